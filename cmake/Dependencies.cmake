@@ -1,0 +1,38 @@
+# Everything weft links, one line of reason each. All of it is in Debian 12.
+find_package(Threads REQUIRED)
+
+# SQLite: the journal is a file that any SQLite tool opens.
+find_package(SQLite3 REQUIRED)
+
+# zstd: blobs (prompts, sources, logs) are stored compressed.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+add_library(zstd::zstd ALIAS PkgConfig::zstd)
+
+# OpenSSL's libcrypto: SHA-256 for content hashes and the journal's chain.
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+
+# nlohmann_json: the formats that people and Python read.
+find_package(nlohmann_json REQUIRED)
+
+# doctest: the unit tests.
+find_package(doctest REQUIRED)
+
+# msgpack-cxx: message bodies. Its CMake package drags in Boost and changed its
+# name between versions, so the header is found directly.
+find_path(MSGPACK_INCLUDE_DIR msgpack.hpp REQUIRED)
+add_library(msgpack::msgpack INTERFACE IMPORTED)
+target_include_directories(msgpack::msgpack INTERFACE ${MSGPACK_INCLUDE_DIR})
+target_compile_definitions(msgpack::msgpack INTERFACE MSGPACK_NO_BOOST)
+
+# CAF: the actor system that hosts the roles. 1.x ships a CMake package,
+# Debian's 0.17.6 only headers and a library.
+find_package(CAF CONFIG QUIET COMPONENTS core)
+if(NOT TARGET CAF::core)
+  find_path(CAF_INCLUDE_DIR caf/all.hpp REQUIRED)
+  find_library(CAF_CORE_LIBRARY caf_core REQUIRED)
+  add_library(CAF::core UNKNOWN IMPORTED)
+  set_target_properties(CAF::core PROPERTIES
+    IMPORTED_LOCATION ${CAF_CORE_LIBRARY}
+    INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${CAF_INCLUDE_DIR})
+endif()

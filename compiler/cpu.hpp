@@ -1,0 +1,48 @@
+// The `cpu` target: turns a subgraph into C++/OpenMP source, in several
+// variants for the verification workers to choose from. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/graph.hpp"
+#include "compiler/subgraph.hpp"
+
+namespace weft {
+
+/// What the code generator may know of the machine it builds for.
+struct CpuFacts {
+  int cores = 1;
+  int vector_bytes = 32;             ///< widest SIMD register
+  std::int64_t l1_bytes = 32 << 10;  ///< of one core
+  std::int64_t l2_bytes = 1 << 20;   ///< of one core
+};
+
+/// One candidate. The source exports
+///   extern "C" void kernel_function(const T0* in0, …, U0* out0, …)
+/// with the subgraph's inputs, then its outputs, in order; C++ element types;
+/// outputs are allocated by the caller with the graph's shape and stride.
+struct KernelSource {
+  std::string variant;  ///< "vec16 unroll2 rows", for people and reports
+  std::string text;     ///< C++17, one file, readable
+};
+
+/// Whether the compiler can lower this call (else it stays an extern).
+bool can_lower(const Graph& graph, const Node& call);
+
+/// At least one variant for every subgraph partition() makes; the one expected
+/// to be fastest first; at most `variants_max`; no two equal texts.
+Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
+                                               const CpuFacts& facts,
+                                               int variants_max);
+
+/// The g++ arguments that build it into a shared library, without -o and
+/// without file names.
+std::vector<std::string> cpu_build_flags();
+
+/// Bytes that must move at least (each input read once, each output written
+/// once): the floor of a memory-bound kernel.
+std::int64_t bytes_floor(const Subgraph& subgraph);
+
+}  // namespace weft

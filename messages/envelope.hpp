@@ -1,0 +1,37 @@
+// One message under way. The journal numbers envelopes; everything that
+// happens in a run is a list of them. Plain data: copies freely, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weft {
+
+/// Who sends or receives: "extractor", "agent/sg_1f2e", "port/build", "user".
+/// The part before '/' names the kind, the rest the instance.
+using Address = std::string;
+
+struct Envelope {
+  std::uint64_t seq = 0;    ///< place in the journal, from 1; 0 = not yet in it
+  std::uint64_t cause = 0;  ///< seq of the envelope that led to this; 0 = none
+  std::int64_t at_us = 0;   ///< when journaled: microseconds since 1970, UTC
+  Address src;
+  Address dst;
+  std::string type;  ///< the message's name, such as "CaptureRequest"
+  std::string body;  ///< the message: a msgpack map with field names
+
+  bool operator==(const Envelope&) const = default;
+};
+
+/// "agent/sg_1f2e" -> "agent".
+inline std::string kind_of(const Address& address) {
+  return address.substr(0, address.find('/'));
+}
+
+/// "agent/sg_1f2e" -> "sg_1f2e"; "" when there is no instance part.
+inline std::string instance_of(const Address& address) {
+  const auto slash = address.find('/');
+  return slash == Address::npos ? "" : address.substr(slash + 1);
+}
+
+}  // namespace weft
