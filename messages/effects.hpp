@@ -1,0 +1,196 @@
+// What roles ask of the ports, and what comes back. Every request carries the
+// asking role's own effect number; the reply carries it back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <msgpack.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "messages/failure.hpp"
+
+namespace weft {
+
+/// extractor -> port/capture: the problem file in, the graph out.
+struct CaptureRequest {
+  static constexpr std::string_view name = "CaptureRequest";
+  std::uint64_t effect = 0;
+  std::string problem_name;
+  std::string problem;  ///< blob
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, problem_name, problem, wall_ms)
+  bool operator==(const CaptureRequest&) const = default;
+};
+struct CaptureReply {
+  static constexpr std::string_view name = "CaptureReply";
+  std::uint64_t effect = 0;
+  Failure failure;
+  std::string graph;  ///< blob: docs/graph.md
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, failure, graph, wall_ms)
+  bool operator==(const CaptureReply&) const = default;
+};
+
+/// A file of the run directory.
+struct FileToWrite {
+  std::string path;  ///< relative to the run directory, no ".."
+  std::string blob;
+  MSGPACK_DEFINE_MAP(path, blob)
+  bool operator==(const FileToWrite&) const = default;
+};
+
+/// any role -> port/files. Writing the same again changes nothing.
+struct WriteFilesRequest {
+  static constexpr std::string_view name = "WriteFilesRequest";
+  std::uint64_t effect = 0;
+  std::vector<FileToWrite> files;
+  MSGPACK_DEFINE_MAP(effect, files)
+  bool operator==(const WriteFilesRequest&) const = default;
+};
+struct WriteFilesReply {
+  static constexpr std::string_view name = "WriteFilesReply";
+  std::uint64_t effect = 0;
+  Failure failure;
+  MSGPACK_DEFINE_MAP(effect, failure)
+  bool operator==(const WriteFilesReply&) const = default;
+};
+
+/// verification worker -> port/build: source in, shared library out.
+struct BuildRequest {
+  static constexpr std::string_view name = "BuildRequest";
+  std::uint64_t effect = 0;
+  std::string target;  ///< "cpu"
+  std::string source;  ///< blob
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, target, source, wall_ms)
+  bool operator==(const BuildRequest&) const = default;
+};
+struct BuildReply {
+  static constexpr std::string_view name = "BuildReply";
+  std::uint64_t effect = 0;
+  Failure failure;  ///< "wrong_input": the compiler rejected the source
+  std::string log;  ///< blob: what the compiler said; empty if nothing
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, failure, log, wall_ms)
+  bool operator==(const BuildReply&) const = default;
+};
+
+/// What is checked or timed: a kernel against its subgraph, or a composed
+/// module against the problem's Model.
+struct Subject {
+  std::string target;   ///< "cpu", or "model" for a composed module
+  std::string against;  ///< blob: the subgraph's graph, or the problem file
+  std::string source;   ///< blob: the kernel's source, or model_new.py
+  MSGPACK_DEFINE_MAP(target, against, source)
+  bool operator==(const Subject&) const = default;
+};
+
+/// What a check found (docs/verdict.md).
+struct Verdict {
+  bool correct = false;
+  std::string kind;  ///< "correct", "wrong", "crashed", "timed_out", …
+  std::string reason;
+  int cases = 0;
+  double max_error = 0;        ///< against float64, normalised
+  double framework_error = 0;  ///< the framework's own, likewise
+  double tolerance = 0;
+  /// Wrong outputs that the check was shown: true where it rejected them.
+  std::map<std::string, bool> controls;
+  MSGPACK_DEFINE_MAP(correct, kind, reason, cases, max_error, framework_error,
+                     tolerance, controls)
+  bool operator==(const Verdict&) const = default;
+};
+
+/// worker or composer -> port/verify.
+struct CheckRequest {
+  static constexpr std::string_view name = "CheckRequest";
+  std::uint64_t effect = 0;
+  Subject subject;
+  std::uint64_t seed = 0;
+  std::int64_t call_ms = 0;  ///< limit of one call of the candidate
+  std::int64_t memory_bytes = 0;
+  std::int64_t wall_ms = 0;  ///< limit of the whole check
+  MSGPACK_DEFINE_MAP(effect, subject, seed, call_ms, memory_bytes, wall_ms)
+  bool operator==(const CheckRequest&) const = default;
+};
+struct CheckReply {
+  static constexpr std::string_view name = "CheckReply";
+  std::uint64_t effect = 0;
+  Failure failure;
+  Verdict verdict;
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, failure, verdict, wall_ms)
+  bool operator==(const CheckReply&) const = default;
+};
+
+/// Times of one side, microseconds a call.
+struct Times {
+  double median_us = 0;
+  double p10_us = 0;
+  double p90_us = 0;
+  int runs = 0;
+  MSGPACK_DEFINE_MAP(median_us, p10_us, p90_us, runs)
+  bool operator==(const Times&) const = default;
+};
+
+/// Interleaved in one run, so that the sides can be compared.
+struct Timing {
+  Times candidate;
+  Times eager;
+  Times compile;  ///< torch.compile; runs == 0 when not measured
+  std::string compile_error;
+  int outputs_checked = 0;
+  int outputs_wrong = 0;
+  std::int64_t bytes_floor = 0;  ///< what must move at least
+  MSGPACK_DEFINE_MAP(candidate, eager, compile, compile_error, outputs_checked,
+                     outputs_wrong, bytes_floor)
+  bool operator==(const Timing&) const = default;
+};
+
+struct TimeRequest {
+  static constexpr std::string_view name = "TimeRequest";
+  std::uint64_t effect = 0;
+  Subject subject;
+  std::uint64_t seed = 0;
+  bool with_compile = false;
+  std::int64_t budget_ms = 0;
+  std::int64_t call_ms = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, subject, seed, with_compile, budget_ms, call_ms,
+                     memory_bytes, wall_ms)
+  bool operator==(const TimeRequest&) const = default;
+};
+struct TimeReply {
+  static constexpr std::string_view name = "TimeReply";
+  std::uint64_t effect = 0;
+  Failure failure;
+  Timing timing;
+  std::string rejected;  ///< why the timed candidate is not to be believed
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, failure, timing, rejected, wall_ms)
+  bool operator==(const TimeReply&) const = default;
+};
+
+/// composer -> port/verify: what the machine can do.
+struct ProbeRequest {
+  static constexpr std::string_view name = "ProbeRequest";
+  std::uint64_t effect = 0;
+  std::int64_t wall_ms = 0;
+  MSGPACK_DEFINE_MAP(effect, wall_ms)
+  bool operator==(const ProbeRequest&) const = default;
+};
+struct ProbeReply {
+  static constexpr std::string_view name = "ProbeReply";
+  std::uint64_t effect = 0;
+  Failure failure;
+  std::string torch;      ///< its version
+  double copy_gbps = 0;   ///< measured: bytes read and written, 1e9 a second
+  int threads = 0;
+  MSGPACK_DEFINE_MAP(effect, failure, torch, copy_gbps, threads)
+  bool operator==(const ProbeReply&) const = default;
+};
+
+}  // namespace weft

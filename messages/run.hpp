@@ -1,0 +1,75 @@
+// What the person at the terminal and the roles say to each other.
+#pragma once
+
+#include <cstdint>
+#include <msgpack.hpp>
+#include <string>
+#include <vector>
+
+namespace weft {
+
+/// What may be known of the machine that builds and runs the kernels.
+struct Machine {
+  std::string name;  ///< the processor's own name
+  int cores = 1;
+  int vector_bytes = 32;
+  std::int64_t l1_bytes = 32 << 10;
+  std::int64_t l2_bytes = 1 << 20;
+  std::vector<std::string> protections;  ///< sandbox layers that are on
+  std::vector<std::string> unprotected;  ///< and those that are not
+  MSGPACK_DEFINE_MAP(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
+                     unprotected)
+  bool operator==(const Machine&) const = default;
+};
+
+/// All that a user can choose for a run.
+struct RunOptions {
+  std::string target = "cpu";
+  std::vector<std::string> seeds = {"compiler"};  ///< sources of seeds
+  int jobs = 2;                     ///< subgraph agents at a time
+  int variants_max = 6;             ///< seeds of one source for one subgraph
+  std::int64_t capture_ms = 600'000;  ///< time limit of the capture
+  std::int64_t call_ms = 60'000;      ///< time limit of one kernel call
+  std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of one candidate
+  std::int64_t timing_ms = 1'500;     ///< spent on timing one right seed
+  std::int64_t final_timing_ms = 4'000;  ///< on the best seed, and the model
+  bool compile_baseline = true;       ///< time torch.compile too
+  std::uint64_t seed = 1;             ///< of all random inputs
+  MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
+                     memory_bytes, timing_ms, final_timing_ms, compile_baseline,
+                     seed)
+  bool operator==(const RunOptions&) const = default;
+};
+
+/// user -> extractor: the first envelope of every run.
+struct RunStart {
+  static constexpr std::string_view name = "RunStart";
+  std::string problem_name;  ///< file name without its folder
+  std::string problem;       ///< blob: the file's text
+  RunOptions options;
+  Machine machine;
+  std::string weft_version;
+  MSGPACK_DEFINE_MAP(problem_name, problem, options, machine, weft_version)
+  bool operator==(const RunStart&) const = default;
+};
+
+/// any role -> user: one thing that happened, for the live display.
+struct Progress {
+  static constexpr std::string_view name = "Progress";
+  std::string subgraph;  ///< id, or empty when it concerns the whole run
+  std::string stage;     ///< "capture", "seeds", "verify", "time", "compose", …
+  std::string text;
+  MSGPACK_DEFINE_MAP(subgraph, stage, text)
+  bool operator==(const Progress&) const = default;
+};
+
+/// extractor or composer -> user: the last envelope of every run.
+struct RunFinished {
+  static constexpr std::string_view name = "RunFinished";
+  int exit_code = 1;  ///< 0 verified, 1 not verified, 2 wrong input, 3 missing
+  std::string summary;
+  MSGPACK_DEFINE_MAP(exit_code, summary)
+  bool operator==(const RunFinished&) const = default;
+};
+
+}  // namespace weft

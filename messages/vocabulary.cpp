@@ -1,0 +1,69 @@
+#include "messages/vocabulary.hpp"
+
+#include <array>
+#include <sstream>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+
+namespace weft {
+namespace {
+
+using Decoder = Result<Message> (*)(std::string_view body);
+
+template <class M>
+Result<Message> decode_as(std::string_view body) {
+  try {
+    const auto handle = msgpack::unpack(body.data(), body.size());
+    return Message{handle.get().as<M>()};
+  } catch (const std::exception& problem) {
+    return fail(ErrorCode::damaged, "a " + std::string(M::name) +
+                                        " message cannot be read: " +
+                                        problem.what());
+  }
+}
+
+template <std::size_t... I>
+auto make_decoders(std::index_sequence<I...>) {
+  return std::unordered_map<std::string_view, Decoder>{
+      {std::variant_alternative_t<I, Message>::name,
+       &decode_as<std::variant_alternative_t<I, Message>>}...};
+}
+
+}  // namespace
+
+std::string_view name_of(const Message& message) {
+  return std::visit(
+      [](const auto& m) { return std::decay_t<decltype(m)>::name; }, message);
+}
+
+std::string encode(const Message& message) {
+  msgpack::sbuffer buffer;
+  std::visit([&](const auto& m) { msgpack::pack(buffer, m); }, message);
+  return {buffer.data(), buffer.size()};
+}
+
+Result<Message> decode(std::string_view type, std::string_view body) {
+  static const auto decoders =
+      make_decoders(std::make_index_sequence<std::variant_size_v<Message>>());
+  const auto found = decoders.find(type);
+  if (found == decoders.end()) {
+    return fail(ErrorCode::damaged,
+                "no message is called '" + std::string(type) +
+                    "': the journal is damaged or from a newer weft");
+  }
+  return found->second(body);
+}
+
+std::string body_to_json(std::string_view body) {
+  try {
+    const auto handle = msgpack::unpack(body.data(), body.size());
+    std::ostringstream out;
+    out << handle.get();
+    return out.str();
+  } catch (const std::exception&) {
+    return "null";
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,43 @@
+// Every message there is, and their form as bytes: a msgpack map with field
+// names. Unknown fields are ignored, missing ones keep their defaults, so old
+// journals stay readable. To add a message: write its struct, list it here.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "messages/effects.hpp"
+#include "messages/lease.hpp"
+#include "messages/result.hpp"
+#include "messages/run.hpp"
+#include "messages/work.hpp"
+
+namespace weft {
+
+/// Raised when a message changes its meaning, not when it gains a field.
+inline constexpr int vocabulary_version = 1;
+
+using Message =
+    std::variant<RunStart, Progress, RunFinished, Capacities, LeaseRequest,
+                 LeaseGranted, LeaseDenied, LeaseExpired, LeaseReleased,
+                 TimerRequest, TimerFired, CaptureRequest, CaptureReply,
+                 WriteFilesRequest, WriteFilesReply, BuildRequest, BuildReply,
+                 CheckRequest, CheckReply, TimeRequest, TimeReply, ProbeRequest,
+                 ProbeReply, Dispatch, OptimizeSubgraph, SeedsRequest,
+                 SeedsReply, VerifySeed, TimeSeed, SeedResult, SubgraphDone,
+                 Compose>;
+
+/// The message's name, such as "CaptureRequest": the type of its envelope.
+std::string_view name_of(const Message& message);
+
+/// The message's bytes. Equal messages give equal bytes.
+std::string encode(const Message& message);
+
+/// damaged when `type` is unknown or `body` does not fit it.
+Result<Message> decode(std::string_view type, std::string_view body);
+
+/// The body as JSON text, for people: works for unknown types too.
+std::string body_to_json(std::string_view body);
+
+}  // namespace weft

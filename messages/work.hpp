@@ -1,0 +1,123 @@
+// What the roles say to each other about subgraphs, seeds and the composition.
+#pragma once
+
+#include <cstdint>
+#include <msgpack.hpp>
+#include <string>
+#include <vector>
+
+#include "messages/effects.hpp"
+#include "messages/run.hpp"
+
+namespace weft {
+
+/// A candidate kernel.
+struct Seed {
+  std::string id;        ///< unique in its subgraph: "compiler-0"
+  std::string target;    ///< "cpu"
+  std::string origin;    ///< where it came from: "compiler"
+  std::string variant;   ///< "vec16 unroll2", for people
+  std::string source;    ///< blob
+  MSGPACK_DEFINE_MAP(id, target, origin, variant, source)
+  bool operator==(const Seed&) const = default;
+};
+
+/// extractor -> dispatcher: the model is cut.
+struct Dispatch {
+  static constexpr std::string_view name = "Dispatch";
+  std::string plan;  ///< blob: plan_to_json()
+  RunStart run;
+  MSGPACK_DEFINE_MAP(plan, run)
+  bool operator==(const Dispatch&) const = default;
+};
+
+/// dispatcher -> agent/<subgraph>.
+struct OptimizeSubgraph {
+  static constexpr std::string_view name = "OptimizeSubgraph";
+  std::string subgraph;  ///< id
+  std::string type;
+  std::string signature;
+  std::string graph;  ///< blob: the subgraph's graph
+  RunOptions options;
+  Machine machine;
+  MSGPACK_DEFINE_MAP(subgraph, type, signature, graph, options, machine)
+  bool operator==(const OptimizeSubgraph&) const = default;
+};
+
+/// agent -> seeds/<source>, and its answer.
+struct SeedsRequest {
+  static constexpr std::string_view name = "SeedsRequest";
+  OptimizeSubgraph work;
+  MSGPACK_DEFINE_MAP(work)
+  bool operator==(const SeedsRequest&) const = default;
+};
+struct SeedsReply {
+  static constexpr std::string_view name = "SeedsReply";
+  std::string subgraph;
+  std::string origin;
+  std::vector<Seed> seeds;
+  Failure failure;
+  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure)
+  bool operator==(const SeedsReply&) const = default;
+};
+
+/// agent -> worker/<subgraph>.<seed>: build it, check it, time it.
+struct VerifySeed {
+  static constexpr std::string_view name = "VerifySeed";
+  std::string subgraph;
+  std::string graph;  ///< blob
+  Seed seed;
+  RunOptions options;
+  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options)
+  bool operator==(const VerifySeed&) const = default;
+};
+
+/// agent -> worker: time it again, longer and beside torch.compile.
+struct TimeSeed {
+  static constexpr std::string_view name = "TimeSeed";
+  std::int64_t budget_ms = 0;
+  bool with_compile = false;
+  MSGPACK_DEFINE_MAP(budget_ms, with_compile)
+  bool operator==(const TimeSeed&) const = default;
+};
+
+/// worker -> agent: all that was found out about a seed.
+struct SeedResult {
+  static constexpr std::string_view name = "SeedResult";
+  Seed seed;
+  bool built = false;
+  std::string build_log;  ///< blob
+  Verdict verdict;
+  bool timed = false;
+  Timing timing;
+  Failure failure;  ///< the verification itself did not work
+  MSGPACK_DEFINE_MAP(seed, built, build_log, verdict, timed, timing, failure)
+  bool operator==(const SeedResult&) const = default;
+};
+
+/// agent -> dispatcher -> composer: the verdict on a subgraph.
+struct SubgraphDone {
+  static constexpr std::string_view name = "SubgraphDone";
+  std::string subgraph;
+  /// "won": a right kernel, faster than eager beyond noise. "lost": right, not
+  /// faster. "wrong": no right one. "failed": nothing could be verified.
+  std::string outcome;
+  std::string reason;
+  SeedResult best;  ///< when won or lost
+  int seeds = 0;    ///< tried
+  int right = 0;    ///< of them
+  MSGPACK_DEFINE_MAP(subgraph, outcome, reason, best, seeds, right)
+  bool operator==(const SubgraphDone&) const = default;
+};
+
+/// dispatcher -> composer: every subgraph has its verdict.
+struct Compose {
+  static constexpr std::string_view name = "Compose";
+  std::string plan;  ///< blob
+  RunStart run;
+  std::vector<SubgraphDone> results;  ///< in the plan's order
+  MSGPACK_DEFINE_MAP(plan, run, results)
+  bool operator==(const Compose&) const = default;
+};
+
+}  // namespace weft

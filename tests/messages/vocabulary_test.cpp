@@ -1,0 +1,74 @@
+#include "messages/vocabulary.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace weft;
+
+namespace {
+
+template <std::size_t... I>
+void each_round_trips(std::index_sequence<I...>) {
+  (
+      [] {
+        const Message message = std::variant_alternative_t<I, Message>{};
+        const auto back = decode(name_of(message), encode(message));
+        REQUIRE(back.has_value());
+        CHECK(*back == message);
+      }(),
+      ...);
+}
+
+std::string packed_map(
+    const std::map<std::string, std::string>& fields) {
+  msgpack::sbuffer buffer;
+  msgpack::pack(buffer, fields);
+  return {buffer.data(), buffer.size()};
+}
+
+}  // namespace
+
+TEST_CASE("every message reads back equal") {
+  each_round_trips(std::make_index_sequence<std::variant_size_v<Message>>());
+}
+
+TEST_CASE("a filled message reads back equal") {
+  SubgraphDone done;
+  done.subgraph = "sg_1";
+  done.best.verdict.controls = {{"zeros", true}, {"stale", false}};
+  done.best.timing.candidate = {1.5, 1.25, 2, 30};
+  const auto back = decode("SubgraphDone", encode(done));
+  REQUIRE(back.has_value());
+  CHECK(std::get<SubgraphDone>(*back) == done);
+}
+
+TEST_CASE("an unknown field is ignored and a missing one has its default") {
+  const auto back = decode(
+      "Progress", packed_map({{"text", "hello"}, {"from_the_future", "x"}}));
+  REQUIRE(back.has_value());
+  CHECK(std::get<Progress>(*back).text == "hello");
+  CHECK(std::get<Progress>(*back).stage.empty());
+}
+
+TEST_CASE("an unknown type is damage") {
+  const auto back = decode("Telegram", packed_map({}));
+  REQUIRE(!back.has_value());
+  CHECK(back.error().code == ErrorCode::damaged);
+  CHECK(back.error().message.find("Telegram") != std::string::npos);
+}
+
+TEST_CASE("a body that is cut short is damage") {
+  const std::string body = encode(Message{Progress{"sg", "seeds", "text"}});
+  for (std::size_t size = 0; size + 1 < body.size(); ++size) {
+    const auto back = decode("Progress", std::string_view(body).substr(0, size));
+    REQUIRE(!back.has_value());
+    CHECK(back.error().code == ErrorCode::damaged);
+  }
+}
+
+TEST_CASE("a field of the wrong type is damage") {
+  CHECK(!decode("RunFinished", packed_map({{"exit_code", "zero"}})).has_value());
+}
+
+TEST_CASE("a body prints as JSON") {
+  CHECK(body_to_json(packed_map({{"a", "b"}})) == R"({"a":"b"})");
+}
