@@ -70,6 +70,7 @@ struct Node {
   std::string source;     ///< "problem.py:23" or "": the line it came from
   /// Elements of a small constant, flattened; empty: read it from the module.
   std::vector<double> elements;
+  bool operator==(const Node&) const = default;
 };
 
 /// After the run, the buffer or input `target` holds the value of node `node`.
@@ -77,6 +78,7 @@ struct Mutation {
   std::string target;  ///< a buffer's qualified name, or an input node's name
   bool is_input = false;
   std::string node;
+  bool operator==(const Mutation&) const = default;
 };
 
 struct Graph {
@@ -86,9 +88,11 @@ struct Graph {
   /// {0}, {1}, … for each of them: "{0}", "({0}, {1})", "{{'a': {0}}}".
   std::string output_template = "{0}";
   std::vector<Mutation> mutations;
+  bool training = true;  ///< the module's mode while it was captured
 
   /// The node of that name, or nullptr. Linear; build an index for many.
   const Node* find(std::string_view name) const;
+  bool operator==(const Graph&) const = default;
 };
 
 /// Reads docs/graph.md's JSON. wrong_input names the node that does not fit.

@@ -1,0 +1,56 @@
+#include "compiler/graph.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace weft {
+
+namespace {
+
+struct DTypeFacts {
+  DType dtype;
+  std::string_view name;
+  std::int64_t bytes;
+};
+
+constexpr std::array<DTypeFacts, 10> kDTypes{{
+    {DType::f64, "float64", 8},
+    {DType::f32, "float32", 4},
+    {DType::f16, "float16", 2},
+    {DType::bf16, "bfloat16", 2},
+    {DType::i64, "int64", 8},
+    {DType::i32, "int32", 4},
+    {DType::i16, "int16", 2},
+    {DType::i8, "int8", 1},
+    {DType::u8, "uint8", 1},
+    {DType::boolean, "bool", 1},
+}};
+
+const DTypeFacts& facts_of(DType dtype) {
+  return *std::ranges::find(kDTypes, dtype, &DTypeFacts::dtype);
+}
+
+}  // namespace
+
+const Node* Graph::find(std::string_view name) const {
+  auto found = std::ranges::find(nodes, name, &Node::name);
+  return found == nodes.end() ? nullptr : &*found;
+}
+
+std::int64_t element_count(const TensorType& type) {
+  std::int64_t count = 1;
+  for (std::int64_t size : type.shape) count *= size;
+  return count;
+}
+
+std::int64_t element_bytes(DType dtype) { return facts_of(dtype).bytes; }
+
+std::string_view dtype_name(DType dtype) { return facts_of(dtype).name; }
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  auto found = std::ranges::find(kDTypes, name, &DTypeFacts::name);
+  if (found == kDTypes.end()) return std::nullopt;
+  return found->dtype;
+}
+
+}  // namespace weft
