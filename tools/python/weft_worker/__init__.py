@@ -1,0 +1,1 @@
+"""The Python side of weft: capture, the oracle and the candidate harness."""

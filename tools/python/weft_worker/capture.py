@@ -1,0 +1,212 @@
+"""Captures a problem's model as a graph: `python -m weft_worker.capture`.
+
+Writes docs/graph.md's JSON and prints one JSON line: {"ok": true, ...} or
+{"ok": false, "error": {...}}. Exit code 0 or 1. A model that never returns is
+the caller's to end: this process has no clock of its own.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+
+from weft_worker import problem as problems
+from weft_worker.problem import ProblemError
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="weft_worker.capture",
+                                     description="Capture a model as a graph.")
+    parser.add_argument("--problem", required=True, help="the problem file")
+    parser.add_argument("--out", required=True, help="the graph to write")
+    options = parser.parse_args(arguments)
+    reply = reply_of(options.problem, options.out)
+    return reply
+
+
+def reply_of(problem_path, out):
+    """Captures, and says in one object how it went. Never raises."""
+    try:
+        graph, seconds = capture(problem_path)
+        with writing(out):
+            from weft_worker.capture_graph import write_json
+            write_json(graph, out)
+        return {"ok": True, "nodes": len(graph["nodes"]), "seconds": seconds}
+    except ProblemError as error:
+        return {"ok": False, "error": error.to_json()}
+    except Exception as error:
+        kind = "out_of_memory" if problems.is_out_of_memory(error) else "bug"
+        return {"ok": False, "error": ProblemError(
+            kind, f"capture failed with {type(error).__name__}: "
+            f"{problems.short(error)}; see the details", code="failed",
+            details=traceback.format_exc()).to_json()}
+
+
+@contextlib.contextmanager
+def writing(out):
+    try:
+        yield
+    except OSError as error:
+        raise ProblemError("cannot_write", f"cannot write {out}: "
+                           f"{error.strerror}; check the disk and its "
+                           "permissions", code="failed") from None
+
+
+class Stopwatch:
+    """Seconds of each step, by name."""
+
+    def __init__(self):
+        self.seconds = {}
+
+    @contextlib.contextmanager
+    def step(self, name):
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(time.perf_counter() - begin, 4)
+
+
+def capture(problem_path):
+    """(graph, seconds by step); ProblemError says what is wrong."""
+    watch = Stopwatch()
+    with watch.step("import_torch"):
+        problems.import_torch()
+    with warnings.catch_warnings():
+        # The exporter warns about its own internals; nothing to act on.
+        warnings.simplefilter("ignore")
+        graph = capture_steps(problem_path, watch)
+    return graph, watch.seconds
+
+
+def capture_steps(problem_path, watch):
+    from weft_worker import capture_check, capture_export, capture_graph
+
+    with watch.step("load"):
+        problem = problems.load_problem(problem_path)
+        model = problems.build_model(problem)
+    with watch.step("inputs"):
+        inputs = problems.make_inputs(problem)
+        problems.check_inputs_fit(problem, model, inputs)
+    state = State(model, inputs)
+    with watch.step("eager"):
+        expected = state.eager_run(problem)
+        state.restore()
+    with watch.step("export"):
+        program = capture_export.export(problem, model, state.inputs())
+    with watch.step("write"):
+        graph = capture_graph.graph_of(program, model, inputs, problem.path)
+    with watch.step("check"):
+        got = state.graph_run(graph, problem)
+        capture_check.compare_runs(expected, got, problem.path)
+    return graph
+
+
+class State:
+    """The model and its inputs as they were, so that two runs start alike."""
+
+    def __init__(self, model, inputs):
+        import torch
+
+        self.model = model
+        self.tensors = dict(model.named_buffers())
+        self.saved = {name: tensor.detach().clone()
+                      for name, tensor in self.tensors.items()}
+        self.original = inputs
+        self.generator = torch.get_rng_state()
+
+    def inputs(self):
+        """A fresh copy of the inputs: forward() may write into them."""
+        from torch.utils import _pytree as pytree
+
+        return pytree.tree_map(copied, self.original)
+
+    def restore(self):
+        import torch
+
+        with torch.no_grad():
+            for name, tensor in self.tensors.items():
+                tensor.copy_(self.saved[name])
+        torch.set_rng_state(self.generator)
+
+    def leaves(self, inputs):
+        from torch.utils import _pytree as pytree
+
+        return pytree.tree_leaves(inputs)
+
+    def eager_run(self, problem):
+        """(outputs, {target: value afterwards}, generator state)."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        inputs = self.inputs()
+        torch.set_rng_state(self.generator)
+        result = problems.run_forward(problem, self.model, inputs)
+        outputs = [leaf.detach().clone() for leaf in pytree.tree_leaves(result)
+                   if isinstance(leaf, torch.Tensor)]
+        after = {name: tensor.detach().clone()
+                 for name, tensor in self.tensors.items()}
+        for name, leaf in input_leaves(self.model, inputs):
+            if isinstance(leaf, torch.Tensor):
+                after[name] = leaf
+        return outputs, after, torch.get_rng_state()
+
+    def graph_run(self, graph, problem):
+        """The same of the captured graph."""
+        import torch
+
+        from weft_worker import capture_check
+
+        inputs = self.inputs()
+        self.restore()
+        with torch.no_grad(), problems.blaming(
+                problem.path, "capture_differs", "the captured graph",
+                "see the details"):
+            outputs, mutated = capture_check.run_graph(
+                graph, self.model, self.leaves(inputs))
+        names = {node["name"]: node["target"] for node in graph["nodes"]
+                 if node["kind"] == "input"}
+        mutated = {names.get(target, target): value
+                   for target, value in mutated.items()}
+        return outputs, mutated, torch.get_rng_state()
+
+
+def copied(leaf):
+    import torch
+
+    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def input_leaves(model, inputs):
+    """(expression over forward()'s arguments, leaf) of each input."""
+    import inspect
+    from torch.utils import _pytree as pytree
+
+    bound = inspect.signature(model.forward).bind(*inputs)
+    for name, value in bound.arguments.items():
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+            yield name + pytree.keystr(path), leaf
+
+
+def run():
+    """The command line: the reply is the only line on standard output."""
+    # What the model prints goes to standard error, also from C++.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.dont_write_bytecode = True  # no __pycache__ beside the user's file
+    reply = main()
+    sys.stdout.flush()
+    out.write(json.dumps(reply) + "\n")
+    out.flush()
+    return 0 if reply["ok"] else 1
+
+
+if __name__ == "__main__":
+    # Threads that the model started must not keep the process alive.
+    code = run()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,111 @@
+"""Which operators capture takes apart, and which stay single calls.
+
+The rule: what the compiler can fuse is taken apart to core ATen, unless the
+single call is one the compiler lowers itself. What runs on a library kernel,
+or draws random numbers, stays the call that eager makes, so that a graph
+whose pieces all stay the framework's is no slower than the model, and draws
+the same numbers.
+"""
+
+# By operator name, all overloads. Core ATen keeps convolution, embedding,
+# addmm, mm, bmm, _softmax, native_layer_norm and their like by itself.
+KEPT_LIBRARY = (
+    "linear", "matmul", "einsum", "baddbmm", "mv", "dot", "vdot", "bilinear",
+    "scaled_dot_product_attention",
+    "_scaled_dot_product_flash_attention_for_cpu", "_safe_softmax",
+    "lstm", "gru", "rnn_tanh", "rnn_relu",
+    "cdist", "_euclidean_dist", "pdist", "embedding_bag", "ctc_loss",
+    "grid_sampler", "max_pool1d", "max_unpool2d", "max_unpool3d",
+    "im2col", "col2im",
+    "upsample_linear1d", "upsample_bilinear2d", "upsample_bicubic2d",
+    "upsample_trilinear3d", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d",
+    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+)
+
+# Their decompositions gather through index tensors: slower than the copy
+# loops that they replace, and nothing to fuse.
+KEPT_MOVEMENT = (
+    "roll", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
+    "replication_pad1d", "replication_pad2d", "replication_pad3d",
+    "tril", "triu", "take", "nll_loss_forward", "nll_loss2d_forward",
+    "renorm", "logsumexp",
+)
+
+# Another operator would draw other numbers from the same generator.
+KEPT_RANDOM = ("bernoulli", "rrelu")
+
+# The exporter takes these apart whatever the table says (their schemas may
+# alias): replaced by operators of our own first, and named back afterwards.
+SHIELDED = ("dropout", "alpha_dropout", "feature_dropout",
+            "feature_alpha_dropout")
+SHIELD = "weft_capture"
+
+_shield = None
+
+
+def decomposition_table():
+    """The exporter's core ATen table, less what stays a single call."""
+    import torch
+
+    table = torch.export.default_decompositions()
+    for name in KEPT_LIBRARY + KEPT_MOVEMENT + KEPT_RANDOM:
+        packet = getattr(torch.ops.aten, name, None)
+        if packet is None:  # not in this version of the framework
+            continue
+        for overload in packet.overloads():
+            table.pop(getattr(packet, overload), None)
+    return table
+
+
+def shield_random_calls(graph):
+    """Replaces SHIELDED calls, also the in-place ones, in a torch.fx graph."""
+    import torch
+
+    define_shield()
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        name = aten_name(node.target)
+        if name.rstrip("_") not in SHIELDED:
+            continue
+        operator = getattr(getattr(torch.ops, SHIELD), name.rstrip("_"))
+        with graph.inserting_before(node):
+            call = graph.call_function(operator.default, node.args,
+                                       node.kwargs)
+            call.meta = dict(node.meta)
+            if name.endswith("_"):
+                source = call
+                call = graph.call_function(torch.ops.aten.copy_.default,
+                                           (node.args[0], source))
+                call.meta = dict(node.meta)
+        node.replace_all_uses_with(call)
+        graph.erase_node(node)
+
+
+def aten_name(target):
+    """"add" of aten.add.Tensor; "" of what is no ATen operator."""
+    parts = str(target).split(".")
+    return parts[1] if len(parts) == 3 and parts[0] == "aten" else ""
+
+
+def unshielded(target):
+    """The ATen name of a call, with shielded ones named back."""
+    return str(target).replace(SHIELD + ".", "aten.", 1)
+
+
+def define_shield():
+    """Declares the shield operators once; they only ever run on fakes."""
+    global _shield
+    if _shield is not None:
+        return
+    import torch
+
+    # Module-level: the operators vanish with the library object.
+    _shield = torch.library.Library(SHIELD, "DEF")
+    for name in SHIELDED:
+        _shield.define(f"{name}(Tensor input, float p, bool train) -> Tensor",
+                       tags=(torch.Tag.nondeterministic_seeded,))
+        _shield.impl(name, lambda input, p, train: torch.empty_like(input),
+                     "CompositeExplicitAutograd")
