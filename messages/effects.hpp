@@ -186,8 +186,8 @@ struct ProbeReply {
   static constexpr std::string_view name = "ProbeReply";
   std::uint64_t effect = 0;
   Failure failure;
-  std::string torch;      ///< its version
-  double copy_gbps = 0;   ///< measured: bytes read and written, 1e9 a second
+  std::string torch;     ///< its version
+  double copy_gbps = 0;  ///< measured: bytes read and written, 1e9 a second
   int threads = 0;
   MSGPACK_DEFINE_MAP(effect, failure, torch, copy_gbps, threads)
   bool operator==(const ProbeReply&) const = default;

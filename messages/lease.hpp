@@ -1,4 +1,5 @@
-// How roles share what is scarce: leases from the broker, timers from the clock.
+// How roles share what is scarce: leases from the broker, timers from the
+// clock.
 #pragma once
 
 #include <cstdint>

@@ -26,15 +26,15 @@ struct Machine {
 struct RunOptions {
   std::string target = "cpu";
   std::vector<std::string> seeds = {"compiler"};  ///< sources of seeds
-  int jobs = 2;                     ///< subgraph agents at a time
-  int variants_max = 6;             ///< seeds of one source for one subgraph
+  int jobs = 2;                                   ///< subgraph agents at a time
+  int variants_max = 6;               ///< seeds of one source for one subgraph
   std::int64_t capture_ms = 600'000;  ///< time limit of the capture
   std::int64_t call_ms = 60'000;      ///< time limit of one kernel call
   std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of one candidate
-  std::int64_t timing_ms = 1'500;     ///< spent on timing one right seed
+  std::int64_t timing_ms = 1'500;        ///< spent on timing one right seed
   std::int64_t final_timing_ms = 4'000;  ///< on the best seed, and the model
-  bool compile_baseline = true;       ///< time torch.compile too
-  std::uint64_t seed = 1;             ///< of all random inputs
+  bool compile_baseline = true;          ///< time torch.compile too
+  std::uint64_t seed = 1;                ///< of all random inputs
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed)

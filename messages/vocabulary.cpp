@@ -17,9 +17,9 @@ Result<Message> decode_as(std::string_view body) {
     const auto handle = msgpack::unpack(body.data(), body.size());
     return Message{handle.get().as<M>()};
   } catch (const std::exception& problem) {
-    return fail(ErrorCode::damaged, "a " + std::string(M::name) +
-                                        " message cannot be read: " +
-                                        problem.what());
+    return fail(ErrorCode::damaged,
+                "a " + std::string(M::name) +
+                    " message cannot be read: " + problem.what());
   }
 }
 

@@ -13,11 +13,11 @@ namespace weft {
 
 /// A candidate kernel.
 struct Seed {
-  std::string id;        ///< unique in its subgraph: "compiler-0"
-  std::string target;    ///< "cpu"
-  std::string origin;    ///< where it came from: "compiler"
-  std::string variant;   ///< "vec16 unroll2", for people
-  std::string source;    ///< blob
+  std::string id;       ///< unique in its subgraph: "compiler-0"
+  std::string target;   ///< "cpu"
+  std::string origin;   ///< where it came from: "compiler"
+  std::string variant;  ///< "vec16 unroll2", for people
+  std::string source;   ///< blob
   MSGPACK_DEFINE_MAP(id, target, origin, variant, source)
   bool operator==(const Seed&) const = default;
 };

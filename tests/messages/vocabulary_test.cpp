@@ -18,8 +18,7 @@ void each_round_trips(std::index_sequence<I...>) {
       ...);
 }
 
-std::string packed_map(
-    const std::map<std::string, std::string>& fields) {
+std::string packed_map(const std::map<std::string, std::string>& fields) {
   msgpack::sbuffer buffer;
   msgpack::pack(buffer, fields);
   return {buffer.data(), buffer.size()};
@@ -59,14 +58,16 @@ TEST_CASE("an unknown type is damage") {
 TEST_CASE("a body that is cut short is damage") {
   const std::string body = encode(Message{Progress{"sg", "seeds", "text"}});
   for (std::size_t size = 0; size + 1 < body.size(); ++size) {
-    const auto back = decode("Progress", std::string_view(body).substr(0, size));
+    const auto back =
+        decode("Progress", std::string_view(body).substr(0, size));
     REQUIRE(!back.has_value());
     CHECK(back.error().code == ErrorCode::damaged);
   }
 }
 
 TEST_CASE("a field of the wrong type is damage") {
-  CHECK(!decode("RunFinished", packed_map({{"exit_code", "zero"}})).has_value());
+  CHECK(
+      !decode("RunFinished", packed_map({{"exit_code", "zero"}})).has_value());
 }
 
 TEST_CASE("a body prints as JSON") {

@@ -1,0 +1,103 @@
+#include "actors/broker.hpp"
+
+#include <algorithm>
+
+namespace weft {
+
+void Broker::receive(const Address& from, const Message& message,
+                     Context& context) {
+  if (const auto* m = std::get_if<Capacities>(&message)) {
+    configure(*m, context);
+  } else if (const auto* m = std::get_if<LeaseRequest>(&message)) {
+    enqueue(from, *m, context);
+  } else if (const auto* m = std::get_if<LeaseReleased>(&message)) {
+    release({from, m->ticket}, context);
+  } else if (const auto* m = std::get_if<TimerFired>(&message)) {
+    expire(m->effect, context);
+  }
+}
+
+void Broker::configure(const Capacities& capacities, Context& context) {
+  queue_max_ = capacities.queue_max;
+  for (const auto& [name, units] : capacities.units) {
+    resources_[name].capacity = units;
+    serve(name, context);
+  }
+}
+
+void Broker::enqueue(const Address& from, const LeaseRequest& request,
+                     Context& context) {
+  const auto found = resources_.find(request.resource);
+  if (found == resources_.end()) {
+    context.send(from, LeaseDenied{request.ticket, "there is no resource '" +
+                                                       request.resource + "'"});
+    return;
+  }
+  if (waiting_ >= queue_max_) {
+    context.send(from,
+                 LeaseDenied{request.ticket,
+                             std::to_string(queue_max_) +
+                                 " requests wait already: the queue is full"});
+    return;
+  }
+  const int units = std::clamp(request.units, 1, found->second.capacity);
+  found->second.queues[request.group].push_back(
+      {{from, request.ticket}, units, request.ttl_ms});
+  ++waiting_;
+  serve(request.resource, context);
+}
+
+void Broker::release(const Ticket& ticket, Context& context) {
+  const auto found = held_.find(ticket);
+  if (found == held_.end()) return;  // expired before: its units are back
+  const Held held = found->second;
+  held_.erase(found);
+  timers_.erase(held.timer);
+  resources_[held.resource].used -= held.units;
+  serve(held.resource, context);
+}
+
+void Broker::expire(std::uint64_t timer, Context& context) {
+  const auto found = timers_.find(timer);
+  if (found == timers_.end()) return;  // released in time
+  const Ticket ticket = found->second;
+  context.send(ticket.first, LeaseExpired{ticket.second});
+  release(ticket, context);
+}
+
+void Broker::serve(const std::string& name, Context& context) {
+  Resource& resource = resources_[name];
+  while (!resource.queues.empty()) {
+    auto turn = resource.queues.upper_bound(resource.last_group);
+    if (turn == resource.queues.end()) turn = resource.queues.begin();
+    const Waiting next = turn->second.front();
+    if (resource.used + next.units > resource.capacity) return;
+    resource.last_group = turn->first;
+    turn->second.pop_front();
+    if (turn->second.empty()) resource.queues.erase(turn);
+    --waiting_;
+    grant(name, next, context);
+  }
+}
+
+void Broker::grant(const std::string& name, const Waiting& next,
+                   Context& context) {
+  resources_[name].used += next.units;
+  const std::uint64_t timer = next_timer_++;
+  held_[next.ticket] = Held{name, next.units, timer};
+  timers_[timer] = next.ticket;
+  context.send(next.ticket.first, LeaseGranted{next.ticket.second});
+  context.send(address::clock, TimerRequest{timer, next.ttl_ms});
+}
+
+int Broker::in_use(const std::string& resource) const {
+  const auto found = resources_.find(resource);
+  return found == resources_.end() ? 0 : found->second.used;
+}
+
+int Broker::capacity(const std::string& resource) const {
+  const auto found = resources_.find(resource);
+  return found == resources_.end() ? 0 : found->second.capacity;
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+// Owns everything scarce as units of named resources. Requests queue; turns go
+// round the groups, so that one subgraph with many seeds cannot starve another;
+// within a group, first come first served. The request whose turn it is waits
+// until enough units are free and nobody overtakes it, so a request for all
+// units is served too. A lease that is not given back in time expires.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "actors/role.hpp"
+
+namespace weft {
+
+class Broker : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override;
+
+  /// For tests and invariants: units in use, and what there is.
+  int in_use(const std::string& resource) const;
+  int capacity(const std::string& resource) const;
+
+ private:
+  using Ticket = std::pair<Address, std::uint64_t>;  // holder, its number
+
+  struct Waiting {
+    Ticket ticket;
+    int units = 0;
+    std::int64_t ttl_ms = 0;
+  };
+  struct Resource {
+    int capacity = 0;
+    int used = 0;
+    std::map<std::string, std::deque<Waiting>> queues;  // by group
+    std::string last_group;  // served last; the next in order is next
+  };
+  struct Held {
+    std::string resource;
+    int units = 0;
+    std::uint64_t timer = 0;
+  };
+
+  void configure(const Capacities& capacities, Context& context);
+  void enqueue(const Address& from, const LeaseRequest& request,
+               Context& context);
+  void release(const Ticket& ticket, Context& context);
+  void expire(std::uint64_t timer, Context& context);
+  void serve(const std::string& name, Context& context);
+  void grant(const std::string& name, const Waiting& next, Context& context);
+
+  std::map<std::string, Resource> resources_;
+  std::map<Ticket, Held> held_;
+  std::map<std::uint64_t, Ticket> timers_;
+  std::uint64_t next_timer_ = 1;
+  int waiting_ = 0;
+  int queue_max_ = 10'000;
+};
+
+}  // namespace weft

@@ -1,0 +1,190 @@
+#include "actors/composer.hpp"
+
+#include <algorithm>
+
+#include "actors/outcome.hpp"
+#include "compiler/compose.hpp"
+
+namespace weft {
+namespace {
+
+constexpr int attempts_max = 2;
+constexpr std::int64_t check_wall_ms = 900'000;
+constexpr std::int64_t compile_wall_ms = 600'000;
+constexpr std::int64_t probe_wall_ms = 120'000;
+constexpr std::int64_t lease_slack_ms = 30'000;
+
+}  // namespace
+
+void Composer::receive(const Address&, const Message& message,
+                       Context& context) {
+  if (over_) return;
+  if (const auto* compose = std::get_if<Compose>(&message)) {
+    if (!compose_) begin(*compose, context);
+  } else if (const auto end = errands_.receive(message, context)) {
+    ended(*end, context);
+  }
+}
+
+void Composer::begin(const Compose& compose, Context& context) {
+  compose_ = compose;
+  report_.run = compose.run;
+  report_.subgraphs = compose.results;
+  const auto text = context.blobs().get(compose.plan);
+  if (!text) return give_up({"failed", text.error().message}, context);
+  auto plan = parse_plan(*text);
+  if (!plan) return give_up({"failed", plan.error().message}, context);
+  plan_ = std::move(*plan);
+  for (const SubgraphDone& result : compose_->results) {
+    if (result.outcome == "won") chosen_.push_back(&result);
+  }
+  attempt(context);
+}
+
+void Composer::attempt(Context& context) {
+  const auto problem = context.blobs().get(compose_->run.problem);
+  if (!problem) return give_up({"failed", problem.error().message}, context);
+  std::map<std::string, ComposedKernel> kernels;
+  for (const SubgraphDone* result : chosen_) {
+    const auto source = context.blobs().get(result->best.seed.source);
+    if (!source) return give_up({"failed", source.error().message}, context);
+    kernels[result->subgraph] = {*source, result->best.seed.variant};
+  }
+  const auto text = compose_source(*problem, plan_, kernels);
+  if (!text) return give_up({"failed", text.error().message}, context);
+  source_ = context.blobs().put(*text);
+  context.send(address::user,
+               Progress{"", "compose",
+                        "checking ModelNew with " +
+                            std::to_string(chosen_.size()) + " kernels"});
+  const RunOptions& options = compose_->run.options;
+  CheckRequest request;
+  request.subject = {"model", compose_->run.problem, source_};
+  request.seed = options.seed;
+  request.call_ms = options.call_ms;
+  request.memory_bytes = options.memory_bytes;
+  request.wall_ms = check_wall_ms;
+  start(address::verify, request, all_units, request.wall_ms, context);
+}
+
+void Composer::start(const Address& port, const Message& request, int units,
+                     std::int64_t wall_ms, Context& context) {
+  attempts_ = 1;
+  port_ = port;
+  request_ = request;
+  terms_ = {"cpu", units, "", wall_ms + lease_slack_ms};
+  errands_.start(port_, request_, terms_, context);
+}
+
+void Composer::ended(const ErrandEnd& end, Context& context) {
+  const bool again =
+      end.failure.code == "failed" || end.failure.code == "expired";
+  if (again && attempts_ < attempts_max) {
+    ++attempts_;
+    errands_.start(port_, request_, terms_, context);
+    return;
+  }
+  if (std::holds_alternative<ProbeRequest>(request_)) {
+    // A report without the machine's bandwidth is still a report.
+    return probed(end.failure ? nullptr : &std::get<ProbeReply>(*end.reply),
+                  context);
+  }
+  if (end.failure) return give_up(end.failure, context);
+  if (const auto* reply = std::get_if<CheckReply>(&*end.reply)) {
+    checked(reply->verdict, context);
+  } else if (const auto* reply = std::get_if<TimeReply>(&*end.reply)) {
+    timed(*reply, context);
+  } else {
+    over_ = true;  // the files are written: the run is over
+    context.send(address::user, RunFinished{report_.verdict.correct ? 0 : 1,
+                                            summary_line(report_)});
+  }
+}
+
+void Composer::checked(const Verdict& verdict, Context& context) {
+  report_.verdict = verdict;
+  if (!verdict.correct) return drop_some(verdict.reason, context);
+  const RunOptions& options = compose_->run.options;
+  context.send(address::user, Progress{"", "time", "timing ModelNew"});
+  TimeRequest request;
+  request.subject = {"model", compose_->run.problem, source_};
+  request.seed = options.seed;
+  request.with_compile = options.compile_baseline;
+  request.budget_ms = options.final_timing_ms;
+  request.call_ms = options.call_ms;
+  request.memory_bytes = options.memory_bytes;
+  request.wall_ms = check_wall_ms + request.budget_ms +
+                    (request.with_compile ? compile_wall_ms : 0);
+  start(address::verify, request, all_units, request.wall_ms, context);
+}
+
+void Composer::timed(const TimeReply& reply, Context& context) {
+  if (!reply.rejected.empty()) {
+    report_.verdict.correct = false;
+    report_.verdict.kind = "cheated";
+    report_.verdict.reason = reply.rejected;
+    return drop_some(reply.rejected, context);
+  }
+  if (slower_than_eager(reply.timing) && !chosen_.empty()) {
+    report_.notes.push_back(
+        "The composition with kernels was right but slower than eager: "
+        "the framework's forward stays.");
+    chosen_.clear();
+    return attempt(context);
+  }
+  report_.timing = reply.timing;
+  for (const SubgraphDone* result : chosen_) {
+    report_.used.insert(result->subgraph);
+  }
+  start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
+        probe_wall_ms, context);
+}
+
+void Composer::drop_some(const std::string& why, Context& context) {
+  if (chosen_.empty()) {
+    report_.notes.push_back("Even with no kernel of ours: " + why);
+    return probed(nullptr, context);
+  }
+  // The kernels that came nearest to their tolerance are dropped first.
+  const auto closeness = [](const SubgraphDone* done) {
+    const Verdict& verdict = done->best.verdict;
+    return verdict.tolerance > 0 ? verdict.max_error / verdict.tolerance : 0;
+  };
+  std::stable_sort(chosen_.begin(), chosen_.end(),
+                   [&](const auto* a, const auto* b) {
+                     return closeness(a) < closeness(b);
+                   });
+  const std::size_t kept = chosen_.size() / 2;
+  for (std::size_t i = kept; i < chosen_.size(); ++i) {
+    report_.notes.push_back("Dropped " + chosen_[i]->subgraph +
+                            " from the composition: " + why);
+  }
+  chosen_.resize(kept);
+  attempt(context);
+}
+
+void Composer::probed(const ProbeReply* reply, Context& context) {
+  if (reply) report_.machine = *reply;
+  Blobs& blobs = context.blobs();
+  WriteFilesRequest files;
+  files.files = {
+      {"report.md", blobs.put(report_markdown(report_, plan_))},
+      {"results.csv", blobs.put(results_csv(report_, plan_))},
+  };
+  if (report_.verdict.correct) {
+    files.files.push_back({"composed/model_new.py", source_});
+  }
+  attempts_ = 1;
+  port_ = address::files;
+  request_ = files;
+  terms_ = {"disk", 1, "", 60'000};
+  errands_.start(port_, request_, terms_, context);
+}
+
+void Composer::give_up(const Failure& failure, Context& context) {
+  over_ = true;
+  context.send(address::user,
+               RunFinished{exit_code_of(failure), failure.message});
+}
+
+}  // namespace weft

@@ -1,0 +1,48 @@
+// Weaves the kernels that won into ModelNew, has it verified and timed end to
+// end, and writes the module and the report. When the whole is wrong it drops
+// the kernels that fit worst, half of them at a time; when it is slower than
+// eager it keeps the framework's forward. The last resort has no kernels.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/errands.hpp"
+#include "actors/report.hpp"
+#include "actors/role.hpp"
+
+namespace weft {
+
+class Composer : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override;
+
+ private:
+  void begin(const Compose& compose, Context& context);
+  void attempt(Context& context);
+  void start(const Address& port, const Message& request, int units,
+             std::int64_t wall_ms, Context& context);
+  void ended(const ErrandEnd& end, Context& context);
+  void checked(const Verdict& verdict, Context& context);
+  void timed(const TimeReply& reply, Context& context);
+  void drop_some(const std::string& why, Context& context);
+  void probed(const ProbeReply* reply, Context& context);
+  void give_up(const Failure& failure, Context& context);
+
+  std::optional<Compose> compose_;
+  Plan plan_;
+  Errands errands_;
+  std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
+  std::string source_;                       ///< blob: model_new.py
+  Report report_;
+  Address port_;
+  Message request_;
+  LeaseTerms terms_;
+  int attempts_ = 0;
+  bool over_ = false;
+};
+
+}  // namespace weft

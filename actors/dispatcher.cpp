@@ -1,0 +1,104 @@
+#include "actors/dispatcher.hpp"
+
+#include <algorithm>
+
+#include "actors/outcome.hpp"
+#include "compiler/compose.hpp"
+
+namespace weft {
+
+void Dispatcher::receive(const Address&, const Message& message,
+                         Context& context) {
+  if (over_) return;
+  if (const auto* dispatch = std::get_if<Dispatch>(&message)) {
+    if (!dispatch_) begin(*dispatch, context);
+  } else if (const auto* done = std::get_if<SubgraphDone>(&message)) {
+    finished(*done, context);
+  } else if (const auto end = errands_.receive(message, context)) {
+    if (end->failure) return give_up(end->failure, context);
+    hand_over(context);
+  }
+}
+
+void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
+  dispatch_ = dispatch;
+  const auto text = context.blobs().get(dispatch.plan);
+  if (!text) return give_up({"failed", text.error().message}, context);
+  auto plan = parse_plan(*text);
+  if (!plan) return give_up({"failed", plan.error().message}, context);
+  plan_ = std::move(*plan);
+  start_agents(context);
+  hand_over(context);  // at once when there is nothing to do
+}
+
+void Dispatcher::start_agents(Context& context) {
+  const auto jobs =
+      static_cast<std::size_t>(std::max(1, dispatch_->run.options.jobs));
+  while (next_ < plan_.subgraphs.size() && next_ - done_.size() < jobs) {
+    start_agent(plan_.subgraphs[next_++], context);
+  }
+}
+
+void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
+  Blobs& blobs = context.blobs();
+  const std::string graph = blobs.put(graph_to_json(subgraph.graph));
+  write(subgraph,
+        {{"problem.txt", blobs.put(problem_text(subgraph))},
+         {"reference.py", blobs.put(reference_source(subgraph))},
+         {"test_kernel.py", blobs.put(test_source(subgraph))},
+         {"graph.json", graph}},
+        context);
+  context.send(
+      address::agent(subgraph.id),
+      OptimizeSubgraph{subgraph.id, subgraph.type, subgraph.signature, graph,
+                       dispatch_->run.options, dispatch_->run.machine});
+}
+
+void Dispatcher::finished(const SubgraphDone& done, Context& context) {
+  const auto place = std::find_if(
+      plan_.subgraphs.begin(), plan_.subgraphs.end(),
+      [&](const Subgraph& subgraph) { return subgraph.id == done.subgraph; });
+  if (place == plan_.subgraphs.end()) return;
+  if (!done_.emplace(done.subgraph, done).second) return;
+  if (done.best.verdict.correct) {
+    const auto source = context.blobs().get(done.best.seed.source);
+    if (!source) return give_up({"failed", source.error().message}, context);
+    const std::string module =
+        kernel_module_source(*place, {*source, done.best.seed.variant});
+    write(*place,
+          {{"kernel.cpp", done.best.seed.source},
+           {"kernel.py", context.blobs().put(module)}},
+          context);
+  }
+  start_agents(context);
+  hand_over(context);
+}
+
+void Dispatcher::write(const Subgraph& subgraph, std::vector<FileToWrite> files,
+                       Context& context) {
+  for (FileToWrite& file : files) {
+    file.path = "kernels/" + subgraph.id + "/" + file.path;
+  }
+  WriteFilesRequest request;
+  request.files = std::move(files);
+  errands_.start(address::files, request, {"disk", 1, subgraph.id, 60'000},
+                 context);
+}
+
+void Dispatcher::hand_over(Context& context) {
+  if (done_.size() < plan_.subgraphs.size() || !errands_.idle()) return;
+  over_ = true;
+  Compose compose{dispatch_->plan, dispatch_->run, {}};
+  for (const Subgraph& subgraph : plan_.subgraphs) {
+    compose.results.push_back(done_.at(subgraph.id));
+  }
+  context.send(address::composer, compose);
+}
+
+void Dispatcher::give_up(const Failure& failure, Context& context) {
+  over_ = true;
+  context.send(address::user,
+               RunFinished{exit_code_of(failure), failure.message});
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// Turns the problem file into a plan: has the graph captured, cuts it into
+// subgraphs, and hands the plan to the dispatcher.
+#pragma once
+
+#include <optional>
+
+#include "actors/errands.hpp"
+#include "actors/role.hpp"
+
+namespace weft {
+
+class Extractor : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override;
+
+ private:
+  void begin(const RunStart& start, Context& context);
+  void captured(const ErrandEnd& end, Context& context);
+  void written(const ErrandEnd& end, Context& context);
+  void finish(const Failure& failure, Context& context);
+
+  std::optional<RunStart> run_;
+  Errands errands_;
+  std::uint64_t capture_ = 0;  ///< the capture's errand
+  std::string plan_;           ///< blob
+};
+
+}  // namespace weft

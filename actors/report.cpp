@@ -1,0 +1,235 @@
+#include "actors/report.hpp"
+
+#include <cstdio>
+#include <map>
+
+#include "actors/outcome.hpp"
+
+namespace weft {
+namespace {
+
+std::string number(double value, const char* format) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string milliseconds(const Times& times) {
+  if (times.runs == 0) return "–";
+  return number(times.median_us / 1000, "%.3f") + " (" +
+         number(times.p10_us / 1000, "%.3f") + "–" +
+         number(times.p90_us / 1000, "%.3f") + ")";
+}
+
+std::string speedup(double ratio) {
+  return ratio > 0 ? number(ratio, "%.2f") + "×" : "–";
+}
+
+/// Bytes that must move over the time taken, over what a copy reaches here.
+double bandwidth_share(const Timing& timing, const ProbeReply& machine) {
+  if (timing.candidate.runs == 0 || timing.candidate.median_us <= 0) return 0;
+  if (timing.bytes_floor == 0 || machine.copy_gbps <= 0) return 0;
+  const double gbps = static_cast<double>(timing.bytes_floor) / 1e3 /
+                      timing.candidate.median_us;
+  return gbps / machine.copy_gbps;
+}
+
+std::string percent(double share) {
+  return share > 0 ? number(100 * share, "%.0f %%") : "–";
+}
+
+std::map<std::string, int> placement_counts(const Plan& plan) {
+  std::map<std::string, int> counts;
+  for (const Placement& placement : plan.placements) {
+    ++counts[placement.subgraph];
+  }
+  return counts;
+}
+
+std::map<std::string, std::string> types_by_id(const Plan& plan) {
+  std::map<std::string, std::string> types;
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    types[subgraph.id] = subgraph.type;
+  }
+  return types;
+}
+
+std::string verdict_word(const Verdict& verdict) {
+  if (verdict.kind.empty()) return "not checked";
+  return verdict.kind == "not_discriminating" ? "correct, not discriminating"
+                                              : verdict.kind;
+}
+
+std::string machine_lines(const Report& report) {
+  const Machine& machine = report.run.machine;
+  std::string text = "* Machine: " + machine.name + ", " +
+                     std::to_string(machine.cores) + " cores";
+  if (report.machine.copy_gbps > 0) {
+    text += ", a copy moves " + number(report.machine.copy_gbps, "%.1f") +
+            " GB/s (read and written)";
+  }
+  text += "\n* weft " + report.run.weft_version;
+  if (!report.machine.torch.empty()) {
+    text += ", PyTorch " + report.machine.torch;
+  }
+  text += ", target " + report.run.options.target + ", seed " +
+          std::to_string(report.run.options.seed) + "\n";
+  if (!machine.unprotected.empty()) {
+    text += "* Protections that this machine does not give the sandbox:";
+    for (const std::string& layer : machine.unprotected) text += " " + layer;
+    text += "\n";
+  }
+  return text;
+}
+
+std::string whole_section(const Report& report) {
+  const Verdict& verdict = report.verdict;
+  const Timing& timing = report.timing;
+  std::string text = "## The whole model\n\n";
+  text += "* Verdict: " + verdict_word(verdict);
+  if (!verdict.reason.empty()) text += ": " + verdict.reason;
+  text += "\n* Error against float64: " + number(verdict.max_error, "%.3g") +
+          " (the framework's own " + number(verdict.framework_error, "%.3g") +
+          ", tolerance " + number(verdict.tolerance, "%.3g") + "), " +
+          std::to_string(verdict.cases) + " input sets\n";
+  text += "\n| | ms, median (p10–p90) | speedup of ModelNew |\n|---|---|---|\n";
+  text += "| ModelNew | " + milliseconds(timing.candidate) + " | |\n";
+  text += "| eager | " + milliseconds(timing.eager) + " | " +
+          speedup(speedup_over_eager(timing)) + " |\n";
+  text += "| torch.compile | " + milliseconds(timing.compile) + " | " +
+          speedup(speedup_over_compile(timing)) + " |\n";
+  if (!timing.compile_error.empty()) {
+    text += "\ntorch.compile failed: " + timing.compile_error + "\n";
+  }
+  return text + "\n";
+}
+
+std::string kernel_word(const Report& report, const SubgraphDone& done) {
+  return report.used.contains(done.subgraph) ? "ours" : "framework";
+}
+
+std::string subgraph_section(const Report& report, const Plan& plan) {
+  auto counts = placement_counts(plan);
+  auto types = types_by_id(plan);
+  std::string text =
+      "## Subgraphs\n\n| id | what | × | verdict | kernel | error (framework) "
+      "| "
+      "ours ms (p10–p90) | eager ms | compile ms | over eager | over compile | "
+      "bandwidth | variant |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const SubgraphDone& done : report.subgraphs) {
+    const Timing& timing = done.best.timing;
+    text += "| " + done.subgraph + " | " + types[done.subgraph] + " | " +
+            std::to_string(counts[done.subgraph]) + " | " + done.outcome +
+            " | " + kernel_word(report, done) + " | " +
+            number(done.best.verdict.max_error, "%.2g") + " (" +
+            number(done.best.verdict.framework_error, "%.2g") + ") | " +
+            milliseconds(timing.candidate) + " | " +
+            milliseconds(timing.eager) + " | " + milliseconds(timing.compile) +
+            " | " + speedup(speedup_over_eager(timing)) + " | " +
+            speedup(speedup_over_compile(timing)) + " | " +
+            percent(bandwidth_share(timing, report.machine)) + " | " +
+            done.best.seed.variant + " |\n";
+  }
+  text += "\n";
+  for (const SubgraphDone& done : report.subgraphs) {
+    if (done.reason.empty()) continue;
+    text += "* " + done.subgraph + ": " + done.reason + "\n";
+  }
+  return text + "\n";
+}
+
+std::string extern_section(const Plan& plan) {
+  const auto externs = extern_counts(plan);
+  std::string text = "## Externs: the framework's own operators\n\n";
+  if (externs.empty()) return text + "None.\n";
+  for (const auto& [name, count] : externs) {
+    text += "* " + name + " × " + std::to_string(count) + "\n";
+  }
+  return text;
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::string csv_times(const Times& times) {
+  if (times.runs == 0) return ",,";
+  return number(times.median_us, "%.3f") + "," + number(times.p10_us, "%.3f") +
+         "," + number(times.p90_us, "%.3f");
+}
+
+std::string csv_measured(const Verdict& verdict, const Timing& timing,
+                         const ProbeReply& machine) {
+  return number(verdict.max_error, "%.6g") + "," +
+         number(verdict.framework_error, "%.6g") + "," +
+         csv_times(timing.candidate) + "," + csv_times(timing.eager) + "," +
+         csv_times(timing.compile) + "," +
+         number(speedup_over_eager(timing), "%.4f") + "," +
+         number(speedup_over_compile(timing), "%.4f") + "," +
+         std::to_string(timing.bytes_floor) + "," +
+         number(bandwidth_share(timing, machine), "%.4f");
+}
+
+}  // namespace
+
+std::string summary_line(const Report& report) {
+  if (!report.verdict.correct) {
+    return "not verified: " +
+           (report.verdict.reason.empty()
+                ? std::string("the composition was not checked")
+                : report.verdict.reason);
+  }
+  std::string text = "verified: " + std::to_string(report.used.size()) +
+                     " of " + std::to_string(report.subgraphs.size()) +
+                     " distinct subgraphs ours, " +
+                     speedup(speedup_over_eager(report.timing)) + " over eager";
+  const double over_compile = speedup_over_compile(report.timing);
+  if (over_compile > 0)
+    text += ", " + speedup(over_compile) + " over torch.compile";
+  return text;
+}
+
+std::string report_markdown(const Report& report, const Plan& plan) {
+  std::string text = "# " + report.run.problem_name + "\n\n" +
+                     summary_line(report) + "\n\n" + machine_lines(report) +
+                     "\n" + whole_section(report);
+  for (const std::string& note : report.notes) text += "* " + note + "\n";
+  if (!report.notes.empty()) text += "\n";
+  text += subgraph_section(report, plan);
+  return text + extern_section(plan);
+}
+
+std::string results_csv(const Report& report, const Plan& plan) {
+  auto counts = placement_counts(plan);
+  auto types = types_by_id(plan);
+  std::string text =
+      "id,what,count,verdict,kernel,variant,max_error,framework_error,"
+      "ours_median_us,ours_p10_us,ours_p90_us,eager_median_us,eager_p10_us,"
+      "eager_p90_us,compile_median_us,compile_p10_us,compile_p90_us,"
+      "over_eager,over_compile,bytes_floor,bandwidth_share\n";
+  for (const SubgraphDone& done : report.subgraphs) {
+    text += done.subgraph + "," + csv_field(types[done.subgraph]) + "," +
+            std::to_string(counts[done.subgraph]) + "," + done.outcome + "," +
+            kernel_word(report, done) + "," +
+            csv_field(done.best.seed.variant) + "," +
+            csv_measured(done.best.verdict, done.best.timing, report.machine) +
+            "\n";
+  }
+  text += "model," + csv_field(report.run.problem_name) + ",1," +
+          verdict_word(report.verdict) + ",composed,," +
+          csv_measured(report.verdict, report.timing, report.machine) + "\n";
+  for (const auto& [name, count] : extern_counts(plan)) {
+    text += "extern," + csv_field(name) + "," + std::to_string(count) +
+            ",,framework,,,,,,,,,,,,,,,,\n";
+  }
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,136 @@
+#include "actors/verification_worker.hpp"
+
+namespace weft {
+namespace {
+
+constexpr int attempts_max = 2;
+constexpr std::int64_t build_wall_ms = 180'000;
+/// Oracle work in a check: references in float64, comparisons, a cold start.
+constexpr std::int64_t check_wall_ms = 240'000;
+/// torch.compile builds C++ of its own.
+constexpr std::int64_t compile_wall_ms = 300'000;
+/// The port answers within its limit; the lease is its safety net.
+constexpr std::int64_t lease_slack_ms = 30'000;
+
+}  // namespace
+
+void VerificationWorker::receive(const Address& from, const Message& message,
+                                 Context& context) {
+  if (const auto* work = std::get_if<VerifySeed>(&message)) {
+    if (work_) return;
+    work_ = *work;
+    agent_ = from;
+    result_.seed = work->seed;
+    build(context);
+  } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
+    if (!work_ || !errands_.idle()) return;
+    time(again->budget_ms, again->with_compile, context);
+  } else if (const auto end = errands_.receive(message, context)) {
+    ended(*end, context);
+  }
+}
+
+void VerificationWorker::build(Context& context) {
+  BuildRequest request;
+  request.target = work_->seed.target;
+  request.source = work_->seed.source;
+  request.wall_ms = build_wall_ms;
+  start(address::build, request, 1, build_wall_ms, context);
+}
+
+void VerificationWorker::check(Context& context) {
+  CheckRequest request;
+  request.subject = {work_->seed.target, work_->graph, work_->seed.source};
+  request.seed = work_->options.seed;
+  request.call_ms = work_->options.call_ms;
+  request.memory_bytes = work_->options.memory_bytes;
+  request.wall_ms = check_wall_ms + 2 * work_->options.call_ms;
+  start(address::verify, request, 1, request.wall_ms, context);
+}
+
+void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
+                              Context& context) {
+  TimeRequest request;
+  request.subject = {work_->seed.target, work_->graph, work_->seed.source};
+  request.seed = work_->options.seed;
+  request.with_compile = with_compile;
+  request.budget_ms = budget_ms;
+  request.call_ms = work_->options.call_ms;
+  request.memory_bytes = work_->options.memory_bytes;
+  request.wall_ms = check_wall_ms + budget_ms + 2 * request.call_ms +
+                    (with_compile ? compile_wall_ms : 0);
+  start(address::verify, request, all_units, request.wall_ms, context);
+}
+
+void VerificationWorker::start(const Address& port, const Message& request,
+                               int units, std::int64_t wall_ms,
+                               Context& context) {
+  attempts_ = 1;
+  port_ = port;
+  request_ = request;
+  terms_ = {"cpu", units, work_->subgraph, wall_ms + lease_slack_ms};
+  errands_.start(port_, request_, terms_, context);
+}
+
+void VerificationWorker::ended(const ErrandEnd& end, Context& context) {
+  const bool again =
+      end.failure.code == "failed" || end.failure.code == "expired";
+  if (again && attempts_ < attempts_max) {
+    ++attempts_;
+    errands_.start(port_, request_, terms_, context);
+    return;
+  }
+  if (end.reply && std::holds_alternative<BuildReply>(*end.reply)) {
+    return built(std::get<BuildReply>(*end.reply), context);
+  }
+  if (end.failure) {
+    result_.failure = end.failure;
+    result_.timed = false;
+    return report(context);
+  }
+  if (const auto* reply = std::get_if<CheckReply>(&*end.reply)) {
+    checked(*reply, context);
+  } else if (const auto* reply = std::get_if<TimeReply>(&*end.reply)) {
+    timed(*reply, context);
+  }
+}
+
+void VerificationWorker::built(const BuildReply& reply, Context& context) {
+  result_.build_log = reply.log;
+  if (!reply.failure) {
+    result_.built = true;
+    return check(context);
+  }
+  if (reply.failure.code == "wrong_input") {
+    result_.verdict.kind = "not_built";
+    result_.verdict.reason = reply.failure.message;
+  } else {
+    result_.failure = reply.failure;
+  }
+  report(context);
+}
+
+void VerificationWorker::checked(const CheckReply& reply, Context& context) {
+  result_.verdict = reply.verdict;
+  if (!reply.verdict.correct) return report(context);
+  time(work_->options.timing_ms, false, context);
+}
+
+void VerificationWorker::timed(const TimeReply& reply, Context& context) {
+  if (!reply.rejected.empty()) {
+    result_.verdict.correct = false;
+    result_.verdict.kind = "cheated";
+    result_.verdict.reason = reply.rejected;
+    result_.timed = false;
+    return report(context);
+  }
+  result_.timed = true;
+  result_.timing = reply.timing;
+  report(context);
+}
+
+void VerificationWorker::report(Context& context) {
+  context.send(agent_, result_);
+}
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// Verifies one seed: builds it, checks it against the oracle, times it when it
+// is right; times it again when asked. Answers each request with one
+// SeedResult.
+#pragma once
+
+#include <optional>
+
+#include "actors/errands.hpp"
+#include "actors/role.hpp"
+
+namespace weft {
+
+class VerificationWorker : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override;
+
+ private:
+  void build(Context& context);
+  void check(Context& context);
+  void time(std::int64_t budget_ms, bool with_compile, Context& context);
+  void ended(const ErrandEnd& end, Context& context);
+  void built(const BuildReply& reply, Context& context);
+  void checked(const CheckReply& reply, Context& context);
+  void timed(const TimeReply& reply, Context& context);
+  void start(const Address& port, const Message& request, int units,
+             std::int64_t wall_ms, Context& context);
+  void report(Context& context);
+
+  std::optional<VerifySeed> work_;
+  Address agent_;
+  SeedResult result_;
+  Errands errands_;
+  // The errand under way, kept so that a failed one can be tried once more.
+  Address port_;
+  Message request_;
+  LeaseTerms terms_;
+  int attempts_ = 0;
+};
+
+}  // namespace weft
