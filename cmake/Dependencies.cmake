@@ -9,6 +9,9 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 add_library(zstd::zstd ALIAS PkgConfig::zstd)
 
+# libseccomp: which system calls sandboxed code may make.
+pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp)
+
 # OpenSSL's libcrypto: SHA-256 for content hashes and the journal's chain.
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 

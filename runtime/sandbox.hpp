@@ -14,19 +14,23 @@
 namespace weft {
 
 struct SandboxLimits {
-  std::int64_t wall_ms = 60'000;
-  std::int64_t cpu_s = 120;
+  std::int64_t wall_ms = 60'000;  ///< not held by sandbox_prefix
+  std::int64_t cpu_s = 120;       ///< of one process
   std::int64_t memory_bytes = std::int64_t{4} << 30;  ///< of the whole tree
   std::int64_t file_bytes = std::int64_t{1} << 30;    ///< of one file written
-  int processes = 64;
+  int processes = 64;                                 ///< threads count too
   std::int64_t output_bytes = 1 << 20;  ///< of stdout and stderr each, kept
+  std::int64_t scratch_bytes = std::int64_t{4} << 30;  ///< of all its files
 };
 
 struct SandboxRequest {
   std::vector<std::string> command;
   std::filesystem::path scratch;  ///< writable, the working folder
   std::vector<std::filesystem::path> readable;  ///< beyond the system's own
-  std::vector<std::pair<std::string, std::string>> environment;  ///< all of it
+  std::vector<std::pair<std::string, std::string>>
+      environment;  ///< beyond
+                    ///< PATH, HOME, TMPDIR, LANG, USER and LOGNAME, which are
+                    ///< always there
   SandboxLimits limits;
 };
 
@@ -51,7 +55,7 @@ std::vector<std::string> sandbox_prefix(const SandboxRequest& request);
 
 /// One layer of protection, for `weft doctor` and the run's first lines.
 struct Protection {
-  std::string name;    ///< "network namespace", "seccomp", …
+  std::string name;  ///< "network namespace", "seccomp", …
   bool on = false;
   std::string remark;  ///< why not, and what to do
 };

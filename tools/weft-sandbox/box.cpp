@@ -1,0 +1,141 @@
+#include "box.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "bubblewrap.hpp"
+#include "inside.hpp"
+
+namespace weft {
+namespace {
+
+constexpr int kInfoFd = 5;
+
+/// A pipe whose ends have numbers above those that the child gives out.
+struct Pipe {
+  int reader = -1;
+  int writer = -1;
+};
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    return fail(ErrorCode::failed,
+                std::string("cannot make a pipe: ") + std::strerror(errno));
+  }
+  Pipe pipe;
+  pipe.reader = fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
+  pipe.writer = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+  close(ends[0]);
+  close(ends[1]);
+  return pipe;
+}
+
+/// In the child. Descriptors given out with dup2 survive exec, others do not.
+[[noreturn]] void become_bubblewrap(char* const* words, const Pipe& ready,
+                                    const Pipe& info, const Pipe& complaint,
+                                    pid_t launcher) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) _exit(125);  // it died before we asked
+  const int own_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
+  dup2(ready.writer, kReadyFd);
+  dup2(own_stderr, kStderrFd);
+  dup2(info.writer, kInfoFd);
+  dup2(complaint.writer, STDERR_FILENO);
+  // With nothing in its environment, /proc/1/environ in the box has nothing.
+  char* const no_environment[] = {nullptr};
+  execvpe(words[0], words, no_environment);
+  _exit(errno == ENOENT || errno == ENOTDIR ? 127 : 126);
+}
+
+bool is_installed(const std::string& program) {
+  const char* set = std::getenv("PATH");
+  const std::string path = set ? set : "/usr/bin:/bin";
+  for (std::size_t at = 0; at <= path.size();) {
+    const auto end = std::min(path.find(':', at), path.size());
+    const std::string file = path.substr(at, end - at) + "/" + program;
+    if (access(file.c_str(), X_OK) == 0) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+void kill_children() {
+  const std::string self = std::to_string(getpid());
+  std::ifstream list("/proc/self/task/" + self + "/children");
+  pid_t child = 0;
+  while (list >> child) kill(child, SIGKILL);
+}
+
+}  // namespace
+
+Result<Box> build_box(const SandboxOrder& order) {
+  if (!is_installed("bwrap")) {
+    return fail(ErrorCode::missing,
+                "bubblewrap is not installed: untrusted code does not run "
+                "without it; install it with 'apt-get install bubblewrap'");
+  }
+  const auto ready = make_pipe();
+  const auto info = make_pipe();
+  const auto complaint = make_pipe();
+  if (!ready) return std::unexpected(ready.error());
+  if (!info) return std::unexpected(info.error());
+  if (!complaint) return std::unexpected(complaint.error());
+  const auto text = bubblewrap_words(order, kInfoFd);
+  std::vector<char*> words;
+  for (const auto& word : text)
+    words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const pid_t launcher = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    become_bubblewrap(words.data(), *ready, *info, *complaint, launcher);
+  }
+  for (const auto& pipe : {ready, info, complaint}) close(pipe->writer);
+  if (pid < 0) {
+    return fail(ErrorCode::failed,
+                std::string("cannot fork: ") + std::strerror(errno));
+  }
+  return Box{pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0)),
+             ready->reader, info->reader, complaint->reader};
+}
+
+void end_box(const Box& box) {
+  kill(box.pid, SIGKILL);
+  while (waitpid(box.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  // bubblewrap's own child dies with it, unless it had not yet asked to.
+  kill_children();
+  while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  }
+}
+
+pid_t first_process(const Box& box) {
+  const std::string note = read_pipe(box.info_fd);
+  const std::string name = "\"child-pid\":";
+  const auto at = note.find(name);
+  if (at == std::string::npos) return -1;
+  return static_cast<pid_t>(std::atoi(note.c_str() + at + name.size()));
+}
+
+std::string read_pipe(int fd) {
+  std::string text;
+  char buffer[4096];
+  ssize_t size = 0;
+  while ((size = read(fd, buffer, sizeof buffer)) > 0) {
+    text.append(buffer, static_cast<std::size_t>(size));
+  }
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,183 @@
+#include "supervise.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "box.hpp"
+#include "inside.hpp"
+#include "slot.hpp"
+#include "tree_memory.hpp"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// A box fills memory at most this fast (measured: 2-4 GB/s on two cores), so
+// the time to the next look follows from what it has left.
+constexpr std::int64_t kFillBytesPerMs = 8'000'000;
+constexpr std::int64_t kLookSoonestMs = 2;
+constexpr std::int64_t kLookLatestMs = 50;
+constexpr milliseconds kScratchEvery{100};
+
+struct Ending {
+  const char* word = "exited";
+  int code = 0;       ///< exit code or signal number
+  int exit_code = 0;  ///< the launcher's own
+};
+
+/// Looks whether the box stays within its limits.
+class Watch {
+ public:
+  explicit Watch(const SandboxOrder& order) : order_(order) {
+    const auto wall_ms = order.request.limits.wall_ms;
+    if (wall_ms > 0) deadline_ = started_ + milliseconds(wall_ms);
+  }
+
+  void box_stands(const Box& box) {
+    auto memory = TreeMemory::of(first_process(box));
+    if (memory) memory_.emplace(std::move(*memory));
+  }
+
+  /// Nothing while all is well.
+  std::optional<Ending> look() {
+    const auto now = Clock::now();
+    const SandboxLimits& limits = order_.request.limits;
+    if (deadline_ && now >= *deadline_) {
+      return Ending{"timed_out", 0, kExitTimedOut};
+    }
+    if (memory_) {
+      used_bytes_ = memory_->used_bytes(limits.memory_bytes);
+      if (used_bytes_ > limits.memory_bytes) {
+        return Ending{"out_of_memory", 0, kExitOutOfMemory};
+      }
+    }
+    if (now >= scratch_next_) {
+      scratch_next_ = now + kScratchEvery;
+      if (folder_bytes(order_.request.scratch, limits.scratch_bytes) >
+          limits.scratch_bytes) {
+        return Ending{"signalled", SIGXFSZ, 128 + SIGXFSZ};
+      }
+    }
+    return std::nullopt;
+  }
+
+  int next_look_ms() const {
+    const auto left = order_.request.limits.memory_bytes - used_bytes_;
+    auto wait =
+        std::clamp(left / kFillBytesPerMs, kLookSoonestMs, kLookLatestMs);
+    if (deadline_) {
+      const auto time =
+          std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
+      wait = std::clamp<std::int64_t>(time.count(), 0, wait);
+    }
+    return static_cast<int>(wait);
+  }
+
+ private:
+  const SandboxOrder& order_;
+  Clock::time_point started_ = Clock::now();
+  std::optional<Clock::time_point> deadline_;
+  Clock::time_point scratch_next_ = started_ + kScratchEvery;
+  std::optional<TreeMemory> memory_;
+  std::int64_t used_bytes_ = 0;
+};
+
+/// Waits for the end or makes one. `said` collects what comes on ready_fd.
+std::optional<Ending> watch_over(const Box& box, Watch& watch,
+                                 std::string& said) {
+  pollfd events[] = {{box.pid_fd, POLLIN, 0}, {box.ready_fd, POLLIN, 0}};
+  while (true) {
+    poll(events, 2, watch.next_look_ms());
+    if (events[1].revents != 0) {
+      said += read_pipe(box.ready_fd);
+      if (said.starts_with(kStarted)) watch.box_stands(box);
+      events[1].fd = -1;  // heard: what else comes is read at the end
+    }
+    if (events[0].revents != 0) return std::nullopt;
+    if (auto ending = watch.look()) return ending;
+  }
+}
+
+Ending ending_of(const Box& box) {
+  siginfo_t info{};
+  waitid(P_PID, static_cast<id_t>(box.pid), &info, WEXITED | WNOWAIT);
+  int code = info.si_status;
+  if (info.si_code != CLD_EXITED) code += 128;
+  // bubblewrap, like a shell, says 128 + n for a command that signal n ended.
+  const bool signalled = code > 128 && code - 128 < NSIG;
+  return signalled ? Ending{"signalled", code - 128, code}
+                   : Ending{"exited", code, code};
+}
+
+void tell(const SandboxOrder& order, const std::string& words) {
+  if (order.status_fd < 0) return;
+  [[maybe_unused]] auto written =
+      write(order.status_fd, words.data(), words.size());
+}
+
+int tell_not_started(const SandboxOrder& order, const Error& error) {
+  const char* word = error.code == ErrorCode::missing ? "missing" : "failed";
+  tell(order, std::string(word) + " " + error.message);
+  if (order.status_fd < 0) {
+    const std::string line = "weft-sandbox: " + error.message + "\n";
+    [[maybe_unused]] auto written =
+        write(STDERR_FILENO, line.data(), line.size());
+  }
+  return kExitNotStarted;
+}
+
+std::string why_no_box(const std::string& complaint) {
+  return "the sandbox could not be built: " +
+         (complaint.empty() ? std::string("bubblewrap gave no reason")
+                            : complaint.substr(0, complaint.find('\n'))) +
+         " ('weft doctor' says what this machine allows)";
+}
+
+Result<void> prepare(SandboxOrder& order) {
+  const pid_t parent = getppid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kExitNotStarted);  // it died before we asked
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  setpgid(0, 0);  // Ctrl-C in the terminal is for weft to act upon
+  order.uid = slot_uid();
+  if (order.uid < 0) return {};
+  return give_folder(order.request.scratch, order.uid);
+}
+
+}  // namespace
+
+int supervise(SandboxOrder order) {
+  if (auto ready = prepare(order); !ready) {
+    return tell_not_started(order, ready.error());
+  }
+  Watch watch(order);
+  const auto box = build_box(order);
+  if (!box) return tell_not_started(order, box.error());
+  std::string said;
+  auto ending = watch_over(*box, watch, said);
+  if (!ending) ending = ending_of(*box);
+  end_box(*box);
+  said += read_pipe(box->ready_fd);
+  const bool stood = said.starts_with(kStarted);
+  if (!stood && ending->exit_code != kExitTimedOut) {
+    const auto why =
+        said.empty() ? why_no_box(read_pipe(box->complaint_fd)) : said;
+    return tell_not_started(order, {ErrorCode::failed, why});
+  }
+  if (stood && said.size() > 1) {
+    return tell_not_started(order, {ErrorCode::failed, said.substr(1)});
+  }
+  tell(order, std::string(ending->word) + " " + std::to_string(ending->code));
+  return ending->exit_code;
+}
+
+}  // namespace weft
