@@ -1,0 +1,149 @@
+"""The memory that the oracle and a candidate share: one sealed memfd.
+
+Sealed against resizing, because a candidate that truncated it would kill the
+oracle with SIGBUS. A memfd instead of a file: no write-back disturbs timing,
+no other user's process can open it, and it is gone with its last holder.
+"""
+
+import ctypes
+import fcntl
+import mmap
+import os
+from dataclasses import dataclass
+
+import torch
+
+PAGE = 4096
+#: Between buffers lie this many bytes of a pattern, checked after each call.
+GUARD_BYTES = 256
+GUARD_VALUE = 0xA7
+#: Outputs hold this byte before a call: a NaN in every floating type, no
+#: valid boolean, an unlikely integer.
+SENTINEL = 0xFF
+INTEGER_SENTINEL = 0x5B
+SMALLEST_BYTES = 1 << 20
+
+
+class Arena:
+    """A shared mapping of `bytes` bytes. Not thread-safe."""
+
+    def __init__(self, size_bytes):
+        size = max(SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())
+        if size_bytes > (1 << 30):  # doubling would waste too much
+            size = -(-size_bytes // PAGE) * PAGE
+        self.bytes = size
+        flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+        self.fd = os.memfd_create("weft-arena", flags)
+        os.ftruncate(self.fd, size)
+        seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals)
+        self._map = mmap.mmap(self.fd, size)
+        self._all = torch.frombuffer(self._map, dtype=torch.uint8)
+
+    def clear(self):
+        """Gives the pages back; they read as zeros afterwards."""
+        self._map.madvise(mmap.MADV_REMOVE)
+
+    def raw(self, offset, size_bytes):
+        """That stretch as a uint8 tensor over the shared memory."""
+        return self._all[offset : offset + size_bytes]
+
+    def close(self):
+        """The mapping itself goes when the last tensor over it does."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one tensor's storage lies in the arena."""
+
+    offset: int
+    spec: object
+
+    def storage(self, arena):
+        """The flat storage as a tensor of the spec's dtype."""
+        size = self.spec.storage_bytes
+        return arena.raw(self.offset, size).view(self.spec.dtype)
+
+    def view(self, arena):
+        return self.spec.view(self.storage(arena))
+
+    def to_json(self):
+        return {"offset": self.offset, **self.spec.to_json()}
+
+
+class BufferSet:
+    """Inputs and outputs of one call, with guards between them."""
+
+    def __init__(self, base, inputs, outputs):
+        self.base = base
+        cursor = base + GUARD_BYTES
+        self.inputs, self.outputs, self._guards = [], [], [base]
+        for specs, places in ((inputs, self.inputs), (outputs, self.outputs)):
+            for spec in specs:
+                places.append(Place(cursor, spec))
+                cursor += -(-spec.storage_bytes // 64) * 64
+                self._guards.append(cursor)
+                cursor += GUARD_BYTES
+        self.end = -(-cursor // PAGE) * PAGE
+
+    @staticmethod
+    def bytes_needed(inputs, outputs):
+        return BufferSet(0, inputs, outputs).end
+
+    def bind(self, arena):
+        """Makes the tensors once: each call after costs no Python for it."""
+        self.input_storages = [p.storage(arena) for p in self.inputs]
+        self.output_storages = [p.storage(arena) for p in self.outputs]
+        self.output_views = [p.spec.view(s) for p, s in
+                             zip(self.outputs, self.output_storages)]
+        self._output_raw = [(_sentinel(p.spec.dtype), s.view(torch.uint8)) for
+                            p, s in zip(self.outputs, self.output_storages)]
+        self._guard_raw = [arena.raw(o, GUARD_BYTES) for o in self._guards]
+        for guard in self._guard_raw:
+            guard.fill_(GUARD_VALUE)
+        return self
+
+    def fill_outputs(self):
+        for value, raw in self._output_raw:
+            raw.fill_(value)
+
+    def write_inputs(self, storages):
+        for target, source in zip(self.input_storages, storages):
+            target.copy_(source)
+
+    def trespass(self, storages):
+        """Empty, or what the candidate wrote besides its outputs."""
+        for guard in self._guard_raw:
+            if not bool((guard == GUARD_VALUE).all()):
+                return "wrote outside its buffers"
+        for place, held, kept in zip(self.inputs, self.input_storages, storages):
+            if not same_bytes(held, kept):
+                return f"wrote to its input {place.spec.name}"
+        return ""
+
+    def to_json(self):
+        return {
+            "inputs": [p.to_json() for p in self.inputs],
+            "outputs": [p.to_json() for p in self.outputs],
+        }
+
+
+def _sentinel(dtype):
+    if dtype.is_floating_point or dtype == torch.bool:
+        return SENTINEL
+    return INTEGER_SENTINEL
+
+
+def same_bytes(a, b):
+    """Whether two flat tensors hold the same bits (nan equals itself)."""
+    if a.numel() != b.numel():
+        return False
+    return ctypes_memcmp(a.data_ptr(), b.data_ptr(), a.nbytes) == 0
+
+
+ctypes_memcmp = ctypes.CDLL(None).memcmp
+ctypes_memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+ctypes_memcmp.restype = ctypes.c_int

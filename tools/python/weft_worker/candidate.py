@@ -1,0 +1,319 @@
+"""The candidate's zygote: warm, untrusted, forks one child for each job.
+
+It runs inside the sandbox with torch imported and talks with the oracle over
+the socket that is both its standard input and its standard output. Lines from
+the oracle: `{"do": …}` for the zygote itself, anything else for the job's
+child. Lines to the oracle: `Z{json}` is the zygote's word, `C` and a line is
+the child's, relayed; so a child cannot speak for the zygote.
+
+The zygote itself never runs a tensor operation: forked after one that used
+threads, a child would hang in its first parallel region.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+from . import process
+
+#: A child that says more than this at once is not answering, but flooding.
+LINE_BYTES_MAX = 1 << 20
+#: Of what a child prints, this much is kept for the report.
+PRINTED_BYTES_MAX = 2048
+WATCH_INTERVAL_MS = 50
+
+
+class Child:
+    """A forked process waiting for a job or running one."""
+
+    def __init__(self, pid, to_child, from_child, printed):
+        self.pid = pid
+        self.to_child = to_child
+        self.from_child = from_child
+        self.printed = printed
+        self.buffer = b""
+        self.tail = b""
+
+    def close(self):
+        for fd in (self.to_child, self.from_child, self.printed):
+            os.close(fd)
+
+
+class Zygote:
+    def __init__(self, link, is_private):
+        self.link = link
+        #: Everything else in this PID namespace is ours to kill.
+        self.is_private = is_private
+        self.arena = -1
+        self.child = None
+        self.memory_bytes = 0
+        self.is_running = False
+        self.inbox = b""
+
+    def serve(self):
+        self.say({"ready": True, "private": self.is_private})
+        while True:
+            if self.child is None:
+                self.spawn()
+            self.turn()
+
+    def say(self, message):
+        self.link.sendall(b"Z" + json.dumps(message).encode() + b"\n")
+
+    def spawn(self):
+        """Forks the child for the next job ahead of it."""
+        ours_out, theirs_in = os.pipe(), os.pipe()
+        printed = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _become_child(theirs_in[0], ours_out[1], printed[1], self.arena)
+            finally:
+                os._exit(70)
+        for fd in (theirs_in[0], ours_out[1], printed[1]):
+            os.close(fd)
+        self.child = Child(pid, theirs_in[1], ours_out[0], printed[0])
+        os.set_blocking(printed[0], False)
+
+    def turn(self):
+        child = self.child
+        poll = select.poll()
+        for fd in (self.link.fileno(), child.from_child):
+            poll.register(fd, select.POLLIN)
+        if child.printed >= 0:
+            poll.register(child.printed, select.POLLIN)
+        timeout = WATCH_INTERVAL_MS if self.is_running else None
+        ready = dict(poll.poll(timeout))
+        if self.is_running:
+            self.watch_memory()
+        if child.printed in ready:
+            self.read_printed(child)
+        if child.from_child in ready:
+            self.relay(child)
+        if self.link.fileno() in ready:
+            self.read_link()
+
+    def read_printed(self, child):
+        try:
+            data = os.read(child.printed, 65536)
+        except BlockingIOError:
+            return
+        child.tail = (child.tail + data)[-PRINTED_BYTES_MAX:]
+        if not data:  # closed: a pipe at its end would wake every poll
+            os.close(child.printed)
+            child.printed = os.open(os.devnull, os.O_WRONLY)
+
+    def relay(self, child):
+        data = os.read(child.from_child, 65536)
+        if not data:
+            self.bury(child)
+            return
+        child.buffer += data
+        if len(child.buffer) > LINE_BYTES_MAX:
+            self.end("flooded")
+            return
+        *lines, child.buffer = child.buffer.split(b"\n")
+        for line in lines:
+            self.link.sendall(b"C" + line + b"\n")
+
+    def bury(self, child):
+        """The child closed its end: say how it ended."""
+        # A crash closes its pipes before it can be waited for: without a
+        # moment's patience its signal would be lost to our own SIGKILL.
+        _await_exit(child.pid, 0.2)
+        self.end("exited")
+
+    def read_link(self):
+        data, fds, _, _ = socket.recv_fds(self.link, 1 << 16, 1)
+        if not data:
+            self.kill_all()
+            os._exit(0)
+        if fds:
+            self.take_arena(fds[0])
+        self.inbox += data
+        *lines, self.inbox = self.inbox.split(b"\n")
+        for line in lines:
+            self.obey(line)
+
+    def take_arena(self, fd):
+        """The next child must inherit it: the one waiting is replaced."""
+        if self.arena >= 0:
+            os.close(self.arena)
+        self.arena = fd
+        self.kill_all()
+
+    def obey(self, line):
+        if not line.startswith(b'{"do"'):
+            self.tell_child(line)
+            return
+        order = json.loads(line)
+        if order["do"] == "job":
+            if self.child is None:
+                self.spawn()
+            self.memory_bytes = order["memory_bytes"]
+            self.is_running = True
+            self.tell_child(line)
+        elif order["do"] == "freeze":
+            self.signal_all(signal.SIGSTOP)
+            self.await_stop()
+            self.say({"frozen": True})
+        elif order["do"] == "thaw":
+            self.signal_all(signal.SIGCONT)
+            self.say({"thawed": True})
+        elif order["do"] == "end":
+            self.end("ended")
+
+    def tell_child(self, line):
+        if self.child is None or not self.is_running:
+            return
+        try:
+            os.write(self.child.to_child, line + b"\n")
+        except BrokenPipeError:
+            pass
+
+    def signal_all(self, number):
+        if self.is_private:
+            process.send_signal(-1, number)
+        elif self.child is not None:
+            try:
+                os.killpg(self.child.pid, number)
+            except (ProcessLookupError, PermissionError):
+                process.send_signal(self.child.pid, number)
+
+    def await_stop(self):
+        """SIGSTOP is done when the kernel reports the whole group stopped."""
+        if self.child is None:
+            return
+        flags = os.WNOWAIT | os.WSTOPPED | os.WEXITED
+        try:
+            os.waitid(os.P_PID, self.child.pid, flags)
+        except ChildProcessError:
+            pass
+
+    def end(self, how):
+        """Ends the job, kills whatever it left, and reports."""
+        child, was_running = self.child, self.is_running
+        report = {"ended": how}
+        if child is not None:
+            report.update(self.kill_all())
+            report["printed"] = child.tail.decode("utf-8", "replace")
+        self.is_running = False
+        if was_running or how == "ended":
+            self.say(report)
+
+    def kill_all(self):
+        """Kills every process but this one; how the child ended."""
+        child, self.child = self.child, None
+        if child is None:
+            return {}
+        status = _reap(child.pid)
+        if self.is_private:
+            process.send_signal(-1, signal.SIGKILL)
+        else:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        if status is None:
+            process.send_signal(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
+        self.kill_orphans()
+        self.read_printed(child)
+        child.close()
+        return status or {}
+
+    def kill_orphans(self):
+        """Daemons were handed to us (or to the namespace's init)."""
+        for _ in range(100):
+            left = process.children()
+            if not left:
+                return
+            for pid in left:
+                process.send_signal(pid, signal.SIGKILL)
+            for pid in left:
+                try:
+                    os.waitpid(pid, 0)
+                except ChildProcessError:
+                    pass
+
+    def watch_memory(self):
+        used = process.resident_bytes(self.child.pid)
+        if not self.is_private:
+            pids = []
+        else:
+            pids = [int(n) for n in os.listdir("/proc") if n.isdigit()]
+        own = {self.child.pid, os.getpid(), 1}
+        used += sum(process.resident_bytes(p) for p in pids if p not in own)
+        # What the fork shares with the zygote is not the job's doing.
+        used -= process.resident_bytes(os.getpid())
+        if self.memory_bytes and used > self.memory_bytes:
+            self.end("out_of_memory")
+
+
+def _reap(pid):
+    """{"signal"} or {"code"} of a child that ended by itself, else None."""
+    try:
+        done, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return {"code": 0}
+    if done == 0:
+        return None
+    if os.WIFSIGNALED(status):
+        return {"signal": os.WTERMSIG(status)}
+    return {"code": os.WEXITSTATUS(status)}
+
+
+def _await_exit(pid, seconds):
+    """Returns when the child can be reaped, or after that time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if os.waitid(os.P_PID, pid, flags) is not None:
+            return
+        time.sleep(0.002)
+
+
+def _become_child(commands, answers, printed, arena):
+    """In the fork: only the job's own descriptors stay open."""
+    os.setsid()
+    process.die_with_parent()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    # High numbers first, so that none is overwritten before it is moved.
+    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in
+            enumerate(fd for fd in (commands, answers, arena) if fd >= 0)]
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    os.closerange(3, 200)
+    from . import harness
+
+    harness.run_job(*high)
+
+
+def main():
+    link = socket.socket(fileno=os.dup(0))
+    # Nothing but this socket may reach the oracle; prints go nowhere.
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    if os.getppid() == int(os.environ.get("WEFT_ORACLE_PID", "-1")):
+        process.die_with_parent()
+    process.adopt_orphans()
+    outside = sys.argv[1]
+    is_private = process.pid_namespace() != outside
+    from . import harness  # imports torch, runs nothing
+
+    harness.prepare()
+    process.harden()
+    try:
+        Zygote(link, is_private).serve()
+    except (BrokenPipeError, ConnectionResetError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

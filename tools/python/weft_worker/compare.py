@@ -1,0 +1,227 @@
+"""The error model: is this output the reference's? (docs/verdict.md)
+
+Normalised error of an element: |x - r64| / (|r64| + rms(r64)). The rms makes
+the error of a small element count against the output's own scale, never
+against an absolute number that a small output could hide below.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from .reference import FLOATING
+
+#: A candidate may err this many times as much as the framework itself does.
+FRAMEWORK_FACTOR = 8.0
+#: … or this many units of roundoff, times the root of the reduction length:
+#: rounding errors of a sum in another order grow so (Higham, 2002, §4.2).
+ROUNDOFF_UNITS = 32.0
+#: The second bound stops here for float32, whatever the length: rounding
+#: an output to 10 bits of mantissa (TF32, float16) errs by 2^-11 at its worst.
+FLOAT32_FLOOR_MAX = 2.0**-14
+#: Elements compared at once, so that scratch memory stays bounded.
+CHUNK = 1 << 21
+
+
+@dataclass
+class Expected:
+    """One output of one case: what the framework and float64 say."""
+
+    name: str
+    framework: torch.Tensor
+    wide: torch.Tensor | None  # None: float64 could not be had
+    scale: float = 1.0
+    finite: bool = True
+    framework_error: float = 0.0
+    tolerance: float = 0.0
+    #: For an index output: value of the operand at each index, and the best.
+    operand: torch.Tensor | None = None
+    operand_dim: int | None = None
+
+    @property
+    def bytes(self):
+        tensors = (self.framework, self.wide, self.operand)
+        return sum(t.nbytes for t in tensors if t is not None)
+
+
+@dataclass
+class Finding:
+    """Outcome of one comparison; `reason` is empty when it holds."""
+
+    error: float = 0.0
+    reason: str = ""
+
+
+def expect(name, framework, wide, reduction_length=1):
+    """The expectation for one output, with its tolerance worked out."""
+    made = Expected(name, framework.contiguous(), None)
+    if wide is not None:
+        made.wide = wide.contiguous()
+    if framework.dtype not in FLOATING:
+        return made
+    truth = made.wide if made.wide is not None else made.framework.double()
+    made.finite = bool(
+        torch.isfinite(truth).all() and torch.isfinite(made.framework).all()
+    )
+    made.scale = _rms(truth)
+    if made.wide is not None:
+        made.framework_error = _error_of_framework(made)
+    made.tolerance = max(
+        FRAMEWORK_FACTOR * made.framework_error,
+        roundoff_floor(framework.dtype, reduction_length),
+    )
+    return made
+
+
+def roundoff_floor(dtype, reduction_length):
+    """Normalised error that any honest order of operations may have."""
+    eps = torch.finfo(dtype).eps
+    floor = ROUNDOFF_UNITS * eps * math.sqrt(max(1, reduction_length))
+    if dtype == torch.float32:
+        return min(floor, FLOAT32_FLOOR_MAX)
+    if dtype == torch.float64:
+        return floor
+    # Half formats: inputs and outputs round, sums are kept in float32.
+    return 4 * eps
+
+
+def _rms(truth):
+    finite = truth[torch.isfinite(truth)].abs()
+    if finite.numel() == 0:
+        return 1.0
+    peak = float(finite.max())
+    if peak == 0.0:
+        return 1.0
+    return peak * float((finite / peak).square().mean().sqrt())
+
+
+def _error_of_framework(made):
+    worst = 0.0
+    for x, truth in _chunks(made.framework, made.wide):
+        x = x.double()
+        both = torch.isfinite(x) & torch.isfinite(truth)
+        error = (x - truth).abs_() / (truth.abs() + made.scale)
+        worst = max(worst, float(torch.where(both, error, 0.0).max()))
+    return worst
+
+
+def _chunks(*tensors):
+    flat = [t.reshape(-1) for t in tensors]
+    for start in range(0, flat[0].numel(), CHUNK):
+        yield [t[start : start + CHUNK] for t in flat]
+
+
+def compare(got, made):
+    """Holds the tensor `got` against one expectation."""
+    if got.numel() == 0:
+        return Finding()
+    got = got.contiguous()
+    if got.dtype not in FLOATING:
+        return _compare_exact(got, made)
+    worst = 0.0
+    offset = 0
+    truth_of = made.wide if made.wide is not None else made.framework
+    for x, truth, framework in _chunks(got, truth_of, made.framework):
+        error, bad = _chunk_error(x, truth, framework, made)
+        if bad is not None:
+            return Finding(error, _place(made, got, offset + bad, error))
+        worst = max(worst, error)
+        offset += x.numel()
+    return Finding(worst)
+
+
+def _chunk_error(x, truth, framework, made):
+    """(worst error, None), or (its error, index of an element too far off)."""
+    x, truth = x.double(), truth.double()
+    scale = truth.abs().add_(made.scale)
+    error = (x - truth).abs_().div_(scale)
+    worst = float(error.max())
+    if worst <= made.tolerance:
+        # Every element of both is finite: nan fails the comparison above.
+        return worst, None
+    framework = framework.double()
+    # Where float64 and the framework part (a branch, an overflow), either
+    # answer is right.
+    near = (x - framework).abs_().div_(scale)
+    error = torch.minimum(
+        torch.nan_to_num(error, nan=math.inf),
+        torch.nan_to_num(near, nan=math.inf),
+    )
+    same = _same_kind(x, truth) | _same_kind(x, framework)
+    error = torch.where(torch.isfinite(x), error, math.inf)
+    error = torch.where(same, 0.0, error)
+    worst, where = error.max(0)
+    if float(worst) <= made.tolerance:
+        return float(worst), None
+    return float(worst), int(where)
+
+
+def _same_kind(x, other):
+    """Where both are nan, or the same infinity."""
+    both_nan = torch.isnan(x) & torch.isnan(other)
+    return both_nan | (torch.isinf(x) & (x == other))
+
+
+def _place(made, got, flat, error):
+    index = _unravel(flat, got.shape)
+    truth = made.wide if made.wide is not None else made.framework
+    x = got.reshape(-1)[flat].item()
+    want = truth.reshape(-1)[flat].item()
+    how = f"error {error:.3g} > {made.tolerance:.3g}"
+    if not math.isfinite(x):
+        how = "never written, or a special value where none belongs"
+    if not math.isfinite(want):
+        how = "special values differ"
+    return (
+        f"output {made.name}{list(index)} is {x:.9g}, expected {want:.9g} ({how})"
+    )
+
+
+def _unravel(flat, shape):
+    index = []
+    for n in reversed(shape):
+        index.append(flat % n)
+        flat //= n
+    return tuple(reversed(index))
+
+
+def _compare_exact(got, made):
+    """Integers and booleans: the framework's answer, or float64's."""
+    raw = got.view(torch.uint8) if got.dtype == torch.bool else got
+    if got.dtype == torch.bool and int(raw.max()) > 1:
+        return Finding(math.inf, f"output {made.name}: not written everywhere")
+    wrong = got != made.framework
+    if made.wide is not None:
+        wrong &= got != made.wide
+    if not bool(wrong.any()):
+        return Finding()
+    if made.operand is not None and _equal_choice(got, wrong, made):
+        return Finding()
+    flat = int(wrong.reshape(-1).to(torch.uint8).argmax())
+    x, want = got.reshape(-1)[flat].item(), made.framework.reshape(-1)[flat].item()
+    place = list(_unravel(flat, got.shape))
+    return Finding(
+        math.inf, f"output {made.name}{place} is {x}, expected {want}"
+    )
+
+
+def _equal_choice(got, wrong, made):
+    """Whether every differing index selects a value as good as the best."""
+    operand, dim = made.operand, made.operand_dim
+    if dim is None:
+        operand, dim = operand.reshape(-1), 0
+        got, best = got.reshape(1), made.wide.reshape(1)
+        wrong = wrong.reshape(1)
+    else:
+        dim = dim % max(1, operand.dim())
+        shape = list(operand.shape)
+        shape[dim] = got.numel() * shape[dim] // max(1, operand.numel())
+        got, best = got.reshape(shape), made.wide.reshape(shape)
+        wrong = wrong.reshape(shape)
+    if int(got.min()) < 0 or int(got.max()) >= operand.shape[dim]:
+        return False
+    chosen = operand.gather(dim, got)
+    ideal = operand.gather(dim, best)
+    slack = 4 * torch.finfo(torch.float32).eps * (ideal.abs() + _rms(operand))
+    return bool((((chosen - ideal).abs() <= slack) | ~wrong).all())

@@ -1,0 +1,266 @@
+"""What a subgraph's cases are, and what each should give; never leaves here.
+
+Made once for a subgraph and a seed and kept while memory allows, so that the
+second candidate of a subgraph costs no reference run.
+"""
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import torch
+
+from . import compare, inputs
+from .reference import Reference, load_graph, wide_default, widen
+
+#: Calls that sum over something; how long the sum is comes from the shapes.
+_CONTRACTIONS = ("mm", "bmm", "addmm", "baddbmm", "convolution")
+_SELECTORS = {
+    "aten.argmax.default",
+    "aten.argmin.default",
+    "aten.max.dim",
+    "aten.min.dim",
+}
+
+
+class BadSubgraph(Exception):
+    """The reference itself does not run; the text says why."""
+
+
+@dataclass
+class Case:
+    """One input set, and what is expected of it."""
+
+    distribution: str
+    finite: bool
+    storages: list
+    outputs: list  # of compare.Expected
+
+    @property
+    def bytes(self):
+        held = sum(s.nbytes for s in self.storages)
+        return held + sum(made.bytes for made in self.outputs)
+
+
+@dataclass
+class Cases:
+    """All cases of one subgraph and seed."""
+
+    reference: Reference
+    cases: list
+    controls: dict
+
+    @property
+    def bytes(self):
+        return sum(case.bytes for case in self.cases)
+
+    @property
+    def framework_error(self):
+        return max(
+            (m.framework_error for c in self.cases for m in c.outputs), default=0.0
+        )
+
+
+class Library:
+    """Cases by subgraph and seed, least recently used given up first."""
+
+    def __init__(self, bytes_max):
+        self._bytes_max = bytes_max
+        self._held = OrderedDict()
+
+    def cases(self, path, seed):
+        with open(path, "rb") as file:
+            key = (hashlib.sha256(file.read()).hexdigest(), seed)
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key]
+        made = make_cases(Reference(load_graph(path)), seed)
+        self._held[key] = made
+        while len(self._held) > 1 and self.bytes > self._bytes_max:
+            self._held.popitem(last=False)
+        return made
+
+    @property
+    def bytes(self):
+        return sum(cases.bytes for cases in self._held.values())
+
+
+def make_cases(reference, seed):
+    """Runs the reference on every distribution."""
+    maker = CaseMaker(reference)
+    generator = torch.Generator().manual_seed(seed)
+    cases = []
+    for distribution, finite in inputs.DISTRIBUTIONS:
+        storages = maker.storages(distribution, generator)
+        outputs = maker.expect(storages)
+        cases.append(Case(distribution, finite, storages, outputs))
+    made = Cases(reference, cases, {})
+    made.controls = try_controls(made)
+    return made
+
+
+class CaseMaker:
+    """Makes inputs for one subgraph and works out what they should give."""
+
+    def __init__(self, reference):
+        self.reference = reference
+        self._selectors = _selectors(reference)
+        operands = sorted({s[0] for s in self._selectors.values()})
+        self._operands = operands
+        self._eager = reference.function()
+        self._wide = reference.function(wide=True, also=operands)
+        self._length = reduction_length(reference)
+        self._limits = inputs.integer_limits(reference)
+        self._integer_limit = inputs.INTEGER_LIMIT
+
+    def storages(self, distribution, generator):
+        """Flat input storages that the reference accepts."""
+        while True:
+            storages = [
+                inputs.make_storage(
+                    spec,
+                    distribution,
+                    generator,
+                    self._limits.get(spec.name, self._integer_limit),
+                )
+                for spec in self.reference.inputs
+            ]
+            try:
+                self._eager(*self._views(storages))
+                return storages
+            except (IndexError, RuntimeError) as error:
+                # An integer that nothing bounds may still be an index.
+                if self._integer_limit == 1 or not self._has_integers():
+                    raise BadSubgraph(f"the reference fails: {error}") from None
+                self._integer_limit //= 2
+
+    def _has_integers(self):
+        return any(not s.dtype.is_floating_point for s in self.reference.inputs)
+
+    def _views(self, storages):
+        return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
+
+    def expect(self, storages):
+        """The expectation for each output."""
+        narrow = self._eager(*self._views(storages))
+        with wide_default():
+            wide = self._wide(*self._views([widen(s) for s in storages]))
+        made = []
+        operands = dict(zip(self._operands, wide[len(narrow) :]))
+        for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
+            if tuple(framework.shape) != spec.shape:
+                raise BadSubgraph(
+                    f"output {spec.name} has shape {tuple(framework.shape)}, "
+                    f"the graph says {spec.shape}"
+                )
+            one = compare.expect(spec.name, framework, truth, self._length)
+            if spec.name in self._selectors:
+                name, one.operand_dim = self._selectors[spec.name]
+                one.operand = operands[name]
+            made.append(one)
+        return made
+
+
+def _selectors(reference):
+    """{index output: (operand's name, dimension or None)}."""
+    found = {}
+    for name in reference.graph["outputs"]:
+        node = reference.nodes[name]
+        if node["kind"] != "call":
+            continue
+        if node["target"] == "getitem":
+            if node["args"][1] != 1:
+                continue
+            node = reference.nodes[node["args"][0]["node"]]
+        if node.get("target") in _SELECTORS:
+            dim = node["args"][1] if len(node["args"]) > 1 else None
+            found[name] = (node["args"][0]["node"], dim)
+    return found
+
+
+def reduction_length(reference):
+    """Longest sum in the subgraph, from the shapes of its calls."""
+    longest = 1
+    for node in reference.graph["nodes"]:
+        if node["kind"] != "call" or not (node.get("values") or [None])[0]:
+            continue
+        result = max(1, _count(node["values"][0]["shape"]))
+        shapes = [s for s in _argument_shapes(reference, node["args"])]
+        name = node["target"].split(".")[1]
+        if name in _CONTRACTIONS and len(shapes) >= 2:
+            # Of a product of sizes m·k and k·n over m·n: k.
+            a, b = shapes[-2:]
+            if name == "convolution":
+                a, b = shapes[:2]
+                longest = max(longest, _count(b) // max(1, b[0]))
+            else:
+                longest = max(longest, a[-1])
+            continue
+        sizes = [_count(shape) for shape in shapes]
+        longest = max(longest, max(sizes, default=1) // result)
+    return longest
+
+
+def _argument_shapes(reference, args):
+    for arg in args:
+        if isinstance(arg, list):
+            yield from _argument_shapes(reference, arg)
+        elif isinstance(arg, dict) and "node" in arg:
+            value = (reference.nodes[arg["node"]].get("values") or [None])[0]
+            if value is not None:
+                yield value["shape"]
+
+
+def _count(shape):
+    count = 1
+    for n in shape:
+        count *= n
+    return count
+
+
+def try_controls(made):
+    """Holds wrong outputs against the finite cases: true where rejected.
+
+    A control that passes everywhere means that this comparison cannot tell a
+    kernel from an imposter. Cases with nan and inf do not count: there any
+    imposter fails, whatever the problem.
+    """
+    finite = [case for case in made.cases if case.finite]
+    rejected = {"zeros": False, "constant": False, "input": None, "stale": False}
+    for before, case in zip([None, *finite], finite):
+        for name, outputs in _imposters(made.reference, case, before):
+            if rejected[name] is not True:
+                rejected[name] = any(
+                    compare.compare(x, want).reason
+                    for x, want in zip(outputs, case.outputs)
+                )
+    return rejected
+
+
+def _imposters(reference, case, before):
+    """(control's name, outputs) for every control that applies."""
+    wants = case.outputs
+    yield "zeros", [torch.zeros_like(w.framework) for w in wants]
+    yield "constant", [_mean_of(w.framework) for w in wants]
+    if before is not None:
+        yield "stale", [w.framework for w in before.outputs]
+    views = [s.view(t) for s, t in zip(reference.inputs, case.storages)]
+    for view in views:
+        fits = [
+            view.shape == w.framework.shape and view.dtype == w.framework.dtype
+            for w in wants
+        ]
+        if any(fits):
+            yield "input", [
+                view if fit else w.framework for fit, w in zip(fits, wants)
+            ]
+
+
+def _mean_of(tensor):
+    if not tensor.dtype.is_floating_point:
+        if tensor.numel() == 0:
+            return tensor
+        return torch.full_like(tensor, tensor.flatten().mode().values.item())
+    finite = tensor[torch.isfinite(tensor)]
+    mean = finite.double().mean().item() if finite.numel() else 0.0
+    return torch.full_like(tensor, mean)

@@ -1,0 +1,132 @@
+"""What a job's child does: load one candidate, run it when told, answer.
+
+Nothing here is believed: the oracle looks at the shared memory and its own
+clock. `answer` lines are JSON objects with the number of the call.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import resource
+import time
+
+import torch
+
+from . import process
+
+
+def prepare():
+    """What the zygote can do once for all its children."""
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+
+
+class Line:
+    """JSON lines over a pair of descriptors."""
+
+    def __init__(self, commands, answers):
+        self._in = os.fdopen(commands, "rb", buffering=1 << 16)
+        self._out = answers
+
+    def read(self):
+        line = self._in.readline()
+        if not line:
+            os._exit(0)
+        return json.loads(line)
+
+    def answer(self, message):
+        os.write(self._out, json.dumps(message).encode() + b"\n")
+
+
+class SharedMemory:
+    """The arena as this process sees it."""
+
+    def __init__(self, fd):
+        size = os.fstat(fd).st_size
+        self._map = mmap.mmap(fd, size)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self.all = torch.frombuffer(self._map, dtype=torch.uint8)
+
+    def tensor(self, place):
+        """The tensor that a place (offset, dtype, shape, stride) describes."""
+        dtype = getattr(torch, place["dtype"])
+        shape, stride = place["shape"], place["stride"]
+        count = 0 if 0 in shape else 1 + sum(
+            (n - 1) * s for n, s in zip(shape, stride))
+        start = place["offset"]
+        flat = self.all[start : start + count * dtype.itemsize].view(dtype)
+        return torch.as_strided(flat, shape, stride)
+
+
+def run_job(commands, answers, arena):
+    """Serves one job until its input ends. Never returns."""
+    line = Line(commands, answers)
+    job = line.read()
+    memory = SharedMemory(arena)
+    torch.set_num_threads(job["threads"])
+    if job["memory_bytes"] and job["limit_address_space"]:
+        limit = process.virtual_bytes() + job["memory_bytes"]
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    try:
+        runner = load(job, memory)
+        line.answer({"call": 0, "ok": True, **runner.described})
+        while True:
+            call = line.read()
+            line.answer({"call": call["call"], "ok": True, **runner.run(call)})
+    except BaseException as error:  # the candidate's own, whatever it is
+        line.answer(_failure(error))
+        os._exit(1)
+
+
+def _failure(error):
+    text = f"{type(error).__name__}: {error}"
+    no_memory = isinstance(error, MemoryError) or "can't allocate" in text
+    return {
+        "call": -1,
+        "ok": False,
+        "message": text[:2000],
+        "out_of_memory": no_memory,
+    }
+
+
+def load(job, memory):
+    """The runner for that kind of candidate; a new target adds a line."""
+    if job["kind"] == "cpu":
+        return Library(job, memory)
+    if job["kind"] == "reference":
+        from .baseline import ReferenceRunner
+
+        return ReferenceRunner(job, memory)
+    from . import model_runner
+
+    return model_runner.load(job, memory)
+
+
+class Library:
+    """A shared library that exports kernel_function (compiler/cpu.hpp)."""
+
+    described = {}
+
+    def __init__(self, job, memory):
+        library = ctypes.CDLL(job["library"])
+        self._function = library.kernel_function
+        self._function.restype = None
+        self._calls = []
+        for buffers in job["sets"]:
+            places = buffers["inputs"] + buffers["outputs"]
+            self._calls.append(
+                tuple(
+                    ctypes.c_void_p(memory.address + place["offset"])
+                    for place in places
+                )
+            )
+
+    def run(self, call):
+        """Calls the kernel once for each of the named buffer sets."""
+        calls = [self._calls[i] for i in call["sets"]]
+        function = self._function
+        start = time.perf_counter_ns()
+        for pointers in calls:
+            function(*pointers)
+        return {"ns": time.perf_counter_ns() - start}

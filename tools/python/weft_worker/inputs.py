@@ -1,0 +1,110 @@
+"""Input data for checks: several distributions, because each hides something.
+
+U[0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
+magnitude hides a lost accumulation, and finite data hides NaN semantics.
+"""
+
+import torch
+
+from .reference import FLOATING
+
+#: (name, whether all values are finite). Two of "normal" in a row: the same
+#: buffers hold new data, which unmasks outputs remembered by pointer.
+DISTRIBUTIONS = (
+    ("normal", True),
+    ("normal", True),
+    ("uniform", True),
+    ("wide", True),
+    ("special", False),
+)
+
+#: Integer inputs whose use does not bound them stay below this.
+INTEGER_LIMIT = 8
+
+_SPECIAL = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-40, -1e-40)
+
+#: Calls that read an integer operand as an index: the positions of the tensor
+#: indexed, of the dimension (None: always 0), and of the index.
+_INDEXERS = {
+    "aten.embedding.default": (0, None, 1),
+    "aten.gather.default": (0, 1, 2),
+    "aten.index_select.default": (0, 1, 2),
+    "aten.scatter.src": (0, 1, 2),
+    "aten.scatter.value": (0, 1, 2),
+    "aten.scatter_add.default": (0, 1, 2),
+}
+
+
+def integer_limits(reference):
+    """For each input name, the number that its integers must stay below."""
+    limits = {}
+
+    def bound(arg, size):
+        if isinstance(arg, dict) and "node" in arg:
+            name = arg["node"]
+            limits[name] = min(limits.get(name, size), size)
+
+    for node in reference.graph["nodes"]:
+        if node["kind"] != "call":
+            continue
+        args = node["args"]
+        if node["target"] == "aten.index.Tensor":
+            shape = _shape(reference, args[0])
+            for size, index in zip(shape, args[1]):
+                bound(index, size)
+        elif node["target"] in _INDEXERS:
+            table, dim, index = _INDEXERS[node["target"]]
+            shape = _shape(reference, args[table])
+            if shape:
+                bound(args[index], shape[0 if dim is None else args[dim]])
+    return limits
+
+
+def _shape(reference, arg):
+    values = reference.nodes[arg["node"]]["values"]
+    return values[0]["shape"] if values[0] else []
+
+
+def make_storage(spec, distribution, generator, limit=INTEGER_LIMIT):
+    """Flat storage for one input; as_strided over it gives the tensor."""
+    count = spec.storage_elements
+    if spec.dtype == torch.bool:
+        return torch.randint(0, 2, (count,), generator=generator).bool()
+    if spec.dtype not in FLOATING:
+        return torch.randint(
+            0, max(1, limit), (count,), generator=generator, dtype=spec.dtype
+        )
+    return floats(count, distribution, generator).to(spec.dtype)
+
+
+def floats(count, distribution, generator):
+    """`count` float32 values of the named distribution."""
+    if distribution == "uniform":
+        return torch.rand(count, generator=generator)
+    values = torch.randn(count, generator=generator)
+    if distribution == "wide":
+        # Six decades: small values count beside large ones, exp overflows.
+        exponent = torch.rand(count, generator=generator) * 6 - 4
+        return values * 10**exponent
+    if distribution == "special" and count:
+        # Few enough that most rows of a reduction stay finite.
+        sites = max(1, min(4 * len(_SPECIAL), count // 16))
+        where = torch.randint(0, count, (sites,), generator=generator)
+        which = torch.randint(0, len(_SPECIAL), (sites,), generator=generator)
+        values[where] = torch.tensor(_SPECIAL)[which]
+    return values
+
+
+def freshen(storage, dtype, generator):
+    """New data at the price of a copy: rolled, and scaled by up to two.
+
+    Timed calls need inputs that never repeat, in contents or magnitude.
+    """
+    if storage.numel() < 2:
+        return storage.clone()
+    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator))
+    rolled = torch.roll(storage, shift)
+    if dtype not in FLOATING:
+        return rolled
+    scale = 0.5 + 1.5 * float(torch.rand(1, generator=generator))
+    return rolled.mul_(scale)

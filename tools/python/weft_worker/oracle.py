@@ -1,0 +1,179 @@
+"""The oracle: docs/worker-protocol.md, one request a line.
+
+Trusted: it holds references, inputs and expectations. What it checks runs in
+the slot's zygote, under the sandbox prefix it was started with.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import signal
+import sys
+import time
+import traceback
+
+import torch
+
+from . import expected, process, timing, verify
+from .problem import ProblemError
+from .reference import BadGraph
+from .slot import Slot, SlotBroken
+
+#: Share of the machine's memory that kept expectations may take.
+EXPECTED_SHARE = 1 / 16
+
+
+class Oracle:
+    """Answers requests; owns the slot of the candidate and of the baseline."""
+
+    def __init__(self, scratch, prefix, threads):
+        self.scratch = os.path.abspath(scratch)
+        os.makedirs(self.scratch, exist_ok=True)
+        self.threads = threads
+        self.slot = Slot(prefix, threads)
+        self.keeper = verify.ArenaKeeper()
+        memory = os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES")
+        self.library = expected.Library(int(memory * EXPECTED_SHARE))
+        self.timer = timing.Timer(self.slot, threads)
+        self.verbs = {
+            "check": self.check,
+            "time": self.time,
+            "probe": self.probe,
+        }
+
+    def answer(self, request):
+        """The reply to one request; never raises for a bad one."""
+        reply = {"id": request.get("id"), "ok": True}
+        try:
+            verb = self.verbs.get(request.get("verb"))
+            if verb is None:
+                raise ValueError(f"unknown verb {request.get('verb')!r}")
+            reply.update(verb(request))
+        except Exception as error:
+            reply = {"id": request.get("id"), "ok": False, "error": explain(error)}
+        return reply
+
+    def check(self, request):
+        cases = self.library.cases(request["subgraph"], request.get("seed", 0))
+        job = verify.stage(request["candidate"], self.scratch)
+        limits = verify.Limits.from_request(request)
+        verdict = verify.check(self.slot, self.keeper, cases, job, limits)
+        return {"verdict": dataclasses.asdict(verdict)}
+
+    def time(self, request):
+        job = verify.stage(request["candidate"], self.scratch)
+        limits = verify.Limits.from_request(request)
+        return {
+            "timing": self.timer.time_subgraph(
+                request["subgraph"],
+                job,
+                request.get("seed", 0),
+                limits,
+                request.get("baselines", ["eager"]),
+                float(request.get("budget_ms", 2000)),
+            )
+        }
+
+    def probe(self, _):
+        return {
+            "machine": {
+                "torch": torch.__version__,
+                "python": platform.python_version(),
+                "threads": self.threads,
+                "copy_gbps": copy_gbps(),
+            }
+        }
+
+    def close(self):
+        self.slot.kill()
+        self.timer.close()
+
+
+def copy_gbps(size_bytes=1 << 28, repeats=5):
+    """Bytes read plus written each second by the framework's own copy, in
+    10^9: the bandwidth that memory-bound kernels are held against."""
+    source = torch.zeros(size_bytes, dtype=torch.uint8)
+    target = torch.empty_like(source)
+    target.copy_(source)
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        target.copy_(source)
+        best = min(best, time.perf_counter() - start)
+    return 2 * size_bytes / best / 1e9
+
+
+def explain(error):
+    """The `error` object of a reply."""
+    if isinstance(error, ProblemError):
+        return {"code": error.code, "message": error.message}
+    if isinstance(error, (FileNotFoundError, SlotBroken)):
+        return {"code": "missing", "message": str(error)}
+    if isinstance(error, KeyError):
+        return {"code": "wrong_input", "message": f"request lacks {error}"}
+    bad = (ValueError, TypeError, BadGraph, expected.BadSubgraph)
+    if isinstance(error, bad):
+        return {"code": "wrong_input", "message": str(error)}
+    if isinstance(error, timing.TimingFailed):
+        return {"code": "failed", "message": str(error)}
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(where.filename)}:{where.lineno}"
+    text = f"{type(error).__name__}: {error} ({place})"
+    return {"code": "failed", "message": text}
+
+
+def serve(oracle, requests, replies):
+    """Until the requests end."""
+    for line in requests:
+        if not line.strip():
+            continue
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            message = f"request is no JSON object: {error}"
+            reply = {"id": None, "ok": False}
+            reply["error"] = {"code": "wrong_input", "message": message}
+        else:
+            reply = oracle.answer(request)
+        replies.write(json.dumps(_finite(reply)) + "\n")
+        replies.flush()
+
+
+def _finite(value):
+    """JSON has no infinity; readers elsewhere refuse Python's spelling."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and not abs(value) <= 1e308:
+        return 1e308
+    return value
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="weft_worker.oracle")
+    parser.add_argument("--scratch", required=True)
+    parser.add_argument("--sandbox", default="[]")
+    parser.add_argument("--threads", type=int, default=0)
+    options = parser.parse_args(arguments)
+    process.die_with_parent()
+    # A model that prints must not write into the replies.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    threads = options.threads or torch.get_num_threads()
+    torch.set_num_threads(threads)
+    torch.set_grad_enabled(False)
+    oracle = Oracle(options.scratch, json.loads(options.sandbox), threads)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        serve(oracle, sys.stdin, replies)
+    finally:
+        oracle.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The few Linux calls that keep an untrusted process tree in hand."""
+
+import ctypes
+import os
+import signal
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def harden():
+    """No other process of this user may trace us; no privileges are gained."""
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def die_with_parent():
+    """SIGKILL when the parent dies; `parent` is checked by the caller."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def adopt_orphans():
+    """Daemons among our descendants become our children, thus killable."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def pid_namespace():
+    return os.readlink("/proc/self/ns/pid")
+
+
+def children():
+    """Pids of the children of this process' main thread."""
+    try:
+        path = f"/proc/self/task/{os.getpid()}/children"
+        with open(path, encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return _children_by_scan()
+
+
+def _children_by_scan():
+    me = os.getpid()
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if _parent(pid) == me]
+
+
+def _parent(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return int(f.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def resident_bytes(pid):
+    """Resident memory of that process that is not shared; 0 if it is gone."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            _, resident, shared = file.read().split()[:3]
+    except (OSError, ValueError):
+        return 0
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGESIZE")
+
+
+def virtual_bytes():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * os.sysconf("SC_PAGESIZE")
+
+
+def send_signal(pid, number):
+    """kill() that does not mind a process already gone."""
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass

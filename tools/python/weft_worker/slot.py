@@ -1,0 +1,245 @@
+"""A place where candidates run, as the oracle sees it: one zygote, one job.
+
+Everything that comes back is treated as hostile: bounded, parsed strictly,
+and believed for nothing but its arrival.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from . import process
+
+START_TIMEOUT_S = 120.0
+END_TIMEOUT_S = 5.0
+MESSAGE_BYTES_MAX = 1 << 21
+
+
+class Ended(Exception):
+    """The job is over, and not well: `kind` is a verdict's kind."""
+
+    def __init__(self, kind, reason):
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+
+
+class SlotBroken(Exception):
+    """The zygote cannot be started: the sandbox, not the candidate."""
+
+
+class Slot:
+    """One zygote under a sandbox prefix. Not thread-safe."""
+
+    def __init__(self, prefix, threads):
+        self.prefix = list(prefix)
+        self.threads = threads
+        self._process = None
+        self._link = None
+        self._arena = None
+        self._call = 0
+        self._buffer = b""
+        self._is_running = False
+        self.is_private = False
+
+    def start(self):
+        """Starts the zygote if there is none; blocks until it is warm."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.kill()
+        ours, theirs = socket.socketpair()
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        program = (
+            f"import sys; sys.path.insert(0, {folder!r}); "
+            "from weft_worker.candidate import main; main()"
+        )
+        command = [sys.executable, "-c", program, process.pid_namespace()]
+        environment = {**os.environ, "WEFT_ORACLE_PID": str(os.getpid())}
+        try:
+            self._process = subprocess.Popen(
+                self.prefix + command,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SlotBroken(f"cannot start the sandbox: {error}") from None
+        finally:
+            theirs.close()
+        self._link, self._buffer, self._arena = ours, b"", None
+        self._is_running = False
+        try:
+            hello = self._receive(time.monotonic() + START_TIMEOUT_S)[1]
+            self.is_private = bool(hello.get("private"))
+            if not hello.get("ready"):
+                raise Ended("crashed", f"said {hello}")
+        except Ended as ended:
+            self.kill()
+            raise SlotBroken(
+                f"the candidate process did not start ({ended.reason}); "
+                "check that the sandbox lets it read this Python and torch"
+            ) from None
+
+    def begin(self, job, arena, limits):
+        """Gives a new child its job; returns what it answers once loaded."""
+        self.start()
+        if self._is_running:
+            self.end()
+        if self._arena is not arena:
+            socket.send_fds(self._link, [b"\n"], [arena.fd])
+            self._arena = arena
+        order = {
+            "do": "job",
+            "threads": self.threads,
+            "memory_bytes": limits.memory_bytes,
+            "limit_address_space": limits.limit_address_space,
+            **job,
+        }
+        self._is_running = True
+        self._call = 0
+        self._send(order)
+        return self._answer(0, limits.wall_ms)
+
+    def call(self, wall_ms, **fields):
+        """One call of the job; (its answer, seconds it took from outside)."""
+        self._call += 1
+        message = {"call": self._call, **fields}
+        start = time.perf_counter()
+        self._send(message)
+        answer = self._answer(self._call, wall_ms)
+        return answer, time.perf_counter() - start
+
+    def freeze(self):
+        """Stops the whole tree: nothing is written after this returns."""
+        self._order("freeze", "frozen")
+
+    def thaw(self):
+        self._order("thaw", "thawed")
+
+    def end(self):
+        """Ends the job and kills all that it left. Quick when none runs."""
+        if not self._is_running:
+            return {}
+        self._is_running = False
+        try:
+            self._send({"do": "end"})
+            until = time.monotonic() + END_TIMEOUT_S
+            while True:
+                source, message = self._receive(until)
+                if source == "Z" and "ended" in message:
+                    return message
+        except Ended:
+            self.kill()
+            return {}
+
+    def kill(self):
+        """Kills the zygote and its tree; the next job starts a new one."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                self._process.kill()
+            self._process.wait()
+            self._process = None
+        self._is_running = False
+
+    def _order(self, verb, done):
+        self._send({"do": verb})
+        try:
+            source, message = self._receive(time.monotonic() + END_TIMEOUT_S)
+            if source == "Z" and message.get(done):
+                return
+        except Ended as ended:
+            self._lose(ended.kind, ended.reason)
+        if source == "Z":
+            self._raise_end(message)
+        self._lose("cheated", "the candidate spoke when nothing was asked")
+
+    def _send(self, message):
+        try:
+            self._link.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            self._lose("crashed", "the candidate process is gone")
+
+    def _answer(self, number, wall_ms):
+        try:
+            until = time.monotonic() + wall_ms / 1000
+            source, message = self._receive(until)
+        except Ended as ended:
+            if ended.kind == "timed_out":
+                self.end()
+                text = f"no answer within {wall_ms} ms"
+                raise Ended("timed_out", text) from None
+            self._lose(ended.kind, ended.reason)
+        if source == "Z":
+            self._raise_end(message)
+        if message.get("call") == number and message.get("ok") is True:
+            return message
+        self.end()
+        if message.get("ok") is False and message.get("call") == -1:
+            text = str(message.get("message"))[:2000]
+            lacks = message.get("out_of_memory") is True
+            raise Ended("out_of_memory" if lacks else "crashed", text)
+        raise Ended("cheated", "the candidate answered what was not asked")
+
+    def _raise_end(self, message):
+        """The zygote says that the child is gone: as a verdict's kind."""
+        self._is_running = False
+        printed = str(message.get("printed", ""))[-500:].strip()
+        remark = f"; it printed: {printed}" if printed else ""
+        how = message.get("ended")
+        if how == "out_of_memory" or "std::bad_alloc" in printed:
+            raise Ended("out_of_memory", "used more memory than allowed")
+        if how == "flooded":
+            raise Ended("cheated", "flooded the result channel")
+        if "signal" in message:
+            name = _signal_name(message["signal"])
+            raise Ended("crashed", f"killed by {name}{remark}")
+        code = message.get("code")
+        raise Ended("crashed", f"left early with exit code {code}{remark}")
+
+    def _lose(self, kind, reason):
+        self.kill()
+        raise Ended(kind, reason) from None
+
+    def _receive(self, until):
+        """(source, message) of the next line; Ended if there is none."""
+        while b"\n" not in self._buffer:
+            if len(self._buffer) > MESSAGE_BYTES_MAX:
+                raise Ended("cheated", "flooded the result channel")
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._link], [], [], left)[0]:
+                raise Ended("timed_out", "no answer in time")
+            try:
+                data = self._link.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                raise Ended("crashed", "the candidate process is gone")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            message = json.loads(line[1:])
+        except (ValueError, RecursionError):
+            message = None
+        source = line[:1].decode("ascii", "replace")
+        if source not in ("Z", "C") or not isinstance(message, dict):
+            raise Ended("cheated", "the candidate answered no valid message")
+        return source, message
+
+
+def _signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,183 @@
+"""Checks one candidate kernel of a subgraph (docs/verdict.md)."""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+
+import torch
+
+from . import compare
+from .arena import Arena, BufferSet
+from .slot import Ended
+
+#: Kinds of candidate whose limits may bound the address space.
+_HOST_KINDS = ("cpu",)
+#: The first call in a process pays page faults and thread start-up.
+LOAD_ALLOWANCE_MS = 5000
+
+
+@dataclass
+class Limits:
+    """Of one call of the candidate."""
+
+    wall_ms: int = 10_000
+    memory_bytes: int = 4 << 30
+    limit_address_space: bool = True
+
+    @staticmethod
+    def from_request(request):
+        given = request.get("limits") or {}
+        limits = Limits()
+        limits.wall_ms = int(given.get("wall_ms", limits.wall_ms))
+        limits.memory_bytes = int(given.get("memory_bytes", limits.memory_bytes))
+        return limits
+
+
+@dataclass
+class Verdict:
+    """docs/worker-protocol.md's `verdict`."""
+
+    correct: bool = False
+    reason: str = ""
+    kind: str = "correct"
+    cases: int = 0
+    max_error: float = 0.0
+    framework_error: float = 0.0
+    tolerance: float = 0.0
+    controls: dict = field(default_factory=dict)
+    wall_ms: float = 0.0
+
+    def fail(self, kind, reason):
+        self.kind, self.reason, self.correct = kind, reason, False
+
+    def hold(self, error, tolerance):
+        """Keeps the error that came nearest to its tolerance."""
+        if error * max(self.tolerance, 1e-300) >= self.max_error * tolerance:
+            self.max_error, self.tolerance = error, tolerance
+
+
+class ArenaKeeper:
+    """Keeps one arena and replaces it only when it does not fit."""
+
+    def __init__(self):
+        self._arena = None
+
+    def of(self, size_bytes):
+        held = self._arena
+        fits = held is not None and size_bytes <= held.bytes
+        if not fits or (held.bytes > 4 * size_bytes and held.bytes > 1 << 28):
+            self.close()
+            self._arena = Arena(size_bytes)
+        return self._arena
+
+    def close(self):
+        if self._arena is not None:
+            self._arena.close()
+            self._arena = None
+
+
+def stage(candidate, scratch):
+    """Copies the candidate to where the sandbox can read it; its job."""
+    if candidate.get("kind") not in _HOST_KINDS:
+        raise ValueError(f"unknown kind of candidate {candidate.get('kind')!r}")
+    library = candidate.get("library")
+    if not isinstance(library, str):
+        raise ValueError("candidate has no 'library'")
+    target = os.path.join(scratch, "candidate.so")
+    # A new file, never the old one overwritten: a process may still map it.
+    if os.path.lexists(target):
+        os.unlink(target)
+    shutil.copyfile(library, target)
+    os.chmod(target, 0o755)
+    return {"kind": candidate["kind"], "library": target}
+
+
+def check(slot, keeper, cases, job, limits):
+    """Runs every case; the verdict."""
+    start = time.perf_counter()
+    verdict = Verdict(
+        framework_error=cases.framework_error, controls=dict(cases.controls)
+    )
+    try:
+        _run_cases(slot, keeper, cases, job, limits, verdict)
+    except Ended as ended:
+        verdict.fail(ended.kind, ended.reason)
+    finally:
+        slot.end()
+    if not verdict.reason:
+        verdict.correct = True
+        passed = [name for name, ok in verdict.controls.items() if ok is False]
+        if passed:
+            verdict.kind = "not_discriminating"
+    verdict.wall_ms = (time.perf_counter() - start) * 1000
+    return verdict
+
+
+def _run_cases(slot, keeper, cases, job, limits, verdict):
+    reference = cases.reference
+    first = BufferSet(0, reference.inputs, reference.outputs)
+    # The second set moves every pointer; large ones overlap to save memory.
+    base = first.end if first.end <= 1 << 28 else 1 << 16
+    second = BufferSet(base, reference.inputs, reference.outputs)
+    arena = keeper.of(max(first.end, second.end))
+    arena.clear()
+    sets = [first.bind(arena), second.bind(arena)]
+    described = {**job, "sets": [s.to_json() for s in sets]}
+    loading = Limits(**{**vars(limits), "wall_ms": limits.wall_ms + LOAD_ALLOWANCE_MS})
+    slot.begin(described, arena, loading)
+    kept = None
+    for number, (which, case, again) in enumerate(_schedule(cases.cases)):
+        got = run_case(slot, sets[which].bind(arena), which, case, limits)
+        verdict.cases = number + 1
+        _judge(got, case, number, verdict)
+        if verdict.reason:
+            return
+        if again and kept is not None:
+            _judge_repeat(got, kept, case, verdict)
+        kept = [x.clone() for x in got] if number == 0 else kept
+
+
+def _schedule(cases):
+    """(buffer set, case, whether it repeats the first): see docs/verdict.md."""
+    yield 0, cases[0], False
+    for number, case in enumerate(cases[1:]):
+        # Case 2 runs in the first buffers again, with other contents.
+        yield number % 2, case, False
+    yield 1, cases[0], True
+
+
+def run_case(slot, buffers, which, case, limits):
+    """Calls the candidate once on fresh buffers; its outputs."""
+    buffers.write_inputs(case.storages)
+    buffers.fill_outputs()
+    slot.call(limits.wall_ms, sets=[which])
+    slot.freeze()
+    wrong = buffers.trespass(case.storages)
+    if wrong:
+        raise Ended("cheated", wrong)
+    got = [view.clone() for view in buffers.output_views]
+    slot.thaw()
+    return got
+
+
+def _judge(got, case, number, verdict):
+    for x, made in zip(got, case.outputs):
+        finding = compare.compare(x, made)
+        verdict.hold(finding.error, made.tolerance)
+        if finding.reason:
+            what = f"case {number} ({case.distribution}): {finding.reason}"
+            verdict.fail("wrong", what)
+            return
+
+
+def _judge_repeat(got, first, case, verdict):
+    """The same inputs twice: other outputs mean a race or hidden state."""
+    for x, before, made in zip(got, first, case.outputs):
+        if not x.dtype.is_floating_point:
+            continue  # each run was held against the reference exactly
+        far = (x.double() - before.double()).abs()
+        far = torch.nan_to_num(far, nan=0.0) / made.scale
+        if far.numel() and float(far.max()) > 4 * made.tolerance:
+            verdict.fail("wrong", f"output {made.name} differs between two runs")
+            return
