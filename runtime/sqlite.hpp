@@ -1,0 +1,87 @@
+// SQLite as values: a connection, a prepared statement, a transaction, and
+// its result codes turned into Errors that name the file. One thread at a time.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "messages/result.hpp"
+
+namespace weft {
+
+/// One prepared statement. Bound text and blobs are not copied: they must
+/// live until the next reset().
+class Statement {
+ public:
+  Statement() = default;
+  Statement(sqlite3_stmt* statement, std::string file)
+      : statement_(statement), file_(std::move(file)) {}
+
+  void bind(int index, std::int64_t value);
+  void bind_text(int index, std::string_view value);
+  void bind_blob(int index, std::string_view value);
+
+  /// True when there is a row to look at, false at the end.
+  Result<bool> step();
+  /// Steps to the end and makes ready for the next use.
+  Result<void> run();
+  void reset();
+
+  /// Type is SQLITE_INTEGER, SQLITE_TEXT, ... as stored in this row.
+  int type(int column) const;
+  std::int64_t integer(int column) const;
+  /// Text or blob as stored; valid until the next step() or reset().
+  std::string_view bytes(int column) const;
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+  std::string file_;
+};
+
+/// One connection to one file.
+class Database {
+ public:
+  /// `flags` are SQLITE_OPEN_...; `immutable` reads a file that nobody can
+  /// write, which is the only way on a read-only file system.
+  static Result<Database> open(const std::filesystem::path& file, int flags,
+                               bool immutable = false);
+
+  Result<void> execute(const char* sql);
+  /// damaged when the tables that the statement names are not there.
+  Result<Statement> prepare(std::string_view sql);
+  bool in_transaction() const;
+
+ private:
+  struct Close {
+    void operator()(sqlite3* connection) const;
+  };
+  friend class Savepoint;
+  std::unique_ptr<sqlite3, Close> connection_;
+  Statement savepoint_, release_;  ///< go before their connection
+  std::string file_;
+};
+
+/// A savepoint, undone when it goes out of scope without commit(). Reading
+/// inside one sees the file at one moment, whatever a writer does.
+class Savepoint {
+ public:
+  static Result<Savepoint> begin(Database& database);
+  Savepoint(Savepoint&& other) noexcept;
+  Savepoint& operator=(Savepoint&&) = delete;
+  ~Savepoint();
+  Result<void> commit();
+
+ private:
+  explicit Savepoint(Database& database) : database_(&database) {}
+  Database* database_;  ///< null when there is nothing left to undo
+};
+
+}  // namespace weft
