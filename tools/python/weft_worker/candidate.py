@@ -2,9 +2,9 @@
 
 It runs inside the sandbox with torch imported and talks with the oracle over
 the socket that is both its standard input and its standard output. Lines from
-the oracle: `{"do": …}` for the zygote itself, anything else for the job's
-child. Lines to the oracle: `Z{json}` is the zygote's word, `C` and a line is
-the child's, relayed; so a child cannot speak for the zygote.
+the oracle: `{"do": "job" | "call" | "end", …}`. Lines to the oracle: `Z{json}` is the zygote's word, `C` and a line is
+the child's, relayed; so a child cannot speak for the zygote. After each answer
+the child is stopped until its next call.
 
 The zygote itself never runs a tensor operation: forked after one that used
 threads, a child would hang in its first parallel region.
@@ -119,6 +119,12 @@ class Zygote:
         *lines, child.buffer = child.buffer.split(b"\n")
         for line in lines:
             self.link.sendall(b"C" + line + b"\n")
+        if lines and self.is_running:
+            # Stopped at once: what a thread would write later is not there
+            # when the oracle looks.
+            self.signal_all(signal.SIGSTOP)
+            self.await_stop()
+            self.say({"frozen": True})
 
     def bury(self, child):
         """The child closed its end: say how it ended."""
@@ -147,8 +153,7 @@ class Zygote:
         self.kill_all()
 
     def obey(self, line):
-        if not line.startswith(b'{"do"'):
-            self.tell_child(line)
+        if not line:  # carries the arena's descriptor, nothing more
             return
         order = json.loads(line)
         if order["do"] == "job":
@@ -157,13 +162,9 @@ class Zygote:
             self.memory_bytes = order["memory_bytes"]
             self.is_running = True
             self.tell_child(line)
-        elif order["do"] == "freeze":
-            self.signal_all(signal.SIGSTOP)
-            self.await_stop()
-            self.say({"frozen": True})
-        elif order["do"] == "thaw":
+        elif order["do"] == "call":
             self.signal_all(signal.SIGCONT)
-            self.say({"thawed": True})
+            self.tell_child(line)
         elif order["do"] == "end":
             self.end("ended")
 

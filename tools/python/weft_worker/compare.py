@@ -20,8 +20,8 @@ ROUNDOFF_UNITS = 32.0
 #: The second bound stops here for float32, whatever the length: rounding
 #: an output to 10 bits of mantissa (TF32, float16) errs by 2^-11 at its worst.
 FLOAT32_FLOOR_MAX = 2.0**-14
-#: Elements compared at once, so that scratch memory stays bounded.
-CHUNK = 1 << 21
+#: Elements compared at once: their float64 temporaries stay in the cache.
+CHUNK = 1 << 17
 
 
 @dataclass

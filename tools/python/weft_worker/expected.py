@@ -184,8 +184,7 @@ def reduction_length(reference):
     for node in reference.graph["nodes"]:
         if node["kind"] != "call" or not (node.get("values") or [None])[0]:
             continue
-        result = max(1, _count(node["values"][0]["shape"]))
-        shapes = [s for s in _argument_shapes(reference, node["args"])]
+        shapes = list(_argument_shapes(reference, node["args"]))
         name = node["target"].split(".")[1]
         if name in _CONTRACTIONS and len(shapes) >= 2:
             # Of a product of sizes m·k and k·n over m·n: k.
@@ -196,8 +195,13 @@ def reduction_length(reference):
             else:
                 longest = max(longest, a[-1])
             continue
+        if name in ("_softmax", "_log_softmax") and shapes and shapes[0]:
+            longest = max(longest, shapes[0][node["args"][1]])
+            continue
+        # Norms give their statistics as further results: the smallest tells.
+        results = [_count(v["shape"]) for v in node["values"] if v]
         sizes = [_count(shape) for shape in shapes]
-        longest = max(longest, max(sizes, default=1) // result)
+        longest = max(longest, max(sizes, default=1) // max(1, min(results)))
     return longest
 
 

@@ -14,7 +14,13 @@ import sys
 import time
 import traceback
 
-import torch
+#: As the candidate and the baseline shall see it.
+ENVIRONMENT = dict(os.environ)
+# The oracle's own threads must sleep, not spin, while others are timed. Read
+# once, when torch loads its OpenMP.
+os.environ["OMP_WAIT_POLICY"] = "passive"
+
+import torch  # noqa: E402
 
 from . import expected, process, timing, verify
 from .problem import ProblemError
@@ -32,11 +38,11 @@ class Oracle:
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
-        self.slot = Slot(prefix, threads)
+        self.slot = Slot(prefix, threads, ENVIRONMENT)
         self.keeper = verify.ArenaKeeper()
         memory = os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES")
         self.library = expected.Library(int(memory * EXPECTED_SHARE))
-        self.timer = timing.Timer(self.slot, threads)
+        self.timer = timing.Timer(self.slot, threads, ENVIRONMENT)
         self.verbs = {
             "check": self.check,
             "time": self.time,

@@ -36,8 +36,9 @@ class SlotBroken(Exception):
 class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
-    def __init__(self, prefix, threads):
+    def __init__(self, prefix, threads, environment):
         self.prefix = list(prefix)
+        self.environment = environment
         self.threads = threads
         self._process = None
         self._link = None
@@ -59,7 +60,7 @@ class Slot:
             "from weft_worker.candidate import main; main()"
         )
         command = [sys.executable, "-c", program, process.pid_namespace()]
-        environment = {**os.environ, "WEFT_ORACLE_PID": str(os.getpid())}
+        environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
         try:
             self._process = subprocess.Popen(
                 self.prefix + command,
@@ -105,23 +106,23 @@ class Slot:
         self._is_running = True
         self._call = 0
         self._send(order)
-        return self._answer(0, limits.wall_ms)
+        answer = self._answer(0, limits.wall_ms)
+        self._await_frozen()
+        return answer
 
     def call(self, wall_ms, **fields):
-        """One call of the job; (its answer, seconds it took from outside)."""
+        """One call of the job; (its answer, seconds it took from outside).
+
+        The whole tree stands still when this returns, until the next call.
+        """
         self._call += 1
-        message = {"call": self._call, **fields}
+        message = {"do": "call", "call": self._call, **fields}
         start = time.perf_counter()
         self._send(message)
         answer = self._answer(self._call, wall_ms)
-        return answer, time.perf_counter() - start
-
-    def freeze(self):
-        """Stops the whole tree: nothing is written after this returns."""
-        self._order("freeze", "frozen")
-
-    def thaw(self):
-        self._order("thaw", "thawed")
+        seconds = time.perf_counter() - start
+        self._await_frozen()
+        return answer, seconds
 
     def end(self):
         """Ends the job and kills all that it left. Quick when none runs."""
@@ -153,17 +154,16 @@ class Slot:
             self._process = None
         self._is_running = False
 
-    def _order(self, verb, done):
-        self._send({"do": verb})
+    def _await_frozen(self):
         try:
             source, message = self._receive(time.monotonic() + END_TIMEOUT_S)
-            if source == "Z" and message.get(done):
-                return
         except Ended as ended:
             self._lose(ended.kind, ended.reason)
+        if source == "Z" and message.get("frozen"):
+            return
         if source == "Z":
             self._raise_end(message)
-        self._lose("cheated", "the candidate spoke when nothing was asked")
+        self._lose("cheated", "the candidate answered more than once")
 
     def _send(self, message):
         try:
