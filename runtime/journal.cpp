@@ -6,6 +6,20 @@
 namespace weft {
 namespace {
 
+/// Far more than a message needs: what is large travels as a blob's hash.
+constexpr std::size_t kEventBytesMax = std::size_t{64} << 20;
+
+Result<void> check_size(const Envelope& envelope) {
+  const std::size_t size_bytes = envelope.src.size() + envelope.dst.size() +
+                                 envelope.type.size() + envelope.body.size();
+  if (size_bytes <= kEventBytesMax) return {};
+  return fail(
+      ErrorCode::wrong_input,
+      "a message of type " + envelope.type.substr(0, 80) + " has " +
+          std::to_string(size_bytes) + " bytes, and the journal takes " +
+          std::to_string(kEventBytesMax) + ": put its large parts into blobs");
+}
+
 Result<void> insert_event(Journal::State& state, const Envelope& envelope,
                           const Check& check) {
   auto& row = state.insert_event;
@@ -45,6 +59,7 @@ Result<void> write_group(Journal::State& state, std::vector<Envelope>& group,
   if (!savepoint) return std::unexpected(savepoint.error());
   if (auto done = insert_waiting_blobs(state); !done) return done;
   for (auto& envelope : group) {
+    if (auto fits = check_size(envelope); !fits) return fits;
     envelope.seq = ++head.seq;
     last = state.chain.next(last, envelope);
     if (auto done = insert_event(state, envelope, last); !done) return done;

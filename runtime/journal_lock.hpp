@@ -28,8 +28,8 @@ class JournalLock {
   JournalLock& operator=(JournalLock&&) = delete;
   ~JournalLock();
 
-  /// Notes that everything up to `seq` is committed. Not synced: a note that
-  /// a power cut takes back claims less, never more.
+  /// Notes that everything up to `seq` is committed. Not synced itself: after
+  /// a power cut an older note may be back, which claims less.
   void note(std::uint64_t seq);
 
  private:

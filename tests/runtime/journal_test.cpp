@@ -1,5 +1,8 @@
 #include "runtime/journal.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {
@@ -185,6 +188,43 @@ TEST_CASE("an empty blob and one that does not compress come back") {
     CHECK(value(journal.get_blob(hash)) == bytes);
   }
   value(journal.verify());
+}
+
+TEST_CASE("a message or a blob that is too large is refused, with advice") {
+  Directory directory;
+  auto journal = value(Journal::create(directory / "j.db", Sync::normal));
+  auto group = envelopes(1, 2);
+  group[1].body.resize((64 << 20) + 1);
+  CHECK(says(journal.append(group), "put its large parts into blobs"));
+  CHECK(group[0].seq == 0);
+  CHECK(journal.last_seq() == 0);
+  // The size is looked at first, so the bytes need not be there.
+  CHECK(says(journal.put_blob({"", (std::size_t{512} << 20) + 1}),
+             "too large for the journal"));
+  value(journal.verify());
+}
+
+TEST_CASE("a journal in a directory that can't be written to is readable") {
+  Directory directory;
+  fs::create_directory(directory / "run?#%");
+  const auto file = directory / "run?#%" / "j.db";
+  write_example(file);
+  fs::permissions(directory / "", fs::perms(0555));
+  fs::permissions(directory / "run?#%", fs::perms(0555));
+  const pid_t reader = ::fork();
+  REQUIRE(reader >= 0);
+  if (reader == 0) {
+    // To root every directory can be written to, so be somebody else.
+    constexpr uid_t kNobody = 65534;
+    if (::getuid() == 0 && ::setuid(kNobody) != 0) ::_exit(2);
+    ::_exit(open_and_verify(file) ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(reader, &status, 0);
+  fs::permissions(directory / "", fs::perms(0755));
+  fs::permissions(directory / "run?#%", fs::perms(0755));
+  CHECK(status == 0);
+  CHECK_FALSE(fs::exists(file.string() + "-wal"));
 }
 
 TEST_CASE("content_hash is SHA-256") {
