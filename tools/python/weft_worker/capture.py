@@ -8,6 +8,7 @@ the caller's to end: this process has no clock of its own.
 import argparse
 import contextlib
 import json
+import logging
 import os
 import sys
 import time
@@ -24,8 +25,7 @@ def main(arguments=None):
     parser.add_argument("--problem", required=True, help="the problem file")
     parser.add_argument("--out", required=True, help="the graph to write")
     options = parser.parse_args(arguments)
-    reply = reply_of(options.problem, options.out)
-    return reply
+    return reply_of(options.problem, options.out)
 
 
 def reply_of(problem_path, out):
@@ -77,8 +77,9 @@ def capture(problem_path):
     with watch.step("import_torch"):
         problems.import_torch()
     with warnings.catch_warnings():
-        # The exporter warns about its own internals; nothing to act on.
+        # The exporter talks about its own internals; nothing to act on.
         warnings.simplefilter("ignore")
+        logging.getLogger("torch").setLevel(logging.CRITICAL)
         graph = capture_steps(problem_path, watch)
     return graph, watch.seconds
 

@@ -30,7 +30,7 @@ KEPT_MOVEMENT = (
     "roll", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d",
     "tril", "triu", "take", "nll_loss_forward", "nll_loss2d_forward",
-    "renorm", "logsumexp",
+    "renorm", "logsumexp", "select_scatter",
 )
 
 # Another operator would draw other numbers from the same generator.
@@ -88,6 +88,18 @@ def aten_name(target):
     """"add" of aten.add.Tensor; "" of what is no ATen operator."""
     parts = str(target).split(".")
     return parts[1] if len(parts) == 3 and parts[0] == "aten" else ""
+
+
+def prune(graph):
+    """Drops what nothing reads, but not draws: they move the generator."""
+    import torch
+
+    for node in reversed(list(graph.nodes)):
+        if node.op != "call_function" or node.users:
+            continue
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded not in tags:
+            graph.erase_node(node)
 
 
 def unshielded(target):

@@ -1,7 +1,9 @@
 """Runs torch.export on a model and explains what it could not capture."""
 
-import os
+import contextlib
+import io
 import re
+import traceback
 
 from weft_worker import capture_decompositions as decompositions
 from weft_worker import problem as problems
@@ -9,15 +11,21 @@ from weft_worker.problem import ProblemError
 
 # What the exporter says, and what the user can do about it.
 REASONS = (
-    (r"data-dependent|GuardOnDataDependent|Could not guard|"
-     r"Could not extract specialized|unbacked",
+    (r"[Dd]ata.?[Dd]ependent|Could not guard|Could not extract specialized|"
+     r"unbacked|[Dd]ynamic.?[Oo]utput.?[Ss]hape",
      "data_dependent",
      "what it does depends on the values of a tensor (an if, a loop, .item() "
      "or a shape): write it with torch.where and fixed shapes"),
-    (r"[Dd]ynamic.?[Oo]utput.?[Ss]hape|nonzero",
-     "dynamic_shape",
-     "the shape of a result depends on the values of a tensor (nonzero, "
-     "unique, a boolean index): write it with torch.where and fixed shapes"),
+    (r"in output, which is not a known type",
+     "unsupported",
+     "it must return tensors in tuples, lists and dicts"),
+    (r"Unsupported input type",
+     "inputs_do_not_fit",
+     "it must take tensors and numbers in tuples, lists and dicts"),
+    (r"fake tensor in the exported program constant's list",
+     "unsupported",
+     "it reaches a tensor in a way that cannot be followed, such as x.data: "
+     "use x.detach()"),
 )
 
 
@@ -25,12 +33,18 @@ def export(problem, model, inputs):
     """The decomposed, functional program of model(*inputs)."""
     import torch
 
+    # What the model prints was printed by its eager run already, and the
+    # exporter prints its graph before some of its errors.
+    quiet = io.StringIO()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), contextlib.redirect_stdout(quiet), \
+                contextlib.redirect_stderr(quiet):
             program = torch.export.export(model, tuple(inputs), strict=False)
             decompositions.shield_random_calls(program.graph)
-            return program.run_decompositions(
+            program = program.run_decompositions(
                 decompositions.decomposition_table())
+            decompositions.prune(program.graph)
+            return program
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -39,8 +53,6 @@ def export(problem, model, inputs):
 
 def explained(problem, error):
     """The ProblemError for what the exporter raised."""
-    import traceback
-
     line = problems.last_line_in(problem.path, error) or \
         line_in_text(problem.path, str(error))
     details = "".join(traceback.format_exception(error))

@@ -9,6 +9,7 @@ from weft_worker.problem import ProblemError
 
 VERSION = 1
 CONSTANT_ELEMENTS_MAX = 4096
+INTEGER_MAX = 1 << 53  # the graph's elements are read as doubles
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32",
           "int16", "int8", "uint8", "bool")
 
@@ -38,7 +39,8 @@ class Writer:
                 nodes.append(self.call(node))
             elif node.op != "output":
                 raise self.unsupported(
-                    node, f"the captured model has a {node.op} node")
+                    node, "the model branches or loops inside an operator "
+                    "(torch.cond and its like)", "write it with torch.where")
         outputs, template = self.outputs()
         return {
             "version": VERSION,
@@ -49,10 +51,10 @@ class Writer:
         }
 
     def unsupported(self, node, reason, advice="write it in operators on "
-                    "dense tensors of fixed shape"):
+                    "dense tensors of fixed shape", kind="unsupported"):
         return ProblemError(
-            "unsupported", f"{reason}: {advice}",
-            file=os.path.basename(self.path), line=self.line_of(node))
+            kind, f"{reason}: {advice}", file=os.path.basename(self.path),
+            line=self.line_of(node))
 
     def line_of(self, node):
         """Line of the problem file that made that node, or 0."""
@@ -78,8 +80,6 @@ class Writer:
         }
 
     def placeholder(self, node, spec):
-        import torch
-
         kind = spec.kind.name
         value = node.meta.get("val")
         if kind == "USER_INPUT":
@@ -94,7 +94,9 @@ class Writer:
         if kind == "CONSTANT_TENSOR":
             return self.constant(node, spec.target)
         raise self.unsupported(
-            node, f"the model takes a {kind.lower().replace('_', ' ')}")
+            node, "forward() uses an object that is no tensor ("
+            f"{kind.lower().replace('_', ' ')} {spec.target})",
+            "use tensors, numbers and torch's default generator")
 
     def constant(self, node, target):
         """A tensor that the module holds unregistered, or a literal."""
@@ -109,14 +111,19 @@ class Writer:
             raise self.unsupported(
                 node, "a tensor made inside forward() has no value at capture",
                 "make it in __init__ and register it as a buffer")
-        if tensor.numel() > CONSTANT_ELEMENTS_MAX:
+        if not 0 < tensor.numel() <= CONSTANT_ELEMENTS_MAX:
             raise self.unsupported(
                 node, f"forward() uses a constant of {tensor.numel()} elements "
-                "that is no attribute of the model (the limit is "
-                f"{CONSTANT_ELEMENTS_MAX})",
+                "that is no attribute of the model (1 to "
+                f"{CONSTANT_ELEMENTS_MAX} are taken)",
                 "make it in __init__ and register it as a buffer")
-        entry["elements"] = [literal(element) for element
-                             in tensor.detach().reshape(-1).tolist()]
+        elements = tensor.detach().reshape(-1).tolist()
+        if any(type(element) is int and abs(element) > INTEGER_MAX
+               for element in elements):
+            raise self.unsupported(
+                node, f"forward() uses a constant above {INTEGER_MAX}",
+                "make it in __init__ and register it as a buffer")
+        entry["elements"] = [literal(element) for element in elements]
         return entry
 
     def call(self, node):
@@ -140,7 +147,9 @@ class Writer:
 
         if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             raise self.unsupported(
-                node, "a number here depends on the data of a tensor")
+                node, "a number here depends on the data of a tensor "
+                "(.item() or float())", "keep it a tensor",
+                kind="data_dependent")
         if not isinstance(value, torch.Tensor):
             return None
         dtype = str(value.dtype).removeprefix("torch.")
@@ -155,7 +164,9 @@ class Writer:
         sizes = list(value.shape) + list(value.stride())
         if not all(type(size) is int for size in sizes):
             raise self.unsupported(
-                node, "a shape here depends on the data of a tensor")
+                node, "a shape here depends on the data of a tensor (nonzero, "
+                "unique or a boolean index)", "write it with torch.where and "
+                "fixed shapes", kind="data_dependent")
         return {"dtype": dtype, "shape": list(value.shape),
                 "stride": list(value.stride())}
 
@@ -198,19 +209,17 @@ class Writer:
 
     def outputs(self):
         """Names of what forward() returns, and the expression around them."""
-        import torch
         from torch.utils import _pytree as pytree
 
         names, leaves = [], []
         for spec in self.signature.output_specs:
             if spec.kind.name != "USER_OUTPUT":
                 continue
-            name = getattr(spec.arg, "name", "")
             if hasattr(spec.arg, "value"):  # a constant: no node computes it
                 leaves.append(spec.arg.value)
             else:
                 leaves.append(Slot(len(names)))
-                names.append(name)
+                names.append(spec.arg.name)
         tree = pytree.tree_unflatten(leaves, self.program.call_spec.out_spec)
         return names, self.template(tree)
 
@@ -223,6 +232,10 @@ class Writer:
                 return "[" + ", ".join(parts) + "]"
             return "(" + ", ".join(parts) + ("," if len(parts) == 1 else "") \
                 + ")"
+        if type(tree).__module__ == "torch.return_types":
+            parts = [self.template(part) for part in tree]
+            return f"torch.return_types.{type(tree).__name__}((" + \
+                ", ".join(parts) + ",))"
         if type(tree) is dict and all(isinstance(key, (str, int))
                                       for key in tree):
             parts = [f"{braced(repr(key))}: {self.template(part)}"

@@ -260,7 +260,21 @@ def build_model(problem, seed=SEED):
         raise ProblemError(
             "no_module", f"Model in {problem.name} is no torch.nn.Module: "
             "derive it from torch.nn.Module", file=problem.name)
+    check_initialised(problem, model)
     return model
+
+
+def check_initialised(problem, model):
+    """Lazy layers have no parameters before their first call."""
+    from torch.nn.parameter import is_lazy
+
+    for named in (model.named_parameters(), model.named_buffers()):
+        for name, tensor in named:
+            if is_lazy(tensor):
+                raise ProblemError(
+                    "unsupported", f"{name} of Model in {problem.name} has no "
+                    "size before the first call: use a layer that is given "
+                    "its sizes", file=problem.name)
 
 
 def make_inputs(problem, seed=SEED):

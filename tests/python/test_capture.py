@@ -1,0 +1,662 @@
+"""Capture: what it accepts, what it records, and how it refuses the rest."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+PYTHON_PATH = os.path.join(ROOT, "tools", "python")
+sys.path.insert(0, PYTHON_PATH)
+
+import torch
+
+from weft_worker import capture, capture_check
+from weft_worker import problem as problems
+
+HEADER = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+"""
+
+SIMPLE = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        {init}
+    def forward(self, {names}):
+        {body}
+
+def get_inputs():
+    return {inputs}
+
+def get_init_inputs():
+    return []
+"""
+
+
+def simple(body, inputs="[torch.randn(4, 6)]", init="pass", names="x"):
+    """The text of a problem with that forward()."""
+    return HEADER + SIMPLE.format(
+        body=textwrap.indent(textwrap.dedent(body), " " * 8).strip(),
+        init=textwrap.indent(textwrap.dedent(init), " " * 8).strip(),
+        inputs=inputs, names=names)
+
+
+class CaptureTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.out = os.path.join(self.folder, "graph.json")
+
+    def write(self, text):
+        path = os.path.join(self.folder, "problem.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def capture(self, text):
+        """The graph of that problem, which must be capturable."""
+        reply = capture.reply_of(self.write(text), self.out)
+        self.assertTrue(reply["ok"], reply)
+        with open(self.out, encoding="utf-8") as file:
+            graph = json.load(file)
+        self.assertEqual(len(graph["nodes"]), reply["nodes"])
+        return graph
+
+    def refuse(self, text, kind, says=(), line=None, code="wrong_input"):
+        """The error of that problem, which must name `line` (a text in it)."""
+        path = self.write(text)
+        with contextlib.redirect_stdout(io.StringIO()):
+            reply = capture.reply_of(path, self.out)
+        self.assertFalse(reply["ok"], "was captured")
+        error = reply["error"]
+        self.assertEqual((error["kind"], error["code"]), (kind, code), error)
+        for part in [says] if isinstance(says, str) else says:
+            self.assertIn(part, error["message"])
+        self.assertNotIn("Traceback", error["message"])
+        self.assertFalse(os.path.exists(self.out))
+        if line is not None:
+            lines = text.splitlines()
+            self.assertEqual(error["file"], "problem.py")
+            self.assertGreater(error["line"], 0, error)
+            self.assertIn(line, lines[error["line"] - 1])
+        return error
+
+    @staticmethod
+    def targets(graph):
+        return [node["target"] for node in graph["nodes"]
+                if node["kind"] == "call"]
+
+    @staticmethod
+    def kinds(graph):
+        return {node["target"]: node for node in graph["nodes"]
+                if node["kind"] != "call"}
+
+
+class WhatIsRecorded(CaptureTest):
+    def test_a_call_has_operator_type_and_source_line(self):
+        text = simple("y = torch.relu(x)\nreturn y * 2.5")
+        graph = self.capture(text)
+        relu, mul = graph["nodes"][1:]
+        self.assertEqual(relu["target"], "aten.relu.default")
+        self.assertEqual(relu["args"], [{"node": "x"}])
+        self.assertEqual(relu["values"], [
+            {"dtype": "float32", "shape": [4, 6], "stride": [6, 1]}])
+        self.assertFalse(relu["is_tuple"])
+        self.assertEqual(mul["args"], [{"node": "relu"}, 2.5])
+        name, line = mul["source"].split(":")
+        self.assertEqual(name, "problem.py")
+        self.assertIn("return y * 2.5", text.splitlines()[int(line) - 1])
+        self.assertEqual(graph["outputs"], [mul["name"]])
+        self.assertEqual(graph["output_template"], "{0}")
+        self.assertEqual(graph["version"], 1)
+
+    def test_the_source_line_is_the_innermost_of_the_file(self):
+        text = simple("return self.act(x)", init="self.act = Act()") \
+            .replace("class Model", "class Act(nn.Module):\n"
+                     "    def forward(self, x):\n        return x.sin()\n\n"
+                     "class Model")
+        line = int(self.capture(text)["nodes"][1]["source"].split(":")[1])
+        self.assertIn("x.sin()", text.splitlines()[line - 1])
+
+    def test_parameters_buffers_and_plain_tensors_keep_their_path(self):
+        graph = self.capture(simple(
+            "return self.inner(x) * self.mask + self.offset",
+            init="self.inner = nn.Linear(6, 6)\n"
+            "self.mask = torch.ones(6)\n"
+            "self.register_buffer('offset', torch.zeros(6))"))
+        kinds = {target: node["kind"]
+                 for target, node in self.kinds(graph).items()}
+        self.assertEqual(kinds, {
+            "inner.weight": "parameter", "inner.bias": "parameter",
+            "mask": "constant", "offset": "buffer", "x": "input"})
+        self.assertNotIn("elements", self.kinds(graph)["mask"])
+
+    def test_a_tensor_in_a_list_of_the_model_is_embedded(self):
+        graph = self.capture(simple("return x * self.parts[0]",
+                                    init="self.parts = [torch.ones(6)]"))
+        constants = [node for node in graph["nodes"]
+                     if node["kind"] == "constant"]
+        self.assertEqual(constants[0]["elements"], [1.0] * 6)
+
+    def test_literals_are_embedded(self):
+        graph = self.capture(simple(
+            "w = torch.tensor([1.0, float('inf'), -2.0])\n"
+            "k = torch.tensor([True, False, True])\n"
+            "return torch.where(k, x, w)", inputs="[torch.randn(4, 3)]"))
+        elements = [node["elements"] for node in graph["nodes"]
+                    if node["kind"] == "constant"]
+        self.assertEqual(elements, [[1.0, {"float": "inf"}, -2.0],
+                                    [True, False, True]])
+
+    def test_numbers_are_specialised(self):
+        graph = self.capture(simple("return x * s + n", names="x, s, n",
+                                    inputs="[torch.randn(4), 2.5, 3]"))
+        kinds = self.kinds(graph)
+        self.assertEqual(kinds["s"]["elements"], [2.5])
+        self.assertEqual(kinds["s"]["values"], [None])
+        self.assertEqual(kinds["n"]["elements"], [3])
+        calls = [node for node in graph["nodes"] if node["kind"] == "call"]
+        self.assertEqual([call["args"][1] for call in calls], [2.5, 3])
+
+    def test_nested_inputs_are_named_by_their_place(self):
+        graph = self.capture(simple(
+            "return xs[0] + xs[1] + d['a']", names="xs, d",
+            inputs="[[torch.randn(4), torch.randn(4)], {'a': "
+            "torch.randn(4)}]"))
+        inputs = [node["target"] for node in graph["nodes"]
+                  if node["kind"] == "input"]
+        self.assertEqual(inputs, ["xs[0]", "xs[1]", "d['a']"])
+
+    def test_an_argument_that_is_none_and_one_left_out_are_no_trouble(self):
+        graph = self.capture(simple(
+            "return x if m is None else x + m", names="x, m, k=3",
+            inputs="[torch.randn(4), None]").replace("return x if", "x = x * k"
+            "\n        return x if"))
+        self.assertEqual(self.targets(graph), ["aten.mul.Tensor"])
+
+    def test_outputs_nest(self):
+        graph = self.capture(simple(
+            "return {'a': x + 1, 'b': [x * 2, (x - 1,), None, 3]}, x"))
+        self.assertEqual(graph["output_template"],
+                         "({{'a': {0}, 'b': [{1}, ({2},), None, 3]}}, {3})")
+        self.assertEqual(graph["outputs"], ["add", "mul", "sub", "x"])
+
+    def test_a_named_result_keeps_its_type(self):
+        graph = self.capture(simple("return x.max(1)"))
+        result = eval(graph["output_template"].format("a", "b"),
+                      {"torch": torch, "a": 1, "b": 2})
+        self.assertIsInstance(result, torch.return_types.max)
+
+    def test_what_nothing_reads_is_dropped(self):
+        graph = self.capture(simple("x.half().float()\nreturn x + 1"))
+        self.assertEqual(self.targets(graph), ["aten.add.Tensor"])
+
+    def test_integer_and_bool_tensors_are_captured(self):
+        graph = self.capture(simple(
+            "return torch.where(m, i, i * 2), i.sum()", names="i, m",
+            inputs="[torch.randint(0, 9, (5,)), torch.rand(5) > 0.5]"))
+        dtypes = {node["name"]: node["values"][0]["dtype"]
+                  for node in graph["nodes"]}
+        self.assertEqual((dtypes["i"], dtypes["m"]), ("int64", "bool"))
+
+    def test_special_arguments_have_their_own_form(self):
+        graph = self.capture(simple(
+            "m = x.masked_fill(x > 0, float('-inf'))\n"
+            "return m.to(torch.float64), torch.zeros(3, dtype=torch.int32)"))
+        text = json.dumps(graph)
+        self.assertIn('{"float": "-inf"}', text)
+        self.assertIn('{"dtype": "float64"}', text)
+        self.assertIn('{"dtype": "int32"}', text)
+        self.assertIn('{"device": "cpu"}', text)
+
+    def test_a_tuple_call_lists_all_its_values(self):
+        graph = self.capture(simple("v, i = x.max(1)\nreturn v, i"))
+        call = next(node for node in graph["nodes"] if node["is_tuple"])
+        self.assertEqual([value["dtype"] for value in call["values"]],
+                         ["float32", "int64"])
+        self.assertEqual(self.targets(graph),
+                         ["aten.max.dim", "getitem", "getitem"])
+
+
+class WhatStaysOneCall(CaptureTest):
+    def assert_calls(self, text, *targets):
+        found = self.targets(self.capture(text))
+        for target in targets:
+            self.assertIn(target, found)
+
+    def test_library_operators(self):
+        self.assert_calls(
+            simple("y = self.conv(x)\ny = F.interpolate(y, scale_factor=2, "
+                   "mode='bilinear')\nz = y.flatten(2)\n"
+                   "z = F.scaled_dot_product_attention(z, z, z)\n"
+                   "return self.out(z) @ z.mT",
+                   init="self.conv = nn.Conv2d(3, 4, 3, padding='same')\n"
+                   "self.out = nn.Linear(144, 144)",
+                   inputs="[torch.randn(2, 3, 6, 6)]"),
+            "aten.convolution.default", "aten.upsample_bilinear2d.vec",
+            "aten.scaled_dot_product_attention.default",
+            "aten.linear.default", "aten.matmul.default")
+
+    def test_recurrent_layers(self):
+        self.assert_calls(
+            simple("y, (h, c) = self.lstm(x)\nz, _ = self.gru(y)\n"
+                   "return z, h, c",
+                   init="self.lstm = nn.LSTM(6, 5)\nself.gru = nn.GRU(5, 4)",
+                   inputs="[torch.randn(3, 2, 6)]"),
+            "aten.lstm.input", "aten.gru.input")
+
+    def test_softmax_and_norms_that_the_compiler_lowers(self):
+        self.assert_calls(
+            simple("y = self.ln(x).softmax(-1) + F.log_softmax(x, -1)\n"
+                   "y = self.gn(y.unsqueeze(0).mT)\nreturn self.bn(y)",
+                   init="self.ln = nn.LayerNorm(6)\n"
+                   "self.gn = nn.GroupNorm(2, 6)\n"
+                   "self.bn = nn.BatchNorm1d(6).eval()"),
+            "aten._softmax.default", "aten._log_softmax.default",
+            "aten.native_layer_norm.default",
+            "aten.native_group_norm.default",
+            "aten._native_batch_norm_legit_no_training.default")
+
+
+class MutationTest(CaptureTest):
+    def test_training_batch_norm_updates_its_statistics(self):
+        graph = self.capture(simple(
+            "return self.bn(x)", init="self.bn = nn.BatchNorm1d(6)"))
+        self.assertIn("aten._native_batch_norm_legit_functional.default",
+                      self.targets(graph))
+        mutated = [(item["target"], item["is_input"])
+                   for item in graph["mutations"]]
+        self.assertEqual(sorted(mutated), [
+            ("bn.num_batches_tracked", False), ("bn.running_mean", False),
+            ("bn.running_var", False)])
+
+    def test_the_model_is_captured_in_the_mode_that_it_is_in(self):
+        graph = self.capture(simple(
+            "return self.bn(x)", init="self.bn = nn.BatchNorm1d(6)\n"
+            "self.eval()"))
+        self.assertEqual(graph["mutations"], [])
+
+    def test_an_input_written_in_place_is_a_mutation(self):
+        graph = self.capture(simple("x.add_(1)\nreturn x * 2"))
+        self.assertEqual(graph["mutations"], [
+            {"target": "x", "is_input": True, "node": "add"}])
+
+    def test_a_buffer_written_in_place_is_a_mutation(self):
+        graph = self.capture(simple(
+            "self.steps += 1\nreturn x * self.steps",
+            init="self.register_buffer('steps', torch.zeros(()))"))
+        self.assertEqual([item["target"] for item in graph["mutations"]],
+                         ["steps"])
+
+    def test_a_written_parameter_is_refused(self):
+        self.refuse(simple(
+            "with torch.no_grad():\n    self.w.add_(1)\nreturn x * self.w",
+            init="self.w = nn.Parameter(torch.ones(6))"), "unsupported",
+            says=("w", "only buffers and inputs"))
+
+
+class RandomTest(CaptureTest):
+    def assert_same_draws(self, text):
+        """Captured, the model gives eager's bits under eager's seed."""
+        graph = self.capture(text)
+        problem = problems.load_problem(self.write(text))
+        model = problems.build_model(problem)
+        inputs = problems.make_inputs(problem)
+        with torch.no_grad():
+            torch.manual_seed(7)
+            expected = model(*inputs)
+            state = torch.get_rng_state()
+            torch.manual_seed(7)
+            outputs, _ = capture_check.run_graph(graph, model, inputs)
+        self.assertTrue(torch.equal(outputs[0], expected))
+        self.assertTrue(torch.equal(torch.get_rng_state(), state))
+        return self.targets(graph)
+
+    def test_dropout_is_the_call_that_eager_makes(self):
+        targets = self.assert_same_draws(simple(
+            "return F.dropout(self.drop(x), 0.5)",
+            init="self.drop = nn.Dropout(0.2)"))
+        self.assertEqual(targets, ["aten.dropout.default"] * 2)
+
+    def test_dropout_in_place(self):
+        targets = self.assert_same_draws(simple(
+            "y = x * 1.5\nF.dropout(y, 0.3, inplace=True)\nreturn y + 1"))
+        self.assertIn("aten.dropout.default", targets)
+
+    def test_the_other_dropouts(self):
+        self.assert_same_draws(simple(
+            "x = F.dropout2d(x, 0.3)\nx = F.alpha_dropout(x, 0.2, True)\n"
+            "return F.feature_alpha_dropout(x, 0.2, True)",
+            inputs="[torch.randn(2, 3, 4, 4)]"))
+
+    def test_dropout_in_evaluation_draws_nothing(self):
+        self.assert_same_draws(simple(
+            "return self.drop(x) * 2",
+            init="self.drop = nn.Dropout(0.2).eval()"))
+
+    def test_tensors_drawn_inside_forward(self):
+        self.assert_same_draws(simple(
+            "n = torch.randn(4, 6) + torch.randn_like(x) + torch.rand(6)\n"
+            "n = n + torch.randint(0, 5, (6,)) + torch.randperm(6)\n"
+            "b = torch.bernoulli(torch.full((4, 6), 0.4))\n"
+            "u = torch.empty(4, 6).uniform_(-1, 1)\n"
+            "g = torch.empty(4, 6).normal_()\n"
+            "return x + n * b + u + g"))
+
+    def test_rrelu_and_attention_dropout(self):
+        self.assert_same_draws(simple(
+            "y = F.rrelu(x, training=True)[None]\n"
+            "return F.scaled_dot_product_attention(y, y, y, dropout_p=0.2)"))
+
+    def test_draws_that_nothing_uses_are_noticed(self):
+        path = self.write(simple("torch.rand(3)\nreturn x + torch.rand(6)"))
+        reply = capture.reply_of(path, self.out)
+        if reply["ok"]:  # this exporter keeps unused draws
+            self.assert_same_draws(open(path, encoding="utf-8").read())
+        else:
+            self.assertEqual(reply["error"]["kind"], "capture_differs")
+
+
+class BadFileTest(CaptureTest):
+    def error_of(self, path):
+        return capture.reply_of(path, self.out)["error"]
+
+    def test_a_missing_file(self):
+        error = self.error_of(os.path.join(self.folder, "none.py"))
+        self.assertEqual(error["kind"], "missing_file")
+        self.assertIn("none.py", error["message"])
+
+    def test_a_directory(self):
+        self.assertEqual(self.error_of(self.folder)["kind"], "unreadable")
+
+    @unittest.skipIf(os.geteuid() == 0, "root reads everything")
+    def test_an_unreadable_file(self):
+        path = self.write("")
+        os.chmod(path, 0)
+        self.assertEqual(self.error_of(path)["kind"], "unreadable")
+
+    def test_a_syntax_error_names_its_line(self):
+        self.refuse("import torch\nclass Model(:\n", "syntax_error",
+                    says="line 2", line="class Model(:")
+
+    def test_bytes_that_are_no_text(self):
+        path = self.write("")
+        for content in (b"\xff\xfe\x00rubbish", b"x = 1\0"):
+            with open(path, "wb") as file:
+                file.write(content)
+            self.assertEqual(self.error_of(path)["kind"], "syntax_error")
+
+    def test_an_import_that_fails(self):
+        self.refuse("import torch\nimport no_such_package\n", "import_failed",
+                    says="no_such_package", line="import no_such_package")
+
+    def test_a_file_that_exits(self):
+        self.refuse("import sys\nsys.exit(3)\n", "import_failed",
+                    says="SystemExit", line="sys.exit")
+
+    def test_each_missing_name_is_named(self):
+        whole = simple("return x")
+        for name, start in (("Model", "class Model"),
+                            ("get_inputs", "def get_inputs"),
+                            ("get_init_inputs", "def get_init_inputs")):
+            text = whole.replace(start, start.replace(name, "other"))
+            self.refuse(text, "missing_name", says=f"has no {name}")
+
+    def test_a_constructor_that_raises(self):
+        self.refuse(simple("return x", init="raise ValueError('bad width')"),
+                    "constructor_failed", says=("ValueError", "bad width"),
+                    line="raise ValueError")
+
+    def test_a_constructor_that_takes_other_arguments(self):
+        text = simple("return x").replace("    return []", "    return [1, 2]")
+        self.refuse(text, "constructor_failed", says="get_init_inputs()")
+
+    def test_a_model_that_is_no_module(self):
+        self.refuse(simple("return x").replace("(nn.Module)", "(object)"),
+                    "no_module", says="torch.nn.Module")
+
+    def test_get_inputs_that_raises(self):
+        self.refuse(simple("return x", inputs="[torch.randn(-1)]"),
+                    "inputs_failed", says="get_inputs()",
+                    line="torch.randn(-1)")
+
+    def test_get_inputs_that_returns_no_list(self):
+        self.refuse(simple("return x", inputs="torch.randn(3)"),
+                    "inputs_failed", says="returned a Tensor")
+
+    def test_get_init_inputs_that_raises(self):
+        text = simple("return x").replace("    return []", "    return 1 / 0")
+        self.refuse(text, "init_inputs_failed", says="ZeroDivisionError",
+                    line="1 / 0")
+
+    def test_a_model_too_large_for_memory(self):
+        self.refuse(simple("return x", init="self.w = torch.empty(1 << 46)"),
+                    "out_of_memory", says="smaller", line="1 << 46")
+        self.refuse(simple("return x.expand(1 << 20, 1 << 26) + 1",
+                           inputs="[torch.randn(1)]"),
+                    "out_of_memory", says="smaller", line="1 << 26")
+
+    def test_inputs_of_another_number(self):
+        self.refuse(simple("return x + y", names="x, y"), "inputs_do_not_fit",
+                    says=("returns 1 values", "'y'"), line="def forward")
+
+    def test_inputs_of_another_shape(self):
+        self.refuse(simple("return self.fc(x)", init="self.fc = "
+                           "nn.Linear(5, 5)"), "forward_failed",
+                    says="get_inputs()", line="self.fc(x)")
+
+    def test_forward_that_raises(self):
+        self.refuse(simple("raise KeyError('lost')"), "forward_failed",
+                    says=("KeyError", "lost"), line="raise KeyError")
+
+    def test_init_arguments_in_their_wider_forms(self):
+        text = simple("return x * self.k").replace(
+            "def __init__(self):", "def __init__(self, k, *, scale=1):").replace(
+            "pass", "self.k = k * scale")
+        for form in ("[2]", "(2,)", "{'k': 2}", "[[2], {'scale': 3}]"):
+            self.capture(text.replace("    return []", f"    return {form}"))
+
+    def test_a_cut_output_folder(self):
+        path = self.write(simple("return x + 1"))
+        error = capture.reply_of(path, os.path.join(self.folder, "no", "g"))
+        self.assertEqual(error["error"]["kind"], "cannot_write")
+        self.assertEqual(error["error"]["code"], "failed")
+
+
+class UncapturableTest(CaptureTest):
+    def test_an_if_on_data(self):
+        self.refuse(simple("if x.sum() > 0:\n    return x\nreturn -x"),
+                    "data_dependent", says="torch.where", line="x.sum() > 0")
+
+    def test_an_item(self):
+        self.refuse(simple("n = x.sum().item()\nreturn x * n if n > 1 else x"),
+                    "data_dependent")
+
+    def test_a_loop_over_data(self):
+        self.refuse(simple("while x.max() > 1:\n    x = x / 2\nreturn x"),
+                    "data_dependent", line="x.max() > 1")
+
+    def test_an_item_inside_a_helper_names_the_helper(self):
+        text = simple("return scaled(x)").replace(
+            "class Model", "def scaled(x):\n    return x * int(x.max())\n\n"
+            "class Model")
+        self.refuse(text, "data_dependent", line="int(x.max())")
+
+    def test_nonzero(self):
+        self.refuse(simple("return x.nonzero().sum()"), "data_dependent")
+
+    def test_a_boolean_index(self):
+        self.refuse(simple("return x[x > 0]"), "data_dependent")
+
+    def test_unique(self):
+        self.refuse(simple("return torch.unique(x)"), "data_dependent")
+
+    def test_a_number_from_data_that_nothing_branches_on(self):
+        self.refuse(simple("return x * x.sum().item()"), "data_dependent")
+
+    def test_complex_numbers(self):
+        self.refuse(simple("return torch.fft.fft(x).abs()"), "unsupported",
+                    says="complex64", line="torch.fft")
+
+    def test_complex_inputs(self):
+        self.refuse(simple("return x.abs()", inputs="[torch.randn(3, "
+                           "dtype=torch.complex64)]"), "unsupported",
+                    says="complex64")
+
+    def test_sparse_tensors(self):
+        self.refuse(simple("return x.to_sparse().to_dense()"), "unsupported")
+
+    def test_quantised_tensors(self):
+        self.refuse(simple("q = torch.quantize_per_tensor(x, 0.1, 0, "
+                           "torch.qint8)\nreturn q.dequantize()"),
+                    "unsupported")
+
+    def test_numpy_inside_forward(self):
+        self.refuse(simple("return torch.from_numpy(x.numpy() * 2)"),
+                    "unsupported", line="x.numpy()")
+
+    def test_a_large_constant_of_no_attribute(self):
+        self.refuse(simple("return x + BIG").replace(
+            "class Model", "BIG = torch.ones(5000)\nclass Model").replace(
+            "(4, 6)", "(5000)"), "unsupported", says="5000 elements")
+
+    def test_an_empty_or_huge_constant(self):
+        self.refuse(simple("return torch.cat([x[0], torch.tensor([])])"),
+                    "unsupported", says="0 elements")
+        self.refuse(simple("return x + torch.tensor([2 ** 60 + 1])"),
+                    "unsupported", says="above")
+
+    def test_control_flow_operators(self):
+        self.refuse(simple("return torch.cond(x.sum() > 0, lambda x: x + 1, "
+                           "lambda x: x - 1, (x,))"), "unsupported",
+                    says="torch.where", line="torch.cond")
+
+    def test_a_generator_of_the_model(self):
+        self.refuse(simple("g = torch.Generator()\n"
+                           "return x + torch.randn(6, generator=g)"),
+                    "unsupported", says="default generator")
+
+    def test_a_layer_without_sizes(self):
+        self.refuse(simple("return self.fc(x)",
+                           init="self.fc = nn.LazyLinear(6)"), "unsupported",
+                    says="fc.weight")
+
+    def test_an_input_of_an_unknown_type(self):
+        self.refuse(simple("return x", names="x, o",
+                           inputs="[torch.randn(3), object()]"),
+                    "inputs_do_not_fit", says="tensors and numbers")
+
+    def test_an_output_that_is_no_tensor(self):
+        self.refuse(simple("return {x.shape: x}.items()"), "unsupported")
+
+
+class SelfCheckTest(CaptureTest):
+    def test_state_outside_the_graph_is_noticed(self):
+        self.refuse(simple("self.calls += 1\nreturn x * self.calls",
+                           init="self.calls = 0"), "capture_differs",
+                    says="differs", code="failed")
+
+    def test_randomness_from_elsewhere_is_noticed(self):
+        self.refuse("import random\n" + simple("return x * random.random()"),
+                    "capture_differs", code="failed")
+
+    def test_a_wrong_number_is_found(self):
+        expected = torch.randn(100)
+        wrong = expected.clone()
+        wrong[7] += 0.01
+        capture_check.compare(expected, expected + 1e-7, "output")
+        with self.assertRaises(problems.ProblemError) as caught:
+            capture_check.compare(expected, wrong, "output 0")
+        self.assertIn("output 0 differs", caught.exception.message)
+
+    def test_nan_and_infinity_equal_themselves(self):
+        special = torch.tensor([float("nan"), float("inf"), 1.0])
+        capture_check.compare(special, special.clone(), "output")
+        with self.assertRaises(problems.ProblemError):
+            capture_check.compare(special, special.nan_to_num(), "output")
+
+    def test_the_model_and_its_inputs_are_left_as_they_were(self):
+        text = simple("x.mul_(2)\nreturn self.bn(x)",
+                      init="self.bn = nn.BatchNorm1d(6)")
+        graph = self.capture(text)
+        self.assertEqual(len(graph["mutations"]), 4)
+
+
+class FrameworkTest(unittest.TestCase):
+    def test_versions_are_read(self):
+        self.assertEqual(problems.torch_version("2.13.0+cpu"), (2, 13))
+        self.assertEqual(problems.torch_version("2.6.0a0+git1"), (2, 6))
+        self.assertEqual(problems.torch_version("nightly"), (0, 0))
+
+    def test_an_old_torch_is_refused(self):
+        version = torch.__version__
+        try:
+            torch.__version__ = "2.5.1"
+            with self.assertRaises(problems.ProblemError) as caught:
+                problems.import_torch()
+        finally:
+            torch.__version__ = version
+        self.assertEqual(caught.exception.code, "missing")
+        self.assertIn("2.5.1 is too old", caught.exception.message)
+
+    def test_no_torch_is_refused(self):
+        torch_module = sys.modules["torch"]
+        try:
+            sys.modules["torch"] = None  # makes the import fail
+            with self.assertRaises(problems.ProblemError) as caught:
+                problems.import_torch()
+        finally:
+            sys.modules["torch"] = torch_module
+        self.assertEqual(caught.exception.code, "missing")
+        self.assertEqual(caught.exception.kind, "torch_missing")
+
+
+class CommandLineTest(CaptureTest):
+    def run_capture(self, text):
+        return subprocess.run(
+            [sys.executable, "-m", "weft_worker.capture", "--problem",
+             self.write(text), "--out", self.out], capture_output=True,
+            text=True, env={**os.environ, "PYTHONPATH": PYTHON_PATH})
+
+    def test_the_reply_is_the_only_line_whatever_the_model_prints(self):
+        done = self.run_capture("import os\n" + simple(
+            "print('{\"ok\": false}')\nos.write(1, b'{\"ok\": false}\\n')\n"
+            "return x + 1"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 1)
+        reply = json.loads(lines[0])
+        self.assertTrue(reply["ok"])
+        self.assertEqual(sorted(reply["seconds"]), [
+            "check", "eager", "export", "import_torch", "inputs", "load",
+            "write"])
+        self.assertEqual(os.listdir(self.folder).count("__pycache__"), 0)
+
+    def test_an_error_is_one_line_and_exit_code_1(self):
+        done = self.run_capture("class Model: pass\n")
+        self.assertEqual(done.returncode, 1)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 1)
+        self.assertEqual(json.loads(lines[0])["error"]["kind"],
+                         "missing_name")
+        self.assertEqual(done.stderr, "")
+
+    def test_a_thread_that_stays_does_not_keep_the_process(self):
+        done = self.run_capture(
+            "import threading\nthreading.Thread(target=threading.Event()"
+            ".wait).start()\n" + simple("return x + 1"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
