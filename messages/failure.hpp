@@ -4,6 +4,8 @@
 #include <msgpack.hpp>
 #include <string>
 
+#include "messages/result.hpp"
+
 namespace weft {
 
 /// `code` empty means success. Codes: "wrong_input" (the user's to mend),
@@ -17,5 +19,19 @@ struct Failure {
   explicit operator bool() const { return !code.empty(); }
   bool operator==(const Failure&) const = default;
 };
+
+/// An error of this process, as it travels.
+inline Failure to_failure(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::wrong_input:
+      return {"wrong_input", error.message};
+    case ErrorCode::missing:
+      return {"missing", error.message};
+    case ErrorCode::damaged:
+    case ErrorCode::failed:
+      break;
+  }
+  return {"failed", error.message};
+}
 
 }  // namespace weft

@@ -1,0 +1,25 @@
+// port/build: turns a seed's source into a shared library, in the sandbox.
+#pragma once
+
+#include "actors/role.hpp"
+#include "runtime/kernel_cache.hpp"
+#include "runtime/port.hpp"
+#include "runtime/work_queue.hpp"
+
+namespace weft {
+
+class BuildPort : public Port {
+ public:
+  BuildPort(Blobs& blobs, KernelCache& cache, int slots);
+
+  void start(const Message& request, Reply reply) override;
+
+ private:
+  BuildReply build(const BuildRequest& request);
+
+  Blobs& blobs_;
+  KernelCache& cache_;
+  WorkQueue queue_;
+};
+
+}  // namespace weft

@@ -1,0 +1,216 @@
+#include "runtime/caf_host.hpp"
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "runtime/caf_compat.hpp"
+#include "runtime/spine.hpp"
+
+namespace weft {
+
+/// The only message between CAF actors: an envelope that is in the journal.
+struct Delivery {
+  SharedEnvelope envelope;
+};
+
+}  // namespace weft
+
+CAF_BEGIN_TYPE_ID_BLOCK(weft_host, caf::first_custom_type_id)
+WEFT_LOCAL_MESSAGE(weft_host, weft::Delivery)
+CAF_END_TYPE_ID_BLOCK(weft_host)
+
+namespace weft {
+namespace {
+
+class CafHost;
+
+struct RoleState {
+  static inline const char* name = "weft.role";
+  std::unique_ptr<Role> role;
+  Address address;
+  CafHost* host = nullptr;
+};
+
+using RoleActor = caf::stateful_actor<RoleState>;
+
+caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial);
+
+caf::actor_system_config& prepare(caf::actor_system_config& config,
+                                  std::size_t threads) {
+  caf_compat::init<caf::id_block::weft_host>();
+  caf_compat::configure(config, threads);
+  return config;
+}
+
+class CafHost {
+ public:
+  CafHost(Journal& journal, BlobStore& blobs, Ports& ports,
+          const HostOptions& options, Replay* past)
+      : blobs_(blobs),
+        ports_(ports),
+        options_(options),
+        system_(prepare(config_, options.threads)) {
+    std::set<std::uint64_t> open;
+    if (past) {
+      for (auto& [address, role] : past->take_roles()) {
+        spawn(address, std::move(role));
+      }
+      for (const auto& [seq, request] : past->open_requests()) open.insert(seq);
+    }
+    spine_ = std::make_unique<Spine>(
+        journal, blobs, std::move(open),
+        Spine::Callbacks{
+            [this](const SharedEnvelope& envelope) { deliver(envelope); },
+            [this](const Error& error) { broken(error); }});
+  }
+
+  ~CafHost() {
+    spine_->stop();  // from here on no port is asked; late replies are dropped
+    ports_.clear();
+    for (const auto& [address, actor] : actors_) caf_compat::stop(actor);
+    system_.await_all_actors_done();
+  }
+
+  void post(std::vector<Envelope> batch) { spine_->post(std::move(batch)); }
+
+  void request(const SharedEnvelope& envelope) {
+    const auto port = ports_.find(envelope->dst);
+    const auto message = decode(envelope->type, envelope->body);
+    if (port == ports_.end() || !message) {
+      return broken({ErrorCode::failed, "no port takes " + envelope->type +
+                                            " at " + envelope->dst});
+    }
+    port->second->start(*message, [this, envelope](Message reply) {
+      post(to_envelopes(envelope->dst, envelope->seq,
+                        {{envelope->src, std::move(reply)}}));
+    });
+  }
+
+  /// A role's turn: on one of CAF's threads.
+  void handle(RoleState& state, const Envelope& envelope) {
+    try {
+      const auto message = decode(envelope.type, envelope.body);
+      if (!message) return broken(message.error());
+      Context context(blobs_, envelope.at_us);
+      state.role->receive(envelope.src, *message, context);
+      auto said = to_envelopes(state.address, envelope.seq,
+                               context.take_outbox());
+      if (!said.empty()) post(std::move(said));
+    } catch (const std::exception& bug) {
+      broken({ErrorCode::failed, "role " + state.address +
+                                     " failed on event " +
+                                     std::to_string(envelope.seq) + ": " +
+                                     bug.what()});
+    }
+  }
+
+  HostEnd wait(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, stop, [this] { return end_.has_value(); });
+    if (end_) return *end_;
+    return HostEnd{HostEnd::Kind::interrupted, {}, {}};
+  }
+
+ private:
+  void deliver(const SharedEnvelope& envelope) {
+    if (envelope->dst == address::user) return tell_user(*envelope);
+    if (is_port(envelope->dst)) return request(envelope);
+    if (envelope->dst == stale_address) return;
+    auto found = actors_.find(envelope->dst);
+    if (found == actors_.end()) {
+      auto role = options_.make_role(envelope->dst);
+      if (!role) {
+        return broken({ErrorCode::failed, "nobody stands at " + envelope->dst});
+      }
+      found = spawn(envelope->dst, std::move(role));
+    }
+    caf_compat::post(found->second, Delivery{envelope});
+  }
+
+  std::map<Address, caf::actor>::iterator spawn(const Address& address,
+                                                std::unique_ptr<Role> role) {
+    auto initial = std::make_shared<RoleState>();
+    initial->role = std::move(role);
+    initial->address = address;
+    initial->host = this;
+    return actors_.emplace(address, system_.spawn(role_actor, initial)).first;
+  }
+
+  void tell_user(const Envelope& envelope) {
+    const auto message = decode(envelope.type, envelope.body);
+    if (!message) return broken(message.error());
+    if (options_.on_user) options_.on_user(envelope, *message);
+    if (const auto* finished = std::get_if<RunFinished>(&*message)) {
+      end({HostEnd::Kind::finished, *finished, {}});
+    }
+  }
+
+  void broken(const Error& error) {
+    end({HostEnd::Kind::broken, {}, error});
+  }
+
+  void end(HostEnd how) {
+    const std::lock_guard lock(mutex_);
+    if (!end_) end_ = std::move(how);  // what came first counts
+    ended_.notify_all();
+  }
+
+  BlobStore& blobs_;
+  Ports& ports_;
+  const HostOptions& options_;
+  caf::actor_system_config config_;
+  caf::actor_system system_;
+  std::map<Address, caf::actor> actors_;  // the spine's thread only
+  std::unique_ptr<Spine> spine_;
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::optional<HostEnd> end_;
+};
+
+caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
+  caf_compat::state(self) = std::move(*initial);
+  return {[self](const Delivery& delivery) {
+    RoleState& state = caf_compat::state(self);
+    state.host->handle(state, *delivery.envelope);
+  }};
+}
+
+}  // namespace
+
+HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
+                 const HostOptions& options, const Address& dst,
+                 const Message& first, std::stop_token stop) {
+  CafHost host(journal, blobs, ports, options, nullptr);
+  host.post(to_envelopes(address::user, 0, {{dst, first}}));
+  return host.wait(stop);
+}
+
+Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
+                            const HostOptions& options, std::stop_token stop) {
+  Replay past(blobs, options.make_role);
+  bool fits = true;
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    fits = past.feed(envelope);
+    return fits;
+  });
+  if (!read) return std::unexpected(read.error());
+  if (!fits) {
+    return fail(ErrorCode::damaged,
+                "this weft decides otherwise than the one that began the run: " +
+                    to_string(*past.divergence()));
+  }
+  if (past.finished()) {
+    return HostEnd{HostEnd::Kind::finished, *past.finished(), {}};
+  }
+  std::vector<Envelope> missing = past.take_missing();
+  const auto open = past.open_requests();
+  CafHost host(journal, blobs, ports, options, &past);
+  if (!missing.empty()) host.post(std::move(missing));
+  for (const auto& [seq, request] : open) {
+    host.request(std::make_shared<const Envelope>(request));
+  }
+  return host.wait(stop);
+}
+
+}  // namespace weft

@@ -1,0 +1,107 @@
+#include "runtime/capture_port.hpp"
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "runtime/files_port.hpp"
+#include "runtime/sandbox.hpp"
+#include "runtime/stopwatch.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::unexpected<Error> did_not_end(const CaptureRequest& request,
+                                   const SandboxReport& report) {
+  const std::string who = request.problem_name;
+  switch (report.end) {
+    case SandboxReport::End::timed_out:
+      return fail(ErrorCode::wrong_input,
+                  who + " did not return within " +
+                      std::to_string(request.wall_ms / 1000) +
+                      " s of loading, building and calling its model: look "
+                      "for an endless loop, or raise --capture-seconds");
+    case SandboxReport::End::out_of_memory:
+      return fail(ErrorCode::wrong_input,
+                  who + " needs more memory than the capture may use: make "
+                        "its sizes smaller, or raise --memory-gib");
+    default:
+      return fail(ErrorCode::failed,
+                  "the capture of " + who + " ended without an answer: " +
+                      report.err.substr(0, 2000));
+  }
+}
+
+/// The capture's one line of JSON, as an error.
+Error told_error(const json& answer) {
+  const json error = answer.value("error", json::object());
+  const std::string code = error.value("code", "failed");
+  std::string message = error.value("message", "the capture failed");
+  return {code == "wrong_input" ? ErrorCode::wrong_input
+          : code == "missing"   ? ErrorCode::missing
+                                : ErrorCode::failed,
+          message};
+}
+
+}  // namespace
+
+CapturePort::CapturePort(Blobs& blobs, Installation installation,
+                         fs::path scratch, std::int64_t memory_bytes)
+    : blobs_(blobs),
+      installation_(std::move(installation)),
+      scratch_(std::move(scratch)),
+      memory_bytes_(memory_bytes) {}
+
+void CapturePort::start(const Message& request, Reply reply) {
+  queue_.push([this, request = std::get<CaptureRequest>(request),
+               reply = std::move(reply)] { reply(capture(request)); });
+}
+
+CaptureReply CapturePort::capture(const CaptureRequest& request) {
+  const Stopwatch watch;
+  CaptureReply reply{request.effect, {}, "", 0};
+  const fs::path scratch = scratch_ / "capture";
+  const auto graph = run(request, scratch);
+  if (graph) {
+    reply.graph = blobs_.put(*graph);
+  } else {
+    reply.failure = to_failure(graph.error());
+  }
+  std::error_code ignored;
+  fs::remove_all(scratch, ignored);
+  reply.wall_ms = watch.elapsed_ms();
+  return reply;
+}
+
+Result<std::string> CapturePort::run(const CaptureRequest& request,
+                                     const fs::path& scratch) {
+  const auto problem = blobs_.get(request.problem);
+  if (!problem) return std::unexpected(problem.error());
+  const fs::path file = scratch / request.problem_name;
+  if (const auto done = write_file_whole(file, *problem); !done) {
+    return std::unexpected(done.error());
+  }
+  SandboxRequest sandbox;
+  sandbox.command = {installation_.python.string(), "-m",
+                     "weft_worker.capture",         "--problem",
+                     file.string(),                 "--out",
+                     (scratch / "graph.json").string()};
+  sandbox.scratch = scratch;
+  sandbox.readable = installation_.python_roots;
+  sandbox.readable.push_back(installation_.worker_path);
+  sandbox.environment = {{"PYTHONPATH", installation_.worker_path.string()},
+                         {"PYTHONDONTWRITEBYTECODE", "1"}};
+  sandbox.limits.wall_ms = request.wall_ms;
+  sandbox.limits.cpu_s = request.wall_ms / 1000 * 64;
+  sandbox.limits.memory_bytes = memory_bytes_;
+  const auto report = run_sandboxed(sandbox);
+  if (!report) return std::unexpected(report.error());
+  const json answer = json::parse(report->out, nullptr, false);
+  if (!answer.is_object()) return did_not_end(request, *report);
+  if (!answer.value("ok", false)) return std::unexpected(told_error(answer));
+  return read_file(scratch / "graph.json");
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// port/capture: turns a problem file into a graph, by running the capture
+// process on it in the sandbox.
+#pragma once
+
+#include <filesystem>
+
+#include "actors/role.hpp"
+#include "runtime/installation.hpp"
+#include "runtime/port.hpp"
+#include "runtime/work_queue.hpp"
+
+namespace weft {
+
+class CapturePort : public Port {
+ public:
+  CapturePort(Blobs& blobs, Installation installation,
+              std::filesystem::path scratch, std::int64_t memory_bytes);
+
+  void start(const Message& request, Reply reply) override;
+
+ private:
+  CaptureReply capture(const CaptureRequest& request);
+  Result<std::string> run(const CaptureRequest& request,
+                          const std::filesystem::path& scratch);
+
+  Blobs& blobs_;
+  Installation installation_;
+  std::filesystem::path scratch_;
+  std::int64_t memory_bytes_;
+  WorkQueue queue_{1};
+};
+
+}  // namespace weft

@@ -1,0 +1,229 @@
+#include "runtime/installation.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/line_process.hpp"
+#include "runtime/sandbox.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// `program` as the shell would find it; empty when it would not.
+fs::path on_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) {
+    return access(program.c_str(), X_OK) == 0 ? fs::path(program) : fs::path();
+  }
+  const std::string path = variable("PATH");
+  for (std::size_t from = 0; from <= path.size();) {
+    const auto colon = std::min(path.find(':', from), path.size());
+    const fs::path file = fs::path(path.substr(from, colon - from)) / program;
+    if (access(file.c_str(), X_OK) == 0 && !fs::is_directory(file)) return file;
+    from = colon + 1;
+  }
+  return {};
+}
+
+/// Where the Python side and its own environment may be: WEFT_HOME (a checkout
+/// or an installation's share/weft), then what lies around this program.
+struct Home {
+  fs::path workers;
+  fs::path environment;
+};
+
+std::vector<Home> homes() {
+  std::vector<Home> found;
+  if (const std::string home = variable("WEFT_HOME"); !home.empty()) {
+    found.push_back({fs::path(home) / "tools/python", fs::path(home) / ".venv"});
+    found.push_back({fs::path(home) / "python", fs::path(home) / "venv"});
+  }
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path above = folder.parent_path();
+  found.push_back({above / "share/weft/python", above / "share/weft/venv"});
+  found.push_back({above / "tools/python", above / ".venv"});
+  return found;
+}
+
+struct Choice {
+  fs::path python;
+  std::string from;
+};
+
+Result<Choice> choose_python(const std::optional<std::string>& flag,
+                             const fs::path& own_environment) {
+  const auto named = [](const std::string& name, const std::string& from)
+      -> Result<Choice> {
+    const fs::path python = on_path(name);
+    if (!python.empty()) return Choice{python, from};
+    return fail(ErrorCode::missing,
+                from + " names '" + name + "', which is no program here");
+  };
+  if (flag) return named(*flag, "--python");
+  if (const auto name = variable("WEFT_PYTHON"); !name.empty()) {
+    return named(name, "WEFT_PYTHON");
+  }
+  const fs::path own = own_environment / "bin/python";
+  if (access(own.c_str(), X_OK) == 0) {
+    return Choice{own, "weft's own environment"};
+  }
+  const fs::path system = on_path("python3");
+  if (!system.empty()) return Choice{system, "python3 on the PATH"};
+  return fail(ErrorCode::missing,
+              "no Python: install python3, or name one with --python or "
+              "WEFT_PYTHON");
+}
+
+/// Asked of the chosen Python; importing torch would take seconds.
+constexpr const char* question = R"(
+import importlib.metadata, json, platform, sys, sysconfig
+try:
+    torch = importlib.metadata.version("torch")
+except importlib.metadata.PackageNotFoundError:
+    torch = ""
+roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
+roots |= {p for p in sys.path if p}
+print(json.dumps({"version": platform.python_version(), "torch": torch,
+                  "roots": sorted(roots)}))
+)";
+
+Result<void> ask_python(Installation& installation) {
+  auto process = LineProcess::start(
+      {{installation.python.string(), "-c", question}, {}, {}});
+  if (!process) return std::unexpected(process.error());
+  const auto line = process->ask("", 30'000);
+  const auto answer =
+      nlohmann::json::parse(line.value_or(""), nullptr, false);
+  if (!answer.is_object()) {
+    return fail(ErrorCode::missing,
+                installation.python.string() +
+                    " does not work as a Python 3: run it by hand to see why");
+  }
+  installation.python_version = answer.value("version", "");
+  installation.torch_version = answer.value("torch", "");
+  for (const std::string& root :
+       answer.value("roots", std::vector<std::string>{})) {
+    if (fs::exists(root)) installation.python_roots.emplace_back(root);
+  }
+  return {};
+}
+
+/// "2.13.0+cpu" -> {2, 13}.
+std::pair<int, int> major_minor(const std::string& version) {
+  int major = 0;
+  int minor = 0;
+  std::sscanf(version.c_str(), "%d.%d", &major, &minor);
+  return {major, minor};
+}
+
+std::int64_t cache_bytes(int level) {
+  // sysconf knows the caches of this processor; 0 or -1 where it does not.
+  const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE};
+  return sysconf(names[level - 1]);
+}
+
+std::string processor_line(const std::string& field) {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(field)) continue;
+    const auto colon = line.find(':');
+    if (colon != std::string::npos) return line.substr(colon + 1);
+  }
+  return "";
+}
+
+std::string trimmed(const std::string& text) {
+  const auto from = text.find_first_not_of(" \t");
+  return from == std::string::npos ? "" : text.substr(from);
+}
+
+}  // namespace
+
+Result<Installation> find_installation(const std::optional<std::string>& flag) {
+  Installation installation;
+  fs::path environment;
+  for (const Home& home : homes()) {
+    if (!fs::exists(home.workers / "weft_worker/__init__.py")) continue;
+    installation.worker_path = home.workers;
+    environment = home.environment;
+    break;
+  }
+  if (installation.worker_path.empty()) {
+    return fail(ErrorCode::missing,
+                "weft's Python side (weft_worker) is not beside this program: "
+                "install weft whole, or set WEFT_HOME to its checkout");
+  }
+  auto choice = choose_python(flag, environment);
+  if (!choice) return std::unexpected(choice.error());
+  installation.python = choice->python;
+  installation.python_from = choice->from;
+  if (const auto asked = ask_python(installation); !asked) {
+    return std::unexpected(asked.error());
+  }
+  return installation;
+}
+
+Result<void> check_torch(const Installation& installation) {
+  const std::string who = installation.python.string() + " (from " +
+                          installation.python_from + ")";
+  if (installation.torch_version.empty()) {
+    return fail(ErrorCode::missing,
+                who + " has no PyTorch: run tools/setup, or name another "
+                      "Python with --python or WEFT_PYTHON");
+  }
+  if (major_minor(installation.torch_version) <
+      major_minor(torch_version_min)) {
+    return fail(ErrorCode::missing,
+                who + " has PyTorch " + installation.torch_version +
+                    "; weft needs " + torch_version_min + " or newer");
+  }
+  return {};
+}
+
+Result<void> check_compiler() {
+  if (!on_path(compiler_command()).empty()) return {};
+  return fail(ErrorCode::missing,
+              "no C++ compiler '" + compiler_command() +
+                  "': install g++, or name one with the variable CXX");
+}
+
+std::string compiler_command() {
+  const std::string named = variable("CXX");
+  return named.empty() ? "g++" : named;
+}
+
+Machine describe_machine() {
+  Machine machine;
+  machine.name = trimmed(processor_line("model name"));
+  if (machine.name.empty()) machine.name = "unknown processor";
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  machine.cores = std::max(1, CPU_COUNT(&allowed));
+  const std::string flags = processor_line("flags") + " ";
+  machine.vector_bytes = flags.contains(" avx512f ") ? 64
+                         : flags.contains(" avx2 ")  ? 32
+                                                     : 16;
+  if (const auto bytes = cache_bytes(1); bytes > 0) machine.l1_bytes = bytes;
+  if (const auto bytes = cache_bytes(2); bytes > 0) machine.l2_bytes = bytes;
+  for (const Protection& layer : probe_protections()) {
+    (layer.on ? machine.protections : machine.unprotected)
+        .push_back(layer.name);
+  }
+  return machine;
+}
+
+}  // namespace weft

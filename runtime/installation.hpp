@@ -1,0 +1,46 @@
+// What of weft and of its surroundings this machine has: where the Python side
+// lies, which Python runs it, what that Python lacks.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "messages/result.hpp"
+#include "messages/run.hpp"
+
+namespace weft {
+
+struct Installation {
+  std::filesystem::path python;     ///< the interpreter
+  std::string python_from;          ///< "--python", "WEFT_PYTHON", …
+  std::filesystem::path worker_path;  ///< the folder that holds weft_worker/
+  std::string python_version;
+  std::string torch_version;  ///< empty: this Python has no torch
+  /// Folders that a sandbox must show so that this Python works inside.
+  std::vector<std::filesystem::path> python_roots;
+};
+
+/// The oldest PyTorch whose torch.export weft has been tried with.
+inline constexpr const char* torch_version_min = "2.6";
+
+/// Looks for Python in this order: `flag`, the variable WEFT_PYTHON, the
+/// installation's or the checkout's own environment, python3 on the PATH. The
+/// first that is there is taken, even when it lacks torch. missing: none is,
+/// or weft's Python side is not where it should be.
+Result<Installation> find_installation(const std::optional<std::string>& flag);
+
+/// missing, with what to do, when this Python cannot run weft's Python side.
+Result<void> check_torch(const Installation& installation);
+
+/// missing, with what to install, when there is no C++ compiler.
+Result<void> check_compiler();
+
+/// The processor, its cores and caches, and the sandbox's layers.
+Machine describe_machine();
+
+/// "g++", or the variable CXX.
+std::string compiler_command();
+
+}  // namespace weft

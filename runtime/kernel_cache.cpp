@@ -1,0 +1,96 @@
+#include "runtime/kernel_cache.hpp"
+
+#include <system_error>
+
+#include "compiler/cpu.hpp"
+#include "runtime/files_port.hpp"
+#include "runtime/installation.hpp"
+#include "runtime/journal.hpp"
+#include "runtime/sandbox.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> build_command() {
+  std::vector<std::string> command = {compiler_command()};
+  for (const std::string& flag : cpu_build_flags()) command.push_back(flag);
+  command.insert(command.end(), {"-o", "kernel.so", "kernel.cpp"});
+  return command;
+}
+
+/// The linker's own inputs must not come from flags: libraries go last.
+SandboxRequest build_request(const fs::path& scratch, std::int64_t wall_ms) {
+  SandboxRequest request;
+  request.command = build_command();
+  request.scratch = scratch;
+  request.limits.wall_ms = wall_ms;
+  return request;
+}
+
+std::string how_it_ended(const SandboxReport& report) {
+  switch (report.end) {
+    case SandboxReport::End::timed_out:
+      return "the compiler did not end within its time limit";
+    case SandboxReport::End::out_of_memory:
+      return "the compiler used more memory than it may";
+    case SandboxReport::End::signalled:
+      return "the compiler was killed by signal " +
+             std::to_string(report.code);
+    case SandboxReport::End::exited:
+      return "the compiler said no";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string library_name(const std::string& source) {
+  std::string key = source;
+  for (const std::string& flag : cpu_build_flags()) key += '\0' + flag;
+  return content_hash(key).substr(0, 32) + ".so";
+}
+
+KernelCache::KernelCache(fs::path folder, fs::path scratch)
+    : folder_(std::move(folder)), scratch_(std::move(scratch)) {}
+
+Result<KernelCache::Built> KernelCache::build(const std::string& source,
+                                              std::int64_t wall_ms) {
+  const std::string name = library_name(source);
+  const fs::path library = folder_ / name;
+  if (fs::exists(library)) return Built{library, ""};
+
+  const fs::path scratch = scratch_for(name);
+  if (const auto done = write_file_whole(scratch / "kernel.cpp", source);
+      !done) {
+    return std::unexpected(done.error());
+  }
+  const auto report = run_sandboxed(build_request(scratch, wall_ms));
+  if (!report) return std::unexpected(report.error());
+  std::error_code error;
+  const fs::path made = scratch / "kernel.so";
+  const bool good = report->end == SandboxReport::End::exited &&
+                    report->code == 0 &&
+                    fs::is_regular_file(fs::symlink_status(made, error));
+  Built built{{}, report->err};
+  if (good) {
+    const auto bytes = read_file(made);
+    if (!bytes) return std::unexpected(bytes.error());
+    const auto kept = write_file_whole(library, *bytes);
+    if (!kept) return std::unexpected(kept.error());
+    built.library = library;
+  } else {
+    built.log = how_it_ended(*report) + "\n" + built.log;
+  }
+  fs::remove_all(scratch, error);
+  return built;
+}
+
+fs::path KernelCache::scratch_for(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  return scratch_ / ("build-" + name.substr(0, 12) + "-" +
+                     std::to_string(next_++));
+}
+
+}  // namespace weft

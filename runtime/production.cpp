@@ -1,0 +1,44 @@
+#include "runtime/production.hpp"
+
+#include <algorithm>
+
+#include "actors/role.hpp"
+#include "runtime/build_port.hpp"
+#include "runtime/capture_port.hpp"
+#include "runtime/clock_port.hpp"
+#include "runtime/files_port.hpp"
+#include "runtime/verify_port.hpp"
+
+namespace weft {
+namespace {
+
+/// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
+constexpr int oracle_slots_max = 4;
+
+}  // namespace
+
+Production make_production(const RunDirectory& run, const Scratch& scratch,
+                           const Installation& installation, BlobStore& blobs,
+                           const RunOptions& options, const Machine& machine) {
+  Production made;
+  made.cache = std::make_unique<KernelCache>(run.builds(), scratch.folder());
+  made.ports[address::clock] = std::make_unique<ClockPort>();
+  made.ports[address::files] =
+      std::make_unique<FilesPort>(run.folder(), blobs);
+  made.ports[address::capture] = std::make_unique<CapturePort>(
+      blobs, installation, scratch.folder(), options.memory_bytes);
+  made.ports[address::build] =
+      std::make_unique<BuildPort>(blobs, *made.cache, machine.cores);
+  VerifyPort::Options verify;
+  verify.installation = installation;
+  verify.scratch = scratch.folder();
+  verify.logs = run.logs();
+  verify.slots = std::min(machine.cores, oracle_slots_max);
+  verify.threads = machine.cores;
+  verify.memory_bytes = options.memory_bytes;
+  made.ports[address::verify] =
+      std::make_unique<VerifyPort>(blobs, *made.cache, std::move(verify));
+  return made;
+}
+
+}  // namespace weft

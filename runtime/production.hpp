@@ -1,0 +1,26 @@
+// Puts the real ports of one machine together.
+#pragma once
+
+#include <memory>
+
+#include "messages/run.hpp"
+#include "runtime/blob_store.hpp"
+#include "runtime/installation.hpp"
+#include "runtime/kernel_cache.hpp"
+#include "runtime/port.hpp"
+#include "runtime/run_directory.hpp"
+
+namespace weft {
+
+struct Production {
+  std::unique_ptr<KernelCache> cache;
+  Ports ports;
+};
+
+/// Everything given outlives what is returned. To add a port: write its files,
+/// list it here (docs/adding-a-port.md).
+Production make_production(const RunDirectory& run, const Scratch& scratch,
+                           const Installation& installation, BlobStore& blobs,
+                           const RunOptions& options, const Machine& machine);
+
+}  // namespace weft

@@ -1,0 +1,291 @@
+#include "runtime/verify_port.hpp"
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "runtime/files_port.hpp"
+#include "runtime/sandbox.hpp"
+#include "runtime/stopwatch.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+Verdict verdict_from(const json& told) {
+  Verdict verdict;
+  verdict.correct = told.value("correct", false);
+  verdict.kind = told.value("kind", "");
+  verdict.reason = told.value("reason", "");
+  verdict.cases = told.value("cases", 0);
+  verdict.max_error = told.value("max_error", 0.0);
+  verdict.framework_error = told.value("framework_error", 0.0);
+  verdict.tolerance = told.value("tolerance", 0.0);
+  for (const auto& [name, rejected] : told.value("controls", json::object()).items()) {
+    if (rejected.is_boolean()) verdict.controls[name] = rejected.get<bool>();
+  }
+  return verdict;
+}
+
+Times times_from(const json& told) {
+  if (!told.is_object()) return {};
+  return {told.value("median_us", 0.0), told.value("p10_us", 0.0),
+          told.value("p90_us", 0.0), told.value("runs", 0)};
+}
+
+Timing timing_from(const json& told) {
+  Timing timing;
+  timing.candidate = times_from(told.value("candidate", json()));
+  timing.eager = times_from(told.value("eager", json()));
+  timing.compile = times_from(told.value("compile", json()));
+  timing.compile_error = told.value("compile_error", "");
+  timing.outputs_checked = told.value("outputs_checked", 0);
+  timing.outputs_wrong = told.value("outputs_wrong", 0);
+  timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
+  return timing;
+}
+
+std::string verb_for(const Subject& subject, const std::string& verb) {
+  return subject.target == "model" ? verb + "_model" : verb;
+}
+
+}  // namespace
+
+VerifyPort::VerifyPort(Blobs& blobs, KernelCache& cache, Options options)
+    : blobs_(blobs), cache_(cache), options_(std::move(options)) {
+  for (int i = 0; i < options_.slots; ++i) {
+    slots_.push_back({"slot" + std::to_string(i), false, nullptr});
+  }
+  queue_ = std::make_unique<WorkQueue>(slots_.size());
+}
+
+VerifyPort::~VerifyPort() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (Slot& slot : slots_) {
+      if (slot.oracle) slot.oracle->kill();
+    }
+  }
+  queue_.reset();
+}
+
+void VerifyPort::start(const Message& request, Reply reply) {
+  queue_->push([this, request, reply = std::move(reply)] {
+    reply(answer(request));
+  });
+}
+
+Message VerifyPort::answer(const Message& request) {
+  if (const auto* m = std::get_if<CheckRequest>(&request)) return check(*m);
+  if (const auto* m = std::get_if<TimeRequest>(&request)) return time(*m);
+  return probe(std::get<ProbeRequest>(request));
+}
+
+CheckReply VerifyPort::check(const CheckRequest& request) {
+  const Stopwatch watch;
+  CheckReply reply;
+  reply.effect = request.effect;
+  auto fields = subject_fields(request.subject);
+  Result<json> told = std::move(fields);
+  if (told) {
+    json question = std::move(*told);
+    question["verb"] = verb_for(request.subject, "check");
+    question["seed"] = request.seed;
+    question["limits"] = {{"wall_ms", request.call_ms},
+                          {"memory_bytes", request.memory_bytes}};
+    told = ask(std::move(question), request.wall_ms);
+  }
+  reply.wall_ms = watch.elapsed_ms();
+  if (told) {
+    reply.verdict = verdict_from(told->value("verdict", json::object()));
+  } else {
+    reply.failure = to_failure(told.error());
+  }
+  return reply;
+}
+
+TimeReply VerifyPort::time(const TimeRequest& request) {
+  const Stopwatch watch;
+  TimeReply reply;
+  reply.effect = request.effect;
+  Result<json> told = subject_fields(request.subject);
+  if (told) {
+    json question = std::move(*told);
+    question["verb"] = verb_for(request.subject, "time");
+    question["seed"] = request.seed;
+    question["budget_ms"] = request.budget_ms;
+    question["baselines"] = request.with_compile
+                                ? json{"eager", "compile"}
+                                : json::array({"eager"});
+    question["limits"] = {{"wall_ms", request.call_ms},
+                          {"memory_bytes", request.memory_bytes}};
+    told = ask(std::move(question), request.wall_ms);
+  }
+  reply.wall_ms = watch.elapsed_ms();
+  if (!told) {
+    reply.failure = to_failure(told.error());
+    return reply;
+  }
+  const json timing = told->value("timing", json::object());
+  reply.timing = timing_from(timing);
+  reply.rejected = timing.value("rejected", "");
+  if (reply.rejected.empty() && reply.timing.outputs_wrong > 0) {
+    reply.rejected = std::to_string(reply.timing.outputs_wrong) +
+                     " of the timed calls whose outputs were compared gave "
+                     "wrong ones";
+  }
+  return reply;
+}
+
+ProbeReply VerifyPort::probe(const ProbeRequest& request) {
+  ProbeReply reply;
+  reply.effect = request.effect;
+  const auto told = ask({{"verb", "probe"}}, request.wall_ms);
+  if (!told) {
+    reply.failure = to_failure(told.error());
+    return reply;
+  }
+  const json machine = told->value("machine", json::object());
+  reply.torch = machine.value("torch", "");
+  reply.copy_gbps = machine.value("copy_gbps", 0.0);
+  reply.threads = machine.value("threads", 0);
+  return reply;
+}
+
+/// The request's fields that say what is verified, as files.
+Result<json> VerifyPort::subject_fields(const Subject& subject) {
+  const bool whole = subject.target == "model";
+  const auto against = materialise(subject.against, whole ? ".py" : ".json");
+  if (!against) return std::unexpected(against.error());
+  if (whole) {
+    const auto composed = materialise(subject.source, ".py");
+    if (!composed) return std::unexpected(composed.error());
+    return json{{"problem", against->string()},
+                {"composed", composed->string()}};
+  }
+  const auto source = blobs_.get(subject.source);
+  if (!source) return std::unexpected(source.error());
+  const auto built = cache_.build(*source, 180'000);  // there, as a rule
+  if (!built) return std::unexpected(built.error());
+  if (built->library.empty()) {
+    return fail(ErrorCode::failed, "the kernel no longer builds");
+  }
+  return json{{"subgraph", against->string()},
+              {"candidate",
+               {{"kind", subject.target},
+                {"library", built->library.string()}}}};
+}
+
+Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {
+  request["id"] = 1;
+  Slot& slot = take_slot();
+  const auto give_back = [&](bool broken) {
+    const std::lock_guard lock(mutex_);
+    slot.busy = false;
+    if (broken) slot.oracle.reset();
+  };
+  auto oracle = start_oracle(slot);
+  if (!oracle) {
+    give_back(true);
+    return std::unexpected(oracle.error());
+  }
+  const auto line = (*oracle)->ask(request.dump(), wall_ms);
+  const json reply = line ? json::parse(*line, nullptr, false) : json();
+  give_back(!reply.is_object());
+  if (!line) {
+    return fail(ErrorCode::failed, "the oracle: " + line.error().message +
+                                       " (its log is in the run's logs/)");
+  }
+  if (!reply.is_object()) {
+    return fail(ErrorCode::failed, "the oracle's answer is no JSON object");
+  }
+  if (reply.value("ok", false)) return reply;
+  const json error = reply.value("error", json::object());
+  const std::string code = error.value("code", "failed");
+  return fail(code == "wrong_input" ? ErrorCode::wrong_input
+              : code == "missing"   ? ErrorCode::missing
+                                    : ErrorCode::failed,
+              error.value("message", "the oracle failed"));
+}
+
+/// A blob as a file that the oracle can read, in the run's scratch.
+Result<fs::path> VerifyPort::materialise(const std::string& blob,
+                                         const std::string& suffix) {
+  const fs::path file = options_.scratch / "subjects" / (blob + suffix);
+  if (fs::exists(file)) return file;
+  const auto bytes = blobs_.get(blob);
+  if (!bytes) return std::unexpected(bytes.error());
+  const auto done = write_file_whole(file, *bytes);
+  if (!done) return std::unexpected(done.error());
+  return file;
+}
+
+/// There is one thread a slot, so one is always free.
+VerifyPort::Slot& VerifyPort::take_slot() {
+  const std::lock_guard lock(mutex_);
+  // A warm slot first: the other's oracle may never be needed.
+  Slot* chosen = nullptr;
+  for (Slot& slot : slots_) {
+    if (!slot.busy && (!chosen || (slot.oracle && !chosen->oracle))) {
+      chosen = &slot;
+    }
+  }
+  chosen->busy = true;
+  return *chosen;
+}
+
+Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
+    const Slot& slot) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return fail(ErrorCode::failed, "the run stops");
+    if (slot.oracle) return slot.oracle;
+  }
+  std::error_code ignored;
+  fs::create_directories(options_.scratch / slot.name, ignored);
+  fs::create_directories(options_.logs, ignored);
+  auto process = LineProcess::start(oracle_command(slot));
+  if (!process) return std::unexpected(process.error());
+  auto oracle = std::make_shared<LineProcess>(std::move(*process));
+  const std::lock_guard lock(mutex_);
+  for (Slot& mine : slots_) {
+    if (&mine == &slot) mine.oracle = oracle;
+  }
+  if (stopping_) oracle->kill();
+  return oracle;
+}
+
+LineCommand VerifyPort::oracle_command(const Slot& slot) const {
+  const Installation& installation = options_.installation;
+  const std::string workers = installation.worker_path.string();
+  SandboxRequest sandbox;
+  sandbox.scratch = options_.scratch / slot.name;
+  sandbox.readable = installation.python_roots;
+  sandbox.readable.push_back(installation.worker_path);
+  sandbox.readable.push_back(cache_.folder());
+  sandbox.environment = {
+      {"PYTHONPATH", workers},
+      {"PYTHONDONTWRITEBYTECODE", "1"},
+      {"WEFT_KERNEL_CACHE", cache_.folder().string()},
+      {"OMP_NUM_THREADS", std::to_string(options_.threads)}};
+  // A zygote lives as long as its slot: only the call's own limits end a job.
+  sandbox.limits.cpu_s = 1'000'000;
+  sandbox.limits.memory_bytes = options_.memory_bytes;
+  LineCommand command;
+  command.words = {installation.python.string(),
+                   "-m",
+                   "weft_worker.oracle",
+                   "--scratch",
+                   sandbox.scratch.string(),
+                   "--sandbox",
+                   json(sandbox_prefix(sandbox)).dump(),
+                   "--threads",
+                   std::to_string(options_.threads)};
+  command.environment = sandbox.environment;
+  command.log = options_.logs / ("oracle-" + slot.name + ".log");
+  return command;
+}
+
+}  // namespace weft
