@@ -94,9 +94,10 @@ def make_cases(reference, seed):
         storages = maker.storages(distribution, generator)
         outputs = maker.expect(storages)
         cases.append(Case(distribution, finite, storages, outputs))
-    made = Cases(reference, cases, {})
-    made.controls = try_controls(made)
-    return made
+    controls = try_controls(
+        [(maker.views(c.storages), c.outputs) for c in cases if c.finite]
+    )
+    return Cases(reference, cases, controls)
 
 
 class CaseMaker:
@@ -126,7 +127,7 @@ class CaseMaker:
                 for spec in self.reference.inputs
             ]
             try:
-                self._eager(*self._views(storages))
+                self._eager(*self.views(storages))
                 return storages
             except (IndexError, RuntimeError) as error:
                 # An integer that nothing bounds may still be an index.
@@ -137,14 +138,14 @@ class CaseMaker:
     def _has_integers(self):
         return any(not s.dtype.is_floating_point for s in self.reference.inputs)
 
-    def _views(self, storages):
+    def views(self, storages):
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
 
     def expect(self, storages):
         """The expectation for each output."""
-        narrow = self._eager(*self._views(storages))
+        narrow = self._eager(*self.views(storages))
         with wide_default():
-            wide = self._wide(*self._views([widen(s) for s in storages]))
+            wide = self._wide(*self.views([widen(s) for s in storages]))
         made = []
         operands = dict(zip(self._operands, wide[len(narrow) :]))
         for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
@@ -222,33 +223,32 @@ def _count(shape):
     return count
 
 
-def try_controls(made):
-    """Holds wrong outputs against the finite cases: true where rejected.
+def try_controls(cases):
+    """Holds wrong outputs against [(input tensors, expectations)] of cases
+    with finite data: true where rejected, None where it does not apply.
 
     A control that passes everywhere means that this comparison cannot tell a
-    kernel from an imposter. Cases with nan and inf do not count: there any
-    imposter fails, whatever the problem.
+    kernel from an imposter. Cases with nan and inf must not be given: there
+    any imposter fails, whatever the problem.
     """
-    finite = [case for case in made.cases if case.finite]
-    rejected = {"zeros": False, "constant": False, "input": None, "stale": False}
-    for before, case in zip([None, *finite], finite):
-        for name, outputs in _imposters(made.reference, case, before):
+    rejected = {"zeros": None, "constant": None, "input": None, "stale": None}
+    for number, (views, wants) in enumerate(cases):
+        before = cases[number - 1][1] if number else None
+        for name, outputs in _imposters(views, wants, before):
             if rejected[name] is not True:
                 rejected[name] = any(
                     compare.compare(x, want).reason
-                    for x, want in zip(outputs, case.outputs)
+                    for x, want in zip(outputs, wants)
                 )
     return rejected
 
 
-def _imposters(reference, case, before):
+def _imposters(views, wants, before):
     """(control's name, outputs) for every control that applies."""
-    wants = case.outputs
     yield "zeros", [torch.zeros_like(w.framework) for w in wants]
     yield "constant", [_mean_of(w.framework) for w in wants]
     if before is not None:
-        yield "stale", [w.framework for w in before.outputs]
-    views = [s.view(t) for s, t in zip(reference.inputs, case.storages)]
+        yield "stale", [w.framework for w in before]
     for view in views:
         fits = [
             view.shape == w.framework.shape and view.dtype == w.framework.dtype

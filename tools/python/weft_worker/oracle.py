@@ -22,10 +22,17 @@ os.environ["OMP_WAIT_POLICY"] = "passive"
 
 import torch  # noqa: E402
 
-from . import expected, process, timing, verify
-from .problem import ProblemError
-from .reference import BadGraph
-from .slot import Slot, SlotBroken
+from . import (  # noqa: E402
+    expected,
+    process,
+    timing,
+    verify,
+    verify_model,
+    whole_model,
+)
+from .problem import ProblemError  # noqa: E402
+from .reference import BadGraph  # noqa: E402
+from .slot import Slot, SlotBroken  # noqa: E402
 
 #: Share of the machine's memory that kept expectations may take.
 EXPECTED_SHARE = 1 / 16
@@ -43,9 +50,11 @@ class Oracle:
         memory = os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES")
         self.library = expected.Library(int(memory * EXPECTED_SHARE))
         self.timer = timing.Timer(self.slot, threads, ENVIRONMENT)
+        self._whole_key, self._whole = None, None
         self.verbs = {
             "check": self.check,
             "time": self.time,
+            "check_model": self.check_model,
             "probe": self.probe,
         }
 
@@ -81,6 +90,25 @@ class Oracle:
                 float(request.get("budget_ms", 2000)),
             )
         }
+
+    def check_model(self, request):
+        whole = self.whole(request)
+        limits = verify.Limits.from_request(request)
+        job = verify_model.stage_model(request["composed"], whole, self.scratch)
+        verdict = verify_model.check_model(
+            self.slot, self.keeper, whole, job, limits
+        )
+        return {"verdict": dataclasses.asdict(verdict)}
+
+    def whole(self, request):
+        """The problem's Model, kept for the request that times it next."""
+        with open(request["problem"], "rb") as file:
+            key = (file.read(), request.get("seed", 0))
+        if self._whole_key != key:
+            self._whole = None  # two large models at once are one too many
+            made = whole_model.WholeModel(request["problem"], key[1])
+            self._whole_key, self._whole = key, made
+        return self._whole
 
     def probe(self, _):
         return {

@@ -1,0 +1,179 @@
+"""Runs a whole module in a job's child: ModelNew, or the Model it replaces.
+
+A call names steps: `load` takes inputs and state from shared memory, `run` is
+forward() and nothing else, `export` copies results out and describes them.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pickle
+import sys
+import time
+
+import torch
+import torch.utils._pytree as pytree
+
+from .module_state import laid_out, rng_digest, state_of
+
+
+def load(job, memory):
+    """The runner for kind `model` or `model_reference`."""
+    if job["kind"] == "model":
+        return ModelRunner(job, memory, _build_candidate(job))
+    if job["kind"] == "model_reference":
+        from .problem import build_model, load_problem
+
+        return ModelRunner(job, memory, build_model(load_problem(job["problem"])))
+    raise ValueError(f"unknown kind {job['kind']!r}")
+
+
+def _build_candidate(job):
+    """ModelNew(*get_init_inputs()), seeded as KernelBench does."""
+    os.environ.setdefault("WEFT_KERNEL_CACHE", job["kernel_cache"])
+    name = "weft_model_new"
+    spec = importlib.util.spec_from_file_location(name, job["module"])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    if job["init"] is not None:
+        with open(job["init"], "rb") as file:
+            args, kwargs = pickle.load(file)
+    else:  # arguments that cannot be pickled: the module makes its own
+        from .problem import init_arguments
+
+        torch.manual_seed(job["seed"])
+        args, kwargs = init_arguments(module.ModelNew, module.get_init_inputs())
+    torch.manual_seed(job["seed"])
+    return module.ModelNew(*args, **kwargs)
+
+
+class ModelRunner:
+    """One module, with its inputs and state in shared memory."""
+
+    def __init__(self, job, memory, model):
+        self.described = {"rng": rng_digest()}
+        self._forwards = {"eager": model}
+        self._state = state_of(model)
+        self.described["state"] = [
+            {
+                "name": name,
+                "dtype": str(tensor.dtype).removeprefix("torch."),
+                "shape": list(tensor.shape),
+            }
+            for name, tensor in self._state
+        ]
+        self.described["training"] = [m.training for m in model.modules()]
+        places = job["places"]
+        tensors = {key: [memory.tensor(p) for p in places[key]] for key in places}
+        self._places = tensors
+        self._template = job["inputs"]  # leaves: a place's number, or a value
+        self._treespec = pytree.treespec_loads(job["treespec"])
+        self._wants = job["outputs"]
+        self._result = None
+        if self.described["state"] == job["state"]:
+            self._put(self._state, tensors["state_after"])
+
+    def run(self, call):
+        answer = {"ns": 0}
+        for step in call["steps"]:
+            answer.update(getattr(self, "_" + step)(call))
+        return answer
+
+    def _load(self, call):
+        for (name, tensor), place in zip(self._state, self._places["state"]):
+            if call["parameters"] or not isinstance(tensor, torch.nn.Parameter):
+                tensor.data.copy_(place)
+        self._leaves = [
+            laid_out(self._places["inputs"][leaf["place"]], leaf["stride"])
+            if "place" in leaf
+            else leaf["value"]
+            for leaf in self._template
+        ]
+        self._args = pytree.tree_unflatten(self._leaves, self._treespec)
+        self._result = None
+        torch.manual_seed(call["seed"])
+        return {}
+
+    def _run(self, call):
+        function = call.get("function", "eager")
+        forward = self._forwards.get(function)
+        if forward is None:
+            try:
+                return self._compile()
+            except Exception as error:  # whatever the compiler may raise
+                return {"compile_error": f"{type(error).__name__}: {error}"[:2000]}
+        start = time.perf_counter_ns()
+        self._result = forward(*self._args)
+        return {"ns": time.perf_counter_ns() - start}
+
+    def _compile(self):
+        import torch._inductor.config as settings
+
+        settings.compile_threads = 1
+        compiled = torch.compile(self._forwards["eager"], dynamic=False)
+        self._result = compiled(*self._args)
+        self._forwards["compile"] = compiled
+        return {}
+
+    def _export(self, call):
+        """Results to shared memory, if they fit; and what they look like."""
+        held = [t for t in self._leaves if isinstance(t, torch.Tensor)]
+        owners = held + [t for _, t in self._state]
+        described = describe(self._result, owners)
+        if described["outputs"] == [] or fits(described, self._wants):
+            tensors = tensor_leaves(self._result)
+            for tensor, place in zip(tensors, self._places["outputs"]):
+                place.copy_(tensor)
+        for tensor, place in zip(held, self._places["inputs_after"]):
+            place.copy_(tensor)
+        self._put(self._state, self._places["state_after"])
+        return described
+
+    def _put(self, state, places):
+        for (_, tensor), place in zip(state, places):
+            place.copy_(tensor.detach())
+
+
+def tensor_leaves(result):
+    leaves, _ = pytree.tree_flatten(result)
+    return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def describe(result, owners):
+    """Structure, and each tensor's type, layout and whose memory it is."""
+    leaves, treespec = pytree.tree_flatten(result)
+    outputs, others = [], []
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor):
+            others.append(repr(leaf)[:200])
+            continue
+        outputs.append(
+            {
+                "type": type(leaf).__name__,
+                "dtype": str(leaf.dtype).removeprefix("torch."),
+                "shape": list(leaf.shape),
+                "stride": plain_stride(leaf),
+                "aliases": [i for i, o in enumerate(owners) if _shares(leaf, o)],
+            }
+        )
+    shape = hashlib.sha256(str(treespec).encode()).hexdigest()[:16]
+    return {"structure": shape, "outputs": outputs, "others": others}
+
+
+def fits(described, wants):
+    """Whether every output has the dtype and shape that memory is kept for."""
+    found = [(o["dtype"], o["shape"]) for o in described["outputs"]]
+    return found == [(w["dtype"], w["shape"]) for w in wants]
+
+
+def plain_stride(tensor):
+    """Strides that matter: those of dimensions longer than one."""
+    if tensor.numel() == 0:
+        return []
+    return [s for n, s in zip(tensor.shape, tensor.stride()) if n > 1]
+
+
+def _shares(a, b):
+    first, second = a.untyped_storage(), b.untyped_storage()
+    return first.nbytes() > 0 and first.data_ptr() == second.data_ptr()

@@ -1,0 +1,82 @@
+"""A module's parameters and buffers: listing them, and random ones for checks.
+
+Fresh modules have zero biases and unit scales, which hide kernels that leave
+them out. What is random must stay in the range that the module expects.
+"""
+
+import hashlib
+
+import torch
+
+from .reference import FLOATING
+
+
+def state_of(model):
+    """[(name, tensor)]: parameters, then buffers, each in order."""
+    return list(model.named_parameters()) + list(model.named_buffers())
+
+
+def laid_out(values, stride):
+    """A copy of `values` with that stride; None: contiguous."""
+    if stride is None:
+        return values.clone(memory_format=torch.contiguous_format)
+    made = torch.empty_strided(values.shape, stride, dtype=values.dtype)
+    return made.copy_(values)
+
+
+def rng_digest():
+    """Digest of the state of the framework's random numbers."""
+    return hashlib.sha256(bytes(torch.get_rng_state().tolist())).hexdigest()
+
+
+def random_state(state, generator):
+    """New values for each of `state`, contiguous."""
+    made = []
+    for name, tensor in state:
+        if isinstance(tensor, torch.nn.Parameter):
+            made.append(_random_parameter(tensor.detach(), generator))
+        else:
+            made.append(_random_buffer(name, tensor, generator))
+    return made
+
+
+def _random_parameter(tensor, generator):
+    if tensor.dtype not in FLOATING or tensor.numel() == 0:
+        return _permuted(tensor, generator)
+    values = tensor.double()
+    mean = float(values.mean())
+    spread = float(values.std(correction=0))
+    # A constant parameter is a bias or a scale: its spread says nothing.
+    spread = spread if spread > 1e-6 else 0.2
+    noise = torch.randn(tensor.shape, generator=generator)
+    return (mean + spread * noise).to(tensor.dtype)
+
+
+def _random_buffer(name, tensor, generator):
+    if tensor.dtype not in FLOATING:
+        if tensor.numel() == 1 and name.endswith("num_batches_tracked"):
+            return torch.randint_like(tensor, 1, 100)
+        # Any order of the same numbers stays valid as indices.
+        keeps = tensor.dtype == torch.bool
+        return tensor.clone() if keeps else _permuted(tensor, generator)
+    if name.endswith("running_var"):
+        return torch.rand(tensor.shape, generator=generator).add_(0.5)
+    if name.endswith("running_mean"):
+        return torch.randn(tensor.shape, generator=generator)
+    if _is_mask(tensor):
+        return tensor.contiguous().clone()
+    return _random_parameter(tensor, generator)
+
+
+def _is_mask(tensor):
+    """Zeros and ones, or infinities: positions, not magnitudes. Constants
+    are left as they are too: an epsilon must not become negative."""
+    if tensor.numel() <= 1 or not bool(torch.isfinite(tensor).all()):
+        return True
+    return bool(((tensor == 0) | (tensor == 1)).all())
+
+
+def _permuted(tensor, generator):
+    flat = tensor.detach().reshape(-1)
+    order = torch.randperm(flat.numel(), generator=generator)
+    return flat[order].reshape(tensor.shape).contiguous()

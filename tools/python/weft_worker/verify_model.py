@@ -1,0 +1,191 @@
+"""Checks a composed module against the problem's Model (docs/verdict.md)."""
+
+import os
+import pickle
+import shutil
+import time
+
+import torch
+
+from . import compare
+from .expected import try_controls
+from .inputs import DISTRIBUTIONS
+from .problem import SEED, init_arguments
+from .slot import Ended
+from .verify import Limits, Verdict
+
+#: A composed module may build its kernels when it is first imported.
+BUILD_ALLOWANCE_MS = 300_000
+#: No further case is begun after this much time in the reference.
+REFERENCE_BUDGET_S = 60.0
+_STEPS = ["load", "run", "export"]
+
+
+def stage_model(composed, whole, scratch):
+    """Copies the module to where the sandbox can read it; its job."""
+    folder = os.path.join(scratch, "model")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    os.chmod(folder, 0o755)
+    module = os.path.join(folder, "model_new.py")
+    shutil.copyfile(composed, module)
+    init = os.path.join(folder, "init.pickle")
+    cache = os.path.join(scratch, "kernel-cache")
+    os.makedirs(cache, exist_ok=True)
+    os.chmod(cache, 0o777)  # the sandbox may run as somebody else
+    torch.manual_seed(SEED)
+    given = whole.problem.module.get_init_inputs()
+    try:
+        data = pickle.dumps(init_arguments(whole.problem.module.Model, given))
+        if b"weft_problem" in data:  # a class of the problem's own
+            raise pickle.PicklingError
+        with open(init, "wb") as file:
+            file.write(data)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        init = None
+    for name in os.listdir(folder):
+        os.chmod(os.path.join(folder, name), 0o644)
+    return {
+        "kind": "model",
+        "module": module,
+        "init": init,
+        "seed": SEED,
+        "kernel_cache": cache,
+        **whole.job(),
+    }
+
+
+def check_model(slot, keeper, whole, job, limits):
+    """Construction, then every case; the verdict."""
+    start = time.perf_counter()
+    verdict = Verdict()
+    seen = []
+    try:
+        arena = keeper.of(whole.buffers.end)
+        arena.clear()
+        whole.buffers.bind(arena)
+        begin(slot, whole, job, arena, limits, verdict)
+        for case in _cases(whole):
+            if verdict.reason:
+                break
+            _run_case(slot, whole, case, limits, verdict)
+            if case.finite:
+                seen.append((case.leaves, case.outputs))
+    except Ended as ended:
+        verdict.fail(ended.kind, ended.reason)
+    finally:
+        slot.end()
+    if not verdict.reason:
+        verdict.controls = try_controls(seen)
+        verdict.correct = True
+        if False in verdict.controls.values():
+            verdict.kind = "not_discriminating"
+    verdict.wall_ms = (time.perf_counter() - start) * 1000
+    return verdict
+
+
+def begin(slot, whole, job, arena, limits, verdict):
+    """Builds ModelNew in a child and compares it, as built, with Model."""
+    whole.buffers.fill_outputs()
+    wall = limits.wall_ms + BUILD_ALLOWANCE_MS
+    loading = Limits(wall, limits.memory_bytes, limits.limit_address_space)
+    answer = slot.begin(job, arena, loading)
+    wanted, got = whole.state_json(), answer.get("state")
+    if got != wanted:
+        verdict.fail("wrong", _state_difference(got, wanted))
+        return
+    for place, value in zip(whole.places["state_after"], whole.initial):
+        held = place.view(arena)
+        if not _same_values(held, value):
+            name = place.spec.name
+            verdict.fail("wrong", f"constructor gives {name} other values")
+            return
+    if answer.get("rng") != whole.rng:
+        text = "constructor draws other random numbers than Model's"
+        verdict.fail("wrong", text)
+    elif answer.get("training") is None:
+        verdict.fail("cheated", "no answer about its modules")
+
+
+def _state_difference(got, wanted):
+    if not isinstance(got, list):
+        return "no list of parameters and buffers"
+    for mine, theirs in zip(wanted, got):
+        if mine != theirs:
+            return f"constructor makes {theirs} where Model has {mine}"
+    return f"constructor makes {len(got)} parameters and buffers, Model {len(wanted)}"
+
+
+def _same_values(a, b):
+    if a.dtype.is_floating_point:
+        return bool(torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)))
+    return bool(torch.equal(a, b))
+
+
+def _cases(whole):
+    """As get_inputs() gives them, then every distribution that Model takes."""
+    generator = torch.Generator().manual_seed(whole.seed)
+    until = time.monotonic() + REFERENCE_BUDGET_S
+    names = ["given", *(name for name, _ in DISTRIBUTIONS)]
+    for number, name in enumerate(names):
+        if number > 2 and time.monotonic() > until:
+            return
+        try:
+            yield whole.case(name, generator)
+        except Exception:
+            # Outside Model's domain (a probability, an index): no case, but
+            # the problem's own inputs must run.
+            if name == "given":
+                raise
+
+
+def _run_case(slot, whole, case, limits, verdict):
+    number = verdict.cases
+    whole.write(case)
+    answer, _ = slot.call(
+        3 * limits.wall_ms, steps=_STEPS, seed=case.seed, parameters=True
+    )
+    verdict.cases += 1
+    where = f"case {number} ({case.distribution})"
+    reason = layout_difference(answer, case.described)
+    wrong = whole.trespass(case)
+    if wrong:
+        raise Ended("cheated", f"{where}: {wrong}")
+    if reason:
+        verdict.fail("wrong", f"{where}: {reason}")
+        return
+    errors = [m.framework_error for m in case.expectations]
+    verdict.framework_error = max([verdict.framework_error, *errors])
+    for finding, made in compare_all(whole, case):
+        verdict.hold(finding.error, made.tolerance)
+        if finding.reason:
+            verdict.fail("wrong", f"{where}: {finding.reason}")
+            return
+
+
+def compare_all(whole, case):
+    """(finding, expectation) for outputs, inputs and state after the run."""
+    for view, made in zip(whole.buffers.output_views, case.expectations):
+        yield compare.compare(view, made), made
+
+
+def layout_difference(answer, wanted):
+    """Empty, or how the results look other than Model's."""
+    if answer.get("structure") != wanted["structure"]:
+        return "the result is nested otherwise than Model's"
+    if answer.get("others") != wanted["others"]:
+        return f"results that are no tensors differ: {answer.get('others')}"
+    outputs = answer.get("outputs")
+    if not isinstance(outputs, list) or len(outputs) != len(wanted["outputs"]):
+        return "another number of tensors than Model returns"
+    for number, (mine, theirs) in enumerate(zip(wanted["outputs"], outputs)):
+        for key in ("type", "dtype", "shape", "stride"):
+            if theirs.get(key) != mine[key]:
+                return (
+                    f"output {number}: {key} is {theirs.get(key)}, "
+                    f"Model's is {mine[key]}"
+                )
+        extra = set(theirs.get("aliases") or []) - set(mine["aliases"])
+        if extra:
+            return f"output {number} shares memory with an input or the state"
+    return ""

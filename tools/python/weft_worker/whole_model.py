@@ -1,0 +1,256 @@
+"""A problem's Model as the reference of a composed module.
+
+Makes inputs and state for each case, runs Model on them in float32 and, where
+the model allows it, in float64, and lays out the memory that both sides share.
+"""
+
+import copy
+import resource
+from dataclasses import dataclass
+
+import torch
+import torch.utils._pytree as pytree
+
+from . import compare, inputs
+from .arena import BufferSet
+from .module_state import laid_out, random_state, rng_digest, state_of
+from .problem import build_model, load_problem, make_inputs
+from .reference import FLOATING, TensorSpec, wide_default, widen
+
+#: Stands for the longest sum in a model, whose graph is not looked at: with
+#: it the tolerance is compare.FLOAT32_FLOOR_MAX.
+REDUCTION_LENGTH = 1 << 12
+#: Above this, float32 and float64 have drawn different random numbers.
+SAME_DRAWS_MAX = 1e-2
+
+
+@dataclass
+class ModelCase:
+    """Inputs and state of one run, and what it should leave behind."""
+
+    distribution: str
+    finite: bool
+    seed: int
+    leaves: list  # tensors only, contiguous storage order as given
+    state: list
+    described: dict
+    outputs: list  # of compare.Expected
+    inputs_after: list
+    state_after: list
+
+    @property
+    def expectations(self):
+        return self.outputs + self.inputs_after + self.state_after
+
+
+class WholeModel:
+    """Model, its state, and the shape of its inputs and outputs."""
+
+    def __init__(self, path, seed):
+        self.problem = load_problem(path)
+        self.seed = seed
+        self.model = build_model(self.problem)
+        self.rng = rng_digest()
+        self.state = state_of(self.model)
+        self.initial = [t.detach().clone() for _, t in self.state]
+        given = make_inputs(self.problem)
+        self._leaves, self.treespec = pytree.tree_flatten(given)
+        self.tensors = [t for t in self._leaves if isinstance(t, torch.Tensor)]
+        self._strides = [
+            list(t.stride()) if _is_dense(t) else None for t in self.tensors
+        ]
+        self._uses_float64 = True
+        first = self.case("given", torch.Generator().manual_seed(seed))
+        self.described = first.described
+        self._layout(first)
+
+    def _layout(self, first):
+        """Where everything lies; outputs travel contiguous."""
+        leaves = [_dense("input", t) for t in self.tensors]
+        state = [_dense(name, t) for name, t in self.state]
+        outputs = [_dense(m.name, m.framework) for m in first.outputs]
+        self.buffers = BufferSet(0, leaves + state, outputs + leaves + state)
+        a, b = len(leaves), len(outputs)
+        places_in, places_out = self.buffers.inputs, self.buffers.outputs
+        self.places = {
+            "inputs": places_in[:a],
+            "state": places_in[a:],
+            "outputs": places_out[:b],
+            "inputs_after": places_out[b : b + a],
+            "state_after": places_out[b + a :],
+        }
+
+    def job(self):
+        """What both sides need to run: layout and structure, no values."""
+        number, template = 0, []
+        for leaf in self._leaves:
+            if isinstance(leaf, torch.Tensor):
+                stride = self._strides[number]
+                template.append({"place": number, "stride": stride})
+                number += 1
+            else:
+                template.append({"value": leaf})
+        return {
+            "places": {k: [p.to_json() for p in v] for k, v in self.places.items()},
+            "inputs": template,
+            "treespec": pytree.treespec_dumps(self.treespec),
+            "outputs": self.described["outputs"],
+            "state": self.state_json(),
+        }
+
+    def state_json(self):
+        return [
+            {
+                "name": name,
+                "dtype": str(t.dtype).removeprefix("torch."),
+                "shape": list(t.shape),
+            }
+            for name, t in self.state
+        ]
+
+    def write(self, case):
+        """Inputs and state of that case into shared memory."""
+        kept = case.leaves + case.state
+        self.buffers.write_inputs([t.reshape(-1) for t in kept])
+        self.buffers.fill_outputs()
+
+    def trespass(self, case):
+        kept = case.leaves + case.state
+        return self.buffers.trespass([t.reshape(-1) for t in kept])
+
+    def case(self, distribution, generator):
+        """A case of that distribution; raises what forward() raises."""
+        seed = int(torch.randint(1 << 30, (1,), generator=generator))
+        if distribution == "given":
+            given = make_inputs(self.problem, self.seed)
+            leaves = [
+                t.detach().contiguous().clone()
+                for t in pytree.tree_leaves(given)
+                if isinstance(t, torch.Tensor)
+            ]
+        else:
+            leaves = [_random_leaf(t, distribution, generator) for t in self.tensors]
+        state = random_state(
+            [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
+            generator,
+        )
+        return self.expect(distribution, seed, leaves, state)
+
+    def _typed_initial(self):
+        """Initial values, still telling parameters from buffers."""
+        for (_, tensor), value in zip(self.state, self.initial):
+            if isinstance(tensor, torch.nn.Parameter):
+                value = torch.nn.Parameter(value, requires_grad=False)
+            yield value
+
+    def expect(self, distribution, seed, leaves, state):
+        """Runs Model; the case with all that is expected of it."""
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        narrow = self._run(self.model, leaves, state, seed)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        wide = self._run_wide(leaves, state, seed, grown * 1024)
+        made = []
+        for key in ("outputs", "inputs_after", "state_after"):
+            truths = wide[key] if wide else [None] * len(narrow[key])
+            names = self._names(key, len(truths))
+            made.append(
+                [
+                    compare.expect(name, x, truth, REDUCTION_LENGTH)
+                    for name, x, truth in zip(names, narrow[key], truths)
+                ]
+            )
+        if wide and narrow["drew"] and _parted(made):
+            self._uses_float64 = False
+            return self.expect(distribution, seed, leaves, state)
+        finite = dict(inputs.DISTRIBUTIONS).get(distribution, True)
+        return ModelCase(
+            distribution, finite, seed, leaves, state, narrow["described"], *made
+        )
+
+    def _names(self, key, count):
+        if key == "state_after":
+            return [name for name, _ in self.state]
+        return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
+
+    def _run(self, model, leaves, state, seed):
+        from .model_runner import describe, tensor_leaves
+
+        held = state_of(model)
+        for (_, target), value in zip(held, state):
+            target.data.copy_(value)
+        mine = [
+            laid_out(t, stride) for t, stride in zip(leaves, self._strides)
+        ]
+        args = pytree.tree_unflatten(self._fill(mine), self.treespec)
+        torch.manual_seed(seed)
+        drawn = torch.get_rng_state()
+        with torch.no_grad():
+            result = model(*args)
+        return {
+            "outputs": [t.clone() for t in tensor_leaves(result)],
+            "inputs_after": mine,
+            "state_after": [t.detach().clone() for _, t in held],
+            "described": describe(result, mine + [t for _, t in held]),
+            "drew": not torch.equal(drawn, torch.get_rng_state()),
+        }
+
+    def _fill(self, tensors):
+        left = iter(tensors)
+        return [
+            next(left) if isinstance(leaf, torch.Tensor) else leaf
+            for leaf in self._leaves
+        ]
+
+    def _run_wide(self, leaves, state, seed, bytes_narrow):
+        """The float64 results, or None where the model has none."""
+        if not self._uses_float64 or 3 * bytes_narrow > _available_bytes():
+            return None
+        try:
+            model = copy.deepcopy(self.model).double()
+            for module in model.modules():
+                for name, value in list(vars(module).items()):
+                    if isinstance(value, torch.Tensor):
+                        setattr(module, name, widen(value))
+            wide_leaves = [widen(t) for t in leaves]
+            with wide_default():
+                return self._run(model, wide_leaves, [widen(t) for t in state], seed)
+        except Exception:  # the model insists on float32 somewhere
+            self._uses_float64 = False
+            return None
+
+
+def _parted(made):
+    errors = [one.framework_error for group in made for one in group]
+    return max(errors, default=0.0) > SAME_DRAWS_MAX
+
+
+def _dense(name, tensor):
+    shape = tuple(tensor.shape)
+    stride, step = [], 1
+    for n in reversed(shape):
+        stride.insert(0, step)
+        step *= max(1, n)
+    return TensorSpec(name, tensor.dtype, shape, tuple(stride))
+
+
+def _is_dense(tensor):
+    """Whether its elements fill its storage, in whatever order."""
+    spec = TensorSpec("", tensor.dtype, tuple(tensor.shape), tensor.stride())
+    return spec.storage_elements == tensor.numel()
+
+
+def _random_leaf(given, distribution, generator):
+    if given.dtype not in FLOATING:
+        flat = given.reshape(-1)
+        order = torch.randperm(flat.numel(), generator=generator)
+        return flat[order].reshape(given.shape).contiguous()
+    values = inputs.floats(given.numel(), distribution, generator)
+    return values.to(given.dtype).reshape(given.shape)
+
+
+def _available_bytes():
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 0
