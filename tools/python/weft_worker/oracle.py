@@ -25,6 +25,7 @@ import torch  # noqa: E402
 from . import (  # noqa: E402
     expected,
     process,
+    time_model,
     timing,
     verify,
     verify_model,
@@ -55,6 +56,7 @@ class Oracle:
             "check": self.check,
             "time": self.time,
             "check_model": self.check_model,
+            "time_model": self.time_model,
             "probe": self.probe,
         }
 
@@ -80,16 +82,8 @@ class Oracle:
     def time(self, request):
         job = verify.stage(request["candidate"], self.scratch)
         limits = verify.Limits.from_request(request)
-        return {
-            "timing": self.timer.time_subgraph(
-                request["subgraph"],
-                job,
-                request.get("seed", 0),
-                limits,
-                request.get("baselines", ["eager"]),
-                float(request.get("budget_ms", 2000)),
-            )
-        }
+        path = os.path.abspath(request["subgraph"])
+        return {"timing": self.timer.time_subgraph(path, job, request, limits)}
 
     def check_model(self, request):
         whole = self.whole(request)
@@ -99,6 +93,20 @@ class Oracle:
             self.slot, self.keeper, whole, job, limits
         )
         return {"verdict": dataclasses.asdict(verdict)}
+
+    def time_model(self, request):
+        whole = self.whole(request)
+        limits = verify.Limits.from_request(request)
+        job = verify_model.stage_model(request["composed"], whole, self.scratch)
+        path = os.path.abspath(request["problem"])
+        timing_of = self.timer.time_model(
+            lambda: time_model.ModelBench(whole, path),
+            ("model", *self._whole_key),
+            job,
+            request,
+            limits,
+        )
+        return {"timing": timing_of}
 
     def whole(self, request):
         """The problem's Model, kept for the request that times it next."""

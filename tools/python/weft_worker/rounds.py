@@ -1,0 +1,134 @@
+"""Rounds of timed calls: candidate, eager and compiled, in random order.
+
+The oracle's clock decides: from sending a call to its answer, less what an
+empty call costs. The candidate's own clock is only compared with it.
+"""
+
+import statistics
+import time
+
+from .slot import Ended
+
+ROUNDS_MIN = 3
+ROUNDS_MAX = 400
+#: Share of the rounds whose outputs are compared, chosen at random.
+CHECKED_SHARE = 0.25
+#: … while comparing has taken less than this share of the time so far.
+CHECKED_TIME_SHARE = 0.5
+BASELINE_WALL_MS = 300_000
+#: Outside over inside time; a candidate beyond this many times what the
+#: trusted baseline shows in the same rounds has tampered with its clock.
+CLOCK_RATIO_MAX = 3.0
+CLOCK_SLACK_S = 0.001
+
+
+class Rounds:
+    """Times one candidate on a bench, which knows what a call is:
+
+    `refresh` puts new data in place, `call_candidate` and `call_baseline` make
+    one timed call, `examine` compares what the candidate left, `calls` says
+    how often one message runs the code.
+    """
+
+    def __init__(self, slot, baseline, bench, parties, limits):
+        self._slot, self._baseline = slot, baseline
+        self._bench, self._limits = bench, limits
+        self._parties = ["candidate", *parties]
+        self._empty = []
+        self._times = {name: [] for name in self._parties}
+        self._clocks = {name: [] for name in self._parties}
+        self._examining_s = 0.0
+        self._outputs_checked = 0
+        self._outputs_wrong = 0
+        self._reason = ""
+
+    def run(self, budget_s, generator, dice):
+        """Until the budget is spent, but at least ROUNDS_MIN rounds."""
+        start = time.monotonic()
+        # One of the first rounds is always compared; which, nobody knows.
+        lucky = dice.randrange(ROUNDS_MIN)
+        for number in range(-1, ROUNDS_MAX):
+            spent = time.monotonic() - start
+            if number >= ROUNDS_MIN and spent > budget_s:
+                break
+            # Round -1 warms caches and threads, and is not counted.
+            self._bench.refresh(generator, dice)
+            self._round(number, dice)
+            is_chosen = dice.random() < CHECKED_SHARE
+            is_cheap = self._examining_s < CHECKED_TIME_SHARE * spent
+            if number in (-1, lucky) or (is_chosen and is_cheap):
+                self._examine(dice)
+
+    def _round(self, number, dice):
+        parties = self._parties[:]
+        dice.shuffle(parties)
+        for party in parties:
+            if party == "candidate":
+                answer, seconds = self._bench.call_candidate(
+                    self._slot, self._limits.wall_ms
+                )
+                if type(answer.get("ns")) is not int or answer["ns"] < 0:
+                    raise Ended("cheated", "no time of the candidate's own")
+            else:
+                _, empty = self._bench.call_empty(self._baseline, party)
+                self._empty.append(empty)
+                answer, seconds = self._bench.call_baseline(self._baseline, party)
+            if number >= 0:
+                self._times[party].append(seconds / self._bench.calls)
+                self._clocks[party].append((seconds, answer["ns"] / 1e9))
+
+    def _examine(self, dice):
+        start = time.monotonic()
+        checked, reason = self._bench.examine(self._slot, self._limits, dice)
+        self._outputs_checked += checked
+        if reason:
+            self._outputs_wrong += 1
+            self._reason = f"a timed call was wrong: {reason}"
+        self._examining_s += time.monotonic() - start
+
+    def report(self):
+        """docs/worker-protocol.md's `timing`."""
+        overhead = statistics.median(self._empty)
+        ratio, gap = self._clock("candidate", overhead)
+        usual, _ = self._clock("eager", overhead)
+        kind, reason = ("wrong", self._reason) if self._reason else ("correct", "")
+        if ratio > CLOCK_RATIO_MAX * max(usual, 1.0) and gap > CLOCK_SLACK_S:
+            kind = "cheated"
+            reason = f"its own clock says {1 / ratio:.2f} of what passed outside"
+        times = {
+            name: summary(seconds, overhead / self._bench.calls)
+            for name, seconds in self._times.items()
+        }
+        return {
+            "candidate": times["candidate"],
+            "eager": times["eager"],
+            "compile": times.get("compile"),
+            "compile_error": self._bench.compile_error,
+            "outputs_checked": self._outputs_checked,
+            "outputs_wrong": self._outputs_wrong,
+            "clock_ratio": ratio,
+            "bytes_floor": self._bench.bytes_floor,
+            "overhead_us": overhead * 1e6,
+            "calls_per_run": self._bench.calls,
+            "kind": kind,
+            "reason": reason,
+        }
+
+    def _clock(self, party, overhead):
+        """(outside over inside time, outside less inside) of one message."""
+        both = self._clocks[party]
+        outside = statistics.median(max(0.0, s - overhead) for s, _ in both)
+        inside = statistics.median(s for _, s in both)
+        return outside / max(inside, 1e-9), outside - inside
+
+
+def summary(seconds, overhead):
+    """T of docs/worker-protocol.md, the empty call's cost taken off."""
+    net = sorted(max(s - overhead, 1e-9) * 1e6 for s in seconds)
+    last = len(net) - 1
+    return {
+        "median_us": statistics.median(net),
+        "p10_us": net[round(0.1 * last)],
+        "p90_us": net[round(0.9 * last)],
+        "runs": len(net),
+    }

@@ -1,0 +1,102 @@
+"""The bench for a whole model: Model eager and compiled against ModelNew."""
+
+import torch
+
+from . import inputs
+from .rounds import BASELINE_WALL_MS
+from .slot import Ended
+from .verify import Limits, Verdict
+from .verify_model import begin, compare_all, layout_difference
+
+
+class ModelBench:
+    """One set of inputs, refilled each round; state as of one random case."""
+
+    calls = 1
+
+    def __init__(self, whole, path):
+        self._whole, self._path = whole, path
+        generator = torch.Generator().manual_seed(whole.seed)
+        self._base = whole.case("given", generator)
+        self._fresh = {}
+        self.bytes_floor = sum(
+            place.spec.storage_bytes
+            for key in ("inputs", "state", "outputs")
+            for place in whole.places[key]
+        )
+
+    def set_up(self, keeper, baseline):
+        self._arena = keeper.of(self._whole.buffers.end)
+        self._arena.clear()
+        self._bind()
+        job = {
+            "kind": "model_reference",
+            "problem": self._path,
+            **self._whole.job(),
+        }
+        baseline.begin(job, self._arena, Limits(BASELINE_WALL_MS, 0, False))
+        self._load(baseline, BASELINE_WALL_MS, True)
+
+    def _bind(self):
+        """A check in between has bound the same buffers to its own arena."""
+        self._whole.buffers.bind(self._arena)
+        self._whole.write(self._base)
+
+    def begin(self, slot, job, limits):
+        self._bind()
+        verdict = Verdict()
+        begin(slot, self._whole, job, self._arena, limits, verdict)
+        if verdict.reason:
+            raise Ended(verdict.kind, verdict.reason)
+        self._whole.write(self._base)
+        self._load(slot, limits.wall_ms, True)
+
+    def _load(self, slot, wall_ms, parameters):
+        seed = self._base.seed
+        slot.call(wall_ms, steps=["load"], seed=seed, parameters=parameters)
+
+    def compile(self, baseline):
+        self._load(baseline, BASELINE_WALL_MS, True)
+        answer, _ = baseline.call(
+            BASELINE_WALL_MS, steps=["run"], function="compile"
+        )
+        return answer
+
+    def refresh(self, generator, dice):
+        base = self._base
+        leaves = [
+            inputs.freshen(t.reshape(-1), t.dtype, generator).reshape(t.shape)
+            for t in base.leaves
+        ]
+        self._case = (leaves, base.state)
+        kept = leaves + base.state
+        self._kept = [t.reshape(-1) for t in kept]
+        self._whole.buffers.write_inputs(self._kept)
+        self._whole.buffers.fill_outputs()
+
+    def call_candidate(self, slot, wall_ms):
+        self._load(slot, wall_ms, False)
+        return slot.call(wall_ms, steps=["run"])
+
+    def call_empty(self, baseline, party):
+        return baseline.call(BASELINE_WALL_MS, steps=[])
+
+    def call_baseline(self, baseline, party):
+        self._load(baseline, BASELINE_WALL_MS, False)
+        return baseline.call(BASELINE_WALL_MS, steps=["run"], function=party)
+
+    def examine(self, slot, limits, dice):
+        """(1, why the last call was wrong)."""
+        answer, _ = slot.call(limits.wall_ms, steps=["export"])
+        wrong = self._whole.buffers.trespass(self._kept)
+        if wrong:
+            raise Ended("cheated", wrong)
+        leaves, state = self._case
+        case = self._whole.expect("given", self._base.seed, leaves, state)
+        reason = layout_difference(answer, case.described)
+        if reason:
+            return 1, reason
+        for finding, _ in compare_all(self._whole, case):
+            if finding.reason:
+                return 1, finding.reason
+        return 1, ""
