@@ -255,6 +255,26 @@ class WhatStaysOneCall(CaptureTest):
                    inputs="[torch.randn(3, 2, 6)]"),
             "aten.lstm.input", "aten.gru.input")
 
+    def test_activations_and_reductions_that_the_compiler_lowers(self):
+        self.assert_calls(
+            simple("y = F.mish(F.silu(x)) + F.softplus(x) + F.hardswish(x)\n"
+                   "y = y.masked_fill(x > 1, 0) + F.logsigmoid(x)\n"
+                   "y = self.norm(y)\nreturn y.logsumexp(1), y.pow(2).mean()",
+                   init="self.norm = nn.RMSNorm(6)"),
+            "aten.mish.default", "aten.silu.default", "aten.softplus.default",
+            "aten.hardswish.default", "aten.masked_fill.Scalar",
+            "aten.log_sigmoid.default", "aten.rms_norm.default",
+            "aten.logsumexp.default")
+
+    def test_spread_has_one_form(self):
+        graph = self.capture(simple(
+            "a = x.std(1, unbiased=False), x.std(), x.var(1, keepdim=True)\n"
+            "return a, torch.std_mean(x, 1), torch.var_mean(x, dim=0), "
+            "x.std(dim=1, correction=2)"))
+        self.assertTrue(all(target.endswith(".correction")
+                            for target in self.targets(graph)
+                            if target != "getitem"), self.targets(graph))
+
     def test_softmax_and_norms_that_the_compiler_lowers(self):
         self.assert_calls(
             simple("y = self.ln(x).softmax(-1) + F.log_softmax(x, -1)\n"

@@ -24,13 +24,22 @@ KEPT_LIBRARY = (
     "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
 )
 
+# The compiler lowers these; where its kernel does not win, one call of the
+# framework's beats the several that it would be taken apart into.
+KEPT_LOWERED = (
+    "silu", "mish", "softplus", "hardswish", "hardsigmoid", "hardshrink",
+    "softshrink", "threshold", "addcmul", "addcdiv", "masked_fill", "rsub",
+    "clamp_min", "clamp_max", "xlogy", "logsumexp", "std", "std_mean",
+    "var_mean", "rms_norm", "log_sigmoid",
+)
+
 # Their decompositions gather through index tensors: slower than the copy
 # loops that they replace, and nothing to fuse.
 KEPT_MOVEMENT = (
     "roll", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d",
     "tril", "triu", "take", "nll_loss_forward", "nll_loss2d_forward",
-    "renorm", "logsumexp", "select_scatter",
+    "renorm", "select_scatter",
 )
 
 # Another operator would draw other numbers from the same generator.
@@ -50,12 +59,37 @@ def decomposition_table():
     import torch
 
     table = torch.export.default_decompositions()
-    for name in KEPT_LIBRARY + KEPT_MOVEMENT + KEPT_RANDOM:
+    for name in KEPT_LIBRARY + KEPT_LOWERED + KEPT_MOVEMENT + KEPT_RANDOM:
         packet = getattr(torch.ops.aten, name, None)
         if packet is None:  # not in this version of the framework
             continue
         for overload in packet.overloads():
             table.pop(getattr(packet, overload), None)
+    table.update(spread_with_correction())
+    return table
+
+
+def spread_with_correction():
+    """The older overloads of std and its like, in terms of `.correction`.
+
+    They say `unbiased` where it says `correction`: one form is enough for
+    whoever reads the graph.
+    """
+    import torch
+
+    def older(newer):
+        def of_dims(x, dim, unbiased=True, keepdim=False):
+            return newer(x, dim, correction=int(unbiased), keepdim=keepdim)
+
+        def of_all(x, unbiased=True):
+            return newer(x, None, correction=int(unbiased))
+
+        return of_dims, of_all
+
+    table = {}
+    for name in ("std", "std_mean", "var_mean"):
+        packet = getattr(torch.ops.aten, name)
+        table[packet.dim], table[packet.default] = older(packet.correction)
     return table
 
 
