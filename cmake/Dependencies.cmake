@@ -18,6 +18,9 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 # nlohmann_json: the formats that people and Python read.
 find_package(nlohmann_json REQUIRED)
 
+# CLI11: the command line's flags, help and usage errors.
+find_package(CLI11 REQUIRED)
+
 # doctest: the unit tests.
 find_package(doctest REQUIRED)
 

@@ -94,12 +94,11 @@ class CafHost {
       if (!message) return broken(message.error());
       Context context(blobs_, envelope.at_us);
       state.role->receive(envelope.src, *message, context);
-      auto said = to_envelopes(state.address, envelope.seq,
-                               context.take_outbox());
+      auto said =
+          to_envelopes(state.address, envelope.seq, context.take_outbox());
       if (!said.empty()) post(std::move(said));
     } catch (const std::exception& bug) {
-      broken({ErrorCode::failed, "role " + state.address +
-                                     " failed on event " +
+      broken({ErrorCode::failed, "role " + state.address + " failed on event " +
                                      std::to_string(envelope.seq) + ": " +
                                      bug.what()});
     }
@@ -146,9 +145,7 @@ class CafHost {
     }
   }
 
-  void broken(const Error& error) {
-    end({HostEnd::Kind::broken, {}, error});
-  }
+  void broken(const Error& error) { end({HostEnd::Kind::broken, {}, error}); }
 
   void end(HostEnd how) {
     const std::lock_guard lock(mutex_);
@@ -196,9 +193,10 @@ Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
   });
   if (!read) return std::unexpected(read.error());
   if (!fits) {
-    return fail(ErrorCode::damaged,
-                "this weft decides otherwise than the one that began the run: " +
-                    to_string(*past.divergence()));
+    return fail(
+        ErrorCode::damaged,
+        "this weft decides otherwise than the one that began the run: " +
+            to_string(*past.divergence()));
   }
   if (past.finished()) {
     return HostEnd{HostEnd::Kind::finished, *past.finished(), {}};

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "runtime/spine.hpp"
+#include "runtime/effect_ledger.hpp"
 
 namespace weft {
 namespace {
@@ -76,8 +76,7 @@ bool Replay::feed(const Envelope& envelope) {
 bool Replay::handle(const Envelope& envelope, const Message& message) {
   Context context(blobs_, envelope.at_us);
   roles_[envelope.dst]->receive(envelope.src, message, context);
-  auto said =
-      to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
+  auto said = to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
   if (!said.empty()) {
     expected_[envelope.seq] = {std::make_move_iterator(said.begin()),
                                std::make_move_iterator(said.end())};

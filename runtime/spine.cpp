@@ -22,7 +22,7 @@ Spine::Spine(Journal& journal, BlobStore& blobs, std::set<std::uint64_t> open,
     : journal_(journal),
       blobs_(blobs),
       callbacks_(std::move(callbacks)),
-      open_(std::move(open)),
+      ledger_(std::move(open)),
       thread_([this] { loop(); }) {}
 
 Spine::~Spine() { stop(); }
@@ -77,20 +77,12 @@ bool Spine::commit(std::vector<Envelope>& group) {
   for (Envelope& envelope : group) {
     envelope.seq = ++seq;
     envelope.at_us = at_us;
-    settle(envelope);
+    ledger_.settle(envelope);
   }
   Result<void> done = blobs_.flush();
   if (done) done = journal_.append(group);
   if (!done) callbacks_.fatal(done.error());
   return done.has_value();
-}
-
-// A port answers each request exactly once, as the journal sees it.
-void Spine::settle(Envelope& envelope) {
-  if (is_port(envelope.dst)) open_.insert(envelope.seq);
-  if (is_port(envelope.src) && open_.erase(envelope.cause) == 0) {
-    envelope.dst = stale_address;
-  }
 }
 
 }  // namespace weft

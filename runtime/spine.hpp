@@ -14,6 +14,7 @@
 
 #include "messages/envelope.hpp"
 #include "runtime/blob_store.hpp"
+#include "runtime/effect_ledger.hpp"
 #include "runtime/journal.hpp"
 
 namespace weft {
@@ -43,24 +44,16 @@ class Spine {
  private:
   void loop();
   bool commit(std::vector<Envelope>& group);
-  void settle(Envelope& envelope);
 
   Journal& journal_;
   BlobStore& blobs_;
   Callbacks callbacks_;
-  std::set<std::uint64_t> open_;  ///< requests to ports without a reply
+  EffectLedger ledger_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Envelope> posted_;
   bool stopping_ = false;
   std::thread thread_;
 };
-
-/// Where a second reply to a request goes: journaled, delivered to nobody.
-inline const Address stale_address = "stale";
-
-inline bool is_port(const Address& address) {
-  return address.starts_with("port/");
-}
 
 }  // namespace weft

@@ -1,0 +1,58 @@
+// The weft command's verbs. Each returns the process's exit code: 0 verified,
+// 1 finished but not verified, 2 wrong input or usage, 3 something missing on
+// the machine, 130 interrupted.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "messages/result.hpp"
+#include "messages/run.hpp"
+
+namespace weft {
+
+/// What all verbs share.
+struct CommonFlags {
+  std::optional<std::string> python;
+  bool verbose = false;
+  bool quiet = false;
+  bool json = false;
+};
+
+struct RunFlags {
+  std::filesystem::path problem;
+  std::optional<std::filesystem::path> out;
+  RunOptions options;
+  bool fast_sync = false;  ///< survive the process's death, not a power cut
+};
+
+int run_command(const CommonFlags& common, const RunFlags& flags);
+int resume_command(const CommonFlags& common, const std::filesystem::path& run);
+
+struct ReplayFlags {
+  std::filesystem::path run;
+  bool check = false;
+  std::uint64_t until = 0;  ///< 0: to the end
+};
+int replay_command(const CommonFlags& common, const ReplayFlags& flags);
+
+struct ShowFlags {
+  std::filesystem::path run;
+  bool events = false;
+  std::string subgraph;
+};
+int show_command(const CommonFlags& common, const ShowFlags& flags);
+
+int doctor_command(const CommonFlags& common);
+
+struct SimulateFlags {
+  std::string seeds = "0..1000";
+};
+int simulate_command(const CommonFlags& common, const SimulateFlags& flags);
+
+/// Prints the error for a person (or a tool) and returns its exit code.
+int report_error(const CommonFlags& common, const Error& error);
+
+}  // namespace weft

@@ -1,0 +1,38 @@
+#include "tools/weft/interrupt.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <ctime>
+
+namespace weft {
+namespace {
+
+sigset_t watched() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  const sigset_t set = watched();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::jthread([this](std::stop_token done) {
+    const sigset_t signals = watched();
+    const timespec tick{0, 100'000'000};
+    for (int seen = 0; !done.stop_requested();) {
+      if (sigtimedwait(&signals, nullptr, &tick) < 0) continue;
+      if (++seen > 1) _exit(130);
+      source_.request_stop();
+    }
+  });
+}
+
+Interrupt::~Interrupt() = default;
+
+}  // namespace weft

@@ -1,0 +1,138 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <thread>
+
+#include "actors/roster.hpp"
+#include "tools/weft/commands.hpp"
+
+namespace {
+
+using namespace weft;
+
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+
+std::string check_seed_source(const std::string& name) {
+  if (is_role(address::seeds(name))) return "";
+  return "there is no source of seeds called '" + name + "' (try: compiler)";
+}
+
+void add_common(CLI::App& app, CommonFlags& common) {
+  app.add_option("--python", common.python,
+                 "Python with PyTorch (else WEFT_PYTHON, then weft's own)");
+  auto* verbose = app.add_flag("-v,--verbose", common.verbose, "Tell more");
+  auto* quiet = app.add_flag("-q,--quiet", common.quiet, "Errors only");
+  app.add_flag("--json", common.json, "One JSON object a line")
+      ->excludes(verbose)
+      ->excludes(quiet);
+  quiet->excludes(verbose);
+}
+
+void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
+  auto* run = app.add_subcommand(
+      "run", "Turn a problem file into a verified, faster module");
+  add_common(*run, common);
+  run->add_option("problem", flags.problem,
+                  "Python file with Model, get_inputs, get_init_inputs")
+      ->required();
+  run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
+  run->add_option("--target", flags.options.target, "What to build for")
+      ->check(CLI::IsMember({"cpu"}))
+      ->capture_default_str();
+  run->add_option("--seeds", flags.options.seeds,
+                  "Sources of candidate kernels, with commas")
+      ->delimiter(',')
+      ->check(CLI::Validator(check_seed_source, "SOURCE"))
+      ->capture_default_str();
+  flags.options.jobs =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  run->add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  run->add_option("--variants", flags.options.variants_max,
+                  "Kernels tried for a subgraph, at most")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  run->add_option("--seed", flags.options.seed, "Of all random inputs")
+      ->capture_default_str();
+  run->add_flag("!--no-compile-baseline", flags.options.compile_baseline,
+                "Do not time torch.compile");
+  run->add_option_function<std::int64_t>(
+         "--capture-seconds",
+         [&](std::int64_t s) { flags.options.capture_ms = s * 1000; },
+         "Time limit of loading and capturing the model (600)")
+      ->check(CLI::Range(1, 86'400));
+  run->add_option_function<std::int64_t>(
+         "--call-seconds",
+         [&](std::int64_t s) { flags.options.call_ms = s * 1000; },
+         "Time limit of one call of a kernel (60)")
+      ->check(CLI::Range(1, 86'400));
+  run->add_option_function<double>(
+         "--memory-gib",
+         [&](double size) {
+           flags.options.memory_bytes = static_cast<std::int64_t>(size * gib);
+         },
+         "Memory limit of the capture and of one candidate (8)")
+      ->check(CLI::Range(0.25, 4096.0));
+  run->add_flag("--fast-sync", flags.fast_sync,
+                "Journal survives weft's death, not a power cut");
+  run->callback([&] { code = run_command(common, flags); });
+}
+
+void add_others(CLI::App& app, CommonFlags& common, int& code) {
+  static std::filesystem::path run_folder;
+  auto* resume = app.add_subcommand("resume", "Go on with a run that stopped");
+  add_common(*resume, common);
+  resume->add_option("run", run_folder, "Run directory")->required();
+  resume->callback([&] { code = resume_command(common, run_folder); });
+
+  static ReplayFlags replay_flags;
+  auto* replay = app.add_subcommand(
+      "replay", "Run the roles over a journal, with no effects");
+  add_common(*replay, common);
+  replay->add_option("run", replay_flags.run, "Run directory")->required();
+  replay->add_flag("--check", replay_flags.check,
+                   "Only say whether every role decides as it did");
+  replay->add_option("--until", replay_flags.until, "Stop after this event");
+  replay->callback([&] { code = replay_command(common, replay_flags); });
+
+  static ShowFlags show_flags;
+  auto* show = app.add_subcommand("show", "Tell what a run did");
+  add_common(*show, common);
+  show->add_option("run", show_flags.run, "Run directory")->required();
+  show->add_flag("--events", show_flags.events, "Every envelope");
+  show->add_option("--subgraph", show_flags.subgraph, "Only this subgraph");
+  show->callback([&] { code = show_command(common, show_flags); });
+
+  auto* doctor = app.add_subcommand(
+      "doctor", "Say what this machine has and what it lacks");
+  add_common(*doctor, common);
+  doctor->callback([&] { code = doctor_command(common); });
+
+  static SimulateFlags simulate_flags;
+  auto* simulate = app.add_subcommand(
+      "simulate", "Whole runs with faked effects and injected faults");
+  add_common(*simulate, common);
+  simulate->add_option("--seeds", simulate_flags.seeds, "From..to, inclusive")
+      ->capture_default_str();
+  simulate->callback([&] { code = simulate_command(common, simulate_flags); });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"weft turns a PyTorch model into verified, fast kernels"};
+  app.set_version_flag("--version", "weft " WEFT_VERSION);
+  app.require_subcommand(1);
+  CommonFlags common;
+  RunFlags run_flags;
+  int code = 2;
+  add_run(app, common, run_flags, code);
+  add_others(app, common, code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // CLI11 has exit codes of its own; wrong usage is 2 here.
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return code;
+}

@@ -1,0 +1,77 @@
+#include <cstdio>
+#include <map>
+
+#include "actors/roster.hpp"
+#include "runtime/journal.hpp"
+#include "runtime/read_only_blobs.hpp"
+#include "runtime/replay.hpp"
+#include "runtime/run_directory.hpp"
+#include "runtime/stopwatch.hpp"
+#include "tools/weft/commands.hpp"
+#include "tools/weft/story.hpp"
+
+namespace weft {
+namespace {
+
+int report_divergence(const CommonFlags& common, const Divergence& divergence) {
+  return report_error(
+      common, {ErrorCode::failed, "divergence at " + to_string(divergence)});
+}
+
+void print_state(const Replay& replay) {
+  std::printf("%zu requests wait for a reply%s\n",
+              replay.open_requests().size(),
+              replay.open_requests().empty() ? "" : ":");
+  for (const auto& [seq, request] : replay.open_requests()) {
+    std::printf("  %s\n", story_line(request).c_str());
+  }
+}
+
+}  // namespace
+
+int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
+  const auto run = RunDirectory::open(flags.run);
+  if (!run) return report_error(common, run.error());
+  const auto journal = Journal::open_read_only(run->journal());
+  if (!journal) return report_error(common, journal.error());
+
+  const Stopwatch watch;
+  ReadOnlyBlobs blobs(*journal);
+  Replay replay(blobs, &make_role);
+  std::uint64_t events = 0;
+  bool fits = true;
+  const auto read = journal->read(1, [&](const Envelope& envelope) {
+    if (flags.until != 0 && envelope.seq > flags.until) return false;
+    ++events;
+    if (!flags.check && !common.quiet) {
+      std::printf("%s\n", story_line(envelope).c_str());
+    }
+    fits = replay.feed(envelope);
+    return fits;
+  });
+  // A damaged journal is not what was written: replay's business, exit code 1.
+  if (!read) {
+    report_error(common, read.error());
+    return 1;
+  }
+  const bool whole = flags.until == 0 && replay.finished().has_value();
+  if (fits && whole) fits = replay.finish();
+  if (!fits) return report_divergence(common, *replay.divergence());
+  if (flags.check) {
+    // Roles do not read every blob again; their bytes are checked here.
+    if (const auto sound = journal->verify(); !sound) {
+      report_error(common, sound.error());
+      return 1;
+    }
+  }
+  if (!common.quiet) {
+    if (!flags.check) print_state(replay);
+    std::printf("%llu events replayed in %lld ms, no divergence%s\n",
+                static_cast<unsigned long long>(events),
+                static_cast<long long>(watch.elapsed_ms()),
+                whole || flags.until != 0 ? "" : " (the run is not finished)");
+  }
+  return 0;
+}
+
+}  // namespace weft

@@ -1,0 +1,180 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "actors/outcome.hpp"
+#include "actors/roster.hpp"
+#include "runtime/caf_host.hpp"
+#include "runtime/files_port.hpp"
+#include "runtime/production.hpp"
+#include "tools/weft/commands.hpp"
+#include "tools/weft/display.hpp"
+#include "tools/weft/interrupt.hpp"
+
+namespace weft {
+namespace {
+
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::wrong_input:
+    case ErrorCode::damaged:
+      return 2;
+    case ErrorCode::missing:
+      return 3;
+    case ErrorCode::failed:
+      return 1;
+  }
+  return 1;
+}
+
+/// What a run needs of this machine, before anything is written.
+Result<Installation> ready_installation(const CommonFlags& common) {
+  auto installation = find_installation(common.python);
+  if (!installation) return installation;
+  if (const auto torch = check_torch(*installation); !torch) {
+    return std::unexpected(torch.error());
+  }
+  if (const auto compiler = check_compiler(); !compiler) {
+    return std::unexpected(compiler.error());
+  }
+  return installation;
+}
+
+HostOptions host_options(Display& display) {
+  HostOptions options;
+  options.make_role = &make_role;
+  options.on_user = [&display](const Envelope& envelope,
+                               const Message& message) {
+    display.show(envelope, message);
+  };
+  return options;
+}
+
+/// Says how it ended. Ctrl-C leaves at once: what runs in the ports dies with
+/// this process, and the journal has all that was answered.
+int conclude(const CommonFlags& common, Display& display,
+             const RunDirectory& run, const HostEnd& end) {
+  const std::string folder = run.folder().string();
+  switch (end.kind) {
+    case HostEnd::Kind::broken:
+      return report_error(common, end.error);
+    case HostEnd::Kind::interrupted:
+      std::fprintf(stderr, "weft: interrupted; go on with: weft resume %s\n",
+                   folder.c_str());
+      return 130;
+    case HostEnd::Kind::finished:
+      break;
+  }
+  if (end.finished.exit_code >= 1 && !common.json) {
+    std::fprintf(stderr, "weft: %s\n", end.finished.summary.c_str());
+  } else {
+    display.say(end.finished.summary);
+  }
+  if (end.finished.exit_code <= 1) {
+    display.say("report: " + folder + "/report.md");
+  }
+  return end.finished.exit_code;
+}
+
+void say_protections(Display& display, const Machine& machine) {
+  if (machine.unprotected.empty()) return;
+  std::string text = "this machine's sandbox lacks:";
+  for (const std::string& layer : machine.unprotected)
+    text += " " + layer + ",";
+  text.back() = ' ';
+  display.say(text + "('weft doctor' says why)");
+}
+
+Result<RunStart> make_start(const RunFlags& flags, BlobStore& blobs,
+                            const std::string& problem) {
+  RunStart start;
+  start.problem_name = flags.problem.filename().string();
+  start.problem = blobs.put(problem);
+  start.options = flags.options;
+  start.machine = describe_machine();
+  start.weft_version = WEFT_VERSION;
+  return start;
+}
+
+/// The first event tells what the run was asked to do.
+Result<RunStart> read_start(const Journal& journal) {
+  Result<RunStart> start =
+      fail(ErrorCode::wrong_input, "the journal is empty: begin a new run");
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    const auto message = decode(envelope.type, envelope.body);
+    if (message && std::holds_alternative<RunStart>(*message)) {
+      start = std::get<RunStart>(*message);
+    }
+    return false;
+  });
+  if (!read) return std::unexpected(read.error());
+  return start;
+}
+
+}  // namespace
+
+int report_error(const CommonFlags& common, const Error& error) {
+  if (common.json) {
+    const nlohmann::json line = {{"error", error.message},
+                                 {"exit_code", exit_code_of(error)}};
+    std::printf("%s\n", line.dump().c_str());
+  }
+  std::fprintf(stderr, "weft: %s\n", error.message.c_str());
+  return exit_code_of(error);
+}
+
+int run_command(const CommonFlags& common, const RunFlags& flags) {
+  const Interrupt interrupt;
+  const auto problem = read_file(flags.problem);
+  if (!problem) return report_error(common, problem.error());
+  const auto installation = ready_installation(common);
+  if (!installation) return report_error(common, installation.error());
+  const auto run = RunDirectory::create(
+      flags.out.value_or(default_run_folder(flags.problem)));
+  if (!run) return report_error(common, run.error());
+  auto journal = Journal::create(run->journal(),
+                                 flags.fast_sync ? Sync::normal : Sync::full);
+  if (!journal) return report_error(common, journal.error());
+  auto scratch = Scratch::make(*run);
+  if (!scratch) return report_error(common, scratch.error());
+
+  Display display(common);
+  BlobStore blobs(*journal);
+  const auto start = make_start(flags, blobs, *problem);
+  if (!start) return report_error(common, start.error());
+  display.say("run directory: " + run->folder().string());
+  say_protections(display, start->machine);
+  Production production = make_production(*run, *scratch, *installation, blobs,
+                                          start->options, start->machine);
+  const HostEnd end =
+      host_run(*journal, blobs, production.ports, host_options(display),
+               address::extractor, *start, interrupt.token());
+  return conclude(common, display, *run, end);
+}
+
+int resume_command(const CommonFlags& common,
+                   const std::filesystem::path& folder) {
+  const Interrupt interrupt;
+  const auto run = RunDirectory::open(folder);
+  if (!run) return report_error(common, run.error());
+  const auto installation = ready_installation(common);
+  if (!installation) return report_error(common, installation.error());
+  auto journal = Journal::open(run->journal(), Sync::full);
+  if (!journal) return report_error(common, journal.error());
+  const auto start = read_start(*journal);
+  if (!start) return report_error(common, start.error());
+  auto scratch = Scratch::make(*run);
+  if (!scratch) return report_error(common, scratch.error());
+
+  Display display(common);
+  BlobStore blobs(*journal);
+  Production production = make_production(*run, *scratch, *installation, blobs,
+                                          start->options, start->machine);
+  const auto end = host_resume(*journal, blobs, production.ports,
+                               host_options(display), interrupt.token());
+  if (!end) return report_error(common, end.error());
+  return conclude(common, display, *run, *end);
+}
+
+}  // namespace weft

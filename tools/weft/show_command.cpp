@@ -1,0 +1,118 @@
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/outcome.hpp"
+#include "runtime/journal.hpp"
+#include "runtime/run_directory.hpp"
+#include "tools/weft/commands.hpp"
+#include "tools/weft/story.hpp"
+
+namespace weft {
+namespace {
+
+/// What a person wants to know of a run, gathered in one pass.
+struct Story {
+  std::optional<RunStart> start;
+  std::optional<RunFinished> finished;
+  std::map<std::string, std::vector<SeedResult>> seeds;  // by subgraph
+  std::vector<SubgraphDone> subgraphs;
+  std::uint64_t events = 0;
+  std::uint64_t stale = 0;
+};
+
+bool concerns(const Envelope& envelope, const std::string& subgraph) {
+  return envelope.src.contains(subgraph) || envelope.dst.contains(subgraph) ||
+         envelope.body.contains(subgraph);
+}
+
+void take(Story& story, const Envelope& envelope) {
+  ++story.events;
+  if (envelope.dst == "stale") ++story.stale;
+  const auto message = decode(envelope.type, envelope.body);
+  if (!message) return;
+  if (const auto* m = std::get_if<RunStart>(&*message)) story.start = *m;
+  if (const auto* m = std::get_if<RunFinished>(&*message)) story.finished = *m;
+  if (const auto* m = std::get_if<SubgraphDone>(&*message)) {
+    story.subgraphs.push_back(*m);
+  }
+  if (const auto* m = std::get_if<SeedResult>(&*message)) {
+    story.seeds[instance_of(envelope.dst)].push_back(*m);
+  }
+}
+
+std::string seed_line(const SeedResult& result) {
+  std::string text =
+      "    " + result.seed.id + "  " + result.seed.variant + "  ";
+  if (result.failure) return text + "not verified: " + result.failure.message;
+  if (!result.verdict.correct) {
+    return text + result.verdict.kind + ": " + result.verdict.reason;
+  }
+  char numbers[160];
+  std::snprintf(numbers, sizeof numbers,
+                "%s, error %.2g (framework %.2g), %.3f ms, %.2fx over eager",
+                result.verdict.kind.c_str(), result.verdict.max_error,
+                result.verdict.framework_error,
+                result.timing.candidate.median_us / 1000,
+                speedup_over_eager(result.timing));
+  return text + (result.timed ? numbers : result.verdict.kind);
+}
+
+void print(const Story& story, const std::string& only) {
+  if (story.start) {
+    std::printf("%s, target %s, weft %s\n", story.start->problem_name.c_str(),
+                story.start->options.target.c_str(),
+                story.start->weft_version.c_str());
+  }
+  for (const SubgraphDone& done : story.subgraphs) {
+    if (!only.empty() && done.subgraph != only) continue;
+    std::printf("  %s  %s  %d of %d seeds right  %s\n", done.subgraph.c_str(),
+                done.outcome.c_str(), done.right, done.seeds,
+                done.reason.c_str());
+    const auto seeds = story.seeds.find(done.subgraph);
+    if (seeds == story.seeds.end()) continue;
+    for (const SeedResult& result : seeds->second) {
+      std::printf("%s\n", seed_line(result).c_str());
+    }
+  }
+  std::printf("%llu events, %llu stale replies\n",
+              static_cast<unsigned long long>(story.events),
+              static_cast<unsigned long long>(story.stale));
+  std::printf("%s\n", story.finished ? story.finished->summary.c_str()
+                                     : "not finished: weft resume goes on");
+}
+
+}  // namespace
+
+int show_command(const CommonFlags& common, const ShowFlags& flags) {
+  const auto run = RunDirectory::open(flags.run);
+  if (!run) return report_error(common, run.error());
+  const auto journal = Journal::open_read_only(run->journal());
+  if (!journal) return report_error(common, journal.error());
+  Story story;
+  std::uint64_t shown = 0;
+  const auto read = journal->read(1, [&](const Envelope& envelope) {
+    take(story, envelope);
+    if (!flags.subgraph.empty() && !concerns(envelope, flags.subgraph)) {
+      return true;
+    }
+    ++shown;
+    if (flags.events) {
+      std::printf("%s\n",
+                  story_line(envelope, common.verbose ? 1 << 20 : 160).c_str());
+    }
+    return true;
+  });
+  if (!read) return report_error(common, read.error());
+  if (!flags.subgraph.empty() && shown == 0) {
+    return report_error(common, {ErrorCode::wrong_input,
+                                 "the run has no subgraph '" + flags.subgraph +
+                                     "': 'weft show' lists them"});
+  }
+  if (!flags.events) print(story, flags.subgraph);
+  return 0;
+}
+
+}  // namespace weft

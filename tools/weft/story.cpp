@@ -1,0 +1,26 @@
+#include "tools/weft/story.hpp"
+
+#include <cstdio>
+#include <ctime>
+
+#include "messages/vocabulary.hpp"
+
+namespace weft {
+
+std::string story_line(const Envelope& envelope, std::size_t body_max) {
+  const std::time_t seconds = envelope.at_us / 1'000'000;
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char head[64];
+  std::snprintf(head, sizeof head, "%6llu  %02d:%02d:%02d.%03d  <-%5llu  ",
+                static_cast<unsigned long long>(envelope.seq), local.tm_hour,
+                local.tm_min, local.tm_sec,
+                static_cast<int>(envelope.at_us / 1000 % 1000),
+                static_cast<unsigned long long>(envelope.cause));
+  std::string body = body_to_json(envelope.body);
+  if (body.size() > body_max) body = body.substr(0, body_max) + "…";
+  return head + envelope.src + " → " + envelope.dst + "  " + envelope.type +
+         " " + body;
+}
+
+}  // namespace weft
