@@ -1,0 +1,328 @@
+#include "compiler/lower.hpp"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "compiler/operators.hpp"
+
+namespace weft {
+
+struct Virtual::Memory {
+  Rule rule;
+  std::unordered_map<std::string, ExprId> known;
+};
+
+Virtual::Virtual(DType dtype, Shape shape, Rule rule)
+    : dtype_(dtype), shape_(std::move(shape)), memory_(new Memory) {
+  memory_->rule = std::move(rule);
+}
+
+ExprId Virtual::at(const Position& position) const {
+  std::string key;
+  for (const Index& index : position) key += index.key() + "|";
+  const auto found = memory_->known.find(key);
+  if (found != memory_->known.end()) return found->second;
+  const ExprId id = memory_->rule(position);
+  memory_->known.emplace(std::move(key), id);
+  return id;
+}
+
+namespace {
+
+bool contains(const Shape& dims, std::int64_t dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+// Only these are computed in; others stay with the framework.
+bool is_supported(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 ||
+         dtype == DType::i32 || dtype == DType::boolean;
+}
+
+void check_type(const Node& node) {
+  for (const auto& value : node.values) {
+    if (!value) continue;
+    // Inference hands back empty statistics; nobody reads them.
+    if (node.is_tuple && element_count(*value) == 0) continue;
+    if (!is_supported(value->dtype)) {
+      throw Unsupported{node.name + ": dtype " +
+                        std::string(dtype_name(value->dtype))};
+    }
+    if (element_count(*value) == 0) {
+      throw Unsupported{node.name + ": a tensor without elements"};
+    }
+  }
+}
+
+}  // namespace
+
+Virtual Lowering::number(DType dtype, double value) {
+  const ExprId id = arena().constant(dtype, value);
+  return Virtual(dtype, {}, [id](const Position&) { return id; });
+}
+
+Virtual Lowering::cast(const Virtual& value, DType dtype) {
+  if (value.dtype() == dtype) return value;
+  return Virtual(dtype, value.shape(), [=, this](const Position& at) {
+    return arena().cast(dtype, value.at(at));
+  });
+}
+
+Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {
+  if (value.shape() == shape) return value;
+  const std::size_t skip = shape.size() - value.shape().size();
+  return Virtual(value.dtype(), shape, [=](const Position& at) {
+    Position inner(at.begin() + skip, at.end());
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      if (value.shape()[i] == 1) inner[i] = Index(0);
+    }
+    return value.at(inner);
+  });
+}
+
+Virtual Lowering::reshape(const Virtual& value, const Shape& shape) {
+  if (value.shape() == shape) return value;
+  return Virtual(value.dtype(), shape, [=](const Position& at) {
+    Index flat;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      flat = flat * shape[i] + at[i];
+    }
+    Position inner(value.shape().size());
+    std::int64_t stride = 1;
+    for (std::size_t i = inner.size(); i-- > 0;) {
+      inner[i] = floor_mod(floor_div(flat, stride), value.shape()[i]);
+      stride *= value.shape()[i];
+    }
+    return value.at(inner);
+  });
+}
+
+Virtual Lowering::pointwise(const std::string& function, DType dtype,
+                            const std::vector<Virtual>& arguments) {
+  Shape shape;
+  for (const Virtual& argument : arguments) {
+    const Shape& other = argument.shape();
+    if (other.size() > shape.size()) {
+      shape.insert(shape.begin(), other.size() - shape.size(), 1);
+    }
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      auto& extent = shape[shape.size() - other.size() + i];
+      if (extent == 1) extent = other[i];
+    }
+  }
+  std::vector<Virtual> wide;
+  for (const Virtual& argument : arguments) {
+    wide.push_back(broadcast(argument, shape));
+  }
+  return Virtual(dtype, shape, [=, this](const Position& at) {
+    std::vector<ExprId> ids;
+    for (const Virtual& argument : wide) ids.push_back(argument.at(at));
+    return arena().call(function, dtype, std::move(ids));
+  });
+}
+
+std::vector<Virtual> Lowering::fold(Fold fold, const Virtual& value,
+                                    const Shape& dims) {
+  Stage stage;
+  stage.folds = true;
+  stage.fold = fold;
+  stage.note = note_;
+  Position at;
+  Shape kept;
+  Index flat;
+  for (std::size_t i = 0; i < value.shape().size(); ++i) {
+    const std::int64_t extent = value.shape()[i];
+    const bool folded = contains(dims, static_cast<std::int64_t>(i));
+    Index index;
+    if (extent > 1) {
+      const LoopVar variable = program_.new_variable(extent);
+      (folded ? stage.inner : stage.outer).push_back(variable);
+      index = Index(variable);
+    }
+    at.push_back(index);
+    if (folded) {
+      flat = flat * extent + index;
+    } else {
+      kept.push_back(extent);
+      stage.result_index.push_back(index);
+    }
+  }
+  stage.value = value.at(at);
+  const bool positions = fold == Fold::argmax || fold == Fold::argmin;
+  if (positions) stage.position = arena().position(flat);
+  std::vector<Virtual> results;
+  for (const DType dtype : {value.dtype(), DType::i64}) {
+    const int buffer = static_cast<int>(program_.buffers.size());
+    program_.buffers.push_back(
+        {BufferKind::result, dtype, "r" + std::to_string(buffer), kept});
+    stage.results.push_back(buffer);
+    results.emplace_back(dtype, kept, [=, this](const Position& where) {
+      return arena().load(dtype, buffer, where);
+    });
+    if (!positions) break;
+  }
+  program_.stages.push_back(std::move(stage));
+  return results;
+}
+
+Virtual Lowering::restore(const Virtual& value, const Shape& dims) {
+  Shape shape = value.shape();
+  Shape sorted = dims;
+  std::sort(sorted.begin(), sorted.end());
+  for (const std::int64_t dim : sorted) shape.insert(shape.begin() + dim, 1);
+  return Virtual(value.dtype(), shape, [=](const Position& at) {
+    Position inner;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      if (!contains(sorted, static_cast<std::int64_t>(i))) {
+        inner.push_back(at[i]);
+      }
+    }
+    return value.at(inner);
+  });
+}
+
+// Two passes when a row stays in cache. Otherwise one, about a shift that is
+// near the mean (that of the row's first elements), which keeps the difference
+// of squares from cancelling as it would about zero.
+Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
+  Moments result;
+  const DType dtype = value.dtype();
+  for (const std::int64_t dim : dims) result.count *= value.shape()[dim];
+  const Virtual count = number(dtype, result.count);
+  const auto divide = [&](const Virtual& a, const Virtual& b) {
+    return pointwise("div", dtype, {a, b});
+  };
+  if (result.count <= static_cast<double>(options_.single_pass_elements)) {
+    result.mean = divide(fold(Fold::sum, value, dims)[0], count);
+    const Virtual centred =
+        pointwise("sub", dtype, {value, restore(result.mean, dims)});
+    result.squares = fold(
+        Fold::sum, pointwise("mul", dtype, {centred, centred}), dims)[0];
+    return result;
+  }
+  Shape sample = value.shape();
+  std::int64_t room = 1024;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    sample[dims[i]] = std::min(sample[dims[i]], room);
+    room = std::max<std::int64_t>(1, room / sample[dims[i]]);
+  }
+  double sampled = 1;
+  for (const std::int64_t dim : dims) sampled *= sample[dim];
+  const Virtual first(dtype, sample, [=](const Position& at) {
+    return value.at(at);
+  });
+  Virtual shift = divide(fold(Fold::sum, first, dims)[0],
+                         number(dtype, sampled));
+  shift = pointwise("finite_or_zero", dtype, {shift});
+  const Virtual moved =
+      pointwise("sub", dtype, {value, restore(shift, dims)});
+  const Virtual sum = fold(Fold::sum, moved, dims)[0];
+  const Virtual squares =
+      fold(Fold::sum, pointwise("mul", dtype, {moved, moved}), dims)[0];
+  const Virtual drift = divide(sum, count);
+  result.mean = pointwise("add", dtype, {shift, drift});
+  const Virtual excess = pointwise(
+      "sub", dtype, {squares, pointwise("mul", dtype, {sum, drift})});
+  result.squares =
+      pointwise("maximum", dtype, {excess, number(dtype, 0)});
+  return result;
+}
+
+const std::vector<std::optional<Virtual>>* Lowering::find(
+    const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void Lowering::declare_input(const Node& node, int position) {
+  if (node.values.size() != 1 || !node.values[0]) return;
+  const TensorType type = *node.values[0];
+  const int buffer = static_cast<int>(program_.buffers.size());
+  program_.buffers.push_back({BufferKind::input, type.dtype,
+                              "in" + std::to_string(position), type.shape});
+  values_[node.name] = {Virtual(
+      type.dtype, type.shape, [=, this](const Position& at) {
+        Index offset;
+        for (std::size_t i = 0; i < at.size(); ++i) {
+          offset = offset + at[i] * type.stride[i];
+        }
+        return arena().load(type.dtype, buffer, {offset});
+      })};
+}
+
+void Lowering::store_output(const Virtual& value, const TensorType& type,
+                            int position) {
+  Stage stage;
+  stage.output = static_cast<int>(program_.buffers.size());
+  program_.buffers.push_back({BufferKind::output, type.dtype,
+                              "out" + std::to_string(position), type.shape});
+  Position at;
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    Index index;
+    // A stride of zero means that all of the dimension is one element.
+    if (type.shape[i] > 1 && type.stride[i] != 0) {
+      const LoopVar variable = program_.new_variable(type.shape[i]);
+      stage.inner.push_back(variable);
+      index = Index(variable);
+      stage.offset = stage.offset + index * type.stride[i];
+    }
+    at.push_back(index);
+  }
+  stage.value = arena().cast(type.dtype, value.at(at));
+  stage.note = "store out" + std::to_string(position);
+  program_.stages.push_back(std::move(stage));
+}
+
+void Lowering::drop_unused() {
+  std::set<int> needed;
+  std::vector<Stage> kept;
+  for (std::size_t i = program_.stages.size(); i-- > 0;) {
+    Stage& stage = program_.stages[i];
+    const bool wanted =
+        !stage.folds ||
+        std::any_of(stage.results.begin(), stage.results.end(),
+                    [&](int buffer) { return needed.contains(buffer); });
+    if (!wanted) continue;
+    for (const ExprId id : arena().reachable({stage.value})) {
+      if (arena()[id].op == ScalarOp::load) needed.insert(arena()[id].buffer);
+    }
+    kept.insert(kept.begin(), std::move(stage));
+  }
+  program_.stages = std::move(kept);
+}
+
+Result<Program> Lowering::run(const Graph& graph) try {
+  int inputs = 0;
+  for (const Node& node : graph.nodes) {
+    check_type(node);
+    if (node.kind != NodeKind::call) {
+      declare_input(node, inputs++);
+      continue;
+    }
+    const Rule* rule = find_rule(node.target);
+    if (rule == nullptr) throw Unsupported{node.target + ": no rule"};
+    set_note(node.target + " " + node.name);
+    values_[node.name] = (*rule)(Call(node, *this));
+  }
+  int outputs = 0;
+  for (const std::string& name : graph.outputs) {
+    const Node* node = graph.find(name);
+    const auto* value = find(name);
+    if (node == nullptr || value == nullptr || value->size() != 1 ||
+        !value->front() || !node->values[0]) {
+      throw Unsupported{name + ": not a tensor"};
+    }
+    store_output(*value->front(), *node->values[0], outputs++);
+  }
+  drop_unused();
+  return std::move(program_);
+} catch (const Unsupported& reason) {
+  return fail(ErrorCode::wrong_input, "cannot lower " + reason.what);
+}
+
+Result<Program> lower(const Graph& graph, const LoweringOptions& options) {
+  return Lowering(options).run(graph);
+}
+
+}  // namespace weft

@@ -1,0 +1,96 @@
+// Lowering: each ATen call becomes virtual tensors (a function from an index to
+// a scalar expression, so that views and pointwise calls cost no storage) and
+// reductions, which are the stages of the program.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/cpu.hpp"
+#include "compiler/program.hpp"
+
+namespace weft {
+
+using Shape = std::vector<std::int64_t>;
+using Position = std::vector<Index>;
+
+/// A value that exists only as a rule; cheap to copy.
+class Virtual {
+ public:
+  using Rule = std::function<ExprId(const Position&)>;
+  Virtual() = default;
+  Virtual(DType dtype, Shape shape, Rule rule);
+
+  /// The element there. The same place gives the same expression, at once.
+  ExprId at(const Position& position) const;
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+
+ private:
+  struct Memory;
+  DType dtype_ = DType::f32;
+  Shape shape_;
+  std::shared_ptr<Memory> memory_;
+};
+
+/// Thrown inside lowering when a call is not covered; lower() returns it as an
+/// Error. The rules nest deeply, and each would have to pass it on otherwise.
+struct Unsupported {
+  std::string what;
+};
+
+struct LoweringOptions {
+  /// Rows of more elements than this take mean and variance in one pass.
+  std::int64_t single_pass_elements = 1 << 17;
+};
+
+/// The state of one lowering, and the vocabulary the operators' rules use.
+class Lowering {
+ public:
+  explicit Lowering(LoweringOptions options) : options_(options) {}
+
+  Result<Program> run(const Graph& graph);
+
+  ScalarArena& arena() { return program_.arena; }
+  const LoweringOptions& options() const { return options_; }
+
+  Virtual number(DType dtype, double value);
+  Virtual cast(const Virtual& value, DType dtype);
+  /// A call of the prelude's function, broadcasting the arguments.
+  Virtual pointwise(const std::string& function, DType dtype,
+                    const std::vector<Virtual>& arguments);
+  /// Folds those dimensions away; they are gone from the result's shape.
+  std::vector<Virtual> fold(Fold fold, const Virtual& value, const Shape& dims);
+  /// A dimension of one again where `dims` says (positions in the result).
+  Virtual restore(const Virtual& value, const Shape& dims);
+  Virtual broadcast(const Virtual& value, const Shape& shape);
+  Virtual reshape(const Virtual& value, const Shape& shape);
+  /// The mean over the dims, and the sum of squares about it.
+  struct Moments {
+    Virtual mean;
+    Virtual squares;
+    double count = 1;
+  };
+  Moments moments(const Virtual& value, const Shape& dims);
+
+  const std::vector<std::optional<Virtual>>* find(const std::string& name) const;
+  void set_note(std::string note) { note_ = std::move(note); }
+
+ private:
+  void declare_input(const Node& node, int position);
+  void store_output(const Virtual& value, const TensorType& type, int position);
+  void drop_unused();
+
+  LoweringOptions options_;
+  Program program_;
+  std::map<std::string, std::vector<std::optional<Virtual>>> values_;
+  std::string note_;
+};
+
+Result<Program> lower(const Graph& graph, const LoweringOptions& options);
+
+}  // namespace weft

@@ -1,0 +1,117 @@
+#include "compiler/scalar.hpp"
+
+#include <bit>
+#include <cmath>
+#include <set>
+
+namespace weft {
+
+bool is_float(DType dtype) {
+  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 ||
+         dtype == DType::bf16;
+}
+
+ExprId ScalarArena::intern(Scalar node) {
+  std::string key = std::to_string(static_cast<int>(node.op)) + "|" +
+                    std::to_string(static_cast<int>(node.dtype)) + "|" +
+                    std::to_string(std::bit_cast<std::int64_t>(node.number)) +
+                    "|" + std::to_string(node.integer) + "|" +
+                    std::to_string(node.buffer) + "|" + node.function;
+  for (const Index& index : node.index) key += "|" + index.key();
+  for (const ExprId argument : node.arguments) {
+    key += ";" + std::to_string(argument);
+  }
+  const auto [at, fresh] = known_.emplace(key, nodes_.size());
+  if (fresh) nodes_.push_back(std::move(node));
+  return at->second;
+}
+
+ExprId ScalarArena::constant(DType dtype, double number) {
+  if (!is_float(dtype)) {
+    if (dtype == DType::boolean) return integer(dtype, number != 0);
+    return integer(dtype, static_cast<std::int64_t>(number));
+  }
+  Scalar node;
+  node.dtype = dtype;
+  node.number = number;
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::integer(DType dtype, std::int64_t number) {
+  if (is_float(dtype)) return constant(dtype, static_cast<double>(number));
+  Scalar node;
+  node.dtype = dtype;
+  node.integer = dtype == DType::boolean ? number != 0 : number;
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::load(DType dtype, int buffer, std::vector<Index> index) {
+  Scalar node;
+  node.op = ScalarOp::load;
+  node.dtype = dtype;
+  node.buffer = buffer;
+  node.index = std::move(index);
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::position(const Index& index) {
+  if (index.is_constant()) return integer(DType::i64, index.offset());
+  Scalar node;
+  node.op = ScalarOp::position;
+  node.dtype = DType::i64;
+  node.index = {index};
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::cast(DType dtype, ExprId value) {
+  const Scalar& from = nodes_[value];
+  if (from.dtype == dtype) return value;
+  if (from.op == ScalarOp::constant) {
+    if (!is_float(from.dtype)) return integer(dtype, from.integer);
+    if (dtype == DType::boolean) return integer(dtype, from.number != 0);
+    if (is_float(dtype)) return constant(dtype, from.number);
+  }
+  Scalar node;
+  node.op = ScalarOp::cast;
+  node.dtype = dtype;
+  node.arguments = {value};
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::call(std::string function, DType dtype,
+                         std::vector<ExprId> arguments) {
+  Scalar node;
+  node.op = ScalarOp::call;
+  node.dtype = dtype;
+  node.function = std::move(function);
+  node.arguments = std::move(arguments);
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::substitute(ExprId root, const IndexMap& map) {
+  std::unordered_map<ExprId, ExprId> replaced;
+  for (const ExprId id : reachable({root})) {
+    Scalar node = nodes_[id];
+    for (Index& index : node.index) index = index.substitute(map);
+    for (ExprId& argument : node.arguments) argument = replaced.at(argument);
+    const bool number = node.op == ScalarOp::position;
+    replaced[id] = number ? position(node.index[0]) : intern(std::move(node));
+  }
+  return replaced.at(root);
+}
+
+std::vector<ExprId> ScalarArena::reachable(
+    const std::vector<ExprId>& roots) const {
+  // Arguments are interned before their users: ascending ids are an order.
+  std::set<ExprId> seen;
+  std::vector<ExprId> work = roots;
+  while (!work.empty()) {
+    const ExprId id = work.back();
+    work.pop_back();
+    if (!seen.insert(id).second) continue;
+    for (const ExprId argument : nodes_[id].arguments) work.push_back(argument);
+  }
+  return {seen.begin(), seen.end()};
+}
+
+}  // namespace weft

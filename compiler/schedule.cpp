@@ -1,0 +1,342 @@
+#include "compiler/schedule.hpp"
+
+#include <algorithm>
+
+#include "compiler/align.hpp"
+
+namespace weft {
+namespace {
+
+using Variables = std::vector<LoopVar>;
+
+// Below this, starting the threads costs more than they save.
+constexpr std::int64_t kParallelElementsMin = 1 << 15;
+
+bool holds(const Variables& list, int id) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const LoopVar& v) { return v.id == id; });
+}
+
+std::set<int> results_read(const Program& program, const Stage& stage) {
+  std::set<int> read;
+  for (const ExprId id : program.arena.reachable({stage.value})) {
+    const Scalar& node = program.arena[id];
+    if (node.op == ScalarOp::load &&
+        program.buffers[node.buffer].kind == BufferKind::result) {
+      read.insert(node.buffer);
+    }
+  }
+  return read;
+}
+
+bool makes_any(const Nest& nest, const std::set<int>& results) {
+  for (const Stage& stage : nest.stages) {
+    for (const int buffer : stage.results) {
+      if (results.contains(buffer)) return true;
+    }
+  }
+  return false;
+}
+
+// A stage joins the last nest whose results it reads, or a later one that reads
+// what it reads; or starts its own.
+void place(Program& program, std::vector<Nest>& nests, Stage stage) {
+  const std::set<int> read = results_read(program, stage);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < nests.size(); ++i) {
+    if (makes_any(nests[i], read)) first = i;
+  }
+  const bool depends = !nests.empty() && makes_any(nests[first], read);
+  for (std::size_t i = first; i < nests.size(); ++i) {
+    const bool maker = depends && i == first;
+    const bool fits = maker ? align_to_results(program, nests[i], stage)
+                            : align_to_loads(program, nests[i], stage);
+    if (!fits) continue;
+    share_inner(program, nests[i], stage);
+    nests[i].stages.push_back(std::move(stage));
+    return;
+  }
+  Nest nest;
+  nest.outer = stage.folds ? stage.outer : stage.inner;
+  if (!stage.folds) stage.inner.clear();
+  stage.outer.clear();
+  nest.stages.push_back(std::move(stage));
+  nests.push_back(std::move(nest));
+}
+
+// The read (or write) that decides the order of loops: the one that most of
+// the nest's elements are in.
+Index dominant(const Program& program, const Nest& nest) {
+  const Stage& first = nest.stages.front();
+  if (!first.folds) return first.offset;
+  Index best;
+  std::int64_t most = -1;
+  for (const ExprId id : program.arena.reachable({first.value})) {
+    const Scalar& node = program.arena[id];
+    if (node.op != ScalarOp::load || node.index.size() != 1) continue;
+    std::map<int, LoopVar> variables;
+    node.index[0].collect(variables);
+    std::int64_t count = 1;
+    for (const auto& [key, variable] : variables) count *= variable.extent;
+    if (count > most) {
+      most = count;
+      best = node.index[0];
+    }
+  }
+  return best;
+}
+
+void sort_by_stride(Variables& variables, const Index& index) {
+  std::stable_sort(variables.begin(), variables.end(),
+                   [&](const LoopVar& a, const LoopVar& b) {
+                     const auto key = [&](const LoopVar& v) {
+                       const std::int64_t c = std::abs(index.coefficient(v.id));
+                       return c == 0 ? INT64_MAX : c;
+                     };
+                     return key(a) > key(b);
+                   });
+}
+
+bool finds_position(const Stage& stage) { return stage.position >= 0; }
+
+void order_loops(const Program& program, Nest& nest) {
+  const Index main = dominant(program, nest);
+  sort_by_stride(nest.outer, main);
+  const bool positions = std::any_of(nest.stages.begin(), nest.stages.end(),
+                                     finds_position);
+  for (Stage& stage : nest.stages) {
+    // The first of equals is found by walking in order.
+    if (positions) continue;
+    Index index = stage.folds ? main : stage.offset;
+    for (const LoopVar& v : stage.inner) {
+      if (stage.folds && !main.uses(v.id)) {
+        Nest alone;
+        alone.stages = {stage};
+        index = dominant(program, alone);
+      }
+    }
+    sort_by_stride(stage.inner, index);
+  }
+}
+
+// Results read in their own nest are at hand; those of other nests are in
+// scratch, row-major.
+void resolve_results(Schedule& plan, Nest& nest) {
+  Program& program = plan.program;
+  for (Stage& stage : nest.stages) {
+    std::map<ExprId, ExprId> replaced;
+    for (const ExprId id : program.arena.reachable({stage.value})) {
+      Scalar node = program.arena[id];
+      for (ExprId& argument : node.arguments) argument = replaced.at(argument);
+      ExprId fresh = id;
+      if (node.op == ScalarOp::load &&
+          program.buffers[node.buffer].kind == BufferKind::result) {
+        Index flat;
+        const auto& shape = program.buffers[node.buffer].shape;
+        for (std::size_t i = 0; i < node.index.size(); ++i) {
+          flat = flat * shape[i] + node.index[i];
+        }
+        const bool here = makes_any(nest, {node.buffer}) && !nest.split;
+        if (!here) plan.spilled.insert(node.buffer);
+        fresh = program.arena.load(
+            node.dtype, node.buffer,
+            here ? std::vector<Index>{} : std::vector<Index>{flat});
+      } else if (node.op == ScalarOp::cast) {
+        fresh = program.arena.cast(node.dtype, node.arguments[0]);
+      } else if (node.op == ScalarOp::call) {
+        fresh = program.arena.call(node.function, node.dtype, node.arguments);
+      }
+      replaced[id] = fresh;
+    }
+    stage.value = replaced.at(stage.value);
+  }
+}
+
+// Where a spilled result goes; a result that stays has no place.
+void flatten_result_index(const Schedule& plan, Stage& stage) {
+  const bool spills = std::any_of(
+      stage.results.begin(), stage.results.end(),
+      [&](int buffer) { return plan.spilled.contains(buffer); });
+  Index flat;
+  if (!spills) {
+    stage.result_index = {};
+    return;
+  }
+  const auto& shape = plan.program.buffers[stage.results[0]].shape;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    flat = flat * shape[i] + stage.result_index[i];
+  }
+  stage.result_index = {flat};
+}
+
+std::vector<Index> indices_of(const Program& program, const Stage& stage) {
+  std::vector<Index> all = stage.result_index;
+  all.push_back(stage.offset);
+  std::vector<ExprId> roots = {stage.value};
+  if (stage.position >= 0) roots.push_back(stage.position);
+  for (const ExprId id : program.arena.reachable(roots)) {
+    const auto& index = program.arena[id].index;
+    all.insert(all.end(), index.begin(), index.end());
+  }
+  return all;
+}
+
+// Whether a · extent(b) + b can be one variable wherever they are used.
+bool mergeable(const Program& program, const Stage& stage, LoopVar a,
+               LoopVar b) {
+  for (const Index& index : indices_of(program, stage)) {
+    if (index.hides(a.id) || index.hides(b.id)) return false;
+    if (index.coefficient(a.id) != index.coefficient(b.id) * b.extent) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void merge(Program& program, Nest& nest, LoopVar a, LoopVar b) {
+  const LoopVar whole = program.new_variable(a.extent * b.extent);
+  // a takes nothing, b takes the whole: exact, as a's share is b's scaled.
+  const IndexMap map = {{a.id, Index(0)}, {b.id, Index(whole)}};
+  const auto replace = [&](Variables& list) {
+    std::erase_if(list, [&](const LoopVar& v) { return v.id == a.id; });
+    for (LoopVar& v : list) {
+      if (v.id == b.id) v = whole;
+    }
+  };
+  replace(nest.outer);
+  for (Stage& stage : nest.stages) {
+    replace(stage.inner);
+    Variables inner = stage.inner;
+    substitute(program, stage, map);
+    stage.inner = inner;
+  }
+}
+
+bool merge_once(Program& program, Nest& nest) {
+  const auto try_list = [&](const Variables& list, bool outer) {
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+      const LoopVar a = list[i];
+      const LoopVar b = list[i + 1];
+      bool fits = true;
+      for (const Stage& stage : nest.stages) {
+        const bool has_a = outer || holds(stage.inner, a.id);
+        const bool has_b = outer || holds(stage.inner, b.id);
+        fits = fits && has_a == has_b;
+        if (has_a) fits = fits && mergeable(program, stage, a, b);
+      }
+      if (!fits) continue;
+      merge(program, nest, a, b);
+      return true;
+    }
+    return false;
+  };
+  if (try_list(nest.outer, true)) return true;
+  for (std::size_t i = 0; i < nest.stages.size(); ++i) {
+    const Variables inner = nest.stages[i].inner;
+    if (try_list(inner, false)) return true;
+  }
+  return false;
+}
+
+void choose_vectors(const Program& program, Nest& nest) {
+  const bool folds = nest.stages.front().folds;
+  if (nest.outer.empty()) {
+    nest.columns = false;
+    return;
+  }
+  if (!folds) {
+    nest.columns = nest.stages.front().inner.empty();
+    return;
+  }
+  const Index main = dominant(program, nest);
+  const Variables& inner = nest.stages.front().inner;
+  const bool along_inner =
+      !inner.empty() && std::abs(main.coefficient(inner.back().id)) == 1;
+  nest.columns = !along_inner &&
+                 (inner.empty() || main.coefficient(nest.outer.back().id) == 1);
+}
+
+std::int64_t work_of(const Nest& nest) {
+  std::int64_t most = 1;
+  for (const Stage& stage : nest.stages) {
+    most = std::max(most, extent_of(stage.inner));
+  }
+  return most * extent_of(nest.outer);
+}
+
+// Points that threads can share: whole vectors of them, for columns.
+std::int64_t parallel_points(const Nest& nest) {
+  if (!nest.columns) return extent_of(nest.outer);
+  const std::int64_t last = nest.outer.back().extent;
+  return extent_of(nest.outer) / last * ((last + 63) / 64);
+}
+
+// Folds over much data that leave few points get a nest each, which is shared
+// among the threads inside the fold; what stores gets every variable outside.
+void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
+             const CpuFacts& facts) {
+  const bool folds = nest.stages.front().folds;
+  if (!folds || facts.cores == 1 || nest.work < kParallelElementsMin ||
+      parallel_points(nest) >= 2 * facts.cores) {
+    nests.push_back(std::move(nest));
+    return;
+  }
+  for (Stage& stage : nest.stages) {
+    Nest one;
+    one.outer = nest.outer;
+    one.split = stage.folds && extent_of(stage.inner) > 1;
+    if (!stage.folds) {
+      one.outer.insert(one.outer.end(), stage.inner.begin(), stage.inner.end());
+      stage.inner.clear();
+    }
+    one.stages.push_back(std::move(stage));
+    const bool joins = one.split && !nests.empty() && nests.back().split &&
+                       nests.back().outer == one.outer &&
+                       nests.back().stages[0].inner == one.stages[0].inner &&
+                       !makes_any(nests.back(),
+                                  results_read(program, one.stages[0]));
+    if (joins) {
+      nests.back().stages.push_back(std::move(one.stages[0]));
+    } else {
+      nests.push_back(std::move(one));
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t extent_of(const std::vector<LoopVar>& variables) {
+  std::int64_t count = 1;
+  for (const LoopVar& variable : variables) count *= variable.extent;
+  return count;
+}
+
+Schedule schedule(Program program, const CpuFacts& facts) {
+  std::vector<Nest> placed;
+  const std::vector<Stage> stages = std::move(program.stages);
+  program.stages.clear();
+  for (const Stage& stage : stages) place(program, placed, stage);
+  for (Nest& nest : placed) {
+    order_loops(program, nest);
+    choose_vectors(program, nest);
+    nest.work = work_of(nest);
+  }
+  Schedule plan;
+  for (Nest& nest : placed) {
+    explode(program, plan.nests, std::move(nest), facts);
+  }
+  plan.program = std::move(program);
+  for (Nest& nest : plan.nests) resolve_results(plan, nest);
+  for (Nest& nest : plan.nests) {
+    for (Stage& stage : nest.stages) flatten_result_index(plan, stage);
+    order_loops(plan.program, nest);
+    while (merge_once(plan.program, nest)) {
+    }
+    choose_vectors(plan.program, nest);
+    nest.work = work_of(nest);
+    nest.parallel = facts.cores > 1 && nest.work >= kParallelElementsMin;
+  }
+  return plan;
+}
+
+}  // namespace weft
