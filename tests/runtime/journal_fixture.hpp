@@ -74,11 +74,13 @@ inline Result<std::vector<Envelope>> read_all(const Journal& journal,
   return all;
 }
 
-/// Five events, a blob and a meta value, closed, so that all is in one file.
+/// Five events, two blobs (one compressed) and a meta value, closed, so that
+/// all is in one file.
 inline void write_example(const fs::path& file) {
   auto journal = value(Journal::create(file, Sync::normal));
   value(journal.set_meta("weft_version", "0.1.0"));
   value(journal.put_blob(std::string(500, 'x')));
+  value(journal.put_blob("raw"));
   auto group = envelopes(1, 5);
   value(journal.append(group));
 }

@@ -77,6 +77,7 @@ TEST_CASE("a reader sees what is committed while the writer runs") {
     if (++seen == 1) {
       auto more = envelopes(3, 4);
       value(writer.append(more));
+      CHECK(value(read_all(reader)).size() == 2);
     }
     return true;
   }));
