@@ -7,7 +7,7 @@ maximum, sum and quotient happen while it is in cache.
 import torch
 import torch.nn as nn
 
-BATCH, HEADS, LENGTH, HEAD_WIDTH = 4, 8, 384, 64
+BATCH, HEADS, LENGTH, HEAD_WIDTH = 6, 8, 384, 64
 
 
 class Model(nn.Module):

@@ -5,7 +5,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-TOKENS, WIDTH = 4096, 1024
+TOKENS, WIDTH = 6144, 1024
 
 
 class Model(nn.Module):

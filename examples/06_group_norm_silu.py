@@ -5,7 +5,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-BATCH, CHANNELS, SIZE, GROUPS = 8, 64, 96, 32
+BATCH, CHANNELS, SIZE, GROUPS = 12, 64, 96, 32
 
 
 class Model(nn.Module):

@@ -6,7 +6,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-BATCH, POSITIONS, WIDTH = 32, 256, 512
+BATCH, POSITIONS, WIDTH = 48, 256, 512
 
 
 class Model(nn.Module):

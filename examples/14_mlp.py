@@ -5,7 +5,7 @@ activation between them and the residual behind them are fused.
 import torch
 import torch.nn as nn
 
-BATCH, WIDTH, HIDDEN = 1024, 256, 1024
+BATCH, WIDTH, HIDDEN = 2048, 256, 1024
 
 
 class Model(nn.Module):

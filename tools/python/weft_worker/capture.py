@@ -7,6 +7,7 @@ the caller's to end: this process has no clock of its own.
 
 import argparse
 import contextlib
+import inspect
 import json
 import logging
 import os
@@ -184,7 +185,6 @@ def copied(leaf):
 
 def input_leaves(model, inputs):
     """(expression over forward()'s arguments, leaf) of each input."""
-    import inspect
     from torch.utils import _pytree as pytree
 
     bound = inspect.signature(model.forward).bind(*inputs)

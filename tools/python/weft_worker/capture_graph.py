@@ -1,5 +1,7 @@
 """Writes an exported program as docs/graph.md's JSON object."""
 
+import contextlib
+import inspect
 import json
 import math
 import os
@@ -294,14 +296,9 @@ def attribute(model, target):
 
 def input_targets(program, model, inputs):
     """Placeholder name → expression over forward()'s argument names."""
-    import inspect
     from torch.utils import _pytree as pytree
 
     bound = inspect.signature(model.forward).bind(*inputs)
-    variadic = {
-        name for name, parameter
-        in inspect.signature(model.forward).parameters.items()
-        if parameter.kind is inspect.Parameter.VAR_POSITIONAL}
     paths = []
     for name, value in bound.arguments.items():
         for path, _ in pytree.tree_flatten_with_path(value)[0]:
@@ -317,9 +314,14 @@ def input_targets(program, model, inputs):
 
 
 def write_json(graph, out):
-    """Writes the file whole or not at all."""
+    """Writes the file whole or not at all; OSError says why not."""
     part = f"{out}.part"
-    with open(part, "w", encoding="utf-8") as file:
-        # NaN would be no JSON: literal() has replaced what could be one.
-        json.dump(graph, file, allow_nan=False, separators=(",", ":"))
-    os.replace(part, out)
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            # NaN would be no JSON: literal() has replaced what could be one.
+            json.dump(graph, file, allow_nan=False, separators=(",", ":"))
+        os.replace(part, out)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.remove(part)
+        raise

@@ -18,6 +18,7 @@ MODULE_NAME = "weft_problem"
 TORCH_OLDEST = (2, 6)
 NAMES_NEEDED = ("Model", "get_inputs", "get_init_inputs")
 MESSAGE_LENGTH_MAX = 1000
+DETAILS_LENGTH_MAX = 20000
 
 # What the framework's CPU and CUDA allocators say when memory runs out; the
 # CPU one raises a plain RuntimeError, so that the text is all there is.
@@ -50,7 +51,8 @@ class ProblemError(Exception):
             "message": self.message,
             "file": self.file,
             "line": self.line,
-            "details": self.details,
+            # The end of a trace tells more than its beginning.
+            "details": self.details[-DETAILS_LENGTH_MAX:],
         }
 
 
