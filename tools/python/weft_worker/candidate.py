@@ -40,7 +40,8 @@ class Child:
 
     def close(self):
         for fd in (self.to_child, self.from_child, self.printed):
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
 
 
 class Zygote:
@@ -52,6 +53,9 @@ class Zygote:
         self.child = None
         self.memory_bytes = 0
         self.is_running = False
+        #: The job's number, in every word of ours: an end may be said twice,
+        #: when the child leaves just as it is told to.
+        self.job = 0
         self.inbox = b""
 
     def serve(self):
@@ -62,6 +66,7 @@ class Zygote:
             self.turn()
 
     def say(self, message):
+        message["job"] = self.job
         self.link.sendall(b"Z" + json.dumps(message).encode() + b"\n")
 
     def spawn(self):
@@ -98,6 +103,8 @@ class Zygote:
             self.read_link()
 
     def read_printed(self, child):
+        if child.printed < 0:
+            return
         try:
             data = os.read(child.printed, 65536)
         except BlockingIOError:
@@ -105,7 +112,7 @@ class Zygote:
         child.tail = (child.tail + data)[-PRINTED_BYTES_MAX:]
         if not data:  # closed: a pipe at its end would wake every poll
             os.close(child.printed)
-            child.printed = os.open(os.devnull, os.O_WRONLY)
+            child.printed = -1
 
     def relay(self, child):
         data = os.read(child.from_child, 65536)
@@ -159,6 +166,7 @@ class Zygote:
         if order["do"] == "job":
             if self.child is None:
                 self.spawn()
+            self.job = order["job"]
             self.memory_bytes = order["memory_bytes"]
             self.is_running = True
             self.tell_child(line)

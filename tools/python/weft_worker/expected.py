@@ -15,6 +15,8 @@ from .reference import Reference, load_graph, wide_default, widen
 
 #: Calls that sum over something; how long the sum is comes from the shapes.
 _CONTRACTIONS = ("mm", "bmm", "addmm", "baddbmm", "convolution")
+_REDUCERS = ("sum", "mean", "var", "std", "norm", "prod", "pool")
+_ALONG = ("_softmax", "_log_softmax", "cumsum", "cumprod")
 _SELECTORS = {
     "aten.argmax.default",
     "aten.argmin.default",
@@ -183,7 +185,7 @@ def reduction_length(reference):
     """Longest sum in the subgraph, from the shapes of its calls."""
     longest = 1
     for node in reference.graph["nodes"]:
-        if node["kind"] != "call" or not (node.get("values") or [None])[0]:
+        if node["kind"] != "call" or node["target"] == "getitem":
             continue
         shapes = list(_argument_shapes(reference, node["args"]))
         name = node["target"].split(".")[1]
@@ -196,13 +198,14 @@ def reduction_length(reference):
             else:
                 longest = max(longest, a[-1])
             continue
-        if name in ("_softmax", "_log_softmax") and shapes and shapes[0]:
+        if name in _ALONG and shapes and shapes[0]:
             longest = max(longest, shapes[0][node["args"][1]])
+        if not any(word in name for word in _REDUCERS):
             continue
         # Norms give their statistics as further results: the smallest tells.
         results = [_count(v["shape"]) for v in node["values"] if v]
         sizes = [_count(shape) for shape in shapes]
-        longest = max(longest, max(sizes, default=1) // max(1, min(results)))
+        longest = max(longest, max(sizes, default=1) // max(1, min(results, default=1)))
     return longest
 
 

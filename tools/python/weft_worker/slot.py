@@ -44,6 +44,7 @@ class Slot:
         self._link = None
         self._arena = None
         self._call = 0
+        self._job = 0
         self._buffer = b""
         self._is_running = False
         self.is_private = False
@@ -76,6 +77,7 @@ class Slot:
             theirs.close()
         self._link, self._buffer, self._arena = ours, b"", None
         self._is_running = False
+        self._job = 0
         try:
             hello = self._receive(time.monotonic() + START_TIMEOUT_S)[1]
             self.is_private = bool(hello.get("private"))
@@ -96,8 +98,10 @@ class Slot:
         if self._arena is not arena:
             socket.send_fds(self._link, [b"\n"], [arena.fd])
             self._arena = arena
+        self._job += 1
         order = {
             "do": "job",
+            "job": self._job,
             "threads": self.threads,
             "memory_bytes": limits.memory_bytes,
             "limit_address_space": limits.limit_address_space,
@@ -213,7 +217,13 @@ class Slot:
         raise Ended(kind, reason) from None
 
     def _receive(self, until):
-        """(source, message) of the next line; Ended if there is none."""
+        """(source, message) of the next line of this job; else Ended."""
+        while True:
+            source, message = self._receive_any(until)
+            if source == "C" or message.get("job") == self._job:
+                return source, message
+
+    def _receive_any(self, until):
         while b"\n" not in self._buffer:
             if len(self._buffer) > MESSAGE_BYTES_MAX:
                 raise Ended("cheated", "flooded the result channel")
