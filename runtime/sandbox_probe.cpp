@@ -65,9 +65,10 @@ std::vector<Protection> read_layers(const std::string& lines) {
 /// Two processes, each within its own limit, both together above the tree's.
 Protection probe_memory(const fs::path& scratch) {
   auto request = small_request(scratch);
+  // `tail` holds what it has read until its input ends.
   request.command = {"/bin/sh", "-c",
-                     "eat() { head -c 24m /dev/zero | tail -c 24m; }; "
-                     "eat >/dev/null & eat >/dev/null; sleep 1"};
+                     "hold() { { head -c 24m /dev/zero; sleep 3; } | "
+                     "tail -c 24m >/dev/null; }; hold & hold"};
   const auto report = run_sandboxed(request);
   if (report && report->end == SandboxReport::End::out_of_memory) {
     return {kMemoryLayer, true, ""};

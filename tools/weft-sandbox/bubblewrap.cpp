@@ -104,6 +104,7 @@ void add_environment(Words& words, const SandboxRequest& request) {
 Words inner_words(const SandboxOrder& order) {
   SandboxOrder inner;
   inner.step = SandboxOrder::Step::inside;
+  inner.request.scratch = order.request.scratch;
   inner.request.limits = order.request.limits;
   inner.request.command = order.request.command;
   inner.uid = order.uid;
@@ -124,8 +125,8 @@ Words bubblewrap_words(const SandboxOrder& order, int info_fd) {
   // What bubblewrap made itself lies in memory too, without a size.
   add(words, {"--remount-ro", "/dev", "--remount-ro", "/"});
   add_environment(words, order.request);
-  add(words, {"--chdir", order.request.scratch, "--info-fd",
-              std::to_string(info_fd), "--", kLauncherInside});
+  add(words, {"--chdir", "/", "--info-fd", std::to_string(info_fd), "--",
+              kLauncherInside});
   const Words inner = inner_words(order);
   words.insert(words.end(), inner.begin(), inner.end());
   return words;

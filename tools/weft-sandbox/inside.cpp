@@ -84,6 +84,11 @@ int run_inside(const SandboxOrder& order) {
   if (auto done = give_up_rights(order); !done) {
     return complain(done.error().message);
   }
+  // Not bubblewrap's --chdir: as root it may not enter the command's folder.
+  if (chdir(order.request.scratch.c_str()) != 0) {
+    return complain("cannot enter " + order.request.scratch.string() + ": " +
+                    std::strerror(errno));
+  }
   if (dup2(kStderrFd, STDERR_FILENO) < 0) return complain("cannot set stderr");
   std::vector<char*> words;
   for (const auto& word : order.request.command) {
