@@ -216,6 +216,15 @@ Result<Node> node_from_value(const Json& value, std::size_t index) {
     if (!number) return misfit(where, "an element is no number");
     node.elements.push_back(*number);
   }
+  // A Python number given to forward(): keep whether it is an integer.
+  const bool is_number = node.kind == NodeKind::input &&
+                         node.elements.size() == 1 && node.args.empty() &&
+                         node.values.size() == 1 && !node.values.front();
+  if (is_number) {
+    auto number = arg_from_value(list_of(value, "elements").front(), where);
+    if (!number) return std::unexpected(number.error());
+    node.args.push_back(std::move(*number));
+  }
   return node;
 }
 

@@ -1,0 +1,36 @@
+// The steps of partition() (compiler/subgraph.hpp), with the question "can
+// the compiler lower this call?" as a parameter.
+#pragma once
+
+#include "compiler/cluster.hpp"
+#include "compiler/subgraph.hpp"
+
+namespace weft {
+
+/// Cuts the graph as it is; runs no passes.
+Plan partition(const Graph& model, const Lowerable& lowerable);
+
+/// Gives views at the edge of a region back to the framework: a view that no
+/// call of its region uses leaves it; one that is used inside and outside is
+/// made a second time outside (nodes are added to `graph` for that), so that
+/// what the model sees aliases what it aliases in eager mode.
+/// Then dissolves regions without real work: only views, copies and fills,
+/// or only arithmetic on single numbers.
+void trim_regions(Graph& graph, Regions& regions);
+
+/// Reorders the nodes so that each region's stand together, every node after
+/// what it uses, impure calls in their old order, and else as before.
+void order_by_region(Graph& graph, Regions& regions);
+
+/// The region's calls as a graph of its own, canonically named, and which
+/// nodes of the model its inputs and outputs are.
+struct Extracted {
+  Graph graph;
+  std::vector<std::string> nodes;
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+};
+Extracted extract_region(const Graph& graph, const Regions& regions,
+                         int region);
+
+}  // namespace weft
