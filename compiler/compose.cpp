@@ -1,0 +1,51 @@
+#include "compiler/compose.hpp"
+
+#include <set>
+
+#include "compiler/cpu.hpp"
+#include "compiler/forward_source.hpp"
+#include "compiler/kernel_module.hpp"
+#include "compiler/problem_source.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kTitle =
+    "# Made by weft: the problem's Model as ModelNew. Verified kernels stand "
+    "in for\n# pieces of forward(); everything else is the framework's own. "
+    "forward() runs\n# without gradients and skips hooks of submodules; "
+    "other shapes, dtypes, layouts\n# or modes than captured go to "
+    "forward_reference().\n";
+
+}  // namespace
+
+Result<std::string> compose_source(
+    std::string_view problem_source, const Plan& plan,
+    const std::map<std::string, ComposedKernel>& kernels) {
+  std::set<std::string> used;
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    if (kernels.contains(subgraph.id)) used.insert(subgraph.id);
+  }
+  if (used.empty()) return rename_model(problem_source);
+
+  const auto problem = split_problem(problem_source);
+  if (!problem) return std::unexpected(problem.error());
+  const ForwardSource forward = forward_source(plan, used, *problem);
+
+  std::string text(kTitle);
+  text += problem->before + "import inspect\n" +
+          loader_source(cpu_build_flags()) + forward.before;
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    if (!used.contains(subgraph.id)) continue;
+    const ComposedKernel& kernel = kernels.at(subgraph.id);
+    text += "# " + subgraph.type + ", variant " + kernel.variant + "\n" +
+            kernel_function_source(subgraph.graph, "_weft_" + subgraph.id,
+                                   kernel.source) +
+            "\n\n";
+  }
+  return text + problem->model + "\n" + forward.method + forward.after +
+         problem->after;
+}
+
+}  // namespace weft

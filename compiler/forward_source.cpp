@@ -1,0 +1,322 @@
+#include "compiler/forward_source.hpp"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "compiler/forward_guard.hpp"
+#include "compiler/graph_check.hpp"
+#include "compiler/operator_facts.hpp"
+#include "compiler/python_text.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kFits = R"py(
+def _weft_fits(tensor, shape, stride, dtype):
+    """Whether the tensor looks as it did when the model was captured."""
+    return (isinstance(tensor, torch.Tensor) and tensor.shape == shape
+            and tensor.dtype is dtype and tensor.is_cpu
+            and tensor.layout is torch.strided
+            and (tensor.stride() == stride or all(
+                a == b or n <= 1
+                for n, a, b in zip(shape, tensor.stride(), stride))))
+
+
+)py";
+
+/// One line of forward(): what it needs, what it makes.
+struct Step {
+  std::string text;
+  std::vector<std::string> uses;
+  std::vector<std::string> makes;
+};
+
+class ForwardWriter {
+ public:
+  ForwardWriter(const Plan& plan, const std::set<std::string>& kernel_ids,
+                const ProblemSource& problem)
+      : plan_(plan), kernels_(kernel_ids), problem_(problem) {
+    while (problem.header.find(prefix_) != std::string::npos) prefix_ += "_";
+    for (const Node& node : plan.model.nodes) {
+      locals_[node.name] = prefix_ + node.name;
+    }
+  }
+
+  ForwardSource write() {
+    read_placeholders();
+    plan_steps();
+    mutation_steps();
+    const std::string in = problem_.indent + "    ";
+    std::string text = problem_.indent + "def forward" + problem_.header +
+                       ":\n" + in +
+                       "\"\"\"The captured computation, without gradients; "
+                       "what was not captured\n" +
+                       in + "goes to forward_reference.\"\"\"\n";
+    for (const std::string& line : reads_) text += in + line + "\n";
+    text += in + "if not (" + joined(conditions(), "\n" + in + "        and ") +
+            "):\n" + in + "    return " + problem_.self +
+            ".forward_reference(" + passed_on() + ")\n";
+    text += in + "with torch.no_grad():\n";
+    for (const std::string& line : body()) text += in + "    " + line + "\n";
+    return {operators() + std::string(kFits), text, defaults()};
+  }
+
+ private:
+  std::string local(const std::string& node) { return locals_.at(node); }
+
+  static std::string joined(const std::vector<std::string>& parts,
+                            const std::string& by) {
+    std::string text;
+    for (const std::string& part : parts) {
+      text += (text.empty() ? "" : by) + part;
+    }
+    return text;
+  }
+
+  /// Inputs are the arguments themselves; the rest is read from the module at
+  /// every call, since it may have been replaced.
+  void read_placeholders() {
+    std::set<std::string> used(plan_.model.outputs.begin(),
+                               plan_.model.outputs.end());
+    for (const Mutation& mutation : plan_.model.mutations) {
+      used.insert(mutation.node);
+    }
+    for (const Node& node : plan_.model.nodes) {
+      for_each_ref(node, [&](const std::string& name) { used.insert(name); });
+    }
+    for (const Node& node : plan_.model.nodes) {
+      if (node.kind == NodeKind::call) continue;
+      placeholders_.insert(node.name);
+      if (node.kind == NodeKind::input) {
+        locals_[node.name] = node.target;
+      } else if (!used.contains(node.name)) {
+        continue;
+      } else if (!node.elements.empty()) {
+        locals_[node.name] = "_weft_constant_" + node.name;
+        constants_ += constant_text(node);
+      } else {
+        reads_.push_back(local(node.name) + " = " +
+                         attribute_path(problem_.self, node.target));
+        fits_.push_back(fits_condition(local(node.name), *node.values[0]));
+      }
+    }
+  }
+
+  std::string constant_text(const Node& node) {
+    const TensorType& type = *node.values.front();
+    Arg::List elements;
+    for (double element : node.elements) elements.push_back(Arg{element});
+    return local(node.name) + " = torch.tensor(" + python_value(Arg{elements}) +
+           ", dtype=torch.float64).to(torch." +
+           std::string(dtype_name(type.dtype)) + ").reshape(" +
+           python_tuple(type.shape) + ")\n";
+  }
+
+  std::vector<std::string> conditions() {
+    std::vector<std::string> all{
+        std::string(plan_.model.training ? "" : "not ") + problem_.self +
+        ".training"};
+    for (auto& one : argument_conditions(plan_.model, problem_)) {
+      all.push_back(std::move(one));
+    }
+    all.insert(all.end(), fits_.begin(), fits_.end());
+    return all;
+  }
+
+  std::string passed_on() const {
+    using Kind = PythonParameter::Kind;
+    std::vector<std::string> passed;
+    for (const PythonParameter& parameter : problem_.parameters) {
+      const std::string& name = parameter.name;
+      switch (parameter.kind) {
+        case Kind::ordinary:
+          passed.push_back(name);
+          break;
+        case Kind::keyword_only:
+          passed.push_back(name + "=" + name);
+          break;
+        case Kind::positional_rest:
+          passed.push_back("*" + name);
+          break;
+        case Kind::keyword_rest:
+          passed.push_back("**" + name);
+          break;
+      }
+    }
+    return joined_names(passed);
+  }
+
+  void plan_steps() {
+    std::map<std::string, const Placement*> placed;
+    for (const Placement& placement : plan_.placements) {
+      if (!kernels_.contains(placement.subgraph)) continue;
+      for (const auto& name : placement.nodes) placed[name] = &placement;
+    }
+    std::set<const Placement*> done;
+    for (const Node& node : plan_.model.nodes) {
+      if (node.kind != NodeKind::call) continue;
+      const auto found = placed.find(node.name);
+      if (found == placed.end()) {
+        call_step(node);
+      } else if (done.insert(found->second).second) {
+        kernel_step(*found->second);
+      }
+    }
+  }
+
+  void call_step(const Node& node) {
+    Node printed = node;
+    rename_refs(printed, [&](const std::string& name) { return local(name); });
+    Step step;
+    step.text = local(node.name) + " = ";
+    if (node.target == "getitem") {
+      step.text += python_call(printed);
+    } else {
+      step.text += operator_variable(node.target) + "(" +
+                   python_arguments(printed) + ")";
+    }
+    for_each_ref(node,
+                 [&](const std::string& name) { step.uses.push_back(name); });
+    step.makes = {node.name};
+    steps_.push_back(std::move(step));
+  }
+
+  std::string operator_variable(const std::string& target) {
+    std::string name = "_weft_" + target;
+    std::ranges::replace(name, '.', '_');
+    operators_[name] = "torch.ops." + target;
+    return name;
+  }
+
+  void kernel_step(const Placement& placement) {
+    Step step;
+    std::vector<std::string> makes;
+    std::vector<std::string> uses;
+    for (const auto& name : placement.outputs) makes.push_back(local(name));
+    for (const auto& name : placement.inputs) uses.push_back(local(name));
+    step.text = joined_names(makes) + " = _weft_" + placement.subgraph + "(" +
+                joined_names(uses) + ")";
+    step.uses = placement.inputs;
+    step.makes = placement.outputs;
+    steps_.push_back(std::move(step));
+  }
+
+  /// The placeholder whose memory a node's value is, or "".
+  std::string storage_of(const std::string& name) const {
+    const Node* node = plan_.model.find(name);
+    while (node && node->kind == NodeKind::call && is_view(node->target)) {
+      const auto* source = std::get_if<NodeRef>(&node->args.at(0).value);
+      node = source ? plan_.model.find(source->name) : nullptr;
+    }
+    return node && node->kind != NodeKind::call ? node->name : "";
+  }
+
+  void mutation_steps() {
+    // A new value that is still some placeholder's memory might be written
+    // over by an earlier copy: take it aside first.
+    std::map<std::string, std::string> aside;
+    for (const Mutation& mutation : plan_.model.mutations) {
+      if (storage_of(mutation.node).empty()) continue;
+      const std::string name = local(mutation.node) + "_aside";
+      if (!aside.emplace(mutation.node, name).second) continue;
+      steps_.push_back({name + " = " + local(mutation.node) + ".clone()",
+                        {mutation.node},
+                        {}});
+    }
+    for (const Mutation& mutation : plan_.model.mutations) {
+      const auto found = aside.find(mutation.node);
+      const std::string value =
+          found == aside.end() ? local(mutation.node) : found->second;
+      const std::string target =
+          mutation.is_input ? local(mutation.target)
+                            : attribute_path(problem_.self, mutation.target);
+      steps_.push_back({target + ".copy_(" + value + ")", {mutation.node}, {}});
+    }
+  }
+
+  /// The steps, with every value dropped after its last use.
+  std::vector<std::string> body() {
+    std::set<std::string> needed(plan_.model.outputs.begin(),
+                                 plan_.model.outputs.end());
+    std::vector<std::string> backwards{"return " + result()};
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      std::vector<std::string> dead;
+      for (const auto* names : {&step->uses, &step->makes}) {
+        for (const std::string& name : *names) {
+          if (placeholders_.contains(name)) continue;
+          if (needed.insert(name).second) dead.push_back(local(name));
+        }
+      }
+      if (!dead.empty()) backwards.push_back("del " + joined_names(dead));
+      backwards.push_back(step->text);
+    }
+    std::ranges::reverse(backwards);
+    return backwards;
+  }
+
+  std::string result() {
+    const std::string& form = plan_.model.output_template;
+    std::string text;
+    for (std::size_t i = 0; i < form.size(); ++i) {
+      if (form[i] != '{' && form[i] != '}') {
+        text += form[i];
+      } else if (i + 1 < form.size() && form[i + 1] == form[i]) {
+        text += form[i++];
+      } else {
+        std::size_t index = 0;
+        for (++i; i < form.size() && form[i] >= '0' && form[i] <= '9'; ++i) {
+          index = index * 10 + static_cast<std::size_t>(form[i] - '0');
+        }
+        if (index < plan_.model.outputs.size()) {
+          text += local(plan_.model.outputs[index]);
+        }
+      }
+    }
+    return text;
+  }
+
+  std::string operators() const {
+    std::string text;
+    for (const auto& [name, target] : operators_) {
+      text += name + " = " + target + "\n";
+    }
+    return text + constants_;
+  }
+
+  std::string defaults() const {
+    std::string entries;
+    for (const PythonParameter& parameter : problem_.parameters) {
+      if (!parameter.has_default) continue;
+      entries += "    \"" + parameter.name + "\",\n";
+    }
+    if (entries.empty()) return "";
+    return "\n\n_weft_defaults = {\n"
+           "    name: inspect.signature(ModelNew.forward).parameters[name]"
+           ".default\n    for name in (\n" +
+           entries + "    )}\n";
+  }
+
+  const Plan& plan_;
+  const std::set<std::string>& kernels_;
+  const ProblemSource& problem_;
+  std::string prefix_ = "_t_";
+  std::map<std::string, std::string> locals_;  // node → Python name
+  std::set<std::string> placeholders_;
+  std::vector<std::string> reads_;
+  std::vector<std::string> fits_;
+  std::string constants_;
+  std::map<std::string, std::string> operators_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace
+
+ForwardSource forward_source(const Plan& plan,
+                             const std::set<std::string>& kernel_ids,
+                             const ProblemSource& problem) {
+  return ForwardWriter(plan, kernel_ids, problem).write();
+}
+
+}  // namespace weft

@@ -1,0 +1,167 @@
+#include "compiler/kernel_module.hpp"
+
+#include "compiler/compose.hpp"
+#include "compiler/cpu.hpp"
+#include "compiler/reference_source.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kImports = R"py(import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+
+import torch  # before any kernel: they share its OpenMP threads
+
+)py";
+
+constexpr std::string_view kLoader = R"py(_weft_cpu = torch.device("cpu")
+
+
+def _weft_processor():
+    """Names this kind of processor: a native build runs on no other."""
+    facts = platform.machine()
+    if os.path.exists("/proc/cpuinfo"):
+        with open("/proc/cpuinfo") as file:
+            facts += "".join(sorted({line for line in file if line.startswith(
+                ("model name", "flags", "Features"))}))
+    return hashlib.sha256(facts.encode()).hexdigest()[:12]
+
+
+def _weft_cache():
+    """The folder of built kernels, writable by nobody else."""
+    if os.environ.get("WEFT_KERNEL_CACHE"):
+        return os.environ["WEFT_KERNEL_CACHE"]
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".cache")
+    parent = home
+    while not os.path.exists(parent) and parent != os.path.dirname(parent):
+        parent = os.path.dirname(parent)
+    if os.path.isdir(parent) and os.access(parent, os.W_OK | os.X_OK):
+        folder = os.path.join(home, "weft", _weft_processor())
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        facts = os.stat(folder)
+        if facts.st_uid == os.getuid() and not facts.st_mode & 0o022 \
+                and os.access(folder, os.W_OK):
+            return folder
+    return tempfile.mkdtemp(prefix="weft-kernels-")
+
+
+def _weft_build(source, _folder=[]):
+    """The library of that C++ text, built now if nobody has before."""
+    if not _folder:
+        _folder.append(_weft_cache())
+    key = source + "\n" + " ".join(_weft_flags)
+    name = hashlib.sha256(key.encode()).hexdigest()[:32] + ".so"
+    library = os.path.join(_folder[0], name)
+    if not os.path.exists(library):
+        compiler = shutil.which(os.environ.get("CXX") or "g++")
+        if compiler is None:
+            raise RuntimeError(
+                "weft: no C++ compiler to build a kernel with: install g++, "
+                "or set CXX to one")
+        with tempfile.TemporaryDirectory(dir=_folder[0]) as scratch:
+            text = os.path.join(scratch, "kernel.cpp")
+            built = os.path.join(scratch, name)
+            with open(text, "w", encoding="utf-8") as file:
+                file.write(source)
+            done = subprocess.run([compiler, *_weft_flags, text, "-o", built],
+                                  capture_output=True, text=True)
+            if done.returncode != 0:
+                raise RuntimeError(f"weft: {compiler} failed on a kernel:\n"
+                                   + done.stderr[-4000:])
+            os.replace(built, library)  # whole or not at all, for all who race
+    return ctypes.CDLL(library)
+
+
+def _weft_open(source, tensors):
+    """kernel_function of that C++ text, taking that many addresses."""
+    function = _weft_build(source).kernel_function
+    function.argtypes = [ctypes.c_void_p] * tensors
+    function.restype = None
+    return function
+
+
+def _weft_restride(tensor, shape, stride):
+    """The tensor in the layout that a kernel was made for."""
+    if all(a == b or n == 1
+           for n, a, b in zip(shape, tensor.stride(), stride)):
+        return tensor
+    moved = torch.empty_strided(shape, stride, dtype=tensor.dtype,
+                                device=_weft_cpu)
+    return moved.copy_(tensor)
+
+
+)py";
+
+/// The last dimension with stride 0 and more than one element is seen many
+/// times; such a tensor cannot be written, so it is passed as it is.
+bool overlaps(const TensorType& type) {
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    if (type.stride[i] == 0 && type.shape[i] > 1) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string loader_source(const std::vector<std::string>& build_flags) {
+  std::string flags;
+  for (const std::string& flag : build_flags) {
+    flags += "    " + python_string(flag) + ",\n";
+  }
+  return std::string(kImports) + "_weft_flags = [\n" + flags + "]\n" +
+         std::string(kLoader);
+}
+
+std::string kernel_function_source(const Graph& graph, const std::string& name,
+                                   std::string_view cpp_source) {
+  const auto inputs = input_names(graph);
+  std::string body;
+  std::vector<std::string> addresses;
+  for (const std::string& input : inputs) {
+    const TensorType& type = tensor_type(graph, input);
+    const std::string stride = python_tuple(type.stride);
+    body += "    if " + input + ".stride() != " + stride + ":\n        ";
+    if (overlaps(type)) {
+      body += "raise RuntimeError(\"" + name + ": " + input +
+              " must have the stride " + stride + "\")\n";
+    } else {
+      body += input + " = _weft_restride(" + input + ", " +
+              python_tuple(type.shape) + ", " + stride + ")\n";
+    }
+    addresses.push_back(input + ".data_ptr()");
+  }
+  std::vector<std::string> results;
+  for (const std::string& output : graph.outputs) {
+    const TensorType& type = tensor_type(graph, output);
+    results.push_back("y" + std::to_string(results.size()));
+    body += "    " + results.back() + " = torch.empty_strided(" +
+            python_tuple(type.shape) + ", " + python_tuple(type.stride) +
+            ", dtype=torch." + std::string(dtype_name(type.dtype)) +
+            ", device=_weft_cpu)\n";
+    addresses.push_back(results.back() + ".data_ptr()");
+  }
+  const std::string call = "_weft_call_" + name;
+  return call + " = _weft_open(" + python_text_block(cpp_source) + ", " +
+         std::to_string(addresses.size()) + ")\n\n\ndef " + name + "(" +
+         joined_names(inputs) + "):\n" + body + "    " + call + "(" +
+         joined_names(addresses) + ")\n    return " + joined_names(results) +
+         "\n";
+}
+
+std::string kernel_module_source(const Subgraph& subgraph,
+                                 const ComposedKernel& kernel) {
+  return "\"\"\"" + subgraph.id + ": " + subgraph.type + ", variant " +
+         kernel.variant + "; made by weft.\"\"\"\n\n" +
+         loader_source(cpu_build_flags()) +
+         kernel_function_source(subgraph.graph, "kernel_function",
+                                kernel.source);
+}
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// The Python around an embedded C++ kernel: the loader that builds and opens
+// it, and a function of tensors that calls it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/subgraph.hpp"
+
+namespace weft {
+
+/// The loader: `_weft_build(source)` opens the library of a C++ text, built
+/// with these flags if the cache does not have it. The file's name is the
+/// first 32 hex digits of sha256(source + "\n" + flags joined by spaces) and
+/// ".so"; it lies in WEFT_KERNEL_CACHE if set, else in a folder per processor
+/// below XDG_CACHE_HOME or ~/.cache, else in a fresh private folder.
+std::string loader_source(const std::vector<std::string>& build_flags);
+
+/// `def <name>(x0, …)` that restrides what lies otherwise than captured,
+/// allocates the outputs and calls the kernel; and the line that opens it.
+std::string kernel_function_source(const Graph& graph, const std::string& name,
+                                   std::string_view cpp_source);
+
+}  // namespace weft
