@@ -15,7 +15,7 @@ from . import compare, inputs
 from .arena import BufferSet
 from .expected import CaseMaker
 from .reference import Reference, load_graph
-from .rounds import BASELINE_WALL_MS, Rounds
+from .rounds import BASELINE_WALL_MS, BaselineLost, Rounds, rejection
 from .slot import Ended, Slot
 from .verify import ArenaKeeper, Limits
 
@@ -29,7 +29,7 @@ EXAMINED_MAX = 4
 
 
 class TimingFailed(Exception):
-    """The candidate did not survive its timing."""
+    """There is nothing to hold the candidate against."""
 
 
 class Timer:
@@ -68,8 +68,11 @@ class Timer:
         try:
             bench.begin(self._slot, job, limits)
             rounds.run(budget_s, generator, random.Random())
+        except BaselineLost as lost:
+            self._bench = None
+            raise TimingFailed(f"the baseline failed: {lost}") from None
         except Ended as ended:
-            raise TimingFailed(f"{ended.kind}: {ended.reason}") from None
+            return rejection(ended.kind, ended.reason)
         finally:
             self._slot.end()
         return rounds.report()
