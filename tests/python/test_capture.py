@@ -161,6 +161,14 @@ class WhatStaysOneCall(CaptureTest):
             "aten.scaled_dot_product_attention.default",
             "aten.linear.default", "aten.matmul.default")
 
+    def test_solvers(self):
+        self.assert_calls(
+            simple("a = x @ x.T + 9 * torch.eye(4)\n"
+                   "return torch.linalg.inv(a), torch.linalg.solve(a, x), "
+                   "torch.linalg.cholesky(a), torch.linalg.det(a)"),
+            "aten.linalg_inv.default", "aten.linalg_solve.default",
+            "aten.linalg_cholesky.default", "aten.linalg_det.default")
+
     def test_recurrent_layers(self):
         self.assert_calls(
             simple("y, (h, c) = self.lstm(x)\nz, _ = self.gru(y)\n"

@@ -94,82 +94,81 @@ def capture_steps(problem_path, watch):
     with watch.step("inputs"):
         inputs = problems.make_inputs(problem)
         problems.check_inputs_fit(problem, model, inputs)
-    state = State(model, inputs)
+    state = State(problem, model, inputs)
     with watch.step("eager"):
-        expected = state.eager_run(problem)
-        state.restore()
+        expected = state.eager_run()
     with watch.step("export"):
-        program = capture_export.export(problem, model, state.inputs())
+        program = capture_export.export(problem, model, state.inputs)
     with watch.step("write"):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)
     with watch.step("check"):
-        got = state.graph_run(graph, problem)
+        got = state.graph_run(graph)
         capture_check.compare_runs(expected, got, problem.path)
     return graph
 
 
 class State:
-    """The model and its inputs as they were, so that two runs start alike."""
+    """The model and its inputs as they were, so that two runs start alike.
 
-    def __init__(self, model, inputs):
+    Large models fill the memory: inputs are made again, from their seed, only
+    if forward() wrote into them, and outputs are copied only if a buffer's
+    restoring would change them.
+    """
+
+    def __init__(self, problem, model, inputs):
         import torch
 
+        self.problem = problem
         self.model = model
-        self.tensors = dict(model.named_buffers())
+        self.inputs = inputs
+        self.buffers = dict(model.named_buffers())
         self.saved = {name: tensor.detach().clone()
-                      for name, tensor in self.tensors.items()}
-        self.original = inputs
+                      for name, tensor in self.buffers.items()}
         self.generator = torch.get_rng_state()
-
-    def inputs(self):
-        """A fresh copy of the inputs: forward() may write into them."""
-        from torch.utils import _pytree as pytree
-
-        return pytree.tree_map(copied, self.original)
 
     def restore(self):
         import torch
 
         with torch.no_grad():
-            for name, tensor in self.tensors.items():
+            for name, tensor in self.buffers.items():
                 tensor.copy_(self.saved[name])
         torch.set_rng_state(self.generator)
 
-    def leaves(self, inputs):
-        from torch.utils import _pytree as pytree
-
-        return pytree.tree_leaves(inputs)
-
-    def eager_run(self, problem):
+    def eager_run(self):
         """(outputs, {target: value afterwards}, generator state)."""
         import torch
         from torch.utils import _pytree as pytree
 
-        inputs = self.inputs()
+        before = versions(self.inputs)
         torch.set_rng_state(self.generator)
-        result = problems.run_forward(problem, self.model, inputs)
-        outputs = [leaf.detach().clone() for leaf in pytree.tree_leaves(result)
+        result = problems.run_forward(self.problem, self.model, self.inputs)
+        generator = torch.get_rng_state()
+        buffers = {storage(tensor) for tensor in self.buffers.values()}
+        outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
                    if isinstance(leaf, torch.Tensor)]
+        outputs = [leaf.clone() if storage(leaf) in buffers else leaf
+                   for leaf in outputs]
         after = {name: tensor.detach().clone()
-                 for name, tensor in self.tensors.items()}
-        for name, leaf in input_leaves(self.model, inputs):
-            if isinstance(leaf, torch.Tensor):
-                after[name] = leaf
-        return outputs, after, torch.get_rng_state()
+                 for name, tensor in self.buffers.items()}
+        after.update(input_leaves(self.model, self.inputs))
+        if versions(self.inputs) != before:
+            self.inputs = problems.make_inputs(self.problem)
+        self.restore()
+        return outputs, after, generator
 
-    def graph_run(self, graph, problem):
-        """The same of the captured graph."""
+    def graph_run(self, graph):
+        """The same of the captured graph, which writes into nothing."""
         import torch
+        from torch.utils import _pytree as pytree
 
         from weft_worker import capture_check
 
-        inputs = self.inputs()
         self.restore()
         with torch.no_grad(), problems.blaming(
-                problem.path, "capture_differs", "the captured graph",
+                self.problem.path, "capture_differs", "the captured graph",
                 "see the details"):
             outputs, mutated = capture_check.run_graph(
-                graph, self.model, self.leaves(inputs))
+                graph, self.model, pytree.tree_leaves(self.inputs))
         names = {node["name"]: node["target"] for node in graph["nodes"]
                  if node["kind"] == "input"}
         mutated = {names.get(target, target): value
@@ -177,10 +176,22 @@ class State:
         return outputs, mutated, torch.get_rng_state()
 
 
-def copied(leaf):
+def versions(inputs):
+    """How often each input tensor has been written."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf._version for leaf in pytree.tree_leaves(inputs)
+            if isinstance(leaf, torch.Tensor)]
+
+
+def storage(tensor):
+    """What two tensors over the same memory have in common."""
     import torch
 
-    return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+    if tensor.layout != torch.strided:  # refused later, with its line
+        return id(tensor)
+    return tensor.untyped_storage().data_ptr()
 
 
 def input_leaves(model, inputs):

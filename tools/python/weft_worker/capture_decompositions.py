@@ -24,6 +24,16 @@ KEPT_LIBRARY = (
     "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
 )
 
+# Taken apart, these check for singular matrices in an operator with an effect,
+# which a graph of pure calls has no place for.
+KEPT_SOLVERS = (
+    "inverse", "det", "logdet", "slogdet", "svd", "qr", "matrix_exp",
+    "linalg_inv", "linalg_det", "linalg_slogdet", "linalg_pinv",
+    "linalg_solve", "linalg_cholesky", "linalg_lu_factor", "linalg_eigh",
+    "linalg_eigvalsh", "linalg_svd", "linalg_svdvals", "linalg_matrix_rank",
+    "linalg_matrix_power",
+)
+
 # The compiler lowers these; where its kernel does not win, one call of the
 # framework's beats the several that it would be taken apart into.
 KEPT_LOWERED = (
@@ -45,6 +55,9 @@ KEPT_MOVEMENT = (
 # Another operator would draw other numbers from the same generator.
 KEPT_RANDOM = ("bernoulli", "rrelu")
 
+KEPT = (KEPT_LIBRARY + KEPT_SOLVERS + KEPT_LOWERED + KEPT_MOVEMENT
+        + KEPT_RANDOM)
+
 # The exporter takes these apart whatever the table says (their schemas may
 # alias): replaced by operators of our own first, and named back afterwards.
 SHIELDED = ("dropout", "alpha_dropout", "feature_dropout",
@@ -59,7 +72,7 @@ def decomposition_table():
     import torch
 
     table = torch.export.default_decompositions()
-    for name in KEPT_LIBRARY + KEPT_LOWERED + KEPT_MOVEMENT + KEPT_RANDOM:
+    for name in KEPT:
         packet = getattr(torch.ops.aten, name, None)
         if packet is None:  # not in this version of the framework
             continue

@@ -68,9 +68,10 @@ def explained(problem, error):
                 kind, f"Model.forward cannot be captured: {advice} "
                 f"({first_sentence(error)})", file=problem.name, line=line,
                 details=details)
+    what = "that line" if line else "it"
     return ProblemError(
         "unsupported", "Model.forward cannot be captured by torch.export: "
-        f"{type(error).__name__}: {first_sentence(error)}; write that line in "
+        f"{type(error).__name__}: {first_sentence(error)}; write {what} in "
         "plain tensor operators", file=problem.name, line=line,
         details=details)
 
