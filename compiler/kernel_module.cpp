@@ -56,7 +56,7 @@ def _weft_build(source, _folder=[]):
     """The library of that C++ text, built now if nobody has before."""
     if not _folder:
         _folder.append(_weft_cache())
-    key = source + "\n" + " ".join(_weft_flags)
+    key = "\0".join([source, *_weft_flags])
     name = hashlib.sha256(key.encode()).hexdigest()[:32] + ".so"
     library = os.path.join(_folder[0], name)
     if not os.path.exists(library):

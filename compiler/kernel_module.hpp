@@ -12,7 +12,7 @@ namespace weft {
 
 /// The loader: `_weft_build(source)` opens the library of a C++ text, built
 /// with these flags if the cache does not have it. The file's name is the
-/// first 32 hex digits of sha256(source + "\n" + flags joined by spaces) and
+/// first 32 hex digits of sha256(source and flags, with NUL between) and
 /// ".so"; it lies in WEFT_KERNEL_CACHE if set, else in a folder per processor
 /// below XDG_CACHE_HOME or ~/.cache, else in a fresh private folder.
 std::string loader_source(const std::vector<std::string>& build_flags);

@@ -62,7 +62,11 @@ std::string python_function(const Graph& graph, const std::string& name,
   for (const Node& node : graph.nodes) {
     if (node.kind != NodeKind::call) continue;
     text += "    " + node.name + " = " + python_call(node, precision);
-    if (!node.source.empty()) text += "  # " + node.source;
+    // A file's name may hold a line break; a comment may not.
+    if (!node.source.empty() &&
+        node.source.find_first_of("\r\n") == std::string::npos) {
+      text += "  # " + node.source;
+    }
     text += "\n";
   }
   return text + "    return " + joined_names(graph.outputs) + "\n";

@@ -1,0 +1,144 @@
+#include "compiler/compose.hpp"
+
+#include <doctest/doctest.h>
+
+#include "compiler/partition.hpp"
+#include "tests/compiler/graph_builder.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kProblem = R"py(import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3)])
+
+    def forward(self, x, scale, mask=None):
+        return torch.relu(x + self.layers[0].bias) @ x
+)py";
+
+const TensorType k3x3 = dense({3, 3});
+
+Graph sample() {
+  GraphBuilder b;
+  b.placeholder(NodeKind::parameter, "w", dense({3}), "layers.0.bias");
+  b.placeholder(NodeKind::buffer, "n", dense({3}), "seen");
+  b.input("x", k3x3).input("scale", dense({}));
+  b.graph.nodes.back().values = {std::nullopt};
+  b.graph.nodes.back().args.push_back(Arg{2.0});
+  b.call("s", "add", {"x", "w"}, k3x3).call("r", "relu", {"s"}, k3x3);
+  b.call("m", "mm", {"r", "x"}, k3x3);
+  b.graph.mutations = {{"seen", false, "w"}};
+  b.graph.output_template = "({0}, {{'a': {0}}})";
+  b.graph.training = false;
+  return b.outputs({"m"}).graph;
+}
+
+Plan cut(const Graph& graph) {
+  return partition(graph, [](const Graph&, const Node& call) {
+    return call.target.find("mm") == std::string::npos;
+  });
+}
+
+std::string composed() {
+  const Plan plan = cut(sample());
+  const auto text = compose_source(
+      kProblem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+  REQUIRE(text);
+  return *text;
+}
+
+void check_has(const std::string& text, const std::string& part) {
+  INFO(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+TEST_CASE("without kernels the composition is the problem, renamed") {
+  const auto text = compose_source(kProblem, cut(sample()), {});
+  REQUIRE(text);
+  CHECK(text->find("class ModelNew(torch.nn.Module)") != std::string::npos);
+  CHECK(text->find("forward_reference") == std::string::npos);
+  CHECK(text->size() == kProblem.size() + 3);
+}
+
+TEST_CASE("a kernel is called where its calls stood, the rest stays ATen") {
+  const std::string id = cut(sample()).subgraphs.at(0).id;
+  const std::string text = composed();
+  check_has(text, "_t_r = _weft_" + id + "(x, _t_w)\n");
+  check_has(text, "_t_m = _weft_aten_mm_default(_t_r, x)\n");
+  check_has(text, "_weft_aten_mm_default = torch.ops.aten.mm.default\n");
+  check_has(text, "r'''int x;\n'''");
+}
+
+TEST_CASE("values are dropped after their last use") {
+  check_has(composed(), "(_t_r, x)\n            del _t_r\n");
+}
+
+TEST_CASE("parameters are read at each call, by attribute") {
+  check_has(composed(), "_t_w = getattr(self.layers, \"0\").bias\n");
+}
+
+TEST_CASE("anything but what was captured goes to the original forward") {
+  const std::string text = composed();
+  check_has(text, "if not (not self.training\n");
+  check_has(text, "and _weft_fits(x, (3, 3), (3, 1), torch.float32)\n");
+  check_has(text, "and type(scale) is type(2.0) and scale == 2.0\n");
+  check_has(text, "and mask is _weft_defaults[\"mask\"]\n");
+  check_has(text, "return self.forward_reference(x, scale, mask)\n");
+}
+
+TEST_CASE("buffers get their new values, taken aside if they are no new ones") {
+  const std::string text = composed();
+  check_has(text, "_t_w_aside = _t_w.clone()\n");
+  check_has(text, "self.seen.copy_(_t_w_aside)\n");
+}
+
+TEST_CASE("the result has the captured form") {
+  check_has(composed(), "return (_t_m, {'a': _t_m})\n");
+}
+
+TEST_CASE("locals avoid the names of forward's arguments") {
+  std::string problem(kProblem);
+  problem.replace(problem.find("scale"), 5, "_t_m");
+  const Plan plan = cut(sample());
+  const auto text = compose_source(
+      problem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+  REQUIRE(text);
+  check_has(*text, "_t__m = _weft_aten_mm_default");
+}
+
+TEST_CASE("a plan survives the way to JSON and back") {
+  const Plan plan = cut(sample());
+  const std::string json = plan_to_json(plan);
+  const auto again = parse_plan(json);
+  REQUIRE(again);
+  CHECK(plan_to_json(*again) == json);
+  CHECK(again->model == plan.model);
+}
+
+TEST_CASE("a damaged plan is refused") {
+  std::string json = plan_to_json(cut(sample()));
+  CHECK_FALSE(parse_plan("[]"));
+  CHECK_FALSE(parse_plan(json.substr(1)));
+  json.replace(json.find("\"subgraph\":\"sg_"), 15, "\"subgraph\":\"no_");
+  const auto plan = parse_plan(json);
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().code == ErrorCode::damaged);
+}
+
+TEST_CASE("subgraphs.json has KernelAgent's fields and ours") {
+  const std::string json = subgraphs_json(cut(sample()));
+  for (const char* field :
+       {"id", "type", "data_layout", "dtype", "ops", "inputs", "output_shape",
+        "weights_fused", "weights_original", "count", "where", "source",
+        "signature", "input_types", "output_types", "placements"}) {
+    check_has(json, "\"" + std::string(field) + "\": ");
+  }
+  check_has(json, "\"layers.0.bias\": [");
+}
+
+}  // namespace
+}  // namespace weft
