@@ -15,7 +15,7 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft_worker import compare, oracle  # noqa: E402
+from weft_worker import compare, oracle, rounds  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -344,6 +344,25 @@ class WholeModels(unittest.TestCase):
         self.assertIn("wrong", timing["timing"]["rejected"])
 
 
+class Clocks(unittest.TestCase):
+    def rounds(self, clocks, empty):
+        made = rounds.Rounds(None, None, None, ["eager"], None)
+        made._clocks["candidate"], made._empty = clocks, empty
+        return made
+
+    def test_a_clock_that_hides_time_in_every_round_is_false(self):
+        clocks = [(0.020, 0.001), (0.021, 0.001), (0.019, 0.001)]
+        self.assertTrue(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
+
+    def test_one_quiet_round_clears_an_honest_clock(self):
+        clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
+        self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
+
+    def test_a_time_is_never_below_the_clock_of_its_own(self):
+        times = rounds.summary([(0.001, 0.004)] * 3, 0.002, 2)
+        self.assertEqual(times["median_us"], 2000)
+
+
 class ErrorModel(unittest.TestCase):
     def test_either_answer_is_right_where_float64_and_framework_part(self):
         made = compare.expect(
@@ -410,6 +429,12 @@ class Server(unittest.TestCase):
             self.assertEqual(reply["id"], 7)
 
     def test_no_process_is_left_after_kill_9(self):
+        self.nothing_survives(signal.SIGKILL)
+
+    def test_no_process_is_left_after_sigterm(self):
+        self.nothing_survives(signal.SIGTERM)
+
+    def nothing_survives(self, number):
         server = self.start()
         reply = self.ask(server, world.request("check", "add_mul", "honest"))
         self.assertTrue(reply["ok"])
@@ -418,7 +443,7 @@ class Server(unittest.TestCase):
         while len(pids) < 2 and time.monotonic() < until:
             pids = descendants(server.pid)
         self.assertEqual(len(pids), 2)  # the zygote and its next child
-        server.send_signal(signal.SIGKILL)
+        server.send_signal(number)
         server.wait()
         server.stdin.close()
         server.stdout.close()

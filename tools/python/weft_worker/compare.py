@@ -32,7 +32,6 @@ class Expected:
     framework: torch.Tensor
     wide: torch.Tensor | None  # None: float64 could not be had
     scale: float = 1.0
-    finite: bool = True
     framework_error: float = 0.0
     tolerance: float = 0.0
     #: For an index output: value of the operand at each index, and the best.
@@ -61,9 +60,6 @@ def expect(name, framework, wide, reduction_length=1):
     if framework.dtype not in FLOATING:
         return made
     truth = made.wide if made.wide is not None else made.framework.double()
-    made.finite = bool(
-        torch.isfinite(truth).all() and torch.isfinite(made.framework).all()
-    )
     made.scale = _rms(truth)
     if made.wide is not None:
         made.framework_error = _error_of_framework(made)
@@ -87,22 +83,29 @@ def roundoff_floor(dtype, reduction_length):
 
 
 def _rms(truth):
-    finite = truth[torch.isfinite(truth)].abs()
-    if finite.numel() == 0:
-        return 1.0
-    peak = float(finite.max())
-    if peak == 0.0:
-        return 1.0
-    return peak * float((finite / peak).square().mean().sqrt())
+    """Root of the mean square of the finite elements; 1 if that is 0."""
+    total, count = 0.0, 0
+    for (part,) in _chunks(truth):
+        square = float(part.dot(part))
+        if math.isfinite(square):
+            total, count = total + square, count + part.numel()
+            continue
+        finite = part[torch.isfinite(part)]
+        # Beyond 1e154 a square overflows: such elements count as that.
+        total += float(finite.clamp(-1e150, 1e150).square().sum())
+        count += finite.numel()
+    return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
 def _error_of_framework(made):
     worst = 0.0
     for x, truth in _chunks(made.framework, made.wide):
-        x = x.double()
-        both = torch.isfinite(x) & torch.isfinite(truth)
-        error = (x - truth).abs_() / (truth.abs() + made.scale)
-        worst = max(worst, float(torch.where(both, error, 0.0).max()))
+        error = (x.double() - truth).abs_().div_(truth.abs() + made.scale)
+        peak = float(error.max())
+        if not math.isfinite(peak):
+            error = error[torch.isfinite(x) & torch.isfinite(truth)]
+            peak = float(error.max()) if error.numel() else 0.0
+        worst = max(worst, peak)
     return worst
 
 

@@ -5,6 +5,7 @@ second candidate of a subgraph costs no reference run.
 """
 
 import hashlib
+import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -268,6 +269,8 @@ def _mean_of(tensor):
         if tensor.numel() == 0:
             return tensor
         return torch.full_like(tensor, tensor.flatten().mode().values.item())
-    finite = tensor[torch.isfinite(tensor)]
-    mean = finite.double().mean().item() if finite.numel() else 0.0
+    mean = tensor.mean(dtype=torch.float64).item() if tensor.numel() else 0.0
+    if not math.isfinite(mean):
+        finite = tensor[torch.isfinite(tensor)]
+        mean = finite.double().mean().item() if finite.numel() else 0.0
     return torch.full_like(tensor, mean)

@@ -16,8 +16,9 @@ CHECKED_SHARE = 0.25
 #: … while comparing has taken less than this share of the time so far.
 CHECKED_TIME_SHARE = 0.5
 BASELINE_WALL_MS = 300_000
-#: Outside over inside time; a candidate beyond this many times what the
-#: trusted baseline shows in the same rounds has tampered with its clock.
+#: A candidate whose own clock misses so much of the oracle's in *every* round,
+#: beyond the most that an empty call took, has tampered with it. (One quiet
+#: round is enough to be believed: a busy machine delays anybody.)
 CLOCK_RATIO_MAX = 3.0
 CLOCK_SLACK_S = 0.001
 
@@ -99,12 +100,9 @@ class Rounds:
         # Near the least that an empty call costs: under load its median may
         # exceed a whole small batch.
         overhead = sorted(self._empty)[len(self._empty) // 10]
-        ratio, gap = self._clock("candidate", overhead)
-        usual, _ = self._clock("eager", overhead)
         rejected = self._reason
-        if ratio > CLOCK_RATIO_MAX * max(usual, 1.0) and gap > CLOCK_SLACK_S:
-            share = f"{1 / ratio:.2f}"
-            rejected = f"cheated: its own clock says {share} of our time"
+        if not rejected and self._has_false_clock():
+            rejected = "cheated: its own clock hides most of our time"
         times = {
             name: summary(both, overhead, self._bench.calls)
             for name, both in self._clocks.items()
@@ -116,19 +114,25 @@ class Rounds:
             "compile_error": self._bench.compile_error,
             "outputs_checked": self._outputs_checked,
             "outputs_wrong": self._outputs_wrong,
-            "clock_ratio": ratio,
+            "clock_ratio": self._clock_ratio(overhead),
             "bytes_floor": self._bench.bytes_floor,
             "overhead_us": overhead * 1e6,
             "calls_per_run": self._bench.calls,
             "rejected": rejected,
         }
 
-    def _clock(self, party, overhead):
-        """(outside over inside time, outside less inside) of one message."""
-        both = self._clocks[party]
+    def _clock_ratio(self, overhead):
+        """Outside over inside time of the candidate, medians."""
+        both = self._clocks["candidate"]
         outside = statistics.median(max(0.0, s - overhead) for s, _ in both)
-        inside = statistics.median(s for _, s in both)
-        return outside / max(inside, 1e-9), outside - inside
+        return outside / max(statistics.median(own for _, own in both), 1e-9)
+
+    def _has_false_clock(self):
+        slack = CLOCK_SLACK_S + max(self._empty)
+        return all(
+            outside - own > slack and outside > CLOCK_RATIO_MAX * own
+            for outside, own in self._clocks["candidate"]
+        )
 
 
 def summary(clocks, overhead, calls):
