@@ -114,7 +114,9 @@ std::vector<bool> lowerable_nodes(
     if (node.target == "getitem") {
       can[i] = can[before[i].front()];
     } else {
-      can[i] = !is_impure(node.target) && lowerable(graph, node);
+      // Splits stay outside: free there, and their parts keep aliasing.
+      can[i] = !is_impure(node.target) && !is_split(node.target) &&
+               lowerable(graph, node);
     }
   }
   return can;

@@ -206,7 +206,8 @@ class ForwardWriter {
   /// The placeholder whose memory a node's value is, or "".
   std::string storage_of(const std::string& name) const {
     const Node* node = plan_.model.find(name);
-    while (node && node->kind == NodeKind::call && is_view(node->target)) {
+    while (node && node->kind == NodeKind::call &&
+           (is_view(node->target) || node->target == "getitem")) {
       const auto* source = std::get_if<NodeRef>(&node->args.at(0).value);
       node = source ? plan_.model.find(source->name) : nullptr;
     }

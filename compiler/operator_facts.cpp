@@ -7,6 +7,9 @@ namespace weft {
 
 namespace {
 
+constexpr auto kSplits = std::to_array<std::string_view>(
+    {"chunk", "split", "split_with_sizes", "tensor_split", "unbind"});
+
 constexpr auto kViews = std::to_array<std::string_view>(
     {"alias",        "as_strided",    "detach",    "diagonal", "expand",
      "expand_as",    "lift_fresh",    "movedim",   "narrow",   "permute",
@@ -79,7 +82,11 @@ std::string_view operator_name(std::string_view target) {
 }
 
 bool is_view(std::string_view target) {
-  return contains(kViews, operator_name(target));
+  return contains(kViews, operator_name(target)) || is_split(target);
+}
+
+bool is_split(std::string_view target) {
+  return contains(kSplits, operator_name(target));
 }
 
 bool is_copy(std::string_view target) {

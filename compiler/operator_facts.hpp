@@ -13,6 +13,9 @@ std::string_view operator_name(std::string_view target);
 /// The result aliases the first argument; the framework makes it for free.
 bool is_view(std::string_view target);
 
+/// A view that returns several: each is read through a getitem.
+bool is_split(std::string_view target);
+
 /// Values are moved, none is computed: clone, contiguous, copy.
 bool is_copy(std::string_view target);
 

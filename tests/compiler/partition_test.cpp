@@ -117,6 +117,18 @@ TEST_CASE("views alone stay with the framework") {
   CHECK(cut(b.graph).placements.empty());
 }
 
+TEST_CASE("a split is the framework's, and its parts are inputs") {
+  GraphBuilder b;
+  b.input("a", dense({4, 3})).call("r", "relu", {"a"}, dense({4, 3}));
+  b.tuple("s", "split", {"r"}, {k2x3, k2x3});
+  b.getitem("low", "s", 0).getitem("high", "s", 1);
+  b.call("p", "mul", {"low", "high"}, k2x3).outputs({"p"});
+  const Plan plan = cut(b.graph);
+  REQUIRE(plan.placements.size() == 2);
+  CHECK(plan.placements[1].inputs == Names{"low", "high"});
+  CHECK(extern_counts(plan).empty());
+}
+
 TEST_CASE("arithmetic on single numbers stays with the framework") {
   GraphBuilder b;
   b.placeholder(NodeKind::buffer, "n", dense({}, DType::i64), "bn.count");
