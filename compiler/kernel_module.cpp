@@ -99,8 +99,8 @@ def _weft_restride(tensor, shape, stride):
 
 )py";
 
-/// The last dimension with stride 0 and more than one element is seen many
-/// times; such a tensor cannot be written, so it is passed as it is.
+/// Some element is seen many times (stride 0): a tensor of that layout cannot
+/// be written, so one that lies otherwise cannot be brought into it.
 bool overlaps(const TensorType& type) {
   for (std::size_t i = 0; i < type.shape.size(); ++i) {
     if (type.stride[i] == 0 && type.shape[i] > 1) return true;
