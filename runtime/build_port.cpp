@@ -28,9 +28,9 @@ BuildReply BuildPort::build(const BuildRequest& request) {
   }
   if (!built->log.empty()) reply.log = blobs_.put(built->log);
   if (built->library.empty()) {
-    reply.failure = {"wrong_input",
-                     "does not build: " +
-                         built->log.substr(0, built->log.find('\n', 200))};
+    reply.failure = {
+        "wrong_input",
+        "does not build: " + built->log.substr(0, built->log.find('\n', 200))};
   }
   return reply;
 }

@@ -145,7 +145,11 @@ class CafHost {
     }
   }
 
-  void broken(const Error& error) { end({HostEnd::Kind::broken, {}, error}); }
+  void broken(const Error& error) {
+    HostEnd how;
+    how.error = error;
+    end(std::move(how));
+  }
 
   void end(HostEnd how) {
     const std::lock_guard lock(mutex_);

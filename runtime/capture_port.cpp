@@ -25,12 +25,13 @@ std::unexpected<Error> did_not_end(const CaptureRequest& request,
                       "for an endless loop, or raise --capture-seconds");
     case SandboxReport::End::out_of_memory:
       return fail(ErrorCode::wrong_input,
-                  who + " needs more memory than the capture may use: make "
-                        "its sizes smaller, or raise --memory-gib");
+                  who +
+                      " needs more memory than the capture may use: make "
+                      "its sizes smaller, or raise --memory-gib");
     default:
-      return fail(ErrorCode::failed,
-                  "the capture of " + who + " ended without an answer: " +
-                      report.err.substr(0, 2000));
+      return fail(ErrorCode::failed, "the capture of " + who +
+                                         " ended without an answer: " +
+                                         report.err.substr(0, 2000));
   }
 }
 
@@ -84,9 +85,12 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
     return std::unexpected(done.error());
   }
   SandboxRequest sandbox;
-  sandbox.command = {installation_.python.string(), "-m",
-                     "weft_worker.capture",         "--problem",
-                     file.string(),                 "--out",
+  sandbox.command = {installation_.python.string(),
+                     "-m",
+                     "weft_worker.capture",
+                     "--problem",
+                     file.string(),
+                     "--out",
                      (scratch / "graph.json").string()};
   sandbox.scratch = scratch;
   sandbox.readable = installation_.python_roots;

@@ -12,8 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error cannot(const char* verb, const fs::path& file, const std::string& why) {
-  return {ErrorCode::missing, std::string("cannot ") + verb + " " +
-                                  file.string() + ": " + why};
+  return {ErrorCode::missing,
+          std::string("cannot ") + verb + " " + file.string() + ": " + why};
 }
 
 /// A path that stays inside the run directory.
@@ -64,8 +64,8 @@ Result<std::string> read_file(const fs::path& file) {
   std::ostringstream bytes;
   bytes << in.rdbuf();
   if (!in) {
-    return fail(ErrorCode::wrong_input, "cannot read " + file.string() + ": " +
-                                            std::strerror(errno));
+    return fail(ErrorCode::wrong_input,
+                "cannot read " + file.string() + ": " + std::strerror(errno));
   }
   return bytes.str();
 }
@@ -82,8 +82,9 @@ WriteFilesReply FilesPort::write(const WriteFilesRequest& request) {
   WriteFilesReply reply{request.effect, {}};
   for (const FileToWrite& file : request.files) {
     if (!stays_inside(file.path)) {
-      reply.failure = {"failed", "'" + file.path +
-                                     "' is not a path inside the run directory"};
+      reply.failure = {
+          "failed",
+          "'" + file.path + "' is not a path inside the run directory"};
       return reply;
     }
     const auto bytes = blobs_.get(file.blob);

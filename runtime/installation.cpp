@@ -47,11 +47,13 @@ struct Home {
 std::vector<Home> homes() {
   std::vector<Home> found;
   if (const std::string home = variable("WEFT_HOME"); !home.empty()) {
-    found.push_back({fs::path(home) / "tools/python", fs::path(home) / ".venv"});
+    found.push_back(
+        {fs::path(home) / "tools/python", fs::path(home) / ".venv"});
     found.push_back({fs::path(home) / "python", fs::path(home) / "venv"});
   }
   std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path folder =
+      fs::read_symlink("/proc/self/exe", error).parent_path();
   const fs::path above = folder.parent_path();
   found.push_back({above / "share/weft/python", above / "share/weft/venv"});
   found.push_back({above / "tools/python", above / ".venv"});
@@ -65,8 +67,8 @@ struct Choice {
 
 Result<Choice> choose_python(const std::optional<std::string>& flag,
                              const fs::path& own_environment) {
-  const auto named = [](const std::string& name, const std::string& from)
-      -> Result<Choice> {
+  const auto named = [](const std::string& name,
+                        const std::string& from) -> Result<Choice> {
     const fs::path python = on_path(name);
     if (!python.empty()) return Choice{python, from};
     return fail(ErrorCode::missing,
@@ -105,8 +107,7 @@ Result<void> ask_python(Installation& installation) {
       {{installation.python.string(), "-c", question}, {}, {}});
   if (!process) return std::unexpected(process.error());
   const auto line = process->ask("", 30'000);
-  const auto answer =
-      nlohmann::json::parse(line.value_or(""), nullptr, false);
+  const auto answer = nlohmann::json::parse(line.value_or(""), nullptr, false);
   if (!answer.is_object()) {
     return fail(ErrorCode::missing,
                 installation.python.string() +
@@ -177,12 +178,13 @@ Result<Installation> find_installation(const std::optional<std::string>& flag) {
 }
 
 Result<void> check_torch(const Installation& installation) {
-  const std::string who = installation.python.string() + " (from " +
-                          installation.python_from + ")";
+  const std::string who =
+      installation.python.string() + " (from " + installation.python_from + ")";
   if (installation.torch_version.empty()) {
     return fail(ErrorCode::missing,
-                who + " has no PyTorch: run tools/setup, or name another "
-                      "Python with --python or WEFT_PYTHON");
+                who +
+                    " has no PyTorch: run tools/setup, or name another "
+                    "Python with --python or WEFT_PYTHON");
   }
   if (major_minor(installation.torch_version) <
       major_minor(torch_version_min)) {

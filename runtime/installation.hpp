@@ -13,8 +13,8 @@
 namespace weft {
 
 struct Installation {
-  std::filesystem::path python;     ///< the interpreter
-  std::string python_from;          ///< "--python", "WEFT_PYTHON", …
+  std::filesystem::path python;       ///< the interpreter
+  std::string python_from;            ///< "--python", "WEFT_PYTHON", …
   std::filesystem::path worker_path;  ///< the folder that holds weft_worker/
   std::string python_version;
   std::string torch_version;  ///< empty: this Python has no torch

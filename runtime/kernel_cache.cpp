@@ -36,8 +36,7 @@ std::string how_it_ended(const SandboxReport& report) {
     case SandboxReport::End::out_of_memory:
       return "the compiler used more memory than it may";
     case SandboxReport::End::signalled:
-      return "the compiler was killed by signal " +
-             std::to_string(report.code);
+      return "the compiler was killed by signal " + std::to_string(report.code);
     case SandboxReport::End::exited:
       return "the compiler said no";
   }
@@ -89,8 +88,8 @@ Result<KernelCache::Built> KernelCache::build(const std::string& source,
 
 fs::path KernelCache::scratch_for(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  return scratch_ / ("build-" + name.substr(0, 12) + "-" +
-                     std::to_string(next_++));
+  return scratch_ /
+         ("build-" + name.substr(0, 12) + "-" + std::to_string(next_++));
 }
 
 }  // namespace weft

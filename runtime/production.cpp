@@ -23,8 +23,7 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   Production made;
   made.cache = std::make_unique<KernelCache>(run.builds(), scratch.folder());
   made.ports[address::clock] = std::make_unique<ClockPort>();
-  made.ports[address::files] =
-      std::make_unique<FilesPort>(run.folder(), blobs);
+  made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
   made.ports[address::capture] = std::make_unique<CapturePort>(
       blobs, installation, scratch.folder(), options.memory_bytes);
   made.ports[address::build] =

@@ -22,7 +22,7 @@ const char* const lock_name = "owner.lock";
 constexpr unsigned long long memory_free_min = 2ull << 30;
 
 bool has_room(const fs::path& folder) {
-  struct statvfs about {};
+  struct statvfs about{};
   if (statvfs(folder.c_str(), &about) != 0) return false;
   if (access(folder.c_str(), W_OK) != 0) return false;
   return about.f_bavail * about.f_frsize >= memory_free_min;

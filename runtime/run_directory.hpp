@@ -15,7 +15,8 @@ class RunDirectory {
   /// folder cannot be made.
   static Result<RunDirectory> create(const std::filesystem::path& folder);
 
-  /// Of an earlier run: the folder or its journal.db. wrong_input: no run there.
+  /// Of an earlier run: the folder or its journal.db. wrong_input: no run
+  /// there.
   static Result<RunDirectory> open(const std::filesystem::path& folder);
 
   const std::filesystem::path& folder() const { return folder_; }
@@ -48,7 +49,8 @@ class Scratch {
   int lock_ = -1;
 };
 
-/// "weft-runs/softmax-20260102-030405", below the current folder, not there yet.
+/// "weft-runs/softmax-20260102-030405", below the current folder, not there
+/// yet.
 std::filesystem::path default_run_folder(const std::filesystem::path& problem);
 
 }  // namespace weft

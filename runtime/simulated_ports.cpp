@@ -16,7 +16,7 @@ Node made(NodeKind kind, std::string name, std::string target) {
   return node;
 }
 
-Arg ref(const std::string& name) { return Arg{NodeRef{name}}; }
+Arg node_ref(const std::string& name) { return Arg{NodeRef{name}}; }
 
 Times made_up_times(Random& random) {
   const double median = 100 + static_cast<double>(pick(random, 900));
@@ -140,14 +140,14 @@ std::string simulated_graph(Random& random) {
       Node node = made(NodeKind::call,
                        "op" + std::to_string(stage) + "_" + std::to_string(i),
                        operators[pick(random, 3)]);
-      node.args.push_back(ref(last));
+      node.args.push_back(node_ref(last));
       last = node.name;
       graph.nodes.push_back(std::move(node));
     }
     Node product =
         made(NodeKind::call, "mm" + std::to_string(stage), "aten.mm.default");
-    product.args.push_back(ref(last));
-    product.args.push_back(ref("weight"));
+    product.args.push_back(node_ref(last));
+    product.args.push_back(node_ref("weight"));
     last = product.name;
     graph.nodes.push_back(std::move(product));
   }

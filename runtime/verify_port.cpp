@@ -22,7 +22,8 @@ Verdict verdict_from(const json& told) {
   verdict.max_error = told.value("max_error", 0.0);
   verdict.framework_error = told.value("framework_error", 0.0);
   verdict.tolerance = told.value("tolerance", 0.0);
-  for (const auto& [name, rejected] : told.value("controls", json::object()).items()) {
+  for (const auto& [name, rejected] :
+       told.value("controls", json::object()).items()) {
     if (rejected.is_boolean()) verdict.controls[name] = rejected.get<bool>();
   }
   return verdict;
@@ -72,9 +73,8 @@ VerifyPort::~VerifyPort() {
 }
 
 void VerifyPort::start(const Message& request, Reply reply) {
-  queue_->push([this, request, reply = std::move(reply)] {
-    reply(answer(request));
-  });
+  queue_->push(
+      [this, request, reply = std::move(reply)] { reply(answer(request)); });
 }
 
 Message VerifyPort::answer(const Message& request) {
@@ -116,9 +116,8 @@ TimeReply VerifyPort::time(const TimeRequest& request) {
     question["verb"] = verb_for(request.subject, "time");
     question["seed"] = request.seed;
     question["budget_ms"] = request.budget_ms;
-    question["baselines"] = request.with_compile
-                                ? json{"eager", "compile"}
-                                : json::array({"eager"});
+    question["baselines"] = request.with_compile ? json{"eager", "compile"}
+                                                 : json::array({"eager"});
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
     told = ask(std::move(question), request.wall_ms);
@@ -172,10 +171,10 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
   if (built->library.empty()) {
     return fail(ErrorCode::failed, "the kernel no longer builds");
   }
-  return json{{"subgraph", against->string()},
-              {"candidate",
-               {{"kind", subject.target},
-                {"library", built->library.string()}}}};
+  return json{
+      {"subgraph", against->string()},
+      {"candidate",
+       {{"kind", subject.target}, {"library", built->library.string()}}}};
 }
 
 Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {
@@ -265,11 +264,10 @@ LineCommand VerifyPort::oracle_command(const Slot& slot) const {
   sandbox.readable = installation.python_roots;
   sandbox.readable.push_back(installation.worker_path);
   sandbox.readable.push_back(cache_.folder());
-  sandbox.environment = {
-      {"PYTHONPATH", workers},
-      {"PYTHONDONTWRITEBYTECODE", "1"},
-      {"WEFT_KERNEL_CACHE", cache_.folder().string()},
-      {"OMP_NUM_THREADS", std::to_string(options_.threads)}};
+  sandbox.environment = {{"PYTHONPATH", workers},
+                         {"PYTHONDONTWRITEBYTECODE", "1"},
+                         {"WEFT_KERNEL_CACHE", cache_.folder().string()},
+                         {"OMP_NUM_THREADS", std::to_string(options_.threads)}};
   // A zygote lives as long as its slot: only the call's own limits end a job.
   sandbox.limits.cpu_s = 1'000'000;
   sandbox.limits.memory_bytes = options_.memory_bytes;

@@ -26,7 +26,7 @@ class VerifyPort : public Port {
     std::filesystem::path scratch;  ///< slots get folders below it
     std::filesystem::path logs;     ///< the oracles' standard error
     int slots = 1;
-    int threads = 1;  ///< of one kernel
+    int threads = 1;                                    ///< of one kernel
     std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of a candidate
   };
   VerifyPort(Blobs& blobs, KernelCache& cache, Options options);

@@ -1,0 +1,93 @@
+#include "actors/errands.hpp"
+
+#include "tests/actors/bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+/// One errand under way, and what was sent for it.
+struct ErrandBench {
+  BenchBlobs blobs;
+  Errands errands;
+  std::uint64_t id = 0;
+
+  ErrandBench() {
+    Context context(blobs, 0);
+    id = errands.start(address::build, BuildRequest{}, {"cpu", 1, "g", 500},
+                       context);
+    const auto lease = one<LeaseRequest>(context.take_outbox());
+    CHECK(lease.ticket == id);
+    CHECK(lease.ttl_ms == 500);
+  }
+
+  std::optional<ErrandEnd> give(Message message) {
+    Context context(blobs, 0);
+    auto end = errands.receive(message, context);
+    sent = context.take_outbox();
+    return end;
+  }
+  std::vector<Outgoing> sent;
+};
+
+}  // namespace
+
+TEST_CASE("the port is asked only once the lease is granted") {
+  ErrandBench bench;
+  CHECK(!bench.give(LeaseGranted{bench.id}));
+  CHECK(one<BuildRequest>(bench.sent).effect == bench.id);
+  CHECK(bench.sent.front().dst == address::build);
+}
+
+TEST_CASE("a reply ends the errand and gives the lease back") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id});
+  const auto end = bench.give(BuildReply{bench.id, {}, "log", 7});
+  REQUIRE(end.has_value());
+  CHECK(!end->failure);
+  CHECK(std::get<BuildReply>(*end->reply).log == "log");
+  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
+  CHECK(bench.errands.idle());
+}
+
+TEST_CASE("a reply with a failure keeps the reply") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id});
+  const auto end =
+      bench.give(BuildReply{bench.id, {"wrong_input", "no"}, "log", 7});
+  REQUIRE(end.has_value());
+  CHECK(end->failure.code == "wrong_input");
+  CHECK(end->reply.has_value());
+}
+
+TEST_CASE("an expired lease ends the errand as a failure") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id});
+  const auto end = bench.give(LeaseExpired{bench.id});
+  REQUIRE(end.has_value());
+  CHECK(end->failure.code == "expired");
+  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}));  // too late
+  CHECK(bench.sent.empty());
+}
+
+TEST_CASE("a denied lease ends the errand as refused") {
+  ErrandBench bench;
+  const auto end = bench.give(LeaseDenied{bench.id, "full"});
+  REQUIRE(end.has_value());
+  CHECK(end->failure.code == "refused");
+}
+
+TEST_CASE("a doubled grant and a doubled reply change nothing") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id});
+  bench.give(LeaseGranted{bench.id});
+  CHECK(bench.sent.empty());
+  CHECK(bench.give(BuildReply{bench.id, {}, "", 7}).has_value());
+  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}).has_value());
+  CHECK(bench.sent.empty());
+}
+
+TEST_CASE("a reply before the grant is nobody's") {
+  ErrandBench bench;
+  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}).has_value());
+}

@@ -1,0 +1,119 @@
+#include "actors/subgraph_agent.hpp"
+
+#include "tests/actors/bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+Seed seed(const std::string& id) { return {id, "cpu", "compiler", id, "src"}; }
+
+SeedResult right(const std::string& id, double ours_us, double eager_us) {
+  SeedResult result;
+  result.seed = seed(id);
+  result.built = true;
+  result.verdict.correct = true;
+  result.timed = true;
+  result.timing.candidate = {ours_us, ours_us * 0.9, ours_us * 1.1, 9};
+  result.timing.eager = {eager_us, eager_us * 0.9, eager_us * 1.1, 9};
+  return result;
+}
+
+SeedResult wrong(const std::string& id) {
+  SeedResult result;
+  result.seed = seed(id);
+  result.built = true;
+  result.verdict.kind = "wrong";
+  result.verdict.reason = "element 3 of output 0";
+  return result;
+}
+
+struct AgentBench : Bench<SubgraphAgent> {
+  explicit AgentBench(const std::vector<std::string>& ids) {
+    OptimizeSubgraph work;
+    work.subgraph = "sg";
+    const auto asked = give(address::dispatcher, work);
+    CHECK(only<SeedsRequest>(asked).front().first == "seeds/compiler");
+    SeedsReply reply{"sg", "compiler", {}, {}};
+    for (const auto& id : ids) reply.seeds.push_back(seed(id));
+    const auto sent = give("seeds/compiler", reply);
+    CHECK(only<VerifySeed>(sent).size() == ids.size());
+    answer = sent;
+  }
+  std::vector<Outgoing> result(const SeedResult& r) {
+    return give("worker/sg." + r.seed.id, r);
+  }
+  std::vector<Outgoing> answer;
+};
+
+}  // namespace
+
+TEST_CASE("the fastest right seed is timed once more and wins") {
+  AgentBench agent({"a", "b", "c"});
+  agent.result(right("a", 50, 100));
+  agent.result(wrong("b"));
+  const auto last = agent.result(right("c", 40, 100));
+  const auto timing = only<TimeSeed>(last);
+  REQUIRE(timing.size() == 1);
+  CHECK(timing.front().first == "worker/sg.c");
+  CHECK(timing.front().second.with_compile);
+  const auto done = one<SubgraphDone>(agent.result(right("c", 41, 100)));
+  CHECK(done.outcome == "won");
+  CHECK(done.best.seed.id == "c");
+  CHECK(done.seeds == 3);
+  CHECK(done.right == 2);
+}
+
+TEST_CASE("a right kernel that is not faster than eager has lost") {
+  AgentBench agent({"a"});
+  agent.result(right("a", 99, 100));
+  const auto done = one<SubgraphDone>(agent.result(right("a", 99, 100)));
+  CHECK(done.outcome == "lost");
+}
+
+TEST_CASE("speed is compared beside eager, not across moments") {
+  AgentBench agent({"a", "b"});
+  agent.result(right("a", 50, 200));                   // 4x at a slow moment
+  const auto last = agent.result(right("b", 30, 60));  // 2x at a fast one
+  CHECK(only<TimeSeed>(last).front().first == "worker/sg.a");
+}
+
+TEST_CASE("a winner that fails its last timing gives way to the next") {
+  AgentBench agent({"a", "b"});
+  agent.result(right("a", 10, 100));
+  agent.result(right("b", 50, 100));
+  SeedResult cheated = right("a", 10, 100);
+  cheated.verdict.correct = false;
+  const auto next = agent.result(cheated);
+  CHECK(only<TimeSeed>(next).front().first == "worker/sg.b");
+  CHECK(one<SubgraphDone>(agent.result(right("b", 50, 100))).outcome == "won");
+}
+
+TEST_CASE("with no right seed the verdict is wrong, with a reason") {
+  AgentBench agent({"a"});
+  const auto done = one<SubgraphDone>(agent.result(wrong("a")));
+  CHECK(done.outcome == "wrong");
+  CHECK(done.reason.find("element 3") != std::string::npos);
+}
+
+TEST_CASE("when nothing could be verified the verdict is failed") {
+  AgentBench agent({"a"});
+  SeedResult lost;
+  lost.seed = seed("a");
+  lost.failure = {"failed", "the oracle died"};
+  const auto done = one<SubgraphDone>(agent.result(lost));
+  CHECK(done.outcome == "failed");
+  CHECK(done.reason.find("oracle died") != std::string::npos);
+}
+
+TEST_CASE("no seeds at all is a failed verdict") {
+  AgentBench agent({});
+  CHECK(one<SubgraphDone>(agent.answer).outcome == "failed");
+}
+
+TEST_CASE("a doubled result gives no second verdict") {
+  AgentBench agent({"a"});
+  agent.result(right("a", 50, 100));
+  agent.result(right("a", 50, 100));
+  CHECK(agent.result(right("a", 50, 100)).empty());
+}

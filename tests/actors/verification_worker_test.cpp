@@ -1,0 +1,124 @@
+#include "actors/verification_worker.hpp"
+
+#include "tests/actors/bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+/// A worker whose leases are granted at once.
+struct WorkerBench : Bench<VerificationWorker> {
+  std::vector<Outgoing> say(const Address& from, Message message) {
+    auto sent = give(from, std::move(message));
+    const auto leases = only<LeaseRequest>(sent);
+    if (leases.empty()) return sent;
+    units = leases.back().second.units;
+    return give(address::broker, LeaseGranted{leases.back().second.ticket});
+  }
+  std::vector<Outgoing> begin() {
+    VerifySeed work;
+    work.subgraph = "sg";
+    work.graph = "graph";
+    work.seed.id = "compiler-0";
+    work.seed.source = "source";
+    return say("agent/sg", work);
+  }
+  /// Up to the point where the seed is being timed.
+  TimeRequest until_timing() {
+    const auto build = one<BuildRequest>(begin());
+    const auto check = one<CheckRequest>(
+        say(address::build, BuildReply{build.effect, {}, "", 1}));
+    CheckReply right;
+    right.effect = check.effect;
+    right.verdict.correct = true;
+    return one<TimeRequest>(say(address::verify, right));
+  }
+  int units = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a right seed is built, checked, timed and reported") {
+  WorkerBench worker;
+  const auto timing = worker.until_timing();
+  CHECK(worker.units == all_units);
+  TimeReply reply;
+  reply.effect = timing.effect;
+  reply.timing.candidate.median_us = 5;
+  const auto sent = worker.say(address::verify, reply);
+  const auto result = one<SeedResult>(sent);
+  CHECK(result.built);
+  CHECK(result.timed);
+  CHECK(result.timing.candidate.median_us == 5);
+  CHECK(only<SeedResult>(sent).front().first == "agent/sg");
+}
+
+TEST_CASE("a seed that does not build is not checked") {
+  WorkerBench worker;
+  const auto build = one<BuildRequest>(worker.begin());
+  const auto result = one<SeedResult>(worker.say(
+      address::build,
+      BuildReply{build.effect, {"wrong_input", "no ';'"}, "log", 1}));
+  CHECK(!result.built);
+  CHECK(result.verdict.kind == "not_built");
+  CHECK(result.build_log == "log");
+  CHECK(!result.failure);
+}
+
+TEST_CASE("a wrong seed is not timed") {
+  WorkerBench worker;
+  const auto build = one<BuildRequest>(worker.begin());
+  const auto check = one<CheckRequest>(
+      worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
+  CheckReply wrong;
+  wrong.effect = check.effect;
+  wrong.verdict.kind = "wrong";
+  const auto result = one<SeedResult>(worker.say(address::verify, wrong));
+  CHECK(!result.timed);
+  CHECK(result.verdict.kind == "wrong");
+}
+
+TEST_CASE("a port that fails is asked once more, then the seed is given up") {
+  WorkerBench worker;
+  const auto build = one<BuildRequest>(worker.begin());
+  const auto again = one<BuildRequest>(worker.say(
+      address::build, BuildReply{build.effect, {"failed", "lost"}, "", 1}));
+  CHECK(again.effect != build.effect);
+  const auto result = one<SeedResult>(worker.say(
+      address::build, BuildReply{again.effect, {"failed", "lost"}, "", 1}));
+  CHECK(result.failure.code == "failed");
+}
+
+TEST_CASE("a port that never answers counts as failed") {
+  WorkerBench worker;
+  const auto build = one<BuildRequest>(worker.begin());
+  const auto again = one<BuildRequest>(
+      worker.say(address::broker, LeaseExpired{build.effect}));
+  const auto result =
+      one<SeedResult>(worker.say(address::broker, LeaseExpired{again.effect}));
+  CHECK(result.failure.code == "expired");
+}
+
+TEST_CASE("a seed that cheats in a timed call is not right any more") {
+  WorkerBench worker;
+  const auto timing = worker.until_timing();
+  TimeReply reply;
+  reply.effect = timing.effect;
+  reply.rejected = "wrong in a timed call";
+  const auto result = one<SeedResult>(worker.say(address::verify, reply));
+  CHECK(!result.verdict.correct);
+  CHECK(result.verdict.kind == "cheated");
+  CHECK(!result.timed);
+}
+
+TEST_CASE("asked again, it times beside torch.compile") {
+  WorkerBench worker;
+  const auto timing = worker.until_timing();
+  TimeReply reply;
+  reply.effect = timing.effect;
+  worker.say(address::verify, reply);
+  const auto again =
+      one<TimeRequest>(worker.say("agent/sg", TimeSeed{4000, true}));
+  CHECK(again.with_compile);
+  CHECK(again.budget_ms == 4000);
+}
