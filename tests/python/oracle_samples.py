@@ -64,6 +64,13 @@ GRAPHS = {
         + [node("s", "call", "aten.sum.dim_IntList", [ref("x0"), [1]], tensor((ROWS,)))],
         ["s"],
     ),
+    "total": graph(
+        given(SHAPE)
+        + [
+            node("s", "call", "aten.sum.default", [ref("x0")], tensor(())),
+        ],
+        ["s"],
+    ),
     "softmax": graph(
         given(SHAPE)
         + [node("s", "call", "aten._softmax.default", [ref("x0"), -1, False], tensor(SHAPE))],
@@ -120,6 +127,9 @@ KERNELS = {
     + """{ for (int r = 0; r < R; r++) { float t[4] = {0, 0, 0, 0};
       for (int c = C - 1; c >= 0; c--) t[c % 4] += a[r * C + c];
       o[r] = (t[0] + t[2]) + (t[1] + t[3]); } }""",
+    "total": _ROW
+    + """{ float t[8] = {0}; for (int i = 0; i < N; i++) t[i % 8] += a[i];
+      *o = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7])); }""",
     "softmax": _ROW
     + """{ for (int r = 0; r < R; r++) { const float* x = a + r * C;
       float* y = o + r * C; float m = x[0], s = 0;

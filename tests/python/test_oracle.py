@@ -86,6 +86,9 @@ class HonestKernels(unittest.TestCase):
     def test_a_sum_in_another_order_is_accepted(self):
         self.accepted("row_sum_backwards", "row_sum")
 
+    def test_a_single_number_is_told_from_a_constant(self):
+        self.assertEqual(self.accepted("total", "total")["kind"], "correct")
+
     def test_a_softmax_with_other_exponentials_is_accepted(self):
         self.accepted("softmax", "softmax")
 
@@ -381,6 +384,13 @@ class ErrorModel(unittest.TestCase):
         self.assertFalse(compare.compare(torch.tensor([2]), made).reason)
         self.assertTrue(compare.compare(torch.tensor([1]), made).reason)
         self.assertTrue(compare.compare(torch.tensor([9]), made).reason)
+
+    def test_a_nan_may_be_an_infinity_but_never_a_number(self):
+        truth = torch.tensor([float("nan"), 1.0])
+        made = compare.expect("y", truth, truth.double())
+        for value, is_right in ((float("-inf"), True), (0.0, False)):
+            got = torch.tensor([value, 1.0])
+            self.assertEqual(not compare.compare(got, made).reason, is_right)
 
     def test_infinities_must_have_the_right_sign(self):
         truth = torch.tensor([float("inf"), 1.0])

@@ -161,9 +161,13 @@ def _chunk_error(x, truth, framework, made):
 
 
 def _same_kind(x, other):
-    """Where both are nan, or the same infinity."""
-    both_nan = torch.isnan(x) & torch.isnan(other)
-    return both_nan | (torch.isinf(x) & (x == other))
+    """Where both are the same infinity, or `other` is nan and x not finite.
+
+    A nan may come of the algorithm alone (a running mean subtracts infinities
+    where a plain sum keeps them), so an infinity in its place is no error.
+    """
+    both_lost = ~torch.isfinite(x) & torch.isnan(other)
+    return both_lost | (torch.isinf(x) & (x == other))
 
 
 def _place(made, got, flat, error):

@@ -98,7 +98,7 @@ def make_cases(reference, seed):
         outputs = maker.expect(storages)
         cases.append(Case(distribution, finite, storages, outputs))
     controls = try_controls(
-        [(maker.views(c.storages), c.outputs) for c in cases if c.finite]
+        (maker.views(c.storages), c.outputs, c.finite) for c in cases
     )
     return Cases(reference, cases, controls)
 
@@ -228,31 +228,36 @@ def _count(shape):
 
 
 def try_controls(cases):
-    """Holds wrong outputs against [(input tensors, expectations)] of cases
-    with finite data: true where rejected, None where it does not apply.
+    """Holds wrong outputs against [(input tensors, expectations, whether all
+    is finite)] of cases: true where one was rejected, None where none applies.
 
     A control that passes everywhere means that this comparison cannot tell a
-    kernel from an imposter. Cases with nan and inf must not be given: there
-    any imposter fails, whatever the problem.
+    kernel from an imposter.
     """
     rejected = {"zeros": None, "constant": None, "input": None, "stale": None}
-    for number, (views, wants) in enumerate(cases):
-        before = cases[number - 1][1] if number else None
-        for name, outputs in _imposters(views, wants, before):
+    before = None
+    for views, wants, is_finite in cases:
+        for name, outputs in _imposters(views, wants, before, is_finite):
             if rejected[name] is not True:
                 rejected[name] = any(
                     compare.compare(x, want).reason
                     for x, want in zip(outputs, wants)
                 )
+        before = wants
     return rejected
 
 
-def _imposters(views, wants, before):
-    """(control's name, outputs) for every control that applies."""
-    yield "zeros", [torch.zeros_like(w.framework) for w in wants]
-    yield "constant", [_mean_of(w.framework) for w in wants]
-    if before is not None:
-        yield "stale", [w.framework for w in before]
+def _imposters(views, wants, before, is_finite):
+    """(control's name, outputs) for every control that applies.
+
+    Cases with nan count only where nan does not give every imposter away.
+    """
+    if is_finite or not any(w.framework.is_floating_point() for w in wants):
+        yield "zeros", [torch.zeros_like(w.framework) for w in wants]
+        if before is not None:
+            # Of another case: the mean of a single element is the answer.
+            yield "constant", [_mean_of(w.framework) for w in before]
+            yield "stale", [w.framework for w in before]
     for view in views:
         fits = [
             view.shape == w.framework.shape and view.dtype == w.framework.dtype

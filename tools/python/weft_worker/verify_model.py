@@ -69,8 +69,7 @@ def check_model(slot, keeper, whole, job, limits):
             if verdict.reason:
                 break
             _run_case(slot, whole, case, limits, verdict)
-            if case.finite:
-                seen.append((case.leaves, case.outputs))
+            seen.append((case.leaves, case.outputs, case.finite))
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
