@@ -37,7 +37,7 @@ SandboxRequest small_request(const fs::path& scratch) {
   request.scratch = scratch;
   request.limits.wall_ms = 5'000;
   request.limits.memory_bytes = std::int64_t{32} << 20;
-  request.limits.processes = 8;
+  request.limits.processes = 24;
   return request;
 }
 

@@ -300,3 +300,18 @@ TEST_CASE("an ordinary user has the same protections as root") {
   CHECK(std::ranges::count(out, '\n') == 7);
   CHECK_MESSAGE(out.find("\toff\t") == std::string::npos, out);
 }
+
+TEST_CASE(
+    "where namespaces are forbidden nothing runs and the reason is told") {
+  if (geteuid() != 0) return;  // only root can take the right away
+  const TestFolder scratch;
+  const auto prefix = sandbox_prefix(quick_request(scratch.path, {}));
+  const auto out =
+      output_of("setpriv --bounding-set=-sys_admin " + quoted(prefix) +
+                "touch ran 2>&1; "
+                "echo \"code $?\"");
+  CHECK(out.find("sandbox could not be built") != std::string::npos);
+  CHECK(out.find("namespace") != std::string::npos);
+  CHECK(out.ends_with("code 125\n"));
+  CHECK_FALSE(std::filesystem::exists(scratch.path / "ran"));
+}

@@ -47,6 +47,9 @@ Result<Pipe> make_pipe() {
                                     pid_t launcher) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(125);  // it died before we asked
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // the command would inherit ours
   const int own_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
   dup2(ready.writer, kReadyFd);
   dup2(own_stderr, kStderrFd);

@@ -3,10 +3,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 
@@ -92,17 +94,20 @@ class Watch {
 };
 
 /// Waits for the end or makes one. `said` collects what comes on ready_fd.
-std::optional<Ending> watch_over(const Box& box, Watch& watch,
+std::optional<Ending> watch_over(const Box& box, Watch& watch, int death_fd,
                                  std::string& said) {
-  pollfd events[] = {{box.pid_fd, POLLIN, 0}, {box.ready_fd, POLLIN, 0}};
+  pollfd events[] = {{box.pid_fd, POLLIN, 0},
+                     {box.ready_fd, POLLIN, 0},
+                     {death_fd, POLLIN, 0}};
   while (true) {
-    poll(events, 2, watch.next_look_ms());
+    poll(events, 3, watch.next_look_ms());
     if (events[1].revents != 0) {
       said += read_pipe(box.ready_fd);
       if (said.starts_with(kStarted)) watch.box_stands(box);
       events[1].fd = -1;  // heard: what else comes is read at the end
     }
     if (events[0].revents != 0) return std::nullopt;
+    if (events[2].revents != 0) return Ending{"orphaned", 0, kExitNotStarted};
     if (auto ending = watch.look()) return ending;
   }
 }
@@ -135,27 +140,43 @@ int tell_not_started(const SandboxOrder& order, const Error& error) {
   return kExitNotStarted;
 }
 
-std::string why_no_box(const std::string& complaint) {
-  return "the sandbox could not be built: " +
-         (complaint.empty() ? std::string("bubblewrap gave no reason")
-                            : complaint.substr(0, complaint.find('\n'))) +
-         " ('weft doctor' says what this machine allows)";
+Error why_no_box(const std::string& complaint) {
+  // Trying again helps where memory or processes were short, but not where
+  // the machine forbids namespaces.
+  const bool forbidden = complaint.find("namespace") != std::string::npos ||
+                         complaint.find("uid map") != std::string::npos;
+  return {forbidden ? ErrorCode::missing : ErrorCode::failed,
+          "the sandbox could not be built: " +
+              (complaint.empty() ? std::string("bubblewrap gave no reason")
+                                 : complaint.substr(0, complaint.find('\n'))) +
+              " (docs/sandbox.md says what the machine must allow)"};
+}
+
+void die_with_parent(int signal, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, signal);
+  if (getppid() != parent) _exit(kExitNotStarted);  // it died before we asked
+}
+
+/// Readable once the launcher's outer process has died.
+int open_death_notice(pid_t outer) {
+  sigset_t notice;
+  sigemptyset(&notice);
+  sigaddset(&notice, SIGTERM);
+  sigprocmask(SIG_BLOCK, &notice, nullptr);
+  const int fd = signalfd(-1, &notice, SFD_CLOEXEC);
+  die_with_parent(SIGTERM, outer);
+  return fd;
 }
 
 Result<void> prepare(SandboxOrder& order) {
-  const pid_t parent = getppid();
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kExitNotStarted);  // it died before we asked
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  setpgid(0, 0);  // Ctrl-C in the terminal is for weft to act upon
   order.uid = slot_uid();
   if (order.uid < 0) return {};
   return give_folder(order.request.scratch, order.uid);
 }
 
-}  // namespace
-
-int supervise(SandboxOrder order) {
+/// The inner process: does the work.
+int keep_box(SandboxOrder order, int death_fd) {
   if (auto ready = prepare(order); !ready) {
     return tell_not_started(order, ready.error());
   }
@@ -163,21 +184,42 @@ int supervise(SandboxOrder order) {
   const auto box = build_box(order);
   if (!box) return tell_not_started(order, box.error());
   std::string said;
-  auto ending = watch_over(*box, watch, said);
+  auto ending = watch_over(*box, watch, death_fd, said);
   if (!ending) ending = ending_of(*box);
   end_box(*box);
   said += read_pipe(box->ready_fd);
   const bool stood = said.starts_with(kStarted);
   if (!stood && ending->exit_code != kExitTimedOut) {
-    const auto why =
-        said.empty() ? why_no_box(read_pipe(box->complaint_fd)) : said;
-    return tell_not_started(order, {ErrorCode::failed, why});
+    const std::string complaint = read_pipe(box->complaint_fd);
+    return tell_not_started(order, said.empty()
+                                       ? why_no_box(complaint)
+                                       : Error{ErrorCode::failed, said});
   }
   if (stood && said.size() > 1) {
     return tell_not_started(order, {ErrorCode::failed, said.substr(1)});
   }
   tell(order, std::string(ending->word) + " " + std::to_string(ending->code));
   return ending->exit_code;
+}
+
+}  // namespace
+
+int supervise(const SandboxOrder& order) {
+  die_with_parent(SIGKILL, getppid());
+  setpgid(0, 0);  // Ctrl-C in the terminal is for weft to act upon
+  // Two processes, so that one is left to clear away when the other is killed:
+  // a bubblewrap whose parent dies while it builds would stay for ever.
+  const pid_t outer = getpid();
+  const pid_t keeper = fork();
+  if (keeper == 0) {
+    const int death_fd = open_death_notice(outer);
+    _exit(keep_box(order, death_fd));
+  }
+  int status = 0;
+  while (keeper > 0 && waitpid(keeper, &status, 0) < 0 && errno == EINTR) {
+  }
+  return keeper > 0 && WIFEXITED(status) ? WEXITSTATUS(status)
+                                         : kExitNotStarted;
 }
 
 }  // namespace weft

@@ -12,6 +12,6 @@ constexpr int kExitOutOfMemory = 123;
 constexpr int kExitTimedOut = 124;
 constexpr int kExitNotStarted = 125;
 
-int supervise(SandboxOrder order);
+int supervise(const SandboxOrder& order);
 
 }  // namespace weft
