@@ -157,8 +157,7 @@ Pairing pair_results(Program& program, const Nest& nest, const Stage& stage) {
     const Stage* maker = maker_of(nest, node.buffer);
     for (std::size_t i = 0; i < node.index.size(); ++i) {
       if (const auto split = hidden_split(node.index[i])) {
-        pairing.split_stage =
-            split_map(program, split->first, split->second);
+        pairing.split_stage = split_map(program, split->first, split->second);
         return pairing;
       }
       pair_digits(program, node.index[i], maker->result_index[i], pairing);

@@ -37,8 +37,8 @@ bool writes_much(const Subgraph& subgraph, const CpuFacts& facts) {
   for (const std::string& name : subgraph.graph.outputs) {
     const Node* node = subgraph.graph.find(name);
     if (node == nullptr || node->values.empty() || !node->values[0]) continue;
-    bytes += element_count(*node->values[0]) *
-             element_bytes(node->values[0]->dtype);
+    bytes +=
+        element_count(*node->values[0]) * element_bytes(node->values[0]->dtype);
   }
   return bytes > 8 * facts.l2_bytes;
 }
@@ -88,9 +88,8 @@ bool can_lower(const Graph& graph, const Node& call) {
   };
   if (call.kind != NodeKind::call) return false;
   if (call.target == "getitem") {
-    const auto* ref = call.args.empty()
-                          ? nullptr
-                          : std::get_if<NodeRef>(&call.args[0].value);
+    const auto* ref =
+        call.args.empty() ? nullptr : std::get_if<NodeRef>(&call.args[0].value);
     const Node* tuple = ref == nullptr ? nullptr : graph.find(ref->name);
     return tuple != nullptr && can_lower(graph, *tuple);
   }
@@ -127,11 +126,16 @@ std::vector<std::string> cpu_build_flags() {
   // Errors of libm in errno and floating-point traps are read by nobody, and
   // cost the vectors. Fused multiply-adds only make results more exact. What
   // would change NaN, infinities or signed zeros (-ffast-math) stays off.
-  return {"-std=c++17",       "-O3",
-          "-march=native",    "-fopenmp",
-          "-shared",          "-fPIC",
-          "-fno-math-errno",  "-fno-trapping-math",
-          "-ffp-contract=fast", "-fwrapv",
+  return {"-std=c++17",
+          "-O3",
+          "-march=native",
+          "-fopenmp",
+          "-shared",
+          "-fPIC",
+          "-fno-math-errno",
+          "-fno-trapping-math",
+          "-ffp-contract=fast",
+          "-fwrapv",
           "-Wno-psabi"};
 }
 

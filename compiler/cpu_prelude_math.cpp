@@ -77,6 +77,14 @@ template <class V> INLINE V finite_or_zero_keep_nan(V v) {
   return select(isinf(v), V{}, v);
 }
 INLINE f32v two_to(i32v n) { return (f32v)((n + 127) << 23); }
+// v · 2^n; `whole` is n as a float.
+template <class V> INLINE V scaled(V v, V whole, i32v n) {
+#if defined(__AVX512F__)
+  if constexpr (W == 16) return (V)_mm512_scalef_ps((__m512)v, (__m512)whole);
+#endif
+  const i32v half = n >> 1;
+  return v * two_to(half) * two_to(n - half);
+}
 // e^x = 2^n · e^r with |r| <= ln(2) / 2; 2^n in two factors, for subnormals.
 INLINE f32v exp(f32v x) {
   x = select(x > 89.0f, number<f32v>(89), x);
@@ -91,14 +99,7 @@ INLINE f32v exp(f32v x) {
   p = p * r + 0x1.fffffcp-2f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-#if defined(__AVX512F__)
-  if constexpr (W == 16) {
-    return (f32v)_mm512_scalef_ps((__m512)p, (__m512)whole);
-  }
-#endif
-  const i32v n = (i32v)shifted - 0x4b400000;
-  const i32v half = n >> 1;
-  return p * two_to(half) * two_to(n - half);
+  return scaled(p, whole, (i32v)shifted - 0x4b400000);
 }
 INLINE f32v expm1(f32v x) {
   x = select(x > 89.0f, number<f32v>(89), x);

@@ -10,8 +10,8 @@ namespace {
 
 // Sums are taken in pieces of about this many elements, and the pieces summed:
 // the rounding error then grows with the square root of the count.
-constexpr std::int64_t kPieceElements = 1 << 16;
-constexpr std::int64_t kPieceRows = 256;
+constexpr std::int64_t kPieceElements = 1 << 12;
+constexpr std::int64_t kPieceRows = 32;
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 std::string name(LoopVar v) { return "v" + text(v.id); }
@@ -41,7 +41,14 @@ class Writer {
 struct Pass {
   std::vector<const Stage*> stages;
   std::vector<LoopVar> inner;
-  bool folds() const { return stages.front()->folds; }
+  std::vector<const Stage*> folding() const {
+    std::vector<const Stage*> list;
+    for (const Stage* stage : stages) {
+      if (stage->folds) list.push_back(stage);
+    }
+    return list;
+  }
+  bool folds() const { return !folding().empty(); }
 };
 
 std::string reducer(const Program& program, const Stage& stage) {
@@ -49,12 +56,18 @@ std::string reducer(const Program& program, const Stage& stage) {
   const std::string type = "<" + vector_type(dtype) + ">";
   const bool truth = dtype == DType::boolean;
   switch (stage.fold) {
-    case Fold::sum: return "Sum" + type;
-    case Fold::prod: return "Product" + type;
-    case Fold::max: return (truth ? "Any" : "Max") + type;
-    case Fold::min: return (truth ? "All" : "Min") + type;
-    case Fold::argmax: return "ArgMax" + type;
-    case Fold::argmin: break;
+    case Fold::sum:
+      return "Sum" + type;
+    case Fold::prod:
+      return "Product" + type;
+    case Fold::max:
+      return (truth ? "Any" : "Max") + type;
+    case Fold::min:
+      return (truth ? "All" : "Min") + type;
+    case Fold::argmax:
+      return "ArgMax" + type;
+    case Fold::argmin:
+      break;
   }
   return "ArgMin" + type;
 }
@@ -86,13 +99,9 @@ std::vector<Pass> passes_of(const Program& program, const Nest& nest) {
 
 class NestPrinter {
  public:
-  NestPrinter(const Schedule& plan, const Nest& nest,
-              const CpuVariant& variant, const CpuFacts& facts, Writer& out)
-      : plan_(plan),
-        nest_(nest),
-        variant_(variant),
-        facts_(facts),
-        out_(out) {}
+  NestPrinter(const Schedule& plan, const Nest& nest, const CpuVariant& variant,
+              const CpuFacts& facts, Writer& out)
+      : plan_(plan), nest_(nest), variant_(variant), facts_(facts), out_(out) {}
 
   void print();
 
@@ -101,7 +110,9 @@ class NestPrinter {
   int id(const Stage& stage) const { return stage.results.front(); }
   std::string acc(const Stage& s) const { return "a" + text(id(s)); }
   std::string sum(const Stage& s) const { return "t" + text(id(s)); }
-  std::int64_t vectors() const { return (block_ + variant_.lanes - 1) / variant_.lanes; }
+  std::int64_t vectors() const {
+    return (block_ + variant_.lanes - 1) / variant_.lanes;
+  }
 
   void choose_block();
   void open_points(bool parallel);
@@ -210,8 +221,7 @@ PrintScope NestPrinter::scope_of(const Pass& pass) const {
   return scope;
 }
 
-void NestPrinter::emit(const Pass& pass, PrintScope& scope,
-                       std::size_t level) {
+void NestPrinter::emit(const Pass& pass, PrintScope& scope, std::size_t level) {
   const bool vectors = level == vector_level(pass);
   for (const ExprId id : expressions(pass)) {
     const Scalar& node = program().arena[id];
@@ -229,8 +239,7 @@ void NestPrinter::emit(const Pass& pass, PrintScope& scope,
 int NestPrinter::unroll(const Pass& pass) const {
   if (nest_.columns || !pass.folds() || pass.inner.empty()) return 1;
   int unroll = variant_.unroll;
-  while (unroll > 1 &&
-         pass.inner.back().extent < 2 * unroll * variant_.lanes) {
+  while (unroll > 1 && pass.inner.back().extent < 2 * unroll * variant_.lanes) {
     unroll /= 2;
   }
   return unroll;
@@ -266,7 +275,7 @@ bool NestPrinter::needs_totals(const Pass& pass) const {
 }
 
 void NestPrinter::declare(const Pass& pass, bool totals) {
-  for (const Stage* stage : pass.stages) {
+  for (const Stage* stage : pass.folding()) {
     const std::string type = reducer(program(), *stage);
     const std::string label = totals ? sum(*stage) : acc(*stage);
     const std::int64_t count =
@@ -276,11 +285,10 @@ void NestPrinter::declare(const Pass& pass, bool totals) {
 }
 
 void NestPrinter::merge_totals(const Pass& pass) {
-  for (const Stage* stage : pass.stages) {
+  for (const Stage* stage : pass.folding()) {
     if (nest_.columns) {
-      out_.line("for (int64_t at = 0; at < " + text(vectors()) +
-                "; ++at) " + sum(*stage) + "[at].merge(" + acc(*stage) +
-                "[at]);");
+      out_.line("for (int64_t at = 0; at < " + text(vectors()) + "; ++at) " +
+                sum(*stage) + "[at].merge(" + acc(*stage) + "[at]);");
     } else {
       out_.line("for (const auto& part : " + acc(*stage) + ") " + sum(*stage) +
                 "[0].merge(part);");
@@ -434,7 +442,7 @@ void NestPrinter::hoist_columns(const Pass& pass, PrintScope& scope) {
 // Leaves each fold's result where the later passes, or later nests, find it.
 void NestPrinter::finish(const Pass& pass) {
   const bool totals = needs_totals(pass);
-  for (const Stage* stage : pass.stages) {
+  for (const Stage* stage : pass.folding()) {
     const std::string a = acc(*stage);
     if (nest_.columns) {
       if (totals) {
@@ -451,8 +459,8 @@ void NestPrinter::finish(const Pass& pass) {
         const int result = stage->results[i];
         out_.line("const auto q" + text(result) + " = " + from + "[0]." +
                   (i == 0 ? "total();" : "where();"));
-        out_.line("const auto r" + text(result) + " = splat(q" +
-                  text(result) + ");");
+        out_.line("const auto r" + text(result) + " = splat(q" + text(result) +
+                  ");");
         out_.line("(void)r" + text(result) + ";");
       }
     }
@@ -487,8 +495,7 @@ void NestPrinter::print_pass(const Pass& pass) {
   // Of columns the accumulators are read again by later passes.
   if (pass.folds() && (!totals || nest_.columns)) declare(pass, false);
   if (totals) declare(pass, true);
-  if (!pass.folds()) out_.open("");
-  if (pass.folds()) out_.open("");
+  out_.open("");
   PrintScope scope = scope_of(pass);
   hoist_columns(pass, scope);
   print_loops(pass, scope, 0);
@@ -509,8 +516,8 @@ void NestPrinter::choose_block() {
     }
     // The block's rows are walked once for each stage: keep them in cache.
     const std::int64_t fits = facts_.l2_bytes / 2 / (4 * rows);
-    block = std::clamp<std::int64_t>(fits, 64, std::min<std::int64_t>(
-                                                   variant_.block, 1024));
+    block = std::clamp<std::int64_t>(
+        fits, 64, std::min<std::int64_t>(variant_.block, 1024));
   }
   block = std::min(block, extent);
   block_ = (block + lanes - 1) / lanes * lanes;
@@ -559,7 +566,7 @@ void NestPrinter::print_split() {
   const std::int64_t blocks = (width + block_ - 1) / block_;
   const std::int64_t kept = nest_.columns ? vectors() : 1;
   std::int64_t points = blocks * extent_of(nest_.outer) / width;
-  for (const Stage* stage : pass.stages) {
+  for (const Stage* stage : pass.folding()) {
     out_.line("Scratch<" + reducer(program(), *stage) + "> part" +
               text(id(*stage)) + "(" + text(count * points * kept) + ");");
   }
@@ -579,7 +586,7 @@ void NestPrinter::print_split() {
   hoist_columns(pass, scope);
   print_loops(pass, scope, 0);
   out_.close();
-  for (const Stage* stage : pass.stages) {
+  for (const Stage* stage : pass.folding()) {
     const std::string a = totals ? sum(*stage) : acc(*stage);
     if (!nest_.columns && !totals && unroll(pass) > 1) {
       out_.line("for (int u = 1; u < " + text(unroll(pass)) + "; ++u) " + a +
@@ -592,7 +599,7 @@ void NestPrinter::print_split() {
   out_.close();
   out_.close();
   open_points(false);
-  for (const Stage* stage : pass.stages) {
+  for (const Stage* stage : pass.folding()) {
     out_.line(reducer(program(), *stage) + "* " + acc(*stage) + " = part" +
               text(id(*stage)) + ".data + p * " + text(kept) + ";");
     out_.open("for (int64_t chunk = 1; chunk < " + text(count) + "; ++chunk)");
@@ -613,8 +620,8 @@ void NestPrinter::print_split() {
                   name(nest_.outer.back()) + ", auto lanes, auto) BODY");
         out_.line("const int64_t at = (" + name(nest_.outer.back()) +
                   " - first) / W;");
-        out_.line(store_text(scope, buffer.name, stage->result_index[0],
-                             value));
+        out_.line(
+            store_text(scope, buffer.name, stage->result_index[0], value));
         out_.close("});");
       } else {
         out_.line(buffer.name + "[" + stage->result_index[0].text() +

@@ -83,9 +83,9 @@ std::string cast_text(DType to, DType from, const std::string& value) {
 
 const std::map<std::string, std::string>& infix() {
   static const std::map<std::string, std::string> table = {
-      {"add", "+"},         {"sub", "-"},        {"mul", "*"},
-      {"div", "/"},         {"eq", "=="},        {"ne", "!="},
-      {"lt", "<"},          {"le", "<="},        {"gt", ">"},
+      {"add", "+"},         {"sub", "-"},         {"mul", "*"},
+      {"div", "/"},         {"eq", "=="},         {"ne", "!="},
+      {"lt", "<"},          {"le", "<="},         {"gt", ">"},
       {"ge", ">="},         {"logical_and", "&"}, {"logical_or", "|"},
       {"logical_xor", "^"}, {"bitwise_and", "&"}, {"bitwise_or", "|"},
       {"bitwise_xor", "^"}};
@@ -118,21 +118,31 @@ std::string call_text(const PrintScope& scope, const Scalar& node) {
 
 std::string stored_type(DType dtype) {
   switch (dtype) {
-    case DType::f64: return "double";
-    case DType::i64: return "int64_t";
-    case DType::i32: return "int32_t";
-    case DType::boolean: return "uint8_t";
-    default: return "float";
+    case DType::f64:
+      return "double";
+    case DType::i64:
+      return "int64_t";
+    case DType::i32:
+      return "int32_t";
+    case DType::boolean:
+      return "uint8_t";
+    default:
+      return "float";
   }
 }
 
 std::string vector_type(DType dtype) {
   switch (dtype) {
-    case DType::f64: return "f64v";
-    case DType::i64: return "i64v";
-    case DType::i32: return "i32v";
-    case DType::boolean: return "mask";
-    default: return "f32v";
+    case DType::f64:
+      return "f64v";
+    case DType::i64:
+      return "i64v";
+    case DType::i32:
+      return "i32v";
+    case DType::boolean:
+      return "mask";
+    default:
+      return "f32v";
   }
 }
 
@@ -149,13 +159,17 @@ std::string expression_text(const PrintScope& scope, ExprId id, bool vectors) {
   const ScalarArena& arena = scope.plan->program.arena;
   const Scalar& node = arena[id];
   switch (node.op) {
-    case ScalarOp::constant: return constant_text(node);
-    case ScalarOp::load: return load_text(scope, node, vectors);
-    case ScalarOp::position: return position_text(scope, node.index[0], vectors);
+    case ScalarOp::constant:
+      return constant_text(node);
+    case ScalarOp::load:
+      return load_text(scope, node, vectors);
+    case ScalarOp::position:
+      return position_text(scope, node.index[0], vectors);
     case ScalarOp::cast:
       return cast_text(node.dtype, arena[node.arguments[0]].dtype,
                        operand_text(scope, node.arguments[0]));
-    case ScalarOp::call: break;
+    case ScalarOp::call:
+      break;
   }
   return call_text(scope, node);
 }

@@ -15,8 +15,8 @@ std::string vector_type(DType dtype);
 /// What an expression's text depends on.
 struct PrintScope {
   const Schedule* plan = nullptr;
-  int vector_variable = -1;        ///< -1: no loop over vectors
-  std::map<int, std::string> results;  ///< text of results that are at hand
+  int vector_variable = -1;             ///< -1: no loop over vectors
+  std::map<int, std::string> results;   ///< text of results that are at hand
   std::map<ExprId, std::string> names;  ///< expressions printed already
 };
 

@@ -34,8 +34,9 @@ class Index {
     std::shared_ptr<const Atom> atom;
   };
 
-  Index(std::int64_t constant = 0) : offset_(constant) {}  // NOLINT: a number is one
-  Index(LoopVar variable);                                 // NOLINT: so is a variable
+  Index(std::int64_t constant = 0)
+      : offset_(constant) {}  // NOLINT: a number is one
+  Index(LoopVar variable);    // NOLINT: so is a variable
 
   std::int64_t offset() const { return offset_; }
   const std::vector<Term>& terms() const { return terms_; }

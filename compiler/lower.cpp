@@ -155,7 +155,7 @@ std::vector<Virtual> Lowering::fold(Fold fold, const Virtual& value,
   for (const DType dtype : {value.dtype(), DType::i64}) {
     const int buffer = static_cast<int>(program_.buffers.size());
     program_.buffers.push_back(
-        {BufferKind::result, dtype, "r" + std::to_string(buffer), kept});
+        {BufferKind::result, dtype, "s" + std::to_string(buffer), kept});
     stage.results.push_back(buffer);
     results.emplace_back(dtype, kept, [=, this](const Position& where) {
       return arena().load(dtype, buffer, where);
@@ -197,8 +197,8 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
     result.mean = divide(fold(Fold::sum, value, dims)[0], count);
     const Virtual centred =
         pointwise("sub", dtype, {value, restore(result.mean, dims)});
-    result.squares = fold(
-        Fold::sum, pointwise("mul", dtype, {centred, centred}), dims)[0];
+    result.squares =
+        fold(Fold::sum, pointwise("mul", dtype, {centred, centred}), dims)[0];
     return result;
   }
   Shape sample = value.shape();
@@ -209,23 +209,20 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   }
   double sampled = 1;
   for (const std::int64_t dim : dims) sampled *= sample[dim];
-  const Virtual first(dtype, sample, [=](const Position& at) {
-    return value.at(at);
-  });
-  Virtual shift = divide(fold(Fold::sum, first, dims)[0],
-                         number(dtype, sampled));
+  const Virtual first(dtype, sample,
+                      [=](const Position& at) { return value.at(at); });
+  Virtual shift =
+      divide(fold(Fold::sum, first, dims)[0], number(dtype, sampled));
   shift = pointwise("finite_or_zero", dtype, {shift});
-  const Virtual moved =
-      pointwise("sub", dtype, {value, restore(shift, dims)});
+  const Virtual moved = pointwise("sub", dtype, {value, restore(shift, dims)});
   const Virtual sum = fold(Fold::sum, moved, dims)[0];
   const Virtual squares =
       fold(Fold::sum, pointwise("mul", dtype, {moved, moved}), dims)[0];
   const Virtual drift = divide(sum, count);
   result.mean = pointwise("add", dtype, {shift, drift});
-  const Virtual excess = pointwise(
-      "sub", dtype, {squares, pointwise("mul", dtype, {sum, drift})});
-  result.squares =
-      pointwise("maximum", dtype, {excess, number(dtype, 0)});
+  const Virtual excess =
+      pointwise("sub", dtype, {squares, pointwise("mul", dtype, {sum, drift})});
+  result.squares = pointwise("maximum", dtype, {excess, number(dtype, 0)});
   return result;
 }
 
@@ -241,8 +238,8 @@ void Lowering::declare_input(const Node& node, int position) {
   const int buffer = static_cast<int>(program_.buffers.size());
   program_.buffers.push_back({BufferKind::input, type.dtype,
                               "in" + std::to_string(position), type.shape});
-  values_[node.name] = {Virtual(
-      type.dtype, type.shape, [=, this](const Position& at) {
+  values_[node.name] = {
+      Virtual(type.dtype, type.shape, [=, this](const Position& at) {
         Index offset;
         for (std::size_t i = 0; i < at.size(); ++i) {
           offset = offset + at[i] * type.stride[i];

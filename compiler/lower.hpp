@@ -77,7 +77,8 @@ class Lowering {
   };
   Moments moments(const Virtual& value, const Shape& dims);
 
-  const std::vector<std::optional<Virtual>>* find(const std::string& name) const;
+  const std::vector<std::optional<Virtual>>* find(
+      const std::string& name) const;
   void set_note(std::string note) { note_ = std::move(note); }
 
  private:

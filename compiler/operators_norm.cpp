@@ -84,8 +84,8 @@ Values rms_norm(const Call& call, bool with_inverse) {
     elements *= value.shape()[i];
   }
   // The framework's default is the type's epsilon.
-  const double eps = call.number(
-      3, "eps", math.dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
+  const double eps =
+      call.number(3, "eps", math.dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
   const Virtual sum = in.fold(Fold::sum, math("mul", value, value), dims)[0];
   const Virtual inverse = in.restore(
       math.inverse_deviation(math("div", sum, math.number(elements)), eps),
@@ -107,19 +107,19 @@ Values group_norm(const Call& call) {
   const std::int64_t channels = call.integer(4, "C", 1);
   const std::int64_t area = call.integer(5, "HxW", 1);
   const std::int64_t groups = call.integer(6, "group", 1);
-  const Virtual grouped = in.reshape(
-      value, {batch, groups, channels / groups, area});
+  const Virtual grouped =
+      in.reshape(value, {batch, groups, channels / groups, area});
   const Shape dims = {2, 3};
   const auto moments = in.moments(grouped, dims);
   const Virtual variance =
       math("div", moments.squares, math.number(moments.count));
   const Virtual inverse =
       math.inverse_deviation(variance, call.number(7, "eps", 1e-5));
-  const Virtual normal = math(
-      "mul", math("sub", grouped, in.restore(moments.mean, dims)),
-      in.restore(inverse, dims));
-  const Virtual result = scale_and_shift(
-      call, math, in.reshape(normal, value.shape()), 1, 1);
+  const Virtual normal =
+      math("mul", math("sub", grouped, in.restore(moments.mean, dims)),
+           in.restore(inverse, dims));
+  const Virtual result =
+      scale_and_shift(call, math, in.reshape(normal, value.shape()), 1, 1);
   return {result, moments.mean, inverse};
 }
 
@@ -136,8 +136,7 @@ Virtual apply_statistics(const Call& call, const Math& math,
                          const Virtual& inverse, std::size_t weight_at) {
   const std::size_t rank = value.shape().size();
   const Virtual centred = math("sub", value, along(math.in, mean, 1, rank));
-  const Virtual normal =
-      math("mul", centred, along(math.in, inverse, 1, rank));
+  const Virtual normal = math("mul", centred, along(math.in, inverse, 1, rank));
   return scale_and_shift(call, math, normal, 1, weight_at);
 }
 
@@ -166,12 +165,12 @@ Values batch_norm_training(const Call& call, std::size_t momentum_at,
       moments.mean, inverse};
   if (!has_running) return values;
   const double momentum = call.number(momentum_at, "momentum", 0.1);
-  const Virtual unbiased = math("div", moments.squares,
-                                math.number(moments.count - 1));
-  values.push_back(running(math, call.tensor(3, "running_mean"),
-                           moments.mean, momentum));
-  values.push_back(running(math, call.tensor(4, "running_var"), unbiased,
-                           momentum));
+  const Virtual unbiased =
+      math("div", moments.squares, math.number(moments.count - 1));
+  values.push_back(
+      running(math, call.tensor(3, "running_mean"), moments.mean, momentum));
+  values.push_back(
+      running(math, call.tensor(4, "running_var"), unbiased, momentum));
   return values;
 }
 

@@ -9,8 +9,8 @@ namespace {
 
 using Values = std::vector<std::optional<Virtual>>;
 
-// The type that comparing a and b is done in: a tensor with dimensions outweighs
-// one without, and that a number, unless it is of a lower kind.
+// The type that comparing a and b is done in: a tensor with dimensions
+// outweighs one without, and that a number, unless it is of a lower kind.
 int kind(DType dtype) {
   if (is_float(dtype)) return 2;
   return dtype == DType::boolean ? 0 : 1;
@@ -103,8 +103,8 @@ Values divide(const Call& call) {
   const Virtual b = in.cast(call.tensor(1, "other"), dtype);
   const std::string mode = call.text(2, "rounding_mode");
   if (mode.empty()) return {in.pointwise("div", dtype, {a, b})};
-  return {in.pointwise(mode == "floor" ? "div_floor" : "div_trunc", dtype,
-                       {a, b})};
+  return {
+      in.pointwise(mode == "floor" ? "div_floor" : "div_trunc", dtype, {a, b})};
 }
 
 Values power(const Call& call) {
@@ -118,8 +118,8 @@ Values power(const Call& call) {
     const double exponent = call.number(1, "exponent", 1);
     if (exponent == 2) return {in.pointwise("mul", dtype, {base, base})};
     if (exponent == 3) {
-      return {in.pointwise(
-          "mul", dtype, {in.pointwise("mul", dtype, {base, base}), base})};
+      return {in.pointwise("mul", dtype,
+                           {in.pointwise("mul", dtype, {base, base}), base})};
     }
     if (exponent == 1) return {base};
     if (is_float(dtype) && exponent == 0.5) return unary("sqrt");
@@ -261,10 +261,11 @@ void add_functions(RuleTable& table) {
   table["selu"] = activation("selu", {});
   table["log_sigmoid"] = activation("log_sigmoid", {});
   table["leaky_relu"] = activation("leaky_relu", {{"negative_slope", 0.01}});
-  table["elu"] = activation(
-      "elu", {{"alpha", 1}, {"scale", 1}, {"input_scale", 1}});
+  table["elu"] =
+      activation("elu", {{"alpha", 1}, {"scale", 1}, {"input_scale", 1}});
   table["softplus"] = activation("softplus", {{"beta", 1}, {"threshold", 20}});
-  table["threshold"] = activation("threshold", {{"threshold", 0}, {"value", 0}});
+  table["threshold"] =
+      activation("threshold", {{"threshold", 0}, {"value", 0}});
   table["softshrink"] = activation("softshrink", {{"lambd", 0.5}});
   table["hardshrink"] = activation("hardshrink", {{"lambd", 0.5}});
   table["xlogy"] = float_only("xlogy", 2);
@@ -292,8 +293,8 @@ void add_pointwise_rules(RuleTable& table) {
   table["masked_fill"] = masked_fill;
   for (const char* name : {"isnan", "isinf"}) {
     table[name] = [=](const Call& call) -> Values {
-      return {call.in().pointwise(name, DType::boolean,
-                                  {call.tensor(0, "self")})};
+      return {
+          call.in().pointwise(name, DType::boolean, {call.tensor(0, "self")})};
     };
   }
 }

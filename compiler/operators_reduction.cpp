@@ -27,8 +27,7 @@ Values total(const Call& call, Fold fold, std::size_t at, DType dtype) {
 Rule of_all(Fold fold) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
-    const Virtual value =
-        in.cast(call.tensor(0, "self"), call.result().dtype);
+    const Virtual value = in.cast(call.tensor(0, "self"), call.result().dtype);
     return {in.fold(fold, value, call.dims(99, "", value.shape().size()))[0]};
   };
 }
@@ -44,8 +43,8 @@ Values mean(const Call& call) {
   const DType dtype = call.result().dtype;
   const Virtual value = in.cast(call.tensor(0, "self"), dtype);
   const bool all = call.node().target.ends_with("default");
-  const Shape dims = call.dims(all ? 99 : 1, all ? "" : "dim",
-                               value.shape().size());
+  const Shape dims =
+      call.dims(all ? 99 : 1, all ? "" : "dim", value.shape().size());
   double count = 1;
   for (const std::int64_t dim : dims) count *= value.shape()[dim];
   const Virtual sum = in.fold(Fold::sum, value, dims)[0];
@@ -67,8 +66,8 @@ Values variance(const Call& call, bool root, bool with_mean) {
   }
   const auto moments = in.moments(value, dims);
   const double freedom = std::max(0.0, moments.count - correction);
-  Virtual result = in.pointwise(
-      "div", dtype, {moments.squares, in.number(dtype, freedom)});
+  Virtual result =
+      in.pointwise("div", dtype, {moments.squares, in.number(dtype, freedom)});
   if (root) result = in.pointwise("sqrt", dtype, {result});
   Values values = {kept(call, result, dims, keep)};
   if (with_mean) values.push_back(kept(call, moments.mean, dims, keep));
@@ -102,8 +101,7 @@ Rule truth(Fold fold) {
     if (call.node().target.ends_with("default")) {
       Lowering& in = call.in();
       const Virtual value = in.cast(call.tensor(0, "self"), DType::boolean);
-      return {
-          in.fold(fold, value, call.dims(99, "", value.shape().size()))[0]};
+      return {in.fold(fold, value, call.dims(99, "", value.shape().size()))[0]};
     }
     return total(call, fold, 1, DType::boolean);
   };
@@ -120,24 +118,24 @@ Values vector_norm(const Call& call) {
   };
   Virtual result;
   if (order == 2) {
-    result = apply("sqrt", in.fold(Fold::sum, in.pointwise("mul", dtype,
-                                                           {value, value}),
-                                   dims)[0]);
+    result = apply(
+        "sqrt", in.fold(Fold::sum, in.pointwise("mul", dtype, {value, value}),
+                        dims)[0]);
   } else if (order == 1) {
     result = in.fold(Fold::sum, apply("abs", value), dims)[0];
   } else if (order == 0) {
-    const Virtual nonzero = in.pointwise("ne", DType::boolean,
-                                         {value, in.number(dtype, 0)});
+    const Virtual nonzero =
+        in.pointwise("ne", DType::boolean, {value, in.number(dtype, 0)});
     result = in.fold(Fold::sum, in.cast(nonzero, dtype), dims)[0];
   } else if (std::isinf(order)) {
     result = in.fold(order > 0 ? Fold::max : Fold::min, apply("abs", value),
                      dims)[0];
   } else {
-    const Virtual sum = in.fold(
-        Fold::sum,
-        in.pointwise("pow", dtype, {apply("abs", value),
-                                    in.number(dtype, order)}),
-        dims)[0];
+    const Virtual sum =
+        in.fold(Fold::sum,
+                in.pointwise("pow", dtype,
+                             {apply("abs", value), in.number(dtype, order)}),
+                dims)[0];
     result = in.pointwise("pow", dtype, {sum, in.number(dtype, 1 / order)});
   }
   return {kept(call, result, dims, call.flag(3, "keepdim", false))};
@@ -154,8 +152,8 @@ Values logsumexp(const Call& call) {
       in.pointwise("sub", dtype, {value, in.restore(most, dims)});
   const Virtual sum =
       in.fold(Fold::sum, in.pointwise("exp", dtype, {moved}), dims)[0];
-  const Virtual result = in.pointwise(
-      "add", dtype, {in.pointwise("log", dtype, {sum}), most});
+  const Virtual result =
+      in.pointwise("add", dtype, {in.pointwise("log", dtype, {sum}), most});
   return {kept(call, result, dims, call.flag(2, "keepdim", false))};
 }
 
@@ -171,8 +169,8 @@ Values softmax(const Call& call, bool log) {
   const Virtual power = in.pointwise("exp", dtype, {moved});
   const Virtual sum = in.restore(in.fold(Fold::sum, power, dims)[0], dims);
   if (!log) return {in.pointwise("div", dtype, {power, sum})};
-  return {in.pointwise("sub", dtype,
-                       {moved, in.pointwise("log", dtype, {sum})})};
+  return {
+      in.pointwise("sub", dtype, {moved, in.pointwise("log", dtype, {sum})})};
 }
 
 }  // namespace

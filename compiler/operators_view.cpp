@@ -129,8 +129,8 @@ Values repeat(const Call& call) {
 Rule constant(double number) {
   return [=](const Call& call) -> Values {
     const TensorType& type = call.result();
-    return {call.in().broadcast(call.in().number(type.dtype, number),
-                                type.shape)};
+    return {
+        call.in().broadcast(call.in().number(type.dtype, number), type.shape)};
   };
 }
 

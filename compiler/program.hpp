@@ -11,9 +11,9 @@
 namespace weft {
 
 enum class BufferKind {
-  input,    ///< an argument, loaded by one flat element offset
-  output,   ///< an argument that is written
-  result,   ///< what a reduction leaves: one element for each kept point
+  input,   ///< an argument, loaded by one flat element offset
+  output,  ///< an argument that is written
+  result,  ///< what a reduction leaves: one element for each kept point
 };
 
 struct Buffer {

@@ -102,8 +102,8 @@ bool finds_position(const Stage& stage) { return stage.position >= 0; }
 void order_loops(const Program& program, Nest& nest) {
   const Index main = dominant(program, nest);
   sort_by_stride(nest.outer, main);
-  const bool positions = std::any_of(nest.stages.begin(), nest.stages.end(),
-                                     finds_position);
+  const bool positions =
+      std::any_of(nest.stages.begin(), nest.stages.end(), finds_position);
   for (Stage& stage : nest.stages) {
     // The first of equals is found by walking in order.
     if (positions) continue;
@@ -154,9 +154,9 @@ void resolve_results(Schedule& plan, Nest& nest) {
 
 // Where a spilled result goes; a result that stays has no place.
 void flatten_result_index(const Schedule& plan, Stage& stage) {
-  const bool spills = std::any_of(
-      stage.results.begin(), stage.results.end(),
-      [&](int buffer) { return plan.spilled.contains(buffer); });
+  const bool spills =
+      std::any_of(stage.results.begin(), stage.results.end(),
+                  [&](int buffer) { return plan.spilled.contains(buffer); });
   Index flat;
   if (!spills) {
     stage.result_index = {};
@@ -290,11 +290,11 @@ void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
       stage.inner.clear();
     }
     one.stages.push_back(std::move(stage));
-    const bool joins = one.split && !nests.empty() && nests.back().split &&
-                       nests.back().outer == one.outer &&
-                       nests.back().stages[0].inner == one.stages[0].inner &&
-                       !makes_any(nests.back(),
-                                  results_read(program, one.stages[0]));
+    const bool joins =
+        one.split && !nests.empty() && nests.back().split &&
+        nests.back().outer == one.outer &&
+        nests.back().stages[0].inner == one.stages[0].inner &&
+        !makes_any(nests.back(), results_read(program, one.stages[0]));
     if (joins) {
       nests.back().stages.push_back(std::move(one.stages[0]));
     } else {

@@ -1,6 +1,6 @@
 """Builds generated CPU kernels and runs them on tensors, for tests.
 
-A case is (function, inputs). All cases' kernels of one variant go into one
+A case is (name, function, inputs). All cases' kernels of one variant go into one
 source behind one prelude, as starting the C++ compiler for each would take
 most of the time.
 """
@@ -24,29 +24,64 @@ from weft_worker import capture_decompositions, capture_graph  # noqa: E402
 ENTRY = 'extern "C" void kernel_function('
 
 
-class Wrapped(torch.nn.Module):
-    def __init__(self, function):
+class Batch(torch.nn.Module):
+    """All cases in one module: exporting each alone takes far longer."""
+
+    def __init__(self, cases):
         super().__init__()
-        self.function = function
+        self.cases = cases
 
     def forward(self, *inputs):
-        return self.function(*inputs)
+        results = []
+        rest = list(inputs)
+        for _, function, own in self.cases:
+            results.append(as_list(function(*rest[:len(own)])))
+            rest = rest[len(own):]
+        return results
 
 
-def graph_of(function, inputs):
-    """The captured graph, with every placeholder an input."""
-    model = Wrapped(function)
+def graphs_of(cases):
+    """The captured graph of each case, with every placeholder an input."""
+    model = Batch(cases)
+    # A tensor object of its own for each: the exporter joins equal objects.
+    inputs = [tensor.detach() for _, _, own in cases for tensor in own]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.export.export(model, tuple(inputs), strict=False)
         program = program.run_decompositions(
             capture_decompositions.decomposition_table())
-    graph = capture_graph.graph_of(program, model, list(inputs), __file__)
-    # What only checks types computes nothing; partition() drops it too.
-    graph["nodes"] = [node for node in graph["nodes"]
-                      if node["target"] !=
-                      "aten._assert_tensor_metadata.default"]
-    return graph
+    graph = capture_graph.graph_of(program, model, inputs, __file__)
+    placeholders = [node for node in graph["nodes"] if node["kind"] == "input"]
+    outputs = iter(graph["outputs"])
+    graphs = []
+    for _, function, own in cases:
+        mine, placeholders = placeholders[:len(own)], placeholders[len(own):]
+        count = len(as_list(function(*own)))
+        graphs.append(cut(graph, mine, [next(outputs) for _ in range(count)]))
+    return graphs
+
+
+def cut(graph, inputs, outputs):
+    """What computes those outputs, as a graph of its own."""
+    wanted = set(outputs)
+    nodes = []
+    for node in reversed(graph["nodes"]):
+        if node["kind"] == "call" and node["name"] in wanted:
+            nodes.append(node)
+            wanted.update(references([node["args"], node["kwargs"]]))
+    return {**graph, "nodes": inputs + nodes[::-1], "outputs": outputs,
+            "mutations": [],
+            "output_template": ", ".join("{%d}" % i
+                                         for i in range(len(outputs)))}
+
+
+def references(arg):
+    if isinstance(arg, dict) and set(arg) == {"node"}:
+        return {arg["node"]}
+    parts = arg.values() if isinstance(arg, dict) else arg
+    if isinstance(arg, (dict, list, tuple)):
+        return {name for part in parts for name in references(part)}
+    return set()
 
 
 def generate(graphs, cli, cores=2, vector_bytes=64, variants_max=16):
