@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -35,7 +35,9 @@ struct TestFolder {
 
 inline std::string read_file(const std::filesystem::path& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream text;
+  text << file.rdbuf();  // unlike iterators, no throw if a process just ended
+  return text.str();
 }
 
 inline void write_file(const std::filesystem::path& path,

@@ -30,6 +30,8 @@ constexpr std::int64_t kLookSoonestMs = 2;
 constexpr std::int64_t kLookLatestMs = 50;
 constexpr milliseconds kScratchEvery{100};
 
+constexpr const char* kOrphaned = "orphaned";
+
 struct Ending {
   const char* word = "exited";
   int code = 0;       ///< exit code or signal number
@@ -107,7 +109,7 @@ std::optional<Ending> watch_over(const Box& box, Watch& watch, int death_fd,
       events[1].fd = -1;  // heard: what else comes is read at the end
     }
     if (events[0].revents != 0) return std::nullopt;
-    if (events[2].revents != 0) return Ending{"orphaned", 0, kExitNotStarted};
+    if (events[2].revents != 0) return Ending{kOrphaned, 0, kExitNotStarted};
     if (auto ending = watch.look()) return ending;
   }
 }
@@ -187,6 +189,7 @@ int keep_box(SandboxOrder order, int death_fd) {
   auto ending = watch_over(*box, watch, death_fd, said);
   if (!ending) ending = ending_of(*box);
   end_box(*box);
+  if (ending->word == kOrphaned) return ending->exit_code;  // nobody listens
   said += read_pipe(box->ready_fd);
   const bool stood = said.starts_with(kStarted);
   if (!stood && ending->exit_code != kExitTimedOut) {
