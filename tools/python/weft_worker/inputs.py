@@ -89,9 +89,12 @@ def floats(count, distribution, generator):
     if distribution == "special" and count:
         # Few enough that most rows of a reduction stay finite.
         sites = max(1, min(4 * len(_SPECIAL), count // 16))
-        where = torch.randint(0, count, (sites,), generator=generator)
-        which = torch.randint(0, len(_SPECIAL), (sites,), generator=generator)
-        values[where] = torch.tensor(_SPECIAL)[which]
+        if count < 4096:  # all of them at different places
+            where = torch.randperm(count, generator=generator)[:sites]
+        else:
+            where = torch.randint(0, count, (sites,), generator=generator)
+        # In order: five sites hold nan, both infinities and both zeros.
+        values[where] = torch.tensor(_SPECIAL).repeat(4)[:sites]
     return values
 
 
