@@ -2,9 +2,9 @@
 
 It runs inside the sandbox with torch imported and talks with the oracle over
 the socket that is both its standard input and its standard output. Lines from
-the oracle: `{"do": "job" | "call" | "end", …}`. Lines to the oracle: `Z{json}` is the zygote's word, `C` and a line is
-the child's, relayed; so a child cannot speak for the zygote. After each answer
-the child is stopped until its next call.
+the oracle: `{"do": "job" | "call" | "end", …}`. Lines to the oracle: `Z{json}`
+is the zygote's word, `C` and a line is the child's, relayed; so a child cannot
+speak for the zygote. After each answer the child is stopped until its next call.
 
 The zygote itself never runs a tensor operation: forked after one that used
 threads, a child would hang in its first parallel region.

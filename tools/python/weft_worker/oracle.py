@@ -69,7 +69,8 @@ class Oracle:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             reply.update(verb(request))
         except Exception as error:
-            reply = {"id": request.get("id"), "ok": False, "error": explain(error)}
+            reply["ok"] = False
+            reply["error"] = explain(error)
         return reply
 
     def check(self, request):

@@ -125,8 +125,10 @@ class Reference:
         scope = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
         lines = []
         for name, (spec, elements) in self._constants.items():
-            dtype = torch.float64 if wide and spec.dtype in FLOATING else spec.dtype
-            scope[name] = torch.tensor(elements, dtype=dtype).reshape(spec.shape)
+            is_widened = wide and spec.dtype in FLOATING
+            dtype = torch.float64 if is_widened else spec.dtype
+            values = torch.tensor(elements, dtype=dtype)
+            scope[name] = values.reshape(spec.shape)
         for node in self.graph["nodes"]:
             if node["kind"] != "call":
                 continue

@@ -30,7 +30,8 @@ class Limits:
         given = request.get("limits") or {}
         limits = Limits()
         limits.wall_ms = int(given.get("wall_ms", limits.wall_ms))
-        limits.memory_bytes = int(given.get("memory_bytes", limits.memory_bytes))
+        most = given.get("memory_bytes", limits.memory_bytes)
+        limits.memory_bytes = int(most)
         return limits
 
 
@@ -126,7 +127,8 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
     arena.clear()
     sets = [first.bind(arena), second.bind(arena)]
     described = {**job, "sets": [s.to_json() for s in sets]}
-    loading = Limits(**{**vars(limits), "wall_ms": limits.wall_ms + LOAD_ALLOWANCE_MS})
+    wall_ms = limits.wall_ms + LOAD_ALLOWANCE_MS
+    loading = replace(limits, wall_ms=wall_ms)
     slot.begin(described, arena, loading)
     kept = None
     for number, (which, case, again) in enumerate(_schedule(cases.cases)):
@@ -180,5 +182,6 @@ def _judge_repeat(got, first, case, verdict):
         again = replace(made, framework=before.contiguous(), wide=None)
         again.tolerance = 4 * made.tolerance
         if compare.compare(x, again).reason:
-            verdict.fail("wrong", f"output {made.name} differs between two runs")
+            text = f"output {made.name} differs between two runs"
+            verdict.fail("wrong", text)
             return
