@@ -22,8 +22,8 @@ Verdict verdict_from(const json& told) {
   verdict.max_error = told.value("max_error", 0.0);
   verdict.framework_error = told.value("framework_error", 0.0);
   verdict.tolerance = told.value("tolerance", 0.0);
-  for (const auto& [name, rejected] :
-       told.value("controls", json::object()).items()) {
+  const json controls = told.value("controls", json::object());
+  for (const auto& [name, rejected] : controls.items()) {
     if (rejected.is_boolean()) verdict.controls[name] = rejected.get<bool>();
   }
   return verdict;
