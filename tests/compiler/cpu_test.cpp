@@ -1,0 +1,189 @@
+#include "compiler/cpu.hpp"
+
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/compiler/small_graphs.hpp"
+
+using namespace weft;
+using namespace weft::testing;
+
+namespace {
+
+Subgraph subgraph_of(Graph graph) {
+  Subgraph subgraph;
+  subgraph.id = "sg_0123456789ab";
+  subgraph.type = "softmax";
+  subgraph.graph = std::move(graph);
+  return subgraph;
+}
+
+Subgraph softmax(std::int64_t rows, std::int64_t width) {
+  Graph graph;
+  const TensorType type = dense({rows, width});
+  add_input(graph, "x", type);
+  add_call(graph, "y", "aten._softmax.default",
+           {ref("x"), integer(1), truth(false)}, type);
+  graph.outputs = {"y"};
+  return subgraph_of(std::move(graph));
+}
+
+bool lowers(std::string target, std::vector<Arg> args, TensorType in,
+            TensorType out) {
+  Graph graph;
+  add_input(graph, "x", std::move(in));
+  const Node call =
+      add_call(graph, "y", std::move(target), std::move(args), std::move(out));
+  return can_lower(graph, call);
+}
+
+/// Builds a source with the generator's flags and opens what it exports.
+class Built {
+ public:
+  explicit Built(const std::string& source)
+      : folder_(std::filesystem::temp_directory_path() / "weft_cpu_XXXXXX") {
+    std::string name = folder_.string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+    std::ofstream(folder_ / "kernel.cpp") << source;
+    std::string command = "g++";
+    for (const std::string& flag : cpu_build_flags()) command += " " + flag;
+    command += " " + name + "/kernel.cpp -o " + name + "/kernel.so";
+    REQUIRE(std::system(command.c_str()) == 0);
+    library_ = dlopen((name + "/kernel.so").c_str(), RTLD_NOW);
+    REQUIRE(library_ != nullptr);
+  }
+  ~Built() {
+    dlclose(library_);
+    std::filesystem::remove_all(folder_);
+  }
+  Built(const Built&) = delete;
+  Built& operator=(const Built&) = delete;
+
+  template <class Function>
+  Function* function() const {
+    return reinterpret_cast<Function*>(dlsym(library_, "kernel_function"));
+  }
+
+ private:
+  std::filesystem::path folder_;
+  void* library_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("Views, pointwise calls, reductions and norms can be lowered") {
+  const TensorType type = dense({4, 6});
+  CHECK(lowers("aten.gelu.default", {ref("x")}, type, type));
+  CHECK(lowers("aten.view.default", {ref("x"), list({24})}, type, dense({24})));
+  CHECK(
+      lowers("aten.sum.dim_IntList", {ref("x"), list({1})}, type, dense({4})));
+}
+
+TEST_CASE("What has no rule stays the framework's") {
+  CHECK_FALSE(lowers("aten.mm.default", {ref("x"), ref("x")}, dense({4, 4}),
+                     dense({4, 4})));
+  CHECK_FALSE(lowers("aten.cumsum.default", {ref("x"), integer(0)}, dense({4}),
+                     dense({4})));
+}
+
+TEST_CASE("A dtype that is not computed in stays the framework's") {
+  TensorType type = dense({4});
+  type.dtype = DType::bf16;
+  CHECK_FALSE(lowers("aten.exp.default", {ref("x")}, type, type));
+}
+
+TEST_CASE("A getitem can be lowered if its tuple can") {
+  Graph graph;
+  const TensorType type = dense({4, 6});
+  add_input(graph, "x", type);
+  Node& most =
+      add_call(graph, "m", "aten.max.dim", {ref("x"), integer(1)}, dense({4}));
+  most.is_tuple = true;
+  most.values = {dense({4}), dense({4})};
+  most.values[1]->dtype = DType::i64;
+  const Node item =
+      add_call(graph, "v", "getitem", {ref("m"), integer(0)}, dense({4}));
+  CHECK(can_lower(graph, item));
+}
+
+TEST_CASE("No two variants are equal, and there are no more than asked for") {
+  const auto sources = generate_cpu(softmax(64, 2048), {}, 3);
+  REQUIRE(sources.has_value());
+  CHECK(sources->size() == 3);
+  std::set<std::string> texts;
+  for (const KernelSource& source : *sources) {
+    texts.insert(source.text.substr(source.text.find("#include")));
+  }
+  CHECK(texts.size() == sources->size());
+}
+
+TEST_CASE("Equal subgraphs give equal sources") {
+  const auto first = generate_cpu(softmax(64, 512), {}, 8);
+  const auto second = generate_cpu(softmax(64, 512), {}, 8);
+  REQUIRE(first.has_value());
+  REQUIRE(first->size() == second->size());
+  for (std::size_t i = 0; i < first->size(); ++i) {
+    CHECK((*first)[i].text == (*second)[i].text);
+  }
+}
+
+TEST_CASE("A source says what it computes") {
+  const auto sources = generate_cpu(softmax(64, 512), {}, 1);
+  const std::string& text = sources->front().text;
+  CHECK(text.starts_with("// softmax (sg_0123456789ab), variant "));
+  CHECK(text.find("aten._softmax.default float32[64, 512]") !=
+        std::string::npos);
+}
+
+TEST_CASE("What cannot be lowered is an error that names it") {
+  Graph graph;
+  add_input(graph, "x", dense({4}));
+  add_call(graph, "y", "aten.cumsum.default", {ref("x"), integer(0)},
+           dense({4}));
+  graph.outputs = {"y"};
+  const auto sources = generate_cpu(subgraph_of(std::move(graph)), {}, 4);
+  REQUIRE_FALSE(sources.has_value());
+  CHECK(sources.error().message.find("aten.cumsum.default") !=
+        std::string::npos);
+}
+
+TEST_CASE("The floor counts inputs and outputs once") {
+  CHECK(bytes_floor(softmax(64, 512)) == 2 * 64 * 512 * 4);
+}
+
+TEST_CASE("Nothing that changes NaN or infinities is asked of the compiler") {
+  for (const std::string& flag : cpu_build_flags()) {
+    CHECK(flag != "-ffast-math");
+    CHECK(flag != "-Ofast");
+    CHECK(flag != "-ffinite-math-only");
+  }
+}
+
+TEST_CASE("A built softmax agrees with one in double") {
+  constexpr int kRows = 5;
+  constexpr int kWidth = 77;
+  CpuFacts facts;
+  facts.cores = 2;
+  const auto sources = generate_cpu(softmax(kRows, kWidth), facts, 1);
+  REQUIRE(sources.has_value());
+  const Built built(sources->front().text);
+  std::vector<float> x(kRows * kWidth);
+  std::vector<float> y(x.size(), NAN);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(3.0F * i) * 9.0F;
+  built.function<void(const float*, float*)>()(x.data(), y.data());
+  for (int row = 0; row < kRows; ++row) {
+    double sum = 0;
+    for (int i = 0; i < kWidth; ++i) sum += std::exp(x[row * kWidth + i] - 9.0);
+    for (int i = 0; i < kWidth; ++i) {
+      const double want = std::exp(x[row * kWidth + i] - 9.0) / sum;
+      CHECK(y[row * kWidth + i] == doctest::Approx(want).epsilon(1e-6));
+    }
+  }
+}

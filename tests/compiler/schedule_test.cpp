@@ -1,0 +1,106 @@
+#include "compiler/schedule.hpp"
+
+#include <doctest/doctest.h>
+
+#include "compiler/lower.hpp"
+#include "tests/compiler/small_graphs.hpp"
+
+using namespace weft;
+using namespace weft::testing;
+
+namespace {
+
+Schedule planned(const Graph& graph, int cores = 1) {
+  CpuFacts facts;
+  facts.cores = cores;
+  auto program = lower(graph, {});
+  REQUIRE(program.has_value());
+  return schedule(std::move(*program), facts);
+}
+
+Graph softmax(std::vector<std::int64_t> shape, std::int64_t dim) {
+  Graph graph;
+  const TensorType type = dense(std::move(shape));
+  add_input(graph, "x", type);
+  add_call(graph, "y", "aten._softmax.default",
+           {ref("x"), integer(dim), truth(false)}, type);
+  graph.outputs = {"y"};
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("A pointwise chain is one nest of one loop") {
+  Graph graph;
+  const TensorType type = dense({4, 8, 16});
+  add_input(graph, "x", type);
+  add_call(graph, "a", "aten.exp.default", {ref("x")}, type);
+  add_call(graph, "b", "aten.add.Tensor", {ref("a"), ref("x")}, type);
+  graph.outputs = {"b"};
+  const Schedule plan = planned(graph);
+  REQUIRE(plan.nests.size() == 1);
+  REQUIRE(plan.nests[0].outer.size() == 1);
+  CHECK(plan.nests[0].outer[0].extent == 4 * 8 * 16);
+}
+
+TEST_CASE("A softmax is one nest of three stages along its row") {
+  const Schedule plan = planned(softmax({64, 32}, 1));
+  REQUIRE(plan.nests.size() == 1);
+  CHECK(plan.nests[0].stages.size() == 3);
+  CHECK_FALSE(plan.nests[0].columns);
+  CHECK(plan.spilled.empty());
+}
+
+TEST_CASE("A softmax over channels runs its vectors along the points") {
+  const Schedule plan = planned(softmax({2, 8, 4, 16}, 1));
+  REQUIRE(plan.nests.size() == 1);
+  CHECK(plan.nests[0].columns);
+  CHECK(plan.nests[0].outer.back().extent == 64);
+}
+
+TEST_CASE("A group norm joins its statistics across the split of channels") {
+  Graph graph;
+  const TensorType type = dense({2, 8, 4, 4});
+  add_input(graph, "x", type);
+  Node& node = add_call(graph, "n", "aten.native_group_norm.default",
+                        {ref("x"), none(), none(), integer(2), integer(8),
+                         integer(16), integer(2), number(1e-5)},
+                        type);
+  node.is_tuple = true;
+  node.values = {type, dense({2, 2}), dense({2, 2})};
+  add_call(graph, "y", "getitem", {ref("n"), integer(0)}, type);
+  graph.outputs = {"y"};
+  const Schedule plan = planned(graph);
+  REQUIRE(plan.nests.size() == 1);
+  CHECK(plan.nests[0].stages.size() == 3);
+}
+
+TEST_CASE("A large fold with one result is shared among the threads") {
+  Graph graph;
+  add_input(graph, "x", dense({1 << 20}));
+  add_call(graph, "s", "aten.sum.default", {ref("x")}, dense({}));
+  graph.outputs = {"s"};
+  const Schedule shared = planned(graph, 2);
+  REQUIRE(shared.nests.size() == 2);
+  CHECK(shared.nests[0].split);
+  CHECK_FALSE(planned(graph, 1).nests[0].split);
+}
+
+TEST_CASE("Little work starts no threads") {
+  CHECK_FALSE(planned(softmax({8, 32}, 1), 2).nests[0].parallel);
+  CHECK(planned(softmax({512, 512}, 1), 2).nests[0].parallel);
+}
+
+TEST_CASE("Results that another nest reads go to scratch") {
+  Graph graph;
+  const TensorType type = dense({16, 32});
+  add_input(graph, "x", type);
+  add_call(graph, "s", "aten._softmax.default",
+           {ref("x"), integer(1), truth(false)}, type);
+  add_call(graph, "t", "aten.sum.dim_IntList", {ref("s"), list({0})},
+           dense({32}));
+  graph.outputs = {"t"};
+  const Schedule plan = planned(graph);
+  CHECK(plan.nests.size() == 2);
+  CHECK(plan.spilled.size() == 2);
+}

@@ -1,0 +1,54 @@
+// Graphs written in a few lines, for tests.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/graph.hpp"
+
+namespace weft::testing {
+
+inline TensorType dense(std::vector<std::int64_t> shape) {
+  TensorType type;
+  type.stride.resize(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    type.stride[i] = stride;
+    stride *= shape[i];
+  }
+  type.shape = std::move(shape);
+  return type;
+}
+
+inline Arg ref(std::string name) { return {NodeRef{std::move(name)}}; }
+inline Arg integer(std::int64_t value) { return {value}; }
+inline Arg number(double value) { return {value}; }
+inline Arg truth(bool value) { return {value}; }
+inline Arg none() { return {}; }
+inline Arg list(const std::vector<std::int64_t>& values) {
+  Arg::List entries;
+  for (const std::int64_t value : values) entries.push_back({value});
+  return {std::move(entries)};
+}
+
+inline void add_input(Graph& graph, std::string name, TensorType type) {
+  Node node;
+  node.name = std::move(name);
+  node.kind = NodeKind::input;
+  node.values = {std::move(type)};
+  graph.nodes.push_back(std::move(node));
+}
+
+inline Node& add_call(Graph& graph, std::string name, std::string target,
+                      std::vector<Arg> args, TensorType type) {
+  Node node;
+  node.name = std::move(name);
+  node.target = std::move(target);
+  node.args = std::move(args);
+  node.values = {std::move(type)};
+  graph.nodes.push_back(std::move(node));
+  return graph.nodes.back();
+}
+
+}  // namespace weft::testing
