@@ -12,6 +12,8 @@ class BuildPort : public Port {
  public:
   BuildPort(Blobs& blobs, KernelCache& cache, int slots);
 
+  ~BuildPort() override { cache_.cancel(); }
+
   void start(const Message& request, Reply reply) override;
 
  private:

@@ -100,6 +100,7 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
   sandbox.limits.wall_ms = request.wall_ms;
   sandbox.limits.cpu_s = request.wall_ms / 1000 * 64;
   sandbox.limits.memory_bytes = memory_bytes_;
+  sandbox.stop = stop_.get_token();
   const auto report = run_sandboxed(sandbox);
   if (!report) return std::unexpected(report.error());
   const json answer = json::parse(report->out, nullptr, false);

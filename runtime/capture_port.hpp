@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <stop_token>
 
 #include "actors/role.hpp"
 #include "runtime/installation.hpp"
@@ -16,6 +17,8 @@ class CapturePort : public Port {
   CapturePort(Blobs& blobs, Installation installation,
               std::filesystem::path scratch, std::int64_t memory_bytes);
 
+  ~CapturePort() override { stop_.request_stop(); }
+
   void start(const Message& request, Reply reply) override;
 
  private:
@@ -27,6 +30,7 @@ class CapturePort : public Port {
   Installation installation_;
   std::filesystem::path scratch_;
   std::int64_t memory_bytes_;
+  std::stop_source stop_;
   WorkQueue queue_{1};
 };
 

@@ -20,7 +20,6 @@ std::vector<std::string> build_command() {
   return command;
 }
 
-/// The linker's own inputs must not come from flags: libraries go last.
 SandboxRequest build_request(const fs::path& scratch, std::int64_t wall_ms) {
   SandboxRequest request;
   request.command = build_command();
@@ -65,7 +64,9 @@ Result<KernelCache::Built> KernelCache::build(const std::string& source,
       !done) {
     return std::unexpected(done.error());
   }
-  const auto report = run_sandboxed(build_request(scratch, wall_ms));
+  SandboxRequest request = build_request(scratch, wall_ms);
+  request.stop = stop_.get_token();
+  const auto report = run_sandboxed(request);
   if (!report) return std::unexpected(report.error());
   std::error_code error;
   const fs::path made = scratch / "kernel.so";

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 #include <mutex>
-#include <set>
+#include <stop_token>
 #include <string>
 
 #include "messages/effects.hpp"
@@ -28,6 +28,9 @@ class KernelCache {
   /// that the build could not be run, not that the source is bad.
   Result<Built> build(const std::string& source, std::int64_t wall_ms);
 
+  /// Kills what is being built and refuses to build more: the run stops.
+  void cancel() { stop_.request_stop(); }
+
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
@@ -35,6 +38,7 @@ class KernelCache {
 
   std::filesystem::path folder_;
   std::filesystem::path scratch_;
+  std::stop_source stop_;
   std::mutex mutex_;
   std::uint64_t next_ = 0;
 };

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct SandboxRequest {
                     ///< PATH, HOME, TMPDIR, LANG, USER and LOGNAME, which are
                     ///< always there
   SandboxLimits limits;
+  std::stop_token stop;  ///< kills it when asked to; not for sandbox_prefix
 };
 
 /// How it ended.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,8 +149,14 @@ Result<LauncherRun> run_launcher(const std::filesystem::path& launcher,
   }
   for (Pipe& pipe : streams) pipe.writer.reset();
   LauncherRun run;
-  read_all(streams, run,
-           static_cast<std::size_t>(order.request.limits.output_bytes));
+  {
+    // Not reaped yet, so the number cannot be somebody else's. The launcher's
+    // death takes all that it started.
+    const std::stop_callback kill_it(order.request.stop,
+                                     [pid] { kill(pid, SIGKILL); });
+    read_all(streams, run,
+             static_cast<std::size_t>(order.request.limits.output_bytes));
+  }
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return run;

@@ -62,6 +62,7 @@ VerifyPort::VerifyPort(Blobs& blobs, KernelCache& cache, Options options)
 }
 
 VerifyPort::~VerifyPort() {
+  cache_.cancel();
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
