@@ -51,7 +51,12 @@ std::string library_name(const std::string& source) {
 }
 
 KernelCache::KernelCache(fs::path folder, fs::path scratch)
-    : folder_(std::move(folder)), scratch_(std::move(scratch)) {}
+    : folder_(std::move(folder)), scratch_(std::move(scratch)) {
+  // The sandbox shows this folder to candidates, even where the model has no
+  // kernel to build. Where it can't be made, the first build says why.
+  std::error_code ignored;
+  fs::create_directories(folder_, ignored);
+}
 
 Result<KernelCache::Built> KernelCache::build(const std::string& source,
                                               std::int64_t wall_ms) {

@@ -16,6 +16,7 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from weft_worker import compare, oracle, rounds  # noqa: E402
+from weft_worker.slot import Slot, SlotBroken  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -345,6 +346,14 @@ class WholeModels(unittest.TestCase):
     def test_a_wrong_model_is_found_while_timed(self):
         timing = self.answer("time_model", ("torch.relu(", "("), budget_ms=200)
         self.assertIn("wrong", timing["timing"]["rejected"])
+
+
+class Slots(unittest.TestCase):
+    def test_a_sandbox_that_cannot_be_built_says_why(self):
+        refusing = ["sh", "-c", "echo 'no such folder' >&2; exit 125"]
+        slot = Slot(refusing, 1, dict(os.environ))
+        with self.assertRaisesRegex(SlotBroken, "no such folder"):
+            slot.start()
 
 
 class Clocks(unittest.TestCase):

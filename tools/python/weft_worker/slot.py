@@ -42,6 +42,7 @@ class Slot:
         self.threads = threads
         self._process = None
         self._link = None
+        self._complaints = -1
         self._arena = None
         self._call = 0
         self._job = 0
@@ -62,12 +63,14 @@ class Slot:
         )
         command = [sys.executable, "-c", program, process.pid_namespace()]
         environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
+        # A pipe is bounded, unlike a file, should a candidate reach it.
+        self._complaints, complaints = os.pipe()
         try:
             self._process = subprocess.Popen(
                 self.prefix + command,
                 stdin=theirs,
                 stdout=theirs,
-                stderr=subprocess.DEVNULL,
+                stderr=complaints,
                 env=environment,
                 start_new_session=True,
             )
@@ -75,6 +78,7 @@ class Slot:
             raise SlotBroken(f"cannot start the sandbox: {error}") from None
         finally:
             theirs.close()
+            os.close(complaints)
         self._link, self._buffer, self._arena = ours, b"", None
         self._is_running = False
         self._job = 0
@@ -84,9 +88,10 @@ class Slot:
             if not hello.get("ready"):
                 raise Ended("crashed", f"said {hello}")
         except Ended as ended:
+            why = self._last_complaint() or ended.reason
             self.kill()
             raise SlotBroken(
-                f"the candidate process did not start ({ended.reason}); "
+                f"the candidate process did not start ({why}); "
                 "check that the sandbox lets it read this Python and torch"
             ) from None
 
@@ -149,6 +154,9 @@ class Slot:
         if self._link is not None:
             self._link.close()
             self._link = None
+        if self._complaints >= 0:
+            os.close(self._complaints)
+            self._complaints = -1
         if self._process is not None:
             try:
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -157,6 +165,16 @@ class Slot:
             self._process.wait()
             self._process = None
         self._is_running = False
+
+    def _last_complaint(self):
+        """Last line that the launcher or the zygote wrote to its stderr."""
+        os.set_blocking(self._complaints, False)
+        try:
+            said = os.read(self._complaints, 1 << 16)
+        except BlockingIOError:
+            return ""
+        lines = said.decode("utf-8", "replace").split("\n")
+        return next((x.strip() for x in reversed(lines) if x.strip()), "")
 
     def _await_frozen(self):
         try:
