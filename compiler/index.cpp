@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace weft {
 namespace {
@@ -43,6 +44,19 @@ bool split_at(const Index& value, std::int64_t scale, Split& split) {
   split.outer = of_terms(outer, scale) + (value.offset() - low) / scale;
   const auto [least, most] = split.inner.range();
   return least >= 0 && most < scale;
+}
+
+// value = divisor * first + second, where some term went into `first` and
+// `second` is never negative; what a rounded-down quotient lets pass.
+std::optional<std::pair<Index, Index>> take_multiples(const Index& value,
+                                                      std::int64_t divisor) {
+  Split split;
+  split_at(value, divisor, split);
+  if (split.outer.is_constant() && split.outer.offset() == 0) {
+    return std::nullopt;
+  }
+  if (split.inner.range().first < 0) return std::nullopt;
+  return std::pair(split.outer, split.inner);
 }
 
 // Tries the divisor itself, then each coefficient's common factor with it.
@@ -219,6 +233,9 @@ Index operator*(const Index& a, std::int64_t factor) {
 Index floor_div(const Index& value, std::int64_t divisor) {
   if (divisor == 1) return value;
   if (value.is_constant()) return Index(value.offset() / divisor);
+  if (const auto parts = take_multiples(value, divisor)) {
+    return parts->first + floor_div(parts->second, divisor);
+  }
   Split split;
   if (find_split(value, divisor, split)) {
     return floor_div(split.outer, divisor / split.scale);
@@ -243,6 +260,9 @@ Index floor_mod(const Index& value, std::int64_t divisor) {
   if (value.is_constant()) return Index(value.offset() % divisor);
   const auto [least, most] = value.range();
   if (least >= 0 && most < divisor) return value;
+  if (const auto parts = take_multiples(value, divisor)) {
+    return floor_mod(parts->second, divisor);
+  }
   Split split;
   if (find_split(value, divisor, split)) {
     return floor_mod(split.outer, divisor / split.scale) * split.scale +

@@ -34,9 +34,9 @@ class Index {
     std::shared_ptr<const Atom> atom;
   };
 
-  Index(std::int64_t constant = 0)
-      : offset_(constant) {}  // NOLINT: a number is one
-  Index(LoopVar variable);    // NOLINT: so is a variable
+  Index(std::int64_t constant = 0)  // NOLINT: a number is one
+      : offset_(constant), key_(std::to_string(constant)) {}
+  Index(LoopVar variable);  // NOLINT: so is a variable
 
   std::int64_t offset() const { return offset_; }
   const std::vector<Term>& terms() const { return terms_; }
@@ -73,7 +73,7 @@ class Index {
 
   std::int64_t offset_ = 0;
   std::vector<Term> terms_;
-  std::string key_ = "0";
+  std::string key_;
 };
 
 struct Index::Atom {
