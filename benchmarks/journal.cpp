@@ -5,43 +5,26 @@
 //     bench_journal [DIRECTORY]      (default: the current one)
 #include "runtime/journal.hpp"
 
-#include <sqlite3.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "benchmarks/bare_table.hpp"
+#include "benchmarks/rounds.hpp"
 
 namespace {
 
 using weft::Envelope;
 using weft::Journal;
 using weft::Sync;
+using namespace weft::bench;
 namespace fs = std::filesystem;
 
 constexpr int kRounds = 7;
-
-void require(bool good, const std::string& what) {
-  if (good) return;
-  std::fprintf(stderr, "bench_journal: %s\n", what.c_str());
-  std::exit(1);
-}
-
-double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + values.size() / 2);
-  return values[values.size() / 2];
-}
 
 /// Bodies of 200 to 600 bytes, like messages; the seed is fixed.
 std::vector<Envelope> make_envelopes(int count) {
@@ -62,85 +45,6 @@ std::vector<Envelope> make_envelopes(int count) {
   return envelopes;
 }
 
-void remove_journal(const fs::path& file) {
-  for (const char* suffix : {"", "-wal", "-shm", "-lock"}) {
-    fs::remove(file.string() + suffix);
-  }
-}
-
-/// The rows without the chain, as a program without weft would write them.
-class BareTable {
- public:
-  BareTable(const fs::path& file, Sync sync) {
-    require(sqlite3_open_v2(file.c_str(), &database_,
-                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                                SQLITE_OPEN_NOMUTEX,
-                            nullptr) == SQLITE_OK,
-            "cannot open " + file.string());
-    execute("PRAGMA journal_mode = WAL");
-    execute(sync == Sync::full ? "PRAGMA synchronous = FULL"
-                               : "PRAGMA synchronous = NORMAL");
-    execute(
-        "CREATE TABLE event(seq INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, "
-        "cause INTEGER NOT NULL, src TEXT NOT NULL, dst TEXT NOT NULL, "
-        "type TEXT NOT NULL, body BLOB NOT NULL)");
-    begin_ = prepare("BEGIN");
-    commit_ = prepare("COMMIT");
-    insert_ = prepare("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)");
-  }
-  ~BareTable() {
-    for (auto* statement : {begin_, commit_, insert_}) {
-      sqlite3_finalize(statement);
-    }
-    sqlite3_close(database_);
-  }
-
-  void append(const std::vector<Envelope>& group) {
-    run(begin_);
-    for (const auto& envelope : group) insert(envelope);
-    run(commit_);
-  }
-
- private:
-  void execute(const char* sql) {
-    require(
-        sqlite3_exec(database_, sql, nullptr, nullptr, nullptr) == SQLITE_OK,
-        sqlite3_errmsg(database_));
-  }
-  sqlite3_stmt* prepare(const char* sql) {
-    sqlite3_stmt* statement = nullptr;
-    require(sqlite3_prepare_v2(database_, sql, -1, &statement, nullptr) ==
-                SQLITE_OK,
-            sqlite3_errmsg(database_));
-    return statement;
-  }
-  void run(sqlite3_stmt* statement) {
-    require(sqlite3_step(statement) == SQLITE_DONE, sqlite3_errmsg(database_));
-    sqlite3_reset(statement);
-  }
-  void text(int index, const std::string& value) {
-    sqlite3_bind_text(insert_, index, value.data(),
-                      static_cast<int>(value.size()), SQLITE_STATIC);
-  }
-  void insert(const Envelope& envelope) {
-    sqlite3_bind_int64(insert_, 1, ++seq_);
-    sqlite3_bind_int64(insert_, 2, envelope.at_us);
-    sqlite3_bind_int64(insert_, 3, static_cast<sqlite3_int64>(envelope.cause));
-    text(4, envelope.src);
-    text(5, envelope.dst);
-    text(6, envelope.type);
-    sqlite3_bind_blob(insert_, 7, envelope.body.data(),
-                      static_cast<int>(envelope.body.size()), SQLITE_STATIC);
-    run(insert_);
-  }
-
-  sqlite3* database_ = nullptr;
-  sqlite3_stmt* begin_ = nullptr;
-  sqlite3_stmt* commit_ = nullptr;
-  sqlite3_stmt* insert_ = nullptr;
-  sqlite3_int64 seq_ = 0;
-};
-
 using Groups = std::vector<std::vector<Envelope>>;
 
 Groups make_groups(int count, int group_size) {
@@ -153,7 +57,7 @@ Groups make_groups(int count, int group_size) {
 }
 
 double time_bare(const fs::path& file, Sync sync, const Groups& groups) {
-  remove_journal(file);
+  remove_database(file);
   BareTable table(file, sync);
   return seconds([&] {
     for (const auto& group : groups) table.append(group);
@@ -161,7 +65,7 @@ double time_bare(const fs::path& file, Sync sync, const Groups& groups) {
 }
 
 double time_journal(const fs::path& file, Sync sync, Groups& groups) {
-  remove_journal(file);
+  remove_database(file);
   auto journal = Journal::create(file, sync);
   require(journal.has_value(), file.string() + ": cannot create");
   return seconds([&] {
@@ -222,5 +126,5 @@ int main(int argc, char** argv) {
     compare(file, sync, 20'000, 1'000);
   }
   time_read(file, 20'000);
-  remove_journal(file);
+  remove_database(file);
 }
