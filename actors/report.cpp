@@ -21,8 +21,13 @@ std::string milliseconds(const Times& times) {
          number(times.p90_us / 1000, "%.3f") + ")";
 }
 
-std::string speedup(double ratio) {
-  return ratio > 0 ? number(ratio, "%.2f") + "×" : "–";
+/// "2.31× (2.25–2.40)"; the interval decides whether there is a difference.
+std::string speedup(const Speedup& s) {
+  if (s.ratio <= 0) return "–";
+  std::string text = number(s.ratio, "%.2f") + "× (" + number(s.low, "%.2f") +
+                     "–" + number(s.high, "%.2f") + ")";
+  if (s.low <= 1 && s.high >= 1) text += ", no difference";
+  return text;
 }
 
 /// Bytes that must move over the time taken, over what a copy reaches here.
@@ -95,9 +100,9 @@ std::string whole_section(const Report& report) {
   text += "\n| | ms, median (p10–p90) | speedup of ModelNew |\n|---|---|---|\n";
   text += "| ModelNew | " + milliseconds(timing.candidate) + " | |\n";
   text += "| eager | " + milliseconds(timing.eager) + " | " +
-          speedup(speedup_over_eager(timing)) + " |\n";
+          speedup(timing.over_eager) + " |\n";
   text += "| torch.compile | " + milliseconds(timing.compile) + " | " +
-          speedup(speedup_over_compile(timing)) + " |\n";
+          speedup(timing.over_compile) + " |\n";
   if (!timing.compile_error.empty()) {
     text += "\ntorch.compile failed: " + timing.compile_error + "\n";
   }
@@ -126,8 +131,8 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
             number(done.best.verdict.framework_error, "%.2g") + ") | " +
             milliseconds(timing.candidate) + " | " +
             milliseconds(timing.eager) + " | " + milliseconds(timing.compile) +
-            " | " + speedup(speedup_over_eager(timing)) + " | " +
-            speedup(speedup_over_compile(timing)) + " | " +
+            " | " + speedup(timing.over_eager) + " | " +
+            speedup(timing.over_compile) + " | " +
             percent(bandwidth_share(timing, report.machine)) + " | " +
             done.best.seed.variant + " |\n";
   }
@@ -165,14 +170,19 @@ std::string csv_times(const Times& times) {
          "," + number(times.p90_us, "%.3f");
 }
 
+std::string csv_speedup(const Speedup& s) {
+  if (s.ratio <= 0) return ",,";
+  return number(s.ratio, "%.4f") + "," + number(s.low, "%.4f") + "," +
+         number(s.high, "%.4f");
+}
+
 std::string csv_measured(const Verdict& verdict, const Timing& timing,
                          const ProbeReply& machine) {
   return number(verdict.max_error, "%.6g") + "," +
          number(verdict.framework_error, "%.6g") + "," +
          csv_times(timing.candidate) + "," + csv_times(timing.eager) + "," +
-         csv_times(timing.compile) + "," +
-         number(speedup_over_eager(timing), "%.4f") + "," +
-         number(speedup_over_compile(timing), "%.4f") + "," +
+         csv_times(timing.compile) + "," + csv_speedup(timing.over_eager) +
+         "," + csv_speedup(timing.over_compile) + "," +
          std::to_string(timing.bytes_floor) + "," +
          number(bandwidth_share(timing, machine), "%.4f");
 }
@@ -186,13 +196,17 @@ std::string summary_line(const Report& report) {
                 ? std::string("the composition was not checked")
                 : report.verdict.reason);
   }
+  if (report.used.empty()) {
+    return "verified, but no kernel of ours is faster here: ModelNew keeps "
+           "the framework's forward";
+  }
   std::string text = "verified: " + std::to_string(report.used.size()) +
                      " of " + std::to_string(report.subgraphs.size()) +
                      " distinct subgraphs ours, " +
-                     speedup(speedup_over_eager(report.timing)) + " over eager";
-  const double over_compile = speedup_over_compile(report.timing);
-  if (over_compile > 0)
-    text += ", " + speedup(over_compile) + " over torch.compile";
+                     speedup(report.timing.over_eager) + " over eager";
+  if (report.timing.over_compile.ratio > 0) {
+    text += ", " + speedup(report.timing.over_compile) + " over torch.compile";
+  }
   return text;
 }
 
@@ -213,7 +227,8 @@ std::string results_csv(const Report& report, const Plan& plan) {
       "id,what,count,verdict,kernel,variant,max_error,framework_error,"
       "ours_median_us,ours_p10_us,ours_p90_us,eager_median_us,eager_p10_us,"
       "eager_p90_us,compile_median_us,compile_p10_us,compile_p90_us,"
-      "over_eager,over_compile,bytes_floor,bandwidth_share\n";
+      "over_eager,over_eager_low,over_eager_high,over_compile,"
+      "over_compile_low,over_compile_high,bytes_floor,bandwidth_share\n";
   for (const SubgraphDone& done : report.subgraphs) {
     text += done.subgraph + "," + csv_field(types[done.subgraph]) + "," +
             std::to_string(counts[done.subgraph]) + "," + done.outcome + "," +
@@ -227,7 +242,7 @@ std::string results_csv(const Report& report, const Plan& plan) {
           csv_measured(report.verdict, report.timing, report.machine) + "\n";
   for (const auto& [name, count] : extern_counts(plan)) {
     text += "extern," + csv_field(name) + "," + std::to_string(count) +
-            ",,framework,,,,,,,,,,,,,,,,\n";
+            ",,framework" + std::string(20, ',') + "\n";
   }
   return text;
 }

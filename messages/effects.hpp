@@ -135,17 +135,29 @@ struct Times {
   bool operator==(const Times&) const = default;
 };
 
+/// How many times faster the candidate is than another side: the median of
+/// the rounds' ratios and its 95 % confidence interval. 0: not measured.
+struct Speedup {
+  double ratio = 0;
+  double low = 0;
+  double high = 0;
+  MSGPACK_DEFINE_MAP(ratio, low, high)
+  bool operator==(const Speedup&) const = default;
+};
+
 /// Interleaved in one run, so that the sides can be compared.
 struct Timing {
   Times candidate;
   Times eager;
   Times compile;  ///< torch.compile; runs == 0 when not measured
+  Speedup over_eager;
+  Speedup over_compile;
   std::string compile_error;
   int outputs_checked = 0;
   int outputs_wrong = 0;
   std::int64_t bytes_floor = 0;  ///< what must move at least
-  MSGPACK_DEFINE_MAP(candidate, eager, compile, compile_error, outputs_checked,
-                     outputs_wrong, bytes_floor)
+  MSGPACK_DEFINE_MAP(candidate, eager, compile, over_eager, over_compile,
+                     compile_error, outputs_checked, outputs_wrong, bytes_floor)
   bool operator==(const Timing&) const = default;
 };
 

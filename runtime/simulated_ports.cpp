@@ -40,6 +40,8 @@ Timing made_up_timing(Random& random, bool with_compile) {
   Timing timing;
   timing.candidate = made_up_times(random);
   timing.eager = made_up_times(random);
+  const double ratio = timing.eager.median_us / timing.candidate.median_us;
+  timing.over_eager = {ratio, 0.95 * ratio, 1.05 * ratio};
   if (with_compile) timing.compile = made_up_times(random);
   timing.outputs_checked = 3;
   timing.bytes_floor = 1024;

@@ -35,11 +35,19 @@ Times times_from(const json& told) {
           told.value("p90_us", 0.0), told.value("runs", 0)};
 }
 
+Speedup speedup_from(const json& told) {
+  if (!told.is_object()) return {};
+  return {told.value("ratio", 0.0), told.value("low", 0.0),
+          told.value("high", 0.0)};
+}
+
 Timing timing_from(const json& told) {
   Timing timing;
   timing.candidate = times_from(told.value("candidate", json()));
   timing.eager = times_from(told.value("eager", json()));
   timing.compile = times_from(told.value("compile", json()));
+  timing.over_eager = speedup_from(told.value("over_eager", json()));
+  timing.over_compile = speedup_from(told.value("over_compile", json()));
   timing.compile_error = told.value("compile_error", "");
   timing.outputs_checked = told.value("outputs_checked", 0);
   timing.outputs_wrong = told.value("outputs_wrong", 0);

@@ -16,6 +16,8 @@ SeedResult right(const std::string& id, double ours_us, double eager_us) {
   result.timed = true;
   result.timing.candidate = {ours_us, ours_us * 0.9, ours_us * 1.1, 9};
   result.timing.eager = {eager_us, eager_us * 0.9, eager_us * 1.1, 9};
+  const double ratio = eager_us / ours_us;
+  result.timing.over_eager = {ratio, 0.95 * ratio, 1.05 * ratio};
   return result;
 }
 

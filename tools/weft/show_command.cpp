@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,7 +57,7 @@ std::string seed_line(const SeedResult& result) {
                 result.verdict.kind.c_str(), result.verdict.max_error,
                 result.verdict.framework_error,
                 result.timing.candidate.median_us / 1000,
-                speedup_over_eager(result.timing));
+                result.timing.over_eager.ratio);
   return text + (result.timed ? numbers : result.verdict.kind);
 }
 
@@ -84,6 +85,40 @@ void print(const Story& story, const std::string& only) {
                                      : "not finished: weft resume goes on");
 }
 
+/// The same for a tool: an object a subgraph, then one for the run.
+void print_json(const Story& story, const std::string& only) {
+  using nlohmann::json;
+  for (const SubgraphDone& done : story.subgraphs) {
+    if (!only.empty() && done.subgraph != only) continue;
+    json line = {{"subgraph", done.subgraph}, {"outcome", done.outcome},
+                 {"reason", done.reason},     {"seeds", done.seeds},
+                 {"right", done.right},       {"results", json::array()}};
+    const auto seeds = story.seeds.find(done.subgraph);
+    if (seeds != story.seeds.end()) {
+      for (const SeedResult& result : seeds->second) {
+        line["results"].push_back(
+            {{"seed", result.seed.id},
+             {"variant", result.seed.variant},
+             {"kind", result.verdict.kind},
+             {"reason",
+              result.failure ? result.failure.message : result.verdict.reason},
+             {"max_error", result.verdict.max_error},
+             {"candidate_us", result.timing.candidate.median_us},
+             {"eager_us", result.timing.eager.median_us}});
+      }
+    }
+    std::printf("%s\n", line.dump().c_str());
+  }
+  json line = {{"events", story.events},
+               {"stale", story.stale},
+               {"finished", story.finished.has_value()}};
+  if (story.finished) {
+    line["exit_code"] = story.finished->exit_code;
+    line["summary"] = story.finished->summary;
+  }
+  std::printf("%s\n", line.dump().c_str());
+}
+
 }  // namespace
 
 int show_command(const CommonFlags& common, const ShowFlags& flags) {
@@ -100,8 +135,9 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
     }
     ++shown;
     if (flags.events) {
-      std::printf("%s\n",
-                  story_line(envelope, common.verbose ? 1 << 20 : 160).c_str());
+      const std::size_t body_max = common.verbose ? 1 << 20 : 160;
+      std::printf("%s\n", common.json ? story_json(envelope).c_str()
+                                      : story_line(envelope, body_max).c_str());
     }
     return true;
   });
@@ -111,7 +147,8 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
                                  "the run has no subgraph '" + flags.subgraph +
                                      "': 'weft show' lists them"});
   }
-  if (!flags.events) print(story, flags.subgraph);
+  if (flags.events) return 0;
+  (common.json ? print_json : print)(story, flags.subgraph);
   return 0;
 }
 

@@ -4,6 +4,7 @@ The oracle's clock decides: from sending a call to its answer, less what an
 empty call costs at least. The party's own clock can only make a time longer.
 """
 
+import math
 import statistics
 import time
 
@@ -111,6 +112,8 @@ class Rounds:
             "candidate": times["candidate"],
             "eager": times["eager"],
             "compile": times.get("compile"),
+            "over_eager": self._over("eager", overhead),
+            "over_compile": self._over("compile", overhead),
             "compile_error": self._bench.compile_error,
             "outputs_checked": self._outputs_checked,
             "outputs_wrong": self._outputs_wrong,
@@ -120,6 +123,16 @@ class Rounds:
             "calls_per_run": self._bench.calls,
             "rejected": rejected,
         }
+
+    def _over(self, party, overhead):
+        """How many times faster the candidate is, round by round: what
+        disturbs the machine disturbs both sides of a round."""
+        if party not in self._clocks:
+            return None
+        pairs = zip(self._clocks[party], self._clocks["candidate"])
+        return median_interval(
+            [net_s(other, overhead) / net_s(own, overhead) for other, own in pairs]
+        )
 
     def _clock_ratio(self, overhead):
         """Outside over inside time of the candidate, medians."""
@@ -135,9 +148,30 @@ class Rounds:
         )
 
 
+def net_s(both, overhead):
+    """Seconds of one message's work from (outside, inside)."""
+    outside, own = both
+    return max(outside - overhead, own, 1e-9)
+
+
+def median_interval(values):
+    """The median and its 95 % confidence interval from order statistics (no
+    assumption on the noise); the whole range when there are few values."""
+    ordered = sorted(values)
+    count = len(ordered)
+    reach = 0.98 * math.sqrt(count)  # 1.96 standard deviations of a binomial
+    low = max(0, math.floor(count / 2 - reach))
+    high = min(count - 1, math.ceil(count / 2 + reach))
+    return {
+        "ratio": statistics.median(ordered),
+        "low": ordered[low],
+        "high": ordered[high],
+    }
+
+
 def summary(clocks, overhead, calls):
     """T of docs/worker-protocol.md from [(outside, inside)] of messages."""
-    net = sorted(max(s - overhead, own) / calls * 1e6 for s, own in clocks)
+    net = sorted(net_s(both, overhead) / calls * 1e6 for both in clocks)
     last = len(net) - 1
     return {
         "median_us": statistics.median(net),
