@@ -73,7 +73,7 @@ class Index {
 
   std::int64_t offset_ = 0;
   std::vector<Term> terms_;
-  std::string key_;
+  std::string key_ = "0";
 };
 
 struct Index::Atom {
