@@ -1,0 +1,165 @@
+#include "runtime/replay.hpp"
+
+#include "runtime/effect_ledger.hpp"
+#include "tests/actors/bench.hpp"
+#include "tests/runtime/toy_world.hpp"
+
+namespace weft {
+namespace {
+
+/// The journal of a whole toy run, as the hosts would write it.
+std::vector<Envelope> toy_journal(Blobs& blobs) {
+  std::vector<Envelope> journal =
+      to_envelopes(address::user, 0, {{counter_address, toy_start()}});
+  Counter counter;
+  for (std::size_t i = 0; i < journal.size(); ++i) {
+    journal[i].seq = i + 1;
+    const Envelope event = journal[i];
+    const Message message = *decode(event.type, event.body);
+    std::vector<Envelope> said;
+    if (event.dst == counter_address) {
+      Context context(blobs, event.at_us);
+      counter.receive(event.src, message, context);
+      said = to_envelopes(counter_address, event.seq, context.take_outbox());
+    } else if (const auto* m = std::get_if<TimerRequest>(&message)) {
+      said = to_envelopes(address::clock, event.seq,
+                          {{counter_address, TimerFired{m->effect}}});
+    }
+    journal.insert(journal.end(), said.begin(), said.end());
+  }
+  return journal;
+}
+
+struct World {
+  BenchBlobs blobs;
+  std::vector<Envelope> journal = toy_journal(blobs);
+  Replay replay{blobs, &make_counter};
+
+  /// Feeds up to and with `to`; how many were taken without a divergence.
+  std::size_t feed(std::size_t to) {
+    for (std::size_t i = 0; i < to; ++i) {
+      if (!replay.feed(journal[i])) return i;
+    }
+    return to;
+  }
+  std::size_t feed() { return feed(journal.size()); }
+};
+
+TEST_CASE("a journal that fits replays to its end") {
+  World world;
+  REQUIRE(world.journal.size() == 11);
+  CHECK(world.feed() == 11);
+  CHECK(world.replay.finish());
+  CHECK(world.replay.finished() == RunFinished{0, "3 ticks"});
+  CHECK(world.replay.open_requests().empty());
+  CHECK(!world.replay.divergence());
+}
+
+TEST_CASE("a role that decides otherwise is named with both sides") {
+  World world;
+  Envelope& request = world.journal[2];
+  REQUIRE(request.type == "TimerRequest");
+  request.body = encode(TimerRequest{1, 99});
+  CHECK(world.feed() == 2);
+  const Divergence divergence = world.replay.divergence().value();
+  CHECK(divergence.seq == 3);
+  CHECK(divergence.role == counter_address);
+  CHECK(divergence.code_says.contains("\"after_ms\":10"));
+  CHECK(divergence.journal_says.contains("\"after_ms\":99"));
+}
+
+TEST_CASE("a message to another receiver is a divergence") {
+  World world;
+  world.journal[2].dst = "port/gpu";
+  CHECK(world.feed() == 2);
+  CHECK(world.replay.divergence()->code_says.contains("to port/clock"));
+  CHECK(world.replay.divergence()->journal_says.contains("to port/gpu"));
+}
+
+TEST_CASE("a message that the journal has and the role never said is found") {
+  World world;
+  Envelope extra = world.journal[2];
+  extra.seq = 4;
+  world.journal.insert(world.journal.begin() + 3, extra);
+  CHECK(world.feed() == 3);
+  CHECK(world.replay.divergence()->role == counter_address);
+  CHECK(world.replay.divergence()->code_says == "nothing more on event 1");
+  CHECK(world.replay.divergence()->journal_says.contains("TimerRequest"));
+}
+
+TEST_CASE("a message that the role said and the journal skips is found") {
+  World world;
+  world.journal.erase(world.journal.begin() + 1);  // the first Progress
+  CHECK(world.feed() == 1);
+  CHECK(world.replay.divergence()->code_says.contains("Progress"));
+  CHECK(world.replay.divergence()->journal_says.contains("TimerRequest"));
+}
+
+TEST_CASE("a message that is missing at the end is found by finish") {
+  World world;
+  CHECK(world.feed(10) == 10);  // all but RunFinished
+  CHECK(!world.replay.finish());
+  CHECK(world.replay.divergence()->seq == 10);
+  CHECK(world.replay.divergence()->code_says.contains("RunFinished"));
+  CHECK(world.replay.divergence()->journal_says == "nothing more on event 10");
+}
+
+TEST_CASE("an envelope that cannot be decoded stops the replay") {
+  World world;
+  world.journal[3].body = "\xc1";
+  CHECK(world.feed() == 3);
+  CHECK(world.replay.divergence()->seq == 4);
+}
+
+TEST_CASE("a divergence tells a person the event, the role and both sides") {
+  const Divergence divergence = {7, "agent/sg_1", "this", "that"};
+  CHECK(to_string(divergence) ==
+        "event 7, role agent/sg_1\n  the code says:    this\n"
+        "  the journal says: that");
+}
+
+TEST_CASE("a replay that stops early has what was not journaled yet") {
+  World world;
+  CHECK(world.feed(2) == 2);  // RunStart and the first of two messages
+  const auto missing = world.replay.take_missing();
+  REQUIRE(missing.size() == 1);
+  CHECK(missing[0].type == "TimerRequest");
+  CHECK(missing[0].cause == 1);
+  CHECK(missing[0].src == counter_address);
+  CHECK(world.replay.open_requests().empty());
+}
+
+TEST_CASE("a replay that stops early has the requests without a reply") {
+  World world;
+  CHECK(world.feed(3) == 3);
+  REQUIRE(world.replay.open_requests().size() == 1);
+  CHECK(world.replay.open_requests().begin()->first == 3);
+  CHECK(world.replay.take_missing().empty());
+  CHECK(world.feed(0) == 0);
+  CHECK(world.replay.feed(world.journal[3]));
+  CHECK(world.replay.open_requests().empty());
+}
+
+TEST_CASE("a stale reply closes no request and reaches no role") {
+  World world;
+  CHECK(world.feed(4) == 4);
+  Envelope stale = world.journal[3];
+  stale.seq = 5;
+  stale.dst = stale_address;
+  CHECK(world.replay.feed(stale));
+  CHECK(world.replay.take_missing().size() == 2);  // on event 4, once
+}
+
+TEST_CASE("the roles come back in the state that the journal led to") {
+  World world;
+  world.feed(10);
+  auto roles = world.replay.take_roles();
+  REQUIRE(roles.contains(counter_address));
+  Context context(world.blobs, 0);
+  roles[counter_address]->receive(address::clock, TimerFired{3}, context);
+  const auto finished = one<RunFinished>(context.take_outbox());
+  CHECK(finished.summary == "4 ticks");
+}
+
+}  // namespace
+}  // namespace weft
