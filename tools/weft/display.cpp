@@ -3,7 +3,8 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
+
+#include "tools/weft/story.hpp"
 
 namespace weft {
 namespace {
@@ -32,14 +33,7 @@ void Display::say(const std::string& line) {
 
 void Display::show(const Envelope& envelope, const Message& message) {
   if (json_) {
-    const auto body =
-        nlohmann::json::parse(body_to_json(envelope.body), nullptr, false);
-    const nlohmann::json line = {{"seq", envelope.seq},
-                                 {"at_us", envelope.at_us},
-                                 {"src", envelope.src},
-                                 {"type", envelope.type},
-                                 {"body", body}};
-    std::printf("%s\n", line.dump().c_str());
+    std::printf("%s\n", story_json(envelope).c_str());
     std::fflush(stdout);
     return;
   }

@@ -1,5 +1,5 @@
 #include <cstdio>
-#include <map>
+#include <nlohmann/json.hpp>
 
 #include "actors/roster.hpp"
 #include "runtime/journal.hpp"
@@ -27,6 +27,22 @@ void print_state(const Replay& replay) {
   }
 }
 
+void print_end(const CommonFlags& common, std::uint64_t events,
+               std::int64_t elapsed_ms, bool ended) {
+  if (common.json) {
+    const nlohmann::json line = {{"events", events},
+                                 {"elapsed_ms", elapsed_ms},
+                                 {"divergence", false},
+                                 {"finished", ended}};
+    std::printf("%s\n", line.dump().c_str());
+    return;
+  }
+  std::printf("%llu events replayed in %lld ms, no divergence%s\n",
+              static_cast<unsigned long long>(events),
+              static_cast<long long>(elapsed_ms),
+              ended ? "" : " (the run is not finished)");
+}
+
 }  // namespace
 
 int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
@@ -44,7 +60,9 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
     if (flags.until != 0 && envelope.seq > flags.until) return false;
     ++events;
     if (!flags.check && !common.quiet) {
-      std::printf("%s\n", story_line(envelope).c_str());
+      const std::string line =
+          common.json ? story_json(envelope) : story_line(envelope);
+      std::printf("%s\n", line.c_str());
     }
     fits = replay.feed(envelope);
     return fits;
@@ -64,12 +82,10 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
       return 1;
     }
   }
+  const bool ended = whole || flags.until != 0;
   if (!common.quiet) {
-    if (!flags.check) print_state(replay);
-    std::printf("%llu events replayed in %lld ms, no divergence%s\n",
-                static_cast<unsigned long long>(events),
-                static_cast<long long>(watch.elapsed_ms()),
-                whole || flags.until != 0 ? "" : " (the run is not finished)");
+    if (!flags.check && !common.json) print_state(replay);
+    print_end(common, events, watch.elapsed_ms(), ended);
   }
   return 0;
 }

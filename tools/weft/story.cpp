@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 #include "messages/vocabulary.hpp"
 
@@ -21,6 +22,19 @@ std::string story_line(const Envelope& envelope, std::size_t body_max) {
   if (body.size() > body_max) body = body.substr(0, body_max) + "…";
   return head + envelope.src + " → " + envelope.dst + "  " + envelope.type +
          " " + body;
+}
+
+std::string story_json(const Envelope& envelope) {
+  using nlohmann::json;
+  const json body = json::from_msgpack(envelope.body, true, false);
+  const json line = {{"seq", envelope.seq},
+                     {"cause", envelope.cause},
+                     {"at_us", envelope.at_us},
+                     {"src", envelope.src},
+                     {"dst", envelope.dst},
+                     {"type", envelope.type},
+                     {"body", body.is_discarded() ? json() : body}};
+  return line.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace weft

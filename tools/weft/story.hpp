@@ -1,4 +1,4 @@
-// An envelope as one line for a person.
+// An envelope as one line: for a person, or for a tool.
 #pragma once
 
 #include <string>
@@ -9,5 +9,9 @@ namespace weft {
 
 /// "  12  07:45:31.204  <-  9  extractor → broker  LeaseRequest {…}".
 std::string story_line(const Envelope& envelope, std::size_t body_max = 160);
+
+/// The whole envelope as one JSON object. What JSON cannot hold (a NaN, bytes
+/// that are no UTF-8) becomes null or a replacement character.
+std::string story_json(const Envelope& envelope);
 
 }  // namespace weft
