@@ -9,9 +9,10 @@
 
 namespace weft {
 
-/// The only message between CAF actors: an envelope that is in the journal.
+/// The only message between CAF actors: what one commit brought for a role.
+/// One for all of it, since waking an actor costs more than an envelope does.
 struct Delivery {
-  SharedEnvelope envelope;
+  std::vector<SharedEnvelope> envelopes;
 };
 
 }  // namespace weft
@@ -62,7 +63,8 @@ class CafHost {
         journal, blobs, std::move(open),
         Spine::Callbacks{
             [this](const SharedEnvelope& envelope) { deliver(envelope); },
-            [this](const Error& error) { broken(error); }});
+            [this](const Error& error) { broken(error); },
+            [this] { hand_on(); }});
   }
 
   ~CafHost() {
@@ -116,15 +118,26 @@ class CafHost {
     if (envelope->dst == address::user) return tell_user(*envelope);
     if (is_port(envelope->dst)) return request(envelope);
     if (envelope->dst == stale_address) return;
-    auto found = actors_.find(envelope->dst);
-    if (found == actors_.end()) {
-      auto role = options_.make_role(envelope->dst);
-      if (!role) {
-        return broken({ErrorCode::failed, "nobody stands at " + envelope->dst});
-      }
-      found = spawn(envelope->dst, std::move(role));
+    gathered_[envelope->dst].envelopes.push_back(envelope);
+  }
+
+  void hand_on() {
+    for (auto& [address, delivery] : gathered_) {
+      deliver_to(address, std::move(delivery));
     }
-    caf_compat::post(found->second, Delivery{envelope});
+    gathered_.clear();
+  }
+
+  void deliver_to(const Address& address, Delivery delivery) {
+    auto found = actors_.find(address);
+    if (found == actors_.end()) {
+      auto role = options_.make_role(address);
+      if (!role) {
+        return broken({ErrorCode::failed, "nobody stands at " + address});
+      }
+      found = spawn(address, std::move(role));
+    }
+    caf_compat::post(found->second, std::move(delivery));
   }
 
   std::map<Address, caf::actor>::iterator spawn(const Address& address,
@@ -163,6 +176,7 @@ class CafHost {
   caf::actor_system_config config_;
   caf::actor_system system_;
   std::map<Address, caf::actor> actors_;  // the spine's thread only
+  std::map<Address, Delivery> gathered_;  // likewise: of one commit
   std::unique_ptr<Spine> spine_;
   std::mutex mutex_;
   std::condition_variable_any ended_;
@@ -173,7 +187,9 @@ caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
   caf_compat::state(self) = std::move(*initial);
   return {[self](const Delivery& delivery) {
     RoleState& state = caf_compat::state(self);
-    state.host->handle(state, *delivery.envelope);
+    for (const SharedEnvelope& envelope : delivery.envelopes) {
+      state.host->handle(state, *envelope);
+    }
   }};
 }
 

@@ -1,6 +1,8 @@
 #include "runtime/spine.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace weft {
@@ -28,10 +30,14 @@ Spine::Spine(Journal& journal, BlobStore& blobs, std::set<std::uint64_t> open,
 Spine::~Spine() { stop(); }
 
 void Spine::post(std::vector<Envelope> batch) {
-  const std::lock_guard lock(mutex_);
-  if (stopping_) return;
-  for (Envelope& envelope : batch) posted_.push_back(std::move(envelope));
-  wake_.notify_one();
+  bool asleep = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    asleep = posted_.empty();  // else somebody has woken the spine already
+    std::ranges::move(batch, std::back_inserter(posted_));
+  }
+  if (asleep) wake_.notify_one();
 }
 
 void Spine::stop() {
@@ -47,27 +53,30 @@ void Spine::loop() {
   std::vector<Envelope> group;
   std::vector<Envelope> backlog;
   while (true) {
-    bool deliver = true;
+    bool wanted = true;
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return stopping_ || !posted_.empty(); });
       if (posted_.empty()) return;
       std::swap(backlog, posted_);
-      deliver = !stopping_;
+      wanted = !stopping_;
     }
     for (std::size_t from = 0; from < backlog.size(); from += group_max) {
       const auto end = std::min(backlog.size(), from + group_max);
       group.assign(std::make_move_iterator(backlog.begin() + from),
                    std::make_move_iterator(backlog.begin() + end));
       if (!commit(group)) return;
-      if (!deliver) continue;
-      for (Envelope& envelope : group) {
-        callbacks_.deliver(
-            std::make_shared<const Envelope>(std::move(envelope)));
-      }
+      if (wanted) deliver(group);
     }
     backlog.clear();
   }
+}
+
+void Spine::deliver(std::vector<Envelope>& group) {
+  for (Envelope& envelope : group) {
+    callbacks_.deliver(std::make_shared<const Envelope>(std::move(envelope)));
+  }
+  if (callbacks_.delivered) callbacks_.delivered();
 }
 
 bool Spine::commit(std::vector<Envelope>& group) {

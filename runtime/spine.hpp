@@ -28,6 +28,9 @@ class Spine {
     std::function<void(const SharedEnvelope&)> deliver;
     /// The journal cannot be written: the run must stop. Called once.
     std::function<void(const Error&)> fatal;
+    /// After the last envelope of each commit, on the spine's thread: whoever
+    /// gathers what deliver() gave hands it on now. May be empty.
+    std::function<void()> delivered = {};
   };
 
   /// `open` are the requests of an earlier process that have no reply yet.
@@ -43,6 +46,7 @@ class Spine {
 
  private:
   void loop();
+  void deliver(std::vector<Envelope>& group);
   bool commit(std::vector<Envelope>& group);
 
   Journal& journal_;
