@@ -4,6 +4,7 @@
 
 #include "actors/outcome.hpp"
 #include "compiler/compose.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 namespace {
@@ -48,7 +49,9 @@ void Composer::attempt(Context& context) {
   for (const SubgraphDone* result : chosen_) {
     const auto source = context.blobs().get(result->best.seed.source);
     if (!source) return give_up({"failed", source.error().message}, context);
-    kernels[result->subgraph] = {*source, result->best.seed.variant};
+    const Target* target = find_target(result->best.seed.target);
+    if (!target) return give_up({"failed", "a kernel of no target"}, context);
+    kernels[result->subgraph] = {*source, result->best.seed.variant, target};
   }
   const auto text = compose_source(*problem, plan_, kernels);
   if (!text) return give_up({"failed", text.error().message}, context);

@@ -4,6 +4,7 @@
 
 #include "actors/outcome.hpp"
 #include "compiler/compose.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 
@@ -63,10 +64,12 @@ void Dispatcher::finished(const SubgraphDone& done, Context& context) {
   if (done.best.verdict.correct) {
     const auto source = context.blobs().get(done.best.seed.source);
     if (!source) return give_up({"failed", source.error().message}, context);
+    const Target* target = find_target(done.best.seed.target);
+    if (!target) return give_up({"failed", "a kernel of no target"}, context);
     const std::string module =
-        kernel_module_source(*place, {*source, done.best.seed.variant});
+        kernel_module_source(*place, {*source, done.best.seed.variant, target});
     write(*place,
-          {{"kernel.cpp", done.best.seed.source},
+          {{std::string(target->source_file), done.best.seed.source},
            {"kernel.py", context.blobs().put(module)}},
           context);
   }

@@ -5,6 +5,7 @@
 #include "actors/outcome.hpp"
 #include "compiler/graph.hpp"
 #include "compiler/subgraph.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 namespace {
@@ -58,7 +59,13 @@ void Extractor::captured(const ErrandEnd& end, Context& context) {
   const auto graph = parse_graph(*text);
   if (!graph) return finish({"failed", graph.error().message}, context);
 
-  const Plan plan = partition(*graph);
+  const Target* target = find_target(run_->options.target);
+  if (!target) {
+    return finish({"wrong_input", "no target '" + run_->options.target + "'"},
+                  context);
+  }
+
+  const Plan plan = partition(*graph, *target);
   plan_ = context.blobs().put(plan_to_json(plan));
   context.send(address::user, Progress{"", "extract", cut_summary(plan)});
   WriteFilesRequest files;

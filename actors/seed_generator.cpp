@@ -1,12 +1,17 @@
 #include "actors/seed_generator.hpp"
 
-#include "compiler/cpu.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 namespace {
 
 SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
   SeedsReply reply{work.subgraph, "compiler", {}, {}};
+  const Target* target = find_target(work.options.target);
+  if (!target) {
+    reply.failure = {"wrong_input", "no target '" + work.options.target + "'"};
+    return reply;
+  }
   const auto text = blobs.get(work.graph);
   if (!text) {
     reply.failure = {"failed", text.error().message};
@@ -19,9 +24,8 @@ SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
   }
   const Subgraph subgraph{work.subgraph, work.signature, work.type,
                           std::move(*graph)};
-  const CpuFacts facts{work.machine.cores, work.machine.vector_bytes,
-                       work.machine.l1_bytes, work.machine.l2_bytes};
-  const auto kernels = generate_cpu(subgraph, facts, work.options.variants_max);
+  const auto kernels =
+      target->generate(subgraph, work.machine, work.options.variants_max);
   if (!kernels) {
     reply.failure = {"failed", kernels.error().message};
     return reply;

@@ -2,10 +2,9 @@
 
 #include <set>
 
-#include "compiler/cpu.hpp"
 #include "compiler/forward_source.hpp"
-#include "compiler/kernel_module.hpp"
 #include "compiler/problem_source.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 
@@ -17,6 +16,20 @@ constexpr std::string_view kTitle =
     "forward() runs\n# without gradients and skips hooks of submodules; "
     "other shapes, dtypes, layouts\n# or modes than captured go to "
     "forward_reference().\n";
+
+/// Each target's loader once, however many of its kernels there are.
+std::string loaders(const std::map<std::string, ComposedKernel>& kernels,
+                    const std::set<std::string>& used) {
+  std::set<std::string_view> wanted;
+  for (const std::string& id : used) {
+    wanted.insert(kernels.at(id).target->name);
+  }
+  std::string text;
+  for (const Target& target : targets()) {
+    if (wanted.contains(target.name)) text += target.loader_source();
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -34,14 +47,14 @@ Result<std::string> compose_source(
   const ForwardSource forward = forward_source(plan, used, *problem);
 
   std::string text(kTitle);
-  text += problem->before + "import inspect\n" +
-          loader_source(cpu_build_flags()) + forward.before;
+  text += problem->before + "import inspect\n" + loaders(kernels, used) +
+          forward.before;
   for (const Subgraph& subgraph : plan.subgraphs) {
     if (!used.contains(subgraph.id)) continue;
     const ComposedKernel& kernel = kernels.at(subgraph.id);
     text += "# " + subgraph.type + ", variant " + kernel.variant + "\n" +
-            kernel_function_source(subgraph.graph, "_weft_" + subgraph.id,
-                                   kernel.source) +
+            kernel.target->function_source(
+                subgraph.graph, "_weft_" + subgraph.id, kernel.source) +
             "\n\n";
   }
   return text + problem->model + "\n" + forward.method + forward.after +

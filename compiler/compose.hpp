@@ -6,13 +6,15 @@
 #include <string_view>
 
 #include "compiler/subgraph.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 
-/// A kernel that won: its C++ text and how to build it.
+/// A kernel that won: its text and what builds and loads it.
 struct ComposedKernel {
   std::string source;
   std::string variant;
+  const Target* target = &targets().front();
 };
 
 /// model_new.py: the problem file's text with `Model` made into `ModelNew`
@@ -22,10 +24,9 @@ struct ComposedKernel {
 /// import into a per-user cache, needs only torch and g++. Inputs of another
 /// shape or dtype than captured go to the original forward, kept as
 /// `forward_reference`. With no kernels at all, forward() is the original's.
-Result<std::string> compose_source(std::string_view problem_source,
-                                   const Plan& plan,
-                                   const std::map<std::string, ComposedKernel>&
-                                       kernels);
+Result<std::string> compose_source(
+    std::string_view problem_source, const Plan& plan,
+    const std::map<std::string, ComposedKernel>& kernels);
 
 /// kernel.py for one subgraph: `kernel_function(*tensors)` around the same
 /// embedded source and loader, for test_kernel.py and for use by hand.

@@ -8,6 +8,7 @@
 
 #include "compiler/graph.hpp"
 #include "compiler/subgraph.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 
@@ -19,20 +20,15 @@ struct CpuFacts {
   std::int64_t l2_bytes = 1 << 20;   ///< of one core
 };
 
-/// One candidate. The source exports
-///   extern "C" void kernel_function(const T0* in0, …, U0* out0, …)
-/// with the subgraph's inputs, then its outputs, in order; C++ element types;
-/// outputs are allocated by the caller with the graph's shape and stride.
-struct KernelSource {
-  std::string variant;  ///< "vec16 unroll2 rows", for people and reports
-  std::string text;     ///< C++17, one file, readable
-};
-
 /// Whether the compiler can lower this call (else it stays an extern).
 bool can_lower(const Graph& graph, const Node& call);
 
 /// At least one variant for every subgraph partition() makes; the one expected
-/// to be fastest first; at most `variants_max`; no two equal texts.
+/// to be fastest first; at most `variants_max`; no two equal texts. A source is
+/// C++17 and exports
+///   extern "C" void kernel_function(const T0* in0, …, U0* out0, …)
+/// with the subgraph's inputs, then its outputs, in order; C++ element types;
+/// outputs are allocated by the caller with the graph's shape and stride.
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                const CpuFacts& facts,
                                                int variants_max);
@@ -40,6 +36,9 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
 /// The g++ arguments that build it into a shared library, without -o and
 /// without file names.
 std::vector<std::string> cpu_build_flags();
+
+/// All of this as an entry of compiler/target.hpp's list.
+Target cpu_target();
 
 /// Bytes that must move at least (each input read once, each output written
 /// once): the floor of a memory-bound kernel.

@@ -1,7 +1,6 @@
 #include "compiler/kernel_module.hpp"
 
 #include "compiler/compose.hpp"
-#include "compiler/cpu.hpp"
 #include "compiler/reference_source.hpp"
 
 namespace weft {
@@ -159,9 +158,9 @@ std::string kernel_module_source(const Subgraph& subgraph,
                                  const ComposedKernel& kernel) {
   return "\"\"\"" + subgraph.id + ": " + subgraph.type + ", variant " +
          kernel.variant + "; made by weft.\"\"\"\n\n" +
-         loader_source(cpu_build_flags()) +
-         kernel_function_source(subgraph.graph, "kernel_function",
-                                kernel.source);
+         kernel.target->loader_source() +
+         kernel.target->function_source(subgraph.graph, "kernel_function",
+                                        kernel.source);
 }
 
 }  // namespace weft

@@ -35,8 +35,11 @@ struct Plan {
   std::vector<Placement> placements;  ///< in execution order
 };
 
-/// Deterministic: equal graphs give equal plans.
-Plan partition(const Graph& model);
+struct Target;
+
+/// Along what the target can lower. Deterministic: equal graphs give equal
+/// plans.
+Plan partition(const Graph& model, const Target& target);
 
 /// Names of the operators that stay externs, with how often each occurs.
 std::map<std::string, int> extern_counts(const Plan& plan);

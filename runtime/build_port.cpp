@@ -20,7 +20,7 @@ BuildReply BuildPort::build(const BuildRequest& request) {
     reply.failure = {"failed", source.error().message};
     return reply;
   }
-  const auto built = cache_.build(*source, request.wall_ms);
+  const auto built = cache_.build(request.target, *source, request.wall_ms);
   reply.wall_ms = watch.elapsed_ms();
   if (!built) {
     reply.failure = to_failure(built.error());

@@ -2,7 +2,6 @@
 
 #include <system_error>
 
-#include "compiler/cpu.hpp"
 #include "runtime/files_port.hpp"
 #include "runtime/installation.hpp"
 #include "runtime/journal.hpp"
@@ -13,16 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> build_command() {
-  std::vector<std::string> command = {compiler_command()};
-  for (const std::string& flag : cpu_build_flags()) command.push_back(flag);
-  command.insert(command.end(), {"-o", "kernel.so", "kernel.cpp"});
-  return command;
-}
-
-SandboxRequest build_request(const fs::path& scratch, std::int64_t wall_ms) {
+SandboxRequest build_request(const Target& target, const fs::path& scratch,
+                             std::int64_t wall_ms) {
   SandboxRequest request;
-  request.command = build_command();
+  request.command = target.build_command(compiler_command());
   request.scratch = scratch;
   request.limits.wall_ms = wall_ms;
   return request;
@@ -44,10 +37,11 @@ std::string how_it_ended(const SandboxReport& report) {
 
 }  // namespace
 
-std::string library_name(const std::string& source) {
+std::string library_name(const Target& target, const std::string& source) {
   std::string key = source;
-  for (const std::string& flag : cpu_build_flags()) key += '\0' + flag;
-  return content_hash(key).substr(0, 32) + ".so";
+  for (const std::string& flag : target.build_flags()) key += '\0' + flag;
+  const fs::path suffix = fs::path(target.built_file).extension();
+  return content_hash(key).substr(0, 32) + suffix.string();
 }
 
 KernelCache::KernelCache(fs::path folder, fs::path scratch)
@@ -58,23 +52,29 @@ KernelCache::KernelCache(fs::path folder, fs::path scratch)
   fs::create_directories(folder_, ignored);
 }
 
-Result<KernelCache::Built> KernelCache::build(const std::string& source,
+Result<KernelCache::Built> KernelCache::build(const std::string& target_name,
+                                              const std::string& source,
                                               std::int64_t wall_ms) {
-  const std::string name = library_name(source);
+  const Target* target = find_target(target_name);
+  if (!target) {
+    return fail(ErrorCode::wrong_input,
+                "there is no target '" + target_name + "' to build for");
+  }
+  const std::string name = library_name(*target, source);
   const fs::path library = folder_ / name;
   if (fs::exists(library)) return Built{library, ""};
 
   const fs::path scratch = scratch_for(name);
-  if (const auto done = write_file_whole(scratch / "kernel.cpp", source);
+  if (const auto done = write_file_whole(scratch / target->source_file, source);
       !done) {
     return std::unexpected(done.error());
   }
-  SandboxRequest request = build_request(scratch, wall_ms);
+  SandboxRequest request = build_request(*target, scratch, wall_ms);
   request.stop = stop_.get_token();
   const auto report = run_sandboxed(request);
   if (!report) return std::unexpected(report.error());
   std::error_code error;
-  const fs::path made = scratch / "kernel.so";
+  const fs::path made = scratch / target->built_file;
   const bool good = report->end == SandboxReport::End::exited &&
                     report->code == 0 &&
                     fs::is_regular_file(fs::symlink_status(made, error));

@@ -8,6 +8,7 @@
 #include <stop_token>
 #include <string>
 
+#include "compiler/target.hpp"
 #include "messages/effects.hpp"
 #include "messages/result.hpp"
 
@@ -24,9 +25,11 @@ class KernelCache {
     std::string log;                ///< what the compiler said
   };
 
-  /// Builds `source` in the sandbox unless it is there already. An error means
-  /// that the build could not be run, not that the source is bad.
-  Result<Built> build(const std::string& source, std::int64_t wall_ms);
+  /// Builds `source` for the target in the sandbox unless it is there already.
+  /// An error means that the build could not be run, not that the source is
+  /// bad.
+  Result<Built> build(const std::string& target, const std::string& source,
+                      std::int64_t wall_ms);
 
   /// Kills what is being built and refuses to build more: the run stops.
   void cancel() { stop_.request_stop(); }
@@ -43,8 +46,8 @@ class KernelCache {
   std::uint64_t next_ = 0;
 };
 
-/// File name of the library that `source` builds into on the `cpu` target:
-/// the same rule as in the loader that compiler/compose.hpp embeds.
-std::string library_name(const std::string& source);
+/// File name of what `source` builds into: the same rule as in the loader that
+/// compiler/compose.hpp embeds.
+std::string library_name(const Target& target, const std::string& source);
 
 }  // namespace weft

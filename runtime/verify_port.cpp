@@ -175,7 +175,8 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
   }
   const auto source = blobs_.get(subject.source);
   if (!source) return std::unexpected(source.error());
-  const auto built = cache_.build(*source, 180'000);  // there, as a rule
+  // There already, as a rule.
+  const auto built = cache_.build(subject.target, *source, 180'000);
   if (!built) return std::unexpected(built.error());
   if (built->library.empty()) {
     return fail(ErrorCode::failed, "the kernel no longer builds");

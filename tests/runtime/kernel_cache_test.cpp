@@ -15,3 +15,14 @@ TEST_CASE("the folder of kernels is there before the first is built") {
   CHECK(fs::is_directory(cache.folder()));
   fs::remove_all(run);
 }
+
+TEST_CASE("nothing is built for a target that there is not") {
+  const fs::path run = fs::temp_directory_path() /
+                       ("weft-kernel-target-" + std::to_string(getpid()));
+  KernelCache cache(run / "build", run / "scratch");
+  const auto built = cache.build("abacus", "int x;", 1'000);
+  REQUIRE_FALSE(built.has_value());
+  CHECK(built.error().code == ErrorCode::wrong_input);
+  CHECK(built.error().message.contains("abacus"));
+  fs::remove_all(run);
+}

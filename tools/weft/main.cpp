@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "actors/roster.hpp"
+#include "compiler/target.hpp"
 #include "tools/weft/commands.hpp"
 
 namespace {
@@ -14,6 +15,12 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 std::string check_seed_source(const std::string& name) {
   if (is_role(address::seeds(name))) return "";
   return "there is no source of seeds called '" + name + "' (try: compiler)";
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) names.emplace_back(target.name);
+  return names;
 }
 
 void add_common(CLI::App& app, CommonFlags& common) {
@@ -36,7 +43,7 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
       ->required();
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
   run->add_option("--target", flags.options.target, "What to build for")
-      ->check(CLI::IsMember({"cpu"}))
+      ->check(CLI::IsMember(target_names()))
       ->capture_default_str();
   run->add_option("--seeds", flags.options.seeds,
                   "Sources of candidate kernels, with commas")

@@ -91,9 +91,9 @@ def _failure(error):
 
 
 def load(job, memory):
-    """The runner for that kind of candidate; a new target adds a line."""
-    if job["kind"] == "cpu":
-        return Library(job, memory)
+    """The runner for that kind of candidate."""
+    if job["kind"] in RUNNERS:
+        return RUNNERS[job["kind"]](job, memory)
     if job["kind"] == "reference":
         from .baseline import ReferenceRunner
 
@@ -130,3 +130,7 @@ class Library:
         for pointers in calls:
             function(*pointers)
         return {"ns": time.perf_counter_ns() - start}
+
+
+#: What runs a candidate kernel, by its target. A new target adds a line.
+RUNNERS = {"cpu": Library}

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from . import compare
+from . import compare, harness
 from .arena import Arena, BufferSet
 from .slot import Ended
 
-#: Kinds of candidate whose limits may bound the address space.
-_HOST_KINDS = ("cpu",)
 #: The first call in a process pays page faults and thread start-up.
 LOAD_ALLOWANCE_MS = 5000
 
@@ -82,7 +80,7 @@ class ArenaKeeper:
 
 def stage(candidate, scratch):
     """Copies the candidate to where the sandbox can read it; its job."""
-    if candidate.get("kind") not in _HOST_KINDS:
+    if candidate.get("kind") not in harness.RUNNERS:
         raise ValueError(f"unknown kind of candidate {candidate.get('kind')!r}")
     library = candidate.get("library")
     if not isinstance(library, str):

@@ -1,0 +1,52 @@
+// What weft can build kernels for. A target is data: its code generator, its
+// build, and the Python that loads what was built. docs/adding-a-target.md says
+// how to add one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/graph.hpp"
+#include "compiler/subgraph.hpp"
+#include "messages/run.hpp"
+
+namespace weft {
+
+/// One candidate, as a code generator writes it.
+struct KernelSource {
+  std::string variant;  ///< "vec16 unroll2 rows", for people and reports
+  std::string text;     ///< one file, readable
+};
+
+struct Target {
+  std::string_view name;  ///< "cpu": for --target, and the candidate's kind
+
+  /// Whether it has code for this call; else the call stays the framework's.
+  bool (*can_lower)(const Graph& graph, const Node& call) = nullptr;
+  /// Variants of one subgraph, the one expected to be fastest first.
+  Result<std::vector<KernelSource>> (*generate)(const Subgraph& subgraph,
+                                                const Machine& machine,
+                                                int variants_max) = nullptr;
+
+  std::string_view source_file;  ///< a source's file name: "kernel.cpp"
+  std::string_view built_file;   ///< what the build makes of it: "kernel.so"
+  /// Goes into a built file's name, so that other flags give another file.
+  std::vector<std::string> (*build_flags)() = nullptr;
+  /// Makes built_file from source_file in the working folder. `cxx` is the
+  /// C++ compiler, for targets that want it.
+  std::vector<std::string> (*build_command)(const std::string& cxx) = nullptr;
+
+  /// Python, once a module: what function_source() calls.
+  std::string (*loader_source)() = nullptr;
+  /// Python: `def <name>(x0, …)` that calls the kernel.
+  std::string (*function_source)(const Graph& graph, const std::string& name,
+                                 std::string_view source) = nullptr;
+};
+
+const std::vector<Target>& targets();
+
+/// Null when there is none of that name.
+const Target* find_target(std::string_view name);
+
+}  // namespace weft
