@@ -1,0 +1,289 @@
+"""Whatever is wrong, weft says one clear thing and ends with its exit code: 2
+for what the user can mend in the input, 3 for what the machine lacks."""
+
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from weft_case import QUICK, ROOT, WEFT, WeftCase, environment, problem_with
+
+CPU_NAMES = "cpu"
+
+
+class InputTest(WeftCase):
+    """What is refused before anything runs."""
+
+    def assert_refused(self, words, code, *said):
+        done = self.weft(*words)
+        self.assert_ends(done, code, *said)
+        self.assertFalse(os.path.exists(self.path("run")), done.stderr)
+
+    def run_words(self, file):
+        return ["run", file, "--out", self.path("run"), *QUICK]
+
+    def test_a_missing_file(self):
+        self.assert_refused(self.run_words(self.path("none.py")), 2,
+                            "there is no file", "none.py")
+
+    def test_a_folder(self):
+        self.assert_refused(self.run_words(self.folder), 2,
+                            "is a folder, not a file")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read every file")
+    def test_a_file_that_may_not_be_read(self):
+        file = self.write("secret.py", problem_with())
+        os.chmod(file, 0)
+        self.assert_refused(self.run_words(file), 2, "cannot read",
+                            "Permission denied")
+
+    def test_an_unknown_flag(self):
+        self.assert_refused(["run", "x.py", "--no-such-flag"], 2,
+                            "--no-such-flag")
+
+    def test_no_verb(self):
+        self.assert_refused([], 2, "subcommand")
+
+    def test_an_unknown_source_of_seeds(self):
+        self.assert_refused(["run", "x.py", "--seeds", "oracle-of-delphi"], 2,
+                            "oracle-of-delphi", "compiler")
+
+    def test_an_unknown_target(self):
+        self.assert_refused(["run", "x.py", "--target", "abacus"], 2,
+                            "abacus", CPU_NAMES)
+
+    def test_seeds_of_a_simulation_that_are_no_range(self):
+        self.assert_refused(["simulate", "--seeds", "9..1"], 2, "A..B")
+
+    def test_an_out_folder_that_cannot_be_made(self):
+        file = self.write("problem.py", problem_with())
+        done = self.weft("run", file, "--out", os.path.join(file, "run"))
+        self.assert_ends(done, 3, "cannot make the run directory")
+
+    def test_an_error_as_json(self):
+        done = self.weft("run", self.path("none.py"), "--json")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('"exit_code":2', done.stdout)
+        self.assertIn("there is no file", done.stdout)
+
+
+class ProblemTest(WeftCase):
+    """What the capture finds wrong with a problem file. The journal keeps it."""
+
+    def assert_rejected(self, text, *said, code=2, flags=(), **changes):
+        file = self.write("problem.py", text)
+        done = self.weft("run", file, "--out", self.path("run"), *QUICK,
+                         *flags, **changes)
+        self.assert_ends(done, code, *said)
+        self.assertNotIn("Traceback", done.stderr)
+        self.assert_replays(self.path("run"))
+        shown = self.weft("show", self.path("run"))
+        self.assertIn(done.stderr.splitlines()[0][len("weft: "):][:60],
+                      shown.stdout)
+
+    def test_a_syntax_error(self):
+        self.assert_rejected("import torch\n\ndef broken(:\n    pass\n",
+                             "problem.py", "line 3")
+
+    def test_no_model(self):
+        self.assert_rejected("import torch\n", "Model")
+
+    def test_a_constructor_that_raises(self):
+        self.assert_rejected(
+            problem_with(init="raise ValueError('no such width')"),
+            "no such width", "problem.py:7")
+
+    def test_a_forward_that_raises(self):
+        self.assert_rejected(
+            problem_with(forward="raise RuntimeError('out of sorts')"),
+            "out of sorts", "problem.py:10")
+
+    def test_a_forward_that_never_returns(self):
+        self.assert_rejected(
+            problem_with(forward="while True: pass"),
+            "did not return within", "--capture-seconds",
+            flags=("--capture-seconds", "15"))
+
+    def test_inputs_that_do_not_fit(self):
+        self.assert_rejected(
+            problem_with(inputs="[torch.rand(2), torch.rand(2)]"), "forward")
+
+    def test_control_flow_that_depends_on_data(self):
+        self.assert_rejected(
+            problem_with(forward="return x if x.sum() > 0 else -x"),
+            "problem.py:10")
+
+    def test_a_dtype_that_is_not_supported(self):
+        self.assert_rejected(
+            problem_with(forward="return x * 2",
+                         inputs="[torch.rand(4, dtype=torch.complex64)]"),
+            "complex64")
+
+    def test_a_model_too_large_for_the_memory(self):
+        self.assert_rejected(
+            problem_with(init="self.w = nn.Parameter(torch.ones(1 << 30))"),
+            "memory", "--memory-gib", flags=("--memory-gib", "1.5"))
+
+
+class MachineTest(WeftCase):
+    """What the machine lacks: exit code 3, and what to do."""
+
+    def run_on(self, preexec_fn=None, flags=(), **changes):
+        file = self.write("problem.py", problem_with())
+        return self.weft("run", file, "--out", self.path("run"), *QUICK,
+                         *flags, preexec_fn=preexec_fn, **changes)
+
+    def python(self, name, script):
+        """A program that stands for a Python."""
+        path = self.write(name, "#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        return path
+
+    def test_no_compiler(self):
+        done = self.run_on(CXX="/nonexistent/g++")
+        self.assert_ends(done, 3, "no C++ compiler '/nonexistent/g++'", "CXX")
+
+    def test_a_python_without_torch(self):
+        # -I -S: neither site-packages nor PYTHONPATH.
+        bare = self.python("bare", f'exec {sys.executable} -I -S "$@"\n')
+        done = self.run_on(WEFT_PYTHON=bare)
+        self.assert_ends(done, 3, bare, "PyTorch", "tools/setup")
+
+    def test_a_torch_that_is_too_old(self):
+        info = os.path.join(self.folder, "old", "torch-2.1.0.dist-info")
+        os.makedirs(info)
+        with open(os.path.join(info, "METADATA"), "w",
+                  encoding="utf-8") as file:
+            file.write("Metadata-Version: 2.1\nName: torch\nVersion: 2.1.0\n")
+        done = self.run_on(PYTHONPATH=self.path("old"))
+        self.assert_ends(done, 3, "PyTorch 2.1.0", "or newer")
+
+    def test_a_python_that_is_not_there(self):
+        done = self.run_on(flags=("--python", "/nonexistent/python"))
+        self.assert_ends(done, 3, "--python", "/nonexistent/python")
+
+    def test_a_python_that_is_none(self):
+        done = self.run_on(WEFT_PYTHON="/bin/cat")
+        self.assert_ends(done, 3, "/bin/cat", "does not work as a Python 3")
+
+    def test_a_weft_without_its_python_side(self):
+        alone = self.path("weft")
+        shutil.copy(WEFT, alone)
+        done = subprocess.run(
+            [alone, "run", self.write("problem.py", problem_with())],
+            capture_output=True, text=True, check=False, cwd=self.folder,
+            env=environment(WEFT_HOME=None))
+        self.assert_ends(done, 3, "WEFT_HOME")
+
+    def test_a_full_disk(self):
+        # The limit stands for a full disk: writes fail past some size.
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+        done = self.run_on(preexec_fn=limit)
+        self.assertIn(done.returncode, (1, 3), done.stdout + done.stderr)
+        self.assertRegex(done.stderr, "disk|space|write|full|large")
+
+    @unittest.skipIf(os.geteuid() != 0, "only root may mount a small disk")
+    def test_a_disk_that_fills_up(self):
+        disk = self.path("disk")
+        os.mkdir(disk)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk],
+            capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("no tmpfs may be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        file = self.write("problem.py", problem_with())
+        done = self.weft("run", file, "--out", os.path.join(disk, "run"),
+                         *QUICK)
+        self.assertIn(done.returncode, (1, 3), done.stdout + done.stderr)
+        self.assertRegex(done.stderr, "disk|space|full")
+
+
+class JournalTest(WeftCase):
+    """A run's folder that is not what it should be."""
+
+    @classmethod
+    def setUpClass(cls):
+        """A finished run, and a cheap one: it only says that there is no
+        Model."""
+        cls.original = tempfile.mkdtemp(prefix="weft-case-")
+        problem = os.path.join(cls.original, "problem.py")
+        with open(problem, "w", encoding="utf-8") as file:
+            file.write("import torch\n")
+        done = subprocess.run([WEFT, "run", problem, "--out",
+                               os.path.join(cls.original, "run")],
+                              capture_output=True, check=False,
+                              env=environment())
+        assert done.returncode == 2, done
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.original)
+
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.path("run")
+        shutil.copytree(os.path.join(self.original, "run"), self.run_folder)
+        self.journal = os.path.join(self.run_folder, "journal.db")
+
+    def change(self, statement, values=()):
+        with sqlite3.connect(self.journal) as database:
+            database.execute(statement, values)
+        database.close()
+
+    def test_a_folder_that_is_no_run(self):
+        for verb in ("resume", "replay", "show"):
+            with self.subTest(verb):
+                self.assert_ends(self.weft(verb, ROOT), 2,
+                                 "is no run directory", "journal.db")
+
+    def test_a_journal_from_a_newer_version(self):
+        self.change("UPDATE meta SET value = '999' WHERE key = 'format'")
+        for verb in ("resume", "replay", "show"):
+            with self.subTest(verb):
+                self.assert_ends(self.weft(verb, self.run_folder), 2,
+                                 "journal format 999", "update weft")
+
+    def test_a_message_from_a_newer_version(self):
+        self.change("UPDATE event SET type = 'FutureMessage' WHERE seq = 2")
+        self.assert_ends(self.weft("replay", self.run_folder), 1, "event 2")
+
+    def test_a_damaged_journal(self):
+        self.change("UPDATE event SET body = x'00' WHERE seq = 3")
+        self.assert_ends(self.weft("replay", self.run_folder, "--check"), 1,
+                         "event 3")
+        self.assert_ends(self.weft("resume", self.run_folder), 2, "event 3")
+
+    def test_a_journal_without_its_last_event(self):
+        self.change("DELETE FROM event WHERE seq = "
+                    "(SELECT max(seq) FROM event)")
+        self.assert_ends(self.weft("replay", self.run_folder), 1, "journal")
+        self.assert_ends(self.weft("resume", self.run_folder), 2, "journal")
+
+    def test_a_journal_that_is_no_database(self):
+        with open(self.journal, "wb") as file:
+            file.write(b"not a database at all" * 400)
+        for verb, code in (("resume", 2), ("replay", 1), ("show", 2)):
+            with self.subTest(verb):
+                self.assert_ends(self.weft(verb, self.run_folder), code,
+                                 "journal")
+
+    def test_an_empty_journal(self):
+        open(self.journal, "wb").close()
+        self.assertEqual(self.weft("resume", self.run_folder).returncode, 2)
+
+    def test_a_run_on_top_of_a_run(self):
+        file = self.write("problem.py", problem_with())
+        self.assert_ends(self.weft("run", file, "--out", self.run_folder), 2,
+                         "holds a run already", "weft resume")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,186 @@
+"""A run that dies at any moment goes on where its journal ends, and comes to
+the same verdicts as one that was left in peace."""
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+import unittest
+
+import weft_case
+from weft_case import QUICK, TINY, WEFT, WeftCase, environment
+
+KILLS = 30
+# Most kills come at any moment of the first seconds; every fourth waits for
+# the journal to grow, so that the moments spread over the whole run.
+QUICK_SECONDS = 1.5
+EVENTS_MAX = 50
+
+
+def last_event(run):
+    """0 while there is no journal, or nothing in it."""
+    file = os.path.join(run, "journal.db")
+    if not os.path.exists(file):
+        return 0
+    try:
+        database = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+        try:
+            return database.execute(
+                "SELECT coalesce(max(seq), 0) FROM event").fetchone()[0]
+        finally:
+            database.close()
+    except sqlite3.Error:
+        return 0
+
+
+def waited_for(condition, seconds):
+    """Whether the condition came true in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def scratch_of(pid):
+    return f"weft-{pid}-scratch"
+
+
+def verdicts_of(events):
+    """What must not depend on times or on how often a run was killed."""
+    seeds = set()
+    subgraphs = set()
+    models = []
+    code = None
+    for event in events:
+        body = event["body"]
+        if event["type"] == "SeedResult":
+            seeds.add((event["dst"], body["seed"]["id"], body["seed"]["source"],
+                       body["built"], body["verdict"]["kind"]))
+        elif event["type"] == "SubgraphDone":
+            won = body["outcome"] in ("won", "lost")
+            subgraphs.add((body["subgraph"], "right" if won else
+                           body["outcome"], body["right"], body["seeds"]))
+        elif event["type"] == "CheckReply" and event["dst"] == "composer":
+            models.append(body["verdict"]["kind"])
+        elif event["type"] == "RunFinished":
+            code = body["exit_code"]
+    return seeds, subgraphs, models[-1:], code
+
+
+class ResumeTest(WeftCase):
+    def setUp(self):
+        super().setUp()
+        self.problem = self.write("tiny.py", TINY)
+        self.run_folder = self.path("run")
+        self.scratches = []
+
+    def start(self):
+        """A process that begins the run, or goes on with it."""
+        if last_event(self.run_folder) == 0:
+            # Nothing was delivered yet, so nothing can be lost.
+            shutil.rmtree(self.run_folder, ignore_errors=True)
+            words = ["run", self.problem, "--out", self.run_folder, *QUICK]
+        else:
+            words = ["resume", self.run_folder]
+        with open(self.path("output.txt"), "a", encoding="utf-8") as output:
+            process = subprocess.Popen([WEFT, *words], stdout=output,
+                                       stderr=output, env=environment())
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.scratches.append(scratch_of(process.pid))
+        return process
+
+    def output(self):
+        with open(self.path("output.txt"), encoding="utf-8") as file:
+            return file.read()
+
+    def assert_nobody_is_left(self):
+        left = lambda: weft_case.processes_that_name(
+            self.run_folder, *self.scratches)
+        self.assertTrue(waited_for(lambda: not left(), 20), left())
+
+    def assert_nothing_was_repeated(self, events):
+        asked = set()
+        answered = set()
+        for event in events:
+            self.assertNotEqual(event["dst"], "stale", event)
+            if event["dst"].startswith("port/"):
+                effect = (event["src"], event["dst"], event["type"],
+                          event["body"]["effect"])
+                self.assertNotIn(effect, asked)
+                asked.add(effect)
+            if event["src"].startswith("port/"):
+                self.assertNotIn(event["cause"], answered)
+                answered.add(event["cause"])
+
+    def in_peace(self):
+        """The same run, undisturbed."""
+        run = self.path("in-peace")
+        done = self.weft("run", self.problem, "--out", run, *QUICK)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return weft_case.events_of(run)
+
+    def assert_same_as_in_peace(self):
+        events = weft_case.events_of(self.run_folder)
+        self.assert_nothing_was_repeated(events)
+        self.assertEqual(verdicts_of(events), verdicts_of(self.in_peace()))
+        self.assert_replays(self.run_folder)
+
+    def test_kill_9_at_thirty_random_moments_changes_no_verdict(self):
+        seed = random.randrange(1 << 32)
+        chance = random.Random(seed)
+        moments = []
+        for kill in range(KILLS):
+            process = self.start()
+            before = last_event(self.run_folder)
+            if kill % 4 == 3:
+                events = chance.randrange(1, EVENTS_MAX)
+                grown = lambda: (process.poll() is not None or last_event(
+                    self.run_folder) >= before + events)
+                self.assertTrue(waited_for(grown, 200), self.output())
+            else:
+                seconds = chance.uniform(0, QUICK_SECONDS)
+                waited_for(lambda: process.poll() is not None, seconds)
+            process.kill()
+            process.wait()
+            moments.append(last_event(self.run_folder))
+            self.assert_nobody_is_left()
+        final = self.start()
+        told = f"seed {seed}, killed after events {moments}"
+        self.assertEqual(final.wait(timeout=400), 0, told + self.output())
+        self.assert_nobody_is_left()
+        self.assert_same_as_in_peace()
+        self.assertFalse([name for name in self.scratches if os.path.exists(
+            os.path.join("/dev/shm", name))], told)
+
+    def test_ctrl_c_can_be_resumed_and_leaves_nothing(self):
+        process = self.start()
+        begun = lambda: last_event(self.run_folder) >= 12
+        self.assertTrue(waited_for(begun, 200), self.output())
+
+        # Meanwhile nobody else may go on with it.
+        second = self.weft("resume", self.run_folder)
+        self.assert_ends(second, 2, "in use by", str(process.pid))
+
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(timeout=60), 130, self.output())
+        self.assertIn(f"weft resume {self.run_folder}", self.output())
+        self.assert_nobody_is_left()
+        self.assertFalse(os.path.exists(
+            os.path.join("/dev/shm", self.scratches[0])))
+
+        shown = self.weft("show", self.run_folder)
+        self.assertIn("weft resume goes on", shown.stdout)
+        self.assertEqual(self.start().wait(timeout=400), 0, self.output())
+        events = weft_case.events_of(self.run_folder)
+        self.assert_nothing_was_repeated(events)
+        self.assert_replays(self.run_folder)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,126 @@
+"""What the tests of the weft program share: problem files small enough to run
+in seconds, runs of the program, a look into journals and at processes left."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+WEFT = os.environ.get("WEFT_BIN", os.path.join(ROOT, "build", "weft"))
+
+# The Python that runs the tests has PyTorch, so weft's own can be the same.
+ENVIRONMENT = {"WEFT_HOME": ROOT, "WEFT_PYTHON": sys.executable}
+
+# Two subgraphs around an extern, one of which is used twice.
+TINY = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.scale = nn.Parameter(torch.rand(width))
+
+    def forward(self, x):
+        y = torch.tanh(self.linear(torch.relu(x) * self.scale))
+        return torch.softmax(y + x, dim=-1)
+
+
+def get_inputs():
+    return [torch.rand(64, 96)]
+
+
+def get_init_inputs():
+    return [96]
+"""
+
+QUICK = ("--variants", "2", "--no-compile-baseline")
+
+
+def problem_with(forward="return torch.relu(x) * 2", init="pass",
+                 inputs="[torch.rand(8, 16)]", arguments="self, x", head=""):
+    """A problem file's text, with something special in one place."""
+    return (f"import torch\nimport torch.nn as nn\n{head}\n"
+            "class Model(nn.Module):\n"
+            "    def __init__(self):\n        super().__init__()\n"
+            f"        {init}\n\n"
+            f"    def forward({arguments}):\n        {forward}\n\n"
+            f"def get_inputs():\n    return {inputs}\n\n"
+            "def get_init_inputs():\n    return []\n")
+
+
+def environment(**changes):
+    """This process's environment for weft; None removes a variable."""
+    merged = {**os.environ, **ENVIRONMENT, **changes}
+    return {name: value for name, value in merged.items()
+            if value is not None}
+
+
+def processes_that_name(*texts):
+    """Pids of processes whose command line, environment or working folder
+    names one of the texts. Zombies count for nothing: they hold nothing."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        about = ""
+        for name in ("cmdline", "environ"):
+            try:
+                with open(f"/proc/{entry}/{name}", "rb") as file:
+                    about += file.read().decode(errors="replace") + "\0"
+            except OSError:
+                pass
+        try:
+            about += os.readlink(f"/proc/{entry}/cwd")
+        except OSError:
+            pass
+        if any(text in about for text in texts):
+            found.append(int(entry))
+    return found
+
+
+def events_of(run):
+    """The journal's envelopes, bodies decoded."""
+    shown = subprocess.run([WEFT, "show", run, "--events", "--json"],
+                           capture_output=True, text=True, check=True,
+                           env=environment())
+    return [json.loads(line) for line in shown.stdout.splitlines()]
+
+
+class WeftCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="weft-case-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(text)
+        return self.path(name)
+
+    def weft(self, *words, timeout=300, preexec_fn=None, cwd=None, **changes):
+        return subprocess.run([WEFT, *words], capture_output=True, text=True,
+                              env=environment(**changes), timeout=timeout,
+                              preexec_fn=preexec_fn, cwd=cwd or self.folder,
+                              check=False)
+
+    def assert_replays(self, run):
+        checked = self.weft("replay", run, "--check")
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertIn("no divergence", checked.stdout)
+
+    def assert_ends(self, done, code, *words):
+        """Exit code and what standard error says, in one clear message."""
+        told = f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        self.assertEqual(done.returncode, code, told)
+        for word in words:
+            self.assertIn(word, done.stderr, told)

@@ -1,0 +1,138 @@
+#include "runtime/installation.hpp"
+
+#include <cstdlib>
+#include <utility>
+
+#include "tests/runtime/journal_fixture.hpp"
+
+namespace weft {
+namespace {
+
+/// A variable with another value until the end of the test.
+class Variable {
+ public:
+  Variable(std::string name, const std::string& value)
+      : name_(std::move(name)) {
+    if (const char* before = std::getenv(name_.c_str())) before_ = before;
+    setenv(name_.c_str(), value.c_str(), 1);
+  }
+  Variable(const Variable&) = delete;
+  ~Variable() {
+    if (before_) {
+      setenv(name_.c_str(), before_->c_str(), 1);
+    } else {
+      unsetenv(name_.c_str());
+    }
+  }
+
+ private:
+  std::string name_;
+  std::optional<std::string> before_;
+};
+
+void write_program(const fs::path& file, const std::string& script) {
+  fs::create_directories(file.parent_path());
+  store(file, "#!/bin/sh\n" + script + "\n");
+  fs::permissions(file, fs::perms(0755));
+}
+
+/// Something that answers weft's question as a Python with that torch would.
+void write_python(const fs::path& file, const std::string& torch = "2.9.0") {
+  write_program(file, R"(echo '{"version": "3.11.2", "torch": ")" + torch +
+                          R"(", "roots": ["/usr", "/nonexistent"]}')");
+}
+
+/// A checkout with its own environment, a Python on the PATH, one that is
+/// named by WEFT_PYTHON and one by a flag.
+struct World {
+  World() {
+    fs::create_directories(folder / "home/tools/python/weft_worker");
+    store(folder / "home/tools/python/weft_worker/__init__.py", "");
+    write_python(folder / "home/.venv/bin/python");
+    write_python(folder / "path/python3");
+    write_python(folder / "named");
+    write_python(folder / "flagged");
+  }
+  Directory folder;
+  Variable home{"WEFT_HOME", folder / "home"};
+  Variable python{"WEFT_PYTHON", folder / "named"};
+  Variable path{"PATH", (folder / "path").string() + ":/usr/bin:/bin"};
+};
+
+std::string from(const std::optional<std::string>& flag = {}) {
+  return value(find_installation(flag)).python_from;
+}
+
+TEST_CASE("Python is looked for in the order that is promised") {
+  World world;
+  CHECK(from(world.folder / "flagged") == "--python");
+  CHECK(from() == "WEFT_PYTHON");
+  const Variable none("WEFT_PYTHON", "");
+  CHECK(from() == "weft's own environment");
+  fs::remove_all(world.folder / "home/.venv");
+  CHECK(from() == "python3 on the PATH");
+  const Variable empty("PATH", world.folder / "home");
+  CHECK(says(find_installation({}), "no Python: install python3"));
+}
+
+TEST_CASE("a Python is asked what it has") {
+  World world;
+  const Installation found = value(find_installation({}));
+  CHECK(found.python == world.folder / "named");
+  CHECK(found.python_version == "3.11.2");
+  CHECK(found.torch_version == "2.9.0");
+  CHECK(found.python_roots == std::vector<fs::path>{"/usr"});
+  CHECK(found.worker_path == world.folder / "home/tools/python");
+  CHECK(check_torch(found).has_value());
+}
+
+TEST_CASE(
+    "a Python that is named but not there is missing, with who named it") {
+  World world;
+  const auto found = find_installation("/nonexistent/python");
+  REQUIRE(!found);
+  CHECK(found.error().code == ErrorCode::missing);
+  CHECK(says(found, "--python names '/nonexistent/python'"));
+  const Variable gone("WEFT_PYTHON", "/nonexistent/other");
+  CHECK(says(find_installation({}), "WEFT_PYTHON names '/nonexistent/other'"));
+}
+
+TEST_CASE("a Python that does not answer as one is named") {
+  World world;
+  write_program(world.folder / "named", "echo hello");
+  CHECK(says(find_installation({}), "does not work as a Python 3"));
+}
+
+TEST_CASE("a Python without torch, or with an old one, is missing it") {
+  World world;
+  write_python(world.folder / "named", "");
+  CHECK(says(check_torch(value(find_installation({}))), "tools/setup"));
+  write_python(world.folder / "named", "2.5.1+cpu");
+  CHECK(says(check_torch(value(find_installation({}))),
+             "has PyTorch 2.5.1+cpu; weft needs 2.6 or newer"));
+  write_python(world.folder / "named", "2.13.0+cpu");
+  CHECK(check_torch(value(find_installation({}))).has_value());
+}
+
+TEST_CASE("a compiler is named by CXX, else it is g++ on the PATH") {
+  World world;
+  const Variable named("CXX", "/nonexistent/c++");
+  CHECK(compiler_command() == "/nonexistent/c++");
+  CHECK(says(check_compiler(), "no C++ compiler '/nonexistent/c++'"));
+  const Variable unnamed("CXX", "");
+  CHECK(compiler_command() == "g++");
+  const Variable empty("PATH", world.folder / "home");
+  CHECK(says(check_compiler(), "install g++"));
+}
+
+TEST_CASE("a machine is described with numbers that can be") {
+  const Machine machine = describe_machine();
+  CHECK(!machine.name.empty());
+  CHECK(machine.cores >= 1);
+  CHECK(machine.vector_bytes >= 16);
+  CHECK(machine.l1_bytes > 0);
+  CHECK(machine.l2_bytes >= machine.l1_bytes);
+}
+
+}  // namespace
+}  // namespace weft

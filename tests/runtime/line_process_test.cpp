@@ -1,0 +1,91 @@
+#include "runtime/line_process.hpp"
+
+#include <thread>
+
+#include "tests/runtime/journal_fixture.hpp"
+
+namespace weft {
+namespace {
+
+LineProcess shell(const std::string& script) {
+  return value(LineProcess::start({{"sh", "-c", script}, {}, {}}));
+}
+
+/// Alive, and not just waiting to be reaped.
+bool lives(const std::string& pid) {
+  const std::string status = load("/proc/" + pid + "/stat");
+  const auto name_end = status.rfind(')');
+  return name_end != std::string::npos && status[name_end + 2] != 'Z';
+}
+
+/// It was killed before; the kernel may take a moment.
+bool ends(const std::string& pid) {
+  for (int i = 0; i < 10'000'000 && lives(pid); ++i) std::this_thread::yield();
+  return !lives(pid);
+}
+
+TEST_CASE("a line is asked, a line comes back") {
+  auto process = value(LineProcess::start({{"cat"}, {}, {}}));
+  CHECK(value(process.ask("one", 10'000)) == "one");
+  CHECK(value(process.ask("two words", 10'000)) == "two words");
+  const std::string large(1 << 20, 'x');
+  CHECK(value(process.ask(large, 10'000)) == large);
+}
+
+TEST_CASE("a program that is not there is missing") {
+  const auto process = LineProcess::start({{"/nonexistent/program"}, {}, {}});
+  REQUIRE(!process);
+  CHECK(process.error().code == ErrorCode::missing);
+  CHECK(says(process, "/nonexistent/program"));
+}
+
+TEST_CASE("a process that does not answer is killed, with its children") {
+  auto process = shell("sleep 1000 & echo $!; read a; read b; wait");
+  const std::string child = value(process.ask("", 10'000));
+  CHECK(lives(child));
+  CHECK(says(process.ask("anybody?", 50), "no answer within the time limit"));
+  CHECK(ends(child));
+}
+
+TEST_CASE("a process dies with its object") {
+  std::string pid;
+  {
+    auto process = shell("echo $$; exec sleep 1000");
+    pid = value(process.ask("", 10'000));
+    CHECK(lives(pid));
+  }
+  CHECK(!lives(pid));
+}
+
+TEST_CASE("asking a process that has ended fails, and kills nobody") {
+  auto process = shell("read a; echo last");
+  CHECK(value(process.ask("", 10'000)) == "last");
+  // Its end of the pipe closes at some time: until then the reading fails,
+  // then the writing, which would raise SIGPIPE.
+  for (int i = 0; i < 3; ++i) CHECK(!process.ask("still there?", 10'000));
+}
+
+TEST_CASE("an answer without an end is no answer") {
+  auto process = shell("cat /dev/zero");
+  CHECK(says(process.ask("", 60'000), "has no end"));
+}
+
+TEST_CASE("a waiting question fails when another thread kills the process") {
+  auto process = shell("echo ready; sleep 1000");
+  CHECK(value(process.ask("", 10'000)) == "ready");
+  std::jthread killer([&] { process.kill(); });
+  CHECK(says(process.ask("?", 600'000), "has ended"));
+}
+
+TEST_CASE("the environment is added to, and errors go to the log") {
+  Directory folder;
+  auto process = value(LineProcess::start(
+      {{"sh", "-c", "echo complaint >&2; echo $WEFT_TEST_WORD; read a"},
+       {{"WEFT_TEST_WORD", "woven"}},
+       folder / "log"}));
+  CHECK(value(process.ask("", 10'000)) == "woven");
+  CHECK(load(folder / "log") == "complaint\n");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,98 @@
+#include "runtime/run_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "tests/runtime/journal_fixture.hpp"
+
+namespace weft {
+namespace {
+
+TEST_CASE("a new run's folder is made, with those above it") {
+  Directory folder;
+  const auto run = value(RunDirectory::create(folder / "a/b"));
+  CHECK(fs::is_directory(folder / "a/b"));
+  CHECK(run.journal() == folder / "a/b/journal.db");
+}
+
+TEST_CASE("a folder that holds a run is not used for another") {
+  Directory folder;
+  store(folder / "journal.db", "");
+  const auto run = RunDirectory::create(folder / "");
+  REQUIRE(!run);
+  CHECK(run.error().code == ErrorCode::wrong_input);
+  CHECK(says(run, "holds a run already"));
+}
+
+TEST_CASE("a folder that cannot be made is missing") {
+  Directory folder;
+  store(folder / "file", "");
+  const auto run = RunDirectory::create(folder / "file/run");
+  REQUIRE(!run);
+  CHECK(run.error().code == ErrorCode::missing);
+}
+
+TEST_CASE("a run is opened by its folder or by its journal") {
+  Directory folder;
+  store(folder / "journal.db", "");
+  CHECK(value(RunDirectory::open(folder / "")).journal() ==
+        value(RunDirectory::open(folder / "journal.db")).journal());
+}
+
+TEST_CASE("a folder without a journal is no run") {
+  Directory folder;
+  CHECK(says(RunDirectory::open(folder / ""), "it has no journal.db"));
+  CHECK(says(RunDirectory::open(folder / "none"), "is no run directory"));
+}
+
+TEST_CASE("scratch space goes with its object") {
+  Directory folder;
+  const auto run = value(RunDirectory::create(folder / "run"));
+  fs::path place;
+  {
+    const Scratch scratch = value(Scratch::make(run));
+    place = scratch.folder();
+    store(place / "file", "bytes");
+    CHECK(fs::exists(place / "file"));
+  }
+  CHECK(!fs::exists(place));
+}
+
+TEST_CASE("scratch of a dead owner is swept, that of a living one is not") {
+  Directory folder;
+  const auto run = value(RunDirectory::create(folder / "run"));
+  fs::path parent;
+  {
+    parent = value(Scratch::make(run)).folder().parent_path();
+  }
+  const fs::path dead = parent / "weft-test-dead-scratch";
+  const fs::path alive = parent / "weft-test-alive-scratch";
+  const fs::path foreign = parent / "weft-test-foreign-scratch";
+  for (const fs::path& place : {dead, alive, foreign}) {
+    fs::create_directories(place);
+    if (place != foreign) store(place / "owner.lock", "");
+  }
+  const int lock = open((alive / "owner.lock").c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(flock(lock, LOCK_EX | LOCK_NB) == 0);
+
+  const Scratch scratch = value(Scratch::make(run));
+  CHECK(!fs::exists(dead));
+  CHECK(fs::exists(alive));
+  CHECK(fs::exists(foreign));
+  close(lock);
+  fs::remove_all(alive);
+  fs::remove_all(foreign);
+}
+
+TEST_CASE("a default folder is named after the problem and not there yet") {
+  const fs::path folder = default_run_folder("some/where/softmax.py");
+  CHECK(folder.parent_path() == "weft-runs");
+  CHECK(folder.filename().string().starts_with("softmax-"));
+  CHECK(!fs::exists(folder));
+}
+
+}  // namespace
+}  // namespace weft
