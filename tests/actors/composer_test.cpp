@@ -1,0 +1,153 @@
+#include "actors/composer.hpp"
+
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+/// Two subgraphs whose kernels won; the second came nearer to its tolerance.
+struct ComposerBench : RunBench<Composer> {
+  ComposerBench() {
+    plan = partition(two_piece_graph(), *find_target("cpu"));
+    Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
+    double error = 1e-7;
+    for (const Subgraph& subgraph : plan.subgraphs) {
+      SubgraphDone done;
+      done.subgraph = subgraph.id;
+      done.outcome = "won";
+      done.best.verdict.correct = true;
+      done.best.verdict.tolerance = 1e-5;
+      done.best.verdict.max_error = error;
+      done.best.seed.target = "cpu";
+      done.best.seed.source = blobs.put("// kernel of " + subgraph.id);
+      compose.results.push_back(done);
+      error *= 10;
+    }
+    sent = say(address::dispatcher, compose);
+  }
+  void checked(bool correct) {
+    CheckReply reply;
+    reply.effect = one<CheckRequest>(sent).effect;
+    reply.verdict.correct = correct;
+    reply.verdict.kind = correct ? "correct" : "wrong";
+    reply.verdict.reason = correct ? "" : "output 0";
+    sent = say(address::verify, reply);
+  }
+  void timed(double over_eager, const std::string& rejected = "") {
+    TimeReply reply;
+    reply.effect = one<TimeRequest>(sent).effect;
+    reply.timing.over_eager = {over_eager, over_eager * 0.99,
+                               over_eager * 1.01};
+    reply.rejected = rejected;
+    sent = say(address::verify, reply);
+  }
+  void probed() {
+    sent = say(address::verify,
+               ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2});
+  }
+  WriteFilesRequest files() { return one<WriteFilesRequest>(sent); }
+  RunFinished finish() {
+    return one<RunFinished>(
+        say(address::files, WriteFilesReply{files().effect, {}}));
+  }
+  /// The text of model_new.py that is being checked.
+  std::string composed() {
+    return *blobs.get(one<CheckRequest>(sent).subject.source);
+  }
+  bool holds(const std::string& text, std::size_t index) {
+    return text.find("// kernel of " + plan.subgraphs[index].id) !=
+           std::string::npos;
+  }
+
+  Plan plan;
+  std::vector<Outgoing> sent;
+};
+
+std::vector<std::string> paths_of(const WriteFilesRequest& files) {
+  std::vector<std::string> paths;
+  for (const auto& file : files.files) paths.push_back(file.path);
+  return paths;
+}
+
+}  // namespace
+
+TEST_CASE("the winners are composed, verified, timed and reported") {
+  ComposerBench composer;
+  CHECK(composer.holds(composer.composed(), 0));
+  CHECK(composer.holds(composer.composed(), 1));
+  composer.checked(true);
+  composer.timed(2.0);
+  composer.probed();
+  CHECK(paths_of(composer.files()) ==
+        std::vector<std::string>{"report.md", "results.csv",
+                                 "composed/model_new.py"});
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("a wrong composition drops the kernel nearest to its tolerance") {
+  ComposerBench composer;
+  composer.checked(false);
+  CHECK(composer.holds(composer.composed(), 0));
+  CHECK(!composer.holds(composer.composed(), 1));
+  composer.checked(true);
+  composer.timed(2.0);
+  composer.probed();
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("a slower composition gives way to the framework's forward") {
+  ComposerBench composer;
+  composer.checked(true);
+  composer.timed(0.5);
+  CHECK(!composer.holds(composer.composed(), 0));
+  composer.checked(true);
+  composer.timed(0.5);  // its own forward: there is nothing left to drop
+  composer.probed();
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.summary.find("no kernel of ours") != std::string::npos);
+}
+
+TEST_CASE("a composition that cheats in a timed call is not accepted") {
+  ComposerBench composer;
+  composer.checked(true);
+  composer.timed(9.0, "wrong in a timed call");
+  CHECK(!composer.holds(composer.composed(), 1));
+}
+
+TEST_CASE("when not even the bare model passes, the run is not verified") {
+  ComposerBench composer;
+  composer.checked(false);
+  composer.checked(false);
+  composer.checked(false);
+  CHECK(paths_of(composer.files()) ==
+        std::vector<std::string>{"report.md", "results.csv"});
+  CHECK(composer.finish().exit_code == 1);
+}
+
+TEST_CASE("an oracle that dies is asked once more, then the run ends") {
+  ComposerBench composer;
+  for (int i = 0; i < 2; ++i) {
+    CheckReply reply;
+    reply.effect = one<CheckRequest>(composer.sent).effect;
+    reply.failure = {"failed", "the oracle died"};
+    composer.sent = composer.say(address::verify, reply);
+  }
+  const auto finished = one<RunFinished>(composer.sent);
+  CHECK(finished.exit_code == 1);
+  CHECK(finished.summary.find("oracle died") != std::string::npos);
+}
+
+TEST_CASE("a report is written even when the machine cannot be probed") {
+  ComposerBench composer;
+  composer.checked(true);
+  composer.timed(2.0);
+  for (int i = 0; i < 2; ++i) {
+    ProbeReply reply;
+    reply.effect = one<ProbeRequest>(composer.sent).effect;
+    reply.failure = {"failed", "no"};
+    composer.sent = composer.say(address::verify, reply);
+  }
+  CHECK(composer.finish().exit_code == 0);
+}

@@ -1,0 +1,107 @@
+#include "actors/dispatcher.hpp"
+
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+struct DispatcherBench : RunBench<Dispatcher> {
+  explicit DispatcherBench(const Graph& graph = two_piece_graph()) {
+    plan = partition(graph, *find_target("cpu"));
+    run = small_run(blobs);
+    const std::string blob = blobs.put(plan_to_json(plan));
+    take(say(address::extractor, Dispatch{blob, run}));
+  }
+  /// Keeps what was asked, and says that all files were written.
+  void take(const std::vector<Outgoing>& sent) {
+    for (const auto& [to, m] : only<OptimizeSubgraph>(sent)) {
+      started.push_back(m.subgraph);
+    }
+    for (const auto& [to, m] : only<Compose>(sent)) composed.push_back(m);
+    for (const auto& [to, m] : only<RunFinished>(sent)) finished.push_back(m);
+    for (const auto& [to, m] : only<WriteFilesRequest>(sent)) {
+      for (const auto& file : m.files) paths.push_back(file.path);
+      take(say(address::files, WriteFilesReply{m.effect, failure}));
+    }
+  }
+  void done(const std::string& id, const std::string& outcome) {
+    SubgraphDone message;
+    message.subgraph = id;
+    message.outcome = outcome;
+    message.best.verdict.correct = outcome == "won";
+    message.best.seed.target = "cpu";
+    message.best.seed.source = blobs.put("// the kernel");
+    take(say(address::agent(id), message));
+  }
+  bool wrote(const std::string& path) const {
+    return std::find(paths.begin(), paths.end(), path) != paths.end();
+  }
+
+  Plan plan;
+  RunStart run;
+  Failure failure;
+  std::vector<std::string> started;
+  std::vector<std::string> paths;
+  std::vector<Compose> composed;
+  std::vector<RunFinished> finished;
+};
+
+}  // namespace
+
+TEST_CASE("agents start so many at a time as --jobs says") {
+  DispatcherBench dispatcher;
+  REQUIRE(dispatcher.plan.subgraphs.size() == 2);
+  CHECK(dispatcher.started.size() == 1);
+  dispatcher.done(dispatcher.started[0], "lost");
+  CHECK(dispatcher.started.size() == 2);
+  CHECK(dispatcher.composed.empty());
+}
+
+TEST_CASE("each subgraph gets its problem, its reference and its test") {
+  DispatcherBench dispatcher;
+  const std::string folder = "kernels/" + dispatcher.started[0] + "/";
+  for (const char* name :
+       {"problem.txt", "reference.py", "test_kernel.py", "graph.json"}) {
+    CHECK(dispatcher.wrote(folder + name));
+  }
+  CHECK(!dispatcher.wrote(folder + "kernel.py"));
+  dispatcher.done(dispatcher.started[0], "won");
+  CHECK(dispatcher.wrote(folder + "kernel.py"));
+  CHECK(dispatcher.wrote(folder + "kernel.cpp"));
+}
+
+TEST_CASE("the composer gets all verdicts in the plan's order") {
+  DispatcherBench dispatcher;
+  dispatcher.done(dispatcher.started[0], "won");
+  dispatcher.done(dispatcher.started[1], "wrong");
+  REQUIRE(dispatcher.composed.size() == 1);
+  const auto& results = dispatcher.composed.front().results;
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].subgraph == dispatcher.plan.subgraphs[0].id);
+  CHECK(results[1].outcome == "wrong");
+}
+
+TEST_CASE("a doubled verdict counts once") {
+  DispatcherBench dispatcher;
+  dispatcher.done(dispatcher.started[0], "won");
+  dispatcher.done(dispatcher.started[0], "wrong");
+  CHECK(dispatcher.composed.empty());
+}
+
+TEST_CASE("a model without subgraphs goes to the composer at once") {
+  const TensorType square = dense({64, 64});
+  GraphBuilder builder;
+  builder.input("x", square).call("y", "mm", {"x", "x"}, square).outputs({"y"});
+  DispatcherBench dispatcher(builder.graph);
+  REQUIRE(dispatcher.composed.size() == 1);
+  CHECK(dispatcher.composed.front().results.empty());
+}
+
+TEST_CASE("a file that cannot be written ends the run") {
+  DispatcherBench dispatcher;
+  dispatcher.failure = {"missing", "no space"};
+  dispatcher.done(dispatcher.started[0], "won");
+  REQUIRE(dispatcher.finished.size() == 1);
+  CHECK(dispatcher.finished.front().exit_code == 3);
+}

@@ -1,0 +1,95 @@
+#include "actors/report.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "actors/outcome.hpp"
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+Timing timed(double ratio, double low, double high) {
+  Timing timing;
+  timing.candidate = {1000, 900, 1100, 20};
+  timing.eager = {1000 * ratio, 900 * ratio, 1100 * ratio, 20};
+  timing.over_eager = {ratio, low, high};
+  timing.bytes_floor = 5'000'000;
+  return timing;
+}
+
+struct Made {
+  Plan plan = partition(two_piece_graph(), *find_target("cpu"));
+  Report report;
+
+  Made() {
+    report.run.problem_name = "small, \"odd\".py";
+    report.verdict = {true, "correct", "", 6, 1e-7, 2e-7, 1e-5, {}};
+    report.timing = timed(2, 1.9, 2.1);
+    report.machine.copy_gbps = 10;
+    for (const Subgraph& subgraph : plan.subgraphs) {
+      SubgraphDone done;
+      done.subgraph = subgraph.id;
+      done.outcome = "won";
+      done.best.timing = timed(1.01, 0.9, 1.2);
+      report.subgraphs.push_back(done);
+      report.used.insert(subgraph.id);
+    }
+  }
+};
+
+/// Fields of a line, quotes honoured.
+std::size_t fields(const std::string& line) {
+  bool quoted = false;
+  std::size_t count = 1;
+  for (const char c : line) {
+    if (c == '"') quoted = !quoted;
+    if (c == ',' && !quoted) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("every row of results.csv has the header's fields") {
+  const Made made;
+  std::istringstream csv(results_csv(made.report, made.plan));
+  std::string header;
+  std::getline(csv, header);
+  int rows = 0;
+  for (std::string line; std::getline(csv, line); ++rows) {
+    CHECK_MESSAGE(fields(line) == fields(header), line);
+  }
+  CHECK(rows == 4);  // two subgraphs, the model, one extern
+}
+
+TEST_CASE("the report names kernels, externs and the bandwidth's share") {
+  const Made made;
+  const std::string text = report_markdown(made.report, made.plan);
+  CHECK(text.find("aten.mm.default × 1") != std::string::npos);
+  CHECK(text.find(made.plan.subgraphs[0].id) != std::string::npos);
+  CHECK(text.find("50 %") != std::string::npos);  // 5 GB/s of 10
+}
+
+TEST_CASE("a ratio whose interval holds 1 is no difference") {
+  const Made made;
+  const std::string text = report_markdown(made.report, made.plan);
+  CHECK(text.find("1.01× (0.90–1.20), no difference") != std::string::npos);
+  CHECK(summary_line(made.report).find("no difference") == std::string::npos);
+}
+
+TEST_CASE("a kernel wins only beyond noise") {
+  CHECK(faster_than_eager(timed(1.2, 1.1, 1.3)));
+  CHECK(!faster_than_eager(timed(1.2, 0.99, 1.5)));
+  CHECK(!faster_than_eager(timed(1.02, 1.01, 1.03)));
+  CHECK(slower_than_eager(timed(0.8, 0.7, 0.9)));
+  CHECK(!slower_than_eager(timed(0.8, 0.7, 1.1)));
+  CHECK(!slower_than_eager(timed(0.97, 0.96, 0.98)));
+}
+
+TEST_CASE("a failure's code gives the exit code") {
+  CHECK(exit_code_of(Failure{"wrong_input", ""}) == 2);
+  CHECK(exit_code_of(Failure{"missing", ""}) == 3);
+  CHECK(exit_code_of(Failure{"failed", ""}) == 1);
+}
