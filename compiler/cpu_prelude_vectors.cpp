@@ -57,6 +57,11 @@ INLINE i32v lane_numbers() {
 INLINE i64v positions(int64_t base, int64_t step) {
   return convert<i64v>(lane_numbers()) * step + base;
 }
+template <class L, class At> INLINE i64v each_lane(L lanes, At at) {
+  i64v v{};
+  for (int l = 0; l < lanes.count; ++l) v[l] = at(l);
+  return v;
+}
 
 // --- Which lanes of a vector count: all, or the first few.
 struct Full { static constexpr int64_t count = W; };

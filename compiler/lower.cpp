@@ -1,6 +1,7 @@
 #include "compiler/lower.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 
@@ -38,6 +39,39 @@ bool contains(const Shape& dims, std::int64_t dim) {
 bool is_supported(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 ||
          dtype == DType::i32 || dtype == DType::boolean;
+}
+
+// Truth values are lanes of -1 and 0, on which the arithmetic of integers is
+// wrong. Sums and products of them are or and and, as the framework has it.
+std::string function_of_truth(const std::string& function) {
+  static const std::map<std::string, std::string> kSame = {
+      {"add", "logical_or"},
+      {"maximum", "logical_or"},
+      {"mul", "logical_and"},
+      {"minimum", "logical_and"}};
+  static const std::set<std::string> kTrue = {
+      "logical_and", "logical_or",  "logical_xor", "logical_not", "bitwise_and",
+      "bitwise_or",  "bitwise_xor", "bitwise_not", "select",      "isnan",
+      "isinf",       "eq",          "ne",          "lt",          "le",
+      "gt",          "ge"};
+  const auto found = kSame.find(function);
+  if (found != kSame.end()) return found->second;
+  if (!kTrue.contains(function)) {
+    throw Unsupported{function + " of truth values"};
+  }
+  return function;
+}
+
+void check_fold(Fold fold, const Virtual& value, const Shape& dims) {
+  if (value.dtype() == DType::boolean && fold != Fold::max &&
+      fold != Fold::min) {
+    throw Unsupported{"a sum, product or position of truth values"};
+  }
+  // The prelude keeps positions in 32 bits.
+  if (fold != Fold::argmax && fold != Fold::argmin) return;
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) count *= value.shape()[dim];
+  if (count > INT32_MAX) throw Unsupported{"positions beyond 32 bits"};
 }
 
 void check_type(const Node& node) {
@@ -98,8 +132,10 @@ Virtual Lowering::reshape(const Virtual& value, const Shape& shape) {
   });
 }
 
-Virtual Lowering::pointwise(const std::string& function, DType dtype,
+Virtual Lowering::pointwise(const std::string& name, DType dtype,
                             const std::vector<Virtual>& arguments) {
+  const std::string function =
+      dtype == DType::boolean ? function_of_truth(name) : name;
   Shape shape;
   for (const Virtual& argument : arguments) {
     const Shape& other = argument.shape();
@@ -124,6 +160,8 @@ Virtual Lowering::pointwise(const std::string& function, DType dtype,
 
 std::vector<Virtual> Lowering::fold(Fold fold, const Virtual& value,
                                     const Shape& dims) {
+  const bool positions = fold == Fold::argmax || fold == Fold::argmin;
+  check_fold(fold, value, dims);
   Stage stage;
   stage.folds = true;
   stage.fold = fold;
@@ -149,7 +187,6 @@ std::vector<Virtual> Lowering::fold(Fold fold, const Virtual& value,
     }
   }
   stage.value = value.at(at);
-  const bool positions = fold == Fold::argmax || fold == Fold::argmin;
   if (positions) stage.position = arena().position(flat);
   std::vector<Virtual> results;
   for (const DType dtype : {value.dtype(), DType::i64}) {

@@ -58,6 +58,11 @@ double Call::number(std::size_t position, std::string_view name,
   const Arg* arg = find(position, name);
   if (const auto* real = std::get_if<double>(&arg->value)) return *real;
   if (const auto* whole = std::get_if<std::int64_t>(&arg->value)) {
+    // Beyond, a double has not every integer.
+    constexpr std::int64_t kExactMax = std::int64_t{1} << 53;
+    if (*whole > kExactMax || *whole < -kExactMax) {
+      throw Unsupported{node_.target + ": large integer " + std::string(name)};
+    }
     return static_cast<double>(*whole);
   }
   if (const auto* truth = std::get_if<bool>(&arg->value)) return *truth;

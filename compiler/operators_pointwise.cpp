@@ -62,7 +62,9 @@ Rule comparison(std::string function) {
   return [=](const Call& call) -> Values {
     const Virtual a = call.tensor(0, "self");
     const Virtual b = call.tensor(1, "other");
-    const DType dtype = promoted(call, a, b);
+    DType dtype = promoted(call, a, b);
+    // A lane that is true is -1: in truth values, the order would be reversed.
+    if (dtype == DType::boolean) dtype = DType::i32;
     return {call.in().pointwise(
         function, DType::boolean,
         {call.in().cast(a, dtype), call.in().cast(b, dtype)})};
@@ -96,6 +98,24 @@ Rule scaled(std::string function, bool swapped) {
   };
 }
 
+// Dividing an integer by zero, or the smallest one by -1, stops the process;
+// the framework raises. So only by numbers that cannot do either.
+void check_divisor(const Call& call) {
+  if (is_float(call.result().dtype)) return;
+  const bool tensor = call.is_tensor(1, "other");
+  const std::int64_t divisor = tensor ? 0 : call.integer(1, "other", 0);
+  if (divisor == 0 || divisor == -1) {
+    throw Unsupported{call.node().target + " of integers, by such a divisor"};
+  }
+}
+
+Rule remainder(std::string function) {
+  return [=, rule = same_type(function, 2)](const Call& call) -> Values {
+    check_divisor(call);
+    return rule(call);
+  };
+}
+
 Values divide(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
@@ -103,6 +123,7 @@ Values divide(const Call& call) {
   const Virtual b = in.cast(call.tensor(1, "other"), dtype);
   const std::string mode = call.text(2, "rounding_mode");
   if (mode.empty()) return {in.pointwise("div", dtype, {a, b})};
+  check_divisor(call);
   return {
       in.pointwise(mode == "floor" ? "div_floor" : "div_trunc", dtype, {a, b})};
 }
@@ -229,8 +250,8 @@ void add_arithmetic(RuleTable& table) {
   table["pow"] = power;
   table["minimum"] = same_type("minimum", 2);
   table["maximum"] = same_type("maximum", 2);
-  table["fmod"] = same_type("fmod", 2);
-  table["remainder"] = same_type("remainder", 2);
+  table["fmod"] = remainder("fmod");
+  table["remainder"] = remainder("remainder");
   table["atan2"] = float_only("atan2", 2);
   table["addcmul"] = add_scaled("mul");
   table["addcdiv"] = add_scaled("div");

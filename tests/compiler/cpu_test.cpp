@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -41,6 +42,19 @@ bool lowers(std::string target, std::vector<Arg> args, TensorType in,
   const Node call =
       add_call(graph, "y", std::move(target), std::move(args), std::move(out));
   return can_lower(graph, call);
+}
+
+bool compiles(const std::string& source, const std::string& machine) {
+  std::string name = std::filesystem::temp_directory_path() / "weft_cpu_XXXXXX";
+  const int file = mkstemp(name.data());
+  REQUIRE(file >= 0);
+  close(file);
+  std::ofstream(name) << source;
+  const std::string command = "g++ -std=c++17 -Wno-psabi -march=" + machine +
+                              " -x c++ -fsyntax-only " + name;
+  const bool good = std::system(command.c_str()) == 0;
+  std::filesystem::remove(name);
+  return good;
 }
 
 /// Builds a source with the generator's flags and opens what it exports.
@@ -184,6 +198,85 @@ TEST_CASE("A built softmax agrees with one in double") {
     for (int i = 0; i < kWidth; ++i) {
       const double want = std::exp(x[row * kWidth + i] - 9.0) / sum;
       CHECK(y[row * kWidth + i] == doctest::Approx(want).epsilon(1e-6));
+    }
+  }
+}
+
+namespace {
+
+TensorType of(DType dtype, std::vector<std::int64_t> shape) {
+  TensorType type = dense(std::move(shape));
+  type.dtype = dtype;
+  return type;
+}
+
+bool lowers_two(std::string target, DType dtype) {
+  Graph graph;
+  const TensorType type = of(dtype, {4, 6});
+  add_input(graph, "x", type);
+  add_input(graph, "y", type);
+  const Node call =
+      add_call(graph, "z", std::move(target), {ref("x"), ref("y")}, type);
+  return can_lower(graph, call);
+}
+
+}  // namespace
+
+TEST_CASE("Truth values are added and multiplied, as or and and, no more") {
+  const TensorType type = of(DType::boolean, {4, 6});
+  CHECK(lowers_two("aten.add.Tensor", DType::boolean));
+  CHECK(lowers_two("aten.mul.Tensor", DType::boolean));
+  CHECK_FALSE(lowers_two("aten.sub.Tensor", DType::boolean));
+  CHECK_FALSE(lowers_two("aten.remainder.Tensor", DType::boolean));
+  CHECK_FALSE(lowers("aten.neg.default", {ref("x")}, type, type));
+  CHECK_FALSE(lowers("aten.sum.dim_IntList", {ref("x"), list({1})}, type,
+                     of(DType::boolean, {4})));
+}
+
+TEST_CASE("Integers are divided by numbers that cannot stop the process") {
+  const TensorType type = of(DType::i64, {4, 6});
+  const auto by = [&](std::int64_t number) {
+    return lowers("aten.remainder.Scalar", {ref("x"), integer(number)}, type,
+                  type);
+  };
+  CHECK(by(7));
+  CHECK_FALSE(by(0));
+  CHECK_FALSE(by(-1));
+  CHECK_FALSE(lowers_two("aten.remainder.Tensor", DType::i64));
+  CHECK_FALSE(lowers_two("aten.floor_divide.default", DType::i64));
+  CHECK(lowers_two("aten.remainder.Tensor", DType::f32));
+}
+
+TEST_CASE("Integers that a double cannot hold stay the framework's") {
+  const TensorType type = of(DType::i64, {4});
+  const auto by = [&](std::int64_t alpha) {
+    return lowers("aten.add.Tensor", {ref("x"), ref("x"), integer(alpha)}, type,
+                  type);
+  };
+  CHECK(by(std::int64_t{1} << 53));
+  CHECK_FALSE(by((std::int64_t{1} << 53) + 1));
+}
+
+TEST_CASE("Positions beyond 32 bits stay the framework's") {
+  const auto over = [&](std::int64_t extent) {
+    return lowers("aten.argmax.default", {ref("x"), integer(0)},
+                  dense({extent}), of(DType::i64, {}));
+  };
+  CHECK(over(INT32_MAX));
+  CHECK_FALSE(over(std::int64_t{INT32_MAX} + 1));
+}
+
+TEST_CASE(
+    "Sources compile with narrower and with wider vectors than they use") {
+  for (const int vector_bytes : {16, 32, 64}) {
+    CpuFacts facts;
+    facts.vector_bytes = vector_bytes;
+    const auto sources = generate_cpu(softmax(8, 512), facts, 1);
+    REQUIRE(sources.has_value());
+    for (const char* machine : {"x86-64-v2", "haswell", "x86-64-v4"}) {
+      CAPTURE(vector_bytes);
+      CAPTURE(machine);
+      CHECK(compiles(sources->front().text, machine));
     }
   }
 }
