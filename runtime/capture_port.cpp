@@ -40,6 +40,17 @@ Error told_error(const json& answer) {
   const json error = answer.value("error", json::object());
   const std::string code = error.value("code", "failed");
   std::string message = error.value("message", "the capture failed");
+  if (error.value("kind", "") == "out_of_memory") {
+    message += ", or raise --memory-gib";
+  }
+  const json file = error.value("file", json());
+  const json line = error.value("line", json());
+  if (file.is_string() && line.is_number_integer() && line > 0) {
+    const std::string number = line.dump();
+    if (!message.contains("line " + number)) {
+      message = file.get<std::string>() + ":" + number + ": " + message;
+    }
+  }
   return {code == "wrong_input" ? ErrorCode::wrong_input
           : code == "missing"   ? ErrorCode::missing
                                 : ErrorCode::failed,

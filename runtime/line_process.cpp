@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,8 +64,10 @@ int wait_for(int descriptor, short events, std::int64_t deadline_ms) {
 Result<LineProcess> LineProcess::start(const LineCommand& command) {
   int to[2];
   int from[2];
-  if (pipe2(to, O_CLOEXEC) != 0) {
-    return fail(ErrorCode::failed, "no pipe for a child process");
+  // A socket, not a pipe: writing to one whose reader died can be told not to
+  // raise SIGPIPE, which would kill weft.
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) != 0) {
+    return fail(ErrorCode::failed, "no socket for a child process");
   }
   if (pipe2(from, O_CLOEXEC) != 0) {
     close(to[0]);
@@ -102,7 +105,6 @@ Result<LineProcess> LineProcess::start(const LineCommand& command) {
     return fail(ErrorCode::missing,
                 "cannot start " + words[0] + ": " + std::strerror(error));
   }
-  fcntl(to[1], F_SETFL, O_NONBLOCK);
   return LineProcess(pid, to[1], from[0]);
 }
 
@@ -142,7 +144,8 @@ Result<std::string> LineProcess::ask(std::string_view line,
 Result<void> LineProcess::send(std::string_view bytes,
                                std::int64_t deadline_ms) {
   while (!bytes.empty()) {
-    const ssize_t done = write(to_, bytes.data(), bytes.size());
+    const ssize_t done =
+        ::send(to_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (done > 0) {
       bytes.remove_prefix(static_cast<std::size_t>(done));
     } else if (errno == EAGAIN) {
@@ -175,6 +178,9 @@ Result<std::string> LineProcess::receive(std::int64_t deadline_ms) {
     if (ready < 0) continue;  // a signal
     const ssize_t got = read(from_, buffer, sizeof buffer);
     if (got == 0) return fail(ErrorCode::failed, "the process has ended");
+    if (got < 0 && errno != EINTR) {
+      return fail(ErrorCode::failed, "the process cannot be heard");
+    }
     if (got > 0) pending_.append(buffer, static_cast<std::size_t>(got));
   }
 }

@@ -42,7 +42,7 @@ TEST_CASE("writing again replaces what was there") {
 TEST_CASE("nothing is written outside the run directory") {
   World world;
   const std::string blob = world.blobs.put("text");
-  for (const std::string path :
+  for (const std::string& path :
        {std::string("../escaped"), std::string("a/../../escaped"),
         (world.folder / "escaped").string(), std::string("")}) {
     CAPTURE(path);

@@ -38,8 +38,9 @@ void write_program(const fs::path& file, const std::string& script) {
 
 /// Something that answers weft's question as a Python with that torch would.
 void write_python(const fs::path& file, const std::string& torch = "2.9.0") {
-  write_program(file, R"(echo '{"version": "3.11.2", "torch": ")" + torch +
-                          R"(", "roots": ["/usr", "/nonexistent"]}')");
+  write_program(file, R"(read nothing
+echo '{"version": "3.11.2", "torch": ")" +
+                          torch + R"(", "roots": ["/usr", "/nonexistent"]}')");
 }
 
 /// A checkout with its own environment, a Python on the PATH, one that is

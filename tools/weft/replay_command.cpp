@@ -18,6 +18,13 @@ int report_divergence(const CommonFlags& common, const Divergence& divergence) {
       common, {ErrorCode::failed, "divergence at " + to_string(divergence)});
 }
 
+/// That a journal is damaged is what replay is asked to find out: then the
+/// exit code is 1, as for a divergence.
+int report_unreadable(const CommonFlags& common, const Error& error) {
+  const int code = report_error(common, error);
+  return error.code == ErrorCode::damaged ? 1 : code;
+}
+
 void print_state(const Replay& replay) {
   std::printf("%zu requests wait for a reply%s\n",
               replay.open_requests().size(),
@@ -49,7 +56,7 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
   const auto run = RunDirectory::open(flags.run);
   if (!run) return report_error(common, run.error());
   const auto journal = Journal::open_read_only(run->journal());
-  if (!journal) return report_error(common, journal.error());
+  if (!journal) return report_unreadable(common, journal.error());
 
   const Stopwatch watch;
   ReadOnlyBlobs blobs(*journal);
@@ -67,19 +74,14 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
     fits = replay.feed(envelope);
     return fits;
   });
-  // A damaged journal is not what was written: replay's business, exit code 1.
-  if (!read) {
-    report_error(common, read.error());
-    return 1;
-  }
+  if (!read) return report_unreadable(common, read.error());
   const bool whole = flags.until == 0 && replay.finished().has_value();
   if (fits && whole) fits = replay.finish();
   if (!fits) return report_divergence(common, *replay.divergence());
   if (flags.check) {
     // Roles do not read every blob again; their bytes are checked here.
     if (const auto sound = journal->verify(); !sound) {
-      report_error(common, sound.error());
-      return 1;
+      return report_unreadable(common, sound.error());
     }
   }
   const bool ended = whole || flags.until != 0;
