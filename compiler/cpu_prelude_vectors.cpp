@@ -233,6 +233,25 @@ REDUCER(Min, highest<V>(), minimum(b, a))
 REDUCER(Any, V{}, a | b)
 REDUCER(All, ~V{}, a & b)
 
+// What the pieces of a long fold are merged into. A sum keeps apart what each
+// addition rounds away, as a float has no room for it once the sum is large.
+template <class R> struct Total : R {
+  INLINE R folded() const { return *this; }
+};
+template <class V> struct Total<Sum<V>> : Sum<V> {
+  V lost = {};
+  INLINE void merge(const Sum<V>& other) {
+    const V sum = this->value + other.value;
+    const V added = sum - this->value;
+    lost += (this->value - (sum - added)) + (other.value - added);
+    this->value = sum;
+  }
+  INLINE Sum<V> folded() const {
+    // Infinite sums lose what is no number.
+    return {select(unordered(lost), this->value, this->value + lost)};
+  }
+};
+
 // The extreme and its position; the first on ties, the first NaN before all.
 template <class V, bool kMax> struct Extreme {
   V value = kMax ? lowest<V>() : highest<V>();

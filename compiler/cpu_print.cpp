@@ -8,9 +8,10 @@
 namespace weft {
 namespace {
 
-// Sums are taken in pieces of about this many elements, and the pieces summed:
-// the rounding error then grows with the square root of the count.
-constexpr std::int64_t kPieceElements = 1 << 12;
+// Sums are taken in pieces of about this many steps of an accumulator, and the
+// pieces summed: the rounding error then grows with the square root of the
+// count.
+constexpr std::int64_t kPieceSteps = 64;
 constexpr std::int64_t kPieceRows = 32;
 
 std::string text(std::int64_t number) { return std::to_string(number); }
@@ -135,6 +136,7 @@ class NestPrinter {
   std::vector<ExprId> expressions(const Pass& pass) const;
   std::size_t plain_loops(const Pass& pass) const;
   int unroll(const Pass& pass) const;
+  std::int64_t piece_elements(const Pass& pass) const;
   bool pieces_of_loop(const Pass& pass, std::size_t depth) const;
   bool needs_totals(const Pass& pass) const;
   std::string lower_bound(std::size_t depth) const;
@@ -255,11 +257,16 @@ std::string NestPrinter::upper_bound(const Pass& pass,
   return nest_.split && depth == 0 ? "to" : text(pass.inner[depth].extent);
 }
 
+std::int64_t NestPrinter::piece_elements(const Pass& pass) const {
+  return nest_.columns ? kPieceRows
+                       : kPieceSteps * unroll(pass) * variant_.lanes;
+}
+
 // Whether the loop at that depth is the one whose pieces are summed apart: the
 // outermost whose inside is a piece already, or the last if it is longer.
 bool NestPrinter::pieces_of_loop(const Pass& pass, std::size_t depth) const {
   if (!pass.folds()) return false;
-  const std::int64_t piece = nest_.columns ? kPieceRows : kPieceElements;
+  const std::int64_t piece = piece_elements(pass);
   std::int64_t inside = 1;
   std::size_t at = pass.inner.size();
   while (at > 0 && inside * pass.inner[at - 1].extent <= piece) {
@@ -277,7 +284,8 @@ bool NestPrinter::needs_totals(const Pass& pass) const {
 
 void NestPrinter::declare(const Pass& pass, bool totals) {
   for (const Stage* stage : pass.folding()) {
-    const std::string type = reducer(program(), *stage);
+    std::string type = reducer(program(), *stage);
+    if (totals) type = "Total<" + type + ">";
     const std::string label = totals ? sum(*stage) : acc(*stage);
     const std::int64_t count =
         nest_.columns ? vectors() : (totals ? 1 : unroll(pass));
@@ -342,9 +350,9 @@ void NestPrinter::print_vectors(const Pass& pass, PrintScope scope) {
   }
   if (pieces) {
     out_.open("for (int64_t piece = " + from + "; piece < " + to +
-              "; piece += " + text(kPieceElements) + ")");
+              "; piece += " + text(piece_elements(pass)) + ")");
     out_.line("const int64_t end = std::min<int64_t>(" + to + ", piece + " +
-              text(kPieceElements) + ");");
+              text(piece_elements(pass)) + ");");
     declare(pass, false);
     from = "piece";
     to = "end";
@@ -377,8 +385,8 @@ void NestPrinter::print_loops(const Pass& pass, const PrintScope& outer,
     for (std::size_t i = depth + 1; i < pass.inner.size(); ++i) {
       inside *= pass.inner[i].extent;
     }
-    const std::int64_t piece = nest_.columns ? kPieceRows : kPieceElements;
-    const std::int64_t step = std::max<std::int64_t>(1, piece / inside);
+    const std::int64_t step =
+        std::max<std::int64_t>(1, piece_elements(pass) / inside);
     out_.open("for (int64_t piece = " + from + "; piece < " + to +
               "; piece += " + text(step) + ")");
     out_.line("const int64_t end = std::min<int64_t>(" + to + ", piece + " +
@@ -447,18 +455,19 @@ void NestPrinter::finish(const Pass& pass) {
     const std::string a = acc(*stage);
     if (nest_.columns) {
       if (totals) {
-        out_.line("std::copy(" + sum(*stage) + ", " + sum(*stage) + " + " +
-                  text(vectors()) + ", " + a + ");");
+        out_.line("for (int64_t at = 0; at < " + text(vectors()) + "; ++at) " +
+                  a + "[at] = " + sum(*stage) + "[at].folded();");
       }
     } else {
       const std::string from = totals ? sum(*stage) : a;
+      const std::string folded = totals ? "[0].folded()." : "[0].";
       if (!totals && unroll(pass) > 1) {
         out_.line("for (int u = 1; u < " + text(unroll(pass)) + "; ++u) " + a +
                   "[0].merge(" + a + "[u]);");
       }
       for (std::size_t i = 0; i < stage->results.size(); ++i) {
         const int result = stage->results[i];
-        out_.line("const auto q" + text(result) + " = " + from + "[0]." +
+        out_.line("const auto q" + text(result) + " = " + from + folded +
                   (i == 0 ? "total();" : "where();"));
         out_.line("const auto r" + text(result) + " = splat(q" + text(result) +
                   ");");
@@ -608,13 +617,16 @@ void NestPrinter::print_split() {
   out_.close();
   for (const Stage* stage : pass.folding()) {
     const std::string a = totals ? sum(*stage) : acc(*stage);
+    const std::string folded = totals ? "[at].folded();" : "[at];";
     if (!nest_.columns && !totals && unroll(pass) > 1) {
       out_.line("for (int u = 1; u < " + text(unroll(pass)) + "; ++u) " + a +
                 "[0].merge(" + a + "[u]);");
     }
-    out_.line("std::copy(" + a + ", " + a + " + " + text(kept) + ", part" +
+    out_.line("auto* const to" + text(id(*stage)) + " = part" +
               text(id(*stage)) + ".data + (chunk * " + text(points) +
-              " + p) * " + text(kept) + ");");
+              " + p) * " + text(kept) + ";");
+    out_.line("for (int64_t at = 0; at < " + text(kept) + "; ++at) to" +
+              text(id(*stage)) + "[at] = " + a + folded);
   }
   out_.close();
   out_.close();
