@@ -102,7 +102,7 @@ class ResumeTest(WeftCase):
     def assert_nobody_is_left(self):
         left = lambda: weft_case.processes_that_name(
             self.run_folder, *self.scratches)
-        self.assertTrue(waited_for(lambda: not left(), 20), left())
+        self.assertTrue(waited_for(lambda: not left(), 60), left())
 
     def assert_nothing_was_repeated(self, events):
         asked = set()

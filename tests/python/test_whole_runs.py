@@ -235,7 +235,7 @@ class WholeRunTest(WeftCase):
         self.assertIn("verified", resumed.stdout)
 
     def test_nothing_is_left_behind(self):
-        self.assertEqual(weft_case.processes_that_name(run), [])
+        self.assertEqual(weft_case.processes_that_name(run), {})
         self.assertNotIn("weft_worker", done.stderr)
 
 

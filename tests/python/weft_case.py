@@ -64,9 +64,9 @@ def environment(**changes):
 
 
 def processes_that_name(*texts):
-    """Pids of processes whose command line, environment or working folder
-    names one of the texts. Zombies count for nothing: they hold nothing."""
-    found = []
+    """Processes whose command line, environment or working folder names one
+    of the texts, as {pid: command line}. A zombie names nothing any more."""
+    found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
@@ -82,7 +82,7 @@ def processes_that_name(*texts):
         except OSError:
             pass
         if any(text in about for text in texts):
-            found.append(int(entry))
+            found[int(entry)] = about[:300].replace("\0", " ")
     return found
 
 

@@ -20,11 +20,16 @@ ENVIRONMENT = dict(os.environ)
 # once, when torch loads its OpenMP.
 os.environ["OMP_WAIT_POLICY"] = "passive"
 
+from . import process  # noqa: E402
+
+if __name__ == "__main__":
+    # Now: loading torch takes seconds, and weft may be killed meanwhile.
+    process.die_with_parent()
+
 import torch  # noqa: E402
 
 from . import (  # noqa: E402
     expected,
-    process,
     time_model,
     timing,
     verify,
@@ -203,7 +208,6 @@ def main(arguments=None):
     parser.add_argument("--sandbox", default="[]")
     parser.add_argument("--threads", type=int, default=0)
     options = parser.parse_args(arguments)
-    process.die_with_parent()
     # A model that prints must not write into the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
