@@ -58,8 +58,8 @@ std::vector<Named> variants_for(const Subgraph& subgraph,
                        bool stream) {
     list.push_back({width + name, {lanes, unroll, block, stream}});
   };
-  if (large) add(" unroll4 stream", 4, 8192, true);
   add(" unroll4", 4, 8192, false);
+  if (large) add(" unroll4 stream", 4, 8192, true);
   add(" unroll2 block256", 2, 256, false);
   if (large) add(" unroll2 block256 stream", 2, 256, true);
   add(" unroll8 block64", 8, 64, false);

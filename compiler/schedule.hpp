@@ -24,7 +24,7 @@ struct Nest {
   std::int64_t work = 0;  ///< elements visited by its widest stage
 };
 
-/// Stages that follow each other in a nest and may share one walk.
+/// A program in its nests, in order.
 struct Schedule {
   Program program;
   std::vector<Nest> nests;
