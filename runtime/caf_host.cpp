@@ -1,8 +1,11 @@
 #include "runtime/caf_host.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "runtime/caf_compat.hpp"
 #include "runtime/spine.hpp"
@@ -23,6 +26,8 @@ CAF_END_TYPE_ID_BLOCK(weft_host)
 
 namespace weft {
 namespace {
+
+constexpr std::chrono::milliseconds settle_tick{1};
 
 class CafHost;
 
@@ -68,15 +73,21 @@ class CafHost {
   }
 
   ~CafHost() {
-    spine_->stop();  // from here on no port is asked; late replies are dropped
-    ports_.clear();
+    close_ports();
+    if (has_finished()) settle();
+    spine_->stop();
     for (const auto& [address, actor] : actors_) caf_compat::stop(actor);
     system_.await_all_actors_done();
   }
 
-  void post(std::vector<Envelope> batch) { spine_->post(std::move(batch)); }
+  void post(std::vector<Envelope> batch) {
+    in_flight_ += batch.size();
+    spine_->post(std::move(batch));
+  }
 
   void request(const SharedEnvelope& envelope) {
+    const std::lock_guard lock(ports_mutex_);
+    if (closing_) return;  // stays without a reply
     const auto port = ports_.find(envelope->dst);
     const auto message = decode(envelope->type, envelope->body);
     if (port == ports_.end() || !message) {
@@ -104,6 +115,12 @@ class CafHost {
                                      std::to_string(envelope.seq) + ": " +
                                      bug.what()});
     }
+    --in_flight_;  // what it said is counted already
+  }
+
+  /// For a run that had ended before: its roles may have more to say.
+  void finish(const RunFinished& finished) {
+    end({HostEnd::Kind::finished, finished, {}});
   }
 
   HostEnd wait(std::stop_token stop) {
@@ -114,11 +131,38 @@ class CafHost {
   }
 
  private:
+  /// No port is asked after this. What runs in them is stopped; replies that
+  /// come until then are taken.
+  void close_ports() {
+    {
+      const std::lock_guard lock(ports_mutex_);
+      closing_ = true;
+    }
+    ports_.clear();
+  }
+
+  bool has_finished() {
+    const std::lock_guard lock(mutex_);
+    return end_ && end_->kind == HostEnd::Kind::finished;
+  }
+
+  /// Waits until every role has said all that it has to say, so that a replay
+  /// of a finished run may demand each word. Roles only react, and nothing
+  /// comes from outside any more: this ends soon.
+  void settle() {
+    while (in_flight_ > 0 && !is_broken_) {
+      std::this_thread::sleep_for(settle_tick);
+    }
+  }
+
   void deliver(const SharedEnvelope& envelope) {
-    if (envelope->dst == address::user) return tell_user(*envelope);
-    if (is_port(envelope->dst)) return request(envelope);
-    if (envelope->dst == stale_address) return;
-    gathered_[envelope->dst].envelopes.push_back(envelope);
+    const bool to_role = envelope->dst != address::user &&
+                         !is_port(envelope->dst) &&
+                         envelope->dst != stale_address;
+    if (to_role) return gathered_[envelope->dst].envelopes.push_back(envelope);
+    if (envelope->dst == address::user) tell_user(*envelope);
+    if (is_port(envelope->dst)) request(envelope);
+    --in_flight_;
   }
 
   void hand_on() {
@@ -159,6 +203,7 @@ class CafHost {
   }
 
   void broken(const Error& error) {
+    is_broken_ = true;
     HostEnd how;
     how.error = error;
     end(std::move(how));
@@ -178,6 +223,10 @@ class CafHost {
   std::map<Address, caf::actor> actors_;  // the spine's thread only
   std::map<Address, Delivery> gathered_;  // likewise: of one commit
   std::unique_ptr<Spine> spine_;
+  std::atomic<std::size_t> in_flight_ = 0;  // posted, not yet handled
+  std::atomic<bool> is_broken_ = false;
+  std::mutex ports_mutex_;
+  bool closing_ = false;
   std::mutex mutex_;
   std::condition_variable_any ended_;
   std::optional<HostEnd> end_;
@@ -218,13 +267,15 @@ Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
         "this weft decides otherwise than the one that began the run: " +
             to_string(*past.divergence()));
   }
-  if (past.finished()) {
-    return HostEnd{HostEnd::Kind::finished, *past.finished(), {}};
-  }
   std::vector<Envelope> missing = past.take_missing();
   const auto open = past.open_requests();
+  const auto finished = past.finished();
   CafHost host(journal, blobs, ports, options, &past);
   if (!missing.empty()) host.post(std::move(missing));
+  if (finished) {
+    host.finish(*finished);
+    return host.wait(stop);
+  }
   for (const auto& [seq, request] : open) {
     host.request(std::make_shared<const Envelope>(request));
   }

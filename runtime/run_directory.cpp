@@ -1,10 +1,13 @@
 #include "runtime/run_directory.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <system_error>
 #include <utility>
@@ -16,6 +19,7 @@ namespace fs = std::filesystem;
 
 const fs::path memory_folder = "/dev/shm";
 const std::string scratch_prefix = "weft-";
+const std::string scratch_suffix = "-scratch";
 const char* const lock_name = "owner.lock";
 
 /// Inputs and outputs of a model, in float32, a few times over.
@@ -38,13 +42,21 @@ int lock_folder(const fs::path& folder) {
   return -1;
 }
 
-/// Removes scratch folders whose owners died.
+/// The process that a scratch folder is named after; 0 for other folders.
+pid_t owner_of(const std::string& name) {
+  if (!name.starts_with(scratch_prefix)) return 0;
+  if (!name.ends_with(scratch_suffix)) return 0;
+  return std::atoi(name.c_str() + scratch_prefix.size());
+}
+
+/// Removes scratch folders whose owners died. The number tells that a folder
+/// without a lock is being made; the lock, that a number's new bearer is none.
 void sweep(const fs::path& parent) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent, error)) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(scratch_prefix)) continue;
-    if (!fs::exists(entry.path() / lock_name, error)) continue;
+    const pid_t owner = owner_of(entry.path().filename());
+    if (owner <= 0) continue;
+    if (kill(owner, 0) == 0 || errno != ESRCH) continue;
     const int lock = lock_folder(entry.path());
     if (lock < 0) continue;
     fs::remove_all(entry.path(), error);
@@ -88,7 +100,7 @@ Result<Scratch> Scratch::make(const RunDirectory& run) {
       has_room(memory_folder) ? memory_folder : run.folder();
   sweep(parent);
   const fs::path folder =
-      parent / (scratch_prefix + std::to_string(getpid()) + "-scratch");
+      parent / (scratch_prefix + std::to_string(getpid()) + scratch_suffix);
   std::error_code error;
   fs::create_directories(folder, error);
   // Sandboxed processes run as another user and must pass through.

@@ -94,6 +94,9 @@ SimulationEnd Simulator::run() {
       broken("nothing can happen any more, and the run has not ended");
     }
   }
+  // The host lets the roles finish speaking, with no port to answer them.
+  while (end_.problem.empty() && step()) {
+  }
   if (end_.problem.empty()) broken(invariants_.at_end());
   if (end_.problem.empty()) check_replay();
   end_.events = end_.journal.size();
@@ -150,7 +153,7 @@ void Simulator::journal_next(const Address& sender) {
       const auto message = decode(envelope.type, envelope.body);
       end_.exit_code = std::get<RunFinished>(*message).exit_code;
     } else if (is_port(envelope.dst)) {
-      ask_port(envelope);
+      if (!finished_) ask_port(envelope);
     } else if (envelope.dst != stale_address) {
       mailboxes_[envelope.dst].push_back(envelope);
     }
@@ -223,6 +226,9 @@ void Simulator::check_replay() {
     if (!replay.feed(envelope)) {
       return broken("replay: " + to_string(*replay.divergence()));
     }
+  }
+  if (!replay.finish()) {
+    broken("replay: " + to_string(*replay.divergence()));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <optional>
@@ -61,30 +62,56 @@ TEST_CASE("scratch space goes with its object") {
   CHECK(!fs::exists(place));
 }
 
-TEST_CASE("scratch of a dead owner is swept, that of a living one is not") {
+namespace {
+
+/// The number of a process that was, and is no more.
+pid_t dead_process() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return child;
+}
+
+std::string scratch_name(pid_t owner) {
+  return "weft-" + std::to_string(owner) + "-scratch";
+}
+
+}  // namespace
+
+TEST_CASE("scratch of dead owners is swept, with or without its lock") {
   Directory folder;
   const auto run = value(RunDirectory::create(folder / "run"));
-  fs::path parent;
-  {
-    parent = value(Scratch::make(run)).folder().parent_path();
-  }
-  const fs::path dead = parent / "weft-test-dead-scratch";
-  const fs::path alive = parent / "weft-test-alive-scratch";
-  const fs::path foreign = parent / "weft-test-foreign-scratch";
-  for (const fs::path& place : {dead, alive, foreign}) {
-    fs::create_directories(place);
-    if (place != foreign) store(place / "owner.lock", "");
-  }
-  const int lock = open((alive / "owner.lock").c_str(), O_RDWR | O_CLOEXEC);
-  REQUIRE(flock(lock, LOCK_EX | LOCK_NB) == 0);
-
+  const fs::path parent = value(Scratch::make(run)).folder().parent_path();
+  const fs::path dead = parent / scratch_name(dead_process());
+  const fs::path unlocked = parent / scratch_name(dead_process());
+  fs::create_directories(dead);
+  fs::create_directories(unlocked);
+  store(dead / "owner.lock", "");
   const Scratch scratch = value(Scratch::make(run));
   CHECK(!fs::exists(dead));
-  CHECK(fs::exists(alive));
-  CHECK(fs::exists(foreign));
+  CHECK(!fs::exists(unlocked));
+}
+
+TEST_CASE("scratch that is held, being made or foreign is not swept") {
+  Directory folder;
+  const auto run = value(RunDirectory::create(folder / "run"));
+  const fs::path parent = value(Scratch::make(run)).folder().parent_path();
+  // In another PID namespace a living owner's number may look dead.
+  const fs::path held = parent / scratch_name(dead_process());
+  const fs::path being_made = parent / scratch_name(getppid());
+  const fs::path foreign = parent / "weft-test-foreign";
+  for (const fs::path& place : {held, being_made, foreign}) {
+    fs::create_directories(place);
+  }
+  store(held / "owner.lock", "");
+  const int lock = open((held / "owner.lock").c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(flock(lock, LOCK_EX | LOCK_NB) == 0);
+  const Scratch scratch = value(Scratch::make(run));
+  for (const fs::path& place : {held, being_made, foreign}) {
+    CHECK(fs::exists(place));
+    fs::remove_all(place);
+  }
   close(lock);
-  fs::remove_all(alive);
-  fs::remove_all(foreign);
 }
 
 TEST_CASE("a default folder is named after the problem and not there yet") {

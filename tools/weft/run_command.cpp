@@ -100,7 +100,9 @@ Result<RunStart> make_start(const RunFlags& flags, BlobStore& blobs,
 /// The first event tells what the run was asked to do.
 Result<RunStart> read_start(const Journal& journal) {
   Result<RunStart> start =
-      fail(ErrorCode::wrong_input, "the journal is empty: begin a new run");
+      fail(ErrorCode::wrong_input,
+           "the journal is empty: the run died before its first event; "
+           "begin again with another --out");
   const auto read = journal.read(1, [&](const Envelope& envelope) {
     const auto message = decode(envelope.type, envelope.body);
     if (message && std::holds_alternative<RunStart>(*message)) {
