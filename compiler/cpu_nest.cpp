@@ -17,6 +17,7 @@ std::size_t NestPrinter::vector_level(const Pass& pass) const {
 // How deep in the pass's loops an expression can first be computed.
 std::size_t NestPrinter::level_of(const Pass& pass, ExprId id) const {
   std::size_t level = 0;
+  const LoopVar* tiled = tile_variable();
   for (const ExprId e : program().arena.reachable({id})) {
     const Scalar& node = program().arena[e];
     const bool at_hand = node.op == ScalarOp::load && node.index.empty();
@@ -25,7 +26,8 @@ std::size_t NestPrinter::level_of(const Pass& pass, ExprId id) const {
       for (std::size_t i = 0; i < pass.inner.size(); ++i) {
         if (index.uses(pass.inner[i].id)) level = std::max(level, i + 1);
       }
-      if (nest_.columns && index.uses(nest_.outer.back().id)) {
+      const bool of_tile = tiled != nullptr && index.uses(tiled->id);
+      if (of_tile || (nest_.columns && index.uses(nest_.outer.back().id))) {
         level = vector_level(pass);
       }
     }
@@ -178,6 +180,8 @@ void NestPrinter::print_vectors(const Pass& pass, PrintScope scope,
   out_.line("(void)slot;");
   if (grouped != nullptr) {
     print_group(pass, std::move(scope), *grouped);
+  } else if (const LoopVar* row = tile_variable()) {
+    print_tile(pass, std::move(scope), *row);
   } else {
     print_body(pass, std::move(scope));
   }

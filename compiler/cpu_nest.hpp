@@ -36,6 +36,9 @@ class NestPrinter {
 
   void choose_block();
   bool blocks_outside() const;
+  const LoopVar* tile_variable() const;
+  bool is_turned(const Scalar& load, LoopVar row) const;
+  void print_tile(const Pass& pass, PrintScope scope, LoopVar row);
   void open_points(bool parallel);
   void print_split();
   void print_chunks(const Pass& pass, std::int64_t chunks, std::int64_t points);

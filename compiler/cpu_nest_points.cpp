@@ -50,8 +50,14 @@ void NestPrinter::open_points(bool parallel) {
   const std::int64_t extent = nest_.columns ? nest_.outer.back().extent : 1;
   const std::int64_t blocks = (extent + block_ - 1) / block_;
   const std::size_t plain = nest_.outer.size() - (nest_.columns ? 1 : 0);
+  const LoopVar* tiled = tile_variable();
+  // Of the tiled variable, a point is W values.
+  const auto count = [&](LoopVar v) {
+    if (tiled == nullptr || v != *tiled) return v.extent;
+    return (v.extent + variant_.lanes - 1) / variant_.lanes;
+  };
   std::int64_t points = blocks;
-  for (std::size_t i = 0; i < plain; ++i) points *= nest_.outer[i].extent;
+  for (std::size_t i = 0; i < plain; ++i) points *= count(nest_.outer[i]);
   if (parallel) out_.line("#pragma omp parallel for schedule(static)");
   out_.open("for (int64_t p = 0; p < " + text(points) + "; ++p)");
   const bool outside = blocks_outside();
@@ -59,9 +65,14 @@ void NestPrinter::open_points(bool parallel) {
   for (std::size_t i = plain; i-- > 0;) {
     std::string value = "p";
     if (below > 1) value += " / " + text(below);
-    below *= nest_.outer[i].extent;
-    if (below < points) value += " % " + text(nest_.outer[i].extent);
-    out_.line("const int64_t " + name(nest_.outer[i]) + " = " + value + ";");
+    const LoopVar variable = nest_.outer[i];
+    below *= count(variable);
+    if (below < points) value += " % " + text(count(variable));
+    if (tiled != nullptr && variable == *tiled) {
+      out_.line("const int64_t tile = (" + value + ") * W;");
+    } else {
+      out_.line("const int64_t " + name(variable) + " = " + value + ";");
+    }
   }
   if (!nest_.columns) return;
   std::string block = outside ? "p / " + text(below) : "p % " + text(blocks);

@@ -153,6 +153,39 @@ INLINE void scatter(T* to, lanes_of<T> value, L lanes, At at) {
   for (int l = 0; l < lanes.count; ++l) to[at(l)] = stored<T>(value[l]);
 }
 
+// --- Squares of W by W elements, turned so that lanes become rows.
+template <int S, class V> INLINE void turn_step(V* rows) {
+  constexpr int kLog = S;
+  const auto lane = convert<vec<std::conditional_t<
+      sizeof(element<V>) == 4, int32_t, int64_t>>>(lane_numbers());
+  const auto high = (lane & kLog) != 0;
+  const auto low_pick = high ? lane - kLog + W : lane;
+  const auto high_pick = high ? lane + W : lane + kLog;
+#pragma GCC unroll 16
+  for (int i = 0; i < W; ++i) {
+    if (i & S) continue;
+    const V a = rows[i];
+    const V b = rows[i + S];
+    rows[i] = __builtin_shuffle(a, b, low_pick);
+    rows[i + S] = __builtin_shuffle(a, b, high_pick);
+  }
+}
+// rows[r][l] = from[l * step + r], for the first of both that count.
+template <class T, class L>
+INLINE void turned(lanes_of<T>* rows, const T* from, int64_t step, L lanes,
+                   int64_t count) {
+#pragma GCC unroll 16
+  for (int l = 0; l < W; ++l) {
+    if (l >= lanes.count) rows[l] = lanes_of<T>{};
+    else if (count == W) rows[l] = load(from + l * step, Full{});
+    else rows[l] = load(from + l * step, Part{count});
+  }
+  turn_step<1>(rows);
+  turn_step<2>(rows);
+  if constexpr (W > 4) turn_step<4>(rows);
+  if constexpr (W > 8) turn_step<8>(rows);
+}
+
 // --- Loops over lanes, U vectors at a time; `body(i, lanes, slot)`.
 template <class F, int... S>
 INLINE void unrolled(int64_t i, F& body, std::integer_sequence<int, S...>) {

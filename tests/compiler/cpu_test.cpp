@@ -280,3 +280,20 @@ TEST_CASE(
     }
   }
 }
+
+TEST_CASE("A transposing load is turned in registers") {
+  Graph graph;
+  add_input(graph, "x", dense({40, 64}));
+  TensorType across = dense({64, 40});
+  across.stride = {1, 64};
+  add_call(graph, "t", "aten.permute.default", {ref("x"), list({1, 0})},
+           across);
+  add_call(graph, "y", "aten.exp.default", {ref("t")}, dense({64, 40}));
+  graph.outputs = {"y"};
+  const auto sources = generate_cpu(subgraph_of(std::move(graph)), {}, 1);
+  REQUIRE(sources.has_value());
+  const std::string& text = sources->front().text;
+  const std::string kernel = text.substr(text.find("void kernel_function"));
+  CHECK(kernel.find("turned(") != std::string::npos);
+  CHECK(kernel.find("gather(") == std::string::npos);
+}
