@@ -11,7 +11,7 @@ class Writer {
     out_ += std::string(2 * depth_, ' ') + content + "\n";
   }
   void open(const std::string& content) {
-    line(content + " {");
+    line(content.empty() ? "{" : content + " {");
     ++depth_;
   }
   void close(const std::string& tail = "}") {
