@@ -56,14 +56,15 @@ std::vector<Named> variants_for(const Subgraph& subgraph,
   const bool large = writes_much(subgraph, facts);
   const auto add = [&](std::string name, int unroll, std::int64_t block,
                        bool stream) {
-    list.push_back({width + name, {lanes, unroll, block, stream}});
+    list.push_back({width + name, {lanes, unroll, block, false, stream}});
   };
+  list.push_back({width + " unroll4 keep", {lanes, 4, 8192, true, false}});
   add(" unroll4", 4, 8192, false);
   if (large) add(" unroll4 stream", 4, 8192, true);
   add(" unroll2 block256", 2, 256, false);
   if (large) add(" unroll2 block256 stream", 2, 256, true);
   add(" unroll8 block64", 8, 64, false);
-  if (lanes > 8) list.push_back({"vec8 unroll4", {8, 4, 8192, false}});
+  if (lanes > 8) list.push_back({"vec8 unroll4", {8, 4, 8192, false, false}});
   return list;
 }
 

@@ -80,10 +80,17 @@ void NestPrinter::emit(const Pass& pass, PrintScope& scope, std::size_t level) {
                         (node.op == ScalarOp::load && node.index.empty());
     if (silent || scope.names.contains(id)) continue;
     if (!vectors && level_of(pass, id) != level) continue;
-    const std::string value = expression_text(scope, id, vectors);
+    const std::string place = "kept" + text(id) + " + " + kept_at(pass).text();
+    const std::string value = stored_.contains(id)
+                                  ? "load(" + place + ", lanes)"
+                                  : expression_text(scope, id, vectors);
     scope.names[id] = "x" + text(id);
     out_.line("const " + vector_type(node.dtype) + " x" + text(id) + " = " +
               value + ";");
+    if (kept_.contains(id) && !stored_.contains(id)) {
+      out_.line("store<float, false>(" + place + ", x" + text(id) +
+                ", lanes);");
+    }
   }
 }
 
@@ -296,6 +303,9 @@ void NestPrinter::print_pass(const Pass& pass) {
   print_loops(pass, scope, 0);
   out_.close();
   if (pass.folds()) finish(pass);
+  for (const ExprId id : expressions(pass)) {
+    if (kept_.contains(id)) stored_.insert(id);
+  }
 }
 
 void NestPrinter::print() {
@@ -304,7 +314,12 @@ void NestPrinter::print() {
   if (nest_.split) {
     print_split();
   } else {
+    choose_kept();
     open_points(nest_.parallel);
+    for (const ExprId id : kept_) {
+      out_.line("alignas(64) float kept" + text(id) + "[" +
+                text(extent_of(nest_.stages.front().inner)) + "];");
+    }
     for (const Pass& pass : passes_of(program(), nest_)) print_pass(pass);
     out_.close();
   }

@@ -36,6 +36,8 @@ class NestPrinter {
 
   void choose_block();
   bool blocks_outside() const;
+  void choose_kept();
+  Index kept_at(const Pass& pass) const;
   const LoopVar* tile_variable() const;
   bool is_turned(const Scalar& load, LoopVar row) const;
   void print_tile(const Pass& pass, PrintScope scope, LoopVar row);
@@ -80,6 +82,8 @@ class NestPrinter {
   const CpuFacts& facts_;
   Writer& out_;
   std::int64_t block_ = 1;
+  std::set<ExprId> kept_;    ///< values of one pass that a later one needs
+  std::set<ExprId> stored_;  ///< those that a pass has put away by now
 };
 
 }  // namespace weft

@@ -122,14 +122,15 @@ template <class T> INLINE T stored(typename Stored<T>::lane lane) {
   if constexpr (std::is_same_v<T, uint8_t>) return lane != 0;
   else return lane;
 }
-template <class T> INLINE void store(T* to, lanes_of<T> value, Full) {
+template <class T, bool kPast = kStream>
+INLINE void store(T* to, lanes_of<T> value, Full) {
   if constexpr (std::is_same_v<T, uint8_t>) {
     const vec<uint8_t> bytes = convert<vec<uint8_t>>(value & 1);
     std::memcpy(to, &bytes, sizeof bytes);
     return;
   } else {
 #if defined(__AVX512F__)
-    if constexpr (kStream && std::is_same_v<T, float> && W == 16) {
+    if constexpr (kPast && std::is_same_v<T, float> && W == 16) {
       if ((reinterpret_cast<uintptr_t>(to) & 63) == 0) {
         _mm512_stream_ps(to, (__m512)value);
         return;
@@ -139,7 +140,8 @@ template <class T> INLINE void store(T* to, lanes_of<T> value, Full) {
     std::memcpy(to, &value, sizeof value);
   }
 }
-template <class T> INLINE void store(T* to, lanes_of<T> value, Part lanes) {
+template <class T, bool kPast = kStream>
+INLINE void store(T* to, lanes_of<T> value, Part lanes) {
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<T, float> && W == 16) {
     _mm512_mask_storeu_ps(to, (1u << lanes.count) - 1, (__m512)value);

@@ -12,6 +12,7 @@ struct CpuVariant {
   int lanes = 8;               ///< elements in a vector
   int unroll = 4;              ///< independent accumulators in a fold
   std::int64_t block = 8192;   ///< columns that a thread walks at a time
+  bool keep_values = false;    ///< dear values are kept for the next pass
   bool stream_stores = false;  ///< full vectors go past the cache
 };
 

@@ -297,3 +297,14 @@ TEST_CASE("A transposing load is turned in registers") {
   CHECK(kernel.find("turned(") != std::string::npos);
   CHECK(kernel.find("gather(") == std::string::npos);
 }
+
+TEST_CASE("What a pass computed dearly is kept for the next, in short rows") {
+  const auto keeps = [](std::int64_t width) {
+    const auto sources = generate_cpu(softmax(64, width), {}, 1);
+    REQUIRE(sources.has_value());
+    return sources->front().text.find("alignas(64) float kept") !=
+           std::string::npos;
+  };
+  CHECK(keeps(1024));
+  CHECK_FALSE(keeps(1 << 20));
+}
