@@ -76,6 +76,19 @@ GRAPHS = {
         + [node("s", "call", "aten._softmax.default", [ref("x0"), -1, False], tensor(SHAPE))],
         ["s"],
     ),
+    "norm_clamp": graph(
+        given(SHAPE, (COLUMNS,), (COLUMNS,))
+        + [
+            node(
+                "n", "call", "aten.native_group_norm.default",
+                [ref("x0"), ref("x1"), ref("x2"), ROWS, COLUMNS, 1, 16, 1e-5],
+                [tensor(SHAPE), tensor((ROWS, 16)), tensor((ROWS, 16))], True,
+            ),
+            node("g", "call", "getitem", [ref("n"), 0], tensor(SHAPE)),
+            node("h", "call", "aten.hardtanh.default", [ref("g"), -2.0, 2.0], tensor(SHAPE)),
+        ],
+        ["h"],
+    ),
     "argmax": graph(
         given(SHAPE)
         + [node("i", "call", "aten.argmax.default", [ref("x0"), 1], tensor((ROWS,), "int64"))],

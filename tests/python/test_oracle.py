@@ -15,7 +15,8 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft_worker import compare, oracle, rounds  # noqa: E402
+from weft_worker import compare, expected, oracle  # noqa: E402
+from weft_worker import reference, rounds  # noqa: E402
 from weft_worker.slot import Slot, SlotBroken  # noqa: E402
 
 import torch  # noqa: E402
@@ -406,6 +407,29 @@ class ErrorModel(unittest.TestCase):
         made = compare.expect("y", truth, truth.double())
         self.assertFalse(compare.compare(truth, made).reason)
         self.assertTrue(compare.compare(-truth, made).reason)
+
+
+class NormalisationWeights(unittest.TestCase):
+    def test_a_weight_may_scale_last_whatever_the_special_values(self):
+        # The framework folds it into a scale and a shift, which makes nan of
+        # an infinite weight; this formula makes infinity, then 2 of it.
+        graph = samples.GRAPHS["norm_clamp"]
+        cases = expected.make_cases(reference.Reference(graph), 1)
+        views = expected.CaseMaker(cases.reference).views
+        for case in cases.cases:
+            x, weight, bias = views(case.storages)
+            rows = x.reshape(samples.ROWS, 16, -1)
+            var, mean = torch.var_mean(rows, 2, correction=0, keepdim=True)
+            normal = ((rows - mean) * torch.rsqrt(var + 1e-5)).reshape(x.shape)
+            got = torch.clamp(normal * weight + bias, -2.0, 2.0)
+            with self.subTest(case.distribution):
+                reason = compare.compare(got, case.outputs[0]).reason
+                self.assertEqual(reason, "")
+
+    def test_it_still_has_nan_among_its_special_values(self):
+        graph = samples.GRAPHS["norm_clamp"]
+        cases = expected.make_cases(reference.Reference(graph), 1)
+        self.assertTrue(cases.cases[-1].storages[1].isnan().any())
 
 
 class Server(unittest.TestCase):

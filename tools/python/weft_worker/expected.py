@@ -115,6 +115,7 @@ class CaseMaker:
         self._wide = reference.function(wide=True, also=operands)
         self._length = reduction_length(reference)
         self._limits = inputs.integer_limits(reference)
+        self._norm_weights = inputs.norm_weights(reference)
         self._integer_limit = inputs.INTEGER_LIMIT
 
     def storages(self, distribution, generator):
@@ -129,6 +130,9 @@ class CaseMaker:
                 )
                 for spec in self.reference.inputs
             ]
+            for spec, storage in zip(self.reference.inputs, storages):
+                if spec.name in self._norm_weights:
+                    inputs.without_infinities(storage)
             try:
                 self._eager(*self.views(storages))
                 return storages

@@ -34,6 +34,37 @@ _INDEXERS = {
     "aten.scatter_add.default": (0, 1, 2),
 }
 
+#: Where normalisations take their weight. An infinite one gives an infinity or
+#: a nan, depending on whether it multiplies the normalised value or is folded
+#: into a scale and a shift first: both are right, and a clamp tells them apart.
+_NORM_WEIGHTS = {
+    "aten._native_batch_norm_legit.default": 1,
+    "aten._native_batch_norm_legit.no_stats": 1,
+    "aten._native_batch_norm_legit_functional.default": 1,
+    "aten._native_batch_norm_legit_no_training.default": 1,
+    "aten.native_batch_norm.default": 1,
+    "aten.native_group_norm.default": 1,
+    "aten.native_layer_norm.default": 2,
+}
+
+
+def norm_weights(reference):
+    """Names of what normalisations take as their weight."""
+    taken = set()
+    for node in reference.graph["nodes"]:
+        place = _NORM_WEIGHTS.get(node["target"])
+        if node["kind"] != "call" or place is None:
+            continue
+        weight = node["args"][place]
+        if isinstance(weight, dict) and "node" in weight:
+            taken.add(weight["node"])
+    return taken
+
+
+def without_infinities(storage):
+    """The same, with a one for each infinity; nan and the rest stay."""
+    return storage.masked_fill_(torch.isinf(storage), 1.0)
+
 
 def integer_limits(reference):
     """For each input name, the number that its integers must stay below."""
