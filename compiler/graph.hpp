@@ -53,8 +53,8 @@ enum class NodeKind {
   input,      ///< an argument of forward()
   parameter,  ///< read from the module: `target` is its qualified name
   buffer,     ///< likewise; may be mutated (see Graph::mutations)
-  constant,   ///< a tensor the module holds without registering it, or a literal
-  call,       ///< an ATen call: `target` is "aten.add.Tensor", or "getitem"
+  constant,  ///< a tensor the module holds without registering it, or a literal
+  call,      ///< an ATen call: `target` is "aten.add.Tensor", or "getitem"
 };
 
 struct Node {
@@ -82,7 +82,7 @@ struct Mutation {
 };
 
 struct Graph {
-  std::vector<Node> nodes;  ///< in execution order, inputs first
+  std::vector<Node> nodes;           ///< in execution order, inputs first
   std::vector<std::string> outputs;  ///< node names, flattened
   /// Python expression that rebuilds forward()'s result from `outputs`, with
   /// {0}, {1}, … for each of them: "{0}", "({0}, {1})", "{{'a': {0}}}".
