@@ -60,7 +60,8 @@ def verdicts_of(events):
         body = event["body"]
         if event["type"] == "SeedResult":
             seeds.add((event["dst"], body["seed"]["id"], body["seed"]["source"],
-                       body["built"], body["verdict"]["kind"]))
+                       body["built"], body["verdict"]["kind"],
+                       body["failure"]["message"]))
         elif event["type"] == "SubgraphDone":
             won = body["outcome"] in ("won", "lost")
             subgraphs.add((body["subgraph"], "right" if won else
@@ -73,6 +74,8 @@ def verdicts_of(events):
 
 
 class ResumeTest(WeftCase):
+    maxDiff = None
+
     def setUp(self):
         super().setUp()
         self.problem = self.write("tiny.py", TINY)
