@@ -73,8 +73,9 @@ void VerificationWorker::start(const Address& port, const Message& request,
 }
 
 void VerificationWorker::ended(const ErrandEnd& end, Context& context) {
-  const bool again =
-      end.failure.code == "failed" || end.failure.code == "expired";
+  // What is missing may be back, too: a process that could not start, say.
+  const std::string& code = end.failure.code;
+  const bool again = end.failure && code != "wrong_input" && code != "refused";
   if (again && attempts_ < attempts_max) {
     ++attempts_;
     errands_.start(port_, request_, terms_, context);
