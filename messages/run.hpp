@@ -8,6 +8,18 @@
 
 namespace weft {
 
+/// A GPU of the machine.
+struct Gpu {
+  std::string name;               ///< "NVIDIA H200"
+  std::string arch;               ///< "sm_90"
+  int sms = 0;                    ///< streaming multiprocessors
+  std::int64_t memory_bytes = 0;  ///< device memory
+  std::int64_t l2_bytes = 0;      ///< its last cache
+  std::int64_t shared_bytes = 0;  ///< that one block can have
+  MSGPACK_DEFINE_MAP(name, arch, sms, memory_bytes, l2_bytes, shared_bytes)
+  bool operator==(const Gpu&) const = default;
+};
+
 /// What may be known of the machine that builds and runs the kernels.
 struct Machine {
   std::string name;  ///< the processor's own name
@@ -17,8 +29,9 @@ struct Machine {
   std::int64_t l2_bytes = 1 << 20;
   std::vector<std::string> protections;  ///< sandbox layers that are on
   std::vector<std::string> unprotected;  ///< and those that are not
+  std::vector<Gpu> gpus;                 ///< empty: none, or none was asked for
   MSGPACK_DEFINE_MAP(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
-                     unprotected)
+                     unprotected, gpus)
   bool operator==(const Machine&) const = default;
 };
 
