@@ -9,7 +9,7 @@ namespace weft {
 // Whether the load's neighbours are along `row`, while lanes lie apart.
 bool NestPrinter::is_turned(const Scalar& load, LoopVar row) const {
   if (load.op != ScalarOp::load || load.index.size() != 1) return false;
-  if (load.dtype == DType::boolean) return false;
+  if (load.dtype == DType::boolean || load.guarded) return false;
   const Index& index = load.index[0];
   const int lane = nest_.outer.back().id;
   return index.coefficient(row.id) == 1 && !index.hides(row.id) &&

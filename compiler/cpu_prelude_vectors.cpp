@@ -118,6 +118,45 @@ template <class T> INLINE lanes_of<T> broadcast(const T* from) {
     return splat<T>(*from);
   }
 }
+// Where the guard is false, memory is not touched: the place may be outside.
+template <class T, class L, class At>
+INLINE lanes_of<T> gather_where(const T* from, L lanes, mask guard, At at,
+                                i64v place) {
+  lanes_of<T> value{};
+  for (int l = 0; l < lanes.count; ++l) {
+    if (!guard[l]) continue;
+    if constexpr (std::is_same_v<T, uint8_t>) {
+      value[l] = from[at(l) + place[l]] ? -1 : 0;
+    } else {
+      value[l] = from[at(l) + place[l]];
+    }
+  }
+  return value;
+}
+INLINE bool any(mask m) {
+  int32_t all = 0;
+  for (int l = 0; l < W; ++l) all |= m[l];
+  return all != 0;
+}
+template <class T, class L>
+INLINE lanes_of<T> load_where(const T* from, int64_t at, L lanes, mask guard) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float> && W == 16) {
+    const auto wanted = _mm512_test_epi32_mask((__m512i)guard, (__m512i)guard);
+    return (f32v)_mm512_maskz_loadu_ps(
+        wanted & ((1u << lanes.count) - 1), from + at);
+  }
+#endif
+  if (!any(keep(lanes, ~guard, mask{}))) return load(from + at, lanes);
+  return gather_where(from, lanes, guard, [=](int64_t l) { return at + l; },
+                      i64v{});
+}
+template <class T, class L>
+INLINE lanes_of<T> broadcast_where(const T* from, int64_t at, L lanes,
+                                   mask guard) {
+  if (!any(keep(lanes, guard, mask{}))) return lanes_of<T>{};
+  return select(guard, broadcast(from + at), lanes_of<T>{});
+}
 template <class T> INLINE T stored(typename Stored<T>::lane lane) {
   if constexpr (std::is_same_v<T, uint8_t>) return lane != 0;
   else return lane;

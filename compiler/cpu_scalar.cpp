@@ -46,10 +46,38 @@ bool is_contiguous(const PrintScope& scope, const Index& index) {
          !index.hides(scope.vector_variable);
 }
 
+// What a guarded load reads where the guard is true.
+std::string guarded_text(const PrintScope& scope, const Scalar& node,
+                         bool vectors) {
+  const std::string from = scope.plan->program.buffers[node.buffer].name + ", ";
+  const std::string guard = operand_text(scope, node.guard());
+  const std::string lanes = vectors ? "lanes" : "Part{1}";
+  const Index& index = node.index[0];
+  const bool varies = vectors && index.uses(scope.vector_variable);
+  if (node.placed) {
+    const std::string place = operand_text(scope, node.place());
+    const std::string base =
+        varies ? lane_lambda(scope, index)
+               : "[=](int64_t) { return " + index.text() + "; }";
+    return "gather_where(" + from + lanes + ", " + guard + ", " + base + ", " +
+           place + ")";
+  }
+  if (!varies) {
+    return "broadcast_where(" + from + index.text() + ", " + lanes + ", " +
+           guard + ")";
+  }
+  if (is_contiguous(scope, index)) {
+    return "load_where(" + from + index.text() + ", lanes, " + guard + ")";
+  }
+  return "gather_where(" + from + "lanes, " + guard + ", " +
+         lane_lambda(scope, index) + ", i64v{})";
+}
+
 std::string load_text(const PrintScope& scope, const Scalar& node,
                       bool vectors) {
   const auto result = scope.results.find(node.buffer);
   if (node.index.empty()) return result->second;
+  if (node.guarded) return guarded_text(scope, node, vectors);
   const Buffer& buffer = scope.plan->program.buffers[node.buffer];
   const Index& index = node.index[0];
   if (!vectors || !index.uses(scope.vector_variable)) {

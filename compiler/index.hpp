@@ -61,7 +61,8 @@ class Index {
 
   friend Index operator+(const Index& a, const Index& b);
   friend Index operator*(const Index& a, std::int64_t factor);
-  /// Rounded down; the divisor is positive, the value never negative.
+  /// Rounded down; the divisor is positive, the value never negative wherever
+  /// it matters: under a guard that is false, the result may be anything.
   friend Index floor_div(const Index& value, std::int64_t divisor);
   friend Index floor_mod(const Index& value, std::int64_t divisor);
 

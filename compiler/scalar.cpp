@@ -16,7 +16,8 @@ ExprId ScalarArena::intern(Scalar node) {
                     std::to_string(static_cast<int>(node.dtype)) + "|" +
                     std::to_string(std::bit_cast<std::int64_t>(node.number)) +
                     "|" + std::to_string(node.integer) + "|" +
-                    std::to_string(node.buffer) + "|" + node.function;
+                    std::to_string(node.buffer) + "|" + node.function +
+                    (node.guarded ? "?" : "") + (node.placed ? "@" : "");
   for (const Index& index : node.index) key += "|" + index.key();
   for (const ExprId argument : node.arguments) {
     key += ";" + std::to_string(argument);
@@ -54,6 +55,32 @@ ExprId ScalarArena::load(DType dtype, int buffer, std::vector<Index> index) {
   return intern(std::move(node));
 }
 
+ExprId ScalarArena::guarded_load(ExprId load, ExprId guard) {
+  Scalar node = nodes_[load];
+  if (node.guarded) {
+    ExprId& both = node.arguments.front();
+    if (both == guard) return load;
+    both = call("logical_and", DType::boolean, {both, guard});
+  } else {
+    node.guarded = true;
+    node.arguments.insert(node.arguments.begin(), guard);
+  }
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::indirect_load(DType dtype, int buffer, const Index& index,
+                                  ExprId guard, ExprId place) {
+  Scalar node;
+  node.op = ScalarOp::load;
+  node.dtype = dtype;
+  node.buffer = buffer;
+  node.index = {index};
+  node.guarded = true;
+  node.placed = true;
+  node.arguments = {guard, place};
+  return intern(std::move(node));
+}
+
 ExprId ScalarArena::position(const Index& index) {
   if (index.is_constant()) return integer(DType::i64, index.offset());
   Scalar node;
@@ -86,6 +113,24 @@ ExprId ScalarArena::call(std::string function, DType dtype,
   node.function = std::move(function);
   node.arguments = std::move(arguments);
   return intern(std::move(node));
+}
+
+ExprId ScalarArena::with_arguments(ExprId id, std::vector<ExprId> arguments) {
+  Scalar node = nodes_[id];
+  node.arguments = std::move(arguments);
+  return intern(std::move(node));
+}
+
+ExprId ScalarArena::guarded(ExprId root, ExprId guard) {
+  std::unordered_map<ExprId, ExprId> replaced;
+  for (const ExprId id : reachable({root})) {
+    std::vector<ExprId> arguments = nodes_[id].arguments;
+    for (ExprId& argument : arguments) argument = replaced.at(argument);
+    ExprId fresh = with_arguments(id, std::move(arguments));
+    if (nodes_[id].op == ScalarOp::load) fresh = guarded_load(fresh, guard);
+    replaced[id] = fresh;
+  }
+  return replaced.at(root);
 }
 
 ExprId ScalarArena::substitute(ExprId root, const IndexMap& map) {

@@ -16,11 +16,17 @@ using ExprId = int;
 enum class ScalarOp {
   constant,  ///< `number`, or `integer` for the integer types
   load,      ///< element `index` of `buffer`; one entry a dimension for results
+             ///< (until scheduled; then one flat element offset)
   position,  ///< the value of index[0], an i64
   cast,      ///< to `dtype`
   call,      ///< `function` of the prelude, applied to the arguments
 };
 
+/// A load may have a guard, a truth value: where it is false, nothing is read
+/// and the element is 0; the index may then be anything, also negative. It may
+/// have a place, an i64 that is added to the flat offset: an indirect load.
+/// Both are computed before the load, and so are arguments of it. An indirect
+/// load is always guarded, as nobody can know what the place will be.
 struct Scalar {
   ScalarOp op = ScalarOp::constant;
   DType dtype = DType::f32;
@@ -30,6 +36,12 @@ struct Scalar {
   std::vector<Index> index;
   std::string function;  ///< "add", "exp", …: the prelude's names
   std::vector<ExprId> arguments;
+  bool guarded = false;  ///< arguments[0] is the load's guard
+  bool placed = false;   ///< the last argument is the load's place
+
+  /// -1: none
+  ExprId guard() const { return guarded ? arguments.front() : -1; }
+  ExprId place() const { return placed ? arguments.back() : -1; }
 };
 
 class ScalarArena {
@@ -39,10 +51,20 @@ class ScalarArena {
   ExprId constant(DType dtype, double number);
   ExprId integer(DType dtype, std::int64_t number);
   ExprId load(DType dtype, int buffer, std::vector<Index> index);
+  /// The load made conditional: `guard` and what guarded it before.
+  ExprId guarded_load(ExprId load, ExprId guard);
+  /// Element `index` + `place` of the buffer, where the guard holds.
+  ExprId indirect_load(DType dtype, int buffer, const Index& index,
+                       ExprId guard, ExprId place);
   ExprId position(const Index& index);
   ExprId cast(DType dtype, ExprId value);
   ExprId call(std::string function, DType dtype, std::vector<ExprId> arguments);
 
+  /// The same expression, reading only where the guard holds; elsewhere its
+  /// value means nothing.
+  ExprId guarded(ExprId id, ExprId guard);
+  /// The same operation on other arguments.
+  ExprId with_arguments(ExprId id, std::vector<ExprId> arguments);
   /// The same expression with the loop variables replaced.
   ExprId substitute(ExprId id, const IndexMap& map);
   /// Every expression under the roots, arguments before users, each once.

@@ -119,6 +119,18 @@ void order_loops(const Program& program, Nest& nest) {
   }
 }
 
+// A result at hand is not read from memory, so its guard only chooses.
+ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
+                const Index& flat) {
+  const ExprId bare =
+      arena.load(load.dtype, load.buffer,
+                 here ? std::vector<Index>{} : std::vector<Index>{flat});
+  if (!load.guarded) return bare;
+  if (!here) return arena.guarded_load(bare, load.guard());
+  return arena.call("select", load.dtype,
+                    {load.guard(), bare, arena.integer(load.dtype, 0)});
+}
+
 // Results read in their own nest are at hand; those of other nests are in
 // scratch, row-major.
 void resolve_results(Schedule& plan, Nest& nest) {
@@ -128,7 +140,6 @@ void resolve_results(Schedule& plan, Nest& nest) {
     for (const ExprId id : program.arena.reachable({stage.value})) {
       Scalar node = program.arena[id];
       for (ExprId& argument : node.arguments) argument = replaced.at(argument);
-      ExprId fresh = id;
       if (node.op == ScalarOp::load &&
           program.buffers[node.buffer].kind == BufferKind::result) {
         Index flat;
@@ -138,15 +149,10 @@ void resolve_results(Schedule& plan, Nest& nest) {
         }
         const bool here = makes_any(nest, {node.buffer}) && !nest.split;
         if (!here) plan.spilled.insert(node.buffer);
-        fresh = program.arena.load(
-            node.dtype, node.buffer,
-            here ? std::vector<Index>{} : std::vector<Index>{flat});
-      } else if (node.op == ScalarOp::cast) {
-        fresh = program.arena.cast(node.dtype, node.arguments[0]);
-      } else if (node.op == ScalarOp::call) {
-        fresh = program.arena.call(node.function, node.dtype, node.arguments);
+        replaced[id] = resolved(program.arena, node, here, flat);
+      } else {
+        replaced[id] = program.arena.with_arguments(id, node.arguments);
       }
-      replaced[id] = fresh;
     }
     stage.value = replaced.at(stage.value);
   }

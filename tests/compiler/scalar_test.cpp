@@ -1,0 +1,75 @@
+#include "compiler/scalar.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace weft;
+
+namespace {
+
+const LoopVar kRow{0, 8};
+
+ExprId positive(ScalarArena& arena, const Index& index) {
+  return arena.call("ge", DType::boolean,
+                    {arena.position(index), arena.integer(DType::i64, 0)});
+}
+
+}  // namespace
+
+TEST_CASE("A load and the same load under a guard are two expressions") {
+  ScalarArena arena;
+  const Index before = Index(kRow) - 1;
+  const ExprId bare = arena.load(DType::f32, 0, {before});
+  const ExprId guarded = arena.guarded_load(bare, positive(arena, before));
+  CHECK(bare != guarded);
+  CHECK(arena[bare].guard() == -1);
+  CHECK(arena[guarded].guard() == positive(arena, before));
+  CHECK(arena.guarded_load(bare, positive(arena, before)) == guarded);
+}
+
+TEST_CASE("Guarding an expression guards every load under it") {
+  ScalarArena arena;
+  const ExprId a = arena.load(DType::f32, 0, {Index(kRow)});
+  const ExprId b = arena.load(DType::f32, 1, {Index(kRow)});
+  const ExprId sum = arena.call("add", DType::f32, {a, b});
+  const ExprId guard = positive(arena, Index(kRow) - 2);
+  const ExprId guarded = arena.guarded(sum, guard);
+  for (const ExprId load : arena[guarded].arguments) {
+    CHECK(arena[load].guard() == guard);
+  }
+}
+
+TEST_CASE("A second guard holds together with the first") {
+  ScalarArena arena;
+  const ExprId bare = arena.load(DType::f32, 0, {Index(kRow)});
+  const ExprId first = positive(arena, Index(kRow) - 1);
+  const ExprId second = positive(arena, Index(kRow) - 2);
+  const ExprId once = arena.guarded_load(bare, first);
+  CHECK(arena.guarded_load(once, first) == once);
+  const Scalar both = arena[arena.guarded_load(once, second)];
+  CHECK(arena[both.guard()].function == "logical_and");
+}
+
+TEST_CASE("A guard's variables are replaced with those of its load") {
+  ScalarArena arena;
+  const LoopVar other{1, 8};
+  const auto build = [&](LoopVar v) {
+    return arena.guarded_load(arena.load(DType::f32, 0, {Index(v)}),
+                              positive(arena, Index(v) - 1));
+  };
+  const ExprId of_row = build(kRow);
+  CHECK(arena.substitute(of_row, {{kRow.id, Index(other)}}) == build(other));
+}
+
+TEST_CASE("An indirect load needs its place before it") {
+  ScalarArena arena;
+  const ExprId place = arena.load(DType::i64, 1, {Index(kRow)});
+  const ExprId guard =
+      arena.call("ge", DType::boolean, {place, arena.integer(DType::i64, 0)});
+  const ExprId load =
+      arena.indirect_load(DType::f32, 0, Index(0), guard, place);
+  CHECK(arena[load].place() == place);
+  CHECK(arena[load].guard() == guard);
+  const auto order = arena.reachable({load});
+  CHECK(order.back() == load);
+  CHECK(order.size() == 4);
+}
