@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "runtime/files_port.hpp"
-#include "runtime/sandbox.hpp"
+#include "runtime/oracle_process.hpp"
 #include "runtime/stopwatch.hpp"
 
 namespace weft {
@@ -188,7 +188,6 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
 }
 
 Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {
-  request["id"] = 1;
   Slot& slot = take_slot();
   const auto give_back = [&](bool broken) {
     const std::lock_guard lock(mutex_);
@@ -200,23 +199,12 @@ Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {
     give_back(true);
     return std::unexpected(oracle.error());
   }
-  const auto line = (*oracle)->ask(request.dump(), wall_ms);
-  const json reply = line ? json::parse(*line, nullptr, false) : json();
-  give_back(!reply.is_object());
-  if (!line) {
-    return fail(ErrorCode::failed, "the oracle: " + line.error().message +
-                                       " (its log is in the run's logs/)");
+  auto answer = ask_oracle(**oracle, std::move(request), wall_ms);
+  give_back(!answer.is_usable);
+  if (!answer.is_usable) {
+    answer.reply.error().message += " (its log is in the run's logs/)";
   }
-  if (!reply.is_object()) {
-    return fail(ErrorCode::failed, "the oracle's answer is no JSON object");
-  }
-  if (reply.value("ok", false)) return reply;
-  const json error = reply.value("error", json::object());
-  const std::string code = error.value("code", "failed");
-  return fail(code == "wrong_input" ? ErrorCode::wrong_input
-              : code == "missing"   ? ErrorCode::missing
-                                    : ErrorCode::failed,
-              error.value("message", "the oracle failed"));
+  return std::move(answer.reply);
 }
 
 /// A blob as a file that the oracle can read, in the run's scratch.
@@ -255,7 +243,7 @@ Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
   std::error_code ignored;
   fs::create_directories(options_.scratch / slot.name, ignored);
   fs::create_directories(options_.logs, ignored);
-  auto process = LineProcess::start(oracle_command(slot));
+  auto process = LineProcess::start(command_for(slot));
   if (!process) return std::unexpected(process.error());
   auto oracle = std::make_shared<LineProcess>(std::move(*process));
   const std::lock_guard lock(mutex_);
@@ -266,34 +254,15 @@ Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
   return oracle;
 }
 
-LineCommand VerifyPort::oracle_command(const Slot& slot) const {
-  const Installation& installation = options_.installation;
-  const std::string workers = installation.worker_path.string();
-  SandboxRequest sandbox;
-  sandbox.scratch = options_.scratch / slot.name;
-  sandbox.readable = installation.python_roots;
-  sandbox.readable.push_back(installation.worker_path);
-  sandbox.readable.push_back(cache_.folder());
-  sandbox.environment = {{"PYTHONPATH", workers},
-                         {"PYTHONDONTWRITEBYTECODE", "1"},
-                         {"WEFT_KERNEL_CACHE", cache_.folder().string()},
-                         {"OMP_NUM_THREADS", std::to_string(options_.threads)}};
-  // A zygote lives as long as its slot: only the call's own limits end a job.
-  sandbox.limits.cpu_s = 1'000'000;
-  sandbox.limits.memory_bytes = options_.memory_bytes;
-  LineCommand command;
-  command.words = {installation.python.string(),
-                   "-m",
-                   "weft_worker.oracle",
-                   "--scratch",
-                   sandbox.scratch.string(),
-                   "--sandbox",
-                   json(sandbox_prefix(sandbox)).dump(),
-                   "--threads",
-                   std::to_string(options_.threads)};
-  command.environment = sandbox.environment;
-  command.log = options_.logs / ("oracle-" + slot.name + ".log");
-  return command;
+LineCommand VerifyPort::command_for(const Slot& slot) const {
+  OracleOptions oracle;
+  oracle.scratch = options_.scratch / slot.name;
+  oracle.log = options_.logs / ("oracle-" + slot.name + ".log");
+  oracle.threads = options_.threads;
+  oracle.memory_bytes = options_.memory_bytes;
+  oracle.readable = {cache_.folder()};
+  oracle.environment = {{"WEFT_KERNEL_CACHE", cache_.folder().string()}};
+  return oracle_command(options_.installation, oracle);
 }
 
 }  // namespace weft

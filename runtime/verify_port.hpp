@@ -51,7 +51,7 @@ class VerifyPort : public Port {
                                             const std::string& suffix);
   Slot& take_slot();
   Result<std::shared_ptr<LineProcess>> start_oracle(const Slot& slot);
-  LineCommand oracle_command(const Slot& slot) const;
+  LineCommand command_for(const Slot& slot) const;
 
   Blobs& blobs_;
   KernelCache& cache_;

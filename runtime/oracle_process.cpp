@@ -1,0 +1,66 @@
+#include "runtime/oracle_process.hpp"
+
+#include "runtime/sandbox.hpp"
+
+namespace weft {
+
+using nlohmann::json;
+
+LineCommand oracle_command(const Installation& installation,
+                           const OracleOptions& options) {
+  SandboxRequest sandbox;
+  sandbox.scratch = options.scratch;
+  sandbox.readable = installation.python_roots;
+  sandbox.readable.push_back(installation.worker_path);
+  sandbox.readable.insert(sandbox.readable.end(), options.readable.begin(),
+                          options.readable.end());
+  sandbox.environment = {{"PYTHONPATH", installation.worker_path.string()},
+                         {"PYTHONDONTWRITEBYTECODE", "1"},
+                         {"OMP_NUM_THREADS", std::to_string(options.threads)}};
+  sandbox.environment.insert(sandbox.environment.end(),
+                             options.environment.begin(),
+                             options.environment.end());
+  // A zygote lives as long as its slot: only the call's own limits end a job.
+  sandbox.limits.cpu_s = 1'000'000;
+  sandbox.limits.memory_bytes = options.memory_bytes;
+  sandbox.limits.processes = options.processes;
+  LineCommand command;
+  command.words = {installation.python.string(),
+                   "-m",
+                   "weft_worker.oracle",
+                   "--scratch",
+                   sandbox.scratch.string(),
+                   "--sandbox",
+                   json(sandbox_prefix(sandbox)).dump(),
+                   "--threads",
+                   std::to_string(options.threads)};
+  command.words.insert(command.words.end(), options.words.begin(),
+                       options.words.end());
+  command.environment = sandbox.environment;
+  command.log = options.log;
+  return command;
+}
+
+OracleAnswer ask_oracle(LineProcess& oracle, json request,
+                        std::int64_t wall_ms) {
+  const auto broken = [](const std::string& why) {
+    return OracleAnswer(fail(ErrorCode::failed, why), false);
+  };
+  request["id"] = 1;
+  const auto line = oracle.ask(request.dump(), wall_ms);
+  if (!line) return broken("the oracle: " + line.error().message);
+  json reply = json::parse(*line, nullptr, false);
+  if (!reply.is_object()) {
+    return broken("the oracle's answer is no JSON object");
+  }
+  if (reply.value("ok", false)) return OracleAnswer(std::move(reply), true);
+  const json error = reply.value("error", json::object());
+  const std::string code = error.value("code", "failed");
+  const ErrorCode kind = code == "wrong_input" ? ErrorCode::wrong_input
+                         : code == "missing"   ? ErrorCode::missing
+                                               : ErrorCode::failed;
+  return OracleAnswer(fail(kind, error.value("message", "the oracle failed")),
+                      true);
+}
+
+}  // namespace weft
