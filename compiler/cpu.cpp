@@ -5,6 +5,7 @@
 
 #include "compiler/cpu_print.hpp"
 #include "compiler/lower.hpp"
+#include "compiler/lowerable.hpp"
 
 namespace weft {
 namespace {
@@ -71,43 +72,13 @@ std::vector<Named> variants_for(const Subgraph& subgraph,
 }  // namespace
 
 bool can_lower(const Graph& graph, const Node& call) {
-  Subgraph one;
-  std::set<std::string> known;
-  const auto declare = [&](const auto& self, const Arg& arg) -> bool {
-    if (const auto* list = std::get_if<Arg::List>(&arg.value)) {
-      return std::all_of(list->begin(), list->end(),
-                         [&](const Arg& a) { return self(self, a); });
-    }
-    const auto* ref = std::get_if<NodeRef>(&arg.value);
-    if (ref == nullptr || !known.insert(ref->name).second) return true;
-    const Node* node = graph.find(ref->name);
-    if (node == nullptr) return false;
-    Node input = *node;
-    input.kind = NodeKind::input;
-    one.graph.nodes.push_back(std::move(input));
-    return true;
-  };
-  if (call.kind != NodeKind::call) return false;
-  if (call.target == "getitem") {
-    const auto* ref =
-        call.args.empty() ? nullptr : std::get_if<NodeRef>(&call.args[0].value);
-    const Node* tuple = ref == nullptr ? nullptr : graph.find(ref->name);
-    return tuple != nullptr && can_lower(graph, *tuple);
-  }
-  for (const Arg& arg : call.args) {
-    if (!declare(declare, arg)) return false;
-  }
-  for (const auto& [name, arg] : call.kwargs) {
-    if (!declare(declare, arg)) return false;
-  }
-  one.graph.nodes.push_back(call);
-  return lower(one.graph, {}).has_value();
+  return can_lower(graph, call, {});
 }
 
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                const CpuFacts& facts,
-                                               int variants_max) {
-  LoweringOptions options;
+                                               int variants_max,
+                                               LoweringOptions options) {
   options.single_pass_elements = facts.l2_bytes / 8;
   std::vector<KernelSource> sources;
   std::set<std::string> seen;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/graph.hpp"
+#include "compiler/lowering_options.hpp"
 #include "compiler/subgraph.hpp"
 #include "compiler/target.hpp"
 
@@ -18,6 +19,8 @@ struct CpuFacts {
   int vector_bytes = 32;             ///< widest SIMD register
   std::int64_t l1_bytes = 32 << 10;  ///< of one core
   std::int64_t l2_bytes = 1 << 20;   ///< of one core
+  /// Folds over at most so many elements are never shared among threads.
+  std::int64_t whole_row = 0;
 };
 
 /// Whether the compiler can lower this call (else it stays an extern).
@@ -29,9 +32,11 @@ bool can_lower(const Graph& graph, const Node& call);
 ///   extern "C" void kernel_function(const T0* in0, …, U0* out0, …)
 /// with the subgraph's inputs, then its outputs, in order; C++ element types;
 /// outputs are allocated by the caller with the graph's shape and stride.
+/// The options are for what the target does not lower by default.
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                const CpuFacts& facts,
-                                               int variants_max);
+                                               int variants_max,
+                                               LoweringOptions options = {});
 
 /// The g++ arguments that build it into a shared library, without -o and
 /// without file names.

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/cpu.hpp"
+#include "compiler/graph.hpp"
+#include "compiler/lowering_options.hpp"
 #include "compiler/program.hpp"
 
 namespace weft {
@@ -37,15 +38,13 @@ class Virtual {
   std::shared_ptr<Memory> memory_;
 };
 
+/// A truth value, or none: what is read for certain has no guard.
+using Guard = std::optional<ExprId>;
+
 /// Thrown inside lowering when a call is not covered; lower() returns it as an
 /// Error. The rules nest deeply, and each would have to pass it on otherwise.
 struct Unsupported {
   std::string what;
-};
-
-struct LoweringOptions {
-  /// Rows of more elements than this take mean and variance in one pass.
-  std::int64_t single_pass_elements = 1 << 17;
 };
 
 /// The state of one lowering, and the vocabulary the operators' rules use.
@@ -69,6 +68,17 @@ class Lowering {
   Virtual restore(const Virtual& value, const Shape& dims);
   Virtual broadcast(const Virtual& value, const Shape& shape);
   Virtual reshape(const Virtual& value, const Shape& shape);
+  /// The truth of 0 <= index < extent, or no guard where that is certain.
+  Guard inside(const Index& index, std::int64_t extent);
+  /// Both; no guard is true.
+  Guard both(Guard a, Guard b);
+  /// Whether the guard never holds.
+  bool is_never(Guard guard);
+  /// The element there, read where the guard holds; elsewhere `otherwise`.
+  ExprId read_if(const Virtual& value, const Position& at, Guard guard,
+                 ExprId otherwise);
+  /// The element there, or 0 where the place is outside of the tensor.
+  ExprId read_or_zero(const Virtual& value, const Position& at);
   /// The mean over the dims, and the sum of squares about it.
   struct Moments {
     Virtual mean;

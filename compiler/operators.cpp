@@ -34,7 +34,22 @@ bool Call::is_tensor(std::size_t position, std::string_view name) const {
 }
 
 Virtual Call::tensor(std::size_t position, std::string_view name) const {
-  if (const Arg* arg = find(position, name)) {
+  return tensor_of(find(position, name), name);
+}
+
+std::vector<Virtual> Call::tensors(std::size_t position,
+                                   std::string_view name) const {
+  const Arg* arg = find(position, name);
+  const auto* list =
+      arg == nullptr ? nullptr : std::get_if<Arg::List>(&arg->value);
+  if (list == nullptr) throw Unsupported{node_.target + ": list of tensors"};
+  std::vector<Virtual> values;
+  for (const Arg& item : *list) values.push_back(tensor_of(&item, name));
+  return values;
+}
+
+Virtual Call::tensor_of(const Arg* arg, std::string_view name) const {
+  if (arg != nullptr) {
     if (const auto* ref = std::get_if<NodeRef>(&arg->value)) {
       const auto* value = lowering_.find(ref->name);
       if (value != nullptr && value->size() == 1 && value->front()) {
@@ -134,6 +149,9 @@ const RuleTable& operator_rules() {
     add_view_rules(rules);
     add_reduction_rules(rules);
     add_norm_rules(rules);
+    add_contraction_rules(rules);
+    add_convolution_rules(rules);
+    add_attention_rules(rules);
     return rules;
   }();
   return table;

@@ -19,6 +19,9 @@ class Call {
   bool given(std::size_t position, std::string_view name) const;
   /// A tensor, or a number as a tensor without dimensions.
   Virtual tensor(std::size_t position, std::string_view name) const;
+  /// A list of tensors.
+  std::vector<Virtual> tensors(std::size_t position,
+                               std::string_view name) const;
   bool is_tensor(std::size_t position, std::string_view name) const;
   double number(std::size_t position, std::string_view name,
                 double otherwise) const;
@@ -33,6 +36,7 @@ class Call {
 
  private:
   const Arg* find(std::size_t position, std::string_view name) const;
+  Virtual tensor_of(const Arg* arg, std::string_view name) const;
 
   const Node& node_;
   Lowering& lowering_;
@@ -45,12 +49,18 @@ void add_pointwise_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
 void add_norm_rules(RuleTable& table);
+void add_contraction_rules(RuleTable& table);
+void add_convolution_rules(RuleTable& table);
+void add_attention_rules(RuleTable& table);
 
 /// All rules, by operator: "add.Tensor" or, for every overload, "add".
 const RuleTable& operator_rules();
 
 /// The rule for a call's target, or nullptr.
 const Rule* find_rule(std::string_view target);
+
+/// Throws unless the target wants contractions lowered.
+void check_contractions(const Call& call);
 
 /// -1 means the last of `rank`.
 std::int64_t wrap(std::int64_t dim, std::size_t rank);

@@ -84,11 +84,12 @@ def references(arg):
     return set()
 
 
-def generate(graphs, cli, cores=2, vector_bytes=64, variants_max=16):
+def generate(graphs, cli, cores=2, vector_bytes=64, variants_max=16,
+             options=()):
     """For each graph {"variants": [...], ...} or {"error": ...}."""
     lines = "".join(json.dumps(graph) + "\n" for graph in graphs)
     done = subprocess.run(
-        [cli, str(cores), str(vector_bytes), str(variants_max)],
+        [cli, str(cores), str(vector_bytes), str(variants_max), *options],
         input=lines, capture_output=True, text=True, check=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 

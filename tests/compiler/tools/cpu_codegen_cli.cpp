@@ -1,6 +1,8 @@
 // Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
 // line of JSON: the variants' sources, or why there are none. For tests that
-// build and run generated kernels from Python.
+// build and run generated kernels from Python. Arguments: cores, bytes of a
+// vector, most variants, and then what else is to be lowered: "contractions",
+// "all-taps" (transposed convolutions without phases).
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +14,12 @@ int main(int count, char** arguments) {
   facts.cores = count > 1 ? std::stoi(arguments[1]) : 2;
   facts.vector_bytes = count > 2 ? std::stoi(arguments[2]) : 64;
   const int variants_max = count > 3 ? std::stoi(arguments[3]) : 16;
+  weft::LoweringOptions options;
+  for (int i = 4; i < count; ++i) {
+    const std::string_view option = arguments[i];
+    if (option == "contractions") options.contractions = true;
+    if (option == "all-taps") options.transposed_phases = false;
+  }
   std::string line;
   while (std::getline(std::cin, line)) {
     nlohmann::json answer;
@@ -25,7 +33,8 @@ int main(int count, char** arguments) {
     subgraph.id = "sg_test";
     subgraph.type = "test";
     subgraph.graph = *graph;
-    const auto sources = weft::generate_cpu(subgraph, facts, variants_max);
+    const auto sources =
+        weft::generate_cpu(subgraph, facts, variants_max, options);
     if (!sources) {
       answer["error"] = sources.error().message;
     } else {

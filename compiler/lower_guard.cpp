@@ -1,0 +1,55 @@
+// Reading where it may be outside: guards, left away where none is needed.
+#include "compiler/lower.hpp"
+
+namespace weft {
+
+Guard Lowering::inside(const Index& index, std::int64_t extent) {
+  const auto [least, most] = index.range();
+  if (most < 0 || least >= extent) {
+    return arena().integer(DType::boolean, 0);
+  }
+  const ExprId place = arena().position(index);
+  const auto compare = [&](const char* function, std::int64_t bound) {
+    return arena().call(function, DType::boolean,
+                        {place, arena().integer(DType::i64, bound)});
+  };
+  Guard guard;
+  if (least < 0) guard = compare("ge", 0);
+  if (most >= extent) guard = both(guard, compare("lt", extent));
+  return guard;
+}
+
+Guard Lowering::both(Guard a, Guard b) {
+  if (!a || !b) return a ? a : b;
+  if (is_never(a) || *a == *b) return a;
+  if (is_never(b)) return b;
+  return arena().call("logical_and", DType::boolean, {*a, *b});
+}
+
+bool Lowering::is_never(Guard guard) {
+  if (!guard) return false;
+  const Scalar& node = arena()[*guard];
+  return node.op == ScalarOp::constant && node.integer == 0;
+}
+
+ExprId Lowering::read_if(const Virtual& value, const Position& at, Guard guard,
+                         ExprId otherwise) {
+  if (is_never(guard)) return otherwise;
+  const ExprId bare = value.at(at);
+  if (!guard) return bare;
+  const ExprId guarded = arena().guarded(bare, *guard);
+  // A guarded load is 0 by itself where it does not read.
+  const bool zero = otherwise == arena().integer(value.dtype(), 0);
+  if (zero && arena()[guarded].op == ScalarOp::load) return guarded;
+  return arena().call("select", value.dtype(), {*guard, guarded, otherwise});
+}
+
+ExprId Lowering::read_or_zero(const Virtual& value, const Position& at) {
+  Guard guard;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    guard = both(guard, inside(at[i], value.shape()[i]));
+  }
+  return read_if(value, at, guard, arena().integer(value.dtype(), 0));
+}
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+// What a target wants of lowering. Apart from lower.hpp, so that a target's
+// header can name it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/graph.hpp"
+
+namespace weft {
+
+struct LoweringOptions {
+  /// Whether the target has that function of the prelude on elements of that
+  /// type; null: it has all.
+  bool (*has_function)(const std::string& function, DType dtype) = nullptr;
+  /// Rows of more elements than this take mean and variance in one pass.
+  std::int64_t single_pass_elements = 1 << 17;
+  /// Matrix products, convolutions and attention become sums of products;
+  /// without, they have no rule and stay the framework's.
+  bool contractions = false;
+  /// A transposed convolution's outputs are dealt into one class for each
+  /// remainder by the stride, whose sums hold only the taps that meet an
+  /// input. Without, its sums are over all taps, most of them guarded away.
+  bool transposed_phases = true;
+};
+
+}  // namespace weft

@@ -1,0 +1,104 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "compiler/lower.hpp"
+#include "compiler/lowerable.hpp"
+#include "tests/compiler/small_graphs.hpp"
+
+using namespace weft;
+using namespace weft::testing;
+
+namespace {
+
+LoweringOptions contractions() {
+  LoweringOptions options;
+  options.contractions = true;
+  return options;
+}
+
+Graph product() {
+  Graph graph;
+  add_input(graph, "x", dense({6, 8}));
+  add_input(graph, "y", dense({8, 5}));
+  add_call(graph, "z", "aten.mm.default", {ref("x"), ref("y")}, dense({6, 5}));
+  graph.outputs = {"z"};
+  return graph;
+}
+
+// Stride 2, padding as given, one dimension.
+Graph convolution(bool transposed, std::int64_t taps, std::int64_t padding,
+                  std::int64_t out) {
+  Graph graph;
+  add_input(graph, "x", dense({1, 3, 9}));
+  add_input(graph, "w", dense({3, 3, taps}));
+  add_call(graph, "y", "aten.convolution.default",
+           {ref("x"), ref("w"), none(), list({2}), list({padding}), list({1}),
+            truth(transposed), list({0}), integer(1)},
+           dense({1, 3, out}));
+  graph.outputs = {"y"};
+  return graph;
+}
+
+// The two loads that the program's only fold sums the products of.
+std::pair<Scalar, Scalar> factors(const Program& program) {
+  REQUIRE(program.stages.size() == 2);
+  const Stage& sum = program.stages[0];
+  REQUIRE(sum.folds);
+  REQUIRE(sum.fold == Fold::sum);
+  const Scalar& value = program.arena[sum.value];
+  REQUIRE(value.function == "mul");
+  const Scalar a = program.arena[value.arguments[0]];
+  const Scalar b = program.arena[value.arguments[1]];
+  REQUIRE(a.op == ScalarOp::load);
+  REQUIRE(b.op == ScalarOp::load);
+  return {a, b};
+}
+
+std::int64_t steps(const Program& program) {
+  std::int64_t count = 1;
+  for (const LoopVar& v : program.stages[0].inner) count *= v.extent;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("Contractions are lowered only for who asks for them") {
+  const Graph graph = product();
+  CHECK_FALSE(can_lower(graph, graph.nodes.back(), {}));
+  CHECK(can_lower(graph, graph.nodes.back(), contractions()));
+}
+
+TEST_CASE("A matrix product is one sum of the product of two loads") {
+  const auto program = lower(product(), contractions());
+  REQUIRE(program.has_value());
+  const auto [a, b] = factors(*program);
+  CHECK_FALSE(a.guarded);
+  CHECK_FALSE(b.guarded);
+  CHECK(a.index[0].is_affine());
+  CHECK(b.index[0].is_affine());
+  CHECK(steps(*program) == 8);
+}
+
+TEST_CASE("A convolution guards its input only where it is padded") {
+  const auto bare = lower(convolution(false, 3, 0, 4), contractions());
+  REQUIRE(bare.has_value());
+  CHECK_FALSE(factors(*bare).first.guarded);
+  const auto padded = lower(convolution(false, 3, 1, 5), contractions());
+  REQUIRE(padded.has_value());
+  CHECK(factors(*padded).first.guarded);
+  CHECK_FALSE(factors(*padded).second.guarded);
+}
+
+TEST_CASE("A transposed convolution's phases sum only the taps that meet") {
+  const Graph graph = convolution(true, 4, 1, 18);
+  const auto phases = lower(graph, contractions());
+  REQUIRE(phases.has_value());
+  CHECK(steps(*phases) == 3 * 2);
+  CHECK_FALSE(factors(*phases).second.guarded);
+  LoweringOptions options = contractions();
+  options.transposed_phases = false;
+  const auto all = lower(graph, options);
+  REQUIRE(all.has_value());
+  CHECK(steps(*all) == 3 * 4);
+}
