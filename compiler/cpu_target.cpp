@@ -13,8 +13,8 @@ Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
   return generate_cpu(subgraph, facts, variants_max);
 }
 
-std::vector<std::string> build_command(const std::string& cxx) {
-  std::vector<std::string> command = {cxx};
+std::vector<std::string> build_command(const BuildTools& tools) {
+  std::vector<std::string> command = {tools.cxx};
   for (const std::string& flag : cpu_build_flags()) command.push_back(flag);
   command.insert(command.end(), {"-o", "kernel.so", "kernel.cpp"});
   return command;

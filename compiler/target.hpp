@@ -19,8 +19,18 @@ struct KernelSource {
   std::string text;     ///< one file, readable
 };
 
+/// What a build on this machine may use.
+struct BuildTools {
+  std::string cxx;     ///< the C++ compiler
+  std::string python;  ///< finds weft_worker and, where installed, triton
+  std::string arch;    ///< the GPU to build for: "sm_90". Empty: there is none
+};
+
 struct Target {
   std::string_view name;  ///< "cpu": for --target, and the candidate's kind
+  /// Its kernels run on a GPU where there is one: then BuildTools::arch and
+  /// Machine::gpus say which. Its build may use Python.
+  bool on_gpu = false;
 
   /// Whether it has code for this call; else the call stays the framework's.
   bool (*can_lower)(const Graph& graph, const Node& call) = nullptr;
@@ -33,9 +43,8 @@ struct Target {
   std::string_view built_file;   ///< what the build makes of it: "kernel.so"
   /// Goes into a built file's name, so that other flags give another file.
   std::vector<std::string> (*build_flags)() = nullptr;
-  /// Makes built_file from source_file in the working folder. `cxx` is the
-  /// C++ compiler, for targets that want it.
-  std::vector<std::string> (*build_command)(const std::string& cxx) = nullptr;
+  /// Makes built_file from source_file in the working folder.
+  std::vector<std::string> (*build_command)(const BuildTools& tools) = nullptr;
 
   /// Python, once a module: what function_source() calls.
   std::string (*loader_source)() = nullptr;

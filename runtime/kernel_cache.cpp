@@ -3,23 +3,12 @@
 #include <system_error>
 
 #include "runtime/files_port.hpp"
-#include "runtime/installation.hpp"
 #include "runtime/journal.hpp"
-#include "runtime/sandbox.hpp"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
-
-SandboxRequest build_request(const Target& target, const fs::path& scratch,
-                             std::int64_t wall_ms) {
-  SandboxRequest request;
-  request.command = target.build_command(compiler_command());
-  request.scratch = scratch;
-  request.limits.wall_ms = wall_ms;
-  return request;
-}
 
 std::string how_it_ended(const SandboxReport& report) {
   switch (report.end) {
@@ -37,15 +26,30 @@ std::string how_it_ended(const SandboxReport& report) {
 
 }  // namespace
 
-std::string library_name(const Target& target, const std::string& source) {
+std::string library_name(const Target& target, const std::string& source,
+                         const std::string& arch) {
   std::string key = source;
   for (const std::string& flag : target.build_flags()) key += '\0' + flag;
+  if (target.on_gpu) key += '\0' + (arch.empty() ? "no GPU" : arch);
   const fs::path suffix = fs::path(target.built_file).extension();
   return content_hash(key).substr(0, 32) + suffix.string();
 }
 
-KernelCache::KernelCache(fs::path folder, fs::path scratch)
-    : folder_(std::move(folder)), scratch_(std::move(scratch)) {
+Workshop make_workshop(const Installation& installation,
+                       const Machine& machine) {
+  Workshop workshop;
+  workshop.tools.cxx = compiler_command();
+  workshop.tools.python = installation.python.string();
+  if (!machine.gpus.empty()) workshop.tools.arch = machine.gpus.front().arch;
+  workshop.worker_path = installation.worker_path;
+  workshop.python_roots = installation.python_roots;
+  return workshop;
+}
+
+KernelCache::KernelCache(fs::path folder, fs::path scratch, Workshop workshop)
+    : folder_(std::move(folder)),
+      scratch_(std::move(scratch)),
+      workshop_(std::move(workshop)) {
   // The sandbox shows this folder to candidates, even where the model has no
   // kernel to build. Where it can't be made, the first build says why.
   std::error_code ignored;
@@ -60,21 +64,27 @@ Result<KernelCache::Built> KernelCache::build(const std::string& target_name,
     return fail(ErrorCode::wrong_input,
                 "there is no target '" + target_name + "' to build for");
   }
-  const std::string name = library_name(*target, source);
+  return build(*target, source, wall_ms);
+}
+
+Result<KernelCache::Built> KernelCache::build(const Target& target,
+                                              const std::string& source,
+                                              std::int64_t wall_ms) {
+  const std::string name = library_name(target, source, workshop_.tools.arch);
   const fs::path library = folder_ / name;
   if (fs::exists(library)) return Built{library, ""};
 
   const fs::path scratch = scratch_for(name);
-  if (const auto done = write_file_whole(scratch / target->source_file, source);
+  if (const auto done = write_file_whole(scratch / target.source_file, source);
       !done) {
     return std::unexpected(done.error());
   }
-  SandboxRequest request = build_request(*target, scratch, wall_ms);
+  SandboxRequest request = build_request(target, scratch, wall_ms);
   request.stop = stop_.get_token();
   const auto report = run_sandboxed(request);
   if (!report) return std::unexpected(report.error());
   std::error_code error;
-  const fs::path made = scratch / target->built_file;
+  const fs::path made = scratch / target.built_file;
   const bool good = report->end == SandboxReport::End::exited &&
                     report->code == 0 &&
                     fs::is_regular_file(fs::symlink_status(made, error));
@@ -90,6 +100,25 @@ Result<KernelCache::Built> KernelCache::build(const std::string& target_name,
   }
   fs::remove_all(scratch, error);
   return built;
+}
+
+SandboxRequest KernelCache::build_request(const Target& target,
+                                          const fs::path& scratch,
+                                          std::int64_t wall_ms) const {
+  SandboxRequest request;
+  request.command = target.build_command(workshop_.tools);
+  request.scratch = scratch;
+  request.limits.wall_ms = wall_ms;
+  if (!target.on_gpu) return request;
+  request.readable = workshop_.python_roots;
+  request.readable.push_back(workshop_.worker_path);
+  // One thread: builds run side by side, one a core.
+  request.environment = {
+      {"PYTHONPATH", workshop_.worker_path.string()},
+      {"PYTHONDONTWRITEBYTECODE", "1"},
+      {"OMP_NUM_THREADS", "1"},
+      {"TRITON_CACHE_DIR", (scratch / "triton-cache").string()}};
+  return request;
 }
 
 fs::path KernelCache::scratch_for(const std::string& name) {

@@ -7,17 +7,32 @@
 #include <mutex>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "compiler/target.hpp"
 #include "messages/effects.hpp"
 #include "messages/result.hpp"
+#include "runtime/installation.hpp"
+#include "runtime/sandbox.hpp"
 
 namespace weft {
+
+/// What builds here may use.
+struct Workshop {
+  BuildTools tools;
+  /// Where tools.python finds weft_worker.
+  std::filesystem::path worker_path;
+  /// What the sandbox must show besides, so that tools.python works.
+  std::vector<std::filesystem::path> python_roots;
+};
+Workshop make_workshop(const Installation& installation,
+                       const Machine& machine);
 
 class KernelCache {
  public:
   /// Libraries lie in `folder`; builds run in scratch folders below `scratch`.
-  KernelCache(std::filesystem::path folder, std::filesystem::path scratch);
+  KernelCache(std::filesystem::path folder, std::filesystem::path scratch,
+              Workshop workshop);
 
   /// What a build gave.
   struct Built {
@@ -28,6 +43,9 @@ class KernelCache {
   /// Builds `source` for the target in the sandbox unless it is there already.
   /// An error means that the build could not be run, not that the source is
   /// bad.
+  Result<Built> build(const Target& target, const std::string& source,
+                      std::int64_t wall_ms);
+  /// The same, for the target of that name. wrong_input: there is none.
   Result<Built> build(const std::string& target, const std::string& source,
                       std::int64_t wall_ms);
 
@@ -38,16 +56,22 @@ class KernelCache {
 
  private:
   std::filesystem::path scratch_for(const std::string& name);
+  SandboxRequest build_request(const Target& target,
+                               const std::filesystem::path& scratch,
+                               std::int64_t wall_ms) const;
 
   std::filesystem::path folder_;
   std::filesystem::path scratch_;
+  Workshop workshop_;
   std::stop_source stop_;
   std::mutex mutex_;
   std::uint64_t next_ = 0;
 };
 
-/// File name of what `source` builds into: the same rule as in the loader that
-/// compiler/compose.hpp embeds.
-std::string library_name(const Target& target, const std::string& source);
+/// File name of what `source` builds into: for the targets whose composed
+/// module builds its own kernels, the same rule as in their loader. What is
+/// built for a GPU is another file for each `arch`.
+std::string library_name(const Target& target, const std::string& source,
+                         const std::string& arch);
 
 }  // namespace weft

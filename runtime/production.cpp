@@ -21,7 +21,8 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
                            const RunOptions& options, const Machine& machine) {
   Production made;
-  made.cache = std::make_unique<KernelCache>(run.builds(), scratch.folder());
+  made.cache = std::make_unique<KernelCache>(
+      run.builds(), scratch.folder(), make_workshop(installation, machine));
   made.ports[address::clock] = std::make_unique<ClockPort>();
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
   made.ports[address::capture] = std::make_unique<CapturePort>(

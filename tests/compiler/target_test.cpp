@@ -23,7 +23,8 @@ TEST_CASE("no two targets share a name") {
 
 TEST_CASE("a target's build makes its built file from its source file") {
   for (const Target& target : targets()) {
-    const auto command = target.build_command("the-compiler");
+    const auto command = target.build_command(
+        {.cxx = "the-compiler", .python = "the-python", .arch = "sm_90"});
     const auto has = [&](std::string_view word) {
       return std::ranges::find(command, word) != command.end();
     };

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include "tests/sandbox_fixture.hpp"
+
 using namespace weft;
 namespace fs = std::filesystem;
 
@@ -11,15 +13,60 @@ TEST_CASE("the folder of kernels is there before the first is built") {
   // this folder and can't be made without it.
   const fs::path run = fs::temp_directory_path() /
                        ("weft-kernel-cache-" + std::to_string(getpid()));
-  const KernelCache cache(run / "build", run / "scratch");
+  const KernelCache cache(run / "build", run / "scratch", {});
   CHECK(fs::is_directory(cache.folder()));
   fs::remove_all(run);
+}
+
+namespace {
+
+/// A target whose build asks its Python what it can see.
+std::vector<std::string> ask_python(const BuildTools& tools) {
+  return {tools.python, "-c",
+          "import os, weft_worker\n"
+          "os.makedirs(os.environ['TRITON_CACHE_DIR'])\n"
+          "open('made', 'w').write(open('asked').read() + '" +
+              tools.arch + "')"};
+}
+
+}  // namespace
+
+TEST_CASE("a kernel for a GPU is built by weft's Python side, in the sandbox") {
+  const TestFolder run;
+  const auto installation = find_installation(std::nullopt);
+  REQUIRE(installation.has_value());
+  Machine machine;
+  machine.gpus = {{.name = "a GPU", .arch = "sm_90"}};
+  KernelCache cache(run.path / "build", run.path / "scratch",
+                    make_workshop(*installation, machine));
+  Target target;
+  target.on_gpu = true;
+  target.source_file = "asked";
+  target.built_file = "made";
+  target.build_flags = [] { return std::vector<std::string>{}; };
+  target.build_command = &ask_python;
+  const auto built = cache.build(target, "for ", 60'000);
+  REQUIRE_MESSAGE(built.has_value(), built.error().message);
+  INFO(built->log);
+  REQUIRE_FALSE(built->library.empty());
+  CHECK(read_file(built->library) == "for sm_90");
+}
+
+TEST_CASE("what is built for one GPU is not taken for another") {
+  Target target;
+  target.built_file = "kernel.json";
+  target.build_flags = [] { return std::vector<std::string>{}; };
+  CHECK(library_name(target, "x", "sm_90") == library_name(target, "x", ""));
+  target.on_gpu = true;
+  CHECK(library_name(target, "x", "sm_90") != library_name(target, "x", ""));
+  CHECK(library_name(target, "x", "sm_90") !=
+        library_name(target, "x", "sm_80"));
 }
 
 TEST_CASE("nothing is built for a target that there is not") {
   const fs::path run = fs::temp_directory_path() /
                        ("weft-kernel-target-" + std::to_string(getpid()));
-  KernelCache cache(run / "build", run / "scratch");
+  KernelCache cache(run / "build", run / "scratch", {});
   const auto built = cache.build("abacus", "int x;", 1'000);
   REQUIRE_FALSE(built.has_value());
   CHECK(built.error().code == ErrorCode::wrong_input);
