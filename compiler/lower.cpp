@@ -136,6 +136,13 @@ Virtual Lowering::pointwise(const std::string& name, DType dtype,
                             const std::vector<Virtual>& arguments) {
   const std::string function =
       dtype == DType::boolean ? function_of_truth(name) : name;
+  const DType of = dtype == DType::boolean && !arguments.empty()
+                       ? arguments[0].dtype()
+                       : dtype;
+  if (options_.has_function != nullptr &&
+      !options_.has_function(function, of)) {
+    throw Unsupported{function + ", a function that the target lacks"};
+  }
   Shape shape;
   for (const Virtual& argument : arguments) {
     const Shape& other = argument.shape();
@@ -314,7 +321,7 @@ void Lowering::drop_unused() {
   for (std::size_t i = program_.stages.size(); i-- > 0;) {
     Stage& stage = program_.stages[i];
     const bool wanted =
-        !stage.folds ||
+        stage.stores() ||
         std::any_of(stage.results.begin(), stage.results.end(),
                     [&](int buffer) { return needed.contains(buffer); });
     if (!wanted) continue;

@@ -38,6 +38,16 @@ bool makes_any(const Nest& nest, const std::set<int>& results) {
   return false;
 }
 
+bool scans(const Nest& nest) { return nest.stages.front().scans; }
+
+// A scan keeps to itself, but for what stores its results as they come.
+bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results) {
+  if (stage.scans) return false;
+  if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
+  return reads_results ? align_to_results(program, nest, stage)
+                       : align_to_loads(program, nest, stage);
+}
+
 // A stage joins the last nest whose results it reads, or a later one that reads
 // what it reads; or starts its own.
 void place(Program& program, std::vector<Nest>& nests, Stage stage) {
@@ -48,17 +58,14 @@ void place(Program& program, std::vector<Nest>& nests, Stage stage) {
   }
   const bool depends = !nests.empty() && makes_any(nests[first], read);
   for (std::size_t i = first; i < nests.size(); ++i) {
-    const bool maker = depends && i == first;
-    const bool fits = maker ? align_to_results(program, nests[i], stage)
-                            : align_to_loads(program, nests[i], stage);
-    if (!fits) continue;
-    share_inner(program, nests[i], stage);
+    if (!joins(program, nests[i], stage, depends && i == first)) continue;
+    if (!scans(nests[i])) share_inner(program, nests[i], stage);
     nests[i].stages.push_back(std::move(stage));
     return;
   }
   Nest nest;
-  nest.outer = stage.folds ? stage.outer : stage.inner;
-  if (!stage.folds) stage.inner.clear();
+  nest.outer = stage.stores() ? stage.inner : stage.outer;
+  if (stage.stores()) stage.inner.clear();
   stage.outer.clear();
   nest.stages.push_back(std::move(stage));
   nests.push_back(std::move(nest));
@@ -68,7 +75,7 @@ void place(Program& program, std::vector<Nest>& nests, Stage stage) {
 // the nest's elements are in.
 Index dominant(const Program& program, const Nest& nest) {
   const Stage& first = nest.stages.front();
-  if (!first.folds) return first.offset;
+  if (first.stores()) return first.offset;
   Index best;
   std::int64_t most = -1;
   for (const ExprId id : program.arena.reachable({first.value})) {
@@ -107,9 +114,9 @@ void order_loops(const Program& program, Nest& nest) {
   for (Stage& stage : nest.stages) {
     // The first of equals is found by walking in order.
     if (positions) continue;
-    Index index = stage.folds ? main : stage.offset;
+    Index index = stage.stores() ? stage.offset : main;
     for (const LoopVar& v : stage.inner) {
-      if (stage.folds && !main.uses(v.id)) {
+      if (!stage.stores() && !main.uses(v.id)) {
         Nest alone;
         alone.stages = {stage};
         index = dominant(program, alone);
@@ -122,6 +129,10 @@ void order_loops(const Program& program, Nest& nest) {
 // A result at hand is not read from memory, so its guard only chooses.
 ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
                 const Index& flat) {
+  if (load.placed) {
+    return arena.indirect_load(load.dtype, load.buffer, flat, load.guard(),
+                               load.place());
+  }
   const ExprId bare =
       arena.load(load.dtype, load.buffer,
                  here ? std::vector<Index>{} : std::vector<Index>{flat});
@@ -147,7 +158,8 @@ void resolve_results(Schedule& plan, Nest& nest) {
         for (std::size_t i = 0; i < node.index.size(); ++i) {
           flat = flat * shape[i] + node.index[i];
         }
-        const bool here = makes_any(nest, {node.buffer}) && !nest.split;
+        const bool here =
+            makes_any(nest, {node.buffer}) && !nest.split && !node.placed;
         if (!here) plan.spilled.insert(node.buffer);
         replaced[id] = resolved(program.arena, node, here, flat);
       } else {
@@ -245,7 +257,7 @@ bool merge_once(Program& program, Nest& nest) {
 }
 
 void choose_vectors(const Program& program, Nest& nest) {
-  const bool folds = nest.stages.front().folds;
+  const bool folds = !nest.stages.front().stores();
   if (nest.outer.empty()) {
     nest.columns = false;
     return;
@@ -282,8 +294,9 @@ std::int64_t parallel_points(const Nest& nest) {
 void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
              const CpuFacts& facts) {
   const bool folds = nest.stages.front().folds;
+  const std::int64_t row = nest.work / extent_of(nest.outer);
   if (!folds || facts.cores == 1 || nest.work < kParallelElementsMin ||
-      parallel_points(nest) >= 2 * facts.cores) {
+      row <= facts.whole_row || parallel_points(nest) >= 2 * facts.cores) {
     nests.push_back(std::move(nest));
     return;
   }

@@ -1,0 +1,153 @@
+#include "compiler/triton.hpp"
+
+#include <algorithm>
+
+#include "compiler/compose.hpp"
+#include "compiler/lower.hpp"
+#include "compiler/lowerable.hpp"
+#include "compiler/reference_source.hpp"
+#include "compiler/triton_functions.hpp"
+#include "compiler/triton_nest.hpp"
+
+namespace weft {
+namespace {
+
+std::string inputs_text(const Graph& graph) {
+  std::string text = "INPUTS = [\n";
+  for (const std::string& name : input_names(graph)) {
+    const TensorType& type = tensor_type(graph, name);
+    text += "    (" + python_tuple(type.shape) + ", " +
+            python_tuple(type.stride) + ", " + torch_type(type.dtype) + "),\n";
+  }
+  return text + "]\n";
+}
+
+std::string names_text(const std::string& prefix, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) {
+    text += (i == 0 ? "" : ", ") + prefix + std::to_string(i);
+  }
+  return text;
+}
+
+std::string launch_text(const TritonLaunch& launch) {
+  std::string text =
+      "    " + launch.kernel + "[(" + std::to_string(launch.programs) + ",)](";
+  for (const std::string& name : launch.tensors) text += name + ", ";
+  return text + "num_warps=" + std::to_string(launch.warps) +
+         ", num_stages=" + std::to_string(launch.stages) + ")\n";
+}
+
+std::string function_text(const Subgraph& subgraph,
+                          const TritonModule& module) {
+  const Graph& graph = subgraph.graph;
+  const std::size_t inputs = input_names(graph).size();
+  std::string text = "def kernel_function(" + names_text("in", inputs) + "):\n";
+  std::size_t at = 0;
+  for (const std::string& name : graph.outputs) {
+    const TensorType& type = tensor_type(graph, name);
+    text += "    out" + std::to_string(at++) + " = torch.empty_strided(\n" +
+            "        " + python_tuple(type.shape) + ", " +
+            python_tuple(type.stride) + ", dtype=" + torch_type(type.dtype) +
+            ", device=in0.device)\n";
+  }
+  for (const TritonScratch& scratch : module.scratch) {
+    text += "    " + scratch.name + " = torch.empty(" +
+            std::to_string(scratch.elements) +
+            ", dtype=" + torch_type(scratch.dtype) + ", device=in0.device)\n";
+  }
+  for (const TritonLaunch& launch : module.launches)
+    text += launch_text(launch);
+  return text + "    return " + names_text("out", graph.outputs.size()) + "\n";
+}
+
+std::string source_text(const Subgraph& subgraph, const std::string& variant,
+                        const TritonModule& module) {
+  return "\"\"\"" + subgraph.type + " (" + subgraph.id + "), variant " +
+         variant +
+         "; made by weft.\"\"\"\n\nimport torch\nimport triton\n"
+         "import triton.language as tl\n\n#: Shape, stride and type of each "
+         "input, which kernels are made for.\n" +
+         inputs_text(subgraph.graph) + "\n\n" + triton_helpers(module.helpers) +
+         module.kernels + function_text(subgraph, module);
+}
+
+std::vector<TritonVariant> variants() {
+  return {{2048, 16384, 16}, {4096, 32768, 16}, {1024, 8192, 8},
+          {8192, 65536, 32}, {4096, 4096, 8},   {512, 16384, 4}};
+}
+
+std::string variant_name(const TritonVariant& variant) {
+  return "tile" + std::to_string(variant.tile) + " row" +
+         std::to_string(variant.row_max) + " each" +
+         std::to_string(variant.per_thread);
+}
+
+bool has_function(const std::string& function, DType dtype) {
+  std::set<std::string> helpers;
+  return triton_call(function, dtype, {"", "", "", "", "", ""}, helpers)
+      .has_value();
+}
+
+LoweringOptions lowering_options(const TritonVariant& variant) {
+  LoweringOptions options;
+  options.single_pass_elements = variant.row_max;
+  options.has_function = &has_function;
+  return options;
+}
+
+TritonModule print_module(const Graph& graph, const TritonVariant& variant,
+                          const GpuFacts& facts) {
+  Result<Program> program = lower(graph, lowering_options(variant));
+  if (!program) throw Unsupported{program.error().message};
+  CpuFacts schedule_facts;
+  schedule_facts.cores = facts.sms;
+  schedule_facts.whole_row = variant.row_max;
+  const Schedule plan = schedule(std::move(*program), schedule_facts);
+  TritonModule module;
+  for (const int result : plan.spilled) {
+    const Buffer& buffer = plan.program.buffers[result];
+    std::int64_t count = 1;
+    for (const std::int64_t extent : buffer.shape) count *= extent;
+    module.scratch.push_back({buffer.name, count, buffer.dtype});
+  }
+  for (const Nest& nest : plan.nests) {
+    print_triton_nest(plan, nest, variant, facts, module);
+  }
+  return module;
+}
+
+}  // namespace
+
+GpuFacts gpu_facts(const Machine& machine) {
+  GpuFacts facts;
+  if (machine.gpus.empty()) return facts;
+  const Gpu& gpu = machine.gpus.front();
+  facts.sms = std::max(1, gpu.sms);
+  facts.l2_bytes = gpu.l2_bytes;
+  facts.shared_bytes = gpu.shared_bytes;
+  return facts;
+}
+
+bool triton_can_lower(const Graph& graph, const Node& call) {
+  return can_lower(graph, call, lowering_options({}));
+}
+
+Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
+                                                  const GpuFacts& facts,
+                                                  int variants_max) try {
+  std::vector<KernelSource> sources;
+  std::set<std::string> seen;
+  for (const TritonVariant& variant : variants()) {
+    if (static_cast<int>(sources.size()) >= variants_max) break;
+    const TritonModule module = print_module(subgraph.graph, variant, facts);
+    if (!seen.insert(source_text(subgraph, "", module)).second) continue;
+    const std::string name = variant_name(variant);
+    sources.push_back({name, source_text(subgraph, name, module)});
+  }
+  return sources;
+} catch (const Unsupported& reason) {
+  return fail(ErrorCode::wrong_input, "no Triton code for " + reason.what);
+}
+
+}  // namespace weft

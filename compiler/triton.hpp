@@ -1,0 +1,41 @@
+// The `triton` target: turns a subgraph into a Python file of Triton kernels,
+// in several variants for the verification workers to choose from. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compiler/graph.hpp"
+#include "compiler/subgraph.hpp"
+#include "compiler/target.hpp"
+
+namespace weft {
+
+/// What the code generator may know of the GPU. The defaults stand where there
+/// is none and kernels are only proven, in Triton's interpreter.
+struct GpuFacts {
+  int sms = 108;                         ///< streaming multiprocessors
+  std::int64_t l2_bytes = 40 << 20;      ///< the last cache
+  std::int64_t shared_bytes = 99 << 10;  ///< that one block can have
+};
+
+GpuFacts gpu_facts(const Machine& machine);
+
+/// Whether the target has code for this call (else it stays an extern).
+bool triton_can_lower(const Graph& graph, const Node& call);
+
+/// At least one variant for every subgraph that partition() makes along
+/// triton_can_lower; the one expected to be fastest first; at most
+/// `variants_max`; no two equal texts. A source is a Python module with INPUTS
+/// (shape, stride and dtype of each input), its @triton.jit kernels, and
+///   def kernel_function(in0, …)
+/// that allocates the outputs, launches, and returns them.
+Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
+                                                  const GpuFacts& facts,
+                                                  int variants_max);
+
+/// All of this as an entry of compiler/target.hpp's list.
+Target triton_target();
+
+}  // namespace weft

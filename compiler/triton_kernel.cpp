@@ -1,0 +1,149 @@
+#include "compiler/triton_kernel.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace weft {
+
+std::int64_t power_of_two(std::int64_t least) {
+  return static_cast<std::int64_t>(std::bit_ceil(
+      static_cast<std::uint64_t>(std::max<std::int64_t>(1, least))));
+}
+
+int warps_for(std::int64_t tile, int per_thread) {
+  const std::int64_t warps = power_of_two(tile / (32 * per_thread));
+  return static_cast<int>(std::clamp<std::int64_t>(warps, 1, 32));
+}
+
+TritonKernel::TritonKernel(const Program& program, TritonModule& module)
+    : program_(program), module_(module) {
+  scope_.program = &program;
+  scope_.helpers = &module.helpers;
+  scope_.mask = [this](const std::set<int>& v) { return mask_of(v); };
+}
+
+std::string TritonKernel::program_id() const {
+  return wide_ ? "tl.program_id(0).to(tl.int64)" : "tl.program_id(0)";
+}
+
+void TritonKernel::line(const std::string& text) {
+  body_ += std::string(4 * depth_, ' ') + text + "\n";
+}
+
+void TritonKernel::name_variables(const std::vector<LoopVar>& variables,
+                                  const std::string& position, Side side,
+                                  const std::string& mask) {
+  (side == Side::point ? point_mask_ : inner_mask_) = mask;
+  auto& known = side == Side::point ? point_variables_ : inner_variables_;
+  std::int64_t stride = 1;
+  for (std::size_t i = variables.size(); i-- > 0;) {
+    const LoopVar v = variables[i];
+    known.insert(v.id);
+    if (variables.size() == 1) {
+      scope_.variables[v.id] = position;
+      return;
+    }
+    std::string name = "v" + std::to_string(v.id);
+    if (renamings_ > 0) name += "_" + std::to_string(renamings_);
+    std::string text = position;
+    if (stride > 1) text += " // " + std::to_string(stride);
+    if (i > 0) {
+      text = (stride > 1 ? "(" + text + ")" : text) + " % " +
+             std::to_string(v.extent);
+    }
+    line(name + " = " + text);
+    scope_.variables[v.id] = name;
+    stride *= v.extent;
+  }
+}
+
+void TritonKernel::forget_inner() {
+  std::erase_if(scope_.names,
+                [&](const auto& entry) { return is_inner(entry.first); });
+  inner_variables_.clear();
+  inner_mask_.clear();
+  ++renamings_;
+}
+
+bool TritonKernel::is_inner(ExprId id) const {
+  for (const ExprId each : program_.arena.reachable({id})) {
+    const Scalar& node = program_.arena[each];
+    if (node.op == ScalarOp::load && inner_results_.contains(node.buffer)) {
+      return true;
+    }
+    for (const int variable : own_variables(node)) {
+      if (inner_variables_.contains(variable)) return true;
+    }
+  }
+  return false;
+}
+
+void TritonKernel::compute(const std::vector<ExprId>& roots, bool points_only) {
+  for (const ExprId id : program_.arena.reachable(roots)) {
+    const Scalar& node = program_.arena[id];
+    if (node.op == ScalarOp::constant || scope_.names.contains(id)) continue;
+    if (node.op == ScalarOp::load) {
+      if (node.index.empty()) continue;
+      used_.insert(node.buffer);
+    }
+    if (points_only && is_inner(id)) continue;
+    std::string name = "x" + std::to_string(id);
+    if (renamings_ > 0 && is_inner(id)) {
+      name += "_" + std::to_string(renamings_);
+    }
+    line(name + " = " + triton_expression(scope_, id));
+    scope_.names[id] = name;
+  }
+}
+
+std::string TritonKernel::mask_of(const std::set<int>& variables) const {
+  const auto touches = [&](const std::set<int>& side) {
+    return std::any_of(variables.begin(), variables.end(),
+                       [&](int v) { return side.contains(v); });
+  };
+  std::string mask = touches(point_variables_) ? point_mask_ : "";
+  if (touches(inner_variables_) && !inner_mask_.empty()) {
+    mask += (mask.empty() ? "" : " & ") + inner_mask_;
+  }
+  return mask;
+}
+
+void TritonKernel::set_result(int buffer, const std::string& text, Side side) {
+  scope_.results[buffer] = text;
+  if (side == Side::inner) inner_results_.insert(buffer);
+}
+
+void TritonKernel::store(int buffer, const Index& offset,
+                         const std::string& value) {
+  used_.insert(buffer);
+  std::map<int, LoopVar> found;
+  offset.collect(found);
+  std::set<int> variables;
+  for (const auto& [id, v] : found) variables.insert(id);
+  const std::string mask = mask_of(variables);
+  // One pointer for a tile would be written once by each of its elements.
+  line("tl.store(" + program_.buffers[buffer].name + " + (" + index(offset) +
+       ")" + (variables.empty() ? " + tl.zeros((1, 1), tl.int32)" : "") + ", " +
+       value + (mask.empty() ? ")" : ", mask=" + mask + ")"));
+}
+
+void TritonKernel::finish(std::int64_t programs, int warps, int stages) {
+  TritonLaunch launch;
+  launch.kernel = "kernel" + std::to_string(module_.launches.size());
+  launch.programs = programs;
+  launch.warps = warps;
+  launch.stages = stages;
+  for (const int buffer : used_) {
+    launch.tensors.push_back(program_.buffers[buffer].name);
+  }
+  for (const std::string& name : scratch_used_) launch.tensors.push_back(name);
+  std::string parameters;
+  for (const std::string& name : launch.tensors) {
+    parameters += (parameters.empty() ? "" : ", ") + name;
+  }
+  module_.kernels += "@triton.jit\ndef " + launch.kernel + "(" + parameters +
+                     "):\n" + body_ + "\n\n";
+  module_.launches.push_back(std::move(launch));
+}
+
+}  // namespace weft

@@ -1,0 +1,118 @@
+// One Triton kernel under construction: its lines, the tensors that it takes,
+// and the expressions that have names so far.
+//
+// A program handles a tile of points × inner elements. Everything is a tensor
+// of two dimensions: what depends on the point alone is a column, what depends
+// on the inner element alone is a row, and Triton broadcasts.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/triton_scalar.hpp"
+
+namespace weft {
+
+/// What distinguishes the variants of one source.
+struct TritonVariant {
+  std::int64_t tile = 2048;      ///< elements that a program takes at a time
+  std::int64_t row_max = 16384;  ///< longer rows are walked, not held
+  int per_thread = 16;           ///< elements of a tile for each thread
+};
+
+struct TritonLaunch {
+  std::string kernel;
+  std::int64_t programs = 1;
+  int warps = 4;
+  int stages = 2;
+  std::vector<std::string> tensors;
+};
+
+/// Memory between kernels.
+struct TritonScratch {
+  std::string name;
+  std::int64_t elements = 0;
+  DType dtype = DType::f32;
+};
+
+/// A whole source, as the nests add to it.
+struct TritonModule {
+  std::string kernels;
+  std::vector<TritonLaunch> launches;
+  std::vector<TritonScratch> scratch;
+  std::set<std::string> helpers;
+};
+
+/// A power of two, at least as large.
+std::int64_t power_of_two(std::int64_t least);
+
+/// Warps for a tile at so many elements a thread.
+int warps_for(std::int64_t tile, int per_thread);
+
+class TritonKernel {
+ public:
+  TritonKernel(const Program& program, TritonModule& module);
+  TritonKernel(const TritonKernel&) = delete;
+
+  /// 64-bit positions, where 32 are not enough.
+  bool wide() const { return wide_; }
+  void set_wide(bool wide) { wide_ = wide; }
+  /// "tl.program_id(0)", as wide as positions are.
+  std::string program_id() const;
+
+  void line(const std::string& text);
+  void indent() { ++depth_; }
+  void dedent() { --depth_; }
+
+  /// Names the variables, whose product counts `position`; which dimension of
+  /// the tile they belong to, and the mask for it ("" for none).
+  enum class Side { point, inner };
+  void name_variables(const std::vector<LoopVar>& variables,
+                      const std::string& position, Side side,
+                      const std::string& mask);
+  /// Says beforehand that a variable will be an inner one.
+  void expect_inner(LoopVar variable) { inner_variables_.insert(variable.id); }
+  const std::string& inner_mask() const { return inner_mask_; }
+  /// Forgets the inner variables and all that depends on them.
+  void forget_inner();
+
+  /// Prints what the expressions need; with `points_only`, just those parts
+  /// that do not depend on inner variables.
+  void compute(const std::vector<ExprId>& roots, bool points_only);
+  std::string operand(ExprId id) const { return triton_operand(scope_, id); }
+  std::string index(const Index& index) const {
+    return triton_index(index, scope_.variables);
+  }
+  std::string mask_of(const std::set<int>& variables) const;
+  void set_result(int buffer, const std::string& text, Side side);
+  void store(int buffer, const Index& offset, const std::string& value);
+  /// A buffer that lines mention by its name.
+  void use(int buffer) { used_.insert(buffer); }
+  void use(const std::string& scratch) { scratch_used_.push_back(scratch); }
+  void help(const std::string& helper) { module_.helpers.insert(helper); }
+
+  /// Adds the kernel and its launch to the module.
+  void finish(std::int64_t programs, int warps, int stages = 2);
+
+ private:
+  bool is_inner(ExprId id) const;
+
+  const Program& program_;
+  TritonModule& module_;
+  TritonScope scope_;
+  std::string body_;
+  int depth_ = 1;
+  bool wide_ = false;
+  int renamings_ = 0;
+  std::set<int> point_variables_;
+  std::set<int> inner_variables_;
+  std::set<int> inner_results_;
+  std::string point_mask_;
+  std::string inner_mask_;
+  std::set<int> used_;
+  std::vector<std::string> scratch_used_;
+};
+
+}  // namespace weft

@@ -1,0 +1,164 @@
+#include "compiler/triton_scalar.hpp"
+
+#include <charconv>
+#include <cmath>
+
+#include "compiler/triton_functions.hpp"
+
+namespace weft {
+namespace {
+
+std::string number_text(double number) {
+  if (std::isnan(number)) return "float(\"nan\")";
+  if (std::isinf(number)) {
+    return number < 0 ? "float(\"-inf\")" : "float(\"inf\")";
+  }
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof text, number);
+  std::string out(text, end.ptr);
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  return number < 0 || std::signbit(number) ? "(" + out + ")" : out;
+}
+
+std::string atom_text(const Index::Atom& atom,
+                      const std::map<int, std::string>& names) {
+  if (atom.kind == Index::AtomKind::variable) return names.at(atom.variable.id);
+  const std::string inner = "(" + triton_index(atom.inner, names) + ")";
+  const char* sign = atom.kind == Index::AtomKind::quotient ? " // " : " % ";
+  return "(" + inner + sign + std::to_string(atom.divisor) + ")";
+}
+
+std::string load_text(const TritonScope& scope, const Scalar& node) {
+  if (node.index.empty()) return scope.results.at(node.buffer);
+  const Buffer& buffer = scope.program->buffers[node.buffer];
+  std::string offset = triton_index(node.index[0], scope.variables);
+  std::set<int> variables = own_variables(node);
+  for (const ExprId id : node.arguments) {
+    variables.merge(all_variables(scope.program->arena, id));
+  }
+  std::string mask = scope.mask(variables);
+  if (node.placed) offset += " + " + triton_operand(scope, node.place());
+  if (node.guarded) {
+    const std::string guard = triton_operand(scope, node.guard());
+    mask = mask.empty() ? guard : "(" + mask + ") & " + guard;
+  }
+  std::string text = "tl.load(" + buffer.name + " + (" + offset + ")";
+  if (mask.empty()) return text + ")";
+  return text + ", mask=" + mask + ", other=0)";
+}
+
+std::string cast_text(DType to, const std::string& value) {
+  if (to == DType::boolean) return value + " != 0";
+  return value + ".to(" + triton_type(to) + ")";
+}
+
+std::string call_text(const TritonScope& scope, const Scalar& node) {
+  const ScalarArena& arena = scope.program->arena;
+  std::vector<std::string> arguments;
+  for (const ExprId id : node.arguments) {
+    arguments.push_back(triton_operand(scope, id));
+  }
+  DType dtype = node.dtype;
+  if (dtype == DType::boolean && !node.arguments.empty()) {
+    dtype = arena[node.arguments[0]].dtype;
+  }
+  auto text = triton_call(node.function, dtype, arguments, *scope.helpers);
+  if (!text) throw Unsupported{node.function + " for triton"};
+  return *text;
+}
+
+}  // namespace
+
+std::string triton_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return "tl.float64";
+    case DType::i64:
+      return "tl.int64";
+    case DType::i32:
+      return "tl.int32";
+    case DType::boolean:
+      return "tl.int1";
+    case DType::f16:
+      return "tl.float16";
+    case DType::bf16:
+      return "tl.bfloat16";
+    default:
+      return "tl.float32";
+  }
+}
+
+std::string torch_type(DType dtype) {
+  return "torch." + std::string(dtype_name(dtype));
+}
+
+std::string triton_index(const Index& index,
+                         const std::map<int, std::string>& names) {
+  std::string text;
+  for (const Index::Term& term : index.terms()) {
+    const std::int64_t c = term.coefficient;
+    const std::string atom = atom_text(*term.atom, names);
+    text += text.empty() ? (c < 0 ? "-" : "") : (c < 0 ? " - " : " + ");
+    text +=
+        std::abs(c) == 1 ? atom : atom + " * " + std::to_string(std::abs(c));
+  }
+  if (text.empty()) return std::to_string(index.offset());
+  if (index.offset() > 0) text += " + " + std::to_string(index.offset());
+  if (index.offset() < 0) text += " - " + std::to_string(-index.offset());
+  return text;
+}
+
+std::string triton_constant(const Scalar& node) {
+  if (node.dtype == DType::f32) return number_text(node.number);
+  const std::string value = is_float(node.dtype) ? number_text(node.number)
+                                                 : std::to_string(node.integer);
+  return "tl.full((1, 1), " + value + ", " + triton_type(node.dtype) + ")";
+}
+
+std::string triton_operand(const TritonScope& scope, ExprId id) {
+  const Scalar& node = scope.program->arena[id];
+  if (node.op == ScalarOp::constant) return triton_constant(node);
+  if (node.op == ScalarOp::load && node.index.empty()) {
+    return scope.results.at(node.buffer);
+  }
+  return scope.names.at(id);
+}
+
+std::string triton_expression(const TritonScope& scope, ExprId id) {
+  const Scalar& node = scope.program->arena[id];
+  switch (node.op) {
+    case ScalarOp::constant:
+      return triton_constant(node);
+    case ScalarOp::load:
+      return load_text(scope, node);
+    case ScalarOp::position: {
+      const Index& index = node.index[0];
+      const std::string text = triton_index(index, scope.variables);
+      if (index.is_constant()) return "tl.full((1, 1), " + text + ", tl.int64)";
+      return "(" + text + ").to(tl.int64)";
+    }
+    case ScalarOp::cast:
+      return cast_text(node.dtype, triton_operand(scope, node.arguments[0]));
+    case ScalarOp::call:
+      break;
+  }
+  return call_text(scope, node);
+}
+
+std::set<int> own_variables(const Scalar& node) {
+  std::map<int, LoopVar> found;
+  for (const Index& index : node.index) index.collect(found);
+  std::set<int> ids;
+  for (const auto& [id, variable] : found) ids.insert(id);
+  return ids;
+}
+
+std::set<int> all_variables(const ScalarArena& arena, ExprId id) {
+  std::set<int> ids;
+  for (const ExprId each : arena.reachable({id})) {
+    ids.merge(own_variables(arena[each]));
+  }
+  return ids;
+}
+
+}  // namespace weft
