@@ -5,6 +5,7 @@
 #include "actors/roster.hpp"
 #include "compiler/target.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/eval_command.hpp"
 
 namespace {
 
@@ -85,6 +86,45 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   run->callback([&] { code = run_command(common, flags); });
 }
 
+void add_eval(CLI::App& app, CommonFlags& common, int& code) {
+  static EvalFlags flags;
+  auto* eval = app.add_subcommand(
+      "eval", "Judge a kernel from anywhere against the model it replaces");
+  add_common(*eval, common);
+  eval->add_option("reference", flags.reference,
+                   "Python file with Model, get_inputs, get_init_inputs")
+      ->required();
+  eval->add_option("candidates", flags.candidates,
+                   "Python files with ModelNew or kernel_function")
+      ->required();
+  eval->add_option("--target", flags.target, "Where it runs")
+      ->check(CLI::IsMember({"cpu", "triton", "cuda", "auto"}))
+      ->capture_default_str();
+  eval->add_option("--precision", flags.precision,
+                   "Of products, for reference and candidate alike")
+      ->check(CLI::IsMember({"framework", "strict", "tf32"}))
+      ->capture_default_str();
+  eval->add_flag("--no-timing", flags.no_timing, "Only check");
+  eval->add_flag("!--no-compile-baseline", flags.compile_baseline,
+                 "Do not time torch.compile");
+  eval->add_option("--seed", flags.seed, "Of all random inputs")
+      ->capture_default_str();
+  eval->add_option("--timing-ms", flags.timing_ms, "Time spent on timing")
+      ->check(CLI::Range(10, 3'600'000))
+      ->capture_default_str();
+  eval->add_option("--call-ms", flags.call_ms, "Time limit of one call")
+      ->check(CLI::Range(10, 86'400'000))
+      ->capture_default_str();
+  eval->add_option_function<double>(
+          "--memory-gib",
+          [&](double size) {
+            flags.memory_bytes = static_cast<std::int64_t>(size * gib);
+          },
+          "Memory limit of one candidate (8)")
+      ->check(CLI::Range(0.25, 4096.0));
+  eval->callback([&] { code = eval_command(common, flags); });
+}
+
 void add_others(CLI::App& app, CommonFlags& common, int& code) {
   static std::filesystem::path run_folder;
   auto* resume = app.add_subcommand("resume", "Go on with a run that stopped");
@@ -134,6 +174,7 @@ int main(int argc, char** argv) {
   RunFlags run_flags;
   int code = 2;
   add_run(app, common, run_flags, code);
+  add_eval(app, common, code);
   add_others(app, common, code);
   try {
     app.parse(argc, argv);

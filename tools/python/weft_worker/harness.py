@@ -13,7 +13,7 @@ import time
 
 import torch
 
-from . import process
+from . import precision, process
 
 
 def prepare():
@@ -65,6 +65,7 @@ def run_job(commands, answers, arena):
     job = line.read()
     memory = SharedMemory(arena)
     torch.set_num_threads(job["threads"])
+    precision.apply(job.get("precision", "framework"))
     if job["memory_bytes"] and job["limit_address_space"]:
         limit = process.virtual_bytes() + job["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -21,6 +21,9 @@ DISTRIBUTIONS = (
 #: Integer inputs whose use does not bound them stay below this.
 INTEGER_LIMIT = 8
 
+#: Of so many elements one is changed in an altered copy.
+ALTERED_SHARE = 1024
+
 _SPECIAL = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-40, -1e-40)
 
 #: Calls that read an integer operand as an index: the positions of the tensor
@@ -127,6 +130,24 @@ def floats(count, distribution, generator):
         # In order: five sites hold nan, both infinities and both zeros.
         values[where] = torch.tensor(_SPECIAL).repeat(4)[:sites]
     return values
+
+
+def altered(tensor, generator):
+    """A copy with one element in ALTERED_SHARE changed, at random places."""
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    flat = made.view(-1)
+    count = flat.numel()
+    if count == 0:
+        return made
+    sites = max(1, count // ALTERED_SHARE)
+    where = torch.randint(0, count, (sites,), generator=generator)
+    if tensor.dtype in FLOATING:
+        values = 3 * torch.randn(sites, generator=generator)
+        flat[where] = values.to(tensor.dtype)
+    else:  # values that are there already stay valid, whatever they mean
+        others = torch.randint(0, count, (sites,), generator=generator)
+        flat[where] = flat[others].clone()
+    return made
 
 
 def freshen(storage, dtype, generator):

@@ -14,7 +14,15 @@ import time
 import torch
 import torch.utils._pytree as pytree
 
+from . import function_model, operator_trace
 from .module_state import laid_out, rng_digest, state_of
+
+
+#: Variables that say where a module's kernels are built: nothing else in the
+#: sandbox can be written to.
+_BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+#: By the class itself: a candidate may give its own class any name.
+_TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 
 
 def load(job, memory):
@@ -30,12 +38,15 @@ def load(job, memory):
 
 def _build_candidate(job):
     """ModelNew(*get_init_inputs()), seeded as KernelBench does."""
-    os.environ.setdefault("WEFT_KERNEL_CACHE", job["kernel_cache"])
+    for name in _BUILD_FOLDERS:
+        os.environ.setdefault(name, job["kernel_cache"])
     name = "weft_model_new"
     spec = importlib.util.spec_from_file_location(name, job["module"])
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+    if "function_of" in job:
+        module.ModelNew = function_model.around(module, job["function_of"])
     if job["init"] is not None:
         with open(job["init"], "rb") as file:
             args, kwargs = pickle.load(file)
@@ -71,6 +82,7 @@ class ModelRunner:
         self._treespec = pytree.treespec_loads(job["treespec"])
         self._wants = job["outputs"]
         self._result = None
+        self._leaves = []
         if self.described["state"] == job["state"]:
             self._put(self._state, tensors["state_after"])
 
@@ -83,17 +95,40 @@ class ModelRunner:
     def _load(self, call):
         for (name, tensor), place in zip(self._state, self._places["state"]):
             if call["parameters"] or not isinstance(tensor, torch.nn.Parameter):
-                tensor.data.copy_(place)
-        self._leaves = [
-            laid_out(self._places["inputs"][leaf["place"]], leaf["stride"])
-            if "place" in leaf
-            else leaf["value"]
-            for leaf in self._template
-        ]
-        self._args = pytree.tree_unflatten(self._leaves, self._treespec)
+                # Not through .data: weights prepared ahead follow `_version`.
+                with torch.no_grad():
+                    tensor.copy_(place)
+        if not (call.get("reuse") and self._refill()):
+            self._leaves = [
+                laid_out(self._places["inputs"][leaf["place"]], leaf["stride"])
+                if "place" in leaf
+                else leaf["value"]
+                for leaf in self._template
+            ]
+            self._args = pytree.tree_unflatten(self._leaves, self._treespec)
         self._result = None
         torch.manual_seed(call["seed"])
         return {}
+
+    def _refill(self):
+        """New contents in the tensors of the call before, which look untouched:
+        neither address nor `_version` tells. False: they no longer fit."""
+        for tensor, leaf in zip(self._leaves, self._template):
+            if "place" not in leaf:
+                continue
+            place = self._places["inputs"][leaf["place"]]
+            stride = leaf["stride"] or list(place.stride())
+            if tensor.shape != place.shape or list(tensor.stride()) != stride:
+                return False
+            tensor.data.copy_(place)
+        return bool(self._leaves)
+
+    def _trace(self, call):
+        """forward() once, and which of the framework's operators it called."""
+        self._result, called = operator_trace.run(
+            self._forwards["eager"], self._args
+        )
+        return {"operators": called}
 
     def _run(self, call):
         function = call.get("function", "eager")
@@ -150,7 +185,7 @@ def describe(result, owners):
             continue
         outputs.append(
             {
-                "type": type(leaf).__name__,
+                "type": _TENSOR_TYPES.get(type(leaf), "another class"),
                 "dtype": str(leaf.dtype).removeprefix("torch."),
                 "shape": list(leaf.shape),
                 "stride": plain_stride(leaf),

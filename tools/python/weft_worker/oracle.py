@@ -29,7 +29,9 @@ if __name__ == "__main__":
 import torch  # noqa: E402
 
 from . import (  # noqa: E402
+    eval_verdict,
     expected,
+    precision,
     time_model,
     timing,
     verify,
@@ -56,12 +58,13 @@ class Oracle:
         memory = os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES")
         self.library = expected.Library(int(memory * EXPECTED_SHARE))
         self.timer = timing.Timer(self.slot, threads, ENVIRONMENT)
-        self._whole_key, self._whole = None, None
+        self.whole_key, self._whole = None, None
         self.verbs = {
             "check": self.check,
             "time": self.time,
             "check_model": self.check_model,
             "time_model": self.time_model,
+            "eval": lambda request: eval_verdict.evaluate(self, request),
             "probe": self.probe,
         }
 
@@ -107,7 +110,7 @@ class Oracle:
         path = os.path.abspath(request["problem"])
         timing_of = self.timer.time_model(
             lambda: time_model.ModelBench(whole, path),
-            ("model", *self._whole_key),
+            ("model", *self.whole_key),
             job,
             request,
             limits,
@@ -117,11 +120,13 @@ class Oracle:
     def whole(self, request):
         """The problem's Model, kept for the request that times it next."""
         with open(request["problem"], "rb") as file:
-            key = (file.read(), request.get("seed", 0))
-        if self._whole_key != key:
+            exactness = request.get("precision", "framework")
+            key = (file.read(), request.get("seed", 0), exactness)
+        if self.whole_key != key:
             self._whole = None  # two large models at once are one too many
-            made = whole_model.WholeModel(request["problem"], key[1])
-            self._whole_key, self._whole = key, made
+            precision.apply(exactness)
+            made = whole_model.WholeModel(request["problem"], *key[1:])
+            self.whole_key, self._whole = key, made
         return self._whole
 
     def probe(self, _):

@@ -22,6 +22,10 @@ BASELINE_WALL_MS = 300_000
 #: round is enough to be believed: a busy machine delays anybody.)
 CLOCK_RATIO_MAX = 3.0
 CLOCK_SLACK_S = 0.001
+#: Taking inputs and giving results, which are not timed, may cost a candidate
+#: so much more than the framework's side, beyond a share of its own time.
+OFF_CLOCK_SLACK_S = 0.0005
+OFF_CLOCK_SHARE = 0.5
 
 
 class BaselineLost(Exception):
@@ -52,6 +56,7 @@ class Rounds:
         start = time.monotonic()
         # One of the first rounds is always compared; which, nobody knows.
         lucky = dice.randrange(ROUNDS_MIN)
+        is_examined = True
         for number in range(-1, ROUNDS_MAX):
             spent = time.monotonic() - start
             if number >= ROUNDS_MIN and spent > budget_s:
@@ -61,8 +66,12 @@ class Rounds:
             self._round(number, dice)
             is_chosen = dice.random() < CHECKED_SHARE
             is_cheap = self._examining_s < CHECKED_TIME_SHARE * spent
-            if number in (-1, lucky) or (is_chosen and is_cheap):
+            is_examined = number in (-1, lucky) or (is_chosen and is_cheap)
+            if is_examined:
                 self._examine(dice)
+        # Who is right at first and wrong for good later is found here.
+        if not is_examined:
+            self._examine(dice)
 
     def _round(self, number, dice):
         parties = self._parties[:]
@@ -72,7 +81,8 @@ class Rounds:
                 answer, seconds = self._bench.call_candidate(
                     self._slot, self._limits.wall_ms
                 )
-                if type(answer.get("ns")) is not int or answer["ns"] < 0:
+                own = answer.get("ns")
+                if type(own) is not int or not 0 <= own < 1 << 62:
                     raise Ended("cheated", "no time of the candidate's own")
             else:
                 answer, seconds = self._time_baseline(party)
@@ -104,6 +114,12 @@ class Rounds:
         rejected = self._reason
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
+        hidden = self._bench.off_clock_s()
+        if not rejected and self._works_off_the_clock(hidden, overhead):
+            rejected = (
+                f"cheated: {hidden * 1e3:.1f} ms of work a call lie before or "
+                "after the time that is taken"
+            )
         times = {
             name: summary(both, overhead, self._bench.calls)
             for name, both in self._clocks.items()
@@ -119,10 +135,17 @@ class Rounds:
             "outputs_wrong": self._outputs_wrong,
             "clock_ratio": self._clock_ratio(overhead),
             "bytes_floor": self._bench.bytes_floor,
+            "off_clock_us": hidden * 1e6,
             "overhead_us": overhead * 1e6,
             "calls_per_run": self._bench.calls,
             "rejected": rejected,
         }
+
+    def _works_off_the_clock(self, hidden, overhead):
+        """Whether it did more than noise while no time was taken."""
+        net = [net_s(both, overhead) for both in self._clocks["candidate"]]
+        allowed = OFF_CLOCK_SHARE * statistics.median(net)
+        return hidden > OFF_CLOCK_SLACK_S + allowed
 
     def _over(self, party, overhead):
         """How many times faster the candidate is, round by round: what

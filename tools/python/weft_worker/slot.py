@@ -61,7 +61,10 @@ class Slot:
             f"import sys; sys.path.insert(0, {folder!r}); "
             "from weft_worker.candidate import main; main()"
         )
-        command = [sys.executable, "-c", program, process.pid_namespace()]
+        # -P and -s: not a module may come from the scratch folder (the working
+        # folder and home), where an earlier candidate could have left it.
+        words = ["-P", "-s", "-c", program, process.pid_namespace()]
+        command = [sys.executable, *words]
         environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
         # A pipe is bounded, unlike a file, should a candidate reach it.
         self._complaints, complaints = os.pipe()

@@ -46,7 +46,8 @@ class ModelCase:
 class WholeModel:
     """Model, its state, and the shape of its inputs and outputs."""
 
-    def __init__(self, path, seed):
+    def __init__(self, path, seed, precision="framework"):
+        self.precision = precision
         self.problem = load_problem(path)
         self.seed = seed
         self.model = build_model(self.problem)
@@ -96,6 +97,7 @@ class WholeModel:
             "treespec": pytree.treespec_dumps(self.treespec),
             "outputs": self.described["outputs"],
             "state": self.state_json(),
+            "precision": self.precision,
         }
 
     def state_json(self):
@@ -135,6 +137,12 @@ class WholeModel:
             generator,
         )
         return self.expect(distribution, seed, leaves, state)
+
+    def altered(self, case, generator):
+        """That case with few elements of its inputs changed: what was
+        remembered by a sample of them is not noticed to be stale."""
+        leaves = [inputs.altered(t, generator) for t in case.leaves]
+        return self.expect("altered", case.seed, leaves, case.state)
 
     def _typed_initial(self):
         """Initial values, still telling parameters from buffers."""
@@ -181,7 +189,7 @@ class WholeModel:
         mine = [
             laid_out(t, stride) for t, stride in zip(leaves, self._strides)
         ]
-        args = pytree.tree_unflatten(self._fill(mine), self.treespec)
+        args = self.arguments(mine)
         torch.manual_seed(seed)
         drawn = torch.get_rng_state()
         with torch.no_grad():
@@ -194,12 +202,14 @@ class WholeModel:
             "drew": not torch.equal(drawn, torch.get_rng_state()),
         }
 
-    def _fill(self, tensors):
+    def arguments(self, tensors):
+        """forward()'s arguments, with these tensors in them."""
         left = iter(tensors)
-        return [
+        filled = [
             next(left) if isinstance(leaf, torch.Tensor) else leaf
             for leaf in self._leaves
         ]
+        return pytree.tree_unflatten(filled, self.treespec)
 
     def _run_wide(self, leaves, state, seed, bytes_narrow):
         """The float64 results, or None where the model has none."""

@@ -1,0 +1,43 @@
+"""Which of the framework's operators a call uses: {name: how often}.
+
+Of a candidate this is its own account: code that knows of the trace can hide
+from it, so it informs, and decides nothing.
+"""
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+#: A report names this many operators at most.
+NAMES_MAX = 100
+#: Move or make data but compute nothing: not worth naming.
+_PLUMBING = (
+    "alias", "arange", "as_strided", "clone", "contiguous", "copy_", "detach",
+    "empty", "expand", "fill_", "full", "lift_fresh", "new_", "ones", "permute",
+    "reshape", "resize_", "select", "slice", "split", "squeeze", "t.",
+    "_local_scalar_dense", "_reshape", "_to_copy", "_unsafe_view", "transpose",
+    "unbind", "unsqueeze", "view", "zero",
+)
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.called = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function)
+        if name in self.called or len(self.called) < NAMES_MAX:
+            self.called[name] = self.called.get(name, 0) + 1
+        return function(*args, **(kwargs or {}))
+
+
+def run(function, args):
+    """(function(*args), the operators that it called)."""
+    recorder = _Recorder()
+    with recorder:
+        result = function(*args)
+    return result, {n: k for n, k in recorder.called.items() if computes(n)}
+
+
+def computes(name):
+    """Whether that operator ("aten.mm.default") computes something."""
+    return not name.partition(".")[2].startswith(_PLUMBING)

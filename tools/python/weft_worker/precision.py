@@ -1,0 +1,19 @@
+"""How exact products of float32 may be: one choice for every process.
+
+`framework` leaves the framework's own flags alone (convolutions may use TF32,
+matrix products not), `strict` allows it nowhere, `tf32` everywhere. Only GPUs
+have TF32; on the CPU all three are the same.
+"""
+
+import torch
+
+POLICIES = ("framework", "strict", "tf32")
+
+
+def apply(policy):
+    """Sets the framework's flags in this process."""
+    if policy not in POLICIES:
+        raise ValueError(f"no precision is called {policy!r}")
+    # As they are when torch is imported: an earlier request may have set them.
+    torch.backends.cuda.matmul.allow_tf32 = policy == "tf32"
+    torch.backends.cudnn.allow_tf32 = policy != "strict"

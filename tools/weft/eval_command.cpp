@@ -1,0 +1,189 @@
+#include "tools/weft/eval_command.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "runtime/oracle_process.hpp"
+#include "tools/weft/eval_report.hpp"
+#include "tools/weft/interrupt.hpp"
+#include "tools/weft/temporary_folder.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Loading the reference, its runs, and torch.compile of it.
+constexpr std::int64_t reference_ms = 900'000;
+/// Calls of the candidate for one verdict, at most: cases, timing, traces.
+constexpr std::int64_t calls_max = 60;
+/// A compiler, its linker and the threads of all of them.
+constexpr int processes_max = 1024;
+
+/// Where the candidate runs, and whether Triton's interpreter stands in.
+struct Place {
+  std::string device = "cpu";
+  bool interprets = false;
+};
+
+Result<Place> choose_place(const std::string& target, const Machine& machine) {
+  const bool has_gpu = !machine.gpus.empty();
+  if (target == "cpu") return Place{"cpu", true};
+  if (has_gpu) return Place{"cuda:0", false};
+  if (target == "cuda") {
+    return fail(ErrorCode::missing,
+                "no CUDA device: use --target cpu or triton, or run "
+                "'weft doctor'");
+  }
+  return Place{"cpu", true};
+}
+
+OracleOptions oracle_options(const EvalFlags& flags, const Place& place,
+                             const TemporaryFolder& folder) {
+  OracleOptions oracle;
+  oracle.scratch = folder.path() / "slot";
+  oracle.log = folder.path() / "oracle.log";
+  oracle.threads =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  oracle.memory_bytes = flags.memory_bytes;
+  oracle.processes = processes_max;
+  if (place.device != "cpu") oracle.words = {"--device", place.device};
+  if (place.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
+  return oracle;
+}
+
+json question(const EvalFlags& flags, const Place& place,
+              const fs::path& candidate) {
+  const bool timed = !flags.no_timing;
+  json baselines = json::array({"eager"});
+  if (flags.compile_baseline) baselines.push_back("compile");
+  return {{"verb", "eval"},
+          {"problem", fs::absolute(flags.reference).string()},
+          {"candidate", fs::absolute(candidate).string()},
+          {"precision", flags.precision},
+          {"interprets", place.interprets},
+          {"seed", flags.seed},
+          {"baselines", timed ? baselines : json::array()},
+          {"budget_ms", flags.timing_ms},
+          {"limits",
+           {{"wall_ms", flags.call_ms}, {"memory_bytes", flags.memory_bytes}}}};
+}
+
+/// Every file must be there before any time is spent on the first.
+Result<void> check_files(const EvalFlags& flags) {
+  std::vector<fs::path> files = flags.candidates;
+  files.insert(files.begin(), flags.reference);
+  for (const fs::path& file : files) {
+    std::error_code ignored;
+    if (fs::is_regular_file(file, ignored)) continue;
+    return fail(ErrorCode::wrong_input,
+                "no such file: " + file.string() + "; check the path");
+  }
+  return {};
+}
+
+Result<Installation> ready(const CommonFlags& common) {
+  auto installation = find_installation(common.python);
+  if (!installation) return installation;
+  const auto torch = check_torch(*installation);
+  if (!torch) return std::unexpected(torch.error());
+  return installation;
+}
+
+/// One oracle for all candidates; one that breaks is replaced.
+class Evaluator {
+ public:
+  Evaluator(const EvalFlags& flags, const Place& place, LineCommand command)
+      : flags_(flags), place_(place), command_(std::move(command)) {}
+
+  Result<json> evaluate(const fs::path& candidate) {
+    const auto oracle = running();
+    if (!oracle) return std::unexpected(oracle.error());
+    const std::int64_t wall_ms =
+        reference_ms + flags_.timing_ms + calls_max * flags_.call_ms;
+    auto answer =
+        ask_oracle(**oracle, question(flags_, place_, candidate), wall_ms);
+    if (!answer.is_usable) {
+      const std::lock_guard lock(mutex_);
+      oracle_.reset();
+    }
+    if (!answer.reply) return std::unexpected(answer.reply.error());
+    return answer.reply->value("evaluation", json::object());
+  }
+
+  /// Ends the evaluation under way, and all after it. Any thread.
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (oracle_) oracle_->kill();
+  }
+
+ private:
+  Result<std::shared_ptr<LineProcess>> running() {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return fail(ErrorCode::failed, "interrupted");
+    if (oracle_) return oracle_;
+    auto started = LineProcess::start(command_);
+    if (!started) return std::unexpected(started.error());
+    oracle_ = std::make_shared<LineProcess>(std::move(*started));
+    return oracle_;
+  }
+
+  const EvalFlags& flags_;
+  const Place& place_;
+  LineCommand command_;
+  std::mutex mutex_;  // guards what follows
+  std::shared_ptr<LineProcess> oracle_;
+  bool stopping_ = false;
+};
+
+/// The exit code for all candidates together.
+int evaluate_all(const CommonFlags& common, const EvalFlags& flags,
+                 Evaluator& evaluator, const std::stop_token& stop) {
+  int code = 0;
+  for (const fs::path& candidate : flags.candidates) {
+    auto evaluation = evaluator.evaluate(candidate);
+    if (stop.stop_requested()) {
+      std::fprintf(stderr, "weft: interrupted\n");
+      return 130;
+    }
+    if (!evaluation) {
+      code = std::max(code, report_error(common, evaluation.error()));
+      // No candidate would fare better where something is missing.
+      if (evaluation.error().code == ErrorCode::missing) break;
+      continue;
+    }
+    show_evaluation(common, flags.reference, candidate, *evaluation);
+    if (!evaluation->value("accepted", false)) code = std::max(code, 1);
+  }
+  return code;
+}
+
+}  // namespace
+
+int eval_command(const CommonFlags& common, const EvalFlags& flags) {
+  const Interrupt interrupt;
+  if (const auto there = check_files(flags); !there) {
+    return report_error(common, there.error());
+  }
+  const auto place = choose_place(flags.target, describe_machine());
+  if (!place) return report_error(common, place.error());
+  const auto installation = ready(common);
+  if (!installation) return report_error(common, installation.error());
+  const auto folder = TemporaryFolder::make("weft-eval-");
+  if (!folder) return report_error(common, folder.error());
+  const OracleOptions options = oracle_options(flags, *place, *folder);
+  std::error_code ignored;
+  fs::create_directories(options.scratch, ignored);
+  Evaluator evaluator(flags, *place, oracle_command(*installation, options));
+  const std::stop_callback on_stop(interrupt.token(),
+                                   [&] { evaluator.stop(); });
+  return evaluate_all(common, flags, evaluator, interrupt.token());
+}
+
+}  // namespace weft

@@ -1,0 +1,27 @@
+// `weft eval`: the oracle's verdict on candidates from anywhere (docs/eval.md).
+#pragma once
+
+#include <vector>
+
+#include "tools/weft/commands.hpp"
+
+namespace weft {
+
+struct EvalFlags {
+  std::filesystem::path reference;
+  std::vector<std::filesystem::path> candidates;
+  std::string target = "auto";          ///< cpu, triton, cuda or auto
+  std::string precision = "framework";  ///< framework, strict or tf32
+  bool no_timing = false;
+  bool compile_baseline = true;  ///< time torch.compile too
+  std::int64_t call_ms = 60'000;
+  std::int64_t timing_ms = 4'000;
+  std::int64_t memory_bytes = std::int64_t{8} << 30;
+  std::uint64_t seed = 1;
+};
+
+/// 0 if all candidates are accepted, 1 if one is rejected; 2 and 3 as
+/// elsewhere. The highest of several candidates counts.
+int eval_command(const CommonFlags& common, const EvalFlags& flags);
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+#include "tools/weft/eval_report.hpp"
+
+#include <cstdio>
+#include <string>
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+template <class... Values>
+std::string text(const char* format, Values... values) {
+  char buffer[256];
+  std::snprintf(buffer, sizeof buffer, format, values...);
+  return buffer;
+}
+
+void line(const char* what, const std::string& told) {
+  std::printf("  %-10s %s\n", what, told.c_str());
+}
+
+std::string milliseconds(const json& times) {
+  return text("%.3f ms (%.3f to %.3f)", times.value("median_us", 0.0) / 1e3,
+              times.value("p10_us", 0.0) / 1e3,
+              times.value("p90_us", 0.0) / 1e3);
+}
+
+std::string speedup(const json& over) {
+  return text("%.2f (%.2f to %.2f)", over.value("ratio", 0.0),
+              over.value("low", 0.0), over.value("high", 0.0));
+}
+
+/// "zeros rejected, stale NOT rejected".
+std::string controls(const json& verdict) {
+  std::string told;
+  for (const auto& [name, rejected] : verdict["controls"].items()) {
+    if (!rejected.is_boolean()) continue;
+    told += (told.empty() ? "" : ", ") + name +
+            (rejected.get<bool>() ? " rejected" : " NOT rejected");
+  }
+  return told.empty() ? "none applies" : told;
+}
+
+/// "aten.mm.default x2, …".
+std::string operators(const json& called) {
+  std::string told;
+  for (const auto& [name, count] : called.items()) {
+    told += (told.empty() ? "" : ", ") + name;
+    if (count.is_number_integer() && count.get<std::int64_t>() > 1) {
+      told += " x" + std::to_string(count.get<std::int64_t>());
+    }
+  }
+  return told.empty() ? "none" : told;
+}
+
+void show_timing(const json& timing) {
+  if (!timing.contains("candidate") || !timing["candidate"].is_object()) return;
+  line("time", milliseconds(timing["candidate"]));
+  if (timing["eager"].is_object()) {
+    line("eager", milliseconds(timing["eager"]) + ", speedup " +
+                      speedup(timing["over_eager"]));
+  }
+  if (timing["compile"].is_object()) {
+    line("compile", milliseconds(timing["compile"]) + ", speedup " +
+                        speedup(timing["over_compile"]));
+  }
+  const std::string error = timing.value("compile_error", "");
+  if (!error.empty()) line("compile", "failed: " + error.substr(0, 200));
+}
+
+void show(const std::string& name, const json& evaluation) {
+  const json& verdict = evaluation.at("verdict");
+  const std::string kind = verdict.value("kind", "");
+  if (!evaluation.value("accepted", false)) {
+    std::printf("%s: rejected (%s): %s\n", name.c_str(), kind.c_str(),
+                verdict.value("reason", "").c_str());
+  } else if (kind == "not_discriminating") {
+    std::printf(
+        "%s: accepted, but the problem cannot tell a kernel from an "
+        "imposter\n",
+        name.c_str());
+  } else {
+    std::printf("%s: accepted\n", name.c_str());
+  }
+  line("checked",
+       text("%d cases, error %.2e, allowed %.2e, framework's %.2e",
+            verdict.value("cases", 0), verdict.value("max_error", 0.0),
+            verdict.value("tolerance", 0.0),
+            verdict.value("framework_error", 0.0)));
+  if (evaluation.value("accepted", false)) line("controls", controls(verdict));
+  line("device", evaluation.value("device", "") + ", precision " +
+                     evaluation.value("precision", ""));
+  if (evaluation["timing"].is_object()) show_timing(evaluation["timing"]);
+  const std::string untimed = evaluation.value("untimed", "");
+  if (!untimed.empty()) line("time", "none taken: " + untimed);
+  if (evaluation["operators"].is_object()) {
+    line("operators", "of the framework, by the candidate's own account: " +
+                          operators(evaluation["operators"]));
+  }
+  const std::string remark = evaluation.value("remark", "");
+  if (!remark.empty()) line("remark", remark);
+}
+
+}  // namespace
+
+void show_evaluation(const CommonFlags& common,
+                     const std::filesystem::path& reference,
+                     const std::filesystem::path& candidate,
+                     const json& evaluation) {
+  const bool accepted = evaluation.value("accepted", false);
+  if (common.json) {
+    json told = evaluation;
+    told["reference"] = reference.string();
+    told["candidate"] = candidate.string();
+    const auto lenient = json::error_handler_t::replace;
+    std::printf("%s\n", told.dump(-1, ' ', false, lenient).c_str());
+  } else if (!common.quiet || !accepted) {
+    show(candidate.string(), evaluation);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace weft
