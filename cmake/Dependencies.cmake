@@ -10,7 +10,18 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 add_library(zstd::zstd ALIAS PkgConfig::zstd)
 
 # libseccomp: which system calls sandboxed code may make.
+# Static where there is such a library: inside the sandbox only the system's own
+# folders are seen, and a machine that weft is carried to may lack it.
 pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp)
+find_library(SECCOMP_STATIC NAMES libseccomp.a HINTS ${seccomp_LIBDIR})
+if(SECCOMP_STATIC)
+  add_library(seccomp::seccomp STATIC IMPORTED)
+  set_target_properties(seccomp::seccomp PROPERTIES
+    IMPORTED_LOCATION ${SECCOMP_STATIC}
+    INTERFACE_INCLUDE_DIRECTORIES "${seccomp_INCLUDE_DIRS}")
+else()
+  add_library(seccomp::seccomp ALIAS PkgConfig::seccomp)
+endif()
 
 # OpenSSL's libcrypto: SHA-256 for content hashes and the journal's chain.
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)

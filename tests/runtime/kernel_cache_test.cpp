@@ -33,12 +33,17 @@ std::vector<std::string> ask_python(const BuildTools& tools) {
 
 TEST_CASE("a kernel for a GPU is built by weft's Python side, in the sandbox") {
   const TestFolder run;
-  const auto installation = find_installation(std::nullopt);
-  REQUIRE(installation.has_value());
+  const fs::path workers = run.path / "python";
+  fs::create_directories(workers / "weft_worker");
+  write_file(workers / "weft_worker/__init__.py", "");
+  fs::permissions(run.path, fs::perms(0755));
+  Installation installation;
+  installation.python = "/usr/bin/python3";
+  installation.worker_path = workers;
   Machine machine;
   machine.gpus = {{.name = "a GPU", .arch = "sm_90"}};
   KernelCache cache(run.path / "build", run.path / "scratch",
-                    make_workshop(*installation, machine));
+                    make_workshop(installation, machine));
   Target target;
   target.on_gpu = true;
   target.source_file = "asked";

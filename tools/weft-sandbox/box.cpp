@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -41,10 +42,16 @@ Result<Pipe> make_pipe() {
   return pipe;
 }
 
+/// Which bubblewrap is started, with what in its environment.
+struct Bubblewrap {
+  std::string program;      ///< empty: there is none
+  std::string environment;  ///< one variable, or nothing
+};
+
 /// In the child. Descriptors given out with dup2 survive exec, others do not.
-[[noreturn]] void become_bubblewrap(char* const* words, const Pipe& ready,
-                                    const Pipe& info, const Pipe& complaint,
-                                    pid_t launcher) {
+[[noreturn]] void become_bubblewrap(Bubblewrap bubblewrap, char* const* words,
+                                    const Pipe& ready, const Pipe& info,
+                                    const Pipe& complaint, pid_t launcher) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(125);  // it died before we asked
   sigset_t none;
@@ -55,22 +62,37 @@ Result<Pipe> make_pipe() {
   dup2(own_stderr, kStderrFd);
   dup2(info.writer, kInfoFd);
   dup2(complaint.writer, STDERR_FILENO);
-  // With nothing in its environment, /proc/1/environ in the box has nothing.
-  char* const no_environment[] = {nullptr};
-  execvpe(words[0], words, no_environment);
+  // What is in its environment is seen in the box, as /proc/1/environ.
+  std::string& variable = bubblewrap.environment;
+  char* const environment[] = {variable.empty() ? nullptr : variable.data(),
+                               nullptr};
+  execve(bubblewrap.program.c_str(), words, environment);
   _exit(errno == ENOENT || errno == ENOTDIR ? 127 : 126);
 }
 
-bool is_installed(const std::string& program) {
+bool is_program(const std::string& file) {
+  return access(file.c_str(), X_OK) == 0;
+}
+
+/// A bundle's own, with the libraries that lie around it, before the machine's:
+/// a bundle is tried as a whole.
+Bubblewrap find_bubblewrap() {
+  namespace fs = std::filesystem;
+  std::error_code unread;
+  const fs::path self = fs::read_symlink("/proc/self/exe", unread);
+  const fs::path folder = self.parent_path().parent_path() / "lib/weft";
+  if (const std::string own = folder / "bwrap"; is_program(own)) {
+    return {own, "LD_LIBRARY_PATH=" + folder.string()};
+  }
   const char* set = std::getenv("PATH");
   const std::string path = set ? set : "/usr/bin:/bin";
   for (std::size_t at = 0; at <= path.size();) {
     const auto end = std::min(path.find(':', at), path.size());
-    const std::string file = path.substr(at, end - at) + "/" + program;
-    if (access(file.c_str(), X_OK) == 0) return true;
+    const std::string file = path.substr(at, end - at) + "/bwrap";
+    if (is_program(file)) return {file, ""};
     at = end + 1;
   }
-  return false;
+  return {};
 }
 
 void kill_children() {
@@ -83,7 +105,8 @@ void kill_children() {
 }  // namespace
 
 Result<Box> build_box(const SandboxOrder& order) {
-  if (!is_installed("bwrap")) {
+  const Bubblewrap bubblewrap = find_bubblewrap();
+  if (bubblewrap.program.empty()) {
     return fail(ErrorCode::missing,
                 "bubblewrap is not installed: untrusted code does not run "
                 "without it; install it with 'apt-get install bubblewrap'");
@@ -102,7 +125,8 @@ Result<Box> build_box(const SandboxOrder& order) {
   const pid_t launcher = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
-    become_bubblewrap(words.data(), *ready, *info, *complaint, launcher);
+    become_bubblewrap(bubblewrap, words.data(), *ready, *info, *complaint,
+                      launcher);
   }
   for (const auto& pipe : {ready, info, complaint}) close(pipe->writer);
   if (pid < 0) {
