@@ -44,7 +44,9 @@ Result<std::string> compose_source(
 
   const auto problem = split_problem(problem_source);
   if (!problem) return std::unexpected(problem.error());
-  const ForwardSource forward = forward_source(plan, used, *problem);
+  const Target& target = *kernels.at(*used.begin()).target;
+  const ForwardSource forward = forward_source(
+      plan, used, *problem, std::string(target.device_condition));
 
   std::string text(kTitle);
   text += problem->before + "import inspect\n" + loaders(kernels, used) +

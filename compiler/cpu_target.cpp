@@ -33,6 +33,7 @@ Target cpu_target() {
   target.built_file = "kernel.so";
   target.build_flags = &cpu_build_flags;
   target.build_command = &build_command;
+  target.device_condition = "tensor.is_cpu";
   target.loader_source = &loader;
   target.function_source = &kernel_function_source;
   return target;

@@ -17,7 +17,7 @@ constexpr std::string_view kFits = R"py(
 def _weft_fits(tensor, shape, stride, dtype):
     """Whether the tensor looks as it did when the model was captured."""
     return (isinstance(tensor, torch.Tensor) and tensor.shape == shape
-            and tensor.dtype is dtype and tensor.is_cpu
+            and tensor.dtype is dtype and {device}
             and tensor.layout is torch.strided
             and (tensor.stride() == stride or all(
                 a == b or n <= 1
@@ -25,6 +25,8 @@ def _weft_fits(tensor, shape, stride, dtype):
 
 
 )py";
+
+constexpr std::string_view kDevice = "{device}";
 
 /// One line of forward(): what it needs, what it makes.
 struct Step {
@@ -36,8 +38,8 @@ struct Step {
 class ForwardWriter {
  public:
   ForwardWriter(const Plan& plan, const std::set<std::string>& kernel_ids,
-                const ProblemSource& problem)
-      : plan_(plan), kernels_(kernel_ids), problem_(problem) {
+                const ProblemSource& problem, const std::string& device)
+      : plan_(plan), kernels_(kernel_ids), problem_(problem), device_(device) {
     while (problem.header.find(prefix_) != std::string::npos) prefix_ += "_";
     for (const Node& node : plan.model.nodes) {
       locals_[node.name] = prefix_ + node.name;
@@ -60,7 +62,9 @@ class ForwardWriter {
             ".forward_reference(" + passed_on() + ")\n";
     text += in + "with torch.no_grad():\n";
     for (const std::string& line : body()) text += in + "    " + line + "\n";
-    return {operators() + std::string(kFits), text, defaults()};
+    std::string fits(kFits);
+    fits.replace(fits.find(kDevice), kDevice.size(), device_);
+    return {operators() + fits, text, defaults()};
   }
 
  private:
@@ -302,6 +306,7 @@ class ForwardWriter {
   const Plan& plan_;
   const std::set<std::string>& kernels_;
   const ProblemSource& problem_;
+  const std::string& device_;
   std::string prefix_ = "_t_";
   std::map<std::string, std::string> locals_;  // node → Python name
   std::set<std::string> placeholders_;
@@ -316,8 +321,9 @@ class ForwardWriter {
 
 ForwardSource forward_source(const Plan& plan,
                              const std::set<std::string>& kernel_ids,
-                             const ProblemSource& problem) {
-  return ForwardWriter(plan, kernel_ids, problem).write();
+                             const ProblemSource& problem,
+                             const std::string& device) {
+  return ForwardWriter(plan, kernel_ids, problem, device).write();
 }
 
 }  // namespace weft

@@ -17,8 +17,10 @@ struct ForwardSource {
   std::string after;
 };
 
+/// `device`: in Python, whether `tensor` lies where the kernels run.
 ForwardSource forward_source(const Plan& plan,
                              const std::set<std::string>& kernel_ids,
-                             const ProblemSource& problem);
+                             const ProblemSource& problem,
+                             const std::string& device);
 
 }  // namespace weft

@@ -19,10 +19,7 @@ import torch  # before any kernel: they share its OpenMP threads
 
 )py";
 
-constexpr std::string_view kLoader = R"py(_weft_cpu = torch.device("cpu")
-
-
-def _weft_processor():
+constexpr std::string_view kCache = R"py(def _weft_processor():
     """Names this kind of processor: a native build runs on no other."""
     facts = platform.machine()
     if os.path.exists("/proc/cpuinfo"):
@@ -49,6 +46,11 @@ def _weft_cache():
                 and os.access(folder, os.W_OK):
             return folder
     return tempfile.mkdtemp(prefix="weft-kernels-")
+
+
+)py";
+
+constexpr std::string_view kLoader = R"py(_weft_cpu = torch.device("cpu")
 
 
 def _weft_build(source, _folder=[]):
@@ -86,13 +88,16 @@ def _weft_open(source, tensors):
     return function
 
 
-def _weft_restride(tensor, shape, stride):
+)py";
+
+constexpr std::string_view kRestride =
+    R"py(def _weft_restride(tensor, shape, stride):
     """The tensor in the layout that a kernel was made for."""
     if all(a == b or n == 1
            for n, a, b in zip(shape, tensor.stride(), stride)):
         return tensor
     moved = torch.empty_strided(shape, stride, dtype=tensor.dtype,
-                                device=_weft_cpu)
+                                device=tensor.device)
     return moved.copy_(tensor)
 
 
@@ -109,21 +114,13 @@ bool overlaps(const TensorType& type) {
 
 }  // namespace
 
-std::string loader_source(const std::vector<std::string>& build_flags) {
-  std::string flags;
-  for (const std::string& flag : build_flags) {
-    flags += "    " + python_string(flag) + ",\n";
-  }
-  return std::string(kImports) + "_weft_flags = [\n" + flags + "]\n" +
-         std::string(kLoader);
-}
+std::string cache_source() { return std::string(kCache); }
 
-std::string kernel_function_source(const Graph& graph, const std::string& name,
-                                   std::string_view cpp_source) {
-  const auto inputs = input_names(graph);
+std::string restride_source() { return std::string(kRestride); }
+
+std::string restride_lines(const Graph& graph, const std::string& name) {
   std::string body;
-  std::vector<std::string> addresses;
-  for (const std::string& input : inputs) {
+  for (const std::string& input : input_names(graph)) {
     const TensorType& type = tensor_type(graph, input);
     const std::string stride = python_tuple(type.stride);
     body += "    if " + input + ".stride() != " + stride + ":\n        ";
@@ -134,6 +131,25 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
       body += input + " = _weft_restride(" + input + ", " +
               python_tuple(type.shape) + ", " + stride + ")\n";
     }
+  }
+  return body;
+}
+
+std::string loader_source(const std::vector<std::string>& build_flags) {
+  std::string flags;
+  for (const std::string& flag : build_flags) {
+    flags += "    " + python_string(flag) + ",\n";
+  }
+  return std::string(kImports) + "_weft_flags = [\n" + flags + "]\n\n\n" +
+         cache_source() + std::string(kLoader) + restride_source();
+}
+
+std::string kernel_function_source(const Graph& graph, const std::string& name,
+                                   std::string_view cpp_source) {
+  const auto inputs = input_names(graph);
+  std::string body = restride_lines(graph, name);
+  std::vector<std::string> addresses;
+  for (const std::string& input : inputs) {
     addresses.push_back(input + ".data_ptr()");
   }
   std::vector<std::string> results;

@@ -17,6 +17,14 @@ namespace weft {
 /// below XDG_CACHE_HOME or ~/.cache, else in a fresh private folder.
 std::string loader_source(const std::vector<std::string>& build_flags);
 
+/// Its parts that other targets use too: `_weft_cache()`, the folder; and
+/// `_weft_restride(tensor, shape, stride)`.
+std::string cache_source();
+std::string restride_source();
+
+/// Lines of a function's body that bring inputs into the captured layout.
+std::string restride_lines(const Graph& graph, const std::string& name);
+
 /// `def <name>(x0, …)` that restrides what lies otherwise than captured,
 /// allocates the outputs and calls the kernel; and the line that opens it.
 std::string kernel_function_source(const Graph& graph, const std::string& name,

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "compiler/cpu.hpp"
+#include "compiler/triton.hpp"
 
 namespace weft {
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> list = {cpu_target()};
+  static const std::vector<Target> list = {cpu_target(), triton_target()};
   return list;
 }
 

@@ -46,6 +46,8 @@ struct Target {
   /// Makes built_file from source_file in the working folder.
   std::vector<std::string> (*build_command)(const BuildTools& tools) = nullptr;
 
+  /// Python: whether `tensor` lies where the kernels run.
+  std::string_view device_condition;
   /// Python, once a module: what function_source() calls.
   std::string (*loader_source)() = nullptr;
   /// Python: `def <name>(x0, …)` that calls the kernel.
