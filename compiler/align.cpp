@@ -155,6 +155,8 @@ Pairing pair_results(Program& program, const Nest& nest, const Stage& stage) {
   for (const ExprId id : loads_of(program, nest, stage)) {
     const Scalar node = program.arena[id];
     const Stage* maker = maker_of(nest, node.buffer);
+    pairing.possible = !node.placed;
+    if (!pairing.possible) return pairing;
     for (std::size_t i = 0; i < node.index.size(); ++i) {
       if (const auto split = hidden_split(node.index[i])) {
         pairing.split_stage = split_map(program, split->first, split->second);
@@ -191,6 +193,28 @@ bool adopt(Program& program, const Nest& nest, Stage& stage,
   }
   stage.inner = inner;
   substitute(program, stage, map);
+  stage.outer.clear();
+  return true;
+}
+
+// The same for a stage that walks exactly the points of a scan.
+bool adopt_scan(Program& program, const Nest& nest, Stage& stage,
+                const std::map<int, LoopVar>& pairs) {
+  const LoopVar scanned = nest.stages.front().inner.front();
+  IndexMap map;
+  std::set<int> covered;
+  for (const LoopVar& variable : stage.inner) {
+    const auto found = pairs.find(variable.id);
+    if (found == pairs.end()) return false;
+    map[variable.id] = Index(found->second);
+    if (!covered.insert(found->second.id).second) return false;
+  }
+  if (covered.size() != nest.outer.size() + 1 ||
+      !covered.contains(scanned.id)) {
+    return false;
+  }
+  substitute(program, stage, map);
+  stage.inner = {scanned};
   stage.outer.clear();
   return true;
 }
@@ -264,6 +288,25 @@ bool align_to_results(Program& program, Nest& nest, Stage& stage) {
       substitute_nest(program, nest, *pairing.split_nest);
     } else {
       return adopt(program, nest, stage, pairing.pairs);
+    }
+  }
+  return false;
+}
+
+bool align_to_scan(Program& program, Nest& nest, Stage& stage) {
+  if (!stage.stores()) return false;
+  const LoopVar scanned = nest.stages.front().inner.front();
+  for (int round = 0; round < kSplitsMax; ++round) {
+    const Pairing pairing = pair_results(program, nest, stage);
+    if (!pairing.possible) return false;
+    if (pairing.split_stage) {
+      substitute(program, stage, *pairing.split_stage);
+    } else if (pairing.split_nest) {
+      // Its order is what a scan is about.
+      if (pairing.split_nest->contains(scanned.id)) return false;
+      substitute_nest(program, nest, *pairing.split_nest);
+    } else {
+      return adopt_scan(program, nest, stage, pairing.pairs);
     }
   }
   return false;

@@ -12,6 +12,10 @@ namespace weft {
 /// both are as before, or split in ways that change nothing they compute.
 bool align_to_results(Program& program, Nest& nest, Stage& stage);
 
+/// The same for a nest that is a scan: for a stage that stores, at every point
+/// of the scan, what it has come to there.
+bool align_to_scan(Program& program, Nest& nest, Stage& stage);
+
 /// The same for a stage that needs nothing of the nest, but reads the same
 /// elements of an input in the same places.
 bool align_to_loads(Program& program, Nest& nest, Stage& stage);

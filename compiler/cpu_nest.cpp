@@ -21,7 +21,9 @@ std::size_t NestPrinter::level_of(const Pass& pass, ExprId id) const {
   for (const ExprId e : program().arena.reachable({id})) {
     const Scalar& node = program().arena[e];
     const bool at_hand = node.op == ScalarOp::load && node.index.empty();
-    if (at_hand && nest_.columns) level = vector_level(pass);
+    if ((at_hand && nest_.columns) || is_scanned(node)) {
+      level = vector_level(pass);
+    }
     for (const Index& index : node.index) {
       for (std::size_t i = 0; i < pass.inner.size(); ++i) {
         if (index.uses(pass.inner[i].id)) level = std::max(level, i + 1);
@@ -37,6 +39,7 @@ std::size_t NestPrinter::level_of(const Pass& pass, ExprId id) const {
 
 bool NestPrinter::uses_inner(const Pass& pass, ExprId id) const {
   for (const ExprId e : program().arena.reachable({id})) {
+    if (is_scanned(program().arena[e])) return true;
     for (const Index& index : program().arena[e].index) {
       for (const LoopVar& v : pass.inner) {
         if (index.uses(v.id)) return true;
@@ -123,10 +126,11 @@ void NestPrinter::print_body(const Pass& pass, PrintScope scope) {
               " - first) / W;");
     out_.line("(void)at;");
   }
+  if (pass.scan() != nullptr) print_scan(pass, scope);
   emit(pass, scope, vector_level(pass));
   step(pass, scope, false);
   for (const Stage* stage : pass.stages) {
-    if (stage->folds) continue;
+    if (!stage->stores()) continue;
     out_.line(store_text(scope, program().buffers[stage->output].name,
                          stage->offset, operand_text(scope, stage->value)));
   }
@@ -297,6 +301,7 @@ void NestPrinter::print_pass(const Pass& pass) {
   // Of columns the accumulators are read again by later passes.
   if (pass.folds() && (!totals || nest_.columns)) declare(pass, false);
   if (totals) declare(pass, true);
+  if (pass.scan() != nullptr) declare_scan(*pass.scan());
   out_.open("");
   PrintScope scope = scope_of(pass);
   hoist_columns(pass, scope);

@@ -53,6 +53,9 @@ class NestPrinter {
   void print_body(const Pass& pass, PrintScope scope);
   void print_group(const Pass& pass, PrintScope scope, LoopVar row);
   void step(const Pass& pass, const PrintScope& scope, bool local);
+  void declare_scan(const Stage& scan);
+  void print_scan(const Pass& pass, PrintScope& scope);
+  bool is_scanned(const Scalar& node) const;
   void hoist_columns(const Pass& pass, PrintScope& scope);
   void declare(const Pass& pass, bool totals);
   void merge_totals(const Pass& pass);

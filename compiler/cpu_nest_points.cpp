@@ -10,7 +10,7 @@ void NestPrinter::choose_block() {
   const std::int64_t lanes = variant_.lanes;
   const std::int64_t extent = nest_.outer.back().extent;
   std::int64_t block = variant_.block;
-  if (nest_.stages.front().folds) {
+  if (!nest_.stages.front().stores()) {
     block = std::min<std::int64_t>(block, 1024);
     std::int64_t rows = 1;
     for (const Stage& stage : nest_.stages) {
@@ -33,7 +33,7 @@ void NestPrinter::choose_block() {
 // Whether the loop over blocks goes outside the other points: where something
 // is read across its grain, the next row finds the block's lines in cache.
 bool NestPrinter::blocks_outside() const {
-  if (!nest_.columns || nest_.stages.front().folds) return false;
+  if (!nest_.columns || !nest_.stages.front().stores()) return false;
   const int v = nest_.outer.back().id;
   for (const Stage& stage : nest_.stages) {
     for (const ExprId id : program().arena.reachable({stage.value})) {

@@ -27,7 +27,8 @@ std::vector<Pass> passes_of(const Program& program, const Nest& nest) {
   std::vector<Pass> passes;
   for (const Stage& stage : nest.stages) {
     const bool joins = !passes.empty() && passes.back().inner == stage.inner &&
-                       !reads(program, stage, passes.back());
+                       (passes.back().scan() != nullptr ||
+                        !reads(program, stage, passes.back()));
     if (!joins) passes.push_back({{}, stage.inner});
     passes.back().stages.push_back(&stage);
   }
@@ -38,6 +39,9 @@ std::string reducer(const Program& program, const Stage& stage) {
   const DType dtype = program.arena[stage.value].dtype;
   const std::string type = "<" + vector_type(dtype) + ">";
   const bool truth = dtype == DType::boolean;
+  if (stage.scans) {
+    return (stage.fold == Fold::sum ? "RunningSum" : "RunningProduct") + type;
+  }
   switch (stage.fold) {
     case Fold::sum:
       return "Sum" + type;

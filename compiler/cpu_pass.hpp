@@ -19,6 +19,10 @@ struct Pass {
     return list;
   }
   bool folds() const { return !folding().empty(); }
+  /// The scan of a pass; the pass's other stages may read what it comes to.
+  const Stage* scan() const {
+    return stages.front()->scans ? stages.front() : nullptr;
+  }
 };
 
 /// The stages of a nest in order, those joined that do not need each other.

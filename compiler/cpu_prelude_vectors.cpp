@@ -362,6 +362,39 @@ template <class V, bool kMax> struct Extreme {
   INLINE element<V> total() const { return spread().value[0]; }
   INLINE int64_t where() const { return spread().position[0]; }
 };
+// --- Scans. What is carried has more digits than the values, as the framework
+// has it: each of very many additions rounds.
+template <class V> using carried = std::conditional_t<
+    is_real<element<V>>, double, int64_t>;
+template <class V> INLINE V moved_up(V value, int by, element<V> filler) {
+  V result;
+#pragma GCC unroll 16
+  for (int l = 0; l < W; ++l) result[l] = l < by ? filler : value[l - by];
+  return result;
+}
+#define RUNNING(Name, start, op)                                           \
+  template <class V> struct Name {                                         \
+    using Carry = vec<carried<V>>;                                         \
+    Carry carry = splat<carried<V>>(start);                                \
+    INLINE V down(V next) {                                                \
+      carry = carry op convert<Carry>(next);                               \
+      return convert<V>(carry);                                            \
+    }                                                                      \
+    template <class L> INLINE V along(L lanes, V next) {                   \
+      const V none = splat<element<V>>(start);                             \
+      Carry run = convert<Carry>(keep(lanes, next, none));                 \
+      _Pragma("GCC unroll 4")                                              \
+      for (int by = 1; by < W; by *= 2) {                                  \
+        run = run op moved_up(run, by, carried<V>(start));                 \
+      }                                                                    \
+      run = carry op run;                                                  \
+      carry = splat<carried<V>>(run[W - 1]);                               \
+      return convert<V>(run);                                              \
+    }                                                                      \
+  };
+RUNNING(RunningSum, 0, +)
+RUNNING(RunningProduct, 1, *)
+
 template <class V> using ArgMax = Extreme<V, true>;
 template <class V> using ArgMin = Extreme<V, false>;
 )prelude";

@@ -41,6 +41,9 @@ class Virtual {
 /// A truth value, or none: what is read for certain has no guard.
 using Guard = std::optional<ExprId>;
 
+/// By loop variable, the value that it stands for.
+using Places = std::map<int, ExprId>;
+
 /// Thrown inside lowering when a call is not covered; lower() returns it as an
 /// Error. The rules nest deeply, and each would have to pass it on otherwise.
 struct Unsupported {
@@ -64,6 +67,8 @@ class Lowering {
                     const std::vector<Virtual>& arguments);
   /// Folds those dimensions away; they are gone from the result's shape.
   std::vector<Virtual> fold(Fold fold, const Virtual& value, const Shape& dims);
+  /// The running sum or product along a dimension, in the same shape.
+  Virtual scan(Fold fold, const Virtual& value, std::int64_t dim);
   /// A dimension of one again where `dims` says (positions in the result).
   Virtual restore(const Virtual& value, const Shape& dims);
   Virtual broadcast(const Virtual& value, const Shape& shape);
@@ -77,6 +82,14 @@ class Lowering {
   /// The element there, read where the guard holds; elsewhere `otherwise`.
   ExprId read_if(const Virtual& value, const Position& at, Guard guard,
                  ExprId otherwise);
+  /// The element there, where some variables of the position stand for places
+  /// that are only known as values; each must lie in its variable's extent,
+  /// else the element means nothing (but memory is safe).
+  ExprId read_at(const Virtual& value, const Position& at,
+                 const Places& places);
+  LoopVar new_variable(std::int64_t extent) {
+    return program_.new_variable(extent);
+  }
   /// The element there, or 0 where the place is outside of the tensor.
   ExprId read_or_zero(const Virtual& value, const Position& at);
   /// The mean over the dims, and the sum of squares about it.
@@ -92,6 +105,7 @@ class Lowering {
   void set_note(std::string note) { note_ = std::move(note); }
 
  private:
+  ExprId placed(ExprId id, const Places& places, ExprId guard);
   void declare_input(const Node& node, int position);
   void store_output(const Virtual& value, const TensorType& type, int position);
   void drop_unused();

@@ -39,12 +39,28 @@ Virtual Call::tensor(std::size_t position, std::string_view name) const {
 
 std::vector<Virtual> Call::tensors(std::size_t position,
                                    std::string_view name) const {
+  std::vector<Virtual> values;
+  for (const auto& value : optional_tensors(position, name)) {
+    if (!value) throw Unsupported{node_.target + ": a tensor left out"};
+    values.push_back(*value);
+  }
+  return values;
+}
+
+std::vector<std::optional<Virtual>> Call::optional_tensors(
+    std::size_t position, std::string_view name) const {
   const Arg* arg = find(position, name);
   const auto* list =
       arg == nullptr ? nullptr : std::get_if<Arg::List>(&arg->value);
   if (list == nullptr) throw Unsupported{node_.target + ": list of tensors"};
-  std::vector<Virtual> values;
-  for (const Arg& item : *list) values.push_back(tensor_of(&item, name));
+  std::vector<std::optional<Virtual>> values;
+  for (const Arg& item : *list) {
+    if (std::holds_alternative<std::monostate>(item.value)) {
+      values.push_back(std::nullopt);
+    } else {
+      values.push_back(tensor_of(&item, name));
+    }
+  }
   return values;
 }
 
@@ -149,6 +165,8 @@ const RuleTable& operator_rules() {
     add_view_rules(rules);
     add_reduction_rules(rules);
     add_norm_rules(rules);
+    add_movement_rules(rules);
+    add_lookup_rules(rules);
     add_contraction_rules(rules);
     add_convolution_rules(rules);
     add_attention_rules(rules);

@@ -22,6 +22,9 @@ class Call {
   /// A list of tensors.
   std::vector<Virtual> tensors(std::size_t position,
                                std::string_view name) const;
+  /// A list of tensors in which some may be left out.
+  std::vector<std::optional<Virtual>> optional_tensors(
+      std::size_t position, std::string_view name) const;
   bool is_tensor(std::size_t position, std::string_view name) const;
   double number(std::size_t position, std::string_view name,
                 double otherwise) const;
@@ -49,6 +52,8 @@ void add_pointwise_rules(RuleTable& table);
 void add_view_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
 void add_norm_rules(RuleTable& table);
+void add_movement_rules(RuleTable& table);
+void add_lookup_rules(RuleTable& table);
 void add_contraction_rules(RuleTable& table);
 void add_convolution_rules(RuleTable& table);
 void add_attention_rules(RuleTable& table);

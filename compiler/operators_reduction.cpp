@@ -173,6 +173,17 @@ Values softmax(const Call& call, bool log) {
       in.pointwise("sub", dtype, {moved, in.pointwise("log", dtype, {sum})})};
 }
 
+Rule running(Fold fold) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const DType dtype = call.result().dtype;
+    const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+    const std::int64_t dim =
+        wrap(call.integer(1, "dim", 0), value.shape().size());
+    return {in.scan(fold, value, dim)};
+  };
+}
+
 }  // namespace
 
 void add_reduction_rules(RuleTable& table) {
@@ -195,6 +206,8 @@ void add_reduction_rules(RuleTable& table) {
   table["std"] = [](const Call& c) { return variance(c, true, false); };
   table["var_mean"] = [](const Call& c) { return variance(c, false, true); };
   table["std_mean"] = [](const Call& c) { return variance(c, true, true); };
+  table["cumsum"] = running(Fold::sum);
+  table["cumprod"] = running(Fold::prod);
   table["linalg_vector_norm"] = vector_norm;
   table["logsumexp"] = logsumexp;
   table["_softmax"] = [](const Call& c) { return softmax(c, false); };

@@ -27,7 +27,7 @@ enum class Fold { sum, prod, max, min, argmax, argmin };
 
 /// One pass over `outer` × `inner`. With a fold, `inner` is folded away and
 /// `results` (one buffer; for argmax and argmin the value, then the position)
-/// hold what is left. With a scan (sum, prod, max or min), the fold of the
+/// hold what is left. With a scan (sum or prod), the fold of the
 /// values from 0 to each point of the one inner variable is kept: the result
 /// has an element for every point of outer × inner, and `result_index` names
 /// the inner variable too. A scan from the end, or one that leaves out its own
@@ -36,6 +36,7 @@ enum class Fold { sum, prod, max, min, argmax, argmin };
 struct Stage {
   bool folds = false;
   bool scans = false;  ///< never both
+  bool stores() const { return !folds && !scans; }
   Fold fold = Fold::sum;
   std::vector<LoopVar> outer;
   std::vector<LoopVar> inner;
