@@ -1,8 +1,9 @@
-"""The memory that the oracle and a candidate share: one sealed memfd.
+"""The memory that the oracle and a candidate share, and what lies where in it.
 
-Sealed against resizing, because a candidate that truncated it would kill the
-oracle with SIGBUS. A memfd instead of a file: no write-back disturbs timing,
-no other user's process can open it, and it is gone with its last holder.
+On the host one memfd, sealed against resizing, because a candidate that
+truncated it would kill the oracle with SIGBUS. A memfd instead of a file: no
+write-back disturbs timing, no other user's process can open it, and it is gone
+with its last holder. On a device (device_arena.py) likewise a descriptor.
 """
 
 import ctypes
@@ -22,10 +23,24 @@ GUARD_VALUE = 0xA7
 SENTINEL = 0xFF
 INTEGER_SENTINEL = 0x5B
 SMALLEST_BYTES = 1 << 20
+#: Of every buffer, as the CUDA runtime promises it to kernels.
+ALIGNMENT = 256
+
+
+def new_arena(size_bytes, device):
+    """An arena of at least that size in the memory of that device."""
+    if not device.is_cuda:
+        return Arena(size_bytes)
+    from .device_arena import DeviceArena
+
+    return DeviceArena(size_bytes, device)
 
 
 class Arena:
     """A shared mapping of `bytes` bytes. Not thread-safe."""
+
+    #: How the harness maps it: nothing to say of a memfd.
+    described = {}
 
     def __init__(self, size_bytes):
         size = max(SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())
@@ -80,13 +95,15 @@ class BufferSet:
     def __init__(self, base, inputs, outputs):
         self.base = base
         cursor = base + GUARD_BYTES
-        self.inputs, self.outputs, self._guards = [], [], [base]
+        self.inputs, self.outputs = [], []
+        self._guards = [(base, GUARD_BYTES)]
         for specs, places in ((inputs, self.inputs), (outputs, self.outputs)):
             for spec in specs:
                 places.append(Place(cursor, spec))
-                cursor += -(-spec.storage_bytes // 64) * 64
-                self._guards.append(cursor)
-                cursor += GUARD_BYTES
+                end = cursor + spec.storage_bytes
+                cursor = -(-end // ALIGNMENT) * ALIGNMENT + GUARD_BYTES
+                # From the very last byte: padding is nobody's to write.
+                self._guards.append((end, cursor - end))
         self.end = -(-cursor // PAGE) * PAGE
 
     @staticmethod
@@ -101,9 +118,9 @@ class BufferSet:
                              zip(self.outputs, self.output_storages)]
         self._output_raw = [(_sentinel(p.spec.dtype), s.view(torch.uint8)) for
                             p, s in zip(self.outputs, self.output_storages)]
-        self._guard_raw = [arena.raw(o, GUARD_BYTES) for o in self._guards]
+        self._guard_raw = [arena.raw(*guard) for guard in self._guards]
         for guard in self._guard_raw:
-            copy_bytes(guard, _GUARD)
+            fill_bytes(guard, GUARD_VALUE)
         return self
 
     def fill_outputs(self):
@@ -116,9 +133,8 @@ class BufferSet:
 
     def trespass(self, storages):
         """Empty, or what the candidate wrote besides its outputs."""
-        for guard in self._guard_raw:
-            if not same_bytes(guard, _GUARD):
-                return "wrote outside its buffers"
+        if not all_hold(self._guard_raw, GUARD_VALUE):
+            return "wrote outside its buffers"
         for place, held, kept in zip(self.inputs, self.input_storages, storages):
             if not same_bytes(held, kept):
                 return f"wrote to its input {place.spec.name}"
@@ -137,7 +153,8 @@ def _sentinel(dtype):
     return INTEGER_SENTINEL
 
 
-_GUARD = torch.full((GUARD_BYTES,), GUARD_VALUE, dtype=torch.uint8)
+#: The longest guard: the padding and GUARD_BYTES.
+_GUARD = torch.full((ALIGNMENT + GUARD_BYTES,), GUARD_VALUE, dtype=torch.uint8)
 
 # The framework's own fill and copy wake all its threads from 32 KiB on, which
 # costs a small check more than the kernel does.
@@ -146,18 +163,43 @@ _libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _libc.memmove.argtypes = _libc.memcmp.argtypes
 _libc.memset.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t)
 _SERIAL_BYTES_MAX = 1 << 20
+#: Compared at once on a device: the result takes a byte for each element.
+_COMPARED_BYTES = 1 << 28
+
+
+def all_hold(guards, value):
+    """Whether every byte of the flat uint8 tensors has that value."""
+    if not guards[0].is_cuda:
+        return all(same_bytes(guard, _GUARD[: guard.nbytes]) for guard in guards)
+    return bool((torch.cat(guards) == value).all())
 
 
 def same_bytes(a, b):
     """Whether two flat tensors hold the same bits (nan equals itself)."""
     if a.nbytes != b.nbytes:
         return False
+    if a.is_cuda:
+        return _same_on_device(a, b)
     return _libc.memcmp(a.data_ptr(), b.data_ptr(), a.nbytes) == 0
+
+
+def _same_on_device(a, b):
+    pairs = zip(a.view(torch.uint8).split(_COMPARED_BYTES),
+                b.view(torch.uint8).split(_COMPARED_BYTES))
+    return all(torch.equal(_as_words(x), _as_words(y)) for x, y in pairs)
+
+
+def _as_words(raw):
+    """The same bytes in the widest integers that divide them."""
+    for dtype in (torch.int64, torch.int32, torch.int16):
+        if (raw.nbytes | raw.storage_offset()) % dtype.itemsize == 0:
+            return raw.view(dtype)
+    return raw
 
 
 def copy_bytes(target, source):
     """target.copy_(source) for flat tensors of one dtype."""
-    if source.nbytes > _SERIAL_BYTES_MAX:
+    if target.is_cuda or source.nbytes > _SERIAL_BYTES_MAX:
         target.copy_(source)
     else:
         _libc.memmove(target.data_ptr(), source.data_ptr(), source.nbytes)
@@ -165,7 +207,7 @@ def copy_bytes(target, source):
 
 def fill_bytes(target, value):
     """target.fill_(value) for a flat uint8 tensor."""
-    if target.nbytes > _SERIAL_BYTES_MAX:
+    if target.is_cuda or target.nbytes > _SERIAL_BYTES_MAX:
         target.fill_(value)
     else:
         _libc.memset(target.data_ptr(), value, target.nbytes)

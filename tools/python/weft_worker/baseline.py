@@ -5,9 +5,11 @@ that what the way there and back costs is the same for both.
 """
 
 import time
+from functools import partial
 
 import torch
 
+from .harness import tensor_at
 from .reference import Reference, load_graph
 
 
@@ -17,31 +19,65 @@ class ReferenceRunner:
     described = {}
 
     def __init__(self, job, memory):
-        self._functions = {"eager": Reference(load_graph(job["graph"])).function()}
+        reference = Reference(load_graph(job["graph"]), memory.device)
+        self._functions = {"eager": reference.function()}
+        self._driver, self._clock = memory.driver, None
+        if memory.driver is not None:
+            from .device_clock import DeviceClock
+
+            self._clock = DeviceClock(memory.driver)
         self._inputs = [
-            [memory.tensor(place) for place in buffers["inputs"]]
+            [tensor_at(memory, place) for place in buffers["inputs"]]
             for buffers in job["sets"]
         ]
 
     def run(self, call):
+        if call.get("rest"):
+            return rest(self._driver)
         if call["function"] not in self._functions:
             try:
-                self._compile()
+                self._compile(call["function"])
             except Exception as error:  # whatever the compiler may raise
                 text = f"{type(error).__name__}: {error}"
                 return {"ns": 0, "compile_error": text[:2000]}
         function = self._functions[call["function"]]
         calls = [self._inputs[i] for i in call["sets"]]
+        if call.get("flush"):
+            return self._clock.time(
+                [partial(_run_and_drop, function, inputs) for inputs in calls],
+                waits=False)
         start = time.perf_counter_ns()
         for inputs in calls:
             function(*inputs)
+        if self._driver is not None:
+            self._driver.synchronize()
         return {"ns": time.perf_counter_ns() - start}
 
-    def _compile(self):
-        import torch._inductor.config as settings
-
-        settings.compile_threads = 1
-        torch._dynamo.reset()
-        compiled = torch.compile(self._functions["eager"], dynamic=False)
+    def _compile(self, name):
+        compiled = compiled_as(name, self._functions["eager"])
         compiled(*self._inputs[0])
-        self._functions["compile"] = compiled
+        self._functions[name] = compiled
+
+
+#: Of torch.compile, by the name of the baseline.
+COMPILE_MODES = {"compile": "default", "compile-autotune": "max-autotune"}
+
+
+def compiled_as(name, function):
+    """torch.compile of it in the mode of that baseline."""
+    import torch._inductor.config as settings
+
+    settings.compile_threads = 1
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=False, mode=COMPILE_MODES[name])
+
+
+def rest(driver):
+    """Gives memory back that the framework keeps for later."""
+    if driver is not None:
+        torch.cuda.empty_cache()
+    return {"ns": 0}
+
+
+def _run_and_drop(function, inputs):
+    function(*inputs)

@@ -20,8 +20,10 @@ ROUNDOFF_UNITS = 32.0
 #: The second bound stops here for float32, whatever the length: rounding
 #: an output to 10 bits of mantissa (TF32, float16) errs by 2^-11 at its worst.
 FLOAT32_FLOOR_MAX = 2.0**-14
-#: Elements compared at once: their float64 temporaries stay in the cache.
+#: Elements compared at once: their float64 temporaries stay in the cache …
 CHUNK = 1 << 17
+#: … or, on a device, are large enough to drown what a step costs.
+DEVICE_CHUNK = 1 << 26
 
 
 @dataclass
@@ -59,8 +61,7 @@ def expect(name, framework, wide, reduction_length=1):
         made.wide = wide.contiguous()
     if framework.dtype not in FLOATING:
         return made
-    truth = made.wide if made.wide is not None else made.framework.double()
-    made.scale = _rms(truth)
+    made.scale = _rms(made.framework if made.wide is None else made.wide)
     if made.wide is not None:
         made.framework_error = _error_of_framework(made)
     made.tolerance = max(
@@ -86,6 +87,7 @@ def _rms(truth):
     """Root of the mean square of the finite elements; 1 if that is 0."""
     total, count = 0.0, 0
     for (part,) in _chunks(truth):
+        part = part.double()
         square = float(part.dot(part))
         if math.isfinite(square):
             total, count = total + square, count + part.numel()
@@ -111,8 +113,9 @@ def _error_of_framework(made):
 
 def _chunks(*tensors):
     flat = [t.reshape(-1) for t in tensors]
-    for start in range(0, flat[0].numel(), CHUNK):
-        yield [t[start : start + CHUNK] for t in flat]
+    size = DEVICE_CHUNK if flat[0].is_cuda else CHUNK
+    for start in range(0, flat[0].numel(), size):
+        yield [t[start : start + size] for t in flat]
 
 
 def compare(got, made):

@@ -8,10 +8,13 @@ import hashlib
 import math
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from . import compare, inputs
+from .arena import BufferSet
+from .device import HOST
 from .reference import Reference, load_graph, wide_default, widen
 
 #: Calls that sum over something; how long the sum is comes from the shapes.
@@ -54,21 +57,67 @@ class Cases:
     controls: dict
 
     @property
+    def count(self):
+        return len(self.cases)
+
+    def case(self, number):
+        return self.cases[number]
+
+    @property
     def bytes(self):
         return sum(case.bytes for case in self.cases)
 
     @property
     def framework_error(self):
-        return max(
-            (m.framework_error for c in self.cases for m in c.outputs), default=0.0
-        )
+        return max((_worst_error(c) for c in self.cases), default=0.0)
+
+
+class PassingCases:
+    """Cases too large to keep: each is made when asked for, and again when
+    asked for again. Controls and errors are of those made so far."""
+
+    bytes = 0
+    count = len(inputs.FEW_DISTRIBUTIONS)
+
+    def __init__(self, reference, seed, device):
+        self.reference = reference
+        self.framework_error = 0.0
+        self._maker = CaseMaker(reference, device)
+        self._seed, self._device = seed, device
+        self._controls = Controls()
+        self._made = 0
+
+    @property
+    def controls(self):
+        return self._controls.rejected
+
+    def case(self, number):
+        self._device.give_back()
+        distribution, finite = inputs.FEW_DISTRIBUTIONS[number]
+        # Each from a seed of its own, so that it can be made again.
+        seed = (self._seed * self.count + number) % (1 << 63)
+        generator = self._device.generator(seed)
+        storages = self._maker.storages(distribution, generator)
+        outputs = self._maker.expect(storages)
+        made = Case(distribution, finite, storages, outputs)
+        if number >= self._made:
+            self._made = number + 1
+            views = self._maker.views(storages)
+            self._controls.hold(views, outputs, finite)
+            self.framework_error = max(self.framework_error, _worst_error(made))
+        return made
+
+
+def _worst_error(case):
+    return max((made.framework_error for made in case.outputs), default=0.0)
 
 
 class Library:
     """Cases by subgraph and seed, least recently used given up first."""
 
-    def __init__(self, bytes_max):
+    def __init__(self, bytes_max, device=HOST):
         self._bytes_max = bytes_max
+        self._device = device
         self._held = OrderedDict()
 
     def cases(self, path, seed):
@@ -77,37 +126,48 @@ class Library:
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
-        made = make_cases(Reference(load_graph(path)), seed)
+        reference = Reference(load_graph(path), self._device.torch)
+        size = BufferSet.bytes_needed(reference.inputs, reference.outputs)
+        if self._device.is_large(size):
+            self.forget()
+            return PassingCases(reference, seed, self._device)
+        made = make_cases(reference, seed, self._device)
         self._held[key] = made
         while len(self._held) > 1 and self.bytes > self._bytes_max:
             self._held.popitem(last=False)
         return made
+
+    def forget(self):
+        """Gives up everything that is kept."""
+        self._held.clear()
+        self._device.give_back()
 
     @property
     def bytes(self):
         return sum(cases.bytes for cases in self._held.values())
 
 
-def make_cases(reference, seed):
+def make_cases(reference, seed, device=HOST):
     """Runs the reference on every distribution."""
-    maker = CaseMaker(reference)
-    generator = torch.Generator().manual_seed(seed)
+    maker = CaseMaker(reference, device)
+    generator = device.generator(seed)
     cases = []
     for distribution, finite in inputs.DISTRIBUTIONS:
         storages = maker.storages(distribution, generator)
         outputs = maker.expect(storages)
         cases.append(Case(distribution, finite, storages, outputs))
-    controls = try_controls(
-        (maker.views(c.storages), c.outputs, c.finite) for c in cases
-    )
-    return Cases(reference, cases, controls)
+    controls = Controls()
+    for case in cases:
+        controls.hold(maker.views(case.storages), case.outputs, case.finite)
+    return Cases(reference, cases, controls.rejected)
 
 
 class CaseMaker:
     """Makes inputs for one subgraph and works out what they should give."""
 
-    def __init__(self, reference):
+    def __init__(self, reference, device=HOST):
         self.reference = reference
+        self._device = device
         self._selectors = _selectors(reference)
         operands = sorted({s[0] for s in self._selectors.values()})
         self._operands = operands
@@ -117,6 +177,11 @@ class CaseMaker:
         self._limits = inputs.integer_limits(reference)
         self._norm_weights = inputs.norm_weights(reference)
         self._integer_limit = inputs.INTEGER_LIMIT
+        self._trial, self._trial_device = self._eager, device.torch
+        if device.is_cuda and self._has_integers():
+            # An index out of range would end this process' use of the GPU.
+            self._trial_device = HOST.torch
+            self._trial = Reference(reference.graph).function()
 
     def storages(self, distribution, generator):
         """Flat input storages that the reference accepts."""
@@ -134,8 +199,11 @@ class CaseMaker:
                 if spec.name in self._norm_weights:
                     inputs.without_infinities(storage)
             try:
-                self._eager(*self.views(storages))
+                views = self.views([s.to(self._trial_device) for s in storages])
+                self._trial(*views)
                 return storages
+            except torch.OutOfMemoryError:
+                raise
             except (IndexError, RuntimeError) as error:
                 # An integer that nothing bounds may still be an index.
                 if self._integer_limit == 1 or not self._has_integers():
@@ -151,9 +219,10 @@ class CaseMaker:
     def expect(self, storages):
         """The expectation for each output."""
         narrow = self._eager(*self.views(storages))
-        with wide_default():
-            wide = self._wide(*self.views([widen(s) for s in storages]))
+        wide = self._expect_wide(storages)
         made = []
+        if wide is None:
+            wide = [None] * (len(narrow) + len(self._operands))
         operands = dict(zip(self._operands, wide[len(narrow) :]))
         for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
             if tuple(framework.shape) != spec.shape:
@@ -167,6 +236,17 @@ class CaseMaker:
                 one.operand = operands[name]
             made.append(one)
         return made
+
+    def _expect_wide(self, storages):
+        """The float64 results; None where a device has no room for them."""
+        try:
+            with wide_default():
+                return self._wide(*self.views([widen(s) for s in storages]))
+        except torch.OutOfMemoryError:
+            if not self._device.is_cuda:
+                raise
+        self._device.give_back()
+        return None
 
 
 def _selectors(reference):
@@ -231,37 +311,42 @@ def _count(shape):
     return count
 
 
-def try_controls(cases):
-    """Holds wrong outputs against [(input tensors, expectations, whether all
-    is finite)] of cases: true where one was rejected, None where none applies.
+class Controls:
+    """Holds wrong outputs against case after case; `rejected` says for each
+    kind whether it was rejected once, None where it never applied.
 
     A control that passes everywhere means that this comparison cannot tell a
     kernel from an imposter.
     """
-    rejected = {"zeros": None, "constant": None, "input": None, "stale": None}
-    before = None
-    for views, wants, is_finite in cases:
-        for name, outputs in _imposters(views, wants, before, is_finite):
-            if rejected[name] is not True:
-                rejected[name] = any(
-                    compare.compare(x, want).reason
-                    for x, want in zip(outputs, wants)
+
+    def __init__(self):
+        self.rejected = {
+            "zeros": None, "constant": None, "input": None, "stale": None,
+        }
+        self._before = None
+
+    def hold(self, views, wants, is_finite):
+        """`views`: the case's input tensors; `wants`: its expectations."""
+        for name, outputs in _imposters(views, wants, self._before, is_finite):
+            if self.rejected[name] is not True:
+                self.rejected[name] = any(
+                    compare.compare(make(), want).reason
+                    for make, want in zip(outputs, wants)
                 )
-        before = wants
-    return rejected
+        self._before = [want.framework for want in wants]
 
 
 def _imposters(views, wants, before, is_finite):
-    """(control's name, outputs) for every control that applies.
+    """(control's name, what makes each output) for every one that applies.
 
     Cases with nan count only where nan does not give every imposter away.
     """
     if is_finite or not any(w.framework.is_floating_point() for w in wants):
-        yield "zeros", [torch.zeros_like(w.framework) for w in wants]
+        yield "zeros", [partial(torch.zeros_like, w.framework) for w in wants]
         if before is not None:
             # Of another case: the mean of a single element is the answer.
-            yield "constant", [_mean_of(w.framework) for w in before]
-            yield "stale", [w.framework for w in before]
+            yield "constant", [partial(_mean_of, x) for x in before]
+            yield "stale", [partial(_same, x) for x in before]
     for view in views:
         fits = [
             view.shape == w.framework.shape and view.dtype == w.framework.dtype
@@ -269,8 +354,13 @@ def _imposters(views, wants, before, is_finite):
         ]
         if any(fits):
             yield "input", [
-                view if fit else w.framework for fit, w in zip(fits, wants)
+                partial(_same, view if fit else w.framework)
+                for fit, w in zip(fits, wants)
             ]
+
+
+def _same(tensor):
+    return tensor
 
 
 def _mean_of(tensor):

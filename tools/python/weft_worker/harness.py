@@ -40,7 +40,10 @@ class Line:
 
 
 class SharedMemory:
-    """The arena as this process sees it."""
+    """The arena as this process sees it, on the host."""
+
+    device = torch.device("cpu")
+    driver = None
 
     def __init__(self, fd):
         size = os.fstat(fd).st_size
@@ -48,28 +51,40 @@ class SharedMemory:
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         self.all = torch.frombuffer(self._map, dtype=torch.uint8)
 
-    def tensor(self, place):
-        """The tensor that a place (offset, dtype, shape, stride) describes."""
-        dtype = getattr(torch, place["dtype"])
-        shape, stride = place["shape"], place["stride"]
-        count = 0 if 0 in shape else 1 + sum(
-            (n - 1) * s for n, s in zip(shape, stride))
-        start = place["offset"]
-        flat = self.all[start : start + count * dtype.itemsize].view(dtype)
-        return torch.as_strided(flat, shape, stride)
+
+def share(fd, job):
+    """The arena in whatever memory the job says it lies."""
+    if "device" not in job:
+        return SharedMemory(fd)
+    from .device_arena import SharedDeviceMemory
+
+    return SharedDeviceMemory(fd, job)
+
+
+def tensor_at(memory, place):
+    """The tensor that a place (offset, dtype, shape, stride) describes."""
+    dtype = getattr(torch, place["dtype"])
+    shape, stride = place["shape"], place["stride"]
+    count = 0 if 0 in shape else 1 + sum(
+        (n - 1) * s for n, s in zip(shape, stride))
+    start = place["offset"]
+    flat = memory.all[start : start + count * dtype.itemsize].view(dtype)
+    return torch.as_strided(flat, shape, stride)
 
 
 def run_job(commands, answers, arena):
     """Serves one job until its input ends. Never returns."""
     line = Line(commands, answers)
     job = line.read()
-    memory = SharedMemory(arena)
     torch.set_num_threads(job["threads"])
     precision.apply(job.get("precision", "framework"))
     if job["memory_bytes"] and job["limit_address_space"]:
         limit = process.virtual_bytes() + job["memory_bytes"]
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     try:
+        # In here: a GPU that cannot be opened is an answer, too. And named:
+        # runners keep addresses into it, which do not hold it.
+        memory = share(arena, job)
         runner = load(job, memory)
         line.answer({"call": 0, "ok": True, **runner.described})
         while True:
@@ -82,13 +97,18 @@ def run_job(commands, answers, arena):
 
 def _failure(error):
     text = f"{type(error).__name__}: {error}"
-    no_memory = isinstance(error, MemoryError) or "can't allocate" in text
+    no_memory = isinstance(error, MemoryError) or is_out_of_memory(text)
     return {
         "call": -1,
         "ok": False,
         "message": text[:2000],
         "out_of_memory": no_memory,
     }
+
+
+def is_out_of_memory(text):
+    return any(words in text for words in (
+        "can't allocate", "CUDA out of memory", "CUDA_ERROR_OUT_OF_MEMORY"))
 
 
 def load(job, memory):
@@ -133,5 +153,12 @@ class Library:
         return {"ns": time.perf_counter_ns() - start}
 
 
+def gpu_package(job, memory):
+    """The runner of a GPU kernel package (gpu_package.py)."""
+    from . import gpu_package
+
+    return gpu_package.load(job, memory)
+
+
 #: What runs a candidate kernel, by its target. A new target adds a line.
-RUNNERS = {"cpu": Library}
+RUNNERS = {"cpu": Library, "triton": gpu_package, "cuda": gpu_package}

@@ -18,6 +18,9 @@ DISTRIBUTIONS = (
     ("special", False),
 )
 
+#: Of tensors that fill a good part of a device: what finds most.
+FEW_DISTRIBUTIONS = (("normal", True), ("wide", True), ("special", False))
+
 #: Integer inputs whose use does not bound them stay below this.
 INTEGER_LIMIT = 8
 
@@ -103,32 +106,41 @@ def make_storage(spec, distribution, generator, limit=INTEGER_LIMIT):
     """Flat storage for one input; as_strided over it gives the tensor."""
     count = spec.storage_elements
     if spec.dtype == torch.bool:
-        return torch.randint(0, 2, (count,), generator=generator).bool()
+        return torch.randint(
+            0, 2, (count,), generator=generator, device=generator.device
+        ).bool()
     if spec.dtype not in FLOATING:
         return torch.randint(
-            0, max(1, limit), (count,), generator=generator, dtype=spec.dtype
+            0, max(1, limit), (count,), generator=generator, dtype=spec.dtype,
+            device=generator.device,
         )
     return floats(count, distribution, generator).to(spec.dtype)
 
 
 def floats(count, distribution, generator):
-    """`count` float32 values of the named distribution."""
+    """`count` float32 values of the named distribution, on the generator's
+    device."""
+    device = generator.device
     if distribution == "uniform":
-        return torch.rand(count, generator=generator)
-    values = torch.randn(count, generator=generator)
+        return torch.rand(count, generator=generator, device=device)
+    values = torch.randn(count, generator=generator, device=device)
     if distribution == "wide":
         # Six decades: small values count beside large ones, exp overflows.
-        exponent = torch.rand(count, generator=generator) * 6 - 4
-        return values * 10**exponent
+        exponent = torch.rand(count, generator=generator, device=device)
+        exponent.mul_(6).sub_(4)
+        return values.mul_(torch.pow(10, exponent, out=exponent))
     if distribution == "special" and count:
         # Few enough that most rows of a reduction stay finite.
         sites = max(1, min(4 * len(_SPECIAL), count // 16))
         if count < 4096:  # all of them at different places
-            where = torch.randperm(count, generator=generator)[:sites]
+            order = torch.randperm(count, generator=generator, device=device)
+            where = order[:sites]
         else:
-            where = torch.randint(0, count, (sites,), generator=generator)
+            where = torch.randint(
+                0, count, (sites,), generator=generator, device=device)
         # In order: five sites hold nan, both infinities and both zeros.
-        values[where] = torch.tensor(_SPECIAL).repeat(4)[:sites]
+        special = torch.tensor(_SPECIAL, device=device)
+        values[where] = special.repeat(4)[:sites]
     return values
 
 
@@ -140,12 +152,13 @@ def altered(tensor, generator):
     if count == 0:
         return made
     sites = max(1, count // ALTERED_SHARE)
-    where = torch.randint(0, count, (sites,), generator=generator)
+    on = {"generator": generator, "device": generator.device}
+    where = torch.randint(0, count, (sites,), **on)
     if tensor.dtype in FLOATING:
-        values = 3 * torch.randn(sites, generator=generator)
+        values = 3 * torch.randn(sites, **on)
         flat[where] = values.to(tensor.dtype)
     else:  # values that are there already stay valid, whatever they mean
-        others = torch.randint(0, count, (sites,), generator=generator)
+        others = torch.randint(0, count, (sites,), **on)
         flat[where] = flat[others].clone()
     return made
 
@@ -157,9 +170,12 @@ def freshen(storage, dtype, generator):
     """
     if storage.numel() < 2:
         return storage.clone()
-    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator))
+    device = generator.device
+    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator,
+                              device=device))
     rolled = torch.roll(storage, shift)
     if dtype not in FLOATING:
         return rolled
-    scale = 0.5 + 1.5 * float(torch.rand(1, generator=generator))
+    scale = 0.5 + 1.5 * float(
+        torch.rand(1, generator=generator, device=device))
     return rolled.mul_(scale)

@@ -10,13 +10,21 @@ import os
 import pickle
 import sys
 import time
+from functools import partial
 
 import torch
 import torch.utils._pytree as pytree
 
 from . import function_model, operator_trace
+from .harness import tensor_at
 from .module_state import laid_out, rng_digest, state_of
-
+from .problem import (
+    build_model,
+    init_arguments,
+    load_problem,
+    made_on,
+    moved,
+)
 
 #: Variables that say where a module's kernels are built: nothing else in the
 #: sandbox can be written to.
@@ -28,15 +36,16 @@ _TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 def load(job, memory):
     """The runner for kind `model` or `model_reference`."""
     if job["kind"] == "model":
-        return ModelRunner(job, memory, _build_candidate(job))
+        model = _build_candidate(job, memory.device)
+        return ModelRunner(job, memory, model)
     if job["kind"] == "model_reference":
-        from .problem import build_model, load_problem
-
-        return ModelRunner(job, memory, build_model(load_problem(job["problem"])))
+        problem = load_problem(job["problem"])
+        model = build_model(problem, device=memory.device)
+        return ModelRunner(job, memory, model)
     raise ValueError(f"unknown kind {job['kind']!r}")
 
 
-def _build_candidate(job):
+def _build_candidate(job, device):
     """ModelNew(*get_init_inputs()), seeded as KernelBench does."""
     for name in _BUILD_FOLDERS:
         os.environ.setdefault(name, job["kernel_cache"])
@@ -49,21 +58,27 @@ def _build_candidate(job):
         module.ModelNew = function_model.around(module, job["function_of"])
     if job["init"] is not None:
         with open(job["init"], "rb") as file:
-            args, kwargs = pickle.load(file)
+            args, kwargs = moved(pickle.load(file), device)
     else:  # arguments that cannot be pickled: the module makes its own
-        from .problem import init_arguments
-
         torch.manual_seed(job["seed"])
-        args, kwargs = init_arguments(module.ModelNew, module.get_init_inputs())
+        given = module.get_init_inputs()
+        args, kwargs = moved(init_arguments(module.ModelNew, given), device)
     torch.manual_seed(job["seed"])
-    return module.ModelNew(*args, **kwargs)
+    with made_on(device):
+        made = module.ModelNew(*args, **kwargs)
+    return made if device.type == "cpu" else made.to(device)
 
 
 class ModelRunner:
     """One module, with its inputs and state in shared memory."""
 
     def __init__(self, job, memory, model):
-        self.described = {"rng": rng_digest()}
+        self._driver, self._clock = memory.driver, None
+        if memory.driver is not None:
+            from .device_clock import DeviceClock
+
+            self._clock = DeviceClock(memory.driver)
+        self.described = {"rng": rng_digest(memory.device)}
         self._forwards = {"eager": model}
         self._state = state_of(model)
         self.described["state"] = [
@@ -76,7 +91,7 @@ class ModelRunner:
         ]
         self.described["training"] = [m.training for m in model.modules()]
         places = job["places"]
-        tensors = {key: [memory.tensor(p) for p in places[key]] for key in places}
+        tensors = {key: [tensor_at(memory, p) for p in places[key]] for key in places}
         self._places = tensors
         self._template = job["inputs"]  # leaves: a place's number, or a value
         self._treespec = pytree.treespec_loads(job["treespec"])
@@ -90,6 +105,10 @@ class ModelRunner:
         answer = {"ns": 0}
         for step in call["steps"]:
             answer.update(getattr(self, "_" + step)(call))
+        if self._driver is not None:
+            # What went wrong on the device is told here; and what it still
+            # does would else go on while this process stands still.
+            self._driver.synchronize()
         return answer
 
     def _load(self, call):
@@ -135,20 +154,31 @@ class ModelRunner:
         forward = self._forwards.get(function)
         if forward is None:
             try:
-                return self._compile()
+                return self._compile(function)
             except Exception as error:  # whatever the compiler may raise
                 return {"compile_error": f"{type(error).__name__}: {error}"[:2000]}
+        if call.get("flush"):
+            return self._clock.time([partial(self._forward, forward)], waits=True)
         start = time.perf_counter_ns()
-        self._result = forward(*self._args)
+        self._forward(forward)
         return {"ns": time.perf_counter_ns() - start}
 
-    def _compile(self):
-        import torch._inductor.config as settings
+    def _forward(self, forward):
+        self._result = forward(*self._args)
 
-        settings.compile_threads = 1
-        compiled = torch.compile(self._forwards["eager"], dynamic=False)
+    def _rest(self, call):
+        """Gives up results and inputs, and the memory that they took."""
+        from .baseline import rest
+
+        self._result, self._args, self._leaves = None, None, []
+        return rest(self._driver)
+
+    def _compile(self, name):
+        from .baseline import compiled_as
+
+        compiled = compiled_as(name, self._forwards["eager"])
         self._result = compiled(*self._args)
-        self._forwards["compile"] = compiled
+        self._forwards[name] = compiled
         return {}
 
     def _export(self, call):

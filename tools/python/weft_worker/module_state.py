@@ -20,13 +20,22 @@ def laid_out(values, stride):
     """A copy of `values` with that stride; None: contiguous."""
     if stride is None:
         return values.clone(memory_format=torch.contiguous_format)
-    made = torch.empty_strided(values.shape, stride, dtype=values.dtype)
+    made = torch.empty_strided(
+        values.shape, stride, dtype=values.dtype, device=values.device)
     return made.copy_(values)
 
 
-def rng_digest():
-    """Digest of the state of the framework's random numbers."""
-    return hashlib.sha256(bytes(torch.get_rng_state().tolist())).hexdigest()
+def rng_state(device):
+    """State of the framework's random numbers, here and on that device."""
+    state = bytes(torch.get_rng_state().tolist())
+    if device.type == "cuda":
+        state += bytes(torch.cuda.get_rng_state(device).tolist())
+    return state
+
+
+def rng_digest(device):
+    """Digest of that state."""
+    return hashlib.sha256(rng_state(device)).hexdigest()
 
 
 def random_state(state, generator):
@@ -48,11 +57,13 @@ def _random_parameter(tensor, generator):
     spread = float(values.std(correction=0))
     # A constant parameter is a bias or a scale: its spread says nothing.
     spread = spread if spread > 1e-6 else 0.2
-    noise = torch.randn(tensor.shape, generator=generator)
+    noise = torch.randn(
+        tensor.shape, generator=generator, device=generator.device)
     return (mean + spread * noise).to(tensor.dtype)
 
 
 def _random_buffer(name, tensor, generator):
+    where = {"generator": generator, "device": generator.device}
     if tensor.dtype not in FLOATING:
         if tensor.numel() == 1 and name.endswith("num_batches_tracked"):
             return torch.randint_like(tensor, 1, 100)
@@ -60,9 +71,9 @@ def _random_buffer(name, tensor, generator):
         keeps = tensor.dtype == torch.bool
         return tensor.clone() if keeps else _permuted(tensor, generator)
     if name.endswith("running_var"):
-        return torch.rand(tensor.shape, generator=generator).add_(0.5)
+        return torch.rand(tensor.shape, **where).add_(0.5)
     if name.endswith("running_mean"):
-        return torch.randn(tensor.shape, generator=generator)
+        return torch.randn(tensor.shape, **where)
     if _is_mask(tensor):
         return tensor.contiguous().clone()
     return _random_parameter(tensor, generator)
@@ -78,5 +89,6 @@ def _is_mask(tensor):
 
 def _permuted(tensor, generator):
     flat = tensor.detach().reshape(-1)
-    order = torch.randperm(flat.numel(), generator=generator)
+    order = torch.randperm(
+        flat.numel(), generator=generator, device=generator.device)
     return flat[order].reshape(tensor.shape).contiguous()

@@ -31,6 +31,8 @@ import torch  # noqa: E402
 from . import (  # noqa: E402
     eval_verdict,
     expected,
+    gpu_facts,
+    gpu_lock,
     precision,
     time_model,
     timing,
@@ -38,26 +40,31 @@ from . import (  # noqa: E402
     verify_model,
     whole_model,
 )
+from .device import Device  # noqa: E402
+from .driver import CudaError, NoDriver  # noqa: E402
 from .problem import ProblemError  # noqa: E402
 from .reference import BadGraph  # noqa: E402
 from .slot import Slot, SlotBroken  # noqa: E402
-
-#: Share of the machine's memory that kept expectations may take.
-EXPECTED_SHARE = 1 / 16
 
 
 class Oracle:
     """Answers requests; owns the slot of the candidate and of the baseline."""
 
-    def __init__(self, scratch, prefix, threads):
+    def __init__(self, scratch, prefix, threads, device="cpu",
+                 exactness="framework"):
+        self.device = Device(device)
+        self.exactness = exactness
+        precision.apply(exactness)
+        self.lock = gpu_lock.lock_of(self.device)
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
-        self.slot = Slot(prefix, threads, ENVIRONMENT)
-        self.keeper = verify.ArenaKeeper()
-        memory = os.sysconf("SC_PAGESIZE") * os.sysconf("SC_PHYS_PAGES")
-        self.library = expected.Library(int(memory * EXPECTED_SHARE))
-        self.timer = timing.Timer(self.slot, threads, ENVIRONMENT)
+        self.slot = Slot(prefix, threads, ENVIRONMENT, exactness)
+        self.keeper = verify.ArenaKeeper(self.device)
+        self.library = expected.Library(
+            self.device.expected_bytes_max(), self.device)
+        self.timer = timing.Timer(
+            self.slot, threads, ENVIRONMENT, self.device, self.lock, exactness)
         self.whole_key, self._whole = None, None
         self.verbs = {
             "check": self.check,
@@ -75,11 +82,48 @@ class Oracle:
             verb = self.verbs.get(request.get("verb"))
             if verb is None:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
-            reply.update(verb(request))
+            self.lock.waited_s = 0.0
+            with self.lock.shared():
+                reply.update(self.attempt(verb, request))
+            if self.lock.waited_s:
+                reply["waited_ms"] = self.lock.waited_s * 1000
         except Exception as error:
             reply["ok"] = False
             reply["error"] = explain(error)
+        finally:
+            self.rest()
         return reply
+
+    def attempt(self, verb, request):
+        """The verb; once more with all that is kept given up, if a device's
+        memory ran out."""
+        try:
+            return verb(request)
+        except torch.OutOfMemoryError:
+            pass  # its frames, which hold tensors, go with it
+        except CudaError as error:
+            if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
+                raise
+        self.give_up()
+        return verb(request)
+
+    def give_up(self):
+        """Everything that could be made again."""
+        self.slot.end()
+        self.timer.forget()
+        self.whole_key, self._whole = None, None
+        self.keeper.close()
+        self.library.forget()
+
+    def rest(self):
+        """Large things go: others may sit on the same device."""
+        if not self.device.is_cuda:
+            return
+        self.keeper.close_large()
+        self.timer.forget_large()
+        if self._whole is not None and self._whole.is_large:
+            self.whole_key, self._whole = None, None
+        self.device.give_back()
 
     def check(self, request):
         cases = self.library.cases(request["subgraph"], request.get("seed", 0))
@@ -120,28 +164,32 @@ class Oracle:
     def whole(self, request):
         """The problem's Model, kept for the request that times it next."""
         with open(request["problem"], "rb") as file:
-            exactness = request.get("precision", "framework")
+            exactness = request.get("precision", self.exactness)
             key = (file.read(), request.get("seed", 0), exactness)
         if self.whole_key != key:
             self._whole = None  # two large models at once are one too many
             precision.apply(exactness)
-            made = whole_model.WholeModel(request["problem"], *key[1:])
+            made = whole_model.WholeModel(
+                request["problem"], *key[1:], self.device)
             self.whole_key, self._whole = key, made
         return self._whole
 
     def probe(self, _):
-        return {
-            "machine": {
-                "torch": torch.__version__,
-                "python": platform.python_version(),
-                "threads": self.threads,
-                "copy_gbps": copy_gbps(),
-            }
+        machine = {
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "threads": self.threads,
+            "copy_gbps": copy_gbps(),
         }
+        if self.device.is_cuda:
+            with self.lock.exclusive():
+                machine["gpu"] = gpu_facts.probe(self.device)
+        return {"machine": machine}
 
     def close(self):
         self.slot.kill()
         self.timer.close()
+        self.lock.close()
 
 
 def copy_gbps(size_bytes=1 << 28, repeats=5):
@@ -162,7 +210,7 @@ def explain(error):
     """The `error` object of a reply."""
     if isinstance(error, ProblemError):
         return {"code": error.code, "message": error.message}
-    if isinstance(error, (FileNotFoundError, SlotBroken)):
+    if isinstance(error, (FileNotFoundError, SlotBroken, NoDriver)):
         return {"code": "missing", "message": str(error)}
     if isinstance(error, KeyError):
         return {"code": "wrong_input", "message": f"request lacks {error}"}
@@ -212,6 +260,9 @@ def main(arguments=None):
     parser.add_argument("--scratch", required=True)
     parser.add_argument("--sandbox", default="[]")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="framework",
+                        choices=precision.POLICIES)
     options = parser.parse_args(arguments)
     # A model that prints must not write into the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -219,7 +270,11 @@ def main(arguments=None):
     threads = options.threads or torch.get_num_threads()
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
-    oracle = Oracle(options.scratch, json.loads(options.sandbox), threads)
+    try:
+        oracle = Oracle(options.scratch, json.loads(options.sandbox), threads,
+                        options.device, options.precision)
+    except (ValueError, NoDriver) as error:
+        parser.error(str(error))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         serve(oracle, sys.stdin, replies)

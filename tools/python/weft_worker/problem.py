@@ -244,7 +244,27 @@ def binds(function, args):
     return True
 
 
-def build_model(problem, seed=SEED):
+def made_on(device):
+    """Within it, tensors that name no device are made on that one: gigabytes
+    of inputs are then never on the host. None: as it is."""
+    import torch
+
+    if device is None or torch.device(device).type == "cpu":
+        return contextlib.nullcontext()
+    return torch.device(device)
+
+
+def moved(value, device):
+    """The same nest of lists and tensors, with all tensors on the device."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    if device is None:
+        return value
+    return pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), value)
+
+
+def build_model(problem, seed=SEED, device=None):
     """Model(*get_init_inputs()), seeded before each as KernelBench does."""
     import torch
 
@@ -252,18 +272,19 @@ def build_model(problem, seed=SEED):
                  "it must return the list of the constructor's arguments"):
         torch.manual_seed(seed)
         model_class = problem.module.Model
-        args, kwargs = init_arguments(model_class,
-                                      problem.module.get_init_inputs())
+        args, kwargs = moved(init_arguments(
+            model_class, problem.module.get_init_inputs()), device)
     with blaming(problem.path, "constructor_failed", "Model's constructor",
                  "check it against what get_init_inputs() returns"):
         torch.manual_seed(seed)
-        model = model_class(*args, **kwargs)
+        with made_on(device):
+            model = model_class(*args, **kwargs)
     if not isinstance(model, torch.nn.Module):
         raise ProblemError(
             "no_module", f"Model in {problem.name} is no torch.nn.Module: "
             "derive it from torch.nn.Module", file=problem.name)
     check_initialised(problem, model)
-    return model
+    return model if device is None else model.to(device)
 
 
 def check_initialised(problem, model):
@@ -279,19 +300,20 @@ def check_initialised(problem, model):
                     "its sizes", file=problem.name)
 
 
-def make_inputs(problem, seed=SEED):
-    """The list that get_inputs() returns, seeded before."""
+def make_inputs(problem, seed=SEED, device=None):
+    """The list that get_inputs() returns, seeded before, on the device."""
     import torch
 
     advice = "it must return the list of forward()'s arguments"
     with blaming(problem.path, "inputs_failed", "get_inputs()", advice):
         torch.manual_seed(seed)
-        inputs = problem.module.get_inputs()
+        with made_on(device):
+            inputs = problem.module.get_inputs()
     if not isinstance(inputs, (list, tuple)):
         raise ProblemError(
             "inputs_failed", f"get_inputs() in {problem.name} returned a "
             f"{type(inputs).__name__}: {advice}", file=problem.name)
-    return list(inputs)
+    return moved(list(inputs), device)
 
 
 def check_inputs_fit(problem, model, inputs):

@@ -83,10 +83,14 @@ def load_graph(path):
 
 
 class Reference:
-    """A subgraph's inputs, outputs and executable reference."""
+    """A subgraph's inputs, outputs and executable reference.
 
-    def __init__(self, graph):
+    Whatever device the graph was captured on, this runs on `device`.
+    """
+
+    def __init__(self, graph, device=torch.device("cpu")):
         self.graph = graph
+        self.device = device
         self.nodes = {node["name"]: node for node in graph["nodes"]}
         self.inputs = []
         self._constants = {}
@@ -127,8 +131,9 @@ class Reference:
         for name, (spec, elements) in self._constants.items():
             is_widened = wide and spec.dtype in FLOATING
             dtype = torch.float64 if is_widened else spec.dtype
-            values = torch.tensor(elements, dtype=dtype)
+            values = torch.tensor(elements, dtype=dtype, device=self.device)
             scope[name] = values.reshape(spec.shape)
+        last = self._last_uses({*self.graph["outputs"], *also})
         for node in self.graph["nodes"]:
             if node["kind"] != "call":
                 continue
@@ -136,21 +141,66 @@ class Reference:
                 lines.append(self._line(node, scope, wide))
             except (KeyError, AttributeError, TypeError) as error:
                 raise BadGraph(f"node {node.get('name')}: {error}") from None
+            if last.get(node["name"]):
+                lines.append(f"del {', '.join(last[node['name']])}")
         names = ", ".join(spec.name for spec in self.inputs)
         results = ", ".join([*self.graph["outputs"], *also])
         body = "".join(f"    {line}\n" for line in lines)
         text = f"def reference({names}):\n{body}    return [{results}]\n"
         return scope, text
 
+    def _last_uses(self, kept):
+        """{name of a call: names that nothing needs after it}.
+
+        As a model's own variables go: at gigabytes each, all intermediate
+        results at once would not fit.
+        """
+        last = {}
+        for node in self.graph["nodes"]:
+            if node["kind"] != "call":
+                continue
+            last[node["name"]] = node["name"]
+            for name in _names_in([node["args"], list(node["kwargs"].values())]):
+                if name not in self._constants:
+                    last[name] = node["name"]
+        freed = {}
+        inputs = {spec.name for spec in self.inputs}
+        for name, user in last.items():
+            if name not in kept and name not in inputs:
+                freed.setdefault(user, []).append(name)
+        return freed
+
     def _line(self, node, scope, wide):
-        args = [_text(arg, wide) for arg in node["args"]]
+        args = [self._text(arg, wide) for arg in node["args"]]
         if node["target"] == "getitem":
             return f"{node['name']} = {args[0]}[{args[1]}]"
-        kwargs = [f"{k}={_text(v, wide)}" for k, v in node["kwargs"].items()]
+        kwargs = [f"{k}={self._text(v, wide)}" for k, v in node["kwargs"].items()]
         operator = _operator(node["target"])
         key = "op_" + node["target"].replace(".", "_").replace(":", "_")
         scope[key] = operator
         return f"{node['name']} = {key}({', '.join(args + kwargs)})"
+
+
+    def _text(self, arg, wide):
+        """An argument of docs/graph.md as Python source."""
+        if isinstance(arg, list):
+            return "[" + ", ".join(self._text(item, wide) for item in arg) + "]"
+        if not isinstance(arg, dict):
+            return repr(arg)
+        ((kind, value),) = arg.items()
+        if kind == "node":
+            return value
+        if kind == "float":
+            return f"({value})"
+        if kind == "device":
+            return f"torch.device({str(self.device)!r})"
+        if kind == "dtype":
+            if wide and getattr(torch, value) in FLOATING:
+                value = "float64"
+            return f"torch.{value}"
+        if kind in ("layout", "memory_format"):
+            return f"torch.{value}"
+        raise TypeError(f"argument of unknown kind {kind!r}")
 
 
 def _operator(target):
@@ -159,26 +209,13 @@ def _operator(target):
     return getattr(packet, overload)
 
 
-def _text(arg, wide):
-    """An argument of docs/graph.md as Python source."""
-    if isinstance(arg, list):
-        return "[" + ", ".join(_text(item, wide) for item in arg) + "]"
-    if not isinstance(arg, dict):
-        return repr(arg)
-    ((kind, value),) = arg.items()
-    if kind == "node":
-        return value
-    if kind == "float":
-        return f"({value})"
-    if kind == "device":
-        return f"torch.device({value!r})"
-    if kind == "dtype":
-        if wide and getattr(torch, value) in FLOATING:
-            value = "float64"
-        return f"torch.{value}"
-    if kind in ("layout", "memory_format"):
-        return f"torch.{value}"
-    raise TypeError(f"argument of unknown kind {kind!r}")
+def _names_in(args):
+    """Names of the nodes that are arguments, at any depth."""
+    for arg in args:
+        if isinstance(arg, list):
+            yield from _names_in(arg)
+        elif isinstance(arg, dict) and "node" in arg:
+            yield arg["node"]
 
 
 def widen(tensor):

@@ -88,6 +88,10 @@ class Rounds:
                 answer, seconds = self._time_baseline(party)
             if number >= 0:
                 self._clocks[party].append((seconds, answer["ns"] / 1e9))
+                self._note(party, seconds, answer)
+
+    def _note(self, party, seconds, answer):
+        """What else a timed call's answer says: nothing on the host."""
 
     def _time_baseline(self, party):
         try:
@@ -108,9 +112,7 @@ class Rounds:
 
     def report(self):
         """docs/worker-protocol.md's `timing`."""
-        # Near the least that an empty call costs: under load its median may
-        # exceed a whole small batch.
-        overhead = sorted(self._empty)[len(self._empty) // 10]
+        overhead = self._overhead()
         rejected = self._reason
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
@@ -128,9 +130,13 @@ class Rounds:
             "candidate": times["candidate"],
             "eager": times["eager"],
             "compile": times.get("compile"),
+            "compile_autotune": times.get("compile-autotune"),
             "over_eager": self._over("eager", overhead),
             "over_compile": self._over("compile", overhead),
-            "compile_error": self._bench.compile_error,
+            "over_compile_autotune": self._over("compile-autotune", overhead),
+            "compile_error": self._bench.compile_errors.get("compile", ""),
+            "compile_autotune_error": self._bench.compile_errors.get(
+                "compile-autotune", ""),
             "outputs_checked": self._outputs_checked,
             "outputs_wrong": self._outputs_wrong,
             "clock_ratio": self._clock_ratio(overhead),
@@ -140,6 +146,11 @@ class Rounds:
             "calls_per_run": self._bench.calls,
             "rejected": rejected,
         }
+
+    def _overhead(self):
+        """Near the least that an empty call costs: under load its median may
+        exceed a whole small batch."""
+        return sorted(self._empty)[len(self._empty) // 10]
 
     def _works_off_the_clock(self, hidden, overhead):
         """Whether it did more than noise while no time was taken."""

@@ -36,7 +36,8 @@ class SlotBroken(Exception):
 class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
-    def __init__(self, prefix, threads, environment):
+    def __init__(self, prefix, threads, environment, precision="framework"):
+        self.precision = precision
         self.prefix = list(prefix)
         self.environment = environment
         self.threads = threads
@@ -111,8 +112,10 @@ class Slot:
             "do": "job",
             "job": self._job,
             "threads": self.threads,
+            "precision": self.precision,
             "memory_bytes": limits.memory_bytes,
             "limit_address_space": limits.limit_address_space,
+            **arena.described,
             **job,
         }
         self._is_running = True

@@ -13,6 +13,7 @@ import torch
 
 from . import compare, inputs
 from .arena import BufferSet
+from .baseline import COMPILE_MODES
 from .expected import CaseMaker
 from .reference import Reference, load_graph
 from .rounds import BASELINE_WALL_MS, BaselineLost, Rounds, rejection
@@ -24,6 +25,9 @@ BATCH_TARGET_S = 0.002
 BATCH_MAX = 64
 #: Buffers for one batch; each call of a batch has its own.
 BATCH_BYTES_MAX = 64 << 20
+#: The same on a device, where emptying the caches takes longer than a call.
+DEVICE_BATCH_MAX = 16
+DEVICE_BATCH_BYTES_MAX = 4 << 30
 #: Of a compared batch, so many calls are compared.
 EXAMINED_MAX = 4
 
@@ -35,22 +39,35 @@ class TimingFailed(Exception):
 class Timer:
     """Owns the baseline's process, which lives as long as its bench."""
 
-    def __init__(self, slot, threads, environment):
+    def __init__(self, slot, threads, environment, device, lock, precision):
         self._slot = slot
-        self._baseline = Slot([], threads, environment)
-        self._keeper = ArenaKeeper()
+        self._device, self._lock = device, lock
+        self._baseline = Slot([], threads, environment, precision)
+        self._keeper = ArenaKeeper(device)
         self._bench = None
 
     def close(self):
         self._baseline.kill()
         self._keeper.close()
 
+    def forget(self):
+        """Ends the baseline's process and frees what it shared."""
+        self._baseline.end()
+        self._bench = None
+        self._keeper.close()
+
+    def forget_large(self):
+        """The same, where others need the memory more."""
+        if self._bench is not None and self._bench.is_large:
+            self.forget()
+
     def time_subgraph(self, path, job, request, limits):
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         key = ("subgraph", digest, request.get("seed", 0))
-        return self._time(key, lambda: SubgraphBench(path, key[2]), job,
-                          request, limits)
+        return self._time(key, 
+                          lambda: SubgraphBench(path, key[2], self._device),
+                          job, request, limits)
 
     def time_model(self, make_bench, key, job, request, limits):
         return self._time(key, make_bench, job, request, limits)
@@ -59,15 +76,17 @@ class Timer:
         """docs/worker-protocol.md's `timing`."""
         bench = self._prepare(key, make_bench)
         parties = ["eager"]
-        if "compile" in request.get("baselines", ()) and self._compile(bench):
-            parties.append("compile")
+        for name in COMPILE_MODES:
+            if name in request.get("baselines", ()) and self._compile(bench, name):
+                parties.append(name)
         seed = request.get("seed", 0)
-        generator = torch.Generator().manual_seed(seed)
+        generator = self._device.generator(seed)
         budget_s = float(request.get("budget_ms", 2000)) / 1000
-        rounds = Rounds(self._slot, self._baseline, bench, parties, limits)
+        rounds = self._rounds(bench, parties, limits)
         try:
             bench.begin(self._slot, job, limits)
-            rounds.run(budget_s, generator, random.Random())
+            with self._lock.exclusive():
+                rounds.run(budget_s, generator, random.Random())
         except BaselineLost as lost:
             self._bench = None
             raise TimingFailed(f"the baseline failed: {lost}") from None
@@ -77,6 +96,14 @@ class Timer:
             self._slot.end()
         return rounds.report()
 
+    def _rounds(self, bench, parties, limits):
+        if not self._device.is_cuda:
+            return Rounds(self._slot, self._baseline, bench, parties, limits)
+        from .device_rounds import DeviceRounds
+
+        return DeviceRounds(
+            self._slot, self._baseline, bench, parties, limits, self._device)
+
     def _prepare(self, key, make_bench):
         if self._bench is not None and self._bench.key == key:
             return self._bench
@@ -84,7 +111,8 @@ class Timer:
         self._baseline.end()
         bench = make_bench()
         bench.key = key
-        bench.has_compiled, bench.compile_error = False, ""
+        #: {baseline: empty, or why it could not be compiled}.
+        bench.compile_errors = {}
         try:
             bench.set_up(self._keeper, self._baseline)
         except Ended as ended:
@@ -92,35 +120,42 @@ class Timer:
         self._bench = bench
         return bench
 
-    def _compile(self, bench):
+    def _compile(self, bench, name):
         """Whether the compiled reference is ready; else why is kept."""
-        if bench.has_compiled or bench.compile_error:
-            return bench.has_compiled
+        if name in bench.compile_errors:
+            return not bench.compile_errors[name]
         try:
-            answer = bench.compile(self._baseline)
-            bench.compile_error = str(answer.get("compile_error", ""))
+            answer = bench.compile(self._baseline, name)
+            error = str(answer.get("compile_error", ""))
         except Ended as ended:
             # The process is gone, and eager's with it: the bench starts anew.
             self._bench = None
             raise TimingFailed(f"torch.compile: {ended.reason}") from None
-        bench.has_compiled = not bench.compile_error
-        return bench.has_compiled
+        bench.compile_errors[name] = error
+        return not error
 
 
 class SubgraphBench:
     """A subgraph's buffers, one set for each call of a batch."""
 
-    def __init__(self, path, seed):
-        self._path = path
-        self.reference = Reference(load_graph(path))
-        self._maker = CaseMaker(self.reference)
-        generator = torch.Generator().manual_seed(seed)
+    def __init__(self, path, seed, device):
+        self._path, self._device = path, device
+        self.reference = Reference(load_graph(path), device.torch)
+        self._maker = CaseMaker(self.reference, device)
+        generator = device.generator(seed)
         self._base = self._maker.storages("normal", generator)
         self.calls = self._batch()
         specs = self.reference.inputs + self.reference.outputs
         self.bytes_floor = sum(s.storage_bytes for s in specs)
         self._order = list(range(self.calls))
         self._kept = {}
+        #: Whatever the algorithm: an input may rightly be read in part.
+        self.bytes_written = sum(
+            s.storage_bytes for s in self.reference.outputs)
+        size = BufferSet.bytes_needed(self.reference.inputs, self.reference.outputs)
+        self.is_large = device.is_large(size)
+        #: Of a call's message on a device, where caches are emptied.
+        self._flush = {"flush": True} if device.is_cuda else {}
 
     def _batch(self):
         """How many calls one message asks for: enough to drown the overhead."""
@@ -130,9 +165,14 @@ class SubgraphBench:
         for _ in range(3):
             start = time.perf_counter()
             eager(*views)
+            self._device.synchronize()
             took.append(time.perf_counter() - start)
         size = BufferSet.bytes_needed(self.reference.inputs, self.reference.outputs)
         wanted = int(BATCH_TARGET_S / max(min(took), 1e-7))
+        if self._device.is_cuda:
+            # Two at least, so that pointers change, where there is room.
+            room = DEVICE_BATCH_BYTES_MAX // size
+            return max(1, min(max(wanted, 2), DEVICE_BATCH_MAX, room))
         return max(1, min(wanted, BATCH_MAX, BATCH_BYTES_MAX // size))
 
     def set_up(self, keeper, baseline):
@@ -141,6 +181,7 @@ class SubgraphBench:
             made = BufferSet(cursor, self.reference.inputs, self.reference.outputs)
             self._sets.append(made)
             cursor = made.end
+        self._baseline = baseline
         self._arena = keeper.of(cursor)
         self._arena.clear()
         for one in self._sets:
@@ -149,18 +190,27 @@ class SubgraphBench:
         job = {"kind": "reference", "graph": self._path, **self._places()}
         baseline.begin(job, self._arena, Limits(BASELINE_WALL_MS, 0, False))
 
+    def _rest(self):
+        """The baseline's spare memory, before the oracle needs it."""
+        if self.is_large:
+            self._baseline.call(BASELINE_WALL_MS, sets=[], rest=True)
+
     def _places(self):
         return {"sets": [s.to_json() for s in self._sets]}
 
     def begin(self, slot, job, limits):
-        slot.begin({**job, **self._places()}, self._arena, limits)
+        job = {**job, **self._places()}
+        if self._device.is_cuda:
+            limits = limits.for_loading(self._device)
+        slot.begin(job, self._arena, limits)
 
-    def compile(self, baseline):
-        answer, _ = baseline.call(BASELINE_WALL_MS, sets=[0], function="compile")
+    def compile(self, baseline, name):
+        answer, _ = baseline.call(BASELINE_WALL_MS, sets=[0], function=name)
         return answer
 
     def refresh(self, generator, dice):
         dice.shuffle(self._order)
+        self._kept.clear()
         for index, one in enumerate(self._sets):
             fresh = [
                 inputs.freshen(storage, spec.dtype, generator)
@@ -171,7 +221,7 @@ class SubgraphBench:
             self._kept[index] = fresh
 
     def call_candidate(self, slot, wall_ms):
-        return slot.call(wall_ms * self.calls, sets=self._order)
+        return slot.call(wall_ms * self.calls, sets=self._order, **self._flush)
 
     def off_clock_s(self):
         return 0.0  # a kernel finds its buffers filled, and fills them
@@ -180,10 +230,12 @@ class SubgraphBench:
         return baseline.call(BASELINE_WALL_MS, sets=[], function=party)
 
     def call_baseline(self, baseline, party):
-        return baseline.call(BASELINE_WALL_MS, sets=self._order, function=party)
+        return baseline.call(BASELINE_WALL_MS, sets=self._order,
+                             function=party, **self._flush)
 
     def examine(self, slot, limits, dice):
         """(calls compared, why one was wrong)."""
+        self._rest()
         chosen = dice.sample(self._order, min(EXAMINED_MAX, self.calls))
         for index in chosen:
             one, kept = self._sets[index], self._kept[index]

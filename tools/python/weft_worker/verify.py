@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from . import compare, harness
-from .arena import Arena, BufferSet
+from .arena import BufferSet, new_arena
+from .device import HOST
 from .slot import Ended
 
 #: The first call in a process pays page faults and thread start-up.
 LOAD_ALLOWANCE_MS = 5000
+#: … and on a device makes its context and loads its modules.
+DEVICE_LOAD_ALLOWANCE_MS = 60_000
 
 
 @dataclass
@@ -31,6 +34,15 @@ class Limits:
         most = given.get("memory_bytes", limits.memory_bytes)
         limits.memory_bytes = int(most)
         return limits
+
+    def for_loading(self, device, allowance_ms=LOAD_ALLOWANCE_MS):
+        """The same for the call that loads the candidate."""
+        if device.is_cuda:
+            allowance_ms += DEVICE_LOAD_ALLOWANCE_MS
+        # A context reserves more address space than any limit allows.
+        limits_space = self.limit_address_space and not device.is_cuda
+        return replace(self, wall_ms=self.wall_ms + allowance_ms,
+                       limit_address_space=limits_space)
 
 
 @dataclass
@@ -61,7 +73,8 @@ class Verdict:
 class ArenaKeeper:
     """Keeps one arena and replaces it only when it does not fit."""
 
-    def __init__(self):
+    def __init__(self, device=HOST):
+        self.device = device
         self._arena = None
 
     def of(self, size_bytes):
@@ -69,8 +82,14 @@ class ArenaKeeper:
         fits = held is not None and size_bytes <= held.bytes
         if not fits or (held.bytes > 4 * size_bytes and held.bytes > 1 << 28):
             self.close()
-            self._arena = Arena(size_bytes)
+            self._arena = new_arena(size_bytes, self.device)
         return self._arena
+
+    def close_large(self):
+        """Gives a device's memory back, of which others need a share."""
+        held = self._arena
+        if held is not None and self.device.is_large(held.bytes):
+            self.close()
 
     def close(self):
         if self._arena is not None:
@@ -97,15 +116,15 @@ def stage(candidate, scratch):
 def check(slot, keeper, cases, job, limits):
     """Runs every case; the verdict."""
     start = time.perf_counter()
-    verdict = Verdict(
-        framework_error=cases.framework_error, controls=dict(cases.controls)
-    )
+    verdict = Verdict()
     try:
         _run_cases(slot, keeper, cases, job, limits, verdict)
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
         slot.end()
+    verdict.framework_error = cases.framework_error
+    verdict.controls = dict(cases.controls)
     if not verdict.reason:
         verdict.correct = True
         passed = [name for name, ok in verdict.controls.items() if ok is False]
@@ -125,29 +144,29 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
     arena.clear()
     sets = [first.bind(arena), second.bind(arena)]
     described = {**job, "sets": [s.to_json() for s in sets]}
-    wall_ms = limits.wall_ms + LOAD_ALLOWANCE_MS
-    loading = replace(limits, wall_ms=wall_ms)
-    slot.begin(described, arena, loading)
+    slot.begin(described, arena, limits.for_loading(keeper.device))
     kept = None
-    for number, (which, case, again) in enumerate(_schedule(cases.cases)):
+    for number, (which, chosen) in enumerate(_schedule(cases.count)):
+        case = cases.case(chosen)
         got = run_case(slot, sets[which].bind(arena), which, case, limits)
         verdict.cases = number + 1
         _judge(got, case, number, verdict)
         if verdict.reason:
             return
-        if again:
+        if number == cases.count:
             _judge_repeat(got, kept, case, verdict)
         if number == 0:
             kept = [x.clone() for x in got]
+        del case  # before the next is made: it may fill half a device
 
 
-def _schedule(cases):
-    """(buffer set, case, whether it repeats the first): see docs/verdict.md."""
-    yield 0, cases[0], False
-    for number, case in enumerate(cases[1:]):
-        # Case 2 runs in the first buffers again, with other contents.
-        yield number % 2, case, False
-    yield 1, cases[0], True
+def _schedule(count):
+    """(buffer set, case), the first case twice: see docs/verdict.md."""
+    yield 0, 0
+    for number in range(1, count):
+        # Case 1 runs in the first buffers again, with other contents.
+        yield (number - 1) % 2, number
+    yield 1, 0
 
 
 def run_case(slot, buffers, which, case, limits):

@@ -8,11 +8,11 @@ import time
 import torch
 
 from . import compare
-from .expected import try_controls
-from .inputs import DISTRIBUTIONS
+from .expected import Controls
+from .inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS
 from .problem import SEED, init_arguments
 from .slot import Ended
-from .verify import Limits, Verdict
+from .verify import Verdict
 
 #: A composed module may build its kernels when it is first imported.
 BUILD_ALLOWANCE_MS = 300_000
@@ -60,7 +60,7 @@ def check_model(slot, keeper, whole, job, limits):
     """Construction, then every case; the verdict."""
     start = time.perf_counter()
     verdict = Verdict()
-    seen = []
+    controls, first = Controls(), None
     try:
         arena = keeper.of(whole.buffers.end)
         arena.clear()
@@ -70,17 +70,20 @@ def check_model(slot, keeper, whole, job, limits):
             if verdict.reason:
                 break
             _run_case(slot, whole, case, limits, verdict)
-            seen.append(case)
+            controls.hold(case.leaves, case.outputs, case.finite)
+            if first is None and not whole.is_large:
+                first = case
+            del case  # before the next is made: it may fill half a device
         if not verdict.reason:  # the first again: a race, or hidden state
-            _run_case(slot, whole, seen[0], limits, verdict)
+            generator = whole.device.generator(whole.seed)
+            first = first or whole.case("given", generator)
+            _run_case(slot, whole, first, limits, verdict)
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
         slot.end()
     if not verdict.reason:
-        verdict.controls = try_controls(
-            (case.leaves, case.outputs, case.finite) for case in seen
-        )
+        verdict.controls = controls.rejected
         verdict.correct = True
         if False in verdict.controls.values():
             verdict.kind = "not_discriminating"
@@ -91,8 +94,7 @@ def check_model(slot, keeper, whole, job, limits):
 def begin(slot, whole, job, arena, limits, verdict):
     """Builds ModelNew in a child and compares it, as built, with Model."""
     whole.buffers.fill_outputs()
-    wall = limits.wall_ms + BUILD_ALLOWANCE_MS
-    loading = Limits(wall, limits.memory_bytes, limits.limit_address_space)
+    loading = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
     answer = slot.begin(job, arena, loading)
     wanted, got = whole.state_json(), answer.get("state")
     if got != wanted:
@@ -129,26 +131,33 @@ def _same_values(a, b):
 
 def _cases(whole):
     """As get_inputs() gives them, then every distribution that Model takes."""
-    generator = torch.Generator().manual_seed(whole.seed)
+    generator = whole.device.generator(whole.seed)
     until = time.monotonic() + REFERENCE_BUDGET_S
     names = ["given", "altered", *(name for name, _ in DISTRIBUTIONS)]
+    if whole.is_large:  # what would need the first case kept is left out
+        names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
     given = None
     for number, name in enumerate(names):
         if number > 2 and time.monotonic() > until:
             return
+        whole.device.give_back()
         try:
             if name == "altered":
                 case = whole.altered(given, generator)
             else:
                 case = whole.case(name, generator)
+        except torch.OutOfMemoryError:
+            raise
         except Exception:
             # Outside Model's domain (a probability, an index): no case, but
             # the problem's own inputs must run.
             if name == "given":
                 raise
             continue
-        given = given or case
+        if name == "given" and not whole.is_large:
+            given = case
         yield case
+        del case
 
 
 def _run_case(slot, whole, case, limits, verdict):

@@ -5,15 +5,21 @@ the model allows it, in float64, and lays out the memory that both sides share.
 """
 
 import copy
-import resource
 from dataclasses import dataclass
 
 import torch
 import torch.utils._pytree as pytree
 
 from . import compare, inputs
-from .arena import BufferSet
-from .module_state import laid_out, random_state, rng_digest, state_of
+from .arena import BufferSet, same_bytes
+from .device import HOST
+from .module_state import (
+    laid_out,
+    random_state,
+    rng_digest,
+    rng_state,
+    state_of,
+)
 from .problem import build_model, load_problem, make_inputs
 from .reference import FLOATING, TensorSpec, wide_default, widen
 
@@ -46,24 +52,39 @@ class ModelCase:
 class WholeModel:
     """Model, its state, and the shape of its inputs and outputs."""
 
-    def __init__(self, path, seed, precision="framework"):
+    def __init__(self, path, seed, precision="framework", device=HOST):
         self.precision = precision
         self.problem = load_problem(path)
         self.seed = seed
-        self.model = build_model(self.problem)
-        self.rng = rng_digest()
+        self.device = device
+        self.model = build_model(self.problem, device=device.torch)
+        self.rng = rng_digest(device.torch)
         self.state = state_of(self.model)
         self.initial = [t.detach().clone() for _, t in self.state]
-        given = make_inputs(self.problem)
+        given = make_inputs(self.problem, device=device.torch)
         self._leaves, self.treespec = pytree.tree_flatten(given)
         self.tensors = [t for t in self._leaves if isinstance(t, torch.Tensor)]
         self._strides = [
             list(t.stride()) if _is_dense(t) else None for t in self.tensors
         ]
         self._uses_float64 = True
-        first = self.case("given", torch.Generator().manual_seed(seed))
+        first = self.case("given", device.generator(seed))
         self.described = first.described
         self._layout(first)
+        self.is_large = device.is_large(self.buffers.end)
+        if device.is_cuda:
+            self._forget_values()
+
+    def _forget_values(self):
+        """Of the inputs given only dtypes and shapes are needed now, and of
+        indices their values."""
+        self.tensors = [t.to("meta") if t.dtype in FLOATING else t
+                        for t in self.tensors]
+        left = iter(self.tensors)
+        self._leaves = [
+            next(left) if isinstance(leaf, torch.Tensor) else leaf
+            for leaf in self._leaves
+        ]
 
     def _layout(self, first):
         """Where everything lies; outputs travel contiguous."""
@@ -122,9 +143,10 @@ class WholeModel:
 
     def case(self, distribution, generator):
         """A case of that distribution; raises what forward() raises."""
-        seed = int(torch.randint(1 << 30, (1,), generator=generator))
+        seed = int(torch.randint(
+            1 << 30, (1,), generator=generator, device=generator.device))
         if distribution == "given":
-            given = make_inputs(self.problem, self.seed)
+            given = make_inputs(self.problem, self.seed, self.device.torch)
             leaves = [
                 t.detach().contiguous().clone()
                 for t in pytree.tree_leaves(given)
@@ -153,10 +175,10 @@ class WholeModel:
 
     def expect(self, distribution, seed, leaves, state):
         """Runs Model; the case with all that is expected of it."""
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = self.device.peak_bytes()
         narrow = self._run(self.model, leaves, state, seed)
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        wide = self._run_wide(leaves, state, seed, grown * 1024)
+        grown = self.device.peak_bytes() - before
+        wide = self._run_wide(leaves, state, seed, grown)
         made = []
         for key in ("outputs", "inputs_after", "state_after"):
             truths = wide[key] if wide else [None] * len(narrow[key])
@@ -180,26 +202,28 @@ class WholeModel:
             return [name for name, _ in self.state]
         return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
 
-    def _run(self, model, leaves, state, seed):
+    def _run(self, model, leaves, state, seed, take=lambda tensor: tensor):
+        """One forward() on copies of the leaves, as `take` gives them."""
         from .model_runner import describe, tensor_leaves
 
         held = state_of(model)
         for (_, target), value in zip(held, state):
             target.data.copy_(value)
         mine = [
-            laid_out(t, stride) for t, stride in zip(leaves, self._strides)
+            laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)
         ]
         args = self.arguments(mine)
         torch.manual_seed(seed)
-        drawn = torch.get_rng_state()
+        drawn = rng_state(self.device.torch)
         with torch.no_grad():
             result = model(*args)
         return {
             "outputs": [t.clone() for t in tensor_leaves(result)],
-            "inputs_after": mine,
+            "inputs_after": [_unless_changed(t, leaf)
+                             for t, leaf in zip(mine, leaves)],
             "state_after": [t.detach().clone() for _, t in held],
             "described": describe(result, mine + [t for _, t in held]),
-            "drew": not torch.equal(drawn, torch.get_rng_state()),
+            "drew": drawn != rng_state(self.device.torch),
         }
 
     def arguments(self, tensors):
@@ -213,7 +237,7 @@ class WholeModel:
 
     def _run_wide(self, leaves, state, seed, bytes_narrow):
         """The float64 results, or None where the model has none."""
-        if not self._uses_float64 or 3 * bytes_narrow > _available_bytes():
+        if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
             return None
         try:
             model = copy.deepcopy(self.model).double()
@@ -221,9 +245,12 @@ class WholeModel:
                 for name, value in list(vars(module).items()):
                     if isinstance(value, torch.Tensor):
                         setattr(module, name, widen(value))
-            wide_leaves = [widen(t) for t in leaves]
+            widened = [widen(t) for t in state]
             with wide_default():
-                return self._run(model, wide_leaves, [widen(t) for t in state], seed)
+                return self._run(model, leaves, widened, seed, widen)
+        except torch.OutOfMemoryError:  # another case may have room
+            self.device.give_back()
+            return None
         except Exception:  # the model insists on float32 somewhere
             self._uses_float64 = False
             return None
@@ -249,18 +276,19 @@ def _is_dense(tensor):
     return spec.storage_elements == tensor.numel()
 
 
+def _unless_changed(after, before):
+    """`before` itself if forward() left it alone: one copy less is held."""
+    if after.dtype != before.dtype or not after.is_cuda:
+        return after
+    flat = after.contiguous().reshape(-1)
+    return before if same_bytes(flat, before.reshape(-1)) else after
+
+
 def _random_leaf(given, distribution, generator):
     if given.dtype not in FLOATING:
         flat = given.reshape(-1)
-        order = torch.randperm(flat.numel(), generator=generator)
+        order = torch.randperm(
+            flat.numel(), generator=generator, device=generator.device)
         return flat[order].reshape(given.shape).contiguous()
     values = inputs.floats(given.numel(), distribution, generator)
     return values.to(given.dtype).reshape(given.shape)
-
-
-def _available_bytes():
-    with open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return 0

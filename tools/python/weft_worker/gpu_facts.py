@@ -1,0 +1,119 @@
+"""What a GPU is and what it reaches, measured on it; its clocks by NVML."""
+
+import ctypes
+
+import torch
+
+_COPY_BYTES = 1 << 30
+_PRODUCT_SIZE = 4096
+_REPEATS = 5
+_measured = {}
+
+
+def probe(device):
+    """docs/worker-protocol.md's `gpu`."""
+    driver = device.driver
+    return {
+        "name": driver.name(),
+        "uuid": driver.uuid(),
+        "arch": arch(driver),
+        "sms": driver.attribute("sms"),
+        "memory_bytes": driver.memory_bytes(),
+        "l2_bytes": driver.attribute("l2_bytes"),
+        "shared_bytes": driver.attribute("shared_bytes"),
+        "driver": driver.version(),
+        "copy_gbps": copy_gbps(device),
+        "fp32_tflops": product_tflops(device, False),
+        "tf32_tflops": product_tflops(device, True),
+        "clocks": Nvml(driver.uuid()).clocks(),
+    }
+
+
+def arch(driver):
+    """As compilers call it: "sm_90"."""
+    major = driver.attribute("compute_major")
+    return f"sm_{major}{driver.attribute('compute_minor')}"
+
+
+def copy_gbps(device):
+    """Bytes read plus written each second by a copy, in 10^9; measured once."""
+    if "copy" not in _measured:
+        source = torch.zeros(_COPY_BYTES, dtype=torch.uint8, device=device.torch)
+        target = torch.empty_like(source)
+        best = best_s(lambda: target.copy_(source))
+        _measured["copy"] = 2 * _COPY_BYTES / best / 1e9
+    return _measured["copy"]
+
+
+def product_tflops(device, allows_tf32):
+    """10^12 operations each second of a large float32 matrix product."""
+    matmul = torch.backends.cuda.matmul
+    before, matmul.allow_tf32 = matmul.allow_tf32, allows_tf32
+    try:
+        size = (_PRODUCT_SIZE, _PRODUCT_SIZE)
+        a, b = torch.randn(2, *size, device=device.torch)
+        out = torch.empty_like(a)
+        best = best_s(lambda: torch.mm(a, b, out=out))
+    finally:
+        matmul.allow_tf32 = before
+    return 2 * _PRODUCT_SIZE**3 / best / 1e12
+
+
+def best_s(call):
+    """Least seconds of several runs, by events, after two that warm up."""
+    times = []
+    for number in range(-2, _REPEATS):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        call()
+        end.record()
+        end.synchronize()
+        if number >= 0:
+            times.append(start.elapsed_time(end) / 1e3)
+    return min(times)
+
+
+class Nvml:
+    """The driver's management library, if it is there: `clocks` is empty
+    where it is not, because nothing but a report depends on it."""
+
+    #: Bits of nvmlClocksEventReasons*.
+    REASONS = {
+        0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost",
+        0x20: "software thermal", 0x40: "hardware thermal",
+        0x80: "power brake",
+    }
+
+    def __init__(self, uuid):
+        self._handle = None
+        try:
+            self._library = ctypes.CDLL("libnvidia-ml.so.1")
+        except OSError:
+            return
+        handle = ctypes.c_void_p()
+        name = f"GPU-{uuid}".encode()
+        if self._library.nvmlInit_v2() != 0:
+            return
+        found = self._library.nvmlDeviceGetHandleByUUID(
+            name, ctypes.byref(handle))
+        if found == 0:
+            self._handle = handle
+
+    def clocks(self):
+        """MHz now, and why they are lower than they could be."""
+        if self._handle is None:
+            return {}
+        told = {}
+        for name, number in (("sm_mhz", 1), ("memory_mhz", 2)):
+            value = ctypes.c_uint()
+            code = self._library.nvmlDeviceGetClockInfo(
+                self._handle, number, ctypes.byref(value))
+            if code == 0:
+                told[name] = value.value
+        bits = ctypes.c_ulonglong()
+        code = self._library.nvmlDeviceGetCurrentClocksThrottleReasons(
+            self._handle, ctypes.byref(bits))
+        if code == 0:
+            told["throttled"] = [
+                why for bit, why in self.REASONS.items() if bits.value & bit]
+        return told

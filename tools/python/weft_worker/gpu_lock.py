@@ -1,0 +1,106 @@
+"""Who may use a GPU: many checks at once, or one timing alone.
+
+A lock on a file for each device, so that it holds between processes that know
+nothing of each other, and is free again whatever way its holder ends.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import tempfile
+import time
+
+
+def lock_of(device):
+    """The lock of that device; one that never waits, of the host."""
+    if not device.is_cuda:
+        return NoLock()
+    folder = tempfile.gettempdir()
+    path = os.path.join(folder, f"weft-gpu-{device.driver.uuid()}")
+    return DeviceLock(path)
+
+
+class NoLock:
+    """The same interface where nothing is shared."""
+
+    waited_s = 0.0
+
+    @contextlib.contextmanager
+    def shared(self):
+        yield
+
+    exclusive = shared
+
+    def close(self):
+        pass
+
+
+class DeviceLock:
+    """Not thread-safe. `waited_s` adds up what was waited for others."""
+
+    def __init__(self, path):
+        #: Passed through on the way to the lock: who wants it alone holds this
+        #: while waiting, so that newcomers who would share it queue behind.
+        self._turn = open_lock_file(path + ".turn")
+        self._lock = open_lock_file(path + ".lock")
+        self._mode = fcntl.LOCK_UN
+        self.waited_s = 0.0
+
+    @contextlib.contextmanager
+    def shared(self):
+        before = self._change(fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            self._change(before)
+
+    @contextlib.contextmanager
+    def exclusive(self):
+        """Within `shared`, too: it is given up for as long."""
+        before = self._change(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            self._change(before)
+
+    def _change(self, mode):
+        """Takes the lock in that mode; the mode that it was in."""
+        before, self._mode = self._mode, mode
+        if before == mode:
+            return before
+        # Never from one mode to another: two that both wait would block.
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        if mode != fcntl.LOCK_UN:
+            start = time.monotonic()
+            fcntl.flock(self._turn, fcntl.LOCK_EX)
+            fcntl.flock(self._lock, mode)
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            self.waited_s += time.monotonic() - start
+        return before
+
+    def close(self):
+        os.close(self._lock)
+        os.close(self._turn)
+
+
+def open_lock_file(path):
+    """A descriptor for it; made for all users if it is not there.
+
+    Opened for reading: a lock needs no more, and another user's file in a
+    shared folder may not be opened with O_CREAT.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            pass
+        try:
+            made = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o644)
+        except OSError as error:
+            if error.errno != errno.EEXIST:
+                raise
+            continue  # somebody else was first
+        os.fchmod(made, 0o644)
+        return made
