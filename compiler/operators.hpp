@@ -53,6 +53,9 @@ void add_view_rules(RuleTable& table);
 void add_reduction_rules(RuleTable& table);
 void add_norm_rules(RuleTable& table);
 void add_movement_rules(RuleTable& table);
+void add_pool_rules(RuleTable& table);
+void add_adaptive_pool_rules(RuleTable& table);
+void add_loss_rules(RuleTable& table);
 void add_lookup_rules(RuleTable& table);
 void add_contraction_rules(RuleTable& table);
 void add_convolution_rules(RuleTable& table);
@@ -66,6 +69,12 @@ const Rule* find_rule(std::string_view target);
 
 /// Throws unless the target wants contractions lowered.
 void check_contractions(const Call& call);
+
+/// The last `rank` of a value's dimensions.
+Shape last_dims(const Virtual& value, std::size_t rank);
+
+/// What nothing is less than: minus infinity, where the type has it.
+ExprId lowest(Lowering& in, DType dtype);
 
 /// -1 means the last of `rank`.
 std::int64_t wrap(std::int64_t dim, std::size_t rank);
