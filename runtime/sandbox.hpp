@@ -33,6 +33,7 @@ struct SandboxRequest {
                     ///< PATH, HOME, TMPDIR, LANG, USER and LOGNAME, which are
                     ///< always there
   SandboxLimits limits;
+  bool gpu = false;      ///< shows NVIDIA's devices (docs/sandbox.md)
   std::stop_token stop;  ///< kills it when asked to; not for sandbox_prefix
 };
 

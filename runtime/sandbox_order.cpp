@@ -79,6 +79,7 @@ std::vector<std::string> words_of(const SandboxOrder& order) {
   if (order.step == SandboxOrder::Step::self_test) {
     words.push_back("--self-test");
   }
+  if (request.gpu) words.push_back("--gpu");
   if (!request.scratch.empty()) say("--scratch", request.scratch);
   for (const auto& path : request.readable) say("--read", path);
   for (const auto& [name, value] : request.environment) {
@@ -107,6 +108,8 @@ Result<SandboxOrder> read_order(std::span<char* const> words) {
       order.step = SandboxOrder::Step::inside;
     } else if (flag == "--self-test") {
       order.step = SandboxOrder::Step::self_test;
+    } else if (flag == "--gpu") {
+      order.request.gpu = true;
     } else if (at + 1 == words.size() ||
                !read_flag(flag, words[at + 1], order)) {
       return fail(ErrorCode::wrong_input,

@@ -63,6 +63,7 @@ TEST_CASE("an order survives its way through the command line") {
   order.request.readable = {"/r1", "/r2"};
   order.request.environment = {{"A", "1=2"}, {"B", ""}};
   order.request.limits = {1, 2, 3, 4, 5, 6, 7};
+  order.request.gpu = true;
   order.status_fd = 8;
   order.uid = 9;
   auto words = words_of(order);
@@ -74,6 +75,7 @@ TEST_CASE("an order survives its way through the command line") {
   CHECK(read->request.command == order.request.command);
   CHECK(read->request.environment == order.request.environment);
   CHECK(read->request.limits.scratch_bytes == 7);
+  CHECK(read->request.gpu);
 }
 
 TEST_CASE("an order with a flag of no meaning is refused") {
@@ -232,6 +234,28 @@ TEST_CASE("the prefix gives no descriptor but the three") {
                 "sh -c 'for n in 3 4 5 6 7 8 9; do "
                 "[ -e /proc/$$/fd/$n ] && echo $n; done'");
   CHECK(out == "");
+}
+
+TEST_CASE(
+    "with a GPU, CUDA can listen on a name of its own, and none connect") {
+  const TestFolder scratch;
+  auto request = quick_request(
+      scratch.path,
+      {"/usr/bin/python3", "-c",
+       "import errno, resource, socket\n"
+       "def refused(call, *words):\n"
+       "    try:\n"
+       "        call(*words)\n"
+       "    except OSError as error:\n"
+       "        return error.errno == errno.EPERM\n"
+       "own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+       "own.bind('\\0cuda-like'); own.listen()\n"
+       "print(refused(socket.socket(socket.AF_UNIX).connect, '/x'),\n"
+       "      refused(own.accept), refused(socket.socket),\n"
+       "      resource.getrlimit(resource.RLIMIT_DATA)[0] < 0)\n"});
+  request.gpu = true;
+  const auto report = run_well(request);
+  CHECK_MESSAGE(report.out == "True True True True\n", report.err);
 }
 
 TEST_CASE("a C++ file with OpenMP is compiled and runs") {

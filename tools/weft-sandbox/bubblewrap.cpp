@@ -1,8 +1,10 @@
 #include "bubblewrap.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <initializer_list>
+#include <string_view>
 
 namespace weft {
 namespace {
@@ -59,6 +61,26 @@ void add_system(Words& words) {
   add(words, {"--proc", "/proc", "--dev", "/dev"});
 }
 
+bool is_nvidia_device(const std::string& name) {
+  static constexpr std::string_view known[] = {
+      "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-caps"};
+  if (std::ranges::find(known, name) != std::end(known)) return true;
+  return name.starts_with("nvidia") && name.size() > 6 &&
+         std::ranges::all_of(name.substr(6),
+                             [](unsigned char c) { return std::isdigit(c); });
+}
+
+/// The devices that CUDA opens; the rest of its driver is below /usr. Of the
+/// others in /dev, nvidia-modeset drives screens, and nvidia-nvswitch* and
+/// nvidia-caps-imex-channels join machines.
+void add_gpu(Words& words) {
+  std::error_code unread;
+  for (const auto& entry : fs::directory_iterator("/dev", unread)) {
+    if (!is_nvidia_device(entry.path().filename())) continue;
+    add(words, {"--dev-bind", entry.path(), entry.path()});
+  }
+}
+
 void add_memory_folders(Words& words, const SandboxLimits& limits) {
   for (const char* path : {"/tmp", "/dev/shm"}) {
     add(words, {"--perms", "1777", "--size",
@@ -106,6 +128,7 @@ Words inner_words(const SandboxOrder& order) {
   inner.step = SandboxOrder::Step::inside;
   inner.request.scratch = order.request.scratch;
   inner.request.limits = order.request.limits;
+  inner.request.gpu = order.request.gpu;
   inner.request.command = order.request.command;
   inner.uid = order.uid;
   return words_of(inner);
@@ -117,6 +140,7 @@ Words bubblewrap_words(const SandboxOrder& order, int info_fd) {
   Words words = {"bwrap", "--cap-drop", "ALL"};
   add_namespaces(words, order);
   add_system(words);
+  if (order.request.gpu) add_gpu(words);
   add_memory_folders(words, order.request.limits);
   add_folders(words, order.request);
   std::error_code unread;

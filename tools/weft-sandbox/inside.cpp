@@ -30,13 +30,16 @@ Result<void> limit(__rlimit_resource_t resource, std::int64_t value,
   return {};
 }
 
-Result<void> set_limits(const SandboxLimits& limits) {
+Result<void> set_limits(const SandboxRequest& request) {
+  const SandboxLimits& limits = request.limits;
   // RLIMIT_DATA, not RLIMIT_AS: torch maps gigabytes of library text and
   // reserves arenas that it never touches. Twice the tree's limit: the watch
   // over the tree decides (and says "out of memory"); this only stops a single
-  // wild allocation at once.
+  // wild allocation at once. CUDA maps as much as the device has, and more:
+  // with a GPU there is the watch alone.
+  const rlim_t data = request.gpu ? RLIM_INFINITY : 2 * limits.memory_bytes;
   for (auto done : {
-           limit(RLIMIT_DATA, 2 * limits.memory_bytes, "memory"),
+           limit(RLIMIT_DATA, static_cast<std::int64_t>(data), "memory"),
            limit(RLIMIT_CPU, limits.cpu_s, "CPU time"),
            limit(RLIMIT_FSIZE, limits.file_bytes, "file size"),
            limit(RLIMIT_NOFILE, kOpenFilesMax, "open files"),
@@ -57,7 +60,7 @@ Result<void> become(std::int64_t uid) {
 
 Result<void> give_up_rights(const SandboxOrder& order) {
   const SandboxLimits& limits = order.request.limits;
-  if (auto done = set_limits(limits); !done) return done;
+  if (auto done = set_limits(order.request); !done) return done;
   if (order.uid >= 0) {
     if (auto done = become(order.uid); !done) return done;
   }
@@ -69,7 +72,7 @@ Result<void> give_up_rights(const SandboxOrder& order) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return refused("forbid new privileges");
   }
-  return load_seccomp_filter();
+  return load_seccomp_filter(order.request.gpu);
 }
 
 int complain(const std::string& message) {

@@ -33,7 +33,7 @@ constexpr const char* kDenied[] = {
     "syslog", "iopl", "ioperm", "settimeofday", "stime", "clock_settime",
     "clock_adjtime", "adjtimex", "sethostname", "setdomainname",
     // Network. socketpair stays: Python's asyncio and pools live on it.
-    "socket", "connect", "bind", "listen", "accept", "accept4",
+    "connect", "accept", "accept4",
     // Memory that belongs to no process escapes the watch over the tree.
     "shmget", "shmat", "shmctl", "msgget", "mq_open", "memfd_secret"};
 
@@ -42,6 +42,12 @@ constexpr const char* kDenied[] = {
 // sockets behind the filter's back, memfd is memory that nobody maps.
 constexpr const char* kAbsent[] = {"clone3", "io_uring_setup", "io_uring_enter",
                                    "io_uring_register", "memfd_create"};
+
+// Part of the network too. With a GPU they stay, since CUDA does not start
+// without: it listens on a Unix socket with an abstract name, which only the
+// box's own network namespace knows. None can connect: a socket that lies in a
+// folder shown to the box would lead out of it.
+constexpr const char* kDeniedWithoutGpu[] = {"socket", "bind", "listen"};
 
 constexpr unsigned long kNamespaceFlags[] = {
     CLONE_NEWUSER, CLONE_NEWNS,  CLONE_NEWPID,   CLONE_NEWNET,
@@ -56,9 +62,15 @@ int deny(scmp_filter_ctx filter, const char* name, int error) {
   return seccomp_rule_add(filter, SCMP_ACT_ERRNO(error), number, 0);
 }
 
-int fill(scmp_filter_ctx filter) {
+int fill(scmp_filter_ctx filter, bool gpu) {
   int bad = 0;
   for (const char* name : kDenied) bad |= deny(filter, name, EPERM);
+  if (gpu) {
+    bad |= seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
+                            SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+  } else {
+    for (const char* name : kDeniedWithoutGpu) bad |= deny(filter, name, EPERM);
+  }
   for (const char* name : kAbsent) bad |= deny(filter, name, ENOSYS);
   for (unsigned long flag : kNamespaceFlags) {
     bad |= seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
@@ -77,12 +89,12 @@ int fill(scmp_filter_ctx filter) {
 
 }  // namespace
 
-Result<void> load_seccomp_filter() {
+Result<void> load_seccomp_filter(bool gpu) {
   const std::unique_ptr<void, void (*)(void*)> filter(
       seccomp_init(SCMP_ACT_ALLOW), [](void* f) {
         if (f) seccomp_release(f);
       });
-  if (!filter || fill(filter.get()) != 0) {
+  if (!filter || fill(filter.get(), gpu) != 0) {
     return fail(ErrorCode::failed, "cannot build the seccomp filter");
   }
   // A binary of another architecture has other numbers: it is killed.

@@ -9,6 +9,6 @@
 namespace weft {
 
 /// Holds for this process and all that it starts, for ever.
-Result<void> load_seccomp_filter();
+Result<void> load_seccomp_filter(bool gpu);
 
 }  // namespace weft

@@ -1,0 +1,52 @@
+#include "runtime/gpu.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+using namespace weft;
+
+namespace {
+
+const GpuLibraries fake = {WEFT_FAKE_DRIVER, WEFT_FAKE_DRIVER};
+
+}  // namespace
+
+TEST_CASE("a machine without a driver has no GPU, and it is said why") {
+  const GpuList list = list_gpus({"libno-such-cuda.so.1", "libno-such.so.1"});
+  CHECK(list.devices.empty());
+  CHECK(list.why_none.contains("libno-such-cuda.so.1"));
+}
+
+TEST_CASE("what the driver tells of a device is taken over") {
+  const GpuList list = list_gpus(fake);
+  REQUIRE(list.devices.size() == 1);
+  const GpuDevice& device = list.devices.front();
+  CHECK(device.facts.name == "Made-up GPU");
+  CHECK(device.facts.arch == "sm_90");
+  CHECK(device.facts.sms == 16);
+  CHECK(device.facts.l2_bytes == 38);
+  CHECK(device.facts.shared_bytes == 97);
+  CHECK(device.facts.memory_bytes == std::int64_t{141} << 30);
+  CHECK(device.uuid == "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff");
+  CHECK(device.clock_mhz == 1980);
+  CHECK(device.memory_mhz == 3201);
+  CHECK(list.driver_version == "580.1");
+  CHECK(list.driver_folder ==
+        std::filesystem::path(WEFT_FAKE_DRIVER).parent_path());
+}
+
+TEST_CASE("without NVML there are devices, but no clocks") {
+  const GpuList list = list_gpus({fake.cuda, "libno-such.so.1"});
+  REQUIRE(list.devices.size() == 1);
+  CHECK(list.devices.front().clock_mhz == 0);
+  CHECK(list.driver_version.empty());
+}
+
+TEST_CASE("a driver that does not start is not taken for no driver") {
+  setenv("FAKE_DRIVER_BROKEN", "1", 1);
+  const GpuList list = list_gpus(fake);
+  unsetenv("FAKE_DRIVER_BROKEN");
+  CHECK(list.devices.empty());
+  CHECK(list.why_none.contains("CUDA_ERROR_UNKNOWN"));
+}
