@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import sys
-import tempfile
 import time
 from functools import partial
 
@@ -34,11 +33,22 @@ def load(job, memory):
         raise BadPackage("a package for the interpreter, on a device: build "
                          "it for the device's architecture")
     if is_interpreted:
-        return Interpreted(package, job, memory)
+        return Interpreted(job, memory)
     if memory.driver is None:
         raise BadPackage("a package for a GPU, on the host: run the oracle "
                          "with --device cuda:0, or build it to be interpreted")
     return Launches(package, job, memory)
+
+
+def interpreted_source(content):
+    """The Python text in the package, or None: it is for a device, or none."""
+    try:
+        package = json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"the kernel package is no JSON: {error}") from None
+    if not isinstance(package, dict):
+        raise ValueError("the kernel package is no JSON object")
+    return str(package["source"]) if package.get("interpret") else None
 
 
 class Launches:
@@ -114,33 +124,23 @@ class Interpreted:
 
     described = {}
 
-    def __init__(self, package, job, memory):
+    def __init__(self, job, memory):
         from .harness import tensor_at
 
         # Read when triton is imported and when a kernel is decorated.
         os.environ["TRITON_INTERPRET"] = "1"
-        with tempfile.TemporaryDirectory(prefix="weft-interpret-") as folder:
-            # A file, because Triton reads a kernel's source again.
-            path = os.path.join(folder, "kernel.py")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(package["source"])
-            spec = importlib.util.spec_from_file_location("weft_kernel", path)
-            module = importlib.util.module_from_spec(spec)
-            sys.modules["weft_kernel"] = module
-            spec.loader.exec_module(module)
-            self._function = module.kernel_function
-            self._sets = [
-                [[tensor_at(memory, place) for place in buffers[key]]
-                 for key in ("inputs", "outputs")]
-                for buffers in job["sets"]
-            ]
-            self._read_sources(module)
-
-    def _read_sources(self, module):
-        """While the file is there: linecache keeps what inspect has read."""
-        import linecache
-
-        linecache.getlines(module.__file__, module.__dict__)
+        # A file, because Triton reads a kernel's source again.
+        spec = importlib.util.spec_from_file_location(
+            "weft_kernel", job["source"])
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["weft_kernel"] = module
+        spec.loader.exec_module(module)
+        self._function = module.kernel_function
+        self._sets = [
+            [[tensor_at(memory, place) for place in buffers[key]]
+             for key in ("inputs", "outputs")]
+            for buffers in job["sets"]
+        ]
 
     def run(self, call):
         start = time.perf_counter_ns()

@@ -153,12 +153,14 @@ class Library:
         return {"ns": time.perf_counter_ns() - start}
 
 
-def gpu_package(job, memory):
+def load_package(job, memory):
     """The runner of a GPU kernel package (gpu_package.py)."""
     from . import gpu_package
 
     return gpu_package.load(job, memory)
 
 
+#: Whose build makes a GPU kernel package (docs/gpu.md).
+PACKAGE_KINDS = ("triton", "cuda")
 #: What runs a candidate kernel, by its target. A new target adds a line.
-RUNNERS = {"cpu": Library, "triton": gpu_package, "cuda": gpu_package}
+RUNNERS = {"cpu": Library, **dict.fromkeys(PACKAGE_KINDS, load_package)}

@@ -1,13 +1,12 @@
 """Checks one candidate kernel of a subgraph (docs/verdict.md)."""
 
 import os
-import shutil
 import time
 from dataclasses import dataclass, field, replace
 
 import torch
 
-from . import compare, harness
+from . import compare, gpu_package, harness
 from .arena import BufferSet, new_arena
 from .device import HOST
 from .slot import Ended
@@ -104,13 +103,27 @@ def stage(candidate, scratch):
     library = candidate.get("library")
     if not isinstance(library, str):
         raise ValueError("candidate has no 'library'")
-    target = os.path.join(scratch, "candidate.so")
+    with open(library, "rb") as file:
+        content = file.read()
+    target = place(scratch, "candidate.so", content)
+    job = {"kind": candidate["kind"], "library": target}
+    if candidate["kind"] in harness.PACKAGE_KINDS:
+        source = gpu_package.interpreted_source(content)
+        if source is not None:
+            job["source"] = place(scratch, "candidate.py", source.encode())
+    return job
+
+
+def place(scratch, name, content):
+    """That content as a file that the sandbox can read; its path."""
+    target = os.path.join(scratch, name)
     # A new file, never the old one overwritten: a process may still map it.
     if os.path.lexists(target):
         os.unlink(target)
-    shutil.copyfile(library, target)
+    with open(target, "wb") as file:
+        file.write(content)
     os.chmod(target, 0o755)
-    return {"kind": candidate["kind"], "library": target}
+    return target
 
 
 def check(slot, keeper, cases, job, limits):

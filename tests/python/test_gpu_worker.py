@@ -1,0 +1,437 @@
+"""The Python side's GPU parts, as far as no GPU is needed for them."""
+
+import base64
+import ctypes
+import json
+import os
+import shutil
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
+sys.path[:0] = [HERE, PACKAGES]
+
+import oracle_samples as samples  # noqa: E402
+from weft_worker import device, device_rounds, driver, gpu_lock  # noqa: E402
+from weft_worker import device_clock, expected, gpu_package, oracle  # noqa: E402
+from weft_worker import reference, verify  # noqa: E402
+
+import torch  # noqa: E402
+
+TRITON_ADD = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_mul(a, b, o, N: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < N
+    x = tl.load(a + at, inside)
+    tl.store(o + at, (x OPERATOR tl.load(b + at, inside)) * 2.0, inside)
+
+
+def kernel_function(a, b):
+    o = torch.empty_like(a)
+    add_mul[(triton.cdiv(a.numel(), 1024),)](a, b, o, a.numel(), 1024)
+    return RESULT
+"""
+
+try:
+    import triton  # noqa: F401
+
+    HAS_TRITON = True
+except ImportError:
+    HAS_TRITON = False
+
+
+class FakeFunction:
+    """A driver call that is recorded and succeeds, or does not."""
+
+    def __init__(self, library, name):
+        self._library, self._name = library, name
+
+    def __call__(self, *arguments):
+        return self._library.called(self._name, arguments)
+
+
+class FakeLibrary:
+    """Stands for libcuda.so.1: hands out numbers, remembers all."""
+
+    def __init__(self, fails=None):
+        self.calls = []
+        self.fails = fails or {}
+        self._next = 0x1000
+
+    def __getattr__(self, name):
+        made = FakeFunction(self, name)
+        setattr(self, name, made)
+        return made
+
+    def called(self, name, arguments):
+        if name in ("cuGetErrorName", "cuGetErrorString"):
+            arguments[1]._obj.value = b"CUDA_ERROR_SAMPLE"
+            return 0
+        self.calls.append((name, arguments))
+        if name in self.fails:
+            return self.fails[name]
+        if arguments and hasattr(arguments[0], "_obj"):
+            self._hand_out(name, arguments[0]._obj)
+        return 0
+
+    def _hand_out(self, name, place):
+        if isinstance(place, ctypes.Array):
+            return
+        self._next += 0x1000
+        place.value = 2 << 20 if name.endswith("Granularity") else self._next
+
+    def names(self):
+        return [name for name, _ in self.calls]
+
+    def of(self, name):
+        return [arguments for called, arguments in self.calls if called == name]
+
+
+def fake_memory(library):
+    made = driver.Driver(library, 0)
+    return types.SimpleNamespace(driver=made, address=0x700000000000,
+                                 device=torch.device("cpu"))
+
+
+def write_package(case, **fields):
+    folder = tempfile.mkdtemp()
+    case.addCleanup(shutil.rmtree, folder)
+    package = {
+        "format": 1,
+        "arch": "sm_90",
+        "scratch": [4096],
+        "modules": [{"cubin": base64.b64encode(b"cubin").decode()}],
+        "launches": [
+            {"module": 0, "function": "k", "grid": [7, 2, 1], "threads": 128,
+             "shared_bytes": 65536, "arguments": ["in0", "s0", "out0", "null"]},
+        ],
+        **fields,
+    }
+    path = os.path.join(folder, "kernel.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(package, file)
+    sets = [{"inputs": [{"offset": 256}], "outputs": [{"offset": offset}]}
+            for offset in (1024, 2048)]
+    return {"kind": "cuda", "library": path, "sets": sets}
+
+
+class Packages(unittest.TestCase):
+    def test_a_launch_gets_the_addresses_of_its_own_buffer_set(self):
+        library = FakeLibrary()
+        memory = fake_memory(library)
+        runner = gpu_package.load(write_package(self), memory)
+        runner.run({"sets": [1]})
+        (arguments,) = library.of("cuLaunchKernel")
+        self.assertEqual(arguments[1:8], (7, 2, 1, 128, 1, 1, 65536))
+        pointers = arguments[9]
+        values = [ctypes.c_uint64.from_address(p).value for p in pointers]
+        self.assertEqual(values[0], memory.address + 256)
+        self.assertEqual(values[2], memory.address + 2048)
+        self.assertEqual(values[3], 0)
+        self.assertNotIn(values[1], (0, values[0], values[2]))
+
+    def test_much_shared_memory_is_asked_for(self):
+        library = FakeLibrary()
+        gpu_package.load(write_package(self), fake_memory(library))
+        (asked,) = library.of("cuFuncSetAttribute")
+        self.assertEqual(asked[1:], (8, 65536))
+
+    def test_the_device_is_waited_for_before_an_answer(self):
+        library = FakeLibrary()
+        runner = gpu_package.load(write_package(self), fake_memory(library))
+        runner.run({"sets": [0, 1]})
+        self.assertEqual(library.names()[-3:],
+                         ["cuLaunchKernel", "cuLaunchKernel", "cuCtxSynchronize"])
+
+    def test_what_the_device_refuses_is_named(self):
+        library = FakeLibrary(fails={"cuCtxSynchronize": 700})
+        runner = gpu_package.load(write_package(self), fake_memory(library))
+        with self.assertRaisesRegex(driver.CudaError, "CUDA_ERROR_SAMPLE"):
+            runner.run({"sets": [0]})
+
+    def test_a_timed_call_finds_no_line_in_the_cache(self):
+        library = FakeLibrary()
+        runner = gpu_package.load(write_package(self), fake_memory(library))
+        answer = runner.run({"sets": [0, 1], "flush": True})
+        self.assertEqual(len(answer["each_ns"]), 2)
+        names = library.names()
+        before = names[: names.index("cuLaunchKernel")]
+        self.assertEqual(before[-3:], ["cuCtxResetPersistingL2Cache",
+                                       "cuMemsetD32Async", "cuEventRecord"])
+        written = library.of("cuMemsetD32Async")
+        self.assertGreaterEqual(4 * written[0][2], 256 << 20)
+
+    def test_an_unknown_buffer_is_a_bad_package(self):
+        launch = {"module": 0, "function": "k", "grid": [1, 1, 1],
+                  "threads": 32, "arguments": ["in5"]}
+        job = write_package(self, launches=[launch])
+        with self.assertRaisesRegex(gpu_package.BadPackage, "in5"):
+            gpu_package.load(job, fake_memory(FakeLibrary()))
+
+    def test_another_format_is_refused(self):
+        job = write_package(self, format=2)
+        with self.assertRaisesRegex(gpu_package.BadPackage, "format 2"):
+            gpu_package.load(job, fake_memory(FakeLibrary()))
+
+    def test_a_package_for_a_gpu_does_not_run_on_the_host(self):
+        memory = types.SimpleNamespace(driver=None)
+        with self.assertRaisesRegex(gpu_package.BadPackage, "--device"):
+            gpu_package.load(write_package(self), memory)
+
+
+class SharedMemory(unittest.TestCase):
+    def test_what_is_made_is_whole_grains_and_kept_by_its_descriptor(self):
+        library = FakeLibrary()
+        made = driver.Driver(library, 0)
+        _, size = made.create_shared(5 << 20)
+        self.assertEqual(size, 6 << 20)
+        self.assertEqual(library.names()[-3:], [
+            "cuMemCreate", "cuMemExportToShareableHandle", "cuMemRelease"])
+
+    def test_it_is_mapped_for_reading_and_writing(self):
+        library = FakeLibrary()
+        made = driver.Driver(library, 0)
+        address = made.map_shared(5, 6 << 20)
+        (mapped,) = library.of("cuMemMap")
+        self.assertEqual((mapped[0].value, mapped[1]), (address, 6 << 20))
+        self.assertEqual(library.names()[-2:], ["cuMemSetAccess", "cuMemRelease"])
+
+    def test_bytes_at_an_address_are_a_tensor_over_them(self):
+        memory = ctypes.create_string_buffer(64)
+        address = ctypes.addressof(memory)
+        made = device.bytes_at(address, 64, torch.device("cpu"))
+        made[5:9] = 7
+        self.assertEqual(memory.raw[4:10], b"\0\7\7\7\7\0")
+        self.assertEqual(made.data_ptr(), address)
+
+    def test_a_machine_without_a_driver_says_so(self):
+        with mock.patch.object(driver, "LIBRARY", "libnothing.so.1"):
+            with self.assertRaisesRegex(driver.NoDriver, "--device cpu"):
+                driver.open_driver(0)
+
+    def test_devices_have_names(self):
+        self.assertEqual(device.parse("cuda"), torch.device("cuda", 0))
+        self.assertEqual(device.parse("cuda:3"), torch.device("cuda", 3))
+        for name in ("gpu", "cuda:x", "cpu:0", ""):
+            with self.assertRaises(ValueError):
+                device.parse(name)
+
+
+@unittest.skipUnless(HAS_TRITON, "triton is not installed")
+class Interpreter(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="weft-gpu-worker-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        torch.set_grad_enabled(False)
+        scratch = os.path.join(cls.folder, "scratch")
+        cls.oracle = oracle.Oracle(scratch, [], 2)
+        cls.addClassCleanup(cls.oracle.close)
+        cls.graph = os.path.join(cls.folder, "graph.json")
+        with open(cls.graph, "w", encoding="utf-8") as file:
+            json.dump(samples.GRAPHS["add_mul"], file)
+
+    def check(self, operator, result="o"):
+        source = TRITON_ADD.replace("OPERATOR", operator)
+        package = {"format": 1, "interpret": True,
+                   "source": source.replace("RESULT", result)}
+        path = os.path.join(self.folder, "kernel.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(package, file)
+        reply = self.oracle.answer({
+            "id": 1, "verb": "check", "subgraph": self.graph, "seed": 3,
+            "candidate": {"kind": "triton", "library": path},
+            "limits": {"wall_ms": 60_000, "memory_bytes": 4 << 30}})
+        self.assertTrue(reply["ok"], reply)
+        return reply["verdict"]
+
+    def test_an_honest_kernel_is_accepted(self):
+        verdict = self.check("+")
+        self.assertTrue(verdict["correct"], verdict)
+
+    def test_a_wrong_kernel_is_wrong(self):
+        self.assertEqual(self.check("-")["kind"], "wrong")
+
+    def test_a_result_of_another_shape_is_the_kernels_fault(self):
+        verdict = self.check("+", "o[0]")
+        self.assertEqual(verdict["kind"], "crashed")
+        self.assertIn("result 0", verdict["reason"])
+
+
+class PassingCases(unittest.TestCase):
+    def cases(self):
+        made = reference.Reference(samples.GRAPHS["add_mul"])
+        return expected.PassingCases(made, 3, device.HOST)
+
+    def test_a_case_can_be_made_again(self):
+        cases = self.cases()
+        first = cases.case(0)
+        cases.case(1)
+        again = cases.case(0)
+        for a, b in zip(first.storages, again.storages):
+            self.assertTrue(torch.equal(a, b))
+
+    def test_controls_are_held_while_the_cases_pass(self):
+        cases = self.cases()
+        for number in range(cases.count):
+            cases.case(number)
+        self.assertEqual(set(cases.controls.values()), {True})
+        self.assertGreater(cases.framework_error, 0)
+
+    def test_every_buffer_set_sees_two_contents(self):
+        seen = {}
+        for which, case in verify._schedule(expected.PassingCases.count):
+            seen.setdefault(which, set()).add(case)
+        self.assertTrue(all(len(cases) > 1 for cases in seen.values()), seen)
+
+
+class References(unittest.TestCase):
+    def test_what_is_used_up_is_freed(self):
+        made = reference.Reference(samples.GRAPHS["add_mul"])
+        _, text = made.source()
+        self.assertIn("del a\n", text)
+        self.assertNotIn("del x0", text)
+        self.assertNotIn("del m", text)
+
+    def test_a_captured_device_is_replaced_by_ours(self):
+        made = reference.Reference({"nodes": [], "outputs": []},
+                                   torch.device("cuda", 1))
+        self.assertEqual(made._text({"device": "cpu"}, False),
+                         "torch.device('cuda:1')")
+
+
+class FakeBench:
+    calls = 1
+    bytes_floor = 3 << 30
+    bytes_written = 1 << 30
+    compile_errors = {}
+
+    def off_clock_s(self):
+        return 0.0
+
+
+def device_rounds_with(candidate, baseline, late=0.0):
+    """DeviceRounds after rounds with these (outside, inside) seconds."""
+    fake = types.SimpleNamespace(driver=types.SimpleNamespace(
+        uuid=lambda: "none", attribute=lambda name: 50 << 20))
+    made = device_rounds.DeviceRounds(
+        None, None, FakeBench(), ["eager"], None, fake)
+    made._copy_gbps = 4000.0
+    for party, clocks in (("candidate", candidate), ("eager", baseline)):
+        for outside, own in clocks:
+            made._clocks[party].append((outside, own))
+            answer = {"ns": int(own * 1e9), "late_ns": int(late * 1e9)}
+            made._note(party, outside, answer)
+    return made
+
+
+class DeviceClocks(unittest.TestCase):
+    BASELINE = [(0.0030, 0.0020), (0.0031, 0.0020), (0.0032, 0.0020)]
+
+    def rejected(self, candidate, **more):
+        return device_rounds_with(candidate, self.BASELINE, **more).report()[
+            "rejected"]
+
+    def test_an_honest_party_has_its_events_time(self):
+        made = device_rounds_with([(0.0021, 0.001)] * 3, self.BASELINE)
+        report = made.report()
+        self.assertEqual(report["rejected"], "")
+        self.assertAlmostEqual(report["candidate"]["median_us"], 1000, delta=1)
+        self.assertAlmostEqual(report["over_eager"]["ratio"], 2, delta=0.01)
+
+    def test_work_that_the_events_do_not_see_is_cheating(self):
+        self.assertIn("clock", self.rejected([(0.0060, 0.001)] * 3))
+
+    def test_one_round_without_it_clears_a_candidate(self):
+        clocks = [(0.0060, 0.001), (0.0022, 0.001), (0.0060, 0.001)]
+        self.assertEqual(self.rejected(clocks), "")
+
+    def test_more_outside_time_than_any_baseline_had_counts(self):
+        made = device_rounds_with([(0.0027, 0.001)] * 3, self.BASELINE)
+        told = made.report()["candidate"]["median_us"]
+        self.assertAlmostEqual(told, 1500, delta=1)
+
+    def test_work_after_the_end_of_the_stream_is_cheating(self):
+        self.assertIn("goes on", self.rejected([(0.0021, 0.001)] * 3, late=0.0005))
+
+    def test_nothing_writes_faster_than_memory(self):
+        self.assertIn("less than writing", self.rejected([(0.0011, 0.0001)] * 3))
+
+
+class ClocksOfACall(unittest.TestCase):
+    def test_a_call_that_may_hide_work_begins_on_an_idle_device(self):
+        library = FakeLibrary()
+        clock = device_clock.DeviceClock(driver.Driver(library, 0))
+        clock.time([lambda: library.calls.append(("the call", ()))], waits=True)
+        names = library.names()
+        before = names[: names.index("the call")]
+        self.assertEqual(before[-3:], [
+            "cuMemsetD32Async", "cuCtxSynchronize", "cuEventRecord"])
+
+    def test_the_whole_device_is_waited_for_after_it(self):
+        library = FakeLibrary()
+        clock = device_clock.DeviceClock(driver.Driver(library, 0))
+        clock.time([lambda: library.calls.append(("the call", ()))], waits=False)
+        names = library.names()
+        after = names[names.index("the call") + 1 :]
+        self.assertEqual(after[:3], [
+            "cuEventRecord", "cuEventSynchronize", "cuCtxSynchronize"])
+
+
+class Locks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        self.path = os.path.join(folder, "gpu")
+
+    def lock(self):
+        made = gpu_lock.DeviceLock(self.path)
+        self.addCleanup(made.close)
+        return made
+
+    def is_free(self, mode):
+        import fcntl
+
+        descriptor = os.open(self.path + ".lock", os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def test_checks_share_and_timing_is_alone(self):
+        import fcntl
+
+        lock = self.lock()
+        with lock.shared():
+            self.assertTrue(self.is_free(fcntl.LOCK_SH))
+            self.assertFalse(self.is_free(fcntl.LOCK_EX))
+            with lock.exclusive():
+                self.assertFalse(self.is_free(fcntl.LOCK_SH))
+            self.assertTrue(self.is_free(fcntl.LOCK_SH))
+        self.assertTrue(self.is_free(fcntl.LOCK_EX))
+
+    def test_the_files_serve_every_user(self):
+        self.lock()
+        self.assertEqual(os.stat(self.path + ".lock").st_mode & 0o777, 0o644)
+
+    def test_two_hold_it_together(self):
+        first, second = self.lock(), self.lock()
+        with first.shared(), second.shared():
+            self.assertLess(second.waited_s, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
