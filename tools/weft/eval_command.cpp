@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -95,6 +96,16 @@ Result<Installation> ready(const CommonFlags& common) {
   return installation;
 }
 
+/// " (it said: …)", from the end of the oracle's log; empty if it said nothing.
+std::string last_words(const fs::path& log) {
+  std::ifstream in(log);
+  std::string last;
+  for (std::string line; std::getline(in, line);) {
+    if (line.find_first_not_of(" \t") != std::string::npos) last = line;
+  }
+  return last.empty() ? "" : " (it said: " + last.substr(0, 500) + ")";
+}
+
 /// One oracle for all candidates; one that breaks is replaced.
 class Evaluator {
  public:
@@ -109,6 +120,7 @@ class Evaluator {
     auto answer =
         ask_oracle(**oracle, question(flags_, place_, candidate), wall_ms);
     if (!answer.is_usable) {
+      answer.reply.error().message += last_words(command_.log);
       const std::lock_guard lock(mutex_);
       oracle_.reset();
     }

@@ -16,8 +16,9 @@ class Mismatch(TypeError):
 
 def around(module, problem_path):
     """A class like the problem's Model whose forward() is the function."""
-    model_class = load_problem(problem_path).module.Model
-    function = module.kernel_function
+    problem = load_problem(problem_path).module
+    model_class, function = problem.Model, module.kernel_function
+    module.get_init_inputs = problem.get_init_inputs
 
     class ModelNew(model_class):
         def forward(self, *inputs):

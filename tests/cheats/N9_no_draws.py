@@ -1,0 +1,17 @@
+"""N9: leaves the dropout out.
+
+Reference: dropout
+Expect: rejected wrong
+"""
+
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.3)
+
+    def forward(self, x):
+        return x + 1

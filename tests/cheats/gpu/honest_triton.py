@@ -1,0 +1,25 @@
+"""honest: a Triton kernel, built where a candidate may build.
+
+Reference: relu
+Expect: accepted
+Needs: triton
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu(x_pointer, y_pointer, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = place < count
+    x = tl.load(x_pointer + place, mask=inside)
+    tl.store(y_pointer + place, tl.where(x < 0, 0.0, x), mask=inside)
+
+
+def kernel_function(x):
+    y = torch.empty_like(x)
+    count = x.numel()
+    relu[(triton.cdiv(count, 1024),)](x, y, count, BLOCK=1024)
+    return y

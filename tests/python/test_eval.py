@@ -1,0 +1,92 @@
+"""The command `weft eval`: its exit codes, what it prints, what it refuses."""
+
+import json
+import os
+import unittest
+
+from weft_case import ROOT, WeftCase, problem_with
+
+CHEATS = os.path.join(ROOT, "tests", "cheats")
+RELU = os.path.join(CHEATS, "references", "relu.py")
+HONEST = os.path.join(CHEATS, "honest_function_of_inputs.py")
+WRONG = os.path.join(CHEATS, "N3_identity.py")
+QUICK = ("--target", "cpu", "--no-compile-baseline", "--timing-ms", "100")
+
+
+class EvalTest(WeftCase):
+    def test_an_accepted_kernel_is_timed_and_exits_0(self):
+        done = self.weft("eval", RELU, HONEST, *QUICK)
+        self.assert_ends(done, 0)
+        for words in ("accepted", "error", "zeros rejected", "speedup",
+                      "aten.maximum.default"):
+            self.assertIn(words, done.stdout)
+
+    def test_a_rejected_kernel_exits_1_with_the_reason(self):
+        done = self.weft("eval", RELU, WRONG, *QUICK)
+        self.assert_ends(done, 1)
+        self.assertIn("rejected (wrong): case", done.stdout)
+
+    def test_several_candidates_get_a_line_each_and_the_worst_exit_code(self):
+        done = self.weft("eval", RELU, HONEST, WRONG, "--json", "--no-timing",
+                         "--target", "cpu")
+        self.assert_ends(done, 1)
+        first, second = map(json.loads, done.stdout.splitlines())
+        self.assertTrue(first["accepted"])
+        self.assertEqual(first["candidate"], HONEST)
+        self.assertIsNone(first["timing"])
+        self.assertFalse(second["accepted"])
+        self.assertEqual(second["verdict"]["kind"], "wrong")
+
+    def test_torch_compile_is_a_baseline_too(self):
+        done = self.weft("eval", RELU, HONEST, "--json", "--target", "cpu",
+                         "--timing-ms", "100")
+        self.assert_ends(done, 0)
+        timing = json.loads(done.stdout)["timing"]
+        told = timing["compile"] or timing["compile_error"]
+        self.assertTrue(told, timing)
+
+    def test_a_missing_file_exits_2(self):
+        done = self.weft("eval", RELU, self.path("nothing.py"))
+        self.assert_ends(done, 2, "no such file", "nothing.py")
+
+    def test_a_candidate_without_either_name_exits_2(self):
+        other = self.write("other.py", "def kernel(x):\n    return x\n")
+        done = self.weft("eval", RELU, other)
+        self.assert_ends(done, 2, "neither ModelNew nor kernel_function")
+
+    def test_a_reference_that_is_no_problem_exits_2(self):
+        bad = self.write("bad.py", "class Model:\n    pass\n")
+        done = self.weft("eval", bad, HONEST)
+        self.assert_ends(done, 2, "get_inputs")
+
+    def test_a_candidate_that_does_not_parse_is_rejected(self):
+        broken = self.write("broken.py", "def kernel_function(x:\n")
+        done = self.weft("eval", RELU, broken)
+        self.assert_ends(done, 1)
+        self.assertIn("SyntaxError", done.stdout)
+
+    def test_a_function_of_other_arguments_is_rejected(self):
+        text = "def kernel_function(x, y, z):\n    return x\n"
+        done = self.weft("eval", RELU, self.write("three.py", text))
+        self.assert_ends(done, 1)
+        self.assertIn("takes neither", done.stdout)
+
+    def test_no_python_with_torch_exits_3(self):
+        done = self.weft("eval", RELU, HONEST, "--python", "/nowhere/python")
+        self.assert_ends(done, 3, "/nowhere/python")
+
+    def test_an_unknown_target_exits_2(self):
+        done = self.weft("eval", RELU, HONEST, "--target", "abacus")
+        self.assertEqual(done.returncode, 2)
+
+    def test_a_problem_that_cannot_tell_kernels_apart_is_named(self):
+        one = self.write("one.py", problem_with(
+            "return torch.softmax(x, -1)", inputs="[torch.rand(64, 1)]"))
+        kernel = self.write("kernel.py", "def kernel_function(x):\n"
+                            "    return x - x + 1\n")
+        done = self.weft("eval", one, kernel, *QUICK)
+        self.assertIn("stale NOT rejected", done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
