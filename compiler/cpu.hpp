@@ -13,6 +13,9 @@
 
 namespace weft {
 
+struct Program;
+struct Stage;
+
 /// What the code generator may know of the machine it builds for.
 struct CpuFacts {
   int cores = 1;
@@ -21,6 +24,9 @@ struct CpuFacts {
   std::int64_t l2_bytes = 1 << 20;   ///< of one core
   /// Folds over at most so many elements are never shared among threads.
   std::int64_t whole_row = 0;
+  /// Stages with code of their own: only what follows them at the same points,
+  /// without a loop, joins their nest. Null: none.
+  bool (*is_alone)(const Program&, const Stage&) = nullptr;
 };
 
 /// Whether the compiler can lower this call (else it stays an extern).

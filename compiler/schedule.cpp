@@ -48,22 +48,42 @@ bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results) {
                        : align_to_loads(program, nest, stage);
 }
 
+// So does what the target wants alone, but for what has no loop of its own.
+bool joins_alone(Program& program, Nest& nest, Stage& stage) {
+  Nest tried = nest;
+  Stage aligned = stage;
+  if (!align_to_results(program, tried, aligned) || !aligned.inner.empty()) {
+    return false;
+  }
+  nest = std::move(tried);
+  stage = std::move(aligned);
+  return true;
+}
+
 // A stage joins the last nest whose results it reads, or a later one that reads
 // what it reads; or starts its own.
-void place(Program& program, std::vector<Nest>& nests, Stage stage) {
+void place(Program& program, std::vector<Nest>& nests, Stage stage,
+           const CpuFacts& facts) {
   const std::set<int> read = results_read(program, stage);
   std::size_t first = 0;
   for (std::size_t i = 0; i < nests.size(); ++i) {
     if (makes_any(nests[i], read)) first = i;
   }
   const bool depends = !nests.empty() && makes_any(nests[first], read);
-  for (std::size_t i = first; i < nests.size(); ++i) {
-    if (!joins(program, nests[i], stage, depends && i == first)) continue;
+  const bool alone =
+      facts.is_alone != nullptr && facts.is_alone(program, stage);
+  for (std::size_t i = first; i < nests.size() && !alone; ++i) {
+    const bool reads = depends && i == first;
+    const bool fits = nests[i].alone
+                          ? reads && joins_alone(program, nests[i], stage)
+                          : joins(program, nests[i], stage, reads);
+    if (!fits) continue;
     if (!scans(nests[i])) share_inner(program, nests[i], stage);
     nests[i].stages.push_back(std::move(stage));
     return;
   }
   Nest nest;
+  nest.alone = alone;
   nest.outer = stage.stores() ? stage.inner : stage.outer;
   if (stage.stores()) stage.inner.clear();
   stage.outer.clear();
@@ -256,6 +276,16 @@ bool merge_once(Program& program, Nest& nest) {
   return false;
 }
 
+// Of a pool's window, a row is shorter than a vector, while the points lie
+// side by side.
+bool is_window(const Nest& nest) {
+  constexpr std::int64_t row_max = 8;
+  const Variables& inner = nest.stages.front().inner;
+  return nest.stages.front().folds && !inner.empty() &&
+         inner.back().extent <= row_max &&
+         nest.outer.back().extent >= 2 * inner.back().extent;
+}
+
 void choose_vectors(const Program& program, Nest& nest) {
   const bool folds = !nest.stages.front().stores();
   if (nest.outer.empty()) {
@@ -270,8 +300,10 @@ void choose_vectors(const Program& program, Nest& nest) {
   const Variables& inner = nest.stages.front().inner;
   const bool along_inner =
       !inner.empty() && std::abs(main.coefficient(inner.back().id)) == 1;
-  nest.columns = !along_inner &&
-                 (inner.empty() || main.coefficient(nest.outer.back().id) == 1);
+  nest.columns =
+      (!along_inner &&
+       (inner.empty() || main.coefficient(nest.outer.back().id) == 1)) ||
+      is_window(nest);
 }
 
 std::int64_t work_of(const Nest& nest) {
@@ -295,8 +327,9 @@ void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
              const CpuFacts& facts) {
   const bool folds = nest.stages.front().folds;
   const std::int64_t row = nest.work / extent_of(nest.outer);
-  if (!folds || facts.cores == 1 || nest.work < kParallelElementsMin ||
-      row <= facts.whole_row || parallel_points(nest) >= 2 * facts.cores) {
+  if (!folds || nest.alone || facts.cores == 1 ||
+      nest.work < kParallelElementsMin || row <= facts.whole_row ||
+      parallel_points(nest) >= 2 * facts.cores) {
     nests.push_back(std::move(nest));
     return;
   }
@@ -334,7 +367,7 @@ Schedule schedule(Program program, const CpuFacts& facts) {
   std::vector<Nest> placed;
   const std::vector<Stage> stages = std::move(program.stages);
   program.stages.clear();
-  for (const Stage& stage : stages) place(program, placed, stage);
+  for (const Stage& stage : stages) place(program, placed, stage, facts);
   for (Nest& nest : placed) {
     order_loops(program, nest);
     choose_vectors(program, nest);

@@ -21,6 +21,7 @@ struct Nest {
   /// Too few points for the threads: the fold itself is shared out.
   bool split = false;
   bool parallel = false;
+  bool alone = false;     ///< its first stage is what the target wants alone
   std::int64_t work = 0;  ///< elements visited by its widest stage
 };
 

@@ -6,6 +6,7 @@
 #include "compiler/lower.hpp"
 #include "compiler/lowerable.hpp"
 #include "compiler/reference_source.hpp"
+#include "compiler/triton_dot.hpp"
 #include "compiler/triton_functions.hpp"
 #include "compiler/triton_nest.hpp"
 
@@ -73,8 +74,12 @@ std::string source_text(const Subgraph& subgraph, const std::string& variant,
 }
 
 std::vector<TritonVariant> variants() {
-  return {{2048, 16384, 16}, {4096, 32768, 16}, {1024, 8192, 8},
-          {8192, 65536, 32}, {4096, 4096, 8},   {512, 16384, 4}};
+  return {{2048, 16384, 16, 128, 128, 32, 8, 3},
+          {4096, 32768, 16, 128, 64, 32, 4, 4},
+          {1024, 8192, 8, 64, 64, 32, 4, 4},
+          {8192, 65536, 32, 128, 256, 32, 8, 3},
+          {4096, 4096, 8, 64, 128, 64, 4, 3},
+          {512, 16384, 4, 256, 64, 32, 8, 3}};
 }
 
 std::string variant_name(const TritonVariant& variant) {
@@ -93,6 +98,7 @@ LoweringOptions lowering_options(const TritonVariant& variant) {
   LoweringOptions options;
   options.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
+  options.contractions = true;
   return options;
 }
 
@@ -103,6 +109,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   CpuFacts schedule_facts;
   schedule_facts.cores = facts.sms;
   schedule_facts.whole_row = variant.row_max;
+  schedule_facts.is_alone = &is_contraction;
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   TritonModule module;
   for (const int result : plan.spilled) {

@@ -139,6 +139,27 @@ void TritonFold::reduce(TritonKernel& kernel,
   kernel.line(names_[1] + " = " + names_[1] + "[:, None]");
 }
 
+void TritonFold::scan(TritonKernel& kernel, const std::string& tile,
+                      const std::string& carry) const {
+  kernel.help(combiner());
+  const std::string combine = "_" + combiner();
+  const std::string& result = names_[0];
+  if (stage_.fold == Fold::sum) {
+    kernel.line(result + " = tl.cumsum(" + tile + ", axis=1)");
+  } else {
+    kernel.line(result + " = tl.associative_scan(" + tile + ", 1, " + combine +
+                ")");
+  }
+  if (carry.empty()) return;
+  kernel.line(result + " = " + combine + "(" + carry + ", " + result + ")");
+  if (stage_.fold == Fold::sum) {
+    kernel.line(carry + " += tl.sum(" + tile + ", axis=1)[:, None]");
+  } else {
+    kernel.line(carry + " = " + combine + "(" + carry + ", tl.reduce(" + tile +
+                ", 1, " + combine + ")[:, None])");
+  }
+}
+
 void TritonFold::conclude(TritonKernel& kernel) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
     std::string text = names_[i];
@@ -147,7 +168,7 @@ void TritonFold::conclude(TritonKernel& kernel) const {
     const std::string name = "s" + names_[i].substr(1) + "_";
     if (text != names_[i]) kernel.line(name + " = " + text);
     kernel.set_result(stage_.results[i], text == names_[i] ? text : name,
-                      TritonKernel::Side::point);
+                      false);
   }
 }
 

@@ -28,6 +28,11 @@ class TritonFold {
   /// The results turned into what a stage's readers expect.
   void conclude(TritonKernel& kernel) const;
 
+  /// Of a scan: the tile's running values, after `carry` ("" for none); and the
+  /// carry for the next tile.
+  void scan(TritonKernel& kernel, const std::string& tile,
+            const std::string& carry) const;
+
   bool has_position() const { return names_.size() > 1; }
   /// What accumulators hold: truth values as numbers.
   DType held() const;

@@ -19,7 +19,6 @@ TritonKernel::TritonKernel(const Program& program, TritonModule& module)
     : program_(program), module_(module) {
   scope_.program = &program;
   scope_.helpers = &module.helpers;
-  scope_.mask = [this](const std::set<int>& v) { return mask_of(v); };
 }
 
 std::string TritonKernel::program_id() const {
@@ -31,37 +30,36 @@ void TritonKernel::line(const std::string& text) {
 }
 
 void TritonKernel::name_variables(const std::vector<LoopVar>& variables,
-                                  const std::string& position, Side side,
+                                  const std::string& position, Axis axis,
                                   const std::string& mask) {
-  (side == Side::point ? point_mask_ : inner_mask_) = mask;
-  auto& known = side == Side::point ? point_variables_ : inner_variables_;
   std::int64_t stride = 1;
   for (std::size_t i = variables.size(); i-- > 0;) {
     const LoopVar v = variables[i];
-    known.insert(v.id);
-    if (variables.size() == 1) {
-      scope_.variables[v.id] = position;
-      return;
+    std::string name = position;
+    if (variables.size() > 1) {
+      name = "v" + std::to_string(v.id);
+      if (renamings_ > 0) name += "_" + std::to_string(renamings_);
+      std::string text = position;
+      if (stride > 1) text += " // " + std::to_string(stride);
+      if (i > 0) {
+        text = (stride > 1 ? "(" + text + ")" : text) + " % " +
+               std::to_string(v.extent);
+      }
+      line(name + " = " + text);
     }
-    std::string name = "v" + std::to_string(v.id);
-    if (renamings_ > 0) name += "_" + std::to_string(renamings_);
-    std::string text = position;
-    if (stride > 1) text += " // " + std::to_string(stride);
-    if (i > 0) {
-      text = (stride > 1 ? "(" + text + ")" : text) + " % " +
-             std::to_string(v.extent);
-    }
-    line(name + " = " + text);
-    scope_.variables[v.id] = name;
+    scope_.variables[v.id] = {name, axis, mask};
     stride *= v.extent;
   }
+}
+
+void TritonKernel::expect_inner(const std::vector<LoopVar>& variables) {
+  for (const LoopVar& v : variables) inner_variables_.insert(v.id);
 }
 
 void TritonKernel::forget_inner() {
   std::erase_if(scope_.names,
                 [&](const auto& entry) { return is_inner(entry.first); });
   inner_variables_.clear();
-  inner_mask_.clear();
   ++renamings_;
 }
 
@@ -96,21 +94,15 @@ void TritonKernel::compute(const std::vector<ExprId>& roots, bool points_only) {
   }
 }
 
-std::string TritonKernel::mask_of(const std::set<int>& variables) const {
-  const auto touches = [&](const std::set<int>& side) {
-    return std::any_of(variables.begin(), variables.end(),
-                       [&](int v) { return side.contains(v); });
-  };
-  std::string mask = touches(point_variables_) ? point_mask_ : "";
-  if (touches(inner_variables_) && !inner_mask_.empty()) {
-    mask += (mask.empty() ? "" : " & ") + inner_mask_;
-  }
-  return mask;
+std::string TritonKernel::mask_of(const std::vector<LoopVar>& variables) const {
+  std::set<int> ids;
+  for (const LoopVar& v : variables) ids.insert(v.id);
+  return triton_mask(scope_.variables, ids);
 }
 
-void TritonKernel::set_result(int buffer, const std::string& text, Side side) {
+void TritonKernel::set_result(int buffer, const std::string& text, bool inner) {
   scope_.results[buffer] = text;
-  if (side == Side::inner) inner_results_.insert(buffer);
+  if (inner) inner_results_.insert(buffer);
 }
 
 void TritonKernel::store(int buffer, const Index& offset,
@@ -120,7 +112,7 @@ void TritonKernel::store(int buffer, const Index& offset,
   offset.collect(found);
   std::set<int> variables;
   for (const auto& [id, v] : found) variables.insert(id);
-  const std::string mask = mask_of(variables);
+  const std::string mask = triton_mask(scope_.variables, variables);
   // One pointer for a tile would be written once by each of its elements.
   line("tl.store(" + program_.buffers[buffer].name + " + (" + index(offset) +
        ")" + (variables.empty() ? " + tl.zeros((1, 1), tl.int32)" : "") + ", " +

@@ -20,6 +20,11 @@ struct TritonVariant {
   std::int64_t tile = 2048;      ///< elements that a program takes at a time
   std::int64_t row_max = 16384;  ///< longer rows are walked, not held
   int per_thread = 16;           ///< elements of a tile for each thread
+  std::int64_t dot_rows = 128;   ///< of a product: its tile,
+  std::int64_t dot_columns = 128;
+  std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
+  int dot_warps = 8;
+  int dot_stages = 3;
 };
 
 struct TritonLaunch {
@@ -66,15 +71,14 @@ class TritonKernel {
   void indent() { ++depth_; }
   void dedent() { --depth_; }
 
-  /// Names the variables, whose product counts `position`; which dimension of
-  /// the tile they belong to, and the mask for it ("" for none).
-  enum class Side { point, inner };
+  /// Names the variables, whose product counts `position`, along that axis of
+  /// the tile and under that mask ("" for none).
   void name_variables(const std::vector<LoopVar>& variables,
-                      const std::string& position, Side side,
+                      const std::string& position, Axis axis,
                       const std::string& mask);
-  /// Says beforehand that a variable will be an inner one.
-  void expect_inner(LoopVar variable) { inner_variables_.insert(variable.id); }
-  const std::string& inner_mask() const { return inner_mask_; }
+  /// Says beforehand that variables are inner ones: what depends on them is
+  /// not computed outside of their loop.
+  void expect_inner(const std::vector<LoopVar>& variables);
   /// Forgets the inner variables and all that depends on them.
   void forget_inner();
 
@@ -85,8 +89,10 @@ class TritonKernel {
   std::string index(const Index& index) const {
     return triton_index(index, scope_.variables);
   }
-  std::string mask_of(const std::set<int>& variables) const;
-  void set_result(int buffer, const std::string& text, Side side);
+  /// The mask of where all of these are in range.
+  std::string mask_of(const std::vector<LoopVar>& variables) const;
+  /// `inner`: it depends on inner variables.
+  void set_result(int buffer, const std::string& text, bool inner);
   void store(int buffer, const Index& offset, const std::string& value);
   /// A buffer that lines mention by its name.
   void use(int buffer) { used_.insert(buffer); }
@@ -106,11 +112,8 @@ class TritonKernel {
   int depth_ = 1;
   bool wide_ = false;
   int renamings_ = 0;
-  std::set<int> point_variables_;
   std::set<int> inner_variables_;
   std::set<int> inner_results_;
-  std::string point_mask_;
-  std::string inner_mask_;
   std::set<int> used_;
   std::vector<std::string> scratch_used_;
 };

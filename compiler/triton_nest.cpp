@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "compiler/triton_dot.hpp"
 #include "compiler/triton_fold.hpp"
 
 namespace weft {
 namespace {
-
-using Side = TritonKernel::Side;
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
@@ -38,6 +37,12 @@ class NestText {
         passes_(passes_of(plan.program, nest)) {}
 
   void print() {
+    if (nest_.alone) {
+      const auto contraction =
+          contraction_of(program(), nest_.stages.front(), nest_.outer);
+      return print_triton_dot(plan_, nest_, contraction.value(), variant_,
+                              facts_, module_);
+    }
     if (nest_.split) return print_split();
     const bool folds =
         std::any_of(passes_.begin(), passes_.end(),
@@ -63,7 +68,7 @@ class NestText {
                 text(block) + ")[:, None]");
     const bool ragged = points % block != 0;
     if (ragged) kernel.line("pm = p < " + text(points));
-    kernel.name_variables(variables, "p", Side::point, ragged ? "pm" : "");
+    kernel.name_variables(variables, "p", Axis::rows, ragged ? "pm" : "");
   }
 
   /// Names inner variables at `first` + 0, 1, … block - 1; `ragged`: these may
@@ -76,7 +81,8 @@ class NestText {
     if (kernel.wide()) lanes += ".to(tl.int64)";
     kernel.line("r = " + (first.empty() ? "" : first + " + ") + lanes);
     if (ragged) kernel.line("rm = r < " + text(extent_of(variables)));
-    kernel.name_variables(variables, "r", Side::inner, ragged ? "rm" : "");
+    kernel.expect_inner(variables);
+    kernel.name_variables(variables, "r", Axis::columns, ragged ? "rm" : "");
   }
 
   void store_stage(TritonKernel& kernel, const Stage& stage,
@@ -126,9 +132,7 @@ class NestText {
     const std::int64_t programs = ceil_div(extent_of(rows), height) * width;
     const bool flat = rows.empty();
     const std::string id = kernel.program_id();
-    if (flat) {
-      kernel.name_variables({}, "", Side::point, "");
-    } else {
+    if (!flat) {
       open_points(kernel, rows, "(" + id + " // " + text(width) + ")", height);
     }
     const std::string first =
@@ -183,7 +187,11 @@ class NestText {
       }
       const bool again = before != nullptr && before->inner == pass.inner;
       if (held && !again) open_held(kernel, pass);
-      print_pass(kernel, pass, height, block, held);
+      if (pass.scan() != nullptr) {
+        print_scan(kernel, pass, height, block, held);
+      } else {
+        print_pass(kernel, pass, height, block, held);
+      }
       before = &pass;
     }
     kernel.finish(ceil_div(points, height),
@@ -233,13 +241,52 @@ class NestText {
     }
   }
 
+  /// Running values along a row; the pass's other stages take them as they
+  /// come.
+  void print_scan(TritonKernel& kernel, const Pass& pass, std::int64_t height,
+                  std::int64_t block, bool held) const {
+    const TritonFold fold(program(), *pass.scan());
+    const std::int64_t extent = extent_of(pass.inner);
+    if (held) {
+      return print_scan_tile(kernel, pass, fold, "",
+                             shape_text(height, power_of_two(extent)));
+    }
+    kernel.forget_inner();
+    const std::string carry = "carry" + fold.names()[0].substr(1);
+    kernel.line(carry + " = tl.full(" + shape_text(height, 1) + ", " +
+                fold.neutral(0) + ", " + triton_type(fold.held()) + ")");
+    kernel.line("for start in range(0, " + text(extent) + ", " + text(block) +
+                "):");
+    kernel.indent();
+    open_inner(kernel, pass.inner, "start", block, extent % block != 0);
+    print_scan_tile(kernel, pass, fold, carry, shape_text(height, block));
+    kernel.dedent();
+    kernel.forget_inner();
+  }
+
+  void print_scan_tile(TritonKernel& kernel, const Pass& pass,
+                       const TritonFold& fold, const std::string& carry,
+                       const std::string& shape) const {
+    const Stage& scan = *pass.scan();
+    kernel.compute(roots_of(scan), false);
+    const auto tile = fold.tile(kernel, shape, kernel.mask_of(pass.inner));
+    fold.scan(kernel, tile[0], carry);
+    kernel.set_result(scan.results[0], fold.names()[0], true);
+    spill(kernel, scan, fold);
+    for (const Stage* stage : pass.stages) {
+      if (stage == &scan) continue;
+      kernel.compute(roots_of(*stage), false);
+      store_stage(kernel, *stage, shape);
+    }
+  }
+
   void print_walk(TritonKernel& kernel, const Pass& pass,
                   const std::vector<TritonFold>& folds, std::int64_t height,
                   std::int64_t block) const {
     const std::string shape = shape_text(height, block);
     const std::int64_t extent = extent_of(pass.inner);
     kernel.forget_inner();
-    for (const LoopVar& v : pass.inner) kernel.expect_inner(v);
+    kernel.expect_inner(pass.inner);
     for (const Stage* stage : pass.stages) {
       kernel.compute(roots_of(*stage), true);
     }
@@ -267,7 +314,7 @@ class NestText {
         continue;
       }
       const TritonFold& fold = folds[at++];
-      const auto tile = fold.tile(kernel, shape, kernel.inner_mask());
+      const auto tile = fold.tile(kernel, shape, kernel.mask_of(pass.inner));
       done ? fold.reduce(kernel, tile) : fold.take(kernel, tile);
     }
   }
@@ -308,7 +355,7 @@ class NestText {
     std::vector<TritonFold> folds;
     for (const Stage* stage : pass.stages)
       folds.emplace_back(program(), *stage);
-    for (const LoopVar& v : pass.inner) kernel.expect_inner(v);
+    kernel.expect_inner(pass.inner);
     for (const Stage* stage : pass.stages) {
       kernel.compute(roots_of(*stage), true);
     }

@@ -21,11 +21,37 @@ std::string number_text(double number) {
 }
 
 std::string atom_text(const Index::Atom& atom,
-                      const std::map<int, std::string>& names) {
-  if (atom.kind == Index::AtomKind::variable) return names.at(atom.variable.id);
-  const std::string inner = "(" + triton_index(atom.inner, names) + ")";
+                      const TritonVariables& variables) {
+  if (atom.kind == Index::AtomKind::variable) {
+    return variables.at(atom.variable.id).name;
+  }
+  const std::string inner = "(" + triton_index(atom.inner, variables) + ")";
   const char* sign = atom.kind == Index::AtomKind::quotient ? " // " : " % ";
   return "(" + inner + sign + std::to_string(atom.divisor) + ")";
+}
+
+// Bits of the dimensions that an atom spreads over.
+int spread_of(const Index::Atom& atom, const TritonVariables& variables) {
+  if (atom.kind == Index::AtomKind::variable) {
+    const Axis axis = variables.at(atom.variable.id).axis;
+    return axis == Axis::none ? 0 : axis == Axis::rows ? 1 : 2;
+  }
+  std::map<int, LoopVar> inside;
+  atom.inner.collect(inside);
+  int spread = 0;
+  for (const auto& [id, variable] : inside) {
+    const Axis axis = variables.at(id).axis;
+    spread |= axis == Axis::none ? 0 : axis == Axis::rows ? 1 : 2;
+  }
+  return spread;
+}
+
+void add_term(std::string& text, const Index::Term& term,
+              const TritonVariables& variables) {
+  const std::int64_t c = term.coefficient;
+  text += text.empty() ? (c < 0 ? "-" : "") : (c < 0 ? " - " : " + ");
+  text += atom_text(*term.atom, variables);
+  if (std::abs(c) != 1) text += " * " + std::to_string(std::abs(c));
 }
 
 std::string load_text(const TritonScope& scope, const Scalar& node) {
@@ -36,7 +62,7 @@ std::string load_text(const TritonScope& scope, const Scalar& node) {
   for (const ExprId id : node.arguments) {
     variables.merge(all_variables(scope.program->arena, id));
   }
-  std::string mask = scope.mask(variables);
+  std::string mask = triton_mask(scope.variables, variables);
   if (node.placed) offset += " + " + triton_operand(scope, node.place());
   if (node.guarded) {
     const std::string guard = triton_operand(scope, node.guard());
@@ -52,11 +78,32 @@ std::string cast_text(DType to, const std::string& value) {
   return value + ".to(" + triton_type(to) + ")";
 }
 
+bool compares(const std::string& function) {
+  static const std::set<std::string> names = {"eq", "ne", "lt",
+                                              "le", "gt", "ge"};
+  return names.contains(function);
+}
+
+// Positions are compared as they are, mostly in 32 bits; for arithmetic they
+// get the 64 that they have by type.
+std::string argument_text(const TritonScope& scope, const Scalar& call,
+                          ExprId id) {
+  const Scalar& node = scope.program->arena[id];
+  const std::string text = triton_operand(scope, id);
+  if (compares(call.function)) {
+    const bool small = node.op == ScalarOp::constant &&
+                       node.dtype == DType::i64 &&
+                       std::abs(node.integer) < INT32_MAX;
+    return small ? std::to_string(node.integer) : text;
+  }
+  return node.op == ScalarOp::position ? text + ".to(tl.int64)" : text;
+}
+
 std::string call_text(const TritonScope& scope, const Scalar& node) {
   const ScalarArena& arena = scope.program->arena;
   std::vector<std::string> arguments;
   for (const ExprId id : node.arguments) {
-    arguments.push_back(triton_operand(scope, id));
+    arguments.push_back(argument_text(scope, node, id));
   }
   DType dtype = node.dtype;
   if (dtype == DType::boolean && !node.arguments.empty()) {
@@ -92,19 +139,46 @@ std::string torch_type(DType dtype) {
   return "torch." + std::string(dtype_name(dtype));
 }
 
-std::string triton_index(const Index& index,
-                         const std::map<int, std::string>& names) {
+std::string triton_index(const Index& index, const TritonVariables& variables) {
   std::string text;
-  for (const Index::Term& term : index.terms()) {
-    const std::int64_t c = term.coefficient;
-    const std::string atom = atom_text(*term.atom, names);
-    text += text.empty() ? (c < 0 ? "-" : "") : (c < 0 ? " - " : " + ");
-    text +=
-        std::abs(c) == 1 ? atom : atom + " * " + std::to_string(std::abs(c));
+  for (int spread = 0; spread < 4; ++spread) {
+    std::string part;
+    std::size_t count = 0;
+    for (const Index::Term& term : index.terms()) {
+      if (spread_of(*term.atom, variables) != spread) continue;
+      add_term(part, term, variables);
+      ++count;
+    }
+    if (part.empty()) continue;
+    if (text.empty()) {
+      text = part;
+    } else if (part[0] == '-' && count == 1) {
+      text += " - " + part.substr(1);
+    } else {
+      text += " + (" + part + ")";
+    }
+    // Parentheses keep what follows from being added one by one.
+    if (count > 1) text = "(" + text + ")";
   }
   if (text.empty()) return std::to_string(index.offset());
   if (index.offset() > 0) text += " + " + std::to_string(index.offset());
   if (index.offset() < 0) text += " - " + std::to_string(-index.offset());
+  return text;
+}
+
+std::string triton_mask(const TritonVariables& variables,
+                        const std::set<int>& used) {
+  std::set<std::string> masks;
+  for (const int id : used) {
+    const auto found = variables.find(id);
+    if (found != variables.end() && !found->second.mask.empty()) {
+      masks.insert(found->second.mask);
+    }
+  }
+  std::string text;
+  for (const std::string& mask : masks) {
+    text += (text.empty() ? "" : " & ") + mask;
+  }
   return text;
 }
 
@@ -134,8 +208,8 @@ std::string triton_expression(const TritonScope& scope, ExprId id) {
     case ScalarOp::position: {
       const Index& index = node.index[0];
       const std::string text = triton_index(index, scope.variables);
-      if (index.is_constant()) return "tl.full((1, 1), " + text + ", tl.int64)";
-      return "(" + text + ").to(tl.int64)";
+      if (index.is_constant()) return "tl.full((1, 1), " + text + ", tl.int32)";
+      return text;
     }
     case ScalarOp::cast:
       return cast_text(node.dtype, triton_operand(scope, node.arguments[0]));

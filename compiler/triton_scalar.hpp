@@ -14,24 +14,38 @@ namespace weft {
 std::string triton_type(DType dtype);
 std::string torch_type(DType dtype);
 
-/// How an index is written where loop variable i stands in `names` by its id.
-std::string triton_index(const Index& index,
-                         const std::map<int, std::string>& names);
+/// Along which dimension of a tile a loop variable runs.
+enum class Axis { none, rows, columns };
+
+/// How a loop variable is written, and the mask of where it is in range.
+struct TritonVariable {
+  std::string name;
+  Axis axis = Axis::none;
+  std::string mask;  ///< empty: everywhere
+};
+
+using TritonVariables = std::map<int, TritonVariable>;
+
+/// An index in those variables. Terms along one dimension stand together, so
+/// that they are added up before they are spread over the whole tile.
+std::string triton_index(const Index& index, const TritonVariables& variables);
 
 /// 0.5 in plain Triton; other types as a tensor of one element.
 std::string triton_constant(const Scalar& node);
 
 /// What expressions are printed with. Names are of tensors of two dimensions
-/// that broadcast: points × inner elements.
+/// that broadcast.
 struct TritonScope {
   const Program* program = nullptr;
-  std::map<int, std::string> variables;  ///< loop variable's id to its text
-  std::map<int, std::string> results;    ///< results at hand, by buffer
-  std::map<ExprId, std::string> names;   ///< expressions printed already
-  /// The masks that a load needs which uses those variables.
-  std::function<std::string(const std::set<int>&)> mask;
+  TritonVariables variables;            ///< by the loop variable's id
+  std::map<int, std::string> results;   ///< results at hand, by buffer
+  std::map<ExprId, std::string> names;  ///< expressions printed already
   std::set<std::string>* helpers = nullptr;
 };
+
+/// The masks of those variables, joined; empty where none has one.
+std::string triton_mask(const TritonVariables& variables,
+                        const std::set<int>& used);
 
 /// A name, or a constant's own text.
 std::string triton_operand(const TritonScope& scope, ExprId id);
