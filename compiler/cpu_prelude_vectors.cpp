@@ -57,6 +57,9 @@ INLINE i32v lane_numbers() {
 INLINE i64v positions(int64_t base, int64_t step) {
   return convert<i64v>(lane_numbers()) * step + base;
 }
+INLINE i32v small_positions(int64_t base, int32_t step) {
+  return lane_numbers() * step + static_cast<int32_t>(base);
+}
 template <class L, class At> INLINE i64v each_lane(L lanes, At at) {
   i64v v{};
   for (int l = 0; l < lanes.count; ++l) v[l] = at(l);
@@ -192,6 +195,30 @@ INLINE void store(T* to, lanes_of<T> value, Part lanes) {
 template <class T, class L, class At>
 INLINE void scatter(T* to, lanes_of<T> value, L lanes, At at) {
   for (int l = 0; l < lanes.count; ++l) to[at(l)] = stored<T>(value[l]);
+}
+
+// --- Lanes that lie in memory from the last to the first.
+template <class V> INLINE V reversed(V value) {
+  V result;
+#pragma GCC unroll 16
+  for (int l = 0; l < W; ++l) result[l] = value[W - 1 - l];
+  return result;
+}
+template <class T, class L>
+INLINE lanes_of<T> load_down(const T* from, L lanes) {
+  if constexpr (std::is_same_v<L, Full>) {
+    return reversed(load(from - (W - 1), lanes));
+  } else {
+    return gather(from, lanes, [](int64_t l) { return -l; });
+  }
+}
+template <class T, class L>
+INLINE void store_down(T* to, lanes_of<T> value, L lanes) {
+  if constexpr (std::is_same_v<L, Full>) {
+    store(to - (W - 1), reversed(value), lanes);
+  } else {
+    scatter(to, value, lanes, [](int64_t l) { return -l; });
+  }
 }
 
 // --- Squares of W by W elements, turned so that lanes become rows.

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <set>
 
 namespace weft {
 namespace {
@@ -46,6 +47,12 @@ bool is_contiguous(const PrintScope& scope, const Index& index) {
          !index.hides(scope.vector_variable);
 }
 
+// Lane by lane towards the front, as a flip leaves it.
+bool is_reversed(const PrintScope& scope, const Index& index) {
+  return index.coefficient(scope.vector_variable) == -1 &&
+         !index.hides(scope.vector_variable);
+}
+
 // What a guarded load reads where the guard is true.
 std::string guarded_text(const PrintScope& scope, const Scalar& node,
                          bool vectors) {
@@ -86,6 +93,9 @@ std::string load_text(const PrintScope& scope, const Scalar& node,
   if (is_contiguous(scope, index)) {
     return "load(" + buffer.name + " + " + index.text() + ", lanes)";
   }
+  if (is_reversed(scope, index)) {
+    return "load_down(" + buffer.name + " + " + index.text() + ", lanes)";
+  }
   return "gather(" + buffer.name + ", lanes, " + lane_lambda(scope, index) +
          ")";
 }
@@ -120,7 +130,45 @@ const std::map<std::string, std::string>& infix() {
   return table;
 }
 
-std::string call_text(const PrintScope& scope, const Scalar& node) {
+// A position or an integer in 32 bits, as the lanes of a truth value are; ""
+// for anything else.
+std::string small_text(const PrintScope& scope, ExprId id, bool vectors) {
+  const Scalar& node = scope.plan->program.arena[id];
+  const auto fits = [](std::int64_t number) {
+    return number >= INT32_MIN / 2 && number <= INT32_MAX / 2;
+  };
+  if (node.op == ScalarOp::constant && node.dtype == DType::i64) {
+    if (!fits(node.integer)) return "";
+    return "splat<int32_t>(" + std::to_string(node.integer) + ")";
+  }
+  if (node.op != ScalarOp::position) return "";
+  const Index& index = node.index[0];
+  const auto [least, most] = index.range();
+  const int v = scope.vector_variable;
+  if (!fits(least) || !fits(most) || index.hides(v)) return "";
+  if (!vectors || !index.uses(v)) {
+    return "splat<int32_t>(" + index.text() + ")";
+  }
+  return "small_positions(" + index.text() + ", " +
+         std::to_string(index.coefficient(v)) + ")";
+}
+
+// A comparison of positions, with no detour by 64 bits; "" for any other call.
+std::string small_comparison(const PrintScope& scope, const Scalar& node,
+                             bool vectors) {
+  static const std::set<std::string> kComparisons = {"eq", "ne", "lt",
+                                                     "le", "gt", "ge"};
+  if (!kComparisons.contains(node.function)) return "";
+  const std::string a = small_text(scope, node.arguments[0], vectors);
+  const std::string b = small_text(scope, node.arguments[1], vectors);
+  if (a.empty() || b.empty()) return "";
+  return a + " " + infix().at(node.function) + " " + b;
+}
+
+std::string call_text(const PrintScope& scope, const Scalar& node,
+                      bool vectors) {
+  const std::string small = small_comparison(scope, node, vectors);
+  if (!small.empty()) return small;
   std::vector<std::string> arguments;
   for (const ExprId id : node.arguments) {
     arguments.push_back(operand_text(scope, id));
@@ -199,7 +247,7 @@ std::string expression_text(const PrintScope& scope, ExprId id, bool vectors) {
     case ScalarOp::call:
       break;
   }
-  return call_text(scope, node);
+  return call_text(scope, node, vectors);
 }
 
 std::string store_text(const PrintScope& scope, const std::string& pointer,
@@ -210,6 +258,10 @@ std::string store_text(const PrintScope& scope, const std::string& pointer,
   }
   if (is_contiguous(scope, offset)) {
     return "store(" + pointer + " + " + offset.text() + ", " + value +
+           ", lanes);";
+  }
+  if (is_reversed(scope, offset)) {
+    return "store_down(" + pointer + " + " + offset.text() + ", " + value +
            ", lanes);";
   }
   return "scatter(" + pointer + ", " + value + ", lanes, " +
