@@ -25,14 +25,16 @@ def main(arguments=None):
                                      description="Capture a model as a graph.")
     parser.add_argument("--problem", required=True, help="the problem file")
     parser.add_argument("--out", required=True, help="the graph to write")
+    parser.add_argument("--device", default="cpu",
+                        help="where the model runs: cpu or cuda:0")
     options = parser.parse_args(arguments)
-    return reply_of(options.problem, options.out)
+    return reply_of(options.problem, options.out, options.device)
 
 
-def reply_of(problem_path, out):
+def reply_of(problem_path, out, device="cpu"):
     """Captures, and says in one object how it went. Never raises."""
     try:
-        graph, seconds = capture(problem_path)
+        graph, seconds = capture(problem_path, device)
         with writing(out):
             from weft_worker.capture_graph import write_json
             write_json(graph, out)
@@ -72,29 +74,47 @@ class Stopwatch:
             self.seconds[name] = round(time.perf_counter() - begin, 4)
 
 
-def capture(problem_path):
+def capture(problem_path, device="cpu"):
     """(graph, seconds by step); ProblemError says what is wrong."""
     watch = Stopwatch()
     with watch.step("import_torch"):
         problems.import_torch()
+        place = place_of(device)
     with warnings.catch_warnings():
         # The exporter talks about its own internals; nothing to act on.
         warnings.simplefilter("ignore")
         logging.getLogger("torch").setLevel(logging.CRITICAL)
-        graph = capture_steps(problem_path, watch)
+        graph = capture_steps(problem_path, watch, place)
     return graph, watch.seconds
 
 
-def capture_steps(problem_path, watch):
+def place_of(device):
+    """The torch.device of that name; ProblemError if it is not here."""
+    import torch
+
+    from weft_worker.device import parse
+
+    try:
+        place = parse(device)
+    except ValueError as error:
+        raise ProblemError("no_device", str(error)) from None
+    if place.type == "cuda" and place.index >= torch.cuda.device_count():
+        raise ProblemError(
+            "no_device", f"PyTorch finds no device {device}: capture on the "
+            "cpu, or install a PyTorch for this driver", code="missing")
+    return place
+
+
+def capture_steps(problem_path, watch, place):
     from weft_worker import capture_check, capture_export, capture_graph
 
     with watch.step("load"):
         problem = problems.load_problem(problem_path)
-        model = problems.build_model(problem)
+        model = problems.build_model(problem, device=place)
     with watch.step("inputs"):
-        inputs = problems.make_inputs(problem)
+        inputs = problems.make_inputs(problem, device=place)
         problems.check_inputs_fit(problem, model, inputs)
-    state = State(problem, model, inputs)
+    state = State(problem, model, inputs, place)
     with watch.step("eager"):
         expected = state.eager_run()
     with watch.step("export"):
@@ -115,16 +135,15 @@ class State:
     restoring would change them.
     """
 
-    def __init__(self, problem, model, inputs):
-        import torch
-
+    def __init__(self, problem, model, inputs, place):
+        self.place = place
         self.problem = problem
         self.model = model
         self.inputs = inputs
         self.buffers = dict(model.named_buffers())
         self.saved = {name: tensor.detach().clone()
                       for name, tensor in self.buffers.items()}
-        self.generator = torch.get_rng_state()
+        self.generators = generators(place)
 
     def restore(self):
         import torch
@@ -132,17 +151,17 @@ class State:
         with torch.no_grad():
             for name, tensor in self.buffers.items():
                 tensor.copy_(self.saved[name])
-        torch.set_rng_state(self.generator)
+        set_generators(self.place, self.generators)
 
     def eager_run(self):
-        """(outputs, {target: value afterwards}, generator state)."""
+        """(outputs, {target: value afterwards}, generators' states)."""
         import torch
         from torch.utils import _pytree as pytree
 
         before = versions(self.inputs)
-        torch.set_rng_state(self.generator)
+        set_generators(self.place, self.generators)
         result = problems.run_forward(self.problem, self.model, self.inputs)
-        generator = torch.get_rng_state()
+        drawn = generators(self.place)
         buffers = {storage(tensor) for tensor in self.buffers.values()}
         outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
                    if isinstance(leaf, torch.Tensor)]
@@ -152,9 +171,9 @@ class State:
                  for name, tensor in self.buffers.items()}
         after.update(input_leaves(self.model, self.inputs))
         if versions(self.inputs) != before:
-            self.inputs = problems.make_inputs(self.problem)
+            self.inputs = problems.make_inputs(self.problem, device=self.place)
         self.restore()
-        return outputs, after, generator
+        return outputs, after, drawn
 
     def graph_run(self, graph):
         """The same of the captured graph, which writes into nothing."""
@@ -168,12 +187,30 @@ class State:
                 self.problem.path, "capture_differs", "the captured graph",
                 "see the details"):
             outputs, mutated = capture_check.run_graph(
-                graph, self.model, pytree.tree_leaves(self.inputs))
+                graph, self.model, pytree.tree_leaves(self.inputs), self.place)
         names = {node["name"]: node["target"] for node in graph["nodes"]
                  if node["kind"] == "input"}
         mutated = {names.get(target, target): value
                    for target, value in mutated.items()}
-        return outputs, mutated, torch.get_rng_state()
+        return outputs, mutated, generators(self.place)
+
+
+def generators(place):
+    """States of the random generators that a model there may draw from."""
+    import torch
+
+    states = [torch.get_rng_state()]
+    if place.type == "cuda":
+        states.append(torch.cuda.get_rng_state(place))
+    return states
+
+
+def set_generators(place, states):
+    import torch
+
+    torch.set_rng_state(states[0])
+    if place.type == "cuda":
+        torch.cuda.set_rng_state(states[1], place)
 
 
 def versions(inputs):

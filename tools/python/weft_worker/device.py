@@ -36,6 +36,15 @@ class Device:
     def generator(self, seed):
         return torch.Generator(self.torch).manual_seed(seed)
 
+    def works(self):
+        """False after an error in work of this process' own on the device,
+        such as an index out of range, which nothing but its end repairs."""
+        try:
+            self.synchronize()
+        except RuntimeError:
+            return False
+        return True
+
     def synchronize(self):
         if self.is_cuda:
             torch.cuda.synchronize(self.torch)

@@ -8,6 +8,8 @@ What lies beyond it is not mapped, so a kernel that strays far is an error.
 import gc
 import os
 
+import torch
+
 from .device import bytes_at
 
 
@@ -63,4 +65,6 @@ class SharedDeviceMemory:
     @property
     def all(self):
         """For the framework, which most candidates here do without."""
+        torch.cuda.init()
+        torch.cuda.set_device(self.device)
         return bytes_at(self.address, self._bytes, self.device)

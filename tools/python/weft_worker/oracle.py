@@ -66,6 +66,9 @@ class Oracle:
         self.timer = timing.Timer(
             self.slot, threads, ENVIRONMENT, self.device, self.lock, exactness)
         self.whole_key, self._whole = None, None
+        #: After some errors a process cannot use its device any more: it ends,
+        #: and whoever needs an oracle starts another.
+        self.is_lost = False
         self.verbs = {
             "check": self.check,
             "time": self.time,
@@ -90,8 +93,8 @@ class Oracle:
         except Exception as error:
             reply["ok"] = False
             reply["error"] = explain(error)
-        finally:
-            self.rest()
+            self.is_lost = not self.device.works()
+        self.rest()
         return reply
 
     def attempt(self, verb, request):
@@ -109,7 +112,7 @@ class Oracle:
 
     def give_up(self):
         """Everything that could be made again."""
-        self.slot.end()
+        self.slot.forget_arena()
         self.timer.forget()
         self.whole_key, self._whole = None, None
         self.keeper.close()
@@ -119,7 +122,11 @@ class Oracle:
         """Large things go: others may sit on the same device."""
         if not self.device.is_cuda:
             return
-        self.keeper.close_large()
+        if self.is_lost:
+            return
+        if self.keeper.is_large:
+            self.slot.forget_arena()
+            self.keeper.close()
         self.timer.forget_large()
         if self._whole is not None and self._whole.is_large:
             self.whole_key, self._whole = None, None
@@ -242,6 +249,8 @@ def serve(oracle, requests, replies):
             reply = oracle.answer(request)
         replies.write(json.dumps(_finite(reply)) + "\n")
         replies.flush()
+        if oracle.is_lost:
+            return
 
 
 def _finite(value):

@@ -155,6 +155,24 @@ class Slot:
             self.kill()
             return {}
 
+    def forget_arena(self):
+        """Makes the zygote let go of the arena: its descriptor keeps memory.
+
+        It always holds one for its next child: so it gets a tiny other one.
+        """
+        self.end()
+        if self._arena is None or self._link is None:
+            return
+        self._arena = None
+        tiny = os.memfd_create("weft-no-arena", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(tiny, os.sysconf("SC_PAGESIZE"))
+            socket.send_fds(self._link, [b"\n"], [tiny])
+        except OSError:  # it is gone, and all that it held
+            self.kill()
+        finally:
+            os.close(tiny)
+
     def kill(self):
         """Kills the zygote and its tree; the next job starts a new one."""
         if self._link is not None:

@@ -52,7 +52,8 @@ class Timer:
 
     def forget(self):
         """Ends the baseline's process and frees what it shared."""
-        self._baseline.end()
+        self._baseline.forget_arena()
+        self._slot.forget_arena()
         self._bench = None
         self._keeper.close()
 

@@ -84,11 +84,11 @@ class ArenaKeeper:
             self._arena = new_arena(size_bytes, self.device)
         return self._arena
 
-    def close_large(self):
-        """Gives a device's memory back, of which others need a share."""
+    @property
+    def is_large(self):
+        """Whether others on the device need a share of this."""
         held = self._arena
-        if held is not None and self.device.is_large(held.bytes):
-            self.close()
+        return held is not None and self.device.is_large(held.bytes)
 
     def close(self):
         if self._arena is not None:

@@ -136,6 +136,8 @@ def _cases(whole):
     names = ["given", "altered", *(name for name, _ in DISTRIBUTIONS)]
     if whole.is_large:  # what would need the first case kept is left out
         names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
+    if not whole.takes_any_values:
+        names = [name for name in names if name in ("given", "uniform")]
     given = None
     for number, name in enumerate(names):
         if number > 2 and time.monotonic() > until:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 import torch.utils._pytree as pytree
 
-from . import compare, inputs
+from . import compare, inputs, operator_trace
 from .arena import BufferSet, same_bytes
 from .device import HOST
 from .module_state import (
@@ -26,6 +26,12 @@ from .reference import FLOATING, TensorSpec, wide_default, widen
 #: Stands for the longest sum in a model, whose graph is not looked at: with
 #: it the tolerance is compare.FLOAT32_FLOOR_MAX.
 REDUCTION_LENGTH = 1 << 12
+#: These look at values on the device and end the process' use of it when one
+#: is out of range: random inputs are not for models that call them.
+_STRICT_OPERATORS = (
+    "binary_cross_entropy.", "bernoulli.default", "bernoulli_.Tensor",
+    "multinomial",
+)
 #: Above this, float32 and float64 have drawn different random numbers.
 SAME_DRAWS_MAX = 1e-2
 
@@ -72,8 +78,18 @@ class WholeModel:
         self.described = first.described
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
+        self.takes_any_values = True
         if device.is_cuda:
+            self.takes_any_values = self._is_tolerant(first)
             self._forget_values()
+
+    def _is_tolerant(self, case):
+        args = self.arguments(
+            [laid_out(t, s) for t, s in zip(case.leaves, self._strides)])
+        with torch.no_grad():
+            _, called = operator_trace.run(self.model, args)
+        return not any(word in name for name in called
+                       for word in _STRICT_OPERATORS)
 
     def _forget_values(self):
         """Of the inputs given only dtypes and shapes are needed now, and of
