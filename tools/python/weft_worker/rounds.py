@@ -24,8 +24,10 @@ CLOCK_RATIO_MAX = 3.0
 CLOCK_SLACK_S = 0.001
 #: Taking inputs and giving results, which are not timed, may cost a candidate
 #: so much more than the framework's side, beyond a share of its own time.
-OFF_CLOCK_SLACK_S = 0.0005
+OFF_CLOCK_SLACK_S = 0.001
 OFF_CLOCK_SHARE = 0.5
+#: Beyond this share of eager's time it is no busy machine, but hidden work.
+OFF_CLOCK_EAGER_SHARE = 1 / 3
 
 
 class BaselineLost(Exception):
@@ -117,7 +119,8 @@ class Rounds:
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
         hidden = self._bench.off_clock_s()
-        if not rejected and self._works_off_the_clock(hidden, overhead):
+        is_meant = self._charge(hidden, overhead)
+        if not rejected and is_meant:
             rejected = (
                 f"cheated: {hidden * 1e3:.1f} ms of work a call lie before or "
                 "after the time that is taken"
@@ -152,11 +155,21 @@ class Rounds:
         exceed a whole small batch."""
         return sorted(self._empty)[len(self._empty) // 10]
 
-    def _works_off_the_clock(self, hidden, overhead):
-        """Whether it did more than noise while no time was taken."""
-        net = [net_s(both, overhead) for both in self._clocks["candidate"]]
-        allowed = OFF_CLOCK_SHARE * statistics.median(net)
-        return hidden > OFF_CLOCK_SLACK_S + allowed
+    def _charge(self, hidden, overhead):
+        """Adds work done while no time was taken to the candidate's times,
+        where it is more than noise. True: so much that it was meant to."""
+        net = {
+            name: statistics.median(net_s(both, overhead) for both in clocks)
+            for name, clocks in self._clocks.items()
+        }
+        own = OFF_CLOCK_SLACK_S + OFF_CLOCK_SHARE * net["candidate"]
+        if hidden <= own:
+            return False
+        self._clocks["candidate"] = [
+            (outside + hidden, inside + hidden)
+            for outside, inside in self._clocks["candidate"]
+        ]
+        return hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_EAGER_SHARE * net["eager"]
 
     def _over(self, party, overhead):
         """How many times faster the candidate is, round by round: what
