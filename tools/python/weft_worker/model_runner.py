@@ -35,6 +35,9 @@ _TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 
 def load(job, memory):
     """The runner for kind `model` or `model_reference`."""
+    if memory.driver is not None:
+        # Before the candidate's code runs: what names no device means this.
+        torch.cuda.set_device(memory.device)
     if job["kind"] == "model":
         model = _build_candidate(job, memory.device)
         return ModelRunner(job, memory, model)
