@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/device.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/compose.hpp"
 #include "compiler/target.hpp"
@@ -37,7 +38,8 @@ void Composer::begin(const Compose& compose, Context& context) {
   if (!plan) return give_up({"failed", plan.error().message}, context);
   plan_ = std::move(*plan);
   for (const SubgraphDone& result : compose_->results) {
-    if (result.outcome == "won") chosen_.push_back(&result);
+    const bool usable = result.outcome == "won" || result.outcome == "proven";
+    if (usable) chosen_.push_back(&result);
   }
   attempt(context);
 }
@@ -75,7 +77,8 @@ void Composer::start(const Address& port, const Message& request, int units,
   attempts_ = 1;
   port_ = port;
   request_ = request;
-  terms_ = {"cpu", units, "", wall_ms + lease_slack_ms};
+  terms_ = {device_resource(compose_->run.machine), units, "",
+            wall_ms + lease_slack_ms};
   errands_.start(port_, request_, terms_, context);
 }
 
@@ -108,6 +111,10 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   report_.verdict = verdict;
   if (!verdict.correct) return drop_some(verdict.reason, context);
   const RunOptions& options = compose_->run.options;
+  if (!can_time(options, compose_->run.machine)) {
+    take_all();
+    return probed(nullptr, context);
+  }
   context.send(address::user, Progress{"", "time", "timing ModelNew"});
   TimeRequest request;
   request.subject = {"model", compose_->run.problem, source_};
@@ -136,11 +143,15 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     return attempt(context);
   }
   report_.timing = reply.timing;
+  take_all();
+  start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
+        probe_wall_ms, context);
+}
+
+void Composer::take_all() {
   for (const SubgraphDone* result : chosen_) {
     report_.used.insert(result->subgraph);
   }
-  start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
-        probe_wall_ms, context);
 }
 
 void Composer::drop_some(const std::string& why, Context& context) {

@@ -28,6 +28,7 @@ class Composer : public Role {
   void ended(const ErrandEnd& end, Context& context);
   void checked(const Verdict& verdict, Context& context);
   void timed(const TimeReply& reply, Context& context);
+  void take_all();
   void drop_some(const std::string& why, Context& context);
   void probed(const ProbeReply* reply, Context& context);
   void give_up(const Failure& failure, Context& context);

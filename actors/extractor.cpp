@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "actors/device.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/graph.hpp"
 #include "compiler/subgraph.hpp"
@@ -37,8 +38,9 @@ void Extractor::receive(const Address&, const Message& message,
 
 void Extractor::begin(const RunStart& start, Context& context) {
   run_ = start;
-  context.send(address::broker,
-               Capacities{{{"cpu", start.machine.cores}, {"disk", 1}}});
+  Capacities capacities{{{"cpu", start.machine.cores}, {"disk", 1}}};
+  if (!start.machine.gpus.empty()) capacities.units["gpu"] = gpu_units;
+  context.send(address::broker, capacities);
   context.send(address::user,
                Progress{"", "capture", "capturing " + start.problem_name});
   CaptureRequest request;

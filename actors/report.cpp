@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "actors/device.hpp"
 #include "actors/outcome.hpp"
 
 namespace weft {
@@ -30,13 +31,19 @@ std::string speedup(const Speedup& s) {
   return text;
 }
 
+/// What a copy reaches on the device that kernels are timed on.
+double copy_gbps(const ProbeReply& machine) {
+  const auto on_gpu = machine.gpu.find("copy_gbps");
+  return on_gpu == machine.gpu.end() ? machine.copy_gbps : on_gpu->second;
+}
+
 /// Bytes that must move over the time taken, over what a copy reaches here.
 double bandwidth_share(const Timing& timing, const ProbeReply& machine) {
   if (timing.candidate.runs == 0 || timing.candidate.median_us <= 0) return 0;
-  if (timing.bytes_floor == 0 || machine.copy_gbps <= 0) return 0;
+  if (timing.bytes_floor == 0 || copy_gbps(machine) <= 0) return 0;
   const double gbps = static_cast<double>(timing.bytes_floor) / 1e3 /
                       timing.candidate.median_us;
-  return gbps / machine.copy_gbps;
+  return gbps / copy_gbps(machine);
 }
 
 std::string percent(double share) {
@@ -65,12 +72,23 @@ std::string verdict_word(const Verdict& verdict) {
                                               : verdict.kind;
 }
 
+/// The policy holds for the framework and for our kernels alike.
+std::string precision_words(const std::string& precision) {
+  if (precision == "strict") return "strict, no TF32 anywhere";
+  if (precision == "tf32") return "tf32, in products and convolutions";
+  return "the framework's own flags";
+}
+
 std::string machine_lines(const Report& report) {
   const Machine& machine = report.run.machine;
   std::string text = "* Machine: " + machine.name + ", " +
                      std::to_string(machine.cores) + " cores";
-  if (report.machine.copy_gbps > 0) {
-    text += ", a copy moves " + number(report.machine.copy_gbps, "%.1f") +
+  for (const Gpu& gpu : machine.gpus) {
+    text += "; " + gpu.name + " (" + gpu.arch + ", " + std::to_string(gpu.sms) +
+            " multiprocessors)";
+  }
+  if (copy_gbps(report.machine) > 0) {
+    text += ", a copy moves " + number(copy_gbps(report.machine), "%.1f") +
             " GB/s (read and written)";
   }
   text += "\n* weft " + report.run.weft_version;
@@ -79,6 +97,12 @@ std::string machine_lines(const Report& report) {
   }
   text += ", target " + report.run.options.target + ", seed " +
           std::to_string(report.run.options.seed) + "\n";
+  text +=
+      "* Precision: " + precision_words(report.run.options.precision) + "\n";
+  if (!can_time(report.run.options, machine)) {
+    text += std::string("* Speed: ") + not_timed +
+            "; the kernels were interpreted\n";
+  }
   if (!machine.unprotected.empty()) {
     text += "* Protections that this machine does not give the sandbox:";
     for (const std::string& layer : machine.unprotected) text += " " + layer;
@@ -196,14 +220,20 @@ std::string summary_line(const Report& report) {
                 ? std::string("the composition was not checked")
                 : report.verdict.reason);
   }
+  const bool timed = can_time(report.run.options, report.run.machine);
+  if (report.used.empty() && !timed) {
+    return "verified, but no kernel of ours is right: ModelNew keeps the "
+           "framework's forward";
+  }
   if (report.used.empty()) {
     return "verified, but no kernel of ours is faster here: ModelNew keeps "
            "the framework's forward";
   }
   std::string text = "verified: " + std::to_string(report.used.size()) +
                      " of " + std::to_string(report.subgraphs.size()) +
-                     " distinct subgraphs ours, " +
-                     speedup(report.timing.over_eager) + " over eager";
+                     " distinct subgraphs ours, ";
+  if (!timed) return text + not_timed;
+  text += speedup(report.timing.over_eager) + " over eager";
   if (report.timing.over_compile.ratio > 0) {
     text += ", " + speedup(report.timing.over_compile) + " over torch.compile";
   }

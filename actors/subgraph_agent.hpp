@@ -25,6 +25,7 @@ class SubgraphAgent : public Role {
   void decide(Context& context);
   void finish(std::string outcome, std::string reason, Context& context);
   const SeedResult* fastest() const;
+  const SeedResult* first_right() const;
 
   std::optional<OptimizeSubgraph> work_;
   std::set<std::string> sources_open_;

@@ -1,5 +1,7 @@
 #include "actors/verification_worker.hpp"
 
+#include "actors/device.hpp"
+
 namespace weft {
 namespace {
 
@@ -35,7 +37,7 @@ void VerificationWorker::build(Context& context) {
   request.target = work_->seed.target;
   request.source = work_->seed.source;
   request.wall_ms = build_wall_ms;
-  start(address::build, request, 1, build_wall_ms, context);
+  start(address::build, request, "cpu", 1, build_wall_ms, context);
 }
 
 void VerificationWorker::check(Context& context) {
@@ -45,7 +47,8 @@ void VerificationWorker::check(Context& context) {
   request.call_ms = work_->options.call_ms;
   request.memory_bytes = work_->options.memory_bytes;
   request.wall_ms = check_wall_ms + 2 * work_->options.call_ms;
-  start(address::verify, request, 1, request.wall_ms, context);
+  start(address::verify, request, device_resource(work_->machine), 1,
+        request.wall_ms, context);
 }
 
 void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
@@ -59,16 +62,17 @@ void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
   request.memory_bytes = work_->options.memory_bytes;
   request.wall_ms = check_wall_ms + budget_ms + 2 * request.call_ms +
                     (with_compile ? compile_wall_ms : 0);
-  start(address::verify, request, all_units, request.wall_ms, context);
+  start(address::verify, request, device_resource(work_->machine), all_units,
+        request.wall_ms, context);
 }
 
 void VerificationWorker::start(const Address& port, const Message& request,
-                               int units, std::int64_t wall_ms,
-                               Context& context) {
+                               const std::string& resource, int units,
+                               std::int64_t wall_ms, Context& context) {
   attempts_ = 1;
   port_ = port;
   request_ = request;
-  terms_ = {"cpu", units, work_->subgraph, wall_ms + lease_slack_ms};
+  terms_ = {resource, units, work_->subgraph, wall_ms + lease_slack_ms};
   errands_.start(port_, request_, terms_, context);
 }
 
@@ -113,7 +117,8 @@ void VerificationWorker::built(const BuildReply& reply, Context& context) {
 
 void VerificationWorker::checked(const CheckReply& reply, Context& context) {
   result_.verdict = reply.verdict;
-  if (!reply.verdict.correct) return report(context);
+  const bool timed = can_time(work_->options, work_->machine);
+  if (!reply.verdict.correct || !timed) return report(context);
   time(work_->options.timing_ms, false, context);
 }
 

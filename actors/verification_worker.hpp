@@ -23,8 +23,9 @@ class VerificationWorker : public Role {
   void built(const BuildReply& reply, Context& context);
   void checked(const CheckReply& reply, Context& context);
   void timed(const TimeReply& reply, Context& context);
-  void start(const Address& port, const Message& request, int units,
-             std::int64_t wall_ms, Context& context);
+  void start(const Address& port, const Message& request,
+             const std::string& resource, int units, std::int64_t wall_ms,
+             Context& context);
   void report(Context& context);
 
   std::optional<VerifySeed> work_;

@@ -201,7 +201,9 @@ struct ProbeReply {
   std::string torch;     ///< its version
   double copy_gbps = 0;  ///< measured: bytes read and written, 1e9 a second
   int threads = 0;
-  MSGPACK_DEFINE_MAP(effect, failure, torch, copy_gbps, threads)
+  /// What was measured on the run's GPU, by name and unit: "copy_gbps", …
+  std::map<std::string, double> gpu;
+  MSGPACK_DEFINE_MAP(effect, failure, torch, copy_gbps, threads, gpu)
   bool operator==(const ProbeReply&) const = default;
 };
 

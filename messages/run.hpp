@@ -29,7 +29,7 @@ struct Machine {
   std::int64_t l2_bytes = 1 << 20;
   std::vector<std::string> protections;  ///< sandbox layers that are on
   std::vector<std::string> unprotected;  ///< and those that are not
-  std::vector<Gpu> gpus;                 ///< empty: none, or none was asked for
+  std::vector<Gpu> gpus;  ///< the run's; empty: none, or none is wanted
   MSGPACK_DEFINE_MAP(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
                      unprotected, gpus)
   bool operator==(const Machine&) const = default;
@@ -48,9 +48,14 @@ struct RunOptions {
   std::int64_t final_timing_ms = 4'000;  ///< on the best seed, and the model
   bool compile_baseline = true;          ///< time torch.compile too
   std::uint64_t seed = 1;                ///< of all random inputs
+  /// Of products, for framework and kernels alike: "framework" (its own
+  /// flags), "strict" or "tf32".
+  std::string precision = "framework";
+  bool no_extern = false;  ///< no seed may call the vendor's library
+  int device = 0;          ///< which GPU, for targets that want one
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
-                     seed)
+                     seed, precision, no_extern, device)
   bool operator==(const RunOptions&) const = default;
 };
 

@@ -68,7 +68,8 @@ struct VerifySeed {
   std::string graph;  ///< blob
   Seed seed;
   RunOptions options;
-  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options)
+  Machine machine;
+  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options, machine)
   bool operator==(const VerifySeed&) const = default;
 };
 
@@ -100,10 +101,11 @@ struct SubgraphDone {
   static constexpr std::string_view name = "SubgraphDone";
   std::string subgraph;
   /// "won": a right kernel, faster than eager beyond noise. "lost": right, not
-  /// faster. "wrong": no right one. "failed": nothing could be verified.
+  /// faster. "proven": right, and nothing is timed here. "wrong": no right
+  /// one. "failed": nothing could be verified.
   std::string outcome;
   std::string reason;
-  SeedResult best;  ///< when won or lost
+  SeedResult best;  ///< when won, lost or proven
   int seeds = 0;    ///< tried
   int right = 0;    ///< of them
   MSGPACK_DEFINE_MAP(subgraph, outcome, reason, best, seeds, right)

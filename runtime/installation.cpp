@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/gpu.hpp"
 #include "runtime/line_process.hpp"
 #include "runtime/sandbox.hpp"
 
@@ -207,7 +208,7 @@ std::string compiler_command() {
   return named.empty() ? "g++" : named;
 }
 
-Machine describe_machine() {
+Machine describe_machine(std::optional<int> gpu) {
   Machine machine;
   machine.name = trimmed(processor_line("model name"));
   if (machine.name.empty()) machine.name = "unknown processor";
@@ -225,6 +226,10 @@ Machine describe_machine() {
     (layer.on ? machine.protections : machine.unprotected)
         .push_back(layer.name);
   }
+  if (!gpu) return machine;
+  const auto devices = list_gpus().devices;
+  const auto number = static_cast<std::size_t>(std::max(0, *gpu));
+  if (number < devices.size()) machine.gpus = {devices[number].facts};
   return machine;
 }
 

@@ -1,10 +1,29 @@
 #include "runtime/oracle_process.hpp"
 
+#include "runtime/gpu.hpp"
 #include "runtime/sandbox.hpp"
 
 namespace weft {
 
 using nlohmann::json;
+
+namespace {
+
+/// The device, and the driver's libraries where the system's own folders lack
+/// them: there, the loader has to be told.
+void show_gpu(SandboxRequest& sandbox) {
+  sandbox.gpu = true;
+  const std::filesystem::path folder = list_gpus().driver_folder;
+  const std::string text = folder.string();
+  if (text.empty() || text.starts_with("/usr/lib") ||
+      text.starts_with("/lib")) {
+    return;
+  }
+  sandbox.readable.push_back(folder);
+  sandbox.environment.emplace_back("LD_LIBRARY_PATH", text);
+}
+
+}  // namespace
 
 LineCommand oracle_command(const Installation& installation,
                            const OracleOptions& options) {
@@ -25,6 +44,8 @@ LineCommand oracle_command(const Installation& installation,
   sandbox.limits.memory_bytes = options.memory_bytes;
   sandbox.limits.processes = options.processes;
   LineCommand command;
+  command.environment = sandbox.environment;
+  if (options.device != "cpu") show_gpu(sandbox);
   command.words = {installation.python.string(),
                    "-m",
                    "weft_worker.oracle",
@@ -33,10 +54,11 @@ LineCommand oracle_command(const Installation& installation,
                    "--sandbox",
                    json(sandbox_prefix(sandbox)).dump(),
                    "--threads",
-                   std::to_string(options.threads)};
+                   std::to_string(options.threads),
+                   "--device",
+                   options.device};
   command.words.insert(command.words.end(), options.words.begin(),
                        options.words.end());
-  command.environment = sandbox.environment;
   command.log = options.log;
   return command;
 }

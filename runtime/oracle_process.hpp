@@ -19,7 +19,8 @@ struct OracleOptions {
   std::filesystem::path log;      ///< its standard error
   int threads = 1;                ///< of one kernel
   std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of a candidate
-  int processes = 64;  ///< that a candidate may have, threads count too
+  int processes = 64;          ///< that a candidate may have, threads count too
+  std::string device = "cpu";  ///< or "cuda:0": where candidates run
   /// What the candidate may read beyond the Python and weft's own side.
   std::vector<std::filesystem::path> readable;
   /// Of oracle and candidate, beyond what Python needs.

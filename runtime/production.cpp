@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/device.hpp"
 #include "actors/role.hpp"
 #include "runtime/build_port.hpp"
 #include "runtime/capture_port.hpp"
@@ -34,6 +35,13 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   verify.scratch = scratch.folder();
   verify.logs = run.logs();
   verify.slots = std::min(machine.cores, oracle_slots_max);
+  if (!machine.gpus.empty()) {
+    // Each holds a context and its tensors on the device.
+    verify.slots = gpu_units;
+    verify.device = "cuda:" + std::to_string(options.device);
+  }
+  verify.interprets = !can_time(options, machine);
+  verify.precision = options.precision;
   verify.threads = machine.cores;
   verify.memory_bytes = options.memory_bytes;
   made.ports[address::verify] =

@@ -74,7 +74,7 @@ struct Answer {
     return reply;
   }
   Message operator()(const ProbeRequest& m) {
-    return ProbeReply{m.effect, {}, "2.13.0", 10.0, 2};
+    return ProbeReply{m.effect, {}, "2.13.0", 10.0, 2, {}};
   }
   Message operator()(const TimerRequest& m) { return TimerFired{m.effect}; }
 
@@ -106,7 +106,7 @@ struct FailedAnswer {
     return reply;
   }
   Message operator()(const ProbeRequest& m) {
-    return ProbeReply{m.effect, failure, "", 0, 0};
+    return ProbeReply{m.effect, failure, "", 0, 0, {}};
   }
 
   template <class Other>

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "runtime/files_port.hpp"
+#include "runtime/gpu_probe.hpp"
 #include "runtime/oracle_process.hpp"
 #include "runtime/stopwatch.hpp"
 
@@ -54,6 +55,10 @@ Timing timing_from(const json& told) {
   timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
   return timing;
 }
+
+/// CUDA's threads, and the compilers that a composed module's own Triton
+/// starts.
+constexpr int gpu_processes_max = 1024;
 
 std::string verb_for(const Subject& subject, const std::string& verb) {
   return subject.target == "model" ? verb + "_model" : verb;
@@ -159,6 +164,7 @@ ProbeReply VerifyPort::probe(const ProbeRequest& request) {
   reply.torch = machine.value("torch", "");
   reply.copy_gbps = machine.value("copy_gbps", 0.0);
   reply.threads = machine.value("threads", 0);
+  reply.gpu = gpu_numbers(machine);
   return reply;
 }
 
@@ -262,6 +268,12 @@ LineCommand VerifyPort::command_for(const Slot& slot) const {
   oracle.memory_bytes = options_.memory_bytes;
   oracle.readable = {cache_.folder()};
   oracle.environment = {{"WEFT_KERNEL_CACHE", cache_.folder().string()}};
+  oracle.device = options_.device;
+  oracle.words = {"--precision", options_.precision};
+  if (options_.device != "cpu") oracle.processes = gpu_processes_max;
+  if (options_.interprets) {
+    oracle.environment.emplace_back("TRITON_INTERPRET", "1");
+  }
   return oracle_command(options_.installation, oracle);
 }
 

@@ -28,6 +28,9 @@ class VerifyPort : public Port {
     int slots = 1;
     int threads = 1;                                    ///< of one kernel
     std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of a candidate
+    std::string device = "cpu";                         ///< or "cuda:0"
+    std::string precision = "framework";
+    bool interprets = false;  ///< kernels for a GPU, where there is none
   };
   VerifyPort(Blobs& blobs, KernelCache& cache, Options options);
   ~VerifyPort() override;

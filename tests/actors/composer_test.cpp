@@ -8,14 +8,16 @@ namespace {
 
 /// Two subgraphs whose kernels won; the second came nearer to its tolerance.
 struct ComposerBench : RunBench<Composer> {
-  ComposerBench() {
+  explicit ComposerBench(const std::string& target = "cpu",
+                         const std::string& outcome = "won") {
     plan = partition(two_piece_graph(), *find_target("cpu"));
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
+    compose.run.options.target = target;
     double error = 1e-7;
     for (const Subgraph& subgraph : plan.subgraphs) {
       SubgraphDone done;
       done.subgraph = subgraph.id;
-      done.outcome = "won";
+      done.outcome = outcome;
       done.best.verdict.correct = true;
       done.best.verdict.tolerance = 1e-5;
       done.best.verdict.max_error = error;
@@ -44,7 +46,7 @@ struct ComposerBench : RunBench<Composer> {
   }
   void probed() {
     sent = say(address::verify,
-               ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2});
+               ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
   }
   WriteFilesRequest files() { return one<WriteFilesRequest>(sent); }
   RunFinished finish() {
@@ -150,4 +152,15 @@ TEST_CASE("a report is written even when the machine cannot be probed") {
     composer.sent = composer.say(address::verify, reply);
   }
   CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("proven kernels are composed and verified, and nothing is timed") {
+  ComposerBench composer("triton", "proven");
+  CHECK(composer.holds(composer.composed(), 0));
+  composer.checked(true);
+  CHECK(only<TimeRequest>(composer.sent).empty());
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.summary.contains("2 of 2"));
+  CHECK(finished.summary.contains("not timed: there is no GPU here"));
 }

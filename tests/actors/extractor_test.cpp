@@ -63,3 +63,12 @@ TEST_CASE("a capture that never answers ends the run") {
       extractor.say(address::broker, LeaseExpired{capture.effect}));
   CHECK(finished.exit_code == 1);
 }
+
+TEST_CASE("a run's GPU is shared by checks, as units of its own") {
+  ExtractorBench extractor;
+  RunStart start = small_run(extractor.blobs);
+  start.machine.gpus = {Gpu{}};
+  const auto units = one<Capacities>(extractor.say(address::user, start)).units;
+  CHECK(units.at("gpu") == 2);
+  CHECK(units.at("cpu") == 2);
+}

@@ -93,3 +93,14 @@ TEST_CASE("a failure's code gives the exit code") {
   CHECK(exit_code_of(Failure{"missing", ""}) == 3);
   CHECK(exit_code_of(Failure{"failed", ""}) == 1);
 }
+
+TEST_CASE("the report names the GPU, its bandwidth and the precision") {
+  Made made;
+  made.report.run.options.precision = "strict";
+  made.report.run.machine.gpus = {Gpu{"NVIDIA H200", "sm_90", 132, 0, 0, 0}};
+  made.report.machine.gpu["copy_gbps"] = 4000;
+  const std::string text = report_markdown(made.report, made.plan);
+  CHECK(text.contains("NVIDIA H200 (sm_90, 132 multiprocessors)"));
+  CHECK(text.contains("a copy moves 4000.0 GB/s"));
+  CHECK(text.contains("Precision: strict"));
+}

@@ -31,9 +31,11 @@ SeedResult wrong(const std::string& id) {
 }
 
 struct AgentBench : Bench<SubgraphAgent> {
-  explicit AgentBench(const std::vector<std::string>& ids) {
+  explicit AgentBench(const std::vector<std::string>& ids,
+                      const std::string& target = "cpu") {
     OptimizeSubgraph work;
     work.subgraph = "sg";
+    work.options.target = target;
     const auto asked = give(address::dispatcher, work);
     CHECK(only<SeedsRequest>(asked).front().first == "seeds/compiler");
     SeedsReply reply{"sg", "compiler", {}, {}};
@@ -118,4 +120,21 @@ TEST_CASE("a doubled result gives no second verdict") {
   agent.result(right("a", 50, 100));
   agent.result(right("a", 50, 100));
   CHECK(agent.result(right("a", 50, 100)).empty());
+}
+
+TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
+  AgentBench agent({"a", "b"}, "triton");
+  agent.result(wrong("a"));
+  SeedResult untimed = right("b", 50, 100);
+  untimed.timed = false;
+  untimed.timing = {};
+  const auto done = one<SubgraphDone>(agent.result(untimed));
+  CHECK(done.outcome == "proven");
+  CHECK(done.best.seed.id == "b");
+  CHECK(done.reason.contains("no GPU"));
+}
+
+TEST_CASE("where nothing can be timed, a wrong seed is still wrong") {
+  AgentBench agent({"a"}, "triton");
+  CHECK(one<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
 }

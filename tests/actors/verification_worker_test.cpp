@@ -13,6 +13,7 @@ struct WorkerBench : Bench<VerificationWorker> {
     const auto leases = only<LeaseRequest>(sent);
     if (leases.empty()) return sent;
     units = leases.back().second.units;
+    resource = leases.back().second.resource;
     return give(address::broker, LeaseGranted{leases.back().second.ticket});
   }
   std::vector<Outgoing> begin() {
@@ -21,6 +22,8 @@ struct WorkerBench : Bench<VerificationWorker> {
     work.graph = "graph";
     work.seed.id = "compiler-0";
     work.seed.source = "source";
+    work.options.target = target;
+    work.machine.gpus = gpus;
     return say("agent/sg", work);
   }
   /// Up to the point where the seed is being timed.
@@ -34,6 +37,9 @@ struct WorkerBench : Bench<VerificationWorker> {
     return one<TimeRequest>(say(address::verify, right));
   }
   int units = 0;
+  std::string resource;
+  std::string target = "cpu";
+  std::vector<Gpu> gpus;
 };
 
 }  // namespace
@@ -121,4 +127,37 @@ TEST_CASE("asked again, it times beside torch.compile") {
       one<TimeRequest>(worker.say("agent/sg", TimeSeed{4000, true}));
   CHECK(again.with_compile);
   CHECK(again.budget_ms == 4000);
+}
+
+TEST_CASE("with a GPU, builds lease the processor and calls the GPU") {
+  WorkerBench worker;
+  worker.target = "triton";
+  worker.gpus = {Gpu{}};
+  const auto build = one<BuildRequest>(worker.begin());
+  CHECK(worker.resource == "cpu");
+  const auto check = one<CheckRequest>(
+      worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
+  CHECK(worker.resource == "gpu");
+  CHECK(worker.units == 1);
+  CheckReply right;
+  right.effect = check.effect;
+  right.verdict.correct = true;
+  one<TimeRequest>(worker.say(address::verify, right));
+  CHECK(worker.resource == "gpu");
+  CHECK(worker.units == all_units);
+}
+
+TEST_CASE("a kernel for a GPU that is not there is proven and not timed") {
+  WorkerBench worker;
+  worker.target = "triton";
+  const auto build = one<BuildRequest>(worker.begin());
+  const auto check = one<CheckRequest>(
+      worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
+  CHECK(worker.resource == "cpu");
+  CheckReply right;
+  right.effect = check.effect;
+  right.verdict.correct = true;
+  const auto result = one<SeedResult>(worker.say(address::verify, right));
+  CHECK(result.verdict.correct);
+  CHECK(!result.timed);
 }

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <string>
 
+#include "runtime/gpu_probe.hpp"
 #include "runtime/installation.hpp"
 #include "runtime/sandbox.hpp"
 #include "tools/weft/commands.hpp"
@@ -13,9 +14,52 @@ void line(bool good, const std::string& what, const std::string& remark) {
               remark.empty() ? "" : ": ", remark.c_str());
 }
 
+std::string facts_of(const GpuDevice& device) {
+  const Gpu& gpu = device.facts;
+  std::string text = gpu.arch + ", " + std::to_string(gpu.sms) +
+                     " multiprocessors, " +
+                     std::to_string(gpu.memory_bytes >> 30) + " GiB, L2 " +
+                     std::to_string(gpu.l2_bytes >> 20) + " MiB";
+  if (device.clock_mhz > 0) {
+    text += ", up to " + std::to_string(device.clock_mhz) + " MHz, memory " +
+            std::to_string(device.memory_mhz) + " MHz";
+  }
+  return text;
+}
+
+/// What a device reached, measured once and then remembered.
+void measured_line(const Installation& installation, const GpuList& gpus,
+                   std::size_t number) {
+  const auto measured = measure_gpu(installation, gpus, number);
+  if (!measured) return line(false, "measured", measured.error().message);
+  std::string text;
+  for (const auto& [name, value] : *measured) {
+    char figure[64];
+    std::snprintf(figure, sizeof figure, "%s%s %.5g", text.empty() ? "" : ", ",
+                  name.c_str(), value);
+    text += figure;
+  }
+  line(true, "measured", text);
+}
+
+/// No run needs a GPU: the targets that want one are proven without.
+void gpu_lines(const Result<Installation>& installation) {
+  const GpuList gpus = list_gpus();
+  std::printf("GPU\n");
+  if (gpus.devices.empty()) return line(false, "GPU", gpus.why_none);
+  if (!gpus.driver_version.empty()) {
+    line(true, "driver", gpus.driver_version);
+  }
+  const bool can_measure = installation && check_torch(*installation);
+  for (std::size_t i = 0; i < gpus.devices.size(); ++i) {
+    const GpuDevice& device = gpus.devices[i];
+    line(true, std::to_string(i) + " " + device.facts.name, facts_of(device));
+    if (can_measure) measured_line(*installation, gpus, i);
+  }
+}
+
 /// Whether a run can start here.
-bool python_lines(const CommonFlags& common) {
-  const auto installation = find_installation(common.python);
+bool python_lines(const Result<Installation>& installation) {
   if (!installation) {
     line(false, "Python", installation.error().message);
     return false;
@@ -32,7 +76,7 @@ bool python_lines(const CommonFlags& common) {
 }  // namespace
 
 int doctor_command(const CommonFlags& common) {
-  const Machine machine = describe_machine();
+  const Machine machine = describe_machine(std::nullopt);
   std::printf("weft %s\nmachine\n", WEFT_VERSION);
   line(true, machine.name,
        std::to_string(machine.cores) + " cores, " +
@@ -40,11 +84,13 @@ int doctor_command(const CommonFlags& common) {
            std::to_string(machine.l1_bytes >> 10) + " KiB, L2 " +
            std::to_string(machine.l2_bytes >> 10) + " KiB");
   std::printf("tools\n");
-  bool ready = python_lines(common);
+  const auto installation = find_installation(common.python);
+  bool ready = python_lines(installation);
   const auto compiler = check_compiler();
   line(compiler.has_value(), "C++ compiler",
        compiler ? compiler_command() : compiler.error().message);
   ready = ready && compiler.has_value();
+  gpu_lines(installation);
   std::printf("sandbox\n");
   for (const Protection& layer : probe_protections()) {
     line(layer.on, layer.name, layer.remark);

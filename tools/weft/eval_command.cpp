@@ -53,7 +53,7 @@ OracleOptions oracle_options(const EvalFlags& flags, const Place& place,
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   oracle.memory_bytes = flags.memory_bytes;
   oracle.processes = processes_max;
-  if (place.device != "cpu") oracle.words = {"--device", place.device};
+  oracle.device = place.device;
   if (place.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
   return oracle;
 }

@@ -21,6 +21,7 @@ std::string check_seed_source(const std::string& name) {
 std::vector<std::string> target_names() {
   std::vector<std::string> names;
   for (const Target& target : targets()) names.emplace_back(target.name);
+  names.emplace_back("auto");
   return names;
 }
 
@@ -43,9 +44,19 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
                   "Python file with Model, get_inputs, get_init_inputs")
       ->required();
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
-  run->add_option("--target", flags.options.target, "What to build for")
+  run->add_option("--target", flags.options.target,
+                  "What to build for (auto: the GPU if there is one)")
       ->check(CLI::IsMember(target_names()))
       ->capture_default_str();
+  run->add_option("--device", flags.options.device, "Which GPU")
+      ->check(CLI::Range(0, 63))
+      ->capture_default_str();
+  run->add_option("--precision", flags.options.precision,
+                  "Of products, for framework and kernels alike")
+      ->check(CLI::IsMember({"framework", "strict", "tf32"}))
+      ->capture_default_str();
+  run->add_flag("--no-extern", flags.options.no_extern,
+                "No kernel may call the vendor's library");
   run->add_option("--seeds", flags.options.seeds,
                   "Sources of candidate kernels, with commas")
       ->delimiter(',')

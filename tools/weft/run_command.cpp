@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "actors/device.hpp"
 #include "actors/outcome.hpp"
 #include "actors/roster.hpp"
+#include "compiler/target.hpp"
 #include "runtime/caf_host.hpp"
 #include "runtime/files_port.hpp"
 #include "runtime/production.hpp"
@@ -86,13 +88,40 @@ void say_protections(Display& display, const Machine& machine) {
   display.say(text + "('weft doctor' says why)");
 }
 
+/// Settles the target "auto", and which GPU the run has.
+Result<Machine> place_run(RunOptions& options) {
+  const bool decides = options.target == "auto";
+  if (decides) options.target = "triton";
+  const Target* target = find_target(options.target);
+  if (!target || !target->on_gpu) return describe_machine(std::nullopt);
+  Machine machine = describe_machine(options.device);
+  if (!machine.gpus.empty()) return machine;
+  if (decides) {
+    options.target = "cpu";
+  } else if (options.device > 0) {
+    return fail(ErrorCode::missing,
+                "there is no GPU " + std::to_string(options.device) +
+                    ": 'weft doctor' lists those that there are");
+  }
+  return machine;
+}
+
+void say_untimed(Display& display, const RunStart& start) {
+  if (can_time(start.options, start.machine)) return;
+  display.say("no GPU here: kernels for " + start.options.target +
+              " are interpreted and proven, and nothing is timed ('weft "
+              "doctor' says why)");
+}
+
 Result<RunStart> make_start(const RunFlags& flags, BlobStore& blobs,
                             const std::string& problem) {
   RunStart start;
   start.problem_name = flags.problem.filename().string();
   start.problem = blobs.put(problem);
   start.options = flags.options;
-  start.machine = describe_machine();
+  const auto machine = place_run(start.options);
+  if (!machine) return std::unexpected(machine.error());
+  start.machine = *machine;
   start.weft_version = WEFT_VERSION;
   return start;
 }
@@ -147,6 +176,7 @@ int run_command(const CommonFlags& common, const RunFlags& flags) {
   if (!start) return report_error(common, start.error());
   display.say("run directory: " + run->folder().string());
   say_protections(display, start->machine);
+  say_untimed(display, *start);
   Production production = make_production(*run, *scratch, *installation, blobs,
                                           start->options, start->machine);
   const HostEnd end =

@@ -1,0 +1,78 @@
+#include "runtime/gpu_probe.hpp"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "runtime/files_port.hpp"
+#include "runtime/oracle_process.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::int64_t probe_wall_ms = 120'000;
+
+/// Empty where the user has no folder of their own: then nothing is kept.
+fs::path cache_folder() {
+  if (const char* set = std::getenv("XDG_CACHE_HOME"); set && *set) {
+    return fs::path(set) / "weft";
+  }
+  if (const char* home = std::getenv("HOME"); home && *home) {
+    return fs::path(home) / ".cache/weft";
+  }
+  return {};
+}
+
+Result<json> ask_probe(const Installation& installation, std::size_t number) {
+  std::string folder = fs::temp_directory_path() / "weft-gpu-XXXXXX";
+  if (!mkdtemp(folder.data())) {
+    return fail(ErrorCode::failed, "no folder for temporary files can be made");
+  }
+  OracleOptions options;
+  options.scratch = folder;
+  options.device = "cuda:" + std::to_string(number);
+  auto oracle = LineProcess::start(oracle_command(installation, options));
+  Result<json> reply =
+      oracle ? ask_oracle(*oracle, {{"verb", "probe"}}, probe_wall_ms).reply
+             : std::unexpected(oracle.error());
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return reply;
+}
+
+}  // namespace
+
+std::map<std::string, double> gpu_numbers(const json& machine) {
+  std::map<std::string, double> numbers;
+  const json gpu = machine.value("gpu", json::object());
+  for (const auto& [name, value] : gpu.items()) {
+    const bool measured = name.ends_with("_gbps") || name.ends_with("_tflops");
+    if (measured && value.is_number()) numbers[name] = value.get<double>();
+  }
+  return numbers;
+}
+
+Result<std::map<std::string, double>> measure_gpu(
+    const Installation& installation, const GpuList& gpus, std::size_t number) {
+  const fs::path folder = cache_folder();
+  const fs::path file =
+      folder / ("gpu-" + gpus.devices[number].uuid + "-" + gpus.driver_version +
+                "-torch" + installation.torch_version + ".json");
+  if (const auto kept = read_file(file); kept && !folder.empty()) {
+    const json known = json::parse(*kept, nullptr, false);
+    if (known.is_object()) return gpu_numbers(known);
+  }
+  const auto told = ask_probe(installation, number);
+  if (!told) return std::unexpected(told.error());
+  const json machine = told->value("machine", json::object());
+  // One that cannot be kept is measured again: no reason to stop.
+  if (!folder.empty()) {
+    [[maybe_unused]] const auto kept = write_file_whole(file, machine.dump());
+  }
+  return gpu_numbers(machine);
+}
+
+}  // namespace weft
