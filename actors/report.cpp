@@ -222,7 +222,7 @@ std::string summary_line(const Report& report) {
   }
   const bool timed = can_time(report.run.options, report.run.machine);
   if (report.used.empty() && !timed) {
-    return "verified, but no kernel of ours is right: ModelNew keeps the "
+    return "verified, but without a kernel of ours: ModelNew keeps the "
            "framework's forward";
   }
   if (report.used.empty()) {

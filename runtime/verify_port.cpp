@@ -267,12 +267,15 @@ LineCommand VerifyPort::command_for(const Slot& slot) const {
   oracle.threads = options_.threads;
   oracle.memory_bytes = options_.memory_bytes;
   oracle.readable = {cache_.folder()};
-  oracle.environment = {{"WEFT_KERNEL_CACHE", cache_.folder().string()}};
   oracle.device = options_.device;
   oracle.words = {"--precision", options_.precision};
   if (options_.device != "cpu") oracle.processes = gpu_processes_max;
   if (options_.interprets) {
     oracle.environment.emplace_back("TRITON_INTERPRET", "1");
+  } else if (options_.device == "cpu") {
+    // A module for a GPU writes its own files, which it may not in there.
+    oracle.environment.emplace_back("WEFT_KERNEL_CACHE",
+                                    cache_.folder().string());
   }
   return oracle_command(options_.installation, oracle);
 }
