@@ -1,5 +1,8 @@
 #include "runtime/files_port.hpp"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -25,6 +28,17 @@ bool stays_inside(const fs::path& path) {
   return true;
 }
 
+/// Where `file` is written before it is renamed. Each writer has a name of its
+/// own: with one for all, two threads that write the same file would truncate
+/// each other's bytes, and the second would find nothing to rename.
+fs::path part_of(const fs::path& file) {
+  static std::atomic<unsigned> writers = 0;
+  fs::path part = file;
+  part += "." + std::to_string(getpid()) + "-" + std::to_string(writers++) +
+          ".part";
+  return part;
+}
+
 }  // namespace
 
 Result<void> write_file_whole(const fs::path& file, std::string_view bytes) {
@@ -34,8 +48,7 @@ Result<void> write_file_whole(const fs::path& file, std::string_view bytes) {
     return std::unexpected(
         cannot("make the folder", file.parent_path(), error.message()));
   }
-  fs::path part = file;
-  part += ".part";
+  const fs::path part = part_of(file);
   {
     std::ofstream out(part, std::ios::binary | std::ios::trunc);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -47,8 +60,10 @@ Result<void> write_file_whole(const fs::path& file, std::string_view bytes) {
     }
   }
   fs::rename(part, file, error);
-  if (error) return std::unexpected(cannot("write", file, error.message()));
-  return {};
+  if (!error) return {};
+  const std::string why = error.message();
+  fs::remove(part, error);
+  return std::unexpected(cannot("write", file, why));
 }
 
 Result<std::string> read_file(const fs::path& file) {

@@ -25,7 +25,9 @@ class FilesPort : public Port {
   WorkQueue queue_{1};
 };
 
-/// Writes `bytes` beside `file` and renames; makes the folders it needs.
+/// Writes `bytes` beside `file` and renames; makes the folders it needs. Any
+/// number of threads and processes may write the same file: a reader sees the
+/// bytes of one of them, whole.
 Result<void> write_file_whole(const std::filesystem::path& file,
                               std::string_view bytes);
 

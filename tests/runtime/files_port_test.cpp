@@ -1,6 +1,11 @@
 #include "runtime/files_port.hpp"
 
+#include <atomic>
 #include <future>
+#include <latch>
+#include <set>
+#include <thread>
+#include <vector>
 
 #include "tests/actors/bench.hpp"
 #include "tests/runtime/journal_fixture.hpp"
@@ -29,7 +34,36 @@ TEST_CASE("a file is written whole, with the folders it needs") {
   World world;
   CHECK(!world.write("kernels/sg_1/kernel.cpp", world.blobs.put("source")));
   CHECK(load(world.folder / "run/kernels/sg_1/kernel.cpp") == "source");
-  CHECK(!fs::exists(world.folder / "run/kernels/sg_1/kernel.cpp.part"));
+  const fs::directory_iterator files(world.folder / "run/kernels/sg_1");
+  CHECK(std::distance(begin(files), end(files)) == 1);
+}
+
+TEST_CASE("threads that write one file at once all succeed, and it is whole") {
+  constexpr int writers = 4;
+  const Directory folder;
+  const std::set<std::string> texts = {std::string(50'000, 'a'),
+                                       std::string(90'000, 'b')};
+  for (int round = 0; round < 100; ++round) {
+    const fs::path file = folder / std::to_string(round).c_str();
+    std::latch start(writers);
+    std::atomic<int> failed = 0;
+    std::atomic<int> torn = 0;
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < writers; ++i) {
+      threads.emplace_back([&, i] {
+        start.arrive_and_wait();
+        const auto& text = i % 2 ? *texts.begin() : *texts.rbegin();
+        if (!write_file_whole(file, text)) ++failed;
+        const auto read = read_file(file);
+        if (!read || !texts.contains(*read)) ++torn;
+      });
+    }
+    threads.clear();
+    REQUIRE(failed.load() == 0);
+    REQUIRE(torn.load() == 0);
+  }
+  const fs::directory_iterator files(folder / "");
+  CHECK(std::distance(begin(files), end(files)) == 100);
 }
 
 TEST_CASE("writing again replaces what was there") {
