@@ -42,6 +42,11 @@ const Spellings& of_integers() {
       {"minimum", "tl.minimum({0}, {1})"},
       {"relu", "tl.maximum({0}, 0)"},
       {"bitwise_not", "~{0}"},
+      // Triton's % has the sign of what is divided, as in C.
+      {"fmod", "{0} % {1}"},
+      {"remainder", "({0} % {1} + {1}) % {1}"},
+      {"div_trunc", "{0} // {1}"},
+      {"div_floor", "({0} - ({0} % {1} + {1}) % {1}) // {1}"},
   };
   return table;
 }
@@ -187,6 +192,17 @@ const std::map<std::string, Helper>& combining() {
 )py"}},
       {"min_of", {{}, R"py(def _min_of(a, b):
     return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+)py"}},
+      {"high_half", {{}, R"py(def _high_half(x):
+    """The nearest number that the matrix units hold in 19 bits."""
+    bits = (x.to(tl.int32, bitcast=True) + 4096) & -8192
+    high = bits.to(tl.float32, bitcast=True)
+    return tl.where(x == x, high, x)
+)py"}},
+      {"low_half", {{"high_half"}, R"py(def _low_half(x):
+    """What the high half leaves; nothing of infinities and NaN."""
+    low = x - _high_half(x)
+    return tl.where(low == low, low, 0.0)
 )py"}},
       {"argmax_of", {{}, R"py(def _argmax_of(a, i, b, j):
     """The larger with its place; NaN is largest, the first of equals wins."""

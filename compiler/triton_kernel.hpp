@@ -24,7 +24,9 @@ struct TritonVariant {
   std::int64_t dot_columns = 128;
   std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
   int dot_warps = 8;
-  int dot_stages = 3;
+  int dot_stages = 3;  ///< most steps under way
+  bool packs = false;  ///< factors of exact products are split beforehand
+  bool exact = false;  ///< convolutions keep float32's bits, too
 };
 
 struct TritonLaunch {

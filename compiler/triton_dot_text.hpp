@@ -1,0 +1,73 @@
+// Prints the kernels of one sum of products.
+#pragma once
+
+#include <string>
+
+#include "compiler/triton_dot.hpp"
+#include "compiler/triton_nest_text.hpp"
+
+namespace weft {
+
+class DotText {
+ public:
+  DotText(const Schedule& plan, const Nest& nest, Contraction contraction,
+          const TritonVariant& variant, const GpuFacts& facts,
+          TritonModule& module);
+
+  void print();
+
+ private:
+  const Stage& sum() const { return nest_.stages.front(); }
+  /// Rows and columns in the order of what is written with them.
+  void sort_outer();
+  /// With too few tiles to go round, programs share the sums.
+  void choose_shares(const GpuFacts& facts);
+  void choose_stages(const GpuFacts& facts);
+  std::string part() const { return "part" + std::to_string(sum().results[0]); }
+  /// "tf32" or "tf32x3": how float32 goes through the matrix units.
+  std::string precision() const;
+
+  void print_product();
+  /// Which tile, batch and share the program has.
+  void open_program(TritonKernel& kernel) const;
+  void open_tile(TritonKernel& kernel) const;
+  void print_step(TritonKernel& kernel) const;
+  /// One factor's tile at this step of the fold.
+  void print_factor(TritonKernel& kernel, ExprId factor, const char* name,
+                    Axis folded, const std::string& shape) const;
+  /// Where this step's folded elements begin.
+  std::string first() const;
+  void store_part(TritonKernel& kernel);
+  void print_epilogue(TritonKernel& kernel, const std::string& shape) const;
+  /// Adds up what the shares left, element by element.
+  void print_merge();
+
+  // Packed factors: triton_packed.cpp.
+  bool wants_packing() const;
+  std::string packed(const char* name, const char* half) const;
+  std::int64_t padded(std::int64_t extent, std::int64_t tile) const;
+  std::int64_t padded_folded() const;
+  void print_packing(ExprId factor, const char* name,
+                     const std::vector<LoopVar>& variables, std::int64_t tile);
+  void open_packed(TritonKernel& kernel) const;
+  void print_packed_step(TritonKernel& kernel) const;
+
+  const Schedule& plan_;
+  const Nest& nest_;
+  Contraction it_;
+  const TritonVariant& variant_;
+  TritonModule& module_;
+  std::int64_t rows_ = 1;
+  std::int64_t columns_ = 1;
+  std::int64_t folded_ = 1;
+  std::int64_t tile_rows_ = 16;
+  std::int64_t tile_columns_ = 16;
+  std::int64_t tile_folded_ = 16;
+  std::int64_t tiles_ = 1;
+  std::int64_t share_ = 0;   ///< of the folded elements, a program's
+  std::int64_t shares_ = 1;  ///< programs for one tile
+  bool packs_ = false;
+  int stages_ = 2;
+};
+
+}  // namespace weft

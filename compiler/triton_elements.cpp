@@ -1,0 +1,81 @@
+// Nests without folds: one element after the other, in rows where the last
+// dimension is long, so that what depends on the row is computed once for it.
+#include <algorithm>
+
+#include "compiler/triton_nest_text.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+constexpr std::int64_t row_min = 64;
+
+}  // namespace
+
+void NestText::print_elements() {
+  TritonKernel kernel(program(), module_);
+  kernel.set_wide(needs_wide(program(), nest_));
+  std::vector<LoopVar> rows = nest_.outer;
+  std::vector<LoopVar> columns;
+  std::int64_t block = std::min(variant_.tile, power_of_two(nest_.work));
+  if (rows.size() > 1 && fills_rows(rows.back().extent)) {
+    columns = {rows.back()};
+    rows.pop_back();
+    block = std::min(block, row_block(columns[0].extent));
+  } else {
+    std::swap(rows, columns);
+  }
+  const std::int64_t height =
+      std::min(std::max<std::int64_t>(1, variant_.tile / block),
+               power_of_two(extent_of(rows)));
+  const std::int64_t width = ceil_div(extent_of(columns), block);
+  const std::string id = kernel.program_id();
+  std::string at = id;
+  if (!rows.empty()) {
+    at = id + " % " + text(width);
+    kernel.line("p = " + id + " // " + text(width) + " * " + text(height) +
+                " + tl.arange(0, " + text(height) + ")[:, None]");
+    const bool ragged = extent_of(rows) % height != 0;
+    if (ragged) kernel.line("pm = p < " + text(extent_of(rows)));
+    kernel.name_variables(rows, "p", Axis::rows, ragged ? "pm" : "");
+  }
+  open_inner(kernel, columns, "(" + at + ") * " + text(block), block,
+             extent_of(columns) % block != 0);
+  const std::string shape = Tile{height, block}.shape();
+  for (const Stage& stage : nest_.stages) {
+    kernel.compute(roots_of(stage), false);
+    if (!stage.folds) {
+      store_stage(kernel, stage, shape);
+      continue;
+    }
+    // A fold of one element is that element.
+    const std::string value = kernel.operand(stage.value);
+    kernel.set_result(stage.results[0], value, true);
+    if (plan_.spilled.contains(stage.results[0])) {
+      kernel.store(stage.results[0], stage.result_index[0],
+                   "tl.broadcast_to(" + value + ", " + shape + ")");
+    }
+  }
+  kernel.finish(ceil_div(extent_of(rows), height) * width,
+                warps_for(height * block, variant_.per_thread));
+}
+
+bool NestText::fills_rows(std::int64_t extent) const {
+  if (extent < row_min) return false;
+  const std::int64_t block = row_block(extent);
+  return 5 * extent >= 4 * ceil_div(extent, block) * block;
+}
+
+// Of the blocks that waste least, the largest.
+std::int64_t NestText::row_block(std::int64_t extent) const {
+  const std::int64_t most = std::min<std::int64_t>(variant_.tile, 2 * extent);
+  std::int64_t best = row_min;
+  for (std::int64_t block = row_min; block <= most; block *= 2) {
+    const std::int64_t waste = ceil_div(extent, block) * block;
+    if (waste <= ceil_div(extent, best) * best) best = block;
+  }
+  return best;
+}
+
+}  // namespace weft
