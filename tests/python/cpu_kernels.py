@@ -1,97 +1,66 @@
 """Builds generated CPU kernels and runs them on tensors, for tests.
 
-A case is (name, function, inputs). All cases' kernels of one variant go into one
-source behind one prelude, as starting the C++ compiler for each would take
-most of the time.
+All cases' kernels of one variant go into one source behind one prelude, as
+starting the C++ compiler for each would take most of the time.
 """
 
 import ctypes
-import json
+import functools
 import os
 import subprocess
-import sys
-import tempfile
-import warnings
 
 import torch
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
-    os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
-
-from weft_worker import capture_decompositions, capture_graph  # noqa: E402
+import captured_cases
 
 ENTRY = 'extern "C" void kernel_function('
 
 
-class Batch(torch.nn.Module):
-    """All cases in one module: exporting each alone takes far longer."""
+class CpuVariant:
+    """One way to build the cases from `first` on, in steps of `step`."""
 
-    def __init__(self, cases):
-        super().__init__()
-        self.cases = cases
+    def __init__(self, label, which, cores, vector_bytes, first, step, level):
+        self.label = label
+        self.which = which
+        self.cores = cores
+        self.vector_bytes = vector_bytes
+        self.cases = slice(first, None, step)
+        self.level = level
 
-    def forward(self, *inputs):
-        results = []
-        rest = list(inputs)
-        for _, function, own in self.cases:
-            results.append(as_list(function(*rest[:len(own)])))
-            rest = rest[len(own):]
-        return results
+    def generate(self, graphs, options):
+        cli = captured_cases.program("cpu_codegen_cli", "WEFT_CPU_CODEGEN")
+        return captured_cases.generate(
+            graphs, [cli, str(self.cores), str(self.vector_bytes), "16",
+                     *options])
 
-
-def graphs_of(cases):
-    """The captured graph of each case, with every placeholder an input."""
-    model = Batch(cases)
-    # A tensor object of its own for each: the exporter joins equal objects.
-    inputs = [tensor.detach() for _, _, own in cases for tensor in own]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = torch.export.export(model, tuple(inputs), strict=False)
-        program = program.run_decompositions(
-            capture_decompositions.decomposition_table())
-    graph = capture_graph.graph_of(program, model, inputs, __file__)
-    placeholders = [node for node in graph["nodes"] if node["kind"] == "input"]
-    outputs = iter(graph["outputs"])
-    graphs = []
-    for _, function, own in cases:
-        mine, placeholders = placeholders[:len(own)], placeholders[len(own):]
-        count = len(as_list(function(*own)))
-        graphs.append(cut(graph, mine, [next(outputs) for _ in range(count)]))
-    return graphs
-
-
-def cut(graph, inputs, outputs):
-    """What computes those outputs, as a graph of its own."""
-    wanted = set(outputs)
-    nodes = []
-    for node in reversed(graph["nodes"]):
-        if node["kind"] == "call" and node["name"] in wanted:
-            nodes.append(node)
-            wanted.update(references([node["args"], node["kwargs"]]))
-    return {**graph, "nodes": inputs + nodes[::-1], "outputs": outputs,
-            "mutations": [],
-            "output_template": ", ".join("{%d}" % i
-                                         for i in range(len(outputs)))}
-
-
-def references(arg):
-    if isinstance(arg, dict) and set(arg) == {"node"}:
-        return {arg["node"]}
-    parts = arg.values() if isinstance(arg, dict) else arg
-    if isinstance(arg, (dict, list, tuple)):
-        return {name for part in parts for name in references(part)}
-    return set()
-
-
-def generate(graphs, cli, cores=2, vector_bytes=64, variants_max=16,
-             options=()):
-    """For each graph {"variants": [...], ...} or {"error": ...}."""
-    lines = "".join(json.dumps(graph) + "\n" for graph in graphs)
-    done = subprocess.run(
-        [cli, str(cores), str(vector_bytes), str(variants_max), *options],
-        input=lines, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    def build(self, graphs, answers, folder):
+        """Sources with one prelude share a library."""
+        flags = [self.level if flag == "-O3" else flag
+                 for flag in answers[0]["flags"]]
+        groups = {}
+        for i, answer in enumerate(answers):
+            variants = answer["variants"]
+            chosen = variants[min(self.which, len(variants) - 1)]
+            prelude = chosen["text"].split("#include", 1)[1].split(ENTRY)[0]
+            groups.setdefault((prelude, i % 2), []).append((i, chosen))
+        running = []
+        label = "".join(c for c in self.label if c.isalpha())
+        for number, members in enumerate(groups.values()):
+            texts = [one["text"] for _, one in members]
+            process, path = build(texts, flags, folder,
+                                  f"{label}_{number}")
+            running.append((process, path, members))
+        functions = {}
+        for process, path, members in running:
+            errors = process.communicate()[1]
+            if process.returncode != 0:
+                raise AssertionError(errors[:20000])
+            library = ctypes.CDLL(path)
+            for number, (i, one) in enumerate(members):
+                kernel = getattr(library, f"kernel_function_{number}")
+                functions[i] = {
+                    one["variant"]: functools.partial(run, kernel, graphs[i])}
+        return [functions[i] for i in range(len(answers))]
 
 
 def build(texts, flags, folder, name):
@@ -127,7 +96,3 @@ def run(function, graph, inputs):
     tensors = [*inputs, *outputs]
     function(*[ctypes.c_void_p(t.data_ptr()) for t in tensors])
     return outputs
-
-
-def as_list(result):
-    return list(result) if isinstance(result, (tuple, list)) else [result]

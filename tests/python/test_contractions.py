@@ -8,7 +8,8 @@ import unittest
 import torch
 import torch.nn.functional as F
 
-from kernel_cases import KernelCases, Variant, numbers
+from cpu_kernels import CpuVariant
+from kernel_cases import KernelCases, numbers
 
 
 def product_cases():
@@ -156,8 +157,8 @@ def transposed_cases():
     ]
 
 
-VARIANTS = (Variant("first", 0, 1, 64, 0, 1, "-O1"),
-            Variant("threads, narrow", -1, 2, 16, 0, 3, "-O1"))
+VARIANTS = (CpuVariant("first", 0, 1, 64, 0, 1, "-O1"),
+            CpuVariant("threads, narrow", -1, 2, 16, 0, 3, "-O1"))
 
 
 class Contractions(KernelCases, unittest.TestCase):

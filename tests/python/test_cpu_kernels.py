@@ -9,7 +9,8 @@ import unittest
 import torch
 import torch.nn.functional as F
 
-from kernel_cases import INF, KernelCases, Variant, numbers, special
+from cpu_kernels import CpuVariant
+from kernel_cases import INF, KernelCases, numbers, special
 
 
 def unary(name, function, *inputs):
@@ -337,10 +338,10 @@ ALL = (pointwise_cases, binary_cases, view_cases, reduction_cases, norm_cases,
 # Every case once; what differs by the machine or the variant, for a part of
 # them, as compiling takes nearly all of the time. -O1 compiles the same
 # statements; one part is built as kernels are.
-VARIANTS = (Variant("first", 0, 2, 64, 0, 1, "-O1"),
-            Variant("as shipped", 1, 2, 64, 0, 7, "-O3"),
-            Variant("one core, narrow", 0, 1, 16, 1, 5, "-O1"),
-            Variant("last", -1, 4, 32, 2, 5, "-O1"))
+VARIANTS = (CpuVariant("first", 0, 2, 64, 0, 1, "-O1"),
+            CpuVariant("as shipped", 1, 2, 64, 0, 7, "-O3"),
+            CpuVariant("one core, narrow", 0, 1, 16, 1, 5, "-O1"),
+            CpuVariant("last", -1, 4, 32, 2, 5, "-O1"))
 
 
 class CpuKernels(KernelCases, unittest.TestCase):

@@ -7,7 +7,8 @@ import unittest
 import torch
 import torch.nn.functional as F
 
-from kernel_cases import INF, KernelCases, Variant, numbers, special
+from cpu_kernels import CpuVariant
+from kernel_cases import INF, KernelCases, numbers, special
 
 
 def scan_cases():
@@ -130,9 +131,9 @@ def lookup_cases():
     ]
 
 
-VARIANTS = (Variant("first", 0, 2, 64, 0, 1, "-O1"),
-            Variant("as shipped", 1, 1, 64, 1, 3, "-O3"),
-            Variant("narrow", -1, 1, 16, 0, 3, "-O1"))
+VARIANTS = (CpuVariant("first", 0, 2, 64, 0, 1, "-O1"),
+            CpuVariant("as shipped", 1, 1, 64, 1, 3, "-O3"),
+            CpuVariant("narrow", -1, 1, 16, 0, 3, "-O1"))
 
 
 class MovementKernels(KernelCases, unittest.TestCase):

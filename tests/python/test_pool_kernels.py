@@ -7,7 +7,8 @@ import unittest
 import torch
 import torch.nn.functional as F
 
-from kernel_cases import INF, KernelCases, Variant, numbers
+from cpu_kernels import CpuVariant
+from kernel_cases import INF, KernelCases, numbers
 
 
 def max_pool_cases():
@@ -138,9 +139,9 @@ def loss_cases():
     ]
 
 
-VARIANTS = (Variant("first", 0, 2, 64, 0, 1, "-O1"),
-            Variant("as shipped", 1, 1, 64, 1, 4, "-O3"),
-            Variant("narrow", -1, 1, 16, 0, 4, "-O1"))
+VARIANTS = (CpuVariant("first", 0, 2, 64, 0, 1, "-O1"),
+            CpuVariant("as shipped", 1, 1, 64, 1, 4, "-O3"),
+            CpuVariant("narrow", -1, 1, 16, 0, 4, "-O1"))
 
 
 class PoolKernels(KernelCases, unittest.TestCase):

@@ -1,0 +1,216 @@
+#include "compiler/triton.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "compiler/triton_scalar.hpp"
+#include "tests/compiler/small_graphs.hpp"
+
+using namespace weft;
+using namespace weft::testing;
+
+namespace {
+
+Subgraph subgraph_of(Graph graph) {
+  Subgraph subgraph;
+  subgraph.id = "sg_0123456789ab";
+  subgraph.type = "test";
+  subgraph.graph = std::move(graph);
+  return subgraph;
+}
+
+Graph one_call(const std::string& target, const TensorType& type) {
+  Graph graph;
+  add_input(graph, "x", type);
+  add_call(graph, "y", target, {ref("x")}, type);
+  graph.outputs = {"y"};
+  return graph;
+}
+
+Graph softmax(std::int64_t rows, std::int64_t width) {
+  Graph graph;
+  const TensorType type = dense({rows, width});
+  add_input(graph, "x", type);
+  add_call(graph, "y", "aten._softmax.default",
+           {ref("x"), integer(1), truth(false)}, type);
+  graph.outputs = {"y"};
+  return graph;
+}
+
+Graph product(std::int64_t rows, std::int64_t folded, std::int64_t columns) {
+  Graph graph;
+  add_input(graph, "x", dense({rows, folded}));
+  add_input(graph, "y", dense({folded, columns}));
+  add_call(graph, "z", "aten.mm.default", {ref("x"), ref("y")},
+           dense({rows, columns}));
+  graph.outputs = {"z"};
+  return graph;
+}
+
+std::vector<std::string> texts(Graph graph, int variants_max = 16,
+                               GpuFacts facts = {}) {
+  const auto sources =
+      generate_triton(subgraph_of(std::move(graph)), facts, variants_max);
+  REQUIRE(sources.has_value());
+  std::vector<std::string> found;
+  for (const KernelSource& source : *sources) found.push_back(source.text);
+  return found;
+}
+
+std::string first(Graph graph, GpuFacts facts = {}) {
+  return texts(std::move(graph), 1, facts).front();
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("Equal subgraphs give equal Triton sources") {
+  CHECK(texts(softmax(64, 1000)) == texts(softmax(64, 1000)));
+  CHECK(texts(product(200, 300, 100)) == texts(product(200, 300, 100)));
+}
+
+TEST_CASE("Triton variants differ in more than their names") {
+  const auto all = texts(softmax(500, 3000));
+  CHECK(all.size() > 1);
+  std::set<std::string> bodies;
+  for (const std::string& text : all) {
+    bodies.insert(text.substr(text.find("import torch")));
+  }
+  CHECK(bodies.size() == all.size());
+}
+
+TEST_CASE("There are no more Triton variants than asked for") {
+  CHECK(texts(softmax(500, 3000), 2).size() == 2);
+}
+
+TEST_CASE("A Triton source has inputs, kernels and what launches them") {
+  const std::string text = first(softmax(500, 3000));
+  CHECK(has(text, "test (sg_0123456789ab), variant "));
+  CHECK(has(text, "((500, 3000), (3000, 1), torch.float32),"));
+  CHECK(has(text, "@triton.jit\ndef kernel0(in0, out0):"));
+  CHECK(has(text, "def kernel_function(in0):"));
+  CHECK(has(text, "kernel0[("));
+  CHECK(has(text, "return out0"));
+}
+
+TEST_CASE("A row that fits is read once, a longer one again in each pass") {
+  CHECK(count(first(softmax(5000, 1000)), "tl.load(in0") == 1);
+  CHECK(count(first(softmax(5000, 100'000)), "tl.load(in0") == 3);
+}
+
+TEST_CASE("Few long rows are shared out among programs") {
+  CHECK_FALSE(has(first(softmax(5000, 100'000)), "share = "));
+  const std::string shared = first(softmax(2, 100'000));
+  CHECK(has(shared, "share = "));
+  CHECK(count(shared, "@triton.jit\ndef kernel") > 2);
+}
+
+TEST_CASE("Terms along one dimension are added before they are spread") {
+  const LoopVar row{1, 8};
+  const LoopVar column{2, 16};
+  const LoopVar block{3, 4};
+  const TritonVariables variables = {{1, {"p", Axis::rows, ""}},
+                                     {2, {"r", Axis::columns, ""}},
+                                     {3, {"b", Axis::none, ""}}};
+  const Index index = Index(column) + Index(row) * 16 + Index(block) * 128 +
+                      Index(row) * 512 + 3;
+  CHECK(triton_index(index, variables) == "b * 128 + (p * 528) + (r) + 3");
+  const Index both = floor_mod(Index(row) + Index(column), 5) + Index(row);
+  CHECK(triton_index(both, variables) == "p + (((p + (r)) % 5))");
+}
+
+TEST_CASE("Only what depends on a masked variable is masked") {
+  const TritonVariables variables = {{1, {"p", Axis::rows, "pm"}},
+                                     {2, {"r", Axis::columns, "rm"}},
+                                     {3, {"b", Axis::none, ""}}};
+  CHECK(triton_mask(variables, {3}).empty());
+  CHECK(triton_mask(variables, {2, 3}) == "rm");
+  CHECK(triton_mask(variables, {1, 2}) == "pm & rm");
+}
+
+TEST_CASE("Positions have 64 bits where 32 are not enough, and only there") {
+  const auto wide = [](std::int64_t rows) {
+    return has(first(one_call("aten.exp.default", dense({rows, 65'536}))),
+               ".to(tl.int64)");
+  };
+  CHECK_FALSE(wide(32'000));
+  CHECK(wide(32'768));
+  CHECK(has(first(softmax(40'000, 65'536)), ".to(tl.int64)"));
+  CHECK(has(first(product(65'536, 64, 65'536)), ".to(tl.int64)"));
+  CHECK_FALSE(has(first(product(512, 64, 512)), ".to(tl.int64)"));
+}
+
+TEST_CASE("A function that Triton lacks stays the framework's") {
+  for (const char* name : {"tan", "atan", "asin", "sinh", "erfc"}) {
+    const std::string target = "aten." + std::string(name) + ".default";
+    CAPTURE(target);
+    const Graph graph = one_call(target, dense({4, 6}));
+    CHECK_FALSE(triton_can_lower(graph, graph.nodes.back()));
+    const auto sources = generate_triton(subgraph_of(graph), {}, 4);
+    REQUIRE_FALSE(sources.has_value());
+    CHECK(has(sources.error().message, name));
+  }
+}
+
+TEST_CASE("A function that is exact in float32 only is not used in float64") {
+  TensorType type = dense({4, 6});
+  const Graph narrow = one_call("aten.tanh.default", type);
+  CHECK(triton_can_lower(narrow, narrow.nodes.back()));
+  type.dtype = DType::f64;
+  const Graph wide = one_call("aten.tanh.default", type);
+  CHECK_FALSE(triton_can_lower(wide, wide.nodes.back()));
+  const Graph exp = one_call("aten.exp.default", type);
+  CHECK(triton_can_lower(exp, exp.nodes.back()));
+}
+
+TEST_CASE("Products go to the matrix units unless they are too thin") {
+  CHECK(has(first(product(64, 64, 64)), "tl.dot("));
+  for (const auto& [rows, folded, columns] :
+       {std::tuple{64, 4, 64}, {64, 64, 4}, {8, 64, 8}, {1, 64, 64}}) {
+    CAPTURE(rows);
+    CAPTURE(folded);
+    CAPTURE(columns);
+    const std::string text = first(product(rows, folded, columns));
+    CHECK_FALSE(has(text, "tl.dot("));
+    CHECK(has(text, "tl.load(in0"));
+  }
+}
+
+TEST_CASE("A product's sum of one element is that product") {
+  CHECK(has(first(product(5, 1, 9)), "tl.load(in0"));
+}
+
+TEST_CASE("A long product with few tiles shares its sums among programs") {
+  GpuFacts facts;
+  facts.sms = 100;
+  CHECK(has(first(product(64, 8192, 64), facts), "share"));
+  facts.sms = 1;
+  CHECK_FALSE(has(first(product(64, 8192, 64), facts), "share"));
+}
+
+TEST_CASE("Products keep float32's bits, convolutions may use fewer") {
+  const std::string exact = first(product(48, 48, 48));
+  CHECK(has(exact, "\"tf32x3\""));
+  Graph graph;
+  add_input(graph, "x", dense({4, 16, 20}));
+  add_input(graph, "w", dense({32, 16, 3}));
+  add_call(graph, "y", "aten.convolution.default",
+           {ref("x"), ref("w"), none(), list({1}), list({1}), list({1}),
+            truth(false), list({0}), integer(1)},
+           dense({4, 32, 20}));
+  graph.outputs = {"y"};
+  CHECK(has(first(graph), "input_precision=\"tf32\""));
+}

@@ -1,0 +1,99 @@
+"""Cases of tests of generated kernels, captured as graphs, and what the code
+generators' programs (tests/compiler/tools) make of these.
+
+A case is (name, function, inputs).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+
+import torch
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
+
+from weft_worker import capture_decompositions, capture_graph  # noqa: E402
+
+
+def program(name, variable):
+    """The path of a test program, by that variable or in build/."""
+    path = os.environ.get(variable) or os.path.join(ROOT, "build", name)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: build {name}, or set {variable}")
+    return path
+
+
+class Batch(torch.nn.Module):
+    """All cases in one module: exporting each alone takes far longer."""
+
+    def __init__(self, cases):
+        super().__init__()
+        self.cases = cases
+
+    def forward(self, *inputs):
+        results = []
+        rest = list(inputs)
+        for _, function, own in self.cases:
+            results.append(as_list(function(*rest[:len(own)])))
+            rest = rest[len(own):]
+        return results
+
+
+def graphs_of(cases):
+    """The captured graph of each case, with every placeholder an input."""
+    model = Batch(cases)
+    # A tensor object of its own for each: the exporter joins equal objects.
+    inputs = [tensor.detach() for _, _, own in cases for tensor in own]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(model, tuple(inputs), strict=False)
+        program = program.run_decompositions(
+            capture_decompositions.decomposition_table())
+    graph = capture_graph.graph_of(program, model, inputs, __file__)
+    placeholders = [node for node in graph["nodes"] if node["kind"] == "input"]
+    outputs = iter(graph["outputs"])
+    graphs = []
+    for _, function, own in cases:
+        mine, placeholders = placeholders[:len(own)], placeholders[len(own):]
+        count = len(as_list(function(*own)))
+        graphs.append(cut(graph, mine, [next(outputs) for _ in range(count)]))
+    return graphs
+
+
+def cut(graph, inputs, outputs):
+    """What computes those outputs, as a graph of its own."""
+    wanted = set(outputs)
+    nodes = []
+    for node in reversed(graph["nodes"]):
+        if node["kind"] == "call" and node["name"] in wanted:
+            nodes.append(node)
+            wanted.update(references([node["args"], node["kwargs"]]))
+    return {**graph, "nodes": inputs + nodes[::-1], "outputs": outputs,
+            "mutations": [],
+            "output_template": ", ".join("{%d}" % i
+                                         for i in range(len(outputs)))}
+
+
+def references(arg):
+    if isinstance(arg, dict) and set(arg) == {"node"}:
+        return {arg["node"]}
+    parts = arg.values() if isinstance(arg, dict) else arg
+    if isinstance(arg, (dict, list, tuple)):
+        return {name for part in parts for name in references(part)}
+    return set()
+
+
+def generate(graphs, command):
+    """For each graph {"variants": [...], ...} or {"error": ...}."""
+    lines = "".join(json.dumps(graph) + "\n" for graph in graphs)
+    done = subprocess.run(command, input=lines, capture_output=True,
+                          text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def as_list(result):
+    return list(result) if isinstance(result, (tuple, list)) else [result]

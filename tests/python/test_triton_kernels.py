@@ -1,0 +1,216 @@
+"""Every operator that the compiler lowers for the `triton` target, run by
+Triton's interpreter, against the framework in float64.
+
+Needs the program triton_codegen_cli (tests/compiler/tools): its path is in
+WEFT_TRITON_CODEGEN, or it stands in build/.
+"""
+
+import triton_kernels  # first: it tells Triton to interpret
+
+import unittest
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import test_contractions as contractions
+import test_cpu_kernels as operators
+import test_movement_kernels as movement
+import test_pool_kernels as pools
+from kernel_cases import INF, KernelCases, numbers, special
+from test_contractions import convolution
+from triton_kernels import TritonVariant
+
+# What takes the interpreter long: smaller ones of the kind are below.
+SLOW = {"large_softmax", "large_softmax0", "large_var0", "batch_large",
+        "max2d_of_dear", "mean2d_dear", "max2d_padded", "large_two_results",
+        "large_rows", "large_argmax0", "transposed3d_mean", "conv3d"}
+
+# Triton has no such function, or not in float64.
+REFUSED = {f"{name}_{shape}" for shape in ("(5, 17)_0", "(1023,)_1")
+           for name in ("tan", "atan", "sinh", "cosh", "asin", "fmod",
+                        "remainder", "log10", "floor_divide", "trunc_divide",
+                        "erfc")}
+REFUSED |= {"atan2" + how for how in ("", "_special", "_row", "_column",
+                                      "_one")} | {"f64"}
+
+
+def quick(group):
+    """The group without what is slow."""
+    return lambda: [case for case in group() if case[0] not in SLOW]
+
+
+def long_row_cases():
+    """Rows longer than what a program holds: walked where there are many,
+    shared out among programs where there are few."""
+    few, many = numbers(2, 17_001), numbers(9, 16_500) + 3
+    tall = numbers(17_001, 3)
+    image = numbers(7, 3, 50, 50) + 30
+    return [
+        ("few_softmax", lambda x: x.softmax(1), (few,)),
+        ("few_softmax_down", lambda x: x.softmax(0), (tall,)),
+        ("few_variance_down", lambda x: x.var(0), (tall - 100,)),
+        ("few_argmin_down", lambda x: x.argmin(0), (tall,)),
+        ("few_special", lambda x: [x.sum(1), x.amax(1), x.argmax(1)],
+         (special(2, 17_001),)),
+        ("few_batch_norm", lambda x: F.batch_norm(
+            x, None, None, training=True).relu(), (image,)),
+        ("few_group_norm", lambda x: F.group_norm(x, 1), (image[:2],)),
+        ("many_softmax", lambda x: x.softmax(1), (many,)),
+        ("many_layer_norm", lambda x: F.layer_norm(x, (16_500,)), (many,)),
+        ("many_largest", lambda x: torch.max(x, 1), (many,)),
+        ("many_special", lambda x: x.logsumexp(1), (special(9, 16_500),)),
+        ("many_truths", lambda x: (x > 4).sum(1), (many,)),
+        ("many_results", lambda x: [x.softmax(-1), x.sum(0)],
+         (numbers(30, 120),)),
+    ]
+
+
+def product_cases():
+    """Large enough for the matrix units, and odd in every extent."""
+    a, b = numbers(37, 45), numbers(45, 21)
+    long_a, long_b = numbers(20, 1100, scale=0.5), numbers(1100, 24, scale=0.5)
+    weight, bias = numbers(21, 45, scale=0.3), numbers(21, seed=3)
+    batch_a, batch_b = numbers(3, 18, 20), numbers(3, 20, 17)
+    return [
+        ("units_mm", lambda a, b: a @ b, (a, b)),
+        ("units_wide", lambda a, b: a @ b, (numbers(17, 9), numbers(9, 150))),
+        ("units_turned", lambda a, b: a.t() @ b.t(),
+         (numbers(45, 37), numbers(21, 45))),
+        ("units_strided", lambda a, b: a @ b, (numbers(74, 90)[::2, ::2], b)),
+        ("units_special", lambda a, b: a @ b, (special(37, 45), b)),
+        ("units_of_results", lambda a, b: a.relu() @ b.exp(), (a, b)),
+        ("units_of_softmax", lambda a, b: a.softmax(1) @ b, (a, b)),
+        ("units_shared_sums", lambda a, b: a @ b, (long_a, long_b)),
+        ("units_shared_bias", lambda a, b, c: F.gelu(a @ b + c),
+         (long_a, long_b, numbers(24))),
+        ("units_shared_batch", torch.bmm, (numbers(2, 17, 1030, scale=0.4),
+                                           numbers(2, 1030, 19, scale=0.4))),
+        ("units_many_tiles", lambda a, b: a @ b, (numbers(1100, 20),
+                                                  numbers(20, 140))),
+        ("units_linear", lambda x, w, c: F.gelu(F.linear(x, w, c)),
+         (a, weight, bias)),
+        ("units_linear_rows", F.linear, (numbers(3, 13, 45), weight, bias)),
+        ("units_linear_norm", lambda x, w, c: F.layer_norm(
+            F.linear(x, w, c), (21,)), (a, weight, bias)),
+        ("units_linear_residual", lambda x, w, c, y: F.linear(x, w, c) * y + y,
+         (a, weight, bias, numbers(37, 21))),
+        ("units_linear_sums", lambda x, w: F.linear(x, w).sum(1), (a, weight)),
+        ("units_batch", torch.bmm, (batch_a, batch_b)),
+        ("units_broadcast", torch.matmul, (numbers(2, 1, 18, 20), batch_b)),
+        ("units_bias_matrix", torch.baddbmm, (numbers(3, 18, 17, seed=4),
+                                              batch_a, batch_b)),
+        ("units_twice", lambda a, b, c: (a @ b).relu() @ c,
+         (a, b, numbers(21, 19))),
+        ("units_two_of_one", lambda a, b, c: [a @ b, a @ c],
+         (a, b, numbers(45, 16))),
+        ("units_double", lambda a, b: a @ b, (a.double(), b.double())),
+    ]
+
+
+def attention_cases():
+    q, k, v = (numbers(2, 2, 21, 24, seed=i) for i in range(3))
+    mask = numbers(21, 21) > -1
+    mask[2] = False
+    attend = F.scaled_dot_product_attention
+    return [
+        ("units_attention", attend, (q, k, v)),
+        ("units_causal", lambda q, k, v: attend(q, k, v, is_causal=True),
+         (q, k, v)),
+        ("units_masked", lambda q, k, v, m: attend(q, k, v, attn_mask=m),
+         (q, k, v, mask)),
+    ]
+
+
+def convolution_cases():
+    return [
+        convolution("units_conv1d", 1, 16, 18, (25,), (3,), padding=1),
+        convolution("units_conv2d", 2, 8, 17, (9, 7), (3, 3), padding=1),
+        convolution("units_conv2d_point", 2, 20, 16, (5, 7), (1, 1)),
+        convolution("units_conv2d_strided", 2, 9, 16, (9, 11), (3, 5),
+                    stride=(2, 3), padding=(1, 2), bias=False),
+        convolution("units_conv2d_dilated", 2, 8, 16, (11, 9), (3, 3),
+                    dilation=(2, 3), padding=3),
+        convolution("units_conv2d_groups", 2, 32, 34, (6, 5), (3, 3), groups=2,
+                    padding=1),
+        convolution("units_conv2d_depthwise", 2, 18, 18, (7, 6), (3, 3),
+                    groups=18, padding=1),
+        convolution("units_conv2d_fused", 2, 8, 16, (9, 7), (3, 3),
+                    then=lambda x: F.group_norm(F.mish(x), 4).mean((2, 3))),
+        convolution("units_conv3d", 3, 4, 16, (4, 5, 3), (3, 2, 3),
+                    padding=1),
+        convolution("transposed1d_units", 1, 16, 17, (11,), (4,), stride=2,
+                    padding=1),
+        convolution("transposed2d_units", 2, 16, 18, (5, 4), (3, 3), stride=2,
+                    padding=1, output_padding=1),
+        convolution("transposed2d_units_groups", 2, 16, 32, (4, 5), (3, 3),
+                    groups=2),
+    ]
+
+
+def more_pool_cases():
+    image = numbers(1, 2, 5, 7)
+    return [
+        ("max_padded", lambda x: F.max_pool2d(x, 3, 1, 1), (image,)),
+        ("max_of_dear", lambda x: F.max_pool2d(F.mish(x), 3, 1, 1) + 1,
+         (image,)),
+        ("max_special", lambda x: F.max_pool1d(x, 3, 2, 1), (special(1, 40),)),
+        ("max_lowest", lambda x: F.max_pool2d(x, 2, 1, 1),
+         (torch.full((1, 1, 4, 5), -INF),)),
+        ("mean_dear", lambda x: F.avg_pool2d(F.gelu(x), 3, 1).sigmoid(),
+         (image,)),
+    ]
+
+
+# Every case with the first source; what else there is for a part of them.
+# Multiprocessors decide what is shared out among programs.
+VARIANTS = (TritonVariant("first", 0, 1, multiprocessors=4),
+            TritonVariant("others", 1, 16, multiprocessors=4, step=8),
+            TritonVariant("one multiprocessor", 0, 1, multiprocessors=1,
+                          first=1, step=6),
+            TritonVariant("many multiprocessors", 0, 2, multiprocessors=132,
+                          first=2, step=6))
+
+
+class Interpreted(KernelCases):
+    variants = VARIANTS
+
+    @classmethod
+    def setUpClass(cls):
+        # NumPy, which interprets, warns where numbers overflow and where
+        # lanes that are masked hold nonsense.
+        with np.errstate(all="ignore"):
+            super().setUpClass()
+
+    def run(self, result=None):
+        with np.errstate(all="ignore"):
+            return super().run(result)
+
+
+class TritonKernels(Interpreted, unittest.TestCase):
+    refused = REFUSED
+    groups = [quick(group) for group in (
+        *operators.ALL, contractions.product_cases,
+        contractions.attention_cases, contractions.convolution_cases,
+        contractions.transposed_cases, movement.movement_cases,
+        movement.lookup_cases, pools.max_pool_cases, pools.average_pool_cases,
+        pools.loss_cases, long_row_cases, more_pool_cases)]
+
+
+class OnMatrixUnits(Interpreted, unittest.TestCase):
+    groups = (product_cases, attention_cases, convolution_cases)
+    variants = (TritonVariant("first", 0, 1, multiprocessors=4),
+                TritonVariant("others", 1, 16, multiprocessors=4, step=2),
+                TritonVariant("shared", 0, 1, multiprocessors=132))
+
+
+class TritonScans(Interpreted, unittest.TestCase):
+    """Running sums are added up in float32, while the framework uses float64
+    on a CPU: the error is that of a thousand additions."""
+
+    groups = (movement.scan_cases,)
+    rounding = 20
+
+
+if __name__ == "__main__":
+    unittest.main()
