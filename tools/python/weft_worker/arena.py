@@ -59,6 +59,9 @@ class Arena:
         """Gives the pages back; they read as zeros afterwards."""
         self._map.madvise(mmap.MADV_REMOVE)
 
+    def settle(self):
+        """Returns when all writes are done: here they are."""
+
     def raw(self, offset, size_bytes):
         """That stretch as a uint8 tensor over the shared memory."""
         return self._all[offset : offset + size_bytes]
@@ -112,6 +115,7 @@ class BufferSet:
 
     def bind(self, arena):
         """Makes the tensors once: each call after costs no Python for it."""
+        self._arena = arena
         self.input_storages = [p.storage(arena) for p in self.inputs]
         self.output_storages = [p.storage(arena) for p in self.outputs]
         self.output_views = [p.spec.view(s) for p, s in
@@ -124,8 +128,10 @@ class BufferSet:
         return self
 
     def fill_outputs(self):
+        """The last thing before a call: what is written here is there then."""
         for value, raw in self._output_raw:
             fill_bytes(raw, value)
+        self._arena.settle()
 
     def write_inputs(self, storages):
         for target, source in zip(self.input_storages, storages):

@@ -34,6 +34,10 @@ class DeviceArena:
         """Zeros, so that nothing of an earlier job is left to be read."""
         self._all.zero_()
 
+    def settle(self):
+        """Waits for this process' writes: the candidate's do not."""
+        self._device.synchronize()
+
     def raw(self, offset, size_bytes):
         """That stretch as a uint8 tensor over the shared memory."""
         return self._all[offset : offset + size_bytes]
