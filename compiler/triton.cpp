@@ -74,18 +74,24 @@ std::string source_text(const Subgraph& subgraph, const std::string& variant,
 }
 
 std::vector<TritonVariant> variants() {
-  return {{2048, 16384, 16, 128, 128, 32, 8, 3},
-          {4096, 32768, 16, 128, 64, 32, 4, 4},
-          {1024, 8192, 8, 64, 64, 32, 4, 4},
-          {8192, 65536, 32, 128, 256, 32, 8, 3},
-          {4096, 4096, 8, 64, 128, 64, 4, 3},
-          {512, 16384, 4, 256, 64, 32, 8, 3}};
+  return {{1024, 16384, 8, 128, 128, 32, 8, 3, true, false, true},
+          {4096, 32768, 16, 128, 128, 32, 4, 3, false, false, false},
+          {8192, 8192, 16, 64, 128, 32, 4, 4, true, true, false},
+          {512, 4096, 4, 128, 64, 32, 4, 4, false, false, true},
+          {2048, 65536, 32, 128, 256, 32, 8, 3, false, false, false},
+          {1024, 8192, 4, 128, 128, 32, 8, 4, false, true, true}};
 }
 
-std::string variant_name(const TritonVariant& variant) {
-  return "tile" + std::to_string(variant.tile) + " row" +
-         std::to_string(variant.row_max) + " each" +
-         std::to_string(variant.per_thread);
+std::string variant_name(const TritonVariant& v) {
+  std::string name =
+      "tile" + std::to_string(v.tile) + " row" + std::to_string(v.row_max) +
+      " each" + std::to_string(v.per_thread) + " dot" +
+      std::to_string(v.dot_rows) + "x" + std::to_string(v.dot_columns) + "x" +
+      std::to_string(v.dot_folded) + " warps" + std::to_string(v.dot_warps);
+  if (v.packs) name += " split";
+  if (v.exact) name += " exact";
+  if (v.windows) name += " windows";
+  return name;
 }
 
 bool has_function(const std::string& function, DType dtype) {

@@ -193,7 +193,12 @@ void DotText::print_product() {
     kernel.compute({it_.a, it_.b}, true);
   }
   kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
-  if (packs_) kernel.line("small = tl.zeros(" + shape + ", tl.float32)");
+  if (packs_) {
+    kernel.line("small = tl.zeros(" + shape + ", tl.float32)");
+    // Zeros that no compiler knows to be: else it would join the sums again.
+    kernel.line("nothing = tl.zeros(" + shape +
+                ", tl.float32) + (tl.program_id(0) < 0).to(tl.float32)");
+  }
   kernel.line("for k in range(0, " + text(shares_ > 1 ? share_ : folded_) +
               ", " + text(tile_folded_) + "):");
   kernel.indent();

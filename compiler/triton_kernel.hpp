@@ -24,9 +24,10 @@ struct TritonVariant {
   std::int64_t dot_columns = 128;
   std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
   int dot_warps = 8;
-  int dot_stages = 3;  ///< most steps under way
-  bool packs = false;  ///< factors of exact products are split beforehand
-  bool exact = false;  ///< convolutions keep float32's bits, too
+  int dot_stages = 3;   ///< most steps under way
+  bool packs = false;   ///< factors of exact products are split beforehand
+  bool exact = false;   ///< convolutions keep float32's bits, too
+  bool windows = true;  ///< few inner elements are loaded one by one
 };
 
 struct TritonLaunch {

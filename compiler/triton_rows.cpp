@@ -13,8 +13,10 @@ std::string text(std::int64_t number) { return std::to_string(number); }
 constexpr std::int64_t window_max = 128;
 // Up to here its loop is unrolled.
 constexpr std::int64_t unrolled_max = 32;
-// Inner elements at a time where points lie beside each other.
+// Where points lie beside each other: inner elements at a time, and points
+// that are read together.
 constexpr std::int64_t column_steps = 32;
+constexpr std::int64_t column_points = 32;
 
 }  // namespace
 
@@ -24,10 +26,13 @@ NestText::Way NestText::way() const {
   const bool scans =
       std::any_of(passes_.begin(), passes_.end(),
                   [](const Pass& pass) { return pass.scan() != nullptr; });
-  if (nest_.columns && once && !scans && longest() <= window_max) {
+  if (variant_.windows && nest_.columns && once && !scans &&
+      longest() <= window_max) {
     return Way::window;
   }
-  return power_of_two(longest()) <= variant_.row_max ? Way::held : Way::walk;
+  const std::int64_t beside = nest_.columns ? column_points : 1;
+  const bool fits = power_of_two(longest()) * beside <= variant_.row_max;
+  return fits ? Way::held : Way::walk;
 }
 
 NestText::Tile NestText::tile_for(Way way) const {
@@ -39,7 +44,8 @@ NestText::Tile NestText::tile_for(Way way) const {
                : way == Way::window ? 1
                : nest_.columns      ? std::min(column_steps, row)
                                     : variant_.tile;
-  const std::int64_t elements = std::max(variant_.tile, tile.width);
+  const std::int64_t least = nest_.columns ? column_points : 1;
+  const std::int64_t elements = std::max(variant_.tile, least * tile.width);
   tile.height = std::min(elements / tile.width, power_of_two(all));
   return tile;
 }
