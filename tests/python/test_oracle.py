@@ -183,6 +183,7 @@ class Imposters(unittest.TestCase):
 
     def test_a_daemon_does_not_outlive_its_job(self):
         check("leaves_daemon")
+        world.oracle.rest()
         with open(world.pid_file, encoding="ascii") as file:
             pids = [int(line) for line in file]
         self.assertTrue(pids)

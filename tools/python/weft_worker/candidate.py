@@ -28,7 +28,10 @@ WATCH_INTERVAL_MS = 50
 
 
 class Child:
-    """A forked process waiting for a job or running one."""
+    """A forked process waiting for a job or running one.
+
+    `to_child` is a socket, because a job comes with the arena's descriptor.
+    """
 
     def __init__(self, pid, to_child, from_child, printed):
         self.pid = pid
@@ -39,14 +42,17 @@ class Child:
         self.tail = b""
 
     def close(self):
-        for fd in (self.to_child, self.from_child, self.printed):
+        self.to_child.close()
+        for fd in (self.from_child, self.printed):
             if fd >= 0:
                 os.close(fd)
 
 
 class Zygote:
-    def __init__(self, link, is_private):
+    def __init__(self, link, is_private, device):
         self.link = link
+        #: What a child opens while it waits for its job.
+        self.device = device
         #: Everything else in this PID namespace is ours to kill.
         self.is_private = is_private
         self.arena = -1
@@ -72,17 +78,20 @@ class Zygote:
 
     def spawn(self):
         """Forks the child for the next job ahead of it."""
-        ours_out, theirs_in = os.pipe(), os.pipe()
-        printed = os.pipe()
+        ours, theirs = socket.socketpair()
+        ours.shutdown(socket.SHUT_RD)  # a child has another way to answer
+        answers, printed = os.pipe(), os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
-                _become_child(theirs_in[0], ours_out[1], printed[1], self.arena)
+                _become_child(theirs.fileno(), answers[1], printed[1],
+                              self.device)
             finally:
                 os._exit(70)
-        for fd in (theirs_in[0], ours_out[1], printed[1]):
+        theirs.close()
+        for fd in (answers[1], printed[1]):
             os.close(fd)
-        self.child = Child(pid, theirs_in[1], ours_out[0], printed[0])
+        self.child = Child(pid, ours, answers[0], printed[0])
         os.set_blocking(printed[0], False)
 
     def turn(self):
@@ -157,11 +166,10 @@ class Zygote:
             self.obey(line)
 
     def take_arena(self, fd):
-        """The next child must inherit it: the one waiting is replaced."""
+        """For the next job: none runs."""
         if self.arena >= 0:
             os.close(self.arena)
         self.arena = fd
-        self.kill_all()
 
     def obey(self, line):
         if not line:  # carries the arena's descriptor, nothing more
@@ -173,6 +181,7 @@ class Zygote:
             self.job = order["job"]
             self.memory_bytes = order["memory_bytes"]
             self.is_running = True
+            self.tell_child(b"", [self.arena])
             self.tell_child(line)
         elif order["do"] == "call":
             self.signal_all(signal.SIGCONT)
@@ -180,12 +189,15 @@ class Zygote:
         elif order["do"] == "end":
             self.end("ended")
 
-    def tell_child(self, line):
+    def tell_child(self, line, fds=()):
         if self.child is None or not self.is_running:
             return
         try:
-            os.write(self.child.to_child, line + b"\n")
-        except BrokenPipeError:
+            if fds:
+                socket.send_fds(self.child.to_child, [line + b"\n"], fds)
+            else:
+                self.child.to_child.sendall(line + b"\n")
+        except OSError:  # it is gone, which its answers' end tells
             pass
 
     def signal_all(self, number):
@@ -290,21 +302,21 @@ def _await_exit(pid, seconds):
         time.sleep(0.002)
 
 
-def _become_child(commands, answers, printed, arena):
+def _become_child(commands, answers, printed, device):
     """In the fork: only the job's own descriptors stay open."""
     os.setsid()
     process.die_with_parent()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     # High numbers first, so that none is overwritten before it is moved.
-    high = [os.dup2(fd, 200 + i, inheritable=False) for i, fd in
-            enumerate(fd for fd in (commands, answers, arena) if fd >= 0)]
+    high = [os.dup2(fd, 200 + i, inheritable=False)
+            for i, fd in enumerate((commands, answers))]
     os.dup2(printed, 1)
     os.dup2(printed, 2)
     os.closerange(3, 200)
     from . import harness
 
-    harness.run_job(*high)
+    harness.run_job(*high, device)
 
 
 def main():
@@ -316,14 +328,14 @@ def main():
     if os.getppid() == int(os.environ.get("WEFT_ORACLE_PID", "-1")):
         process.die_with_parent()
     process.adopt_orphans()
-    outside = sys.argv[1]
+    outside, device = sys.argv[1:]
     is_private = process.pid_namespace() != outside
     from . import harness  # imports torch, runs nothing
 
     harness.prepare()
     process.harden()
     try:
-        Zygote(link, is_private).serve()
+        Zygote(link, is_private, device).serve()
     except (BrokenPipeError, ConnectionResetError):
         os._exit(0)
 

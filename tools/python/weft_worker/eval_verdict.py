@@ -120,7 +120,7 @@ def _trace(oracle, whole, job, limits, found):
     except Ended:
         told = None
     finally:
-        oracle.slot.end()
+        oracle.slot.dismiss()
     if not isinstance(told, dict):
         found["remark"] = "it did not run where its operators are listed"
         return

@@ -15,6 +15,7 @@ import torch
 from . import compare, inputs
 from .arena import BufferSet
 from .device import HOST
+from .laps import lap
 from .reference import Reference, load_graph, wide_default, widen
 
 #: Calls that sum over something; how long the sum is comes from the shapes.
@@ -97,13 +98,15 @@ class PassingCases:
         # Each from a seed of its own, so that it can be made again.
         seed = (self._seed * self.count + number) % (1 << 63)
         generator = self._device.generator(seed)
-        storages = self._maker.storages(distribution, generator)
-        outputs = self._maker.expect(storages)
+        with lap("expectations"):
+            storages = self._maker.storages(distribution, generator)
+            outputs = self._maker.expect(storages)
         made = Case(distribution, finite, storages, outputs)
         if number >= self._made:
             self._made = number + 1
             views = self._maker.views(storages)
-            self._controls.hold(views, outputs, finite)
+            with lap("controls"):
+                self._controls.hold(views, outputs, finite)
             self.framework_error = max(self.framework_error, _worst_error(made))
         return made
 
@@ -152,13 +155,16 @@ def make_cases(reference, seed, device=HOST):
     maker = CaseMaker(reference, device)
     generator = device.generator(seed)
     cases = []
-    for distribution, finite in inputs.DISTRIBUTIONS:
-        storages = maker.storages(distribution, generator)
-        outputs = maker.expect(storages)
-        cases.append(Case(distribution, finite, storages, outputs))
+    with lap("expectations"):
+        for distribution, finite in inputs.DISTRIBUTIONS:
+            storages = maker.storages(distribution, generator)
+            outputs = maker.expect(storages)
+            cases.append(Case(distribution, finite, storages, outputs))
     controls = Controls()
-    for case in cases:
-        controls.hold(maker.views(case.storages), case.outputs, case.finite)
+    with lap("controls"):
+        for case in cases:
+            controls.hold(
+                maker.views(case.storages), case.outputs, case.finite)
     return Cases(reference, cases, controls.rejected)
 
 

@@ -9,6 +9,7 @@ import json
 import mmap
 import os
 import resource
+import socket
 import time
 
 import torch
@@ -72,9 +73,35 @@ def tensor_at(memory, place):
     return torch.as_strided(flat, shape, stride)
 
 
-def run_job(commands, answers, arena):
+def open_ahead(device):
+    """A GPU's context, while there is no job yet: it takes a good part of a
+    second. The zygote may not: a fork cannot use its parent's context."""
+    if device == "cpu":
+        return
+    from .device import parse
+    from .driver import NoDriver, open_driver
+
+    try:
+        open_driver(parse(device).index)
+    except NoDriver:
+        pass  # the job opens it again, and answers why it cannot
+
+
+def receive_arena(link):
+    """The descriptor that goes before every job."""
+    data, fds, _, _ = socket.recv_fds(link, 1, 1)
+    if not data:
+        os._exit(0)  # the zygote is gone
+    os.set_inheritable(fds[0], False)
+    return fds[0]
+
+
+def run_job(commands, answers, device):
     """Serves one job until its input ends. Never returns."""
-    line = Line(commands, answers)
+    open_ahead(device)
+    link = socket.socket(fileno=commands)
+    arena = receive_arena(link)
+    line = Line(link.detach(), answers)
     job = line.read()
     torch.set_num_threads(job["threads"])
     precision.apply(job.get("precision", "framework"))

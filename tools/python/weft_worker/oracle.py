@@ -5,6 +5,7 @@ the slot's zygote, under the sandbox prefix it was started with.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -26,6 +27,9 @@ if __name__ == "__main__":
     # Now: loading torch takes seconds, and weft may be killed meanwhile.
     process.die_with_parent()
 
+#: For the log.
+STARTED = time.perf_counter()
+
 import torch  # noqa: E402
 
 from . import (  # noqa: E402
@@ -33,6 +37,7 @@ from . import (  # noqa: E402
     expected,
     gpu_facts,
     gpu_lock,
+    laps,
     precision,
     time_model,
     timing,
@@ -52,14 +57,16 @@ class Oracle:
 
     def __init__(self, scratch, prefix, threads, device="cpu",
                  exactness="framework"):
+        self.slot = Slot(prefix, threads, ENVIRONMENT, exactness, device)
         self.device = Device(device)
         self.exactness = exactness
         precision.apply(exactness)
         self.lock = gpu_lock.lock_of(self.device)
+        #: What `rest` gives up: the lock that a reply was made under.
+        self.holding = contextlib.ExitStack()
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
-        self.slot = Slot(prefix, threads, ENVIRONMENT, exactness)
         self.keeper = verify.ArenaKeeper(self.device)
         self.library = expected.Library(
             self.device.expected_bytes_max(), self.device)
@@ -78,23 +85,29 @@ class Oracle:
             "probe": self.probe,
         }
 
+    def warm_up(self):
+        """What the first request will need, begun ahead of it."""
+        self.slot.launch()
+        self.timer.launch()
+
     def answer(self, request):
-        """The reply to one request; never raises for a bad one."""
+        """The reply to one request; never raises for a bad one. Whoever has
+        passed it on lets the oracle `rest`."""
+        self.rest()
         reply = {"id": request.get("id"), "ok": True}
         try:
             verb = self.verbs.get(request.get("verb"))
             if verb is None:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             self.lock.waited_s = 0.0
-            with self.lock.shared():
-                reply.update(self.attempt(verb, request))
+            self.holding.enter_context(self.lock.shared())
+            reply.update(self.attempt(verb, request))
             if self.lock.waited_s:
                 reply["waited_ms"] = self.lock.waited_s * 1000
         except Exception as error:
             reply["ok"] = False
             reply["error"] = explain(error)
             self.is_lost = not self.device.works()
-        self.rest()
         return reply
 
     def attempt(self, verb, request):
@@ -119,11 +132,15 @@ class Oracle:
         self.library.forget()
 
     def rest(self):
-        """Large things go: others may sit on the same device."""
-        if not self.device.is_cuda:
-            return
-        if self.is_lost:
-            return
+        """After a reply, which does not wait for it: the job is over, large
+        things go, and others may have the device."""
+        with self.holding:
+            self.slot.settle()
+            if self.device.is_cuda and not self.is_lost:
+                self.give_back()
+
+    def give_back(self):
+        """Others may sit on the same device, and need the memory more."""
         if self.keeper.is_large:
             self.slot.forget_arena()
             self.keeper.close()
@@ -237,6 +254,7 @@ def serve(oracle, requests, replies):
     for line in requests:
         if not line.strip():
             continue
+        start, verb = time.perf_counter(), None
         try:
             request = json.loads(line)
             if not isinstance(request, dict):
@@ -246,11 +264,21 @@ def serve(oracle, requests, replies):
             reply = {"id": None, "ok": False}
             reply["error"] = {"code": "wrong_input", "message": message}
         else:
+            verb = request.get("verb")
             reply = oracle.answer(request)
         replies.write(json.dumps(_finite(reply)) + "\n")
         replies.flush()
+        oracle.rest()
+        note(verb, reply, time.perf_counter() - start)
         if oracle.is_lost:
             return
+
+
+def note(verb, reply, seconds):
+    """A line in the log: how long that took, and what of it went where."""
+    failed = "" if reply["ok"] else f" failed: {reply['error']['message']}"
+    print(f"{time.perf_counter() - STARTED:.3f} {verb} took "
+          f"{seconds * 1000:.0f} ms: {laps.take()}{failed}", file=sys.stderr, flush=True)
 
 
 def _finite(value):
@@ -286,6 +314,8 @@ def main(arguments=None):
         parser.error(str(error))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
+        if oracle.device.is_cuda:
+            oracle.warm_up()
         serve(oracle, sys.stdin, replies)
     finally:
         oracle.close()

@@ -14,6 +14,7 @@ import sys
 import time
 
 from . import process
+from .laps import lap
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0
@@ -36,8 +37,10 @@ class SlotBroken(Exception):
 class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
-    def __init__(self, prefix, threads, environment, precision="framework"):
+    def __init__(self, prefix, threads, environment, precision="framework",
+                 device="cpu"):
         self.precision = precision
+        self.device = device
         self.prefix = list(prefix)
         self.environment = environment
         self.threads = threads
@@ -49,10 +52,12 @@ class Slot:
         self._job = 0
         self._buffer = b""
         self._is_running = False
+        self._is_ending = False
+        self._is_warm = False
         self.is_private = False
 
-    def start(self):
-        """Starts the zygote if there is none; blocks until it is warm."""
+    def launch(self):
+        """Starts the zygote if there is none, and leaves it to warm up."""
         if self._process is not None and self._process.poll() is None:
             return
         self.kill()
@@ -64,7 +69,8 @@ class Slot:
         )
         # -P and -s: not a module may come from the scratch folder (the working
         # folder and home), where an earlier candidate could have left it.
-        words = ["-P", "-s", "-c", program, process.pid_namespace()]
+        words = ["-P", "-s", "-c", program, process.pid_namespace(),
+                 self.device]
         command = [sys.executable, *words]
         environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
         # A pipe is bounded, unlike a file, should a candidate reach it.
@@ -84,13 +90,20 @@ class Slot:
             theirs.close()
             os.close(complaints)
         self._link, self._buffer, self._arena = ours, b"", None
-        self._is_running = False
+        self._is_running = self._is_ending = self._is_warm = False
         self._job = 0
+
+    def start(self):
+        """Starts the zygote if there is none; blocks until it is warm."""
+        self.launch()
+        if self._is_warm:
+            return
         try:
             hello = self._receive(time.monotonic() + START_TIMEOUT_S)[1]
             self.is_private = bool(hello.get("private"))
             if not hello.get("ready"):
                 raise Ended("crashed", f"said {hello}")
+            self._is_warm = True
         except Ended as ended:
             why = self._last_complaint() or ended.reason
             self.kill()
@@ -101,9 +114,9 @@ class Slot:
 
     def begin(self, job, arena, limits):
         """Gives a new child its job; returns what it answers once loaded."""
-        self.start()
-        if self._is_running:
-            self.end()
+        with lap("zygote"):
+            self.settle()
+            self.start()
         if self._arena is not arena:
             socket.send_fds(self._link, [b"\n"], [arena.fd])
             self._arena = arena
@@ -120,9 +133,10 @@ class Slot:
         }
         self._is_running = True
         self._call = 0
-        self._send(order)
-        answer = self._answer(0, limits.wall_ms)
-        self._await_frozen()
+        with lap("load"):
+            self._send(order)
+            answer = self._answer(0, limits.wall_ms)
+            self._await_frozen()
         return answer
 
     def call(self, wall_ms, **fields):
@@ -139,28 +153,40 @@ class Slot:
         self._await_frozen()
         return answer, seconds
 
-    def end(self):
-        """Ends the job and kills all that it left. Quick when none runs."""
+    def dismiss(self):
+        """Has the job ended and all that it left killed, without waiting."""
         if not self._is_running:
-            return {}
+            return
         self._is_running = False
         try:
             self._send({"do": "end"})
-            until = time.monotonic() + END_TIMEOUT_S
-            while True:
-                source, message = self._receive(until)
-                if source == "Z" and "ended" in message:
-                    return message
+            self._is_ending = True
         except Ended:
             self.kill()
-            return {}
+
+    def settle(self):
+        """Returns when no job runs: `dismiss`, and waits for it. Whatever a
+        job said last is thrown away here, before the next one can be asked."""
+        self.dismiss()
+        if not self._is_ending:
+            return
+        self._is_ending = False
+        until = time.monotonic() + END_TIMEOUT_S
+        try:
+            with lap("end"):
+                while True:
+                    source, message = self._receive(until)
+                    if source == "Z" and "ended" in message:
+                        return
+        except Ended:
+            self.kill()
 
     def forget_arena(self):
         """Makes the zygote let go of the arena: its descriptor keeps memory.
 
         It always holds one for its next child: so it gets a tiny other one.
         """
-        self.end()
+        self.settle()
         if self._arena is None or self._link is None:
             return
         self._arena = None
@@ -188,7 +214,7 @@ class Slot:
                 self._process.kill()
             self._process.wait()
             self._process = None
-        self._is_running = False
+        self._is_running = self._is_ending = False
 
     def _last_complaint(self):
         """Last line that the launcher or the zygote wrote to its stderr."""
@@ -223,7 +249,7 @@ class Slot:
             source, message = self._receive(until)
         except Ended as ended:
             if ended.kind == "timed_out":
-                self.end()
+                self.settle()
                 text = f"no answer within {wall_ms} ms"
                 raise Ended("timed_out", text) from None
             self._lose(ended.kind, ended.reason)
@@ -231,7 +257,7 @@ class Slot:
             self._raise_end(message)
         if message.get("call") == number and message.get("ok") is True:
             return message
-        self.end()
+        self.settle()
         if message.get("ok") is False and message.get("call") == -1:
             text = str(message.get("message"))[:2000]
             lacks = message.get("out_of_memory") is True

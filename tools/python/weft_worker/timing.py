@@ -15,6 +15,7 @@ from . import compare, inputs
 from .arena import BufferSet
 from .baseline import COMPILE_MODES
 from .expected import CaseMaker
+from .laps import lap
 from .reference import Reference, load_graph
 from .rounds import BASELINE_WALL_MS, BaselineLost, Rounds, rejection
 from .slot import Ended, Slot
@@ -42,9 +43,13 @@ class Timer:
     def __init__(self, slot, threads, environment, device, lock, precision):
         self._slot = slot
         self._device, self._lock = device, lock
-        self._baseline = Slot([], threads, environment, precision)
+        self._baseline = Slot([], threads, environment, precision,
+                              device.name)
         self._keeper = ArenaKeeper(device)
         self._bench = None
+
+    def launch(self):
+        self._baseline.launch()
 
     def close(self):
         self._baseline.kill()
@@ -75,7 +80,8 @@ class Timer:
 
     def _time(self, key, make_bench, job, request, limits):
         """docs/worker-protocol.md's `timing`."""
-        bench = self._prepare(key, make_bench)
+        with lap("bench"):
+            bench = self._prepare(key, make_bench)
         parties = ["eager"]
         for name in COMPILE_MODES:
             if name in request.get("baselines", ()) and self._compile(bench, name):
@@ -86,7 +92,7 @@ class Timer:
         rounds = self._rounds(bench, parties, limits)
         try:
             bench.begin(self._slot, job, limits)
-            with self._lock.exclusive():
+            with self._lock.exclusive(), lap("rounds"):
                 rounds.run(budget_s, generator, random.Random())
         except BaselineLost as lost:
             self._bench = None
@@ -94,7 +100,7 @@ class Timer:
         except Ended as ended:
             return rejection(ended.kind, ended.reason)
         finally:
-            self._slot.end()
+            self._slot.dismiss()
         return rounds.report()
 
     def _rounds(self, bench, parties, limits):
@@ -109,7 +115,7 @@ class Timer:
         if self._bench is not None and self._bench.key == key:
             return self._bench
         self._bench = None
-        self._baseline.end()
+        self._baseline.settle()
         bench = make_bench()
         bench.key = key
         #: {baseline: empty, or why it could not be compiled}.
@@ -126,7 +132,8 @@ class Timer:
         if name in bench.compile_errors:
             return not bench.compile_errors[name]
         try:
-            answer = bench.compile(self._baseline, name)
+            with lap(name):
+                answer = bench.compile(self._baseline, name)
             error = str(answer.get("compile_error", ""))
         except Ended as ended:
             # The process is gone, and eager's with it: the bench starts anew.

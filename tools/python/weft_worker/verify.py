@@ -9,6 +9,7 @@ import torch
 from . import compare, gpu_package, harness
 from .arena import BufferSet, new_arena
 from .device import HOST
+from .laps import lap
 from .slot import Ended
 
 #: The first call in a process pays page faults and thread start-up.
@@ -135,7 +136,7 @@ def check(slot, keeper, cases, job, limits):
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
-        slot.end()
+        slot.dismiss()
     verdict.framework_error = cases.framework_error
     verdict.controls = dict(cases.controls)
     if not verdict.reason:
@@ -186,8 +187,10 @@ def run_case(slot, buffers, which, case, limits):
     """Calls the candidate once on fresh buffers; its outputs."""
     buffers.write_inputs(case.storages)
     buffers.fill_outputs()
-    slot.call(limits.wall_ms, sets=[which])
-    wrong = buffers.trespass(case.storages)
+    with lap("calls"):
+        slot.call(limits.wall_ms, sets=[which])
+    with lap("guards"):
+        wrong = buffers.trespass(case.storages)
     if wrong:
         raise Ended("cheated", wrong)
     # No copy: the candidate stands still until its next call.
@@ -196,7 +199,8 @@ def run_case(slot, buffers, which, case, limits):
 
 def _judge(got, case, number, verdict):
     for x, made in zip(got, case.outputs):
-        finding = compare.compare(x, made)
+        with lap("compare"):
+            finding = compare.compare(x, made)
         verdict.hold(finding.error, made.tolerance)
         if finding.reason:
             what = f"case {number} ({case.distribution}): {finding.reason}"

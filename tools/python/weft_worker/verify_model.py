@@ -10,6 +10,7 @@ import torch
 from . import compare
 from .expected import Controls
 from .inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS
+from .laps import lap
 from .problem import SEED, init_arguments
 from .slot import Ended
 from .verify import Verdict
@@ -81,7 +82,7 @@ def check_model(slot, keeper, whole, job, limits):
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
-        slot.end()
+        slot.dismiss()
     if not verdict.reason:
         verdict.controls = controls.rejected
         verdict.correct = True
@@ -165,14 +166,15 @@ def _cases(whole):
 def _run_case(slot, whole, case, limits, verdict):
     number = verdict.cases
     whole.write(case)
-    answer, _ = slot.call(
-        3 * limits.wall_ms,
-        steps=_STEPS,
-        seed=case.seed,
-        parameters=True,
-        # Every other case lies where the one before did.
-        reuse=number % 2 == 1,
-    )
+    with lap("calls"):
+        answer, _ = slot.call(
+            3 * limits.wall_ms,
+            steps=_STEPS,
+            seed=case.seed,
+            parameters=True,
+            # Every other case lies where the one before did.
+            reuse=number % 2 == 1,
+        )
     verdict.cases += 1
     where = f"case {number} ({case.distribution})"
     reason = layout_difference(answer, case.described)

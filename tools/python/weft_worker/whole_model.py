@@ -13,6 +13,7 @@ import torch.utils._pytree as pytree
 from . import compare, inputs, operator_trace
 from .arena import BufferSet, same_bytes
 from .device import HOST
+from .laps import lap
 from .module_state import (
     laid_out,
     random_state,
@@ -63,7 +64,8 @@ class WholeModel:
         self.problem = load_problem(path)
         self.seed = seed
         self.device = device
-        self.model = build_model(self.problem, device=device.torch)
+        with lap("model"):
+            self.model = build_model(self.problem, device=device.torch)
         self.rng = rng_digest(device.torch)
         self.state = state_of(self.model)
         self.initial = [t.detach().clone() for _, t in self.state]
@@ -192,9 +194,11 @@ class WholeModel:
     def expect(self, distribution, seed, leaves, state):
         """Runs Model; the case with all that is expected of it."""
         before = self.device.peak_bytes()
-        narrow = self._run(self.model, leaves, state, seed)
+        with lap("framework"):
+            narrow = self._run(self.model, leaves, state, seed)
         grown = self.device.peak_bytes() - before
-        wide = self._run_wide(leaves, state, seed, grown)
+        with lap("float64"):
+            wide = self._run_wide(leaves, state, seed, grown)
         made = []
         for key in ("outputs", "inputs_after", "state_after"):
             truths = wide[key] if wide else [None] * len(narrow[key])
