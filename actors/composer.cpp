@@ -4,6 +4,7 @@
 
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
+#include "actors/result_json.hpp"
 #include "compiler/compose.hpp"
 #include "compiler/target.hpp"
 
@@ -13,6 +14,7 @@ namespace {
 constexpr int attempts_max = 2;
 constexpr std::int64_t check_wall_ms = 900'000;
 constexpr std::int64_t compile_wall_ms = 600'000;
+constexpr std::int64_t autotune_wall_ms = 1'800'000;
 constexpr std::int64_t probe_wall_ms = 120'000;
 constexpr std::int64_t lease_slack_ms = 30'000;
 
@@ -120,11 +122,13 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   request.subject = {"model", compose_->run.problem, source_};
   request.seed = options.seed;
   request.with_compile = options.compile_baseline;
+  request.with_autotune = options.autotune_baseline;
   request.budget_ms = options.final_timing_ms;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
   request.wall_ms = check_wall_ms + request.budget_ms +
-                    (request.with_compile ? compile_wall_ms : 0);
+                    (request.with_compile ? compile_wall_ms : 0) +
+                    (request.with_autotune ? autotune_wall_ms : 0);
   start(address::verify, request, all_units, request.wall_ms, context);
 }
 
@@ -184,6 +188,7 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
   files.files = {
       {"report.md", blobs.put(report_markdown(report_, plan_))},
       {"results.csv", blobs.put(results_csv(report_, plan_))},
+      {"result.json", blobs.put(result_json(report_, plan_))},
   };
   if (report_.verdict.correct) {
     files.files.push_back({"composed/model_new.py", source_});

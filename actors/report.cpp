@@ -127,8 +127,13 @@ std::string whole_section(const Report& report) {
           speedup(timing.over_eager) + " |\n";
   text += "| torch.compile | " + milliseconds(timing.compile) + " | " +
           speedup(timing.over_compile) + " |\n";
-  if (!timing.compile_error.empty()) {
-    text += "\ntorch.compile failed: " + timing.compile_error + "\n";
+  if (timing.compile_autotune.runs > 0) {
+    text += "| its max-autotune | " + milliseconds(timing.compile_autotune) +
+            " | " + speedup(timing.over_compile_autotune) + " |\n";
+  }
+  for (const std::string& error :
+       {timing.compile_error, timing.compile_autotune_error}) {
+    if (!error.empty()) text += "\ntorch.compile failed: " + error + "\n";
   }
   return text + "\n";
 }

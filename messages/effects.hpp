@@ -131,7 +131,12 @@ struct Times {
   double p10_us = 0;
   double p90_us = 0;
   int runs = 0;
-  MSGPACK_DEFINE_MAP(median_us, p10_us, p90_us, runs)
+  double mean_us = 0;
+  double std_us = 0;  ///< of single calls, about the mean
+  double min_us = 0;
+  double max_us = 0;
+  MSGPACK_DEFINE_MAP(median_us, p10_us, p90_us, runs, mean_us, std_us, min_us,
+                     max_us)
   bool operator==(const Times&) const = default;
 };
 
@@ -156,8 +161,13 @@ struct Timing {
   int outputs_checked = 0;
   int outputs_wrong = 0;
   std::int64_t bytes_floor = 0;  ///< what must move at least
+  Times compile_autotune;        ///< its mode max-autotune, likewise
+  Speedup over_compile_autotune;
+  std::string compile_autotune_error;
   MSGPACK_DEFINE_MAP(candidate, eager, compile, over_eager, over_compile,
-                     compile_error, outputs_checked, outputs_wrong, bytes_floor)
+                     compile_error, outputs_checked, outputs_wrong, bytes_floor,
+                     compile_autotune, over_compile_autotune,
+                     compile_autotune_error)
   bool operator==(const Timing&) const = default;
 };
 
@@ -171,8 +181,9 @@ struct TimeRequest {
   std::int64_t call_ms = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t wall_ms = 0;
+  bool with_autotune = false;  ///< beside torch.compile's max-autotune too
   MSGPACK_DEFINE_MAP(effect, subject, seed, with_compile, budget_ms, call_ms,
-                     memory_bytes, wall_ms)
+                     memory_bytes, wall_ms, with_autotune)
   bool operator==(const TimeRequest&) const = default;
 };
 struct TimeReply {

@@ -51,11 +51,12 @@ struct RunOptions {
   /// Of products, for framework and kernels alike: "framework" (its own
   /// flags), "strict" or "tf32".
   std::string precision = "framework";
-  bool no_extern = false;  ///< no seed may call the vendor's library
-  int device = 0;          ///< which GPU, for targets that want one
+  bool no_extern = false;          ///< no seed may call the vendor's library
+  int device = 0;                  ///< which GPU, for targets that want one
+  bool autotune_baseline = false;  ///< time the whole beside max-autotune too
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
-                     seed, precision, no_extern, device)
+                     seed, precision, no_extern, device, autotune_baseline)
   bool operator==(const RunOptions&) const = default;
 };
 

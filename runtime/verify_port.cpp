@@ -33,7 +33,9 @@ Verdict verdict_from(const json& told) {
 Times times_from(const json& told) {
   if (!told.is_object()) return {};
   return {told.value("median_us", 0.0), told.value("p10_us", 0.0),
-          told.value("p90_us", 0.0), told.value("runs", 0)};
+          told.value("p90_us", 0.0),    told.value("runs", 0),
+          told.value("mean_us", 0.0),   told.value("std_us", 0.0),
+          told.value("min_us", 0.0),    told.value("max_us", 0.0)};
 }
 
 Speedup speedup_from(const json& told) {
@@ -50,6 +52,10 @@ Timing timing_from(const json& told) {
   timing.over_eager = speedup_from(told.value("over_eager", json()));
   timing.over_compile = speedup_from(told.value("over_compile", json()));
   timing.compile_error = told.value("compile_error", "");
+  timing.compile_autotune = times_from(told.value("compile_autotune", json()));
+  timing.over_compile_autotune =
+      speedup_from(told.value("over_compile_autotune", json()));
+  timing.compile_autotune_error = told.value("compile_autotune_error", "");
   timing.outputs_checked = told.value("outputs_checked", 0);
   timing.outputs_wrong = told.value("outputs_wrong", 0);
   timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
@@ -130,8 +136,11 @@ TimeReply VerifyPort::time(const TimeRequest& request) {
     question["verb"] = verb_for(request.subject, "time");
     question["seed"] = request.seed;
     question["budget_ms"] = request.budget_ms;
-    question["baselines"] = request.with_compile ? json{"eager", "compile"}
-                                                 : json::array({"eager"});
+    question["baselines"] = json::array({"eager"});
+    if (request.with_compile) question["baselines"].push_back("compile");
+    if (request.with_autotune) {
+      question["baselines"].push_back("compile-autotune");
+    }
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
     told = ask(std::move(question), request.wall_ms);

@@ -82,7 +82,7 @@ TEST_CASE("the winners are composed, verified, timed and reported") {
   composer.timed(2.0);
   composer.probed();
   CHECK(paths_of(composer.files()) ==
-        std::vector<std::string>{"report.md", "results.csv",
+        std::vector<std::string>{"report.md", "results.csv", "result.json",
                                  "composed/model_new.py"});
   CHECK(composer.finish().exit_code == 0);
 }
@@ -124,7 +124,7 @@ TEST_CASE("when not even the bare model passes, the run is not verified") {
   composer.checked(false);
   composer.checked(false);
   CHECK(paths_of(composer.files()) ==
-        std::vector<std::string>{"report.md", "results.csv"});
+        std::vector<std::string>{"report.md", "results.csv", "result.json"});
   CHECK(composer.finish().exit_code == 1);
 }
 

@@ -2,28 +2,16 @@
 #include <cstdio>
 #include <thread>
 
-#include "actors/roster.hpp"
-#include "compiler/target.hpp"
+#include "tools/weft/bench_command.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/eval_command.hpp"
+#include "tools/weft/run_flags.hpp"
 
 namespace {
 
 using namespace weft;
 
 constexpr double gib = 1024.0 * 1024.0 * 1024.0;
-
-std::string check_seed_source(const std::string& name) {
-  if (is_role(address::seeds(name))) return "";
-  return "there is no source of seeds called '" + name + "' (try: compiler)";
-}
-
-std::vector<std::string> target_names() {
-  std::vector<std::string> names;
-  for (const Target& target : targets()) names.emplace_back(target.name);
-  names.emplace_back("auto");
-  return names;
-}
 
 void add_common(CLI::App& app, CommonFlags& common) {
   app.add_option("--python", common.python,
@@ -44,54 +32,12 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
                   "Python file with Model, get_inputs, get_init_inputs")
       ->required();
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
-  run->add_option("--target", flags.options.target,
-                  "What to build for (auto: the GPU if there is one)")
-      ->check(CLI::IsMember(target_names()))
-      ->capture_default_str();
-  run->add_option("--device", flags.options.device, "Which GPU")
-      ->check(CLI::Range(0, 63))
-      ->capture_default_str();
-  run->add_option("--precision", flags.options.precision,
-                  "Of products, for framework and kernels alike")
-      ->check(CLI::IsMember({"framework", "strict", "tf32"}))
-      ->capture_default_str();
-  run->add_flag("--no-extern", flags.options.no_extern,
-                "No kernel may call the vendor's library");
-  run->add_option("--seeds", flags.options.seeds,
-                  "Sources of candidate kernels, with commas")
-      ->delimiter(',')
-      ->check(CLI::Validator(check_seed_source, "SOURCE"))
-      ->capture_default_str();
+  add_run_flags(*run, flags.options);
   flags.options.jobs =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   run->add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
-  run->add_option("--variants", flags.options.variants_max,
-                  "Kernels tried for a subgraph, at most")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  run->add_option("--seed", flags.options.seed, "Of all random inputs")
-      ->capture_default_str();
-  run->add_flag("!--no-compile-baseline", flags.options.compile_baseline,
-                "Do not time torch.compile");
-  run->add_option_function<std::int64_t>(
-         "--capture-seconds",
-         [&](std::int64_t s) { flags.options.capture_ms = s * 1000; },
-         "Time limit of loading and capturing the model (600)")
-      ->check(CLI::Range(1, 86'400));
-  run->add_option_function<std::int64_t>(
-         "--call-seconds",
-         [&](std::int64_t s) { flags.options.call_ms = s * 1000; },
-         "Time limit of one call of a kernel (60)")
-      ->check(CLI::Range(1, 86'400));
-  run->add_option_function<double>(
-         "--memory-gib",
-         [&](double size) {
-           flags.options.memory_bytes = static_cast<std::int64_t>(size * gib);
-         },
-         "Memory limit of the capture and of one candidate (8)")
-      ->check(CLI::Range(0.25, 4096.0));
   run->add_flag("--fast-sync", flags.fast_sync,
                 "Journal survives weft's death, not a power cut");
   run->callback([&] { code = run_command(common, flags); });
@@ -134,6 +80,48 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
           "Memory limit of one candidate (8)")
       ->check(CLI::Range(0.25, 4096.0));
   eval->callback([&] { code = eval_command(common, flags); });
+}
+
+void add_bench(CLI::App& app, CommonFlags& common, int& code) {
+  static BenchFlags flags;
+  auto* bench = app.add_subcommand(
+      "bench", "Run a folder of problems, and say how they fare");
+  add_common(*bench, common);
+  bench
+      ->add_option("folder", flags.folder,
+                   "KernelBench's checkout, or a folder of problem files")
+      ->required();
+  bench->add_option("--level", flags.levels, "Which levels, with commas")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 99));
+  bench->add_option("--only", flags.only, "Patterns of file names, with commas")
+      ->delimiter(',');
+  bench->add_option("--out", flags.out,
+                    "Where all is written (default: weft-bench/…)");
+  bench
+      ->add_option("--limit-minutes", flags.limit_minutes,
+                   "Stop then; the same command goes on")
+      ->check(CLI::Range(0.01, 100'000.0));
+  bench
+      ->add_option("--problem-minutes", flags.problem_minutes,
+                   "Time limit of one problem")
+      ->check(CLI::Range(0.01, 100'000.0))
+      ->capture_default_str();
+  bench
+      ->add_option("--jobs", flags.jobs,
+                   "Problems at a time (default: as the machine allows)")
+      ->check(CLI::Range(1, 256));
+  auto* all = bench->add_flag("--rerun", flags.rerun,
+                              "Begin all again, finished ones too");
+  bench
+      ->add_flag("--rerun-failed", flags.rerun_failed,
+                 "Begin those again that are not verified")
+      ->excludes(all);
+  const auto run_flags = add_run_flags(*bench, flags.options);
+  bench->callback([&, run_flags] {
+    flags.run_words = words_of(run_flags);
+    code = bench_command(common, flags);
+  });
 }
 
 void add_others(CLI::App& app, CommonFlags& common, int& code) {
@@ -186,6 +174,7 @@ int main(int argc, char** argv) {
   int code = 2;
   add_run(app, common, run_flags, code);
   add_eval(app, common, code);
+  add_bench(app, common, code);
   add_others(app, common, code);
   try {
     app.parse(argc, argv);

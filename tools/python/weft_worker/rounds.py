@@ -225,6 +225,10 @@ def summary(clocks, overhead, calls):
         "p10_us": net[round(0.1 * last)],
         "p90_us": net[round(0.9 * last)],
         "runs": len(net),
+        "mean_us": statistics.fmean(net),
+        "std_us": statistics.pstdev(net),
+        "min_us": net[0],
+        "max_us": net[-1],
     }
 
 

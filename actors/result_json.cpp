@@ -1,0 +1,117 @@
+#include "actors/result_json.hpp"
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "actors/device.hpp"
+#include "compiler/product_count.hpp"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+json times_json(const Times& times) {
+  if (times.runs == 0) return nullptr;
+  return {{"median_us", times.median_us}, {"p10_us", times.p10_us},
+          {"p90_us", times.p90_us},       {"runs", times.runs},
+          {"mean_us", times.mean_us},     {"std_us", times.std_us},
+          {"min_us", times.min_us},       {"max_us", times.max_us}};
+}
+
+json speedup_json(const Speedup& s) {
+  if (s.ratio <= 0) return nullptr;
+  return {{"ratio", s.ratio}, {"low", s.low}, {"high", s.high}};
+}
+
+json timing_json(const Timing& timing) {
+  return {{"candidate", times_json(timing.candidate)},
+          {"eager", times_json(timing.eager)},
+          {"compile", times_json(timing.compile)},
+          {"compile_autotune", times_json(timing.compile_autotune)},
+          {"over_eager", speedup_json(timing.over_eager)},
+          {"over_compile", speedup_json(timing.over_compile)},
+          {"over_compile_autotune", speedup_json(timing.over_compile_autotune)},
+          {"compile_error", timing.compile_error},
+          {"compile_autotune_error", timing.compile_autotune_error},
+          {"bytes_floor", timing.bytes_floor}};
+}
+
+json verdict_json(const Verdict& verdict) {
+  return {{"correct", verdict.correct},
+          {"kind", verdict.kind},
+          {"reason", verdict.reason},
+          {"cases", verdict.cases},
+          {"max_error", verdict.max_error},
+          {"framework_error", verdict.framework_error},
+          {"tolerance", verdict.tolerance},
+          {"controls", verdict.controls}};
+}
+
+json machine_json(const Report& report) {
+  const Machine& machine = report.run.machine;
+  const bool has_gpu = !machine.gpus.empty();
+  return {{"processor", machine.name},
+          {"cores", machine.cores},
+          {"gpu", has_gpu ? json(machine.gpus.front().name) : json()},
+          {"copy_gbps", report.machine.copy_gbps},
+          {"gpu_measured", report.machine.gpu},
+          {"torch", report.machine.torch},
+          {"unprotected", machine.unprotected}};
+}
+
+json subgraphs_json(const Report& report, const Plan& plan) {
+  std::map<std::string, int> counts;
+  for (const Placement& placement : plan.placements) {
+    ++counts[placement.subgraph];
+  }
+  std::map<std::string, std::string> types;
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    types[subgraph.id] = subgraph.type;
+  }
+  json all = json::array();
+  for (const SubgraphDone& done : report.subgraphs) {
+    all.push_back({{"id", done.subgraph},
+                   {"what", types[done.subgraph]},
+                   {"count", counts[done.subgraph]},
+                   {"outcome", done.outcome},
+                   {"reason", done.reason},
+                   {"ours", report.used.contains(done.subgraph)},
+                   {"target", done.best.seed.target},
+                   {"origin", done.best.seed.origin},
+                   {"variant", done.best.seed.variant},
+                   {"seeds", done.seeds},
+                   {"right", done.right},
+                   {"verdict", verdict_json(done.best.verdict)},
+                   {"timing", timing_json(done.best.timing)}});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string result_json(const Report& report, const Plan& plan) {
+  const RunOptions& options = report.run.options;
+  const ProductCount products = count_products(plan.model);
+  const json result = {
+      {"format", 1},
+      {"problem", report.run.problem_name},
+      {"summary", summary_line(report)},
+      {"weft", report.run.weft_version},
+      {"target", options.target},
+      {"precision", options.precision},
+      {"seed", options.seed},
+      {"timed", can_time(options, report.run.machine)},
+      {"machine", machine_json(report)},
+      {"verdict", verdict_json(report.verdict)},
+      {"timing", timing_json(report.timing)},
+      {"matrix_operations", products.matrix_operations},
+      {"convolution_operations", products.convolution_operations},
+      {"subgraphs", subgraphs_json(report, plan)},
+      {"externs", extern_counts(plan)},
+      {"notes", report.notes}};
+  // A model's own texts need not be UTF-8.
+  return result.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace weft

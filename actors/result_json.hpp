@@ -1,0 +1,14 @@
+// What a run found, for programs (result.json): everything that report.md
+// says, in full precision, and what floors are worked out from.
+#pragma once
+
+#include <string>
+
+#include "actors/report.hpp"
+
+namespace weft {
+
+/// One object; docs/bench.md has its fields. What was not measured is null.
+std::string result_json(const Report& report, const Plan& plan);
+
+}  // namespace weft

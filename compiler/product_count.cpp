@@ -1,0 +1,88 @@
+#include "compiler/product_count.hpp"
+
+#include <map>
+#include <string>
+
+namespace weft {
+namespace {
+
+using Types = std::map<std::string, const TensorType*, std::less<>>;
+
+/// The tensor that the call's argument names, or nullptr.
+const TensorType* argument(const Node& call, std::size_t index,
+                           const Types& types) {
+  if (index >= call.args.size()) return nullptr;
+  const auto* ref = std::get_if<NodeRef>(&call.args[index].value);
+  if (!ref) return nullptr;
+  const auto found = types.find(ref->name);
+  return found == types.end() ? nullptr : found->second;
+}
+
+/// Every element of the result is a sum over the left side's last dimension.
+std::int64_t product(const Node& call, std::size_t left, const Types& types) {
+  const TensorType* a = argument(call, left, types);
+  if (!a || a->shape.empty() || !call.values.front()) return 0;
+  return 2 * element_count(*call.values.front()) * a->shape.back();
+}
+
+bool is_transposed(const Node& call) {
+  if (call.args.size() <= 6) return false;
+  const auto* flag = std::get_if<bool>(&call.args[6].value);
+  return flag && *flag;
+}
+
+/// Each element of the result (of the input, where it is transposed) takes
+/// part in one filter's taps. Taps in the padding are counted.
+std::int64_t convolution(const Node& call, const Types& types) {
+  const TensorType* x = argument(call, 0, types);
+  const TensorType* weight = argument(call, 1, types);
+  if (!x || !weight || weight->shape.empty() || !call.values.front()) return 0;
+  if (weight->shape.front() == 0) return 0;
+  const std::int64_t taps = element_count(*weight) / weight->shape.front();
+  const std::int64_t elements =
+      element_count(is_transposed(call) ? *x : *call.values.front());
+  return 2 * elements * taps;
+}
+
+/// Queries by keys, then the weights by values.
+std::int64_t attention(const Node& call, const Types& types) {
+  const TensorType* query = argument(call, 0, types);
+  const TensorType* key = argument(call, 1, types);
+  const TensorType* value = argument(call, 2, types);
+  if (!query || !key || !value) return 0;
+  if (query->shape.size() < 2 || key->shape.size() < 2) return 0;
+  if (query->shape.back() == 0 || value->shape.empty()) return 0;
+  const std::int64_t rows = element_count(*query) / query->shape.back();
+  const std::int64_t keys = key->shape[key->shape.size() - 2];
+  return 2 * rows * keys * (query->shape.back() + value->shape.back());
+}
+
+void count(const Node& call, const Types& types, ProductCount& total) {
+  const std::string& op = call.target;
+  if (op == "aten.mm.default" || op == "aten.bmm.default" ||
+      op == "aten.mv.default" || op == "aten.dot.default") {
+    total.matrix_operations += product(call, 0, types);
+  } else if (op == "aten.addmm.default" || op == "aten.baddbmm.default" ||
+             op == "aten.addmv.default") {
+    total.matrix_operations += product(call, 1, types);
+  } else if (op == "aten.convolution.default") {
+    total.convolution_operations += convolution(call, types);
+  } else if (op.contains("scaled_dot_product")) {
+    total.matrix_operations += attention(call, types);
+  }
+}
+
+}  // namespace
+
+ProductCount count_products(const Graph& graph) {
+  ProductCount total;
+  Types types;
+  for (const Node& node : graph.nodes) {
+    if (node.values.empty() || !node.values.front()) continue;
+    if (node.kind == NodeKind::call) count(node, types, total);
+    types[node.name] = &*node.values.front();
+  }
+  return total;
+}
+
+}  // namespace weft

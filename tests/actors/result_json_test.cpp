@@ -1,0 +1,70 @@
+#include "actors/result_json.hpp"
+
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+using nlohmann::json;
+
+namespace {
+
+struct Made {
+  Plan plan = partition(two_piece_graph(), *find_target("cpu"));
+  Report report;
+
+  Made() {
+    report.run.problem_name = "small.py";
+    report.verdict = {true,   "correct", "",   6,
+                      1.5e-7, 2e-7,      1e-5, {{"zeros", true}}};
+    report.timing.candidate = {1000, 900, 1100, 20, 1010, 50, 890, 1300};
+    report.timing.eager = {2000, 1900, 2100, 20, 2010, 60, 1890, 2300};
+    report.timing.over_eager = {2, 1.9, 2.1};
+    for (const Subgraph& subgraph : plan.subgraphs) {
+      SubgraphDone done;
+      done.subgraph = subgraph.id;
+      done.outcome = "won";
+      report.subgraphs.push_back(done);
+    }
+    report.used.insert(plan.subgraphs[0].id);
+  }
+
+  json told() const { return json::parse(result_json(report, plan)); }
+};
+
+}  // namespace
+
+TEST_CASE("result.json has times, mean and spread, and null for the rest") {
+  const json told = Made().told();
+  CHECK(told["timing"]["candidate"]["mean_us"] == 1010);
+  CHECK(told["timing"]["candidate"]["max_us"] == 1300);
+  CHECK(told["timing"]["over_eager"]["low"] == 1.9);
+  CHECK(told["timing"]["compile"].is_null());
+  CHECK(told["timing"]["over_compile_autotune"].is_null());
+}
+
+TEST_CASE("result.json says which kernels are ours and which are extern") {
+  const json told = Made().told();
+  CHECK(told["subgraphs"][0]["ours"] == true);
+  CHECK(told["subgraphs"][1]["ours"] == false);
+  CHECK(told["externs"]["aten.mm.default"] == 1);
+}
+
+TEST_CASE("result.json has what the floors are worked out from") {
+  Made made;
+  made.report.timing.bytes_floor = 49'152;
+  made.report.machine.gpu["copy_gbps"] = 4000;
+  const json told = made.told();
+  CHECK(told["matrix_operations"] == 2 * 64 * 64 * 64);
+  CHECK(told["timing"]["bytes_floor"] == 49'152);
+  CHECK(told["machine"]["gpu_measured"]["copy_gbps"] == 4000);
+  CHECK(told["verdict"]["controls"]["zeros"] == true);
+}
+
+TEST_CASE("result.json can be written of texts that are no UTF-8") {
+  Made made;
+  made.report.notes.push_back("bad \xff byte");
+  CHECK(made.told()["notes"].size() == 1);
+}

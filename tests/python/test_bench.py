@@ -1,0 +1,224 @@
+"""The command `weft bench`: every problem to its end, whatever happens to some
+of them or to the bench itself."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from weft_case import (QUICK, WEFT, WeftCase, environment, problem_with,
+                       processes_that_name)
+
+FAST = (*QUICK, "--target", "cpu", "--timing-ms", "50", "--final-timing-ms",
+        "100")
+GOOD = problem_with("return torch.relu(x) * 2 + torch.tanh(x)",
+                    inputs="[torch.randn(64, 96)]")
+#: Softmax over one element is 1, whatever the input.
+BLIND = problem_with("return torch.softmax(x, dim=1)",
+                     inputs="[torch.randn(64, 1)]")
+#: Two calls on the same input differ, so nothing can be verified.
+FAILS = problem_with("return x + time.perf_counter()", head="import time")
+BROKEN = "def get_inputs(:\n"
+HANGS = problem_with("return torch.relu(x)", init="time.sleep(600)",
+                     head="import time")
+
+
+def waited_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+class BenchTest(WeftCase):
+    def problems(self, **texts):
+        folder = self.path("problems")
+        os.makedirs(folder, exist_ok=True)
+        for name, text in texts.items():
+            self.write(os.path.join("problems", name + ".py"), text)
+        return folder
+
+    def bench(self, *words, **changes):
+        return self.weft("bench", self.path("problems"), "--out",
+                         self.path("out"), *FAST, *words, **changes)
+
+    def rows(self):
+        with open(self.path("out/results.csv"), newline="",
+                  encoding="utf-8") as file:
+            return {row["name"]: row for row in csv.DictReader(file)}
+
+    def text(self, name):
+        with open(self.path(os.path.join("out", name)),
+                  encoding="utf-8") as file:
+            return file.read()
+
+    def record(self, key):
+        return json.loads(self.text(f"records/{key}.json"))
+
+    def begin(self, *words):
+        return subprocess.Popen(
+            [WEFT, "bench", self.path("problems"), "--out", self.path("out"),
+             *FAST, *words], env=environment(), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+
+    def test_each_problem_ends_as_it_deserves(self):
+        self.problems(**{"1_good": GOOD, "2_blind": BLIND, "3_fails": FAILS,
+                         "4_broken": BROKEN})
+        done = self.bench("--jobs", "2")
+        self.assert_ends(done, 1)
+        rows = self.rows()
+        self.assertEqual(
+            [row["verdict"] for row in rows.values()],
+            ["verified", "verified", "not verified", "wrong input"], rows)
+        self.assertEqual(rows["1_good.py"]["discriminating"], "True")
+        self.assertEqual(rows["2_blind.py"]["discriminating"], "False")
+        self.assertGreater(float(rows["1_good.py"]["over_eager"]), 0)
+        self.assertTrue(rows["3_fails.py"]["reason"])
+        self.assertIn("4_broken.py", rows["4_broken.py"]["reason"])
+        self.check_files(done)
+        self.check_second_call()
+
+    def check_files(self, done):
+        report = self.text("report.md")
+        self.assertIn("2 of 4 problems verified", report)
+        self.assertIn("* 2_blind: passes with ", report)
+        self.assertIn("| fast_0 | 0.50 |", report)
+        self.assertIn("<svg", self.text("speedups.svg"))
+        told = json.loads(
+            self.text("kernelbench/runs/weft_level0/eval_results.json"))
+        self.assertEqual([told[str(i)][0]["correctness"] for i in range(1, 5)],
+                         [True, True, False, False])
+        self.assertIn("class ModelNew", self.text(
+            "kernelbench/runs/weft_level0/"
+            "level_0_problem_1_sample_0_kernel.py"))
+        self.assertIn("[4/4, 2 verified", done.stdout)
+
+    def check_second_call(self):
+        before = {key: self.record(key) for key in ("1_good", "4_broken")}
+        again = self.bench("--jobs", "2")
+        self.assert_ends(again, 1)
+        self.assertIn("4 are done already", again.stdout)
+        for key, record in before.items():
+            self.assertEqual(self.record(key), record)
+        other = self.bench("--precision", "strict")
+        self.assert_ends(other, 2, "run_flags", "--rerun")
+        self.problems(**{"4_broken": GOOD})
+        mended = self.bench("--only", "4_*", "--json")
+        self.assert_ends(mended, 0)
+        row, whole = map(json.loads, mended.stdout.splitlines())
+        self.assertTrue(row["verified"])
+        self.assertEqual((whole["problems"], whole["verified"]), (1, 1))
+        self.assertEqual(len(self.rows()), 4)
+
+    def test_a_bench_that_was_killed_goes_on(self):
+        self.problems(**{"1_good": GOOD, "2_more": GOOD, "3_last": GOOD})
+        killed = self.begin("--jobs", "1")
+        self.addCleanup(killed.communicate)
+        self.addCleanup(killed.kill)
+        journal = self.path("out/runs/2_more/journal.db")
+        self.assertTrue(waited_for(lambda: os.path.exists(journal)))
+        killed.kill()
+        killed.wait()
+        self.assertTrue(waited_for(
+            lambda: not processes_that_name(self.path("out"))))
+        first = self.record("1_good")
+        self.assertEqual(first["state"], "finished")
+        done = self.bench("--jobs", "1")
+        self.assert_ends(done, 0)
+        self.assertEqual(self.record("1_good"), first)
+        self.assertEqual(len(self.record("2_more")["tries"]), 2)
+        self.assertEqual({row["verdict"] for row in self.rows().values()},
+                         {"verified"})
+
+    def test_ctrl_c_stops_all_runs_and_the_next_call_goes_on(self):
+        self.problems(**{"1_good": GOOD, "2_hangs": HANGS})
+        stopped = self.begin("--jobs", "2")
+        self.addCleanup(stopped.kill)
+        log = self.path("out/records/1_good.json")
+        self.assertTrue(waited_for(
+            lambda: os.path.exists(log)
+            and self.record("1_good")["state"] == "finished"))
+        stopped.send_signal(signal.SIGINT)
+        _, errors = stopped.communicate(timeout=30)
+        self.assertEqual(stopped.returncode, 130, errors)
+        self.assertIn("1 problems are left", errors)
+        self.assertEqual(self.record("2_hangs")["state"], "stopped")
+        self.assertFalse(processes_that_name(self.path("out")))
+        self.problems(**{"2_hangs": GOOD})
+        self.assert_ends(self.bench(), 0)
+
+    def test_a_problem_that_hangs_is_stopped_and_the_rest_goes_on(self):
+        self.problems(**{"1_hangs": HANGS, "2_good": GOOD})
+        done = self.bench("--jobs", "2", "--problem-minutes", "0.5")
+        self.assert_ends(done, 1)
+        rows = self.rows()
+        self.assertEqual(rows["1_hangs.py"]["verdict"], "timed out")
+        self.assertEqual(rows["2_good.py"]["verdict"], "verified")
+        start = time.monotonic()
+        again = self.bench("--jobs", "2", "--problem-minutes", "0.5")
+        self.assert_ends(again, 1)
+        self.assertLess(time.monotonic() - start, 15)
+
+    def test_the_limit_of_the_whole_leaves_the_rest_for_the_next_call(self):
+        self.problems(**{"1_hangs": HANGS, "2_good": GOOD})
+        done = self.bench("--jobs", "1", "--limit-minutes", "0.05")
+        self.assert_ends(done, 1, "the time is up: 2 problems are left")
+        self.assertIn("2 problems are left", self.text("report.md"))
+        self.assertEqual({row["verdict"] for row in self.rows().values()},
+                         {"not done"})
+
+    def test_a_run_that_dies_is_tried_once_more_and_then_reported(self):
+        self.problems(**{"1_dies": GOOD})
+        dying = self.write("weft-that-dies", "#!/bin/sh\n"
+                           "echo a last word >&2\nkill -9 $$\n")
+        os.chmod(dying, 0o755)
+        settings = {"weft": dying, "version": "0", "python": "python3",
+                    "folder": self.path("problems"), "levels": [], "only": [],
+                    "out": self.path("out"), "limit_s": 0, "problem_s": 60,
+                    "jobs": 1, "rerun": False, "rerun_failed": False,
+                    "target": "cpu", "gpu": "", "timed": True,
+                    "run_flags": [], "json": False, "quiet": False}
+        from weft_bench.driver import main
+        os.makedirs(self.path("out"), exist_ok=True)
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            code = _with_output(nowhere, lambda: main(json.dumps(settings)))
+        self.assertEqual(code, 1)
+        record = self.record("1_dies")
+        self.assertEqual(record["state"], "died")
+        self.assertEqual(len(record["tries"]), 2)
+        self.assertIn("signal 9: a last word", record["reason"])
+
+    def test_two_benches_in_one_folder_are_refused(self):
+        self.problems(**{"1_hangs": HANGS})
+        first = self.begin()
+        self.addCleanup(first.communicate)
+        self.addCleanup(first.kill)
+        record = self.path("out/records/1_hangs.json")
+        self.assertTrue(waited_for(lambda: os.path.exists(record)))
+        self.assert_ends(self.bench(), 2, "another bench is at work")
+
+    def test_a_folder_that_is_not_there_exits_2(self):
+        done = self.weft("bench", self.path("nowhere"))
+        self.assert_ends(done, 2, "no such folder")
+        os.makedirs(self.path("problems"))
+        self.assert_ends(self.bench(), 2, "no problem files")
+
+
+def _with_output(file, function):
+    import contextlib
+    handlers = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
+            return function()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,358 @@
+"""What `weft bench` works out of its runs: problems, scores, floors, the files
+that are written. Rows are made up; no run is needed."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import tempfile
+import unittest
+import xml.dom.minidom
+
+from weft_bench import (child, kernelbench, plots, problems, progress, records,
+                        report, results, score)
+from weft_bench.driver import cores_of
+
+SETTINGS = {"folder": "/somewhere/KernelBench", "out": "", "target": "triton",
+            "gpu": "NVIDIA H200", "timed": True, "version": "0.1.0", "jobs": 4,
+            "run_flags": ["--precision", "framework"]}
+
+
+def times(median_us):
+    return {"median_us": median_us, "p10_us": 0.9 * median_us,
+            "p90_us": 1.1 * median_us, "runs": 30, "mean_us": median_us + 1,
+            "std_us": 2.0, "min_us": 0.8 * median_us,
+            "max_us": 1.4 * median_us}
+
+
+def over(ratio, reach=0.05):
+    return {"ratio": ratio, "low": ratio - reach, "high": ratio + reach}
+
+
+def result_of(ours_us=100.0, eager=2.0, compiled=1.5, **changes):
+    """A run's result.json."""
+    timing = {"candidate": times(ours_us), "eager": times(ours_us * eager),
+              "compile": times(ours_us * compiled) if compiled else None,
+              "compile_autotune": None, "over_eager": over(eager),
+              "over_compile": over(compiled) if compiled else None,
+              "over_compile_autotune": None,
+              "compile_error": "" if compiled else "it broke",
+              "compile_autotune_error": "", "bytes_floor": 200_000_000}
+    told = {"verdict": {"correct": True, "kind": "correct", "reason": "",
+                        "cases": 6, "max_error": 1e-7, "framework_error": 2e-7,
+                        "tolerance": 1e-5,
+                        "controls": {"zeros": True, "stale": False}},
+            "timing": timing, "precision": "framework",
+            "matrix_operations": 0, "convolution_operations": 0,
+            "machine": {"gpu": "NVIDIA H200", "processor": "a processor",
+                        "torch": "2.11", "copy_gbps": 100.0,
+                        "gpu_measured": {"copy_gbps": 4000.0,
+                                         "fp32_tflops": 50.0,
+                                         "tf32_tflops": 400.0}},
+            "subgraphs": [
+                {"ours": True, "count": 2, "variant": "rows"},
+                {"ours": False, "count": 1, "variant": "split"}],
+            "externs": {"aten.mm.default": 3}}
+    told.update(changes)
+    return told
+
+
+def row_of(number, result=None, level=1, state=records.FINISHED, reason=""):
+    problem = problems.Problem(level, number, f"/p/{number}_Some_Name.py")
+    record = records.Record("digest", state, 0, reason, [[10.0, 25.5]])
+    return results.row(problem, record, result)
+
+
+def wrong(reason="case 2: not equal"):
+    told = result_of()
+    told["verdict"].update(correct=False, kind="wrong", reason=reason)
+    return told
+
+
+class ScoreTest(unittest.TestCase):
+    def rows(self):
+        return [row_of(1, result_of(eager=0.4)), row_of(2, result_of(eager=1.0)),
+                row_of(3, result_of(eager=1.6)), row_of(4, result_of(eager=4.0)),
+                row_of(5, wrong()),
+                row_of(6, state=records.TIMED_OUT, reason="not done")]
+
+    def test_fast_p_counts_verified_ones_that_are_more_than_p_times_as_fast(self):
+        rows = self.rows()
+        told = [score.fast_p(rows, "over_eager", p) for p in score.THRESHOLDS]
+        expected = [4, 3, 3, 2, 2, 1]  # 1.0 is not more than 1
+        self.assertEqual(told, [count / 6 for count in expected])
+
+    def test_fast_0_is_the_share_of_verified_ones_even_when_none_is_timed(self):
+        untimed = result_of()
+        untimed["timing"]["over_eager"] = None
+        rows = [row_of(1, untimed), row_of(2, wrong())]
+        self.assertEqual(score.fast_p(rows, "over_eager", 0), 0.5)
+        self.assertIsNone(score.fast_p(rows, "over_eager", 1))
+
+    def test_the_mean_is_geometric_and_of_verified_ones_alone(self):
+        rows = [row_of(1, result_of(eager=0.5)), row_of(2, result_of(eager=8.0)),
+                row_of(3, wrong())]
+        ratios = score.ratios(rows, "over_eager")
+        self.assertAlmostEqual(score.geometric_mean(ratios), 2.0)
+        self.assertIsNone(score.geometric_mean([]))
+
+    def test_only_an_interval_without_1_is_a_difference(self):
+        rows = [row_of(1, result_of(eager=1.04)), row_of(2, result_of(eager=0.9)),
+                row_of(3, result_of(eager=1.2)), row_of(4, result_of(eager=3.0))]
+        self.assertEqual(score.beyond_spread(rows, "over_eager"), (2, 1, 1))
+
+
+class FloorTest(unittest.TestCase):
+    def floor(self, **changes):
+        rows = [row_of(1, result_of(**changes))]
+        results.add_floors(rows)
+        return rows[0]
+
+    def test_bytes_over_the_copy_bandwidth(self):
+        row = self.floor()
+        self.assertAlmostEqual(row["floor_us"], 50.0)  # 200 MB at 4 TB/s
+        self.assertAlmostEqual(row["floor_share"], 0.5)
+        self.assertEqual(row["floor_by"], "bytes")
+
+    def test_products_are_held_against_the_peak_of_their_precision(self):
+        for precision, product_us, convolution_us in (
+                ("framework", 1000, 125), ("strict", 1000, 1000),
+                ("tf32", 125, 125)):
+            with self.subTest(precision):
+                row = self.floor(precision=precision,
+                                 matrix_operations=50_000_000_000)
+                self.assertAlmostEqual(row["floor_us"], product_us)
+                self.assertEqual(row["floor_by"], "operations")
+                row = self.floor(precision=precision,
+                                 convolution_operations=50_000_000_000)
+                self.assertAlmostEqual(row["floor_us"], convolution_us)
+
+    def test_the_best_rate_that_any_run_measured_counts(self):
+        slow = result_of()
+        slow["machine"]["gpu_measured"]["copy_gbps"] = 2000.0
+        rows = [row_of(1, slow), row_of(2, result_of())]
+        self.assertEqual(results.add_floors(rows)["copy_gbps"], 4000.0)
+        self.assertAlmostEqual(rows[0]["floor_us"], 50.0)
+
+    def test_without_a_gpu_the_processor_s_own_copy_counts(self):
+        told = result_of()
+        told["machine"].update(gpu=None, gpu_measured={})
+        rows = [row_of(1, told)]
+        results.add_floors(rows)
+        self.assertAlmostEqual(rows[0]["floor_us"], 2000.0)
+
+
+class RowTest(unittest.TestCase):
+    def test_every_row_of_the_table_has_the_header_s_columns(self):
+        rows = [row_of(1, result_of()), row_of(2, wrong("a, \"b\"\nc")),
+                row_of(3, state=records.DIED, reason="signal 9")]
+        results.add_floors(rows)
+        told = list(csv.DictReader(io.StringIO(results.results_csv(rows))))
+        self.assertEqual([row["verdict"] for row in told],
+                         ["verified", "not verified", "died"])
+        self.assertEqual(told[1]["reason"], "a, \"b\"\nc")
+        self.assertEqual(told[2]["ours_us"], "")
+        self.assertEqual(float(told[0]["wall_s"]), 15.5)
+        for row in told:
+            self.assertNotIn(None, row)
+
+    def test_kernels_are_counted_as_often_as_they_stand_in_the_model(self):
+        row = row_of(1, result_of())
+        self.assertEqual((row["kernels_ours"], row["kernels_extern"]), (2, 4))
+
+    def test_a_run_that_did_not_end_counts_for_nothing_that_it_left(self):
+        row = row_of(1, result_of(), state=records.STOPPED)
+        self.assertFalse(row["verified"])
+        self.assertIsNone(row["over_eager"])
+
+
+class ReportTest(unittest.TestCase):
+    def text(self, rows):
+        rates = results.add_floors(rows)
+        return report.markdown(SETTINGS, rows, rates, [[0.0, 100.0]])
+
+    def test_scores_come_for_each_level_and_for_all(self):
+        text = self.text([row_of(1, result_of(), level=1),
+                          row_of(1, result_of(), level=2)])
+        for words in ("## Level 1", "## Level 2", "## All problems",
+                      "| fast_1.5 | 1.00 | 0.00 |", "2.000×", "1.500×",
+                      "median 50 %", "NVIDIA H200"):
+            self.assertIn(words, text)
+
+    def test_what_does_not_discriminate_stands_apart(self):
+        told = result_of()
+        told["verdict"]["kind"] = "not_discriminating"
+        text = self.text([row_of(1, told), row_of(2, result_of())])
+        apart = text.split("## Problems that do not discriminate")[1]
+        self.assertIn("1/1_Some_Name: passes with stale", apart)
+        self.assertNotIn("2_Some_Name", apart.split("##")[0])
+
+    def test_failures_have_their_reason(self):
+        text = self.text([row_of(1, wrong("a | b")), row_of(
+            2, state=records.TIMED_OUT, reason="not done after 5 s")])
+        self.assertIn("| 1/1_Some_Name | not verified | a \\| b |", text)
+        self.assertIn("| timed out | not done after 5 s |", text)
+
+    def test_a_bench_that_is_not_done_says_so(self):
+        text = self.text([row_of(1, result_of()),
+                          row_of(2, state=records.STOPPED)])
+        self.assertIn("1 problems are left", text)
+        self.assertNotIn("## Not verified", text)
+
+    def test_where_compile_failed_is_named(self):
+        text = self.text([row_of(1, result_of(compiled=None))])
+        self.assertIn("torch.compile failed\n\n* 1/1_Some_Name: it broke", text)
+
+
+class KernelBenchTest(unittest.TestCase):
+    """The layout that KernelBench's benchmark_eval_analysis.py reads."""
+
+    def setUp(self):
+        self.rows = [row_of(1, result_of()), row_of(2, wrong()),
+                     row_of(3, state=records.DIED, reason="signal 9"),
+                     row_of(4, result_of(ours_us=300.0))]
+        self.files = {name: json.loads(text) for name, text in
+                      kernelbench.files(SETTINGS, self.rows).items()}
+
+    def test_the_evaluations_have_its_fields_and_milliseconds(self):
+        told = self.files["runs/weft_level1/eval_results.json"]
+        self.assertEqual(list(told), ["1", "2", "3", "4"])
+        sample = told["1"][0]
+        self.assertEqual(set(sample), {
+            "sample_id", "compiled", "correctness", "metadata", "runtime",
+            "runtime_stats"})
+        self.assertAlmostEqual(sample["runtime"], 0.101)
+        self.assertEqual(set(sample["runtime_stats"]), {
+            "mean", "std", "min", "max", "num_trials", "hardware", "device"})
+        self.assertEqual(sample["metadata"]["correctness_trials"], "(6 / 6)")
+        self.assertEqual(sample["metadata"]["device"], "cuda:0")
+        wrong_one = told["2"][0]
+        self.assertFalse(wrong_one["correctness"])
+        self.assertTrue(wrong_one["compiled"])
+        self.assertEqual(wrong_one["runtime"], -1.0)
+        self.assertIn("not equal", wrong_one["metadata"]["correctness_issue"])
+        self.assertFalse(told["3"][0]["compiled"])
+
+    def test_the_baselines_pair_with_the_evaluations_by_position(self):
+        told = self.files[
+            "results/timing/NVIDIA_H200/baseline_time_torch.json"]["level1"]
+        self.assertEqual(list(told), [f"{i}_Some_Name.py" for i in range(1, 5)])
+        means = [entry["mean"] for entry in told.values()]
+        for mean, expected in zip(means, (0.201, 0.201, -1.0, 0.601)):
+            self.assertAlmostEqual(mean, expected)
+
+    def test_its_analysis_would_score_what_our_report_says(self):
+        evaluations = self.files["runs/weft_level1/eval_results.json"]
+        baseline = self.files[
+            "results/timing/NVIDIA_H200/"
+            "baseline_time_torch_compile_inductor_default.json"]["level1"]
+        pairs = zip((e[0] for e in evaluations.values()), baseline.values())
+        fast = [e for e, b in pairs
+                if e["correctness"] and b["mean"] / e["runtime"] > 1.4]
+        self.assertEqual(len(fast) / 4,
+                         score.fast_p(self.rows, "over_compile", 1.4))
+
+    def test_without_a_time_there_is_no_baseline(self):
+        files = kernelbench.files(SETTINGS, [row_of(3, state=records.DIED)])
+        self.assertEqual(list(files), ["runs/weft_level1/eval_results.json"])
+
+
+class PlotTest(unittest.TestCase):
+    def test_the_pictures_are_xml_with_a_mark_for_each_problem(self):
+        rows = [row_of(i, result_of(eager=i / 2)) for i in range(1, 6)]
+        results.add_floors(rows)
+        made = plots.all_plots(rows)
+        self.assertEqual(set(made), {"speedups.svg", "floor.svg"})
+        for text in made.values():
+            xml.dom.minidom.parseString(text)
+        self.assertIn("1/3_Some_Name: 1.50× over eager", made["speedups.svg"])
+        self.assertEqual(made["floor.svg"].count("floor 50.0 us (50%)"), 5)
+
+    def test_faster_is_higher(self):
+        axis = plots.Axis([0.5, 2.0], 400, 40)
+        self.assertLess(axis.at(2.0), axis.at(1.0))
+        self.assertLess(axis.at(1.0), axis.at(0.5))
+        self.assertIn(1.0, axis.ticks())
+
+    def test_nothing_timed_gives_no_picture(self):
+        self.assertEqual(plots.all_plots([row_of(1, wrong())]), {})
+
+
+class ProblemsTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def add(self, *names):
+        for name in names:
+            path = os.path.join(self.folder, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(name)
+
+    def test_a_checkout_is_read_in_the_order_of_numbers(self):
+        self.add("KernelBench/level1/10_b.py", "KernelBench/level1/9_a.py",
+                 "KernelBench/level2/1_c.py", "KernelBench/level1/notes.txt",
+                 "KernelBench/level1/__init__.py", "scripts/run.py")
+        found = problems.find(self.folder)
+        self.assertEqual([p.key for p in found],
+                         ["level_1_problem_9", "level_1_problem_10",
+                          "level_2_problem_1"])
+        self.assertEqual(len(problems.find(self.folder, [2])), 1)
+        own = problems.find(os.path.join(self.folder, "KernelBench/level2"))
+        self.assertEqual(own[0].key, "level_2_problem_1")
+
+    def test_loose_files_are_named_by_themselves(self):
+        self.add("softmax.py", "add.py")
+        self.assertEqual([(p.key, p.number) for p in problems.find(self.folder)],
+                         [("add", 1), ("softmax", 2)])
+
+    def test_patterns_choose(self):
+        self.add("level1/1_relu.py", "level1/2_softmax.py", "level2/1_relu.py")
+        for pattern, count in (("*relu*", 2), ("1/1_*", 1), ("2_softmax.py", 1),
+                               ("level_2_*", 1)):
+            with self.subTest(pattern):
+                found = problems.find(self.folder, [], [pattern])
+                self.assertEqual(len(found), count)
+
+    def test_a_folder_without_problems_is_refused(self):
+        self.add("readme.txt")
+        with self.assertRaisesRegex(problems.NoProblems, "no problem files"):
+            problems.find(self.folder)
+        self.add("level1/1_relu.py")
+        with self.assertRaisesRegex(problems.NoProblems, "of level 3"):
+            problems.find(self.folder, [3])
+        with self.assertRaisesRegex(problems.NoProblems, "tanh"):
+            problems.find(self.folder, [], ["tanh*"])
+
+
+class SmallPartsTest(unittest.TestCase):
+    def test_runs_have_disjoint_cores(self):
+        cores = sorted(os.sched_getaffinity(0))
+        shares = [cores_of(slot, len(cores)) for slot in range(len(cores))]
+        if len(cores) > 1:
+            self.assertEqual(sorted(sum(shares, ())), cores)
+        self.assertEqual(cores_of(0, 1), ())
+        self.assertEqual(cores_of(0, len(cores) + 1), ())
+
+    def test_a_run_s_own_ending_is_found_behind_what_it_said(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        log = os.path.join(folder, "log")
+        with open(log, "w", encoding="utf-8") as file:
+            file.write('{"type": "Progress", "body": {}}\n'
+                       '{"type": "RunFinished", "body": '
+                       '{"exit_code": 1, "summary": "not verified"}}\nrest\n')
+        made = child.Child(["true"], log, log, ())
+        while made.exit_code() is None:
+            pass
+        self.assertEqual(made.ending(), (1, "not verified"))
+
+    def test_durations_are_for_people(self):
+        self.assertEqual([progress.duration(s) for s in (5, 65, 3700)],
+                         ["5 s", "1 min 05 s", "1 h 01 min"])
+
+
+if __name__ == "__main__":
+    unittest.main()

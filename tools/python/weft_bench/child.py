@@ -1,0 +1,87 @@
+"""One run of weft as a child process, on cores of its own."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import time
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+#: A run that was told to stop leaves at once, when it can.
+_GRACE_S = 8.0
+#: What is read of a log's end: its last lines.
+_TAIL_BYTES = 1 << 16
+
+
+class Child:
+    def __init__(self, words, log, errors, cores):
+        """Appends what it says to those files. `cores`: empty for all."""
+        parent = os.getpid()
+
+        def prepare():
+            # Dies with the bench, however that ends: the next one needs the
+            # journal, and the GPU.
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:
+                os._exit(1)
+            if cores:
+                os.sched_setaffinity(0, cores)
+
+        with open(log, "ab") as out, open(errors, "ab") as err:
+            # A session of its own: Ctrl-C is for the bench, which tells it.
+            # No thread runs in this process, so that a hook is safe.
+            self._process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                start_new_session=True, preexec_fn=prepare)
+        self._log, self._errors = log, errors
+        self._told_at = 0.0
+
+    def exit_code(self):
+        """None while it runs; negative: the signal that ended it."""
+        return self._process.poll()
+
+    def tell_to_stop(self):
+        """Once; what does not go is killed when its time is up."""
+        if not self._told_at:
+            self._told_at = time.monotonic()
+            self._send(signal.SIGTERM)
+        elif time.monotonic() - self._told_at > _GRACE_S:
+            self.kill()
+
+    def kill(self):
+        self._send(signal.SIGKILL)
+
+    def ending(self):
+        """(exit code, summary) that the run itself told; None if it didn't."""
+        for line in reversed(_tail(self._log)):
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if not isinstance(told, dict):
+                continue
+            if told.get("type") == "RunFinished":
+                body = told.get("body") or {}
+                return body.get("exit_code", 1), body.get("summary", "")
+            if "error" in told and "exit_code" in told:
+                return told["exit_code"], told["error"]
+        return None
+
+    def last_words(self):
+        lines = [line.strip() for line in _tail(self._errors) if line.strip()]
+        return lines[-1][:500] if lines else ""
+
+    def _send(self, number):
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+def _tail(path):
+    with open(path, "rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(0, file.tell() - _TAIL_BYTES))
+        return file.read().decode(errors="replace").splitlines()

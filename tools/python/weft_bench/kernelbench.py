@@ -1,0 +1,116 @@
+"""KernelBench's own files, so that its scripts read what weft found.
+
+Below kernelbench/: runs/weft_level<L>/eval_results.json and the kernels
+beside it; results/timing/<hardware>/<baseline>.json. Times in milliseconds.
+"""
+
+import json
+import re
+
+_BASELINES = (
+    ("baseline_time_torch.json", "eager"),
+    ("baseline_time_torch_compile_inductor_default.json", "compile"),
+    ("baseline_time_torch_compile_inductor_max-autotune.json",
+     "compile_autotune"),
+)
+
+
+def run_folder(level):
+    return f"runs/weft_level{level}"
+
+
+def kernel_path(row):
+    return (f"{run_folder(row['level'])}/level_{row['level']}_problem_"
+            f"{row['number']}_sample_0_kernel.py")
+
+
+def files(settings, rows):
+    """{path below kernelbench/: text}"""
+    made = {}
+    for level in sorted({row["level"] for row in rows}):
+        own = [row for row in rows if row["level"] == level]
+        made[f"{run_folder(level)}/eval_results.json"] = _json(
+            {str(row["number"]): [evaluation(settings, row)] for row in own
+             if row["state"] != "stopped"})
+    hardware = re.sub(r"[^A-Za-z0-9]+", "_", hardware_of(settings, rows))
+    for name, side in _BASELINES:
+        times = baseline(settings, rows, side)
+        if times:
+            made[f"results/timing/{hardware}/{name}"] = _json(times)
+    return made
+
+
+def evaluation(settings, row):
+    """One sample of eval_results.json."""
+    result = row.get("result")
+    metadata = {"hardware": hardware_of(settings, [row]),
+                "device": device_of(settings)}
+    if row["verified"]:
+        metadata["correctness_trials"] = f"({row['cases']} / {row['cases']})"
+    else:
+        issue = "correctness_issue" if result else "other_error"
+        metadata[issue] = row["reason"] or row["verdict"]
+    if row["max_error"] is not None:
+        # Normalised, against float64: not KernelBench's absolute difference.
+        metadata["weft_max_error"] = row["max_error"]
+        metadata["weft_tolerance"] = row["tolerance"]
+    if row["discriminating"] is False:
+        metadata["weft_not_discriminating"] = True
+    times = result["timing"]["candidate"] if result else None
+    stats = statistics_of(times, settings, row) if row["verified"] else {}
+    return {"sample_id": 0, "compiled": bool(result),
+            "correctness": row["verified"], "metadata": metadata,
+            # KernelBench's own mark for "not measured" is -1.
+            "runtime": stats.get("mean", -1.0), "runtime_stats": stats}
+
+
+def baseline(settings, rows, side):
+    """{level: {file: statistics}}; {} when nothing was timed.
+
+    Some versions of KernelBench's analysis pair the entries of both files by
+    their position. So what has no kernel to be compared with has an entry
+    here, too, whose mean of -1 says that nothing was measured.
+    """
+    made = {}
+    for row in rows:
+        times = row["result"]["timing"][side] if row.get("result") else None
+        if row["state"] == "stopped" or (row["verified"] and not times):
+            continue
+        made.setdefault(f"level{row['level']}", {})[row["name"]] = (
+            statistics_of(times, settings, row) if times
+            else {"mean": -1.0, "num_trials": 0})
+    is_timed = any(times["num_trials"] for level in made.values()
+                   for times in level.values())
+    return made if is_timed else {}
+
+
+def statistics_of(times, settings, row):
+    """{} when nothing was timed."""
+    if not times:
+        return {}
+    return {"mean": times["mean_us"] / 1e3, "std": times["std_us"] / 1e3,
+            "min": times["min_us"] / 1e3, "max": times["max_us"] / 1e3,
+            "num_trials": times["runs"],
+            "hardware": hardware_of(settings, [row]),
+            "device": device_of(settings)}
+
+
+def hardware_of(settings, rows):
+    if settings["gpu"]:
+        return settings["gpu"]
+    for row in rows:
+        if row.get("machine"):
+            return row["machine"]["processor"]
+    return "unknown"
+
+
+def device_of(settings):
+    if not settings["gpu"]:
+        return "cpu"
+    flags = settings["run_flags"]
+    number = flags[flags.index("--device") + 1] if "--device" in flags else 0
+    return f"cuda:{number}"
+
+
+def _json(value):
+    return json.dumps(value, indent=4) + "\n"

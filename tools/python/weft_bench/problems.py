@@ -1,0 +1,90 @@
+"""Which problems there are: KernelBench's checkout, or any folder of files."""
+
+import fnmatch
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+
+
+class NoProblems(Exception):
+    """Wrong input, with what to do."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    level: int  # 0: of no level
+    number: int
+    path: str
+
+    @property
+    def name(self):
+        return os.path.basename(self.path)
+
+    @property
+    def key(self):
+        """Names its run's folder; as KernelBench names kernels, if it can."""
+        if self.level:
+            return f"level_{self.level}_problem_{self.number}"
+        return os.path.splitext(self.name)[0]
+
+    @property
+    def label(self):
+        stem = os.path.splitext(self.name)[0]
+        return f"{self.level}/{stem}" if self.level else stem
+
+    def digest(self):
+        with open(self.path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+
+
+def find(folder, levels=(), only=()):
+    """In order of level, number and name. NoProblems: none."""
+    found = [problem for level, place in _levels(folder)
+             for problem in _in_folder(level, place)
+             if not levels or level in levels]
+    chosen = [p for p in found if not only or _matches(p, only)]
+    if chosen:
+        return sorted(chosen, key=lambda p: (p.level, p.number, p.name))
+    if found:
+        raise NoProblems(f"none of the {len(found)} problems in {folder} is "
+                         f"called {' or '.join(only)}")
+    wanted = f" of level {', '.join(map(str, levels))}" if levels else ""
+    raise NoProblems(f"{folder} holds no problem files{wanted}: name a "
+                     "KernelBench checkout, or a folder of problem files")
+
+
+def _levels(folder):
+    """[(level, folder)]; one of level 0 where the files lie loose."""
+    for root in (os.path.join(folder, "KernelBench"), folder):
+        if not os.path.isdir(root):
+            continue
+        levels = [(_level_of(name), os.path.join(root, name))
+                  for name in os.listdir(root)]
+        levels = [(n, place) for n, place in levels if n]
+        if levels:
+            return levels
+    return [(_level_of(os.path.basename(folder)), folder)]
+
+
+def _level_of(name):
+    match = re.fullmatch(r"level_?(\d+)", name)
+    return int(match[1]) if match else 0
+
+
+def _in_folder(level, folder):
+    names = sorted(name for name in os.listdir(folder)
+                   if name.endswith(".py") and name[0] not in "_.")
+    numbers = [re.match(r"(\d+)", name) for name in names]
+    counted = [int(match[1]) if match else None for match in numbers]
+    if None in counted or len(set(counted)) < len(counted):
+        counted = range(1, len(names) + 1)
+    return [Problem(level, number, os.path.join(folder, name))
+            for number, name in zip(counted, names)]
+
+
+def _matches(problem, patterns):
+    names = (problem.name, os.path.splitext(problem.name)[0], problem.label,
+             problem.key)
+    return any(fnmatch.fnmatchcase(name, pattern)
+               for name in names for pattern in patterns)

@@ -1,0 +1,120 @@
+"""What the bench remembers of one problem between its invocations.
+
+A file a problem, replaced as a whole, so that a bench killed at any moment
+finds an old or a new one. What a run found is in the run's own folder.
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+from dataclasses import asdict, dataclass, field
+
+#: How a problem stands. Only the first three are not tried again.
+FINISHED = "finished"
+TIMED_OUT = "timed out"
+REFUSED = "refused"  # wrong input: another try would end the same
+DIED = "died"
+MISSING = "missing"  # something on the machine
+STOPPED = "stopped"  # or never begun
+
+
+@dataclass
+class Record:
+    digest: str = ""
+    state: str = STOPPED
+    exit_code: int = -1
+    reason: str = ""
+    #: [begin, end] of each try, seconds since the epoch; end 0: under way.
+    tries: list = field(default_factory=list)
+
+    @property
+    def wall_s(self):
+        return sum(max(0.0, end - begin) for begin, end in self.tries if end)
+
+
+class Records:
+    """All problems' records and run folders below --out."""
+
+    def __init__(self, out):
+        self.out = out
+        os.makedirs(self._path("records"), exist_ok=True)
+        os.makedirs(self._path("logs"), exist_ok=True)
+        os.makedirs(self._path("runs"), exist_ok=True)
+
+    def run_folder(self, problem):
+        return self._path("runs", problem.key)
+
+    def log(self, problem, kind):
+        return self._path("logs", f"{problem.key}.{kind}")
+
+    def result(self, problem):
+        """The run's result.json, or None."""
+        path = os.path.join(self.run_folder(problem), "result.json")
+        return read_json(path)
+
+    def load(self, problem):
+        told = read_json(self._path("records", problem.key + ".json"))
+        return Record(**told) if told else Record()
+
+    def save(self, problem, record):
+        path = self._path("records", problem.key + ".json")
+        write_atomically(path, json.dumps(asdict(record)) + "\n")
+
+    def forget(self, problem):
+        """Its next run begins anew."""
+        shutil.rmtree(self.run_folder(problem), ignore_errors=True)
+        for kind in ("out", "err"):
+            remove(self.log(problem, kind))
+        remove(self._path("records", problem.key + ".json"))
+
+    def can_resume(self, problem):
+        """A run that was killed before its first event can only begin anew."""
+        journal = os.path.join(self.run_folder(problem), "journal.db")
+        if not os.path.exists(journal):
+            return False
+        try:
+            database = sqlite3.connect(f"file:{journal}?mode=ro", uri=True)
+            try:
+                row = database.execute("SELECT 1 FROM event LIMIT 1").fetchone()
+            finally:
+                database.close()
+        except sqlite3.Error:
+            return False
+        return row is not None
+
+    def last_sign(self, problem):
+        """When the run's journal was last written to; 0: never."""
+        folder = self.run_folder(problem)
+        times = [0.0]
+        for name in ("journal.db", "journal.db-wal"):
+            try:
+                times.append(os.path.getmtime(os.path.join(folder, name)))
+            except OSError:
+                pass
+        return max(times)
+
+    def _path(self, *names):
+        return os.path.join(self.out, *names)
+
+
+def read_json(path):
+    """None where there is no such file, or no JSON in it."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
+
+
+def write_atomically(path, text):
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(path + ".new", path)
+
+
+def remove(path):
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,48 @@
+"""Numbers over many problems, from the rows that results.py makes.
+
+A row counts with a speedup only when it is verified: that of a wrong kernel
+is none.
+"""
+
+import math
+import statistics
+
+THRESHOLDS = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
+
+
+def ratios(rows, name):
+    """Speedups of the verified ones that have one."""
+    return [row[name] for row in rows if row["verified"] and row[name]]
+
+
+def fast_p(rows, name, threshold):
+    """KernelBench's: the share of all problems that are verified and more
+    than `threshold` times as fast. 0: of those that are verified, timed or
+    not. None: there are no problems, or none was timed."""
+    if not rows:
+        return None
+    if threshold == 0:
+        return sum(1 for row in rows if row["verified"]) / len(rows)
+    fast = ratios(rows, name)
+    if not fast:
+        return None
+    return sum(1 for ratio in fast if ratio > threshold) / len(rows)
+
+
+def geometric_mean(values):
+    """None of no values."""
+    if not values:
+        return None
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def median(values):
+    return statistics.median(values) if values else None
+
+
+def beyond_spread(rows, name):
+    """(faster, slower, no difference): whether the interval holds 1."""
+    counted = [row for row in rows if row["verified"] and row[name]]
+    faster = sum(1 for row in counted if row[name + "_low"] > 1)
+    slower = sum(1 for row in counted if row[name + "_high"] < 1)
+    return faster, slower, len(counted) - faster - slower

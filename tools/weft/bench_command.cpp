@@ -1,0 +1,132 @@
+#include "tools/weft/bench_command.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "compiler/target.hpp"
+#include "runtime/gpu.hpp"
+#include "runtime/installation.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// A run keeps about so many cores busy while others have the GPU.
+constexpr int cores_per_gpu_run = 4;
+/// Triton's interpreter uses one; the oracle's reference another.
+constexpr int cores_per_interpreted_run = 2;
+
+/// What the runs will find here, worked out as they will.
+struct Place {
+  std::string target;
+  std::string gpu;  ///< its name; empty: none, or none is wanted
+  int cores = 1;
+  bool is_timed = true;
+};
+
+Result<Place> find_place(const RunOptions& options) {
+  Place place;
+  place.target = options.target == "auto" ? "triton" : options.target;
+  place.cores = describe_machine(std::nullopt).cores;
+  const Target* target = find_target(place.target);
+  if (!target || !target->on_gpu) return place;
+  const auto devices = list_gpus().devices;
+  const auto number = static_cast<std::size_t>(options.device);
+  if (number < devices.size()) {
+    place.gpu = devices[number].facts.name;
+  } else if (options.target == "auto") {
+    place.target = "cpu";
+  } else if (number > 0) {
+    return fail(ErrorCode::missing,
+                "there is no GPU " + std::to_string(options.device) +
+                    ": 'weft doctor' lists those that there are");
+  } else {
+    place.is_timed = false;
+  }
+  return place;
+}
+
+/// Runs on a processor would disturb each other's timing; those on a GPU take
+/// turns at it by themselves.
+int choose_jobs(const Place& place) {
+  if (!place.gpu.empty()) return std::max(1, place.cores / cores_per_gpu_run);
+  if (place.is_timed) return 1;
+  return std::max(1, place.cores / cores_per_interpreted_run);
+}
+
+json settings(const CommonFlags& common, const BenchFlags& flags,
+              const Place& place, const Installation& installation) {
+  std::error_code ignored;
+  const fs::path folder = fs::absolute(flags.folder).lexically_normal();
+  const fs::path name = folder.has_filename() ? folder.filename()
+                                              : folder.parent_path().filename();
+  const fs::path out = flags.out.value_or(fs::path("weft-bench") /
+                                          (name.string() + "-" + place.target));
+  return {{"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
+          {"version", WEFT_VERSION},
+          {"python", installation.python.string()},
+          {"folder", folder.string()},
+          {"levels", flags.levels},
+          {"only", flags.only},
+          {"out", fs::absolute(out).lexically_normal().string()},
+          {"limit_s", 60 * flags.limit_minutes},
+          {"problem_s", 60 * flags.problem_minutes},
+          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(place)},
+          {"rerun", flags.rerun},
+          {"rerun_failed", flags.rerun_failed},
+          {"target", place.target},
+          {"gpu", place.gpu},
+          {"timed", place.is_timed},
+          {"run_flags", flags.run_words},
+          {"json", common.json},
+          {"quiet", common.quiet}};
+}
+
+/// Not by PYTHONPATH, which every run would inherit.
+constexpr const char* program =
+    "import sys\n"
+    "sys.path.insert(0, sys.argv[1])\n"
+    "from weft_bench.driver import main\n"
+    "sys.exit(main(sys.argv[2]))\n";
+
+/// This process goes on as Python: signals and the exit code need no relay.
+Error become(const Installation& installation, const json& settings) {
+  const std::string python = installation.python.string();
+  const std::string path = installation.worker_path.string();
+  const std::string text = settings.dump();
+  execl(python.c_str(), python.c_str(), "-B", "-c", program, path.c_str(),
+        text.c_str(), nullptr);
+  return {ErrorCode::missing,
+          "cannot start " + python + ": " + std::strerror(errno)};
+}
+
+}  // namespace
+
+int bench_command(const CommonFlags& common, const BenchFlags& flags) {
+  std::error_code ignored;
+  if (!fs::is_directory(flags.folder, ignored)) {
+    return report_error(common,
+                        {ErrorCode::wrong_input,
+                         "no such folder: " + flags.folder.string() +
+                             "; name a KernelBench checkout, or a folder of "
+                             "problem files"});
+  }
+  const auto installation = find_installation(common.python);
+  if (!installation) return report_error(common, installation.error());
+  if (const auto torch = check_torch(*installation); !torch) {
+    return report_error(common, torch.error());
+  }
+  const auto place = find_place(flags.options);
+  if (!place) return report_error(common, place.error());
+  return report_error(
+      common,
+      become(*installation, settings(common, flags, *place, *installation)));
+}
+
+}  // namespace weft

@@ -1,0 +1,119 @@
+#include "tools/weft/run_flags.hpp"
+
+#include "actors/roster.hpp"
+#include "compiler/target.hpp"
+
+namespace weft {
+namespace {
+
+using Options = std::vector<CLI::Option*>;
+
+constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+
+std::string check_seed_source(const std::string& name) {
+  if (is_role(address::seeds(name))) return "";
+  return "there is no source of seeds called '" + name + "' (try: compiler)";
+}
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) names.emplace_back(target.name);
+  names.emplace_back("auto");
+  return names;
+}
+
+/// What is built, and by which rules.
+Options add_subject(CLI::App& app, RunOptions& options) {
+  return {
+      app.add_option("--target", options.target,
+                     "What to build for (auto: the GPU if there is one)")
+          ->check(CLI::IsMember(target_names()))
+          ->capture_default_str(),
+      app.add_option("--device", options.device, "Which GPU")
+          ->check(CLI::Range(0, 63))
+          ->capture_default_str(),
+      app.add_option("--precision", options.precision,
+                     "Of products, for framework and kernels alike")
+          ->check(CLI::IsMember({"framework", "strict", "tf32"}))
+          ->capture_default_str(),
+      app.add_flag("--no-extern", options.no_extern,
+                   "No kernel may call the vendor's library"),
+      app.add_option("--seeds", options.seeds,
+                     "Sources of candidate kernels, with commas")
+          ->delimiter(',')
+          ->check(CLI::Validator(check_seed_source, "SOURCE"))
+          ->capture_default_str(),
+      app.add_option("--variants", options.variants_max,
+                     "Kernels tried for a subgraph, at most")
+          ->check(CLI::Range(1, 64))
+          ->capture_default_str(),
+      app.add_option("--seed", options.seed, "Of all random inputs")
+          ->capture_default_str(),
+  };
+}
+
+/// What is timed, and for how long.
+Options add_timing(CLI::App& app, RunOptions& options) {
+  return {
+      app.add_flag("!--no-compile-baseline", options.compile_baseline,
+                   "Do not time torch.compile"),
+      app.add_flag("--autotune-baseline", options.autotune_baseline,
+                   "Time torch.compile's max-autotune too (takes minutes)"),
+      app.add_option("--timing-ms", options.timing_ms,
+                     "Spent on timing one kernel")
+          ->check(CLI::Range(10, 3'600'000))
+          ->capture_default_str(),
+      app.add_option("--final-timing-ms", options.final_timing_ms,
+                     "Spent on timing the best kernel, and the module")
+          ->check(CLI::Range(10, 3'600'000))
+          ->capture_default_str(),
+  };
+}
+
+Options add_limits(CLI::App& app, RunOptions& options) {
+  return {
+      app.add_option_function<std::int64_t>(
+             "--capture-seconds",
+             [&options](std::int64_t s) { options.capture_ms = s * 1000; },
+             "Time limit of loading and capturing the model (600)")
+          ->check(CLI::Range(1, 86'400)),
+      app.add_option_function<std::int64_t>(
+             "--call-seconds",
+             [&options](std::int64_t s) { options.call_ms = s * 1000; },
+             "Time limit of one call of a kernel (60)")
+          ->check(CLI::Range(1, 86'400)),
+      app.add_option_function<double>(
+             "--memory-gib",
+             [&options](double size) {
+               options.memory_bytes = static_cast<std::int64_t>(size * gib);
+             },
+             "Memory limit of the capture and of one candidate (8)")
+          ->check(CLI::Range(0.25, 4096.0)),
+  };
+}
+
+}  // namespace
+
+std::vector<CLI::Option*> add_run_flags(CLI::App& app, RunOptions& options) {
+  Options all = add_subject(app, options);
+  for (CLI::Option* flag : add_timing(app, options)) all.push_back(flag);
+  for (CLI::Option* flag : add_limits(app, options)) all.push_back(flag);
+  return all;
+}
+
+std::vector<std::string> words_of(const std::vector<CLI::Option*>& flags) {
+  std::vector<std::string> words;
+  for (const CLI::Option* flag : flags) {
+    if (flag->count() == 0) continue;
+    words.push_back(flag->get_name());
+    if (flag->get_items_expected_max() == 0) continue;
+    std::string value;
+    for (const std::string& part : flag->results()) {
+      value += (value.empty() ? "" : ",") + part;
+    }
+    words.push_back(value);
+  }
+  return words;
+}
+
+}  // namespace weft
