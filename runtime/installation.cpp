@@ -93,13 +93,15 @@ Result<Choice> choose_python(const std::optional<std::string>& flag,
 /// Asked of the chosen Python; importing torch would take seconds.
 constexpr const char* question = R"(
 import importlib.metadata, json, platform, sys, sysconfig
-try:
-    torch = importlib.metadata.version("torch")
-except importlib.metadata.PackageNotFoundError:
-    torch = ""
+def version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 roots |= {p for p in sys.path if p}
-print(json.dumps({"version": platform.python_version(), "torch": torch,
+print(json.dumps({"version": platform.python_version(),
+                  "torch": version("torch"), "triton": version("triton"),
                   "roots": sorted(roots)}))
 )";
 
@@ -116,6 +118,7 @@ Result<void> ask_python(Installation& installation) {
   }
   installation.python_version = answer.value("version", "");
   installation.torch_version = answer.value("torch", "");
+  installation.triton_version = answer.value("triton", "");
   for (const std::string& root :
        answer.value("roots", std::vector<std::string>{})) {
     if (fs::exists(root)) installation.python_roots.emplace_back(root);
@@ -194,6 +197,15 @@ Result<void> check_torch(const Installation& installation) {
                     "; weft needs " + torch_version_min + " or newer");
   }
   return {};
+}
+
+Result<void> check_triton(const Installation& installation) {
+  if (!installation.triton_version.empty()) return {};
+  return fail(ErrorCode::missing,
+              installation.python.string() + " (from " +
+                  installation.python_from +
+                  ") has no Triton, which --target triton needs: run "
+                  "tools/setup, or install the package triton there");
 }
 
 Result<void> check_compiler() {

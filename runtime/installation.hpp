@@ -17,7 +17,8 @@ struct Installation {
   std::string python_from;            ///< "--python", "WEFT_PYTHON", …
   std::filesystem::path worker_path;  ///< the folder that holds weft_worker/
   std::string python_version;
-  std::string torch_version;  ///< empty: this Python has no torch
+  std::string torch_version;   ///< empty: this Python has no torch
+  std::string triton_version;  ///< empty: it has none, as not every torch has
   /// Folders that a sandbox must show so that this Python works inside.
   std::vector<std::filesystem::path> python_roots;
 };
@@ -33,6 +34,10 @@ Result<Installation> find_installation(const std::optional<std::string>& flag);
 
 /// missing, with what to do, when this Python cannot run weft's Python side.
 Result<void> check_torch(const Installation& installation);
+
+/// missing, with what to do, when this Python cannot build for the `triton`
+/// target.
+Result<void> check_triton(const Installation& installation);
 
 /// missing, with what to install, when there is no C++ compiler.
 Result<void> check_compiler();

@@ -37,10 +37,12 @@ void write_program(const fs::path& file, const std::string& script) {
 }
 
 /// Something that answers weft's question as a Python with that torch would.
-void write_python(const fs::path& file, const std::string& torch = "2.9.0") {
+void write_python(const fs::path& file, const std::string& torch = "2.9.0",
+                  const std::string& triton = "") {
   write_program(file, R"(read nothing
 echo '{"version": "3.11.2", "torch": ")" +
-                          torch + R"(", "roots": ["/usr", "/nonexistent"]}')");
+                          torch + R"(", "triton": ")" + triton +
+                          R"(", "roots": ["/usr", "/nonexistent"]}')");
 }
 
 /// A checkout with its own environment, a Python on the PATH, one that is
@@ -113,6 +115,15 @@ TEST_CASE("a Python without torch, or with an old one, is missing it") {
              "has PyTorch 2.5.1+cpu; weft needs 2.6 or newer"));
   write_python(world.folder / "named", "2.13.0+cpu");
   CHECK(check_torch(value(find_installation({}))).has_value());
+}
+
+TEST_CASE("a Python without Triton is told what needs it") {
+  World world;
+  CHECK(says(check_triton(value(find_installation({}))), "--target triton"));
+  write_python(world.folder / "named", "2.9.0", "3.6.0");
+  const Installation found = value(find_installation({}));
+  CHECK(check_triton(found).has_value());
+  CHECK(found.triton_version == "3.6.0");
 }
 
 TEST_CASE("a compiler is named by CXX, else it is g++ on the PATH") {

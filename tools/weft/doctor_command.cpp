@@ -70,6 +70,10 @@ bool python_lines(const Result<Installation>& installation) {
   const auto torch = check_torch(*installation);
   line(torch.has_value(), "PyTorch",
        torch ? installation->torch_version : torch.error().message);
+  // One target's need: a run for another starts without.
+  const auto triton = check_triton(*installation);
+  line(triton.has_value(), "Triton",
+       triton ? installation->triton_version : triton.error().message);
   return torch.has_value();
 }
 

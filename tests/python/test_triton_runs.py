@@ -1,0 +1,71 @@
+"""Whole runs for the `triton` target on a machine without a GPU: Triton's
+interpreter proves the kernels, and nothing is timed.
+"""
+
+import csv
+import os
+import unittest
+
+from weft_case import WeftCase, problem_with
+
+NORM = problem_with(
+    init="self.norm = nn.LayerNorm(33)",
+    forward="return F.gelu(self.norm(x)) + x.softmax(-1)",
+    inputs="[torch.rand(6, 33)]", head="import torch.nn.functional as F")
+
+PRODUCT = problem_with(
+    init="self.linear = nn.Linear(24, 17)",
+    forward="return torch.relu(self.linear(x)).sum(1)",
+    inputs="[torch.rand(18, 24)]")
+
+CONVOLUTION = problem_with(
+    init="self.conv = nn.Conv2d(3, 8, 3, padding=1)",
+    forward="return torch.amax(torch.tanh(self.conv(x)), (2, 3))",
+    inputs="[torch.rand(2, 3, 6, 5)]")
+
+
+class TritonRuns(WeftCase):
+    def run_of(self, problem):
+        run = self.path("run")
+        done = self.weft(
+            "run", self.write("tiny.py", problem), "--out", run, "--target",
+            "triton", "--variants", "1", "--no-compile-baseline", timeout=400,
+            CUDA_VISIBLE_DEVICES="")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return run
+
+    def assert_proven(self, run):
+        """Every kernel is right, and nobody claims to know how fast it is."""
+        with open(os.path.join(run, "results.csv"), newline="",
+                  encoding="utf-8") as file:
+            rows = {row["id"]: row for row in csv.DictReader(file)}
+        self.assertEqual(rows.pop("model")["verdict"], "correct")
+        self.assertTrue(rows)
+        with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
+            report = file.read()
+        self.assertIn("not timed", report)
+        for name in rows:
+            source = os.path.join(run, "kernels", name, "kernel.py")
+            with open(source, encoding="utf-8") as file:
+                self.assertIn("triton.jit", file.read())
+        return rows
+
+    def test_a_norm_is_proven_in_the_interpreter(self):
+        run = self.run_of(NORM)
+        for row in self.assert_proven(run).values():
+            self.assertEqual(row["eager_median_us"], "")
+        self.assert_replays(run)
+
+    def test_a_product_is_proven_in_the_interpreter(self):
+        run = self.run_of(PRODUCT)
+        self.assert_proven(run)
+        self.assert_replays(run)
+
+    def test_a_convolution_is_proven_in_the_interpreter(self):
+        run = self.run_of(CONVOLUTION)
+        self.assert_proven(run)
+        self.assert_replays(run)
+
+
+if __name__ == "__main__":
+    unittest.main()
