@@ -135,6 +135,13 @@ class FloorTest(unittest.TestCase):
         self.assertEqual(results.add_floors(rows)["copy_gbps"], 4000.0)
         self.assertAlmostEqual(rows[0]["floor_us"], 50.0)
 
+    def test_a_rate_that_was_not_measured_gives_no_floor(self):
+        told = result_of()
+        told["machine"]["gpu_measured"] = {"copy_gbps": 0.0}
+        rows = [row_of(1, told)]
+        self.assertEqual(results.add_floors(rows), {})
+        self.assertIsNone(rows[0]["floor_us"])
+
     def test_without_a_gpu_the_processor_s_own_copy_counts(self):
         told = result_of()
         told["machine"].update(gpu=None, gpu_measured={})
@@ -274,6 +281,7 @@ class PlotTest(unittest.TestCase):
         self.assertLess(axis.at(2.0), axis.at(1.0))
         self.assertLess(axis.at(1.0), axis.at(0.5))
         self.assertIn(1.0, axis.ticks())
+        self.assertEqual((axis.at(1e9), axis.at(1e-9)), (40, 400))
 
     def test_nothing_timed_gives_no_picture(self):
         self.assertEqual(plots.all_plots([row_of(1, wrong())]), {})

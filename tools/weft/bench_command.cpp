@@ -88,10 +88,11 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"quiet", common.quiet}};
 }
 
-/// Not by PYTHONPATH, which every run would inherit.
+/// Not by PYTHONPATH, which every run would inherit; nor may a file in the
+/// working folder stand for a module of the same name.
 constexpr const char* program =
     "import sys\n"
-    "sys.path.insert(0, sys.argv[1])\n"
+    "sys.path[:] = [sys.argv[1]] + [p for p in sys.path if p]\n"
     "from weft_bench.driver import main\n"
     "sys.exit(main(sys.argv[2]))\n";
 

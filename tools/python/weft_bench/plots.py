@@ -34,6 +34,8 @@ class Axis:
 
     def at(self, value):
         share = (math.log10(value) - self._low) / (self._high - self._low)
+        # The end of a wide interval stops at the picture's edge.
+        share = min(max(share, 0.0), 1.0)
         return self._begin + share * (self._end - self._begin)
 
     def ticks(self):

@@ -36,8 +36,8 @@ def _head(settings, rows, rates, sessions):
     lines += ["", f"* Problems: {settings['folder']}"]
     if machine:
         gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
-        lines.append(f"* Machine: {gpu}{machine['processor']}, PyTorch "
-                     f"{machine['torch'] or 'of unknown version'}")
+        torch = f", PyTorch {machine['torch']}" if machine["torch"] else ""
+        lines.append(f"* Machine: {gpu}{machine['processor']}{torch}")
     precision = next((r["precision"] for r in rows if r.get("precision")), "")
     lines.append(f"* weft {settings['version']}, target {settings['target']}, "
                  f"precision {precision or 'framework'}"

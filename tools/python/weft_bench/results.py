@@ -121,7 +121,8 @@ def best_rates(rows):
         measured = (machine["gpu_measured"] if machine["gpu"]
                     else {"copy_gbps": machine["copy_gbps"]})
         for name, value in measured.items():
-            best[name] = max(best.get(name, 0.0), value)
+            if value > 0:
+                best[name] = max(best.get(name, 0.0), value)
     return best
 
 
