@@ -24,6 +24,8 @@ struct CpuFacts {
   std::int64_t l2_bytes = 1 << 20;   ///< of one core
   /// Folds over at most so many elements are never shared among threads.
   std::int64_t whole_row = 0;
+  /// Whether what a row's first pass read is at hand in its next.
+  bool holds_rows = false;
   /// Stages with code of their own: only what follows them at the same points,
   /// without a loop, joins their nest. Null: none.
   bool (*is_alone)(const Program&, const Stage&) = nullptr;

@@ -286,6 +286,46 @@ bool is_window(const Nest& nest) {
          nest.outer.back().extent >= 2 * inner.back().extent;
 }
 
+std::set<ExprId> loads_of(const Program& program, const Stage& stage) {
+  std::set<ExprId> loads;
+  for (const ExprId id : program.arena.reachable({stage.value})) {
+    if (program.arena[id].op == ScalarOp::load) loads.insert(id);
+  }
+  return loads;
+}
+
+bool share_a_load(const Program& program, const Stage& a, const Stage& b) {
+  const std::set<ExprId> of_b = loads_of(program, b);
+  const std::set<ExprId> of_a = loads_of(program, a);
+  return std::any_of(of_a.begin(), of_a.end(), [&](ExprId id) {
+    return !program.arena[id].index.empty() && of_b.contains(id);
+  });
+}
+
+// A stage whose one inner variable counts what the inner variables of another
+// count together walks by these, if then both read the same.
+void count_alike(Program& program, Nest& nest) {
+  for (Stage& stage : nest.stages) {
+    if (stage.inner.size() != 1 || stage.position >= 0 || stage.scans) continue;
+    for (const Stage& other : nest.stages) {
+      if (other.inner.size() < 2 || other.scans ||
+          extent_of(other.inner) != stage.inner[0].extent) {
+        continue;
+      }
+      Index flat;
+      for (const LoopVar& v : other.inner) {
+        flat = flat * v.extent + Index(v);
+      }
+      Stage tried = stage;
+      substitute(program, tried, {{stage.inner[0].id, flat}});
+      tried.inner = other.inner;
+      if (!share_a_load(program, tried, other)) continue;
+      stage = std::move(tried);
+      break;
+    }
+  }
+}
+
 void choose_vectors(const Program& program, Nest& nest) {
   const bool folds = !nest.stages.front().stores();
   if (nest.outer.empty()) {
@@ -384,6 +424,7 @@ Schedule schedule(Program program, const CpuFacts& facts) {
     order_loops(plan.program, nest);
     while (merge_once(plan.program, nest)) {
     }
+    if (facts.holds_rows) count_alike(plan.program, nest);
     choose_vectors(plan.program, nest);
     nest.work = work_of(nest);
     nest.parallel = facts.cores > 1 && nest.work >= kParallelElementsMin;

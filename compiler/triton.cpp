@@ -6,6 +6,7 @@
 #include "compiler/lower.hpp"
 #include "compiler/lowerable.hpp"
 #include "compiler/reference_source.hpp"
+#include "compiler/triton_choice.hpp"
 #include "compiler/triton_dot.hpp"
 #include "compiler/triton_functions.hpp"
 #include "compiler/triton_nest.hpp"
@@ -73,13 +74,36 @@ std::string source_text(const Subgraph& subgraph, const std::string& variant,
          module.kernels + function_text(subgraph, module);
 }
 
-std::vector<TritonVariant> variants() {
-  return {{1024, 16384, 8, 128, 128, 32, 8, 3, true, false, true},
-          {4096, 32768, 16, 128, 128, 32, 4, 3, false, false, false},
-          {8192, 8192, 16, 64, 128, 32, 4, 4, true, true, false},
-          {512, 4096, 4, 128, 64, 32, 4, 4, false, false, true},
-          {2048, 65536, 32, 128, 256, 32, 8, 3, false, false, false},
-          {1024, 8192, 4, 128, 128, 32, 8, 4, false, true, true}};
+std::vector<TritonVariant> variants(const GpuFacts& facts) {
+  std::vector<TritonVariant> list;
+  // Only a device has programs that run at the same time.
+  if (facts.is_device) {
+    list.push_back({.per_thread = 16, .shares_rows = true});
+  }
+  const auto add = [&](std::int64_t tile, std::int64_t row_max, int per_thread,
+                       bool windows) {
+    list.push_back({.tile = tile,
+                    .row_max = row_max,
+                    .per_thread = per_thread,
+                    .windows = windows});
+    return &list.back();
+  };
+  const auto dot = [](TritonVariant* v, std::int64_t rows, std::int64_t columns,
+                      int warps, int stages) {
+    v->dot_rows = rows;
+    v->dot_columns = columns;
+    v->dot_warps = warps;
+    v->dot_stages = stages;
+    return v;
+  };
+  dot(add(1024, 16384, 8, true), 128, 128, 8, 3)->packs = true;
+  dot(add(4096, 32768, 16, false), 128, 128, 4, 3);
+  auto* exact = dot(add(8192, 8192, 16, false), 64, 128, 4, 4);
+  exact->packs = exact->exact = true;
+  dot(add(512, 4096, 4, true), 128, 64, 4, 4);
+  dot(add(2048, 65536, 32, false), 128, 256, 8, 3);
+  dot(add(1024, 8192, 4, true), 128, 128, 8, 4)->exact = true;
+  return list;
 }
 
 std::string variant_name(const TritonVariant& v) {
@@ -91,6 +115,7 @@ std::string variant_name(const TritonVariant& v) {
   if (v.packs) name += " split";
   if (v.exact) name += " exact";
   if (v.windows) name += " windows";
+  if (v.shares_rows) name += " shared rows";
   return name;
 }
 
@@ -102,7 +127,8 @@ bool has_function(const std::string& function, DType dtype) {
 
 LoweringOptions lowering_options(const TritonVariant& variant) {
   LoweringOptions options;
-  options.single_pass_elements = variant.row_max;
+  options.single_pass_elements =
+      variant.shares_rows ? INT64_MAX : variant.row_max;
   options.has_function = &has_function;
   options.contractions = true;
   return options;
@@ -114,7 +140,8 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   if (!program) throw Unsupported{program.error().message};
   CpuFacts schedule_facts;
   schedule_facts.cores = facts.sms;
-  schedule_facts.whole_row = variant.row_max;
+  schedule_facts.whole_row = variant.shares_rows ? INT64_MAX : variant.row_max;
+  schedule_facts.holds_rows = true;
   schedule_facts.is_alone = &is_contraction;
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   TritonModule module;
@@ -136,14 +163,17 @@ GpuFacts gpu_facts(const Machine& machine) {
   GpuFacts facts;
   if (machine.gpus.empty()) return facts;
   const Gpu& gpu = machine.gpus.front();
+  facts.is_device = true;
   facts.sms = std::max(1, gpu.sms);
   facts.l2_bytes = gpu.l2_bytes;
   facts.shared_bytes = gpu.shared_bytes;
   return facts;
 }
 
-bool triton_can_lower(const Graph& graph, const Node& call) {
-  return can_lower(graph, call, lowering_options({}));
+bool triton_can_lower(const Graph& graph, const Node& call,
+                      const CutOptions& cut) {
+  return can_lower(graph, call, lowering_options({})) &&
+         (cut.no_extern || competes_with_library(graph, call));
 }
 
 Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
@@ -151,9 +181,10 @@ Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
                                                   int variants_max) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const TritonVariant& variant : variants()) {
+  for (const TritonVariant& variant : variants(facts)) {
     if (static_cast<int>(sources.size()) >= variants_max) break;
     const TritonModule module = print_module(subgraph.graph, variant, facts);
+    if (variant.shares_rows && !module.shares_rows) continue;
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant);
     sources.push_back({name, source_text(subgraph, name, module)});

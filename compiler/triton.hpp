@@ -15,7 +15,8 @@ namespace weft {
 /// What the code generator may know of the GPU. The defaults stand where there
 /// is none and kernels are only proven, in Triton's interpreter.
 struct GpuFacts {
-  int sms = 108;                         ///< streaming multiprocessors
+  bool is_device = false;  ///< else the interpreter: one program at a time
+  int sms = 108;           ///< streaming multiprocessors
   std::int64_t l2_bytes = 40 << 20;      ///< the last cache
   std::int64_t shared_bytes = 99 << 10;  ///< that one block can have
 };
@@ -23,7 +24,8 @@ struct GpuFacts {
 GpuFacts gpu_facts(const Machine& machine);
 
 /// Whether the target has code for this call (else it stays an extern).
-bool triton_can_lower(const Graph& graph, const Node& call);
+bool triton_can_lower(const Graph& graph, const Node& call,
+                      const CutOptions& cut);
 
 /// At least one variant for every subgraph that partition() makes along
 /// triton_can_lower; the one expected to be fastest first; at most

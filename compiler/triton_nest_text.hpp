@@ -37,10 +37,12 @@ class NestText {
     std::string column() const;  ///< the shape of one value a point
   };
 
+  // triton_elements.cpp
   void print_elements();
   bool fills_rows(std::int64_t extent) const;
   std::int64_t row_block(std::int64_t extent) const;
 
+  // triton_rows.cpp
   void print_rows();
   Way way() const;
   Tile tile_for(Way way) const;
@@ -60,6 +62,16 @@ class NestText {
                        const TritonFold& fold, const std::string& carry,
                        Tile tile) const;
 
+  // triton_shared_rows.cpp
+  bool shares_rows() const;
+  void print_shared_rows();
+  /// Elements of a row that one program holds; 0 where rows are too long.
+  std::int64_t piece() const;
+  void print_clearing(const std::string& done, std::int64_t count);
+  void meet(TritonKernel& kernel, const std::vector<TritonFold>& folds,
+            const std::string& flag, std::int64_t pieces);
+
+  // triton_split.cpp
   void print_split();
   void print_shares(const Pass& pass, Tile tile, std::int64_t share,
                     std::int64_t shares);

@@ -47,11 +47,6 @@ Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
   return generate_triton(subgraph, gpu_facts(machine), variants_max);
 }
 
-/// There is nothing that has code and is left to the framework even so.
-bool takes(const Graph& graph, const Node& call, const CutOptions&) {
-  return triton_can_lower(graph, call);
-}
-
 std::vector<std::string> no_flags() { return {}; }
 
 std::vector<std::string> build_command(const BuildTools& tools) {
@@ -87,7 +82,7 @@ Target triton_target() {
   Target target;
   target.name = "triton";
   target.on_gpu = true;
-  target.can_lower = &takes;
+  target.can_lower = &triton_can_lower;
   target.generate = &generate;
   target.source_file = "kernel.py";
   target.built_file = "kernel.json";
