@@ -32,6 +32,7 @@ constexpr std::string_view kCache = R"py(def _weft_processor():
 def _weft_cache():
     """The folder of built kernels, writable by nobody else."""
     if os.environ.get("WEFT_KERNEL_CACHE"):
+        os.makedirs(os.environ["WEFT_KERNEL_CACHE"], exist_ok=True)
         return os.environ["WEFT_KERNEL_CACHE"]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(
         os.path.expanduser("~"), ".cache")

@@ -80,7 +80,7 @@ def complaint(got, eager, wide, spec):
 
 def check(name, seed, change):
     """What is wrong on these inputs, or None."""
-    inputs = [spread(x, change) for x in get_inputs(seed)]
+    inputs = [spread(x, change).to(DEVICE) for x in get_inputs(seed)]
     eager = as_list(reference(*inputs))
     wide = wide_outputs(inputs)
     kept = [x.clone() for x in inputs]
@@ -119,8 +119,11 @@ std::string test_source(const Subgraph& subgraph) {
          subgraph.id +
          ").\n\nRun it by hand: exit code 0 if every case is right, else 1.\n"
          "\"\"\"\n\nimport sys\n\nimport torch\n\n"
-         "from kernel import kernel_function\n"
-         "from reference import OUTPUTS, get_inputs, reference\n\n\n" +
+         "import kernel\nfrom kernel import kernel_function\n"
+         "from reference import OUTPUTS, get_inputs, reference\n\n"
+         "# Kernels for a GPU take what lies there, unless they are "
+         "interpreted.\nDEVICE = \"cpu\" if getattr(kernel, "
+         "\"_weft_interpreted\", True) else \"cuda\"\n\n\n" +
          python_function(subgraph.graph, "wide_reference", Precision::wide) +
          std::string(kChecks);
 }

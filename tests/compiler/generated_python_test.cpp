@@ -100,7 +100,7 @@ struct Folder {
 int run_python(const Folder& folder, const std::string& arguments) {
   const char* named = std::getenv("WEFT_PYTHON");
   return std::system(
-      ("cd '" + folder.path.string() + "' && WEFT_KERNEL_CACHE=. '" +
+      ("cd '" + folder.path.string() + "' && WEFT_KERNEL_CACHE=made/cache '" +
        (named ? named : "python3") + "' " + arguments + " > output 2>&1")
           .c_str());
 }
