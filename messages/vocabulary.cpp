@@ -9,12 +9,24 @@
 namespace weft {
 namespace {
 
+/// Most messages are no longer: one allocation holds them.
+constexpr std::size_t usual_bytes = 512;
+
 using Decoder = Result<Message> (*)(std::string_view body);
+
+/// Texts and bytes stay where they are: the body outlives what refers to it.
+bool in_place(msgpack::type::object_type, std::size_t, void*) { return true; }
+
+/// What msgpack writes to.
+struct Sink {
+  std::string bytes;
+  void write(const char* data, std::size_t size) { bytes.append(data, size); }
+};
 
 template <class M>
 Result<Message> decode_as(std::string_view body) {
   try {
-    const auto handle = msgpack::unpack(body.data(), body.size());
+    const auto handle = msgpack::unpack(body.data(), body.size(), in_place);
     return Message{handle.get().as<M>()};
   } catch (const std::exception& problem) {
     return fail(ErrorCode::damaged,
@@ -38,9 +50,10 @@ std::string_view name_of(const Message& message) {
 }
 
 std::string encode(const Message& message) {
-  msgpack::sbuffer buffer;
-  std::visit([&](const auto& m) { msgpack::pack(buffer, m); }, message);
-  return {buffer.data(), buffer.size()};
+  Sink sink;
+  sink.bytes.reserve(usual_bytes);
+  std::visit([&](const auto& m) { msgpack::pack(sink, m); }, message);
+  return std::move(sink.bytes);
 }
 
 Result<Message> decode(std::string_view type, std::string_view body) {

@@ -3,9 +3,11 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <map>
+#include <cstdint>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
+#include <vector>
 
 #include "runtime/caf_compat.hpp"
 #include "runtime/spine.hpp"
@@ -15,7 +17,8 @@ namespace weft {
 /// The only message between CAF actors: what one commit brought for a role.
 /// One for all of it, since waking an actor costs more than an envelope does.
 struct Delivery {
-  std::vector<SharedEnvelope> envelopes;
+  SharedGroup group;
+  std::vector<std::uint32_t> mine;  ///< places in the group
 };
 
 }  // namespace weft
@@ -42,6 +45,12 @@ using RoleActor = caf::stateful_actor<RoleState>;
 
 caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial);
 
+/// Where a role sits, and what the commit in hand brought for it.
+struct Seat {
+  caf::actor actor;
+  std::vector<std::uint32_t> mine;
+};
+
 caf::actor_system_config& prepare(caf::actor_system_config& config,
                                   std::size_t threads) {
   caf_compat::init<caf::id_block::weft_host>();
@@ -66,17 +75,15 @@ class CafHost {
     }
     spine_ = std::make_unique<Spine>(
         journal, blobs, std::move(open),
-        Spine::Callbacks{
-            [this](const SharedEnvelope& envelope) { deliver(envelope); },
-            [this](const Error& error) { broken(error); },
-            [this] { hand_on(); }});
+        Spine::Callbacks{[this](const SharedGroup& group) { deliver(group); },
+                         [this](const Error& error) { broken(error); }});
   }
 
   ~CafHost() {
     close_ports();
     if (has_finished()) settle();
     spine_->stop();
-    for (const auto& [address, actor] : actors_) caf_compat::stop(actor);
+    for (auto& [address, seat] : seats_) caf_compat::stop(seat.actor);
     system_.await_all_actors_done();
   }
 
@@ -85,19 +92,21 @@ class CafHost {
     spine_->post(std::move(batch));
   }
 
-  void request(const SharedEnvelope& envelope) {
+  void request(const Envelope& envelope) {
     const std::lock_guard lock(ports_mutex_);
     if (closing_) return;  // stays without a reply
-    const auto port = ports_.find(envelope->dst);
-    const auto message = decode(envelope->type, envelope->body);
+    const auto port = ports_.find(envelope.dst);
+    const auto message = decode(envelope.type, envelope.body);
     if (port == ports_.end() || !message) {
-      return broken({ErrorCode::failed, "no port takes " + envelope->type +
-                                            " at " + envelope->dst});
+      return broken({ErrorCode::failed,
+                     "no port takes " + envelope.type + " at " + envelope.dst});
     }
-    port->second->start(*message, [this, envelope](Message reply) {
-      post(to_envelopes(envelope->dst, envelope->seq,
-                        {{envelope->src, std::move(reply)}}));
-    });
+    // Copied: the group must not live for as long as its slowest request.
+    port->second->start(
+        *message, [this, asker = envelope.src, seq = envelope.seq,
+                   address = envelope.dst](Message reply) {
+          post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
+        });
   }
 
   /// A role's turn: on one of CAF's threads.
@@ -155,42 +164,49 @@ class CafHost {
     }
   }
 
-  void deliver(const SharedEnvelope& envelope) {
-    const bool to_role = envelope->dst != address::user &&
-                         !is_port(envelope->dst) &&
-                         envelope->dst != stale_address;
-    if (to_role) return gathered_[envelope->dst].envelopes.push_back(envelope);
-    if (envelope->dst == address::user) tell_user(*envelope);
-    if (is_port(envelope->dst)) request(envelope);
-    --in_flight_;
-  }
-
-  void hand_on() {
-    for (auto& [address, delivery] : gathered_) {
-      deliver_to(address, std::move(delivery));
+  void deliver(const SharedGroup& group) {
+    for (std::uint32_t i = 0; i < group->size(); ++i) {
+      const Envelope& envelope = (*group)[i];
+      const bool to_role = envelope.dst != address::user &&
+                           !is_port(envelope.dst) &&
+                           envelope.dst != stale_address;
+      if (to_role) {
+        gather(envelope.dst, i);
+        continue;
+      }
+      if (envelope.dst == address::user) tell_user(envelope);
+      if (is_port(envelope.dst)) request(envelope);
+      --in_flight_;
+    }
+    for (Seat* seat : gathered_) {
+      caf_compat::post(seat->actor, Delivery{group, std::move(seat->mine)});
+      seat->mine = {};
     }
     gathered_.clear();
   }
 
-  void deliver_to(const Address& address, Delivery delivery) {
-    auto found = actors_.find(address);
-    if (found == actors_.end()) {
+  void gather(const Address& address, std::uint32_t place) {
+    auto found = seats_.find(address);
+    if (found == seats_.end()) {
       auto role = options_.make_role(address);
       if (!role) {
         return broken({ErrorCode::failed, "nobody stands at " + address});
       }
       found = spawn(address, std::move(role));
     }
-    caf_compat::post(found->second, std::move(delivery));
+    Seat& seat = found->second;
+    if (seat.mine.empty()) gathered_.push_back(&seat);
+    seat.mine.push_back(place);
   }
 
-  std::map<Address, caf::actor>::iterator spawn(const Address& address,
-                                                std::unique_ptr<Role> role) {
+  std::unordered_map<Address, Seat>::iterator spawn(
+      const Address& address, std::unique_ptr<Role> role) {
     auto initial = std::make_shared<RoleState>();
     initial->role = std::move(role);
     initial->address = address;
     initial->host = this;
-    return actors_.emplace(address, system_.spawn(role_actor, initial)).first;
+    return seats_.emplace(address, Seat{system_.spawn(role_actor, initial), {}})
+        .first;
   }
 
   void tell_user(const Envelope& envelope) {
@@ -220,8 +236,8 @@ class CafHost {
   const HostOptions& options_;
   caf::actor_system_config config_;
   caf::actor_system system_;
-  std::map<Address, caf::actor> actors_;  // the spine's thread only
-  std::map<Address, Delivery> gathered_;  // likewise: of one commit
+  std::unordered_map<Address, Seat> seats_;  // the spine's thread only
+  std::vector<Seat*> gathered_;  // likewise: who gets some of one commit
   std::unique_ptr<Spine> spine_;
   std::atomic<std::size_t> in_flight_ = 0;  // posted, not yet handled
   std::atomic<bool> is_broken_ = false;
@@ -236,8 +252,8 @@ caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
   caf_compat::state(self) = std::move(*initial);
   return {[self](const Delivery& delivery) {
     RoleState& state = caf_compat::state(self);
-    for (const SharedEnvelope& envelope : delivery.envelopes) {
-      state.host->handle(state, *envelope);
+    for (const std::uint32_t i : delivery.mine) {
+      state.host->handle(state, (*delivery.group)[i]);
     }
   }};
 }
@@ -277,7 +293,7 @@ Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
     return host.wait(stop);
   }
   for (const auto& [seq, request] : open) {
-    host.request(std::make_shared<const Envelope>(request));
+    host.request(request);
   }
   return host.wait(stop);
 }

@@ -10,7 +10,11 @@ namespace {
 
 /// Bounds one commit; what is more waits for the next.
 constexpr std::size_t group_max = 4096;
+using Clock = std::chrono::steady_clock;
 
+/// The answer to what was just delivered is awaited this long before the thread
+/// sleeps: to wake it costs about 50 us, a fifth of a full commit.
+constexpr std::chrono::microseconds spin_max{100};
 std::int64_t now_us() {
   using namespace std::chrono;
   return duration_cast<microseconds>(system_clock::now().time_since_epoch())
@@ -36,6 +40,7 @@ void Spine::post(std::vector<Envelope> batch) {
     if (stopping_) return;
     asleep = posted_.empty();  // else somebody has woken the spine already
     std::ranges::move(batch, std::back_inserter(posted_));
+    has_work_ = true;
   }
   if (asleep) wake_.notify_one();
 }
@@ -44,39 +49,54 @@ void Spine::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    has_work_ = true;
     wake_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
 }
 
 void Spine::loop() {
-  std::vector<Envelope> group;
-  std::vector<Envelope> backlog;
+  std::size_t usual = 0;
   while (true) {
     bool wanted = true;
+    std::vector<Envelope> posted;
+    posted.reserve(usual);
+    await_post();
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return stopping_ || !posted_.empty(); });
       if (posted_.empty()) return;
-      std::swap(backlog, posted_);
+      std::swap(posted, posted_);
       wanted = !stopping_;
+      has_work_ = stopping_;
     }
-    for (std::size_t from = 0; from < backlog.size(); from += group_max) {
-      const auto end = std::min(backlog.size(), from + group_max);
-      group.assign(std::make_move_iterator(backlog.begin() + from),
-                   std::make_move_iterator(backlog.begin() + end));
-      if (!commit(group)) return;
-      if (wanted) deliver(group);
+    usual = std::min(posted.size(), group_max);
+    while (posted.size() > group_max) {
+      const auto end = posted.begin() + group_max;
+      std::vector<Envelope> group(std::make_move_iterator(posted.begin()),
+                                  std::make_move_iterator(end));
+      posted.erase(posted.begin(), end);
+      if (!pass_on(std::move(group), wanted)) return;
     }
-    backlog.clear();
+    if (!pass_on(std::move(posted), wanted)) return;
   }
 }
 
-void Spine::deliver(std::vector<Envelope>& group) {
-  for (Envelope& envelope : group) {
-    callbacks_.deliver(std::make_shared<const Envelope>(std::move(envelope)));
+/// Spins for what the commit before leads to. Yields its core at each turn: on
+/// a busy machine it is those who shall post that want it.
+void Spine::await_post() const {
+  const auto end = Clock::now() + spin_max;
+  while (!has_work_ && Clock::now() < end) std::this_thread::yield();
+}
+
+/// False when the group could not be journaled.
+bool Spine::pass_on(std::vector<Envelope> group, bool wanted) {
+  if (!commit(group)) return false;
+  if (wanted) {
+    callbacks_.deliver(
+        std::make_shared<const std::vector<Envelope>>(std::move(group)));
   }
-  if (callbacks_.delivered) callbacks_.delivered();
+  return true;
 }
 
 bool Spine::commit(std::vector<Envelope>& group) {

@@ -3,6 +3,7 @@
 // is durable and the order is total. post() may be called from any thread.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -19,18 +20,17 @@
 
 namespace weft {
 
-using SharedEnvelope = std::shared_ptr<const Envelope>;
+/// What one commit brought. Shared as a whole: an allocation for each envelope
+/// would cost the spine's thread more than numbering it does.
+using SharedGroup = std::shared_ptr<const std::vector<Envelope>>;
 
 class Spine {
  public:
   struct Callbacks {
-    /// On the spine's thread, in the journal's order.
-    std::function<void(const SharedEnvelope&)> deliver;
+    /// After each commit, on the spine's thread, in the journal's order.
+    std::function<void(const SharedGroup&)> deliver;
     /// The journal cannot be written: the run must stop. Called once.
     std::function<void(const Error&)> fatal;
-    /// After the last envelope of each commit, on the spine's thread: whoever
-    /// gathers what deliver() gave hands it on now. May be empty.
-    std::function<void()> delivered = {};
   };
 
   /// `open` are the requests of an earlier process that have no reply yet.
@@ -46,7 +46,8 @@ class Spine {
 
  private:
   void loop();
-  void deliver(std::vector<Envelope>& group);
+  void await_post() const;
+  bool pass_on(std::vector<Envelope> group, bool wanted);
   bool commit(std::vector<Envelope>& group);
 
   Journal& journal_;
@@ -57,6 +58,7 @@ class Spine {
   std::condition_variable wake_;
   std::vector<Envelope> posted_;
   bool stopping_ = false;
+  std::atomic<bool> has_work_ = false;  ///< posted or stopping: ends a spin
   std::thread thread_;
 };
 

@@ -20,10 +20,14 @@ Envelope from(const Address& src, int number) {
 struct World {
   explicit World(std::size_t expected, std::set<std::uint64_t> open = {})
       : spine(journal, blobs, std::move(open),
-              {[this, expected](const SharedEnvelope& event) {
-                 in_file = std::min(in_file, durable() >= event->seq);
-                 delivered.push_back(*event);
-                 if (delivered.size() == expected) done.set_value();
+              {[this, expected](const SharedGroup& group) {
+                 in_file = std::min(in_file, durable() >= group->back().seq);
+                 const auto before = delivered.size();
+                 delivered.insert(delivered.end(), group->begin(),
+                                  group->end());
+                 if (before < expected && delivered.size() >= expected) {
+                   done.set_value();
+                 }
                },
                [this](const Error& error) {
                  ++fatals;
