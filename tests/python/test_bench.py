@@ -203,6 +203,14 @@ class BenchTest(WeftCase):
         self.assertTrue(waited_for(lambda: os.path.exists(record)))
         self.assert_ends(self.bench(), 2, "another bench is at work")
 
+    def test_a_list_does_not_swallow_the_folder_behind_it(self):
+        self.problems(**{"1_broken": BROKEN})
+        done = self.weft("bench", *FAST, "--seeds", "compiler", "--only",
+                         "1_*,2_*", self.path("problems"), "--out",
+                         self.path("out"), "--level", "0,3")
+        self.assert_ends(done, 1)
+        self.assertEqual(self.rows()["1_broken.py"]["verdict"], "wrong input")
+
     def test_a_folder_that_is_not_there_exits_2(self):
         done = self.weft("bench", self.path("nowhere"))
         self.assert_ends(done, 2, "no such folder")

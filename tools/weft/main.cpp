@@ -93,9 +93,11 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       ->required();
   bench->add_option("--level", flags.levels, "Which levels, with commas")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(0, 99));
   bench->add_option("--only", flags.only, "Patterns of file names, with commas")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   bench->add_option("--out", flags.out,
                     "Where all is written (default: weft-bench/…)");
   bench

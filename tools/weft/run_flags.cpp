@@ -41,6 +41,7 @@ Options add_subject(CLI::App& app, RunOptions& options) {
       app.add_option("--seeds", options.seeds,
                      "Sources of candidate kernels, with commas")
           ->delimiter(',')
+          ->allow_extra_args(false)
           ->check(CLI::Validator(check_seed_source, "SOURCE"))
           ->capture_default_str(),
       app.add_option("--variants", options.variants_max,
