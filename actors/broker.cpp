@@ -49,12 +49,29 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
 
 void Broker::release(const Ticket& ticket, Context& context) {
   const auto found = held_.find(ticket);
-  if (found == held_.end()) return;  // expired before: its units are back
+  if (found == held_.end()) return forget(ticket, context);
   const Held held = found->second;
   held_.erase(found);
   timers_.erase(held.timer);
   resources_[held.resource].used -= held.units;
   serve(held.resource, context);
+}
+
+/// It waits no longer. (Or it expired before, and its units are back.)
+void Broker::forget(const Ticket& ticket, Context& context) {
+  for (auto& [name, resource] : resources_) {
+    for (auto queue = resource.queues.begin(); queue != resource.queues.end();
+         ++queue) {
+      const auto gone = std::erase_if(
+          queue->second,
+          [&](const Waiting& waiting) { return waiting.ticket == ticket; });
+      if (gone == 0) continue;
+      waiting_ -= gone;
+      if (queue->second.empty()) resource.queues.erase(queue);
+      // It may have been what the others waited behind.
+      return serve(name, context);
+    }
+  }
 }
 
 void Broker::expire(std::uint64_t timer, Context& context) {

@@ -2,7 +2,8 @@
 // round the groups, so that one subgraph with many seeds cannot starve another;
 // within a group, first come first served. The request whose turn it is waits
 // until enough units are free and nobody overtakes it, so a request for all
-// units is served too. A lease that is not given back in time expires.
+// units is served too. A lease that is not given back in time expires; one
+// given back before it is granted is not waited for any more.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,7 @@ class Broker : public Role {
   void enqueue(const Address& from, const LeaseRequest& request,
                Context& context);
   void release(const Ticket& ticket, Context& context);
+  void forget(const Ticket& ticket, Context& context);
   void expire(std::uint64_t timer, Context& context);
   void serve(const std::string& name, Context& context);
   void grant(const std::string& name, const Waiting& next, Context& context);

@@ -8,9 +8,9 @@
 
 namespace weft {
 
-/// Checks that may share one GPU: while one compares, another computes. Timing
-/// takes all of them.
-inline constexpr int gpu_units = 2;
+/// One oracle a GPU: two would hold two contexts, and work out what a subgraph
+/// should give twice.
+inline constexpr int gpu_units = 1;
 
 /// The resource whose leases calls of kernels need. Builds need "cpu" in any
 /// case, so that they go on while the GPU is timed.

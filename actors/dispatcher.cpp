@@ -49,10 +49,14 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
          {"test_kernel.py", blobs.put(test_source(subgraph))},
          {"graph.json", graph}},
         context);
-  context.send(
-      address::agent(subgraph.id),
-      OptimizeSubgraph{subgraph.id, subgraph.type, subgraph.signature, graph,
-                       dispatch_->run.options, dispatch_->run.machine});
+  RunOptions options = dispatch_->run.options;
+  // A piece that is the whole model is timed beside it as such.
+  if (plan_.placements.size() == 1 && extern_counts(plan_).empty()) {
+    options.compile_baseline = false;
+  }
+  context.send(address::agent(subgraph.id),
+               OptimizeSubgraph{subgraph.id, subgraph.type, subgraph.signature,
+                                graph, options, dispatch_->run.machine});
 }
 
 void Dispatcher::finished(const SubgraphDone& done, Context& context) {

@@ -70,6 +70,16 @@ std::optional<ErrandEnd> Errands::receive(const Message& message,
   return end;
 }
 
+void Errands::withdraw(Context& context) {
+  for (auto next = open_.begin(); next != open_.end();) {
+    const auto errand = next++;
+    if (errand->second.granted) continue;
+    // Should the lease be under way already, this gives it back.
+    context.send(address::broker, LeaseReleased{errand->first});
+    open_.erase(errand);
+  }
+}
+
 std::optional<ErrandEnd> Errands::finish(std::uint64_t id, Failure failure) {
   if (open_.erase(id) == 0) return std::nullopt;
   return ErrandEnd{id, std::nullopt, std::move(failure)};

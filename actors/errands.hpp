@@ -41,6 +41,10 @@ class Errands {
   /// Anything late, doubled or not ours is ignored.
   std::optional<ErrandEnd> receive(const Message& message, Context& context);
 
+  /// Gives up what still waits for its lease. What a port works on goes on,
+  /// and ends as ever.
+  void withdraw(Context& context);
+
   bool idle() const { return open_.empty(); }
 
  private:

@@ -48,9 +48,10 @@ void Extractor::begin(const RunStart& start, Context& context) {
   request.problem = start.problem;
   request.wall_ms = start.options.capture_ms;
   // The port keeps the time limit; the lease is longer, so that it can answer.
-  capture_ = errands_.start(
-      address::capture, request,
-      {"cpu", all_units, "", start.options.capture_ms + 30'000}, context);
+  capture_ = errands_.start(address::capture, request,
+                            {device_resource(start.machine), all_units, "",
+                             start.options.capture_ms + 30'000},
+                            context);
 }
 
 void Extractor::captured(const ErrandEnd& end, Context& context) {
@@ -67,7 +68,8 @@ void Extractor::captured(const ErrandEnd& end, Context& context) {
                   context);
   }
 
-  const Plan plan = partition(*graph, *target);
+  const Plan plan =
+      partition(*graph, *target, CutOptions{run_->options.no_extern});
   plan_ = context.blobs().put(plan_to_json(plan));
   context.send(address::user, Progress{"", "extract", cut_summary(plan)});
   WriteFilesRequest files;

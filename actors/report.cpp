@@ -173,10 +173,13 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
   return text + "\n";
 }
 
-std::string extern_section(const Plan& plan) {
+std::string extern_section(const Report& report, const Plan& plan) {
   const auto externs = extern_counts(plan);
   std::string text = "## Externs: the framework's own operators\n\n";
   if (externs.empty()) return text + "None.\n";
+  if (report.run.options.no_extern) {
+    text += "For these there is no code, so --no-extern cannot hold.\n\n";
+  }
   for (const auto& [name, count] : externs) {
     text += "* " + name + " × " + std::to_string(count) + "\n";
   }
@@ -252,7 +255,7 @@ std::string report_markdown(const Report& report, const Plan& plan) {
   for (const std::string& note : report.notes) text += "* " + note + "\n";
   if (!report.notes.empty()) text += "\n";
   text += subgraph_section(report, plan);
-  return text + extern_section(plan);
+  return text + extern_section(report, plan);
 }
 
 std::string results_csv(const Report& report, const Plan& plan) {

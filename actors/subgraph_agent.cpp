@@ -6,6 +6,11 @@
 namespace weft {
 namespace {
 
+/// A kernel at this share of the floor leaves nothing worth searching for.
+constexpr double floor_share = 0.95;
+/// Smaller than so many times the last cache, memory is no floor.
+constexpr std::int64_t caches_min = 2;
+
 std::string first_reason(const std::map<std::string, SeedResult>& results) {
   for (const auto& [id, result] : results) {
     if (result.failure) return id + ": " + result.failure.message;
@@ -39,7 +44,7 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 }
 
 void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
-  if (sources_open_.erase(reply.origin) == 0) return;
+  if (sources_open_.erase(reply.origin) == 0 || settled_) return;
   if (reply.failure) complaint_ = reply.failure.message;
   for (const Seed& seed : reply.seeds) {
     if (!seeds_.emplace(seed.id, seed).second) continue;
@@ -56,9 +61,13 @@ void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
 void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
   const bool last_timing = result.seed.id == final_;
-  if (!last_timing && results_.contains(result.seed.id)) return;
+  const bool late = settled_ || results_.contains(result.seed.id);
+  if (!last_timing && late) return;
   results_[result.seed.id] = result;
-  if (!last_timing) return decide(context);
+  if (!last_timing) {
+    if (is_near_floor(result)) stop_others(context);
+    return decide(context);
+  }
   if (!result.verdict.correct || !result.timed) {
     // What was right and fast is neither any more: look at the next best.
     final_.clear();
@@ -69,8 +78,18 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
          context);
 }
 
+void SubgraphAgent::stop_others(Context& context) {
+  settled_ = true;
+  for (const auto& [id, seed] : seeds_) {
+    if (results_.contains(id)) continue;
+    context.send(address::worker(work_->subgraph, id),
+                 StopSeed{"another kernel is near the floor"});
+  }
+}
+
 void SubgraphAgent::decide(Context& context) {
-  if (!sources_open_.empty() || results_.size() < seeds_.size()) return;
+  const bool waits = !sources_open_.empty() || results_.size() < seeds_.size();
+  if (waits && !settled_) return;
   if (!can_time(work_->options, work_->machine)) {
     if (const SeedResult* right = first_right()) {
       final_ = right->seed.id;
@@ -93,6 +112,16 @@ void SubgraphAgent::decide(Context& context) {
   bool judged = false;
   for (const auto& [id, result] : results_) judged |= !result.failure;
   finish(judged ? "wrong" : "failed", first_reason(results_), context);
+}
+
+/// Of the compiler's own only: another's speed may yet turn out to be a cheat.
+bool SubgraphAgent::is_near_floor(const SeedResult& result) const {
+  const Timing& timing = result.timing;
+  const auto& gpus = work_->machine.gpus;
+  return result.seed.origin == "compiler" && result.verdict.correct &&
+         result.timed && timing.floor_us > 0 && !gpus.empty() &&
+         timing.bytes_floor > caches_min * gpus.front().l2_bytes &&
+         timing.floor_us >= floor_share * timing.candidate.median_us;
 }
 
 const SeedResult* SubgraphAgent::fastest() const {

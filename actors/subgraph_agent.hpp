@@ -1,6 +1,7 @@
 // Finds the best kernel for one subgraph: asks the sources for seeds, has each
 // verified by a worker of its own, and has the fastest right one timed once
-// more, longer and beside torch.compile. Ends in exactly one SubgraphDone.
+// more, longer and beside torch.compile. A kernel that can hardly be bettered
+// stops the other seeds. Ends in exactly one SubgraphDone.
 #pragma once
 
 #include <map>
@@ -22,8 +23,10 @@ class SubgraphAgent : public Role {
   void begin(const OptimizeSubgraph& work, Context& context);
   void seeds_came(const SeedsReply& reply, Context& context);
   void result_came(const SeedResult& result, Context& context);
+  void stop_others(Context& context);
   void decide(Context& context);
   void finish(std::string outcome, std::string reason, Context& context);
+  bool is_near_floor(const SeedResult& result) const;
   const SeedResult* fastest() const;
   const SeedResult* first_right() const;
 
@@ -33,6 +36,7 @@ class SubgraphAgent : public Role {
   std::map<std::string, SeedResult> results_;
   std::string final_;      ///< the seed in its last timing
   std::string complaint_;  ///< a source that failed said this
+  bool settled_ = false;   ///< no further seed is waited for
   bool over_ = false;
 };
 

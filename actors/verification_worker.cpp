@@ -18,17 +18,20 @@ constexpr std::int64_t lease_slack_ms = 30'000;
 
 void VerificationWorker::receive(const Address& from, const Message& message,
                                  Context& context) {
-  if (const auto* work = std::get_if<VerifySeed>(&message)) {
-    if (work_) return;
+  if (std::holds_alternative<StopSeed>(message)) {
+    stopped_ = true;
+    errands_.withdraw(context);
+  } else if (const auto* work = std::get_if<VerifySeed>(&message)) {
+    if (work_ || stopped_) return;
     work_ = *work;
     agent_ = from;
     result_.seed = work->seed;
     build(context);
   } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
-    if (!work_ || !errands_.idle()) return;
+    if (!work_ || stopped_ || !errands_.idle()) return;
     time(again->budget_ms, again->with_compile, context);
   } else if (const auto end = errands_.receive(message, context)) {
-    ended(*end, context);
+    if (!stopped_) ended(*end, context);
   }
 }
 

@@ -1,6 +1,6 @@
 // Verifies one seed: builds it, checks it against the oracle, times it when it
 // is right; times it again when asked. Answers each request with one
-// SeedResult.
+// SeedResult, unless it is stopped.
 #pragma once
 
 #include <optional>
@@ -29,6 +29,7 @@ class VerificationWorker : public Role {
   void report(Context& context);
 
   std::optional<VerifySeed> work_;
+  bool stopped_ = false;
   Address agent_;
   SeedResult result_;
   Errands errands_;

@@ -13,6 +13,11 @@ Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
   return generate_cpu(subgraph, facts, variants_max);
 }
 
+/// There is nothing that has code and is left to the framework even so.
+bool takes(const Graph& graph, const Node& call, const CutOptions&) {
+  return can_lower(graph, call);
+}
+
 std::vector<std::string> build_command(const BuildTools& tools) {
   std::vector<std::string> command = {tools.cxx};
   for (const std::string& flag : cpu_build_flags()) command.push_back(flag);
@@ -27,7 +32,7 @@ std::string loader() { return loader_source(cpu_build_flags()); }
 Target cpu_target() {
   Target target;
   target.name = "cpu";
-  target.can_lower = &can_lower;
+  target.can_lower = &takes;
   target.generate = &generate;
   target.source_file = "kernel.cpp";
   target.built_file = "kernel.so";

@@ -5,10 +5,13 @@
 
 namespace weft {
 
-Plan partition(const Graph& model, const Target& target) {
+Plan partition(const Graph& model, const Target& target,
+               const CutOptions& cut) {
   const Graph smaller = eliminate_dead_code(
       eliminate_common_subexpressions(eliminate_dead_code(model)));
-  return partition(smaller, target.can_lower);
+  return partition(smaller, [&](const Graph& graph, const Node& call) {
+    return target.can_lower(graph, call, cut);
+  });
 }
 
 }  // namespace weft

@@ -37,9 +37,15 @@ struct Plan {
 
 struct Target;
 
+/// How a model is cut into what is ours and what stays the framework's.
+struct CutOptions {
+  bool no_extern = false;  ///< all that has code is ours, fast or not
+};
+
 /// Along what the target can lower. Deterministic: equal graphs give equal
 /// plans.
-Plan partition(const Graph& model, const Target& target);
+Plan partition(const Graph& model, const Target& target,
+               const CutOptions& cut = {});
 
 /// Names of the operators that stay externs, with how often each occurs.
 std::map<std::string, int> extern_counts(const Plan& plan);

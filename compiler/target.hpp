@@ -32,8 +32,9 @@ struct Target {
   /// Machine::gpus say which. Its build may use Python.
   bool on_gpu = false;
 
-  /// Whether it has code for this call; else the call stays the framework's.
-  bool (*can_lower)(const Graph& graph, const Node& call) = nullptr;
+  /// Whether this call is ours; else it stays the framework's.
+  bool (*can_lower)(const Graph& graph, const Node& call,
+                    const CutOptions& cut) = nullptr;
   /// Variants of one subgraph, the one expected to be fastest first.
   Result<std::vector<KernelSource>> (*generate)(const Subgraph& subgraph,
                                                 const Machine& machine,

@@ -164,10 +164,11 @@ struct Timing {
   Times compile_autotune;        ///< its mode max-autotune, likewise
   Speedup over_compile_autotune;
   std::string compile_autotune_error;
+  double floor_us = 0;  ///< moving those bytes on this device; 0: not known
   MSGPACK_DEFINE_MAP(candidate, eager, compile, over_eager, over_compile,
                      compile_error, outputs_checked, outputs_wrong, bytes_floor,
                      compile_autotune, over_compile_autotune,
-                     compile_autotune_error)
+                     compile_autotune_error, floor_us)
   bool operator==(const Timing&) const = default;
 };
 

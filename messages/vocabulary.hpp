@@ -18,13 +18,15 @@ namespace weft {
 /// Raised when a message changes its meaning, not when it gains a field.
 inline constexpr int vocabulary_version = 1;
 
-using Message = std::variant<
-    RunStart, Progress, RunFinished, Capacities, LeaseRequest, LeaseGranted,
-    LeaseDenied, LeaseExpired, LeaseReleased, TimerRequest, TimerFired,
-    CaptureRequest, CaptureReply, WriteFilesRequest, WriteFilesReply,
-    BuildRequest, BuildReply, CheckRequest, CheckReply, TimeRequest, TimeReply,
-    ProbeRequest, ProbeReply, Dispatch, OptimizeSubgraph, SeedsRequest,
-    SeedsReply, VerifySeed, TimeSeed, SeedResult, SubgraphDone, Compose>;
+using Message =
+    std::variant<RunStart, Progress, RunFinished, Capacities, LeaseRequest,
+                 LeaseGranted, LeaseDenied, LeaseExpired, LeaseReleased,
+                 TimerRequest, TimerFired, CaptureRequest, CaptureReply,
+                 WriteFilesRequest, WriteFilesReply, BuildRequest, BuildReply,
+                 CheckRequest, CheckReply, TimeRequest, TimeReply, ProbeRequest,
+                 ProbeReply, Dispatch, OptimizeSubgraph, SeedsRequest,
+                 SeedsReply, VerifySeed, TimeSeed, StopSeed, SeedResult,
+                 SubgraphDone, Compose>;
 
 /// The message's name, such as "CaptureRequest": the type of its envelope.
 std::string_view name_of(const Message& message);

@@ -82,6 +82,14 @@ struct TimeSeed {
   bool operator==(const TimeSeed&) const = default;
 };
 
+/// agent -> worker: its seed is not needed any more.
+struct StopSeed {
+  static constexpr std::string_view name = "StopSeed";
+  std::string reason;
+  MSGPACK_DEFINE_MAP(reason)
+  bool operator==(const StopSeed&) const = default;
+};
+
 /// worker -> agent: all that was found out about a seed.
 struct SeedResult {
   static constexpr std::string_view name = "SeedResult";

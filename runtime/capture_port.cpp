@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "runtime/files_port.hpp"
+#include "runtime/gpu_sandbox.hpp"
 #include "runtime/sandbox.hpp"
 #include "runtime/stopwatch.hpp"
 
@@ -60,11 +61,13 @@ Error told_error(const json& answer) {
 }  // namespace
 
 CapturePort::CapturePort(Blobs& blobs, Installation installation,
-                         fs::path scratch, std::int64_t memory_bytes)
+                         fs::path scratch, std::int64_t memory_bytes,
+                         std::string device)
     : blobs_(blobs),
       installation_(std::move(installation)),
       scratch_(std::move(scratch)),
-      memory_bytes_(memory_bytes) {}
+      memory_bytes_(memory_bytes),
+      device_(std::move(device)) {}
 
 void CapturePort::start(const Message& request, Reply reply) {
   queue_.push([this, request = std::get<CaptureRequest>(request),
@@ -102,7 +105,9 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
                      "--problem",
                      file.string(),
                      "--out",
-                     (scratch / "graph.json").string()};
+                     (scratch / "graph.json").string(),
+                     "--device",
+                     device_};
   sandbox.scratch = scratch;
   sandbox.readable = installation_.python_roots;
   sandbox.readable.push_back(installation_.worker_path);
@@ -112,6 +117,8 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
   sandbox.limits.cpu_s = request.wall_ms / 1000 * 64;
   sandbox.limits.memory_bytes = memory_bytes_;
   sandbox.stop = stop_.get_token();
+  // Inputs of gigabytes are made there in no time, and on the host in minutes.
+  if (device_ != "cpu") show_gpu(sandbox);
   const auto report = run_sandboxed(sandbox);
   if (!report) return std::unexpected(report.error());
   const json answer = json::parse(report->out, nullptr, false);

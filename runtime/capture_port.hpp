@@ -15,7 +15,8 @@ namespace weft {
 class CapturePort : public Port {
  public:
   CapturePort(Blobs& blobs, Installation installation,
-              std::filesystem::path scratch, std::int64_t memory_bytes);
+              std::filesystem::path scratch, std::int64_t memory_bytes,
+              std::string device = "cpu");
 
   ~CapturePort() override { stop_.request_stop(); }
 
@@ -30,6 +31,7 @@ class CapturePort : public Port {
   Installation installation_;
   std::filesystem::path scratch_;
   std::int64_t memory_bytes_;
+  std::string device_;  // "cpu" or "cuda:0": where the model runs
   std::stop_source stop_;
   WorkQueue queue_{1};
 };

@@ -1,29 +1,10 @@
 #include "runtime/oracle_process.hpp"
 
-#include "runtime/gpu.hpp"
-#include "runtime/sandbox.hpp"
+#include "runtime/gpu_sandbox.hpp"
 
 namespace weft {
 
 using nlohmann::json;
-
-namespace {
-
-/// The device, and the driver's libraries where the system's own folders lack
-/// them: there, the loader has to be told.
-void show_gpu(SandboxRequest& sandbox) {
-  sandbox.gpu = true;
-  const std::filesystem::path folder = list_gpus().driver_folder;
-  const std::string text = folder.string();
-  if (text.empty() || text.starts_with("/usr/lib") ||
-      text.starts_with("/lib")) {
-    return;
-  }
-  sandbox.readable.push_back(folder);
-  sandbox.environment.emplace_back("LD_LIBRARY_PATH", text);
-}
-
-}  // namespace
 
 LineCommand oracle_command(const Installation& installation,
                            const OracleOptions& options) {

@@ -20,14 +20,18 @@ constexpr int oracle_slots_max = 4;
 
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
-                           const RunOptions& options, const Machine& machine) {
+                           const RunStart& start) {
+  const RunOptions& options = start.options;
+  const Machine& machine = start.machine;
   Production made;
   made.cache = std::make_unique<KernelCache>(
       run.builds(), scratch.folder(), make_workshop(installation, machine));
   made.ports[address::clock] = std::make_unique<ClockPort>();
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
+  std::string device = "cpu";
+  if (!machine.gpus.empty()) device = "cuda:" + std::to_string(options.device);
   made.ports[address::capture] = std::make_unique<CapturePort>(
-      blobs, installation, scratch.folder(), options.memory_bytes);
+      blobs, installation, scratch.folder(), options.memory_bytes, device);
   made.ports[address::build] =
       std::make_unique<BuildPort>(blobs, *made.cache, machine.cores);
   VerifyPort::Options verify;
@@ -35,17 +39,17 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   verify.scratch = scratch.folder();
   verify.logs = run.logs();
   verify.slots = std::min(machine.cores, oracle_slots_max);
-  if (!machine.gpus.empty()) {
-    // Each holds a context and its tensors on the device.
-    verify.slots = gpu_units;
-    verify.device = "cuda:" + std::to_string(options.device);
-  }
+  if (!machine.gpus.empty()) verify.slots = gpu_units;
+  verify.device = device;
   verify.interprets = !can_time(options, machine);
   verify.precision = options.precision;
   verify.threads = machine.cores;
   verify.memory_bytes = options.memory_bytes;
-  made.ports[address::verify] =
+  auto verifying =
       std::make_unique<VerifyPort>(blobs, *made.cache, std::move(verify));
+  // While the model is captured; on a processor that would only slow it.
+  if (!machine.gpus.empty()) verifying->warm_up(start);
+  made.ports[address::verify] = std::move(verifying);
   return made;
 }
 

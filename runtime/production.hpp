@@ -21,6 +21,6 @@ struct Production {
 /// list it here (docs/adding-a-port.md).
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
-                           const RunOptions& options, const Machine& machine);
+                           const RunStart& start);
 
 }  // namespace weft

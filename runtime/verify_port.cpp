@@ -59,12 +59,17 @@ Timing timing_from(const json& told) {
   timing.outputs_checked = told.value("outputs_checked", 0);
   timing.outputs_wrong = told.value("outputs_wrong", 0);
   timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
+  const json gpu = told.value("gpu", json());
+  if (gpu.is_object()) timing.floor_us = gpu.value("floor_us", 0.0);
   return timing;
 }
 
-/// CUDA's threads, and the compilers that a composed module's own Triton
-/// starts.
-constexpr int gpu_processes_max = 1024;
+json baselines(bool with_compile, bool with_autotune) {
+  json names = json::array({"eager"});
+  if (with_compile) names.push_back("compile");
+  if (with_autotune) names.push_back("compile-autotune");
+  return names;
+}
 
 std::string verb_for(const Subject& subject, const std::string& verb) {
   return subject.target == "model" ? verb + "_model" : verb;
@@ -95,6 +100,20 @@ VerifyPort::~VerifyPort() {
 void VerifyPort::start(const Message& request, Reply reply) {
   queue_->push(
       [this, request, reply = std::move(reply)] { reply(answer(request)); });
+}
+
+void VerifyPort::warm_up(const RunStart& start) {
+  queue_->push([this, problem = start.problem, options = start.options] {
+    const auto file = materialise(problem, ".py");
+    if (!file) return;
+    // What fails here fails again where it is needed, and is told there.
+    (void)ask({{"verb", "prepare_model"},
+               {"problem", file->string()},
+               {"seed", options.seed},
+               {"baselines", baselines(options.compile_baseline,
+                                       options.autotune_baseline)}},
+              options.capture_ms);
+  });
 }
 
 Message VerifyPort::answer(const Message& request) {
@@ -136,11 +155,8 @@ TimeReply VerifyPort::time(const TimeRequest& request) {
     question["verb"] = verb_for(request.subject, "time");
     question["seed"] = request.seed;
     question["budget_ms"] = request.budget_ms;
-    question["baselines"] = json::array({"eager"});
-    if (request.with_compile) question["baselines"].push_back("compile");
-    if (request.with_autotune) {
-      question["baselines"].push_back("compile-autotune");
-    }
+    question["baselines"] =
+        baselines(request.with_compile, request.with_autotune);
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
     told = ask(std::move(question), request.wall_ms);
@@ -278,7 +294,6 @@ LineCommand VerifyPort::command_for(const Slot& slot) const {
   oracle.readable = {cache_.folder()};
   oracle.device = options_.device;
   oracle.words = {"--precision", options_.precision};
-  if (options_.device != "cpu") oracle.processes = gpu_processes_max;
   if (options_.interprets) {
     oracle.environment.emplace_back("TRITON_INTERPRET", "1");
   } else if (options_.device == "cpu") {

@@ -35,6 +35,10 @@ class VerifyPort : public Port {
   VerifyPort(Blobs& blobs, KernelCache& cache, Options options);
   ~VerifyPort() override;
 
+  /// Starts an oracle ahead of the first request and has it compile the model
+  /// for the last one: each takes seconds, and a run begins with others.
+  void warm_up(const RunStart& start);
+
   void start(const Message& request, Reply reply) override;
 
  private:

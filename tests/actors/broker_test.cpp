@@ -113,3 +113,13 @@ TEST_CASE("an unknown resource is denied") {
       one<LeaseDenied>(broker.give("a", LeaseRequest{1, "moon", 1, "", 10}));
   CHECK(denied.reason.find("moon") != std::string::npos);
 }
+
+TEST_CASE("what waits can be given up, and what waits behind it comes next") {
+  BrokerBench broker(2);
+  broker.give("a", ask(1, 1));
+  broker.give("b", ask(1, 2));
+  CHECK(broker.granted(broker.give("c", ask(1, 1))).empty());
+  CHECK(broker.granted(broker.give("b", LeaseReleased{1})) == Grants{{"c", 1}});
+  broker.give("a", LeaseReleased{1});
+  CHECK(broker.role.in_use("cpu") == 1);
+}

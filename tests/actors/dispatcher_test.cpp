@@ -17,6 +17,7 @@ struct DispatcherBench : RunBench<Dispatcher> {
   void take(const std::vector<Outgoing>& sent) {
     for (const auto& [to, m] : only<OptimizeSubgraph>(sent)) {
       started.push_back(m.subgraph);
+      compiles.push_back(m.options.compile_baseline);
     }
     for (const auto& [to, m] : only<Compose>(sent)) composed.push_back(m);
     for (const auto& [to, m] : only<RunFinished>(sent)) finished.push_back(m);
@@ -42,6 +43,7 @@ struct DispatcherBench : RunBench<Dispatcher> {
   RunStart run;
   Failure failure;
   std::vector<std::string> started;
+  std::vector<bool> compiles;
   std::vector<std::string> paths;
   std::vector<Compose> composed;
   std::vector<RunFinished> finished;
@@ -104,4 +106,16 @@ TEST_CASE("a file that cannot be written ends the run") {
   dispatcher.done(dispatcher.started[0], "won");
   REQUIRE(dispatcher.finished.size() == 1);
   CHECK(dispatcher.finished.front().exit_code == 3);
+}
+
+TEST_CASE("a piece that is the whole model is compiled once, as the model") {
+  const TensorType square = dense({64, 64});
+  GraphBuilder builder;
+  builder.input("x", square)
+      .call("y", "sin", {"x"}, square)
+      .call("z", "exp", {"y"}, square)
+      .outputs({"z"});
+  DispatcherBench whole(builder.graph);
+  CHECK(whole.compiles == std::vector{false});
+  CHECK(DispatcherBench().compiles.front());
 }

@@ -91,3 +91,23 @@ TEST_CASE("a reply before the grant is nobody's") {
   ErrandBench bench;
   CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}).has_value());
 }
+
+TEST_CASE(
+    "an errand without its lease is withdrawn, and grants come to nothing") {
+  ErrandBench bench;
+  Context context(bench.blobs, 0);
+  bench.errands.withdraw(context);
+  CHECK(one<LeaseReleased>(context.take_outbox()).ticket == bench.id);
+  CHECK(bench.errands.idle());
+  CHECK(!bench.give(LeaseGranted{bench.id}));
+  CHECK(bench.sent.empty());
+}
+
+TEST_CASE("an errand that a port works on is not withdrawn") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id});
+  Context context(bench.blobs, 0);
+  bench.errands.withdraw(context);
+  CHECK(context.take_outbox().empty());
+  CHECK(!bench.errands.idle());
+}

@@ -64,11 +64,13 @@ TEST_CASE("a capture that never answers ends the run") {
   CHECK(finished.exit_code == 1);
 }
 
-TEST_CASE("a run's GPU is shared by checks, as units of its own") {
+TEST_CASE("a run's GPU is a resource of its own, and captures take it too") {
   ExtractorBench extractor;
   RunStart start = small_run(extractor.blobs);
   start.machine.gpus = {Gpu{}};
-  const auto units = one<Capacities>(extractor.say(address::user, start)).units;
-  CHECK(units.at("gpu") == 2);
+  const auto sent = extractor.give(address::user, start);
+  const auto units = one<Capacities>(sent).units;
+  CHECK(units.at("gpu") == 1);
   CHECK(units.at("cpu") == 2);
+  CHECK(one<LeaseRequest>(sent).resource == "gpu");
 }

@@ -32,8 +32,10 @@ SeedResult wrong(const std::string& id) {
 
 struct AgentBench : Bench<SubgraphAgent> {
   explicit AgentBench(const std::vector<std::string>& ids,
-                      const std::string& target = "cpu") {
+                      const std::string& target = "cpu",
+                      const std::vector<Gpu>& gpus = {}) {
     OptimizeSubgraph work;
+    work.machine.gpus = gpus;
     work.subgraph = "sg";
     work.options.target = target;
     const auto asked = give(address::dispatcher, work);
@@ -137,4 +139,43 @@ TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
 TEST_CASE("where nothing can be timed, a wrong seed is still wrong") {
   AgentBench agent({"a"}, "triton");
   CHECK(one<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
+}
+
+namespace {
+
+/// A GPU's agent, and a result at that share of the memory's floor.
+struct FloorBench : AgentBench {
+  FloorBench() : AgentBench({"a", "b"}, "triton", {small_cache()}) {}
+
+  static Gpu small_cache() {
+    Gpu gpu;
+    gpu.l2_bytes = 50;
+    return gpu;
+  }
+
+  SeedResult at(double share, std::int64_t bytes) {
+    SeedResult near = right("a", 50, 100);
+    near.timing.bytes_floor = bytes;
+    near.timing.floor_us = 50 * share;
+    return near;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a kernel near the floor stops the search") {
+  FloorBench agent;
+  const auto sent = agent.result(agent.at(0.96, 1000));
+  CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
+  CHECK(only<TimeSeed>(sent).front().first == "worker/sg.a");
+  CHECK(agent.result(right("b", 10, 100)).empty());  // under way already
+  CHECK(one<SubgraphDone>(agent.result(agent.at(0.96, 1000))).best.seed.id ==
+        "a");
+}
+
+TEST_CASE("a kernel far from the floor, or within the cache, does not") {
+  for (const auto& [share, bytes] : {std::pair{0.9, 1000}, {0.96, 99}}) {
+    FloorBench agent;
+    CHECK(agent.result(agent.at(share, bytes)).empty());
+  }
 }

@@ -161,3 +161,13 @@ TEST_CASE("a kernel for a GPU that is not there is proven and not timed") {
   CHECK(result.verdict.correct);
   CHECK(!result.timed);
 }
+
+TEST_CASE("a stopped seed goes no further and gives its lease back") {
+  WorkerBench worker;
+  const auto build = one<BuildRequest>(worker.begin());
+  CHECK(worker.give("agent/sg", StopSeed{"enough"}).empty());
+  const auto sent =
+      worker.give(address::build, BuildReply{build.effect, {}, "", 1});
+  CHECK(one<LeaseReleased>(sent).ticket == build.effect);
+  CHECK(sent.size() == 1);
+}

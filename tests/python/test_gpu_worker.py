@@ -17,7 +17,7 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from weft_worker import device, device_rounds, driver, gpu_lock  # noqa: E402
-from weft_worker import device_clock, expected, gpu_package, oracle  # noqa: E402
+from weft_worker import device_clock, expected, gpu_package, harness, oracle  # noqa: E402
 from weft_worker import reference, verify  # noqa: E402
 
 import torch  # noqa: E402
@@ -333,6 +333,19 @@ def device_rounds_with(candidate, baseline, late=0.0):
             answer = {"ns": int(own * 1e9), "late_ns": int(late * 1e9)}
             made._note(party, outside, answer)
     return made
+
+
+class OpenedAhead(unittest.TestCase):
+    def test_a_device_is_opened_before_there_is_a_job(self):
+        with mock.patch.object(driver, "open_driver") as opened:
+            harness.open_ahead("cuda:1")
+            harness.open_ahead("cpu")
+        opened.assert_called_once_with(1)
+
+    def test_one_that_is_not_there_is_the_jobs_to_tell(self):
+        missing = driver.NoDriver("none")
+        with mock.patch.object(driver, "open_driver", side_effect=missing):
+            harness.open_ahead("cuda:0")
 
 
 class DeviceClocks(unittest.TestCase):

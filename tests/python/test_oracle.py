@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import signal
 import subprocess
 import sys
@@ -350,7 +351,32 @@ class WholeModels(unittest.TestCase):
         self.assertIn("wrong", timing["timing"]["rejected"])
 
 
+    def test_what_was_prepared_is_what_is_timed(self):
+        self.answer("prepare_model", baselines=["eager"])
+        prepared = world.oracle.model_timer._bench
+        # A check in between binds the same buffers to its own memory.
+        self.assertTrue(self.answer("check_model")["verdict"]["correct"])
+        timing = self.answer("time_model", baselines=["eager"], budget_ms=100)
+        self.assertEqual(timing["timing"]["rejected"], "")
+        self.assertEqual(timing["timing"]["outputs_wrong"], 0)
+        self.assertIs(world.oracle.model_timer._bench, prepared)
+
+
 class Slots(unittest.TestCase):
+    def test_what_a_dismissed_job_said_is_not_the_next_ones_answer(self):
+        slot = Slot([], 1, dict(os.environ))
+        ours, slot._link = socket.socketpair()
+        slot._job, slot._is_running = 7, True
+        slot.dismiss()
+        ours.sendall(b'C{"call": 0, "ok": true}\n')
+        ours.sendall(b'Z{"ended": "ended", "job": 7}\n')
+        slot.settle()
+        slot._job = 8
+        ours.sendall(b'C{"call": 0, "ok": true, "mine": 1}\n')
+        self.assertEqual(slot._answer(0, 1000)["mine"], 1)
+        ours.close()
+        slot.kill()
+
     def test_a_sandbox_that_cannot_be_built_says_why(self):
         refusing = ["sh", "-c", "echo 'no such folder' >&2; exit 125"]
         slot = Slot(refusing, 1, dict(os.environ))

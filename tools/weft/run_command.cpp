@@ -37,10 +37,13 @@ Result<Installation> ready_installation(const CommonFlags& common) {
   if (const auto torch = check_torch(*installation); !torch) {
     return std::unexpected(torch.error());
   }
-  if (const auto compiler = check_compiler(); !compiler) {
-    return std::unexpected(compiler.error());
-  }
   return installation;
+}
+
+/// Kernels for a GPU are built by Python alone.
+Result<void> check_tools(const RunStart& start) {
+  const Target* target = find_target(start.options.target);
+  return target && target->on_gpu ? Result<void>() : check_compiler();
 }
 
 HostOptions host_options(Display& display) {
@@ -88,6 +91,18 @@ void say_protections(Display& display, const Machine& machine) {
   display.say(text + "('weft doctor' says why)");
 }
 
+/// A GPU's events tell in a fraction of the time what a processor's clock does.
+/// What was asked for stays.
+void shorten_timing(RunOptions& options) {
+  constexpr std::int64_t gpu_timing_ms = 300;
+  constexpr std::int64_t gpu_final_timing_ms = 1'500;
+  const RunOptions usual;
+  if (options.timing_ms == usual.timing_ms) options.timing_ms = gpu_timing_ms;
+  if (options.final_timing_ms == usual.final_timing_ms) {
+    options.final_timing_ms = gpu_final_timing_ms;
+  }
+}
+
 /// Settles the target "auto", and which GPU the run has.
 Result<Machine> place_run(RunOptions& options) {
   const bool decides = options.target == "auto";
@@ -95,7 +110,10 @@ Result<Machine> place_run(RunOptions& options) {
   const Target* target = find_target(options.target);
   if (!target || !target->on_gpu) return describe_machine(std::nullopt);
   Machine machine = describe_machine(options.device);
-  if (!machine.gpus.empty()) return machine;
+  if (!machine.gpus.empty()) {
+    shorten_timing(options);
+    return machine;
+  }
   if (decides) {
     options.target = "cpu";
   } else if (options.device > 0) {
@@ -174,11 +192,14 @@ int run_command(const CommonFlags& common, const RunFlags& flags) {
   BlobStore blobs(*journal);
   const auto start = make_start(flags, blobs, *problem);
   if (!start) return report_error(common, start.error());
+  if (const auto tools = check_tools(*start); !tools) {
+    return report_error(common, tools.error());
+  }
   display.say("run directory: " + run->folder().string());
   say_protections(display, start->machine);
   say_untimed(display, *start);
-  Production production = make_production(*run, *scratch, *installation, blobs,
-                                          start->options, start->machine);
+  Production production =
+      make_production(*run, *scratch, *installation, blobs, *start);
   const HostEnd end =
       host_run(*journal, blobs, production.ports, host_options(display),
                address::extractor, *start, interrupt.token());
@@ -196,13 +217,16 @@ int resume_command(const CommonFlags& common,
   if (!journal) return report_error(common, journal.error());
   const auto start = read_start(*journal);
   if (!start) return report_error(common, start.error());
+  if (const auto tools = check_tools(*start); !tools) {
+    return report_error(common, tools.error());
+  }
   auto scratch = Scratch::make(*run);
   if (!scratch) return report_error(common, scratch.error());
 
   Display display(common);
   BlobStore blobs(*journal);
-  Production production = make_production(*run, *scratch, *installation, blobs,
-                                          start->options, start->machine);
+  Production production =
+      make_production(*run, *scratch, *installation, blobs, *start);
   const auto end = host_resume(*journal, blobs, production.ports,
                                host_options(display), interrupt.token());
   if (!end) return report_error(common, end.error());

@@ -23,6 +23,11 @@ class _Recorder(TorchDispatchMode):
         super().__init__()
         self.called = {}
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """Else loading torch._dynamo, which takes seconds, comes first."""
+        return False
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = str(function)
         if name in self.called or len(self.called) < NAMES_MAX:

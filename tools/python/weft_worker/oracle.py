@@ -72,6 +72,14 @@ class Oracle:
             self.device.expected_bytes_max(), self.device)
         self.timer = timing.Timer(
             self.slot, threads, ENVIRONMENT, self.device, self.lock, exactness)
+        #: On a device a model is compiled ahead, and its baseline outlives
+        #: those of the subgraphs; on the host that would cost more than it
+        #: saves.
+        self.model_timer = self.timer
+        if self.device.is_cuda:
+            self.model_timer = timing.Timer(
+                self.slot, threads, ENVIRONMENT, self.device, self.lock,
+                exactness)
         self.whole_key, self._whole = None, None
         #: After some errors a process cannot use its device any more: it ends,
         #: and whoever needs an oracle starts another.
@@ -81,14 +89,15 @@ class Oracle:
             "time": self.time,
             "check_model": self.check_model,
             "time_model": self.time_model,
+            "prepare_model": self.prepare_model,
             "eval": lambda request: eval_verdict.evaluate(self, request),
             "probe": self.probe,
         }
 
     def warm_up(self):
         """What the first request will need, begun ahead of it."""
-        self.slot.launch()
-        self.timer.launch()
+        for place in (self.slot, self.timer, self.model_timer):
+            place.launch()
 
     def answer(self, request):
         """The reply to one request; never raises for a bad one. Whoever has
@@ -127,6 +136,7 @@ class Oracle:
         """Everything that could be made again."""
         self.slot.forget_arena()
         self.timer.forget()
+        self.model_timer.forget()
         self.whole_key, self._whole = None, None
         self.keeper.close()
         self.library.forget()
@@ -145,6 +155,7 @@ class Oracle:
             self.slot.forget_arena()
             self.keeper.close()
         self.timer.forget_large()
+        self.model_timer.forget_large()
         if self._whole is not None and self._whole.is_large:
             self.whole_key, self._whole = None, None
         self.device.give_back()
@@ -175,15 +186,23 @@ class Oracle:
         whole = self.whole(request)
         limits = verify.Limits.from_request(request)
         job = verify_model.stage_model(request["composed"], whole, self.scratch)
-        path = os.path.abspath(request["problem"])
-        timing_of = self.timer.time_model(
-            lambda: time_model.ModelBench(whole, path),
-            ("model", *self.whole_key),
-            job,
-            request,
-            limits,
-        )
+        timing_of = self.model_timer.time_model(
+            *self.model_bench(whole, request), job, request, limits)
         return {"timing": timing_of}
+
+    def model_bench(self, whole, request):
+        """(what makes the model's bench, its key)."""
+        path = os.path.abspath(request["problem"])
+        return (lambda: time_model.ModelBench(whole, path),
+                ("model", *self.whole_key))
+
+    def prepare_model(self, request):
+        """What `time_model` will need, while nothing else is to be done: above
+        all torch.compile. What is too large to keep is in its disk cache."""
+        whole = self.whole(request)
+        self.model_timer.prepare(
+            *self.model_bench(whole, request), request)
+        return {}
 
     def whole(self, request):
         """The problem's Model, kept for the request that times it next."""
@@ -213,6 +232,7 @@ class Oracle:
     def close(self):
         self.slot.kill()
         self.timer.close()
+        self.model_timer.close()
         self.lock.close()
 
 

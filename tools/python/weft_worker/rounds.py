@@ -8,6 +8,7 @@ import math
 import statistics
 import time
 
+from .laps import lap
 from .slot import Ended
 
 ROUNDS_MIN = 3
@@ -64,7 +65,8 @@ class Rounds:
             if number >= ROUNDS_MIN and spent > budget_s:
                 break
             # Round -1 warms caches and threads, and is not counted.
-            self._bench.refresh(generator, dice)
+            with lap("refresh"):
+                self._bench.refresh(generator, dice)
             self._round(number, dice)
             is_chosen = dice.random() < CHECKED_SHARE
             is_cheap = self._examining_s < CHECKED_TIME_SHARE * spent
@@ -105,7 +107,9 @@ class Rounds:
 
     def _examine(self, dice):
         start = time.monotonic()
-        checked, reason = self._bench.examine(self._slot, self._limits, dice)
+        with lap("examine"):
+            checked, reason = self._bench.examine(
+                self._slot, self._limits, dice)
         self._outputs_checked += checked
         if reason:
             self._outputs_wrong += 1

@@ -75,17 +75,22 @@ class Timer:
                           lambda: SubgraphBench(path, key[2], self._device),
                           job, request, limits)
 
-    def time_model(self, make_bench, key, job, request, limits):
-        return self._time(key, make_bench, job, request, limits)
-
-    def _time(self, key, make_bench, job, request, limits):
-        """docs/worker-protocol.md's `timing`."""
+    def prepare(self, make_bench, key, request):
+        """The bench, with the baselines compiled; (bench, its parties)."""
         with lap("bench"):
             bench = self._prepare(key, make_bench)
         parties = ["eager"]
         for name in COMPILE_MODES:
             if name in request.get("baselines", ()) and self._compile(bench, name):
                 parties.append(name)
+        return bench, parties
+
+    def time_model(self, make_bench, key, job, request, limits):
+        return self._time(key, make_bench, job, request, limits)
+
+    def _time(self, key, make_bench, job, request, limits):
+        """docs/worker-protocol.md's `timing`."""
+        bench, parties = self.prepare(make_bench, key, request)
         seed = request.get("seed", 0)
         generator = self._device.generator(seed)
         budget_s = float(request.get("budget_ms", 2000)) / 1000

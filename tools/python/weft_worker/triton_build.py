@@ -40,6 +40,11 @@ class BuildError(Exception):
 class OnlyMemory(TorchDispatchMode):
     """Refuses what computes: a package holds launches and nothing else."""
 
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """Else loading torch._dynamo, which takes seconds, comes first."""
+        return False
+
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if not str(function).startswith(ALLOCATIONS + VIEWS):
             raise BuildError(

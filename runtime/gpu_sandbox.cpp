@@ -1,0 +1,30 @@
+#include "runtime/gpu_sandbox.hpp"
+
+#include <algorithm>
+
+#include "runtime/gpu.hpp"
+
+namespace weft {
+namespace {
+
+/// CUDA's threads, and the compilers that a composed module's own Triton
+/// starts.
+constexpr int gpu_processes = 1024;
+
+}  // namespace
+
+void show_gpu(SandboxRequest& sandbox) {
+  sandbox.gpu = true;
+  sandbox.limits.processes = std::max(sandbox.limits.processes, gpu_processes);
+  const std::filesystem::path folder = list_gpus().driver_folder;
+  const std::string text = folder.string();
+  if (text.empty() || text.starts_with("/usr/lib") ||
+      text.starts_with("/lib")) {
+    return;
+  }
+  sandbox.readable.push_back(folder);
+  // The loader looks in the system's own folders only: it has to be told.
+  sandbox.environment.emplace_back("LD_LIBRARY_PATH", text);
+}
+
+}  // namespace weft
