@@ -150,6 +150,19 @@ std::string processor_line(const std::string& field) {
   return "";
 }
 
+/// Kernels are built in the sandbox, which shows the system's own folders.
+Result<void> check_shown(const fs::path& compiler) {
+  std::error_code error;
+  const fs::path real = fs::canonical(compiler, error);
+  for (const char* folder : {"/usr/", "/bin/", "/lib/", "/lib64/"}) {
+    if (real.string().starts_with(folder)) return {};
+  }
+  return fail(ErrorCode::missing,
+              "the C++ compiler '" + compiler.string() + "' (" + real.string() +
+                  ") lies where the sandbox does not show it: install one "
+                  "below /usr, and name that one with CXX");
+}
+
 std::string trimmed(const std::string& text) {
   const auto from = text.find_first_not_of(" \t");
   return from == std::string::npos ? "" : text.substr(from);
@@ -209,7 +222,8 @@ Result<void> check_triton(const Installation& installation) {
 }
 
 Result<void> check_compiler() {
-  if (!on_path(compiler_command()).empty()) return {};
+  const fs::path found = on_path(compiler_command());
+  if (!found.empty()) return check_shown(found);
   return fail(ErrorCode::missing,
               "no C++ compiler '" + compiler_command() +
                   "': install g++, or name one with the variable CXX");

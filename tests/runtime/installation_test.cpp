@@ -131,6 +131,9 @@ TEST_CASE("a compiler is named by CXX, else it is g++ on the PATH") {
   const Variable named("CXX", "/nonexistent/c++");
   CHECK(compiler_command() == "/nonexistent/c++");
   CHECK(says(check_compiler(), "no C++ compiler '/nonexistent/c++'"));
+  write_python(world.folder / "elsewhere", "");  // any program
+  const Variable hidden("CXX", world.folder / "elsewhere");
+  CHECK(says(check_compiler(), "where the sandbox does not show it"));
   const Variable unnamed("CXX", "");
   CHECK(compiler_command() == "g++");
   const Variable empty("PATH", world.folder / "home");
