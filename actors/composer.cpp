@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr int attempts_max = 2;
+constexpr int tries = 2;
 constexpr std::int64_t check_wall_ms = 900'000;
 constexpr std::int64_t compile_wall_ms = 600'000;
 constexpr std::int64_t autotune_wall_ms = 1'800'000;
@@ -74,25 +74,17 @@ void Composer::attempt(Context& context) {
   start(address::verify, request, all_units, request.wall_ms, context);
 }
 
-void Composer::start(const Address& port, const Message& request, int units,
-                     std::int64_t wall_ms, Context& context) {
-  attempts_ = 1;
-  port_ = port;
-  request_ = request;
-  terms_ = {device_resource(compose_->run.machine), units, "",
-            wall_ms + lease_slack_ms};
-  errands_.start(port_, request_, terms_, context);
+std::uint64_t Composer::start(const Address& port, const Message& request,
+                              int units, std::int64_t wall_ms,
+                              Context& context) {
+  return errands_.start(port, request,
+                        {device_resource(compose_->run.machine), units, "",
+                         wall_ms + lease_slack_ms},
+                        context, tries);
 }
 
 void Composer::ended(const ErrandEnd& end, Context& context) {
-  const bool again =
-      end.failure.code == "failed" || end.failure.code == "expired";
-  if (again && attempts_ < attempts_max) {
-    ++attempts_;
-    errands_.start(port_, request_, terms_, context);
-    return;
-  }
-  if (std::holds_alternative<ProbeRequest>(request_)) {
+  if (end.id == probe_) {
     // A report without the machine's bandwidth is still a report.
     return probed(end.failure ? nullptr : &std::get<ProbeReply>(*end.reply),
                   context);
@@ -148,8 +140,8 @@ void Composer::timed(const TimeReply& reply, Context& context) {
   }
   report_.timing = reply.timing;
   take_all();
-  start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
-        probe_wall_ms, context);
+  probe_ = start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
+                 probe_wall_ms, context);
 }
 
 void Composer::take_all() {
@@ -193,11 +185,8 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
   if (report_.verdict.correct) {
     files.files.push_back({"composed/model_new.py", source_});
   }
-  attempts_ = 1;
-  port_ = address::files;
-  request_ = files;
-  terms_ = {"disk", 1, "", 60'000};
-  errands_.start(port_, request_, terms_, context);
+  errands_.start(address::files, files, {"disk", 1, "", 60'000}, context,
+                 tries);
 }
 
 void Composer::give_up(const Failure& failure, Context& context) {

@@ -23,8 +23,8 @@ class Composer : public Role {
  private:
   void begin(const Compose& compose, Context& context);
   void attempt(Context& context);
-  void start(const Address& port, const Message& request, int units,
-             std::int64_t wall_ms, Context& context);
+  std::uint64_t start(const Address& port, const Message& request, int units,
+                      std::int64_t wall_ms, Context& context);
   void ended(const ErrandEnd& end, Context& context);
   void checked(const Verdict& verdict, Context& context);
   void timed(const TimeReply& reply, Context& context);
@@ -39,10 +39,7 @@ class Composer : public Role {
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
   std::string source_;                       ///< blob: model_new.py
   Report report_;
-  Address port_;
-  Message request_;
-  LeaseTerms terms_;
-  int attempts_ = 0;
+  std::uint64_t probe_ = 0;  ///< the errand that asks about the machine
   bool over_ = false;
 };
 

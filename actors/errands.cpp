@@ -11,6 +11,11 @@ void set_effect(Message& message, std::uint64_t effect) {
       message);
 }
 
+/// What is missing may be back, too: a process that could not start, say.
+bool may_pass(const Failure& failure) {
+  return failure && failure.code != "wrong_input" && failure.code != "refused";
+}
+
 /// A port's reply, taken apart; nullopt for anything else.
 struct ReplyParts {
   std::uint64_t effect = 0;
@@ -35,13 +40,19 @@ std::optional<ReplyParts> reply_parts(const Message& message) {
 }  // namespace
 
 std::uint64_t Errands::start(const Address& port, Message request,
-                             const LeaseTerms& terms, Context& context) {
+                             const LeaseTerms& terms, Context& context,
+                             int tries) {
   const std::uint64_t id = next_++;
-  set_effect(request, id);
-  open_[id] = Open{port, std::move(request)};
-  context.send(address::broker, LeaseRequest{id, terms.resource, terms.units,
-                                             terms.group, terms.ttl_ms});
+  attempt({id, port, std::move(request), terms, tries}, id, context);
   return id;
+}
+
+void Errands::attempt(Open open, std::uint64_t effect, Context& context) {
+  set_effect(open.request, effect);
+  context.send(address::broker,
+               LeaseRequest{effect, open.terms.resource, open.terms.units,
+                            open.terms.group, open.terms.ttl_ms});
+  open_[effect] = std::move(open);
 }
 
 std::optional<ErrandEnd> Errands::receive(const Message& message,
@@ -54,35 +65,48 @@ std::optional<ErrandEnd> Errands::receive(const Message& message,
     return std::nullopt;
   }
   if (const auto* denied = std::get_if<LeaseDenied>(&message)) {
-    return finish(denied->ticket, {"refused", denied->reason});
+    return finish(denied->ticket, {"refused", denied->reason}, std::nullopt,
+                  context);
   }
   if (const auto* expired = std::get_if<LeaseExpired>(&message)) {
     return finish(expired->ticket,
-                  {"expired", "no answer from the port within the lease"});
+                  {"expired", "no answer from the port within the lease"},
+                  std::nullopt, context);
   }
   const auto parts = reply_parts(message);
   if (!parts) return std::nullopt;
   const auto found = open_.find(parts->effect);
   if (found == open_.end() || !found->second.granted) return std::nullopt;
   context.send(address::broker, LeaseReleased{parts->effect});
-  auto end = finish(parts->effect, parts->failure);
-  end->reply = message;
-  return end;
+  return finish(parts->effect, parts->failure, message, context);
 }
 
 void Errands::withdraw(Context& context) {
   for (auto next = open_.begin(); next != open_.end();) {
     const auto errand = next++;
-    if (errand->second.granted) continue;
+    if (errand->second.granted) {
+      errand->second.tries = 1;
+      continue;
+    }
     // Should the lease be under way already, this gives it back.
     context.send(address::broker, LeaseReleased{errand->first});
     open_.erase(errand);
   }
 }
 
-std::optional<ErrandEnd> Errands::finish(std::uint64_t id, Failure failure) {
-  if (open_.erase(id) == 0) return std::nullopt;
-  return ErrandEnd{id, std::nullopt, std::move(failure)};
+std::optional<ErrandEnd> Errands::finish(std::uint64_t effect, Failure failure,
+                                         std::optional<Message> reply,
+                                         Context& context) {
+  auto node = open_.extract(effect);
+  if (node.empty()) return std::nullopt;
+  Open& open = node.mapped();
+  if (open.tries > 1 && may_pass(failure)) {
+    --open.tries;
+    open.granted = false;
+    attempt(std::move(open), next_++, context);
+    return std::nullopt;
+  }
+  return ErrandEnd{open.id, std::move(reply), std::move(failure)};
 }
 
 }  // namespace weft

@@ -34,28 +34,37 @@ inline constexpr int all_units = 1'000'000;
 class Errands {
  public:
   /// Begins an errand; `request`'s effect number is set here. Returns its id.
+  /// A failure that may pass (not wrong_input, not refused) is not the end
+  /// before there were `tries` of them: each has an effect and a lease of its
+  /// own.
   std::uint64_t start(const Address& port, Message request,
-                      const LeaseTerms& terms, Context& context);
+                      const LeaseTerms& terms, Context& context, int tries = 1);
 
   /// Takes one message; returns how an errand ended, if this ended one.
   /// Anything late, doubled or not ours is ignored.
   std::optional<ErrandEnd> receive(const Message& message, Context& context);
 
   /// Gives up what still waits for its lease. What a port works on goes on,
-  /// and ends as ever.
+  /// and ends as ever, but is not tried again.
   void withdraw(Context& context);
 
   bool idle() const { return open_.empty(); }
 
  private:
   struct Open {
+    std::uint64_t id = 0;  ///< of the first try
     Address port;
     Message request;
+    LeaseTerms terms;
+    int tries = 1;  ///< left, the one under way included
     bool granted = false;
   };
-  std::optional<ErrandEnd> finish(std::uint64_t id, Failure failure);
+  void attempt(Open open, std::uint64_t effect, Context& context);
+  std::optional<ErrandEnd> finish(std::uint64_t effect, Failure failure,
+                                  std::optional<Message> reply,
+                                  Context& context);
 
-  std::map<std::uint64_t, Open> open_;
+  std::map<std::uint64_t, Open> open_;  ///< by effect
   std::uint64_t next_ = 1;
 };
 

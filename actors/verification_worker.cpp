@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-constexpr int attempts_max = 2;
+constexpr int tries = 2;
 constexpr std::int64_t build_wall_ms = 180'000;
 /// Oracle work in a check: references in float64, comparisons, a cold start.
 constexpr std::int64_t check_wall_ms = 240'000;
@@ -72,22 +72,12 @@ void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
 void VerificationWorker::start(const Address& port, const Message& request,
                                const std::string& resource, int units,
                                std::int64_t wall_ms, Context& context) {
-  attempts_ = 1;
-  port_ = port;
-  request_ = request;
-  terms_ = {resource, units, work_->subgraph, wall_ms + lease_slack_ms};
-  errands_.start(port_, request_, terms_, context);
+  errands_.start(port, request,
+                 {resource, units, work_->subgraph, wall_ms + lease_slack_ms},
+                 context, tries);
 }
 
 void VerificationWorker::ended(const ErrandEnd& end, Context& context) {
-  // What is missing may be back, too: a process that could not start, say.
-  const std::string& code = end.failure.code;
-  const bool again = end.failure && code != "wrong_input" && code != "refused";
-  if (again && attempts_ < attempts_max) {
-    ++attempts_;
-    errands_.start(port_, request_, terms_, context);
-    return;
-  }
   if (end.reply && std::holds_alternative<BuildReply>(*end.reply)) {
     return built(std::get<BuildReply>(*end.reply), context);
   }

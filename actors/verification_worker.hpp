@@ -33,11 +33,6 @@ class VerificationWorker : public Role {
   Address agent_;
   SeedResult result_;
   Errands errands_;
-  // The errand under way, kept so that a failed one can be tried once more.
-  Address port_;
-  Message request_;
-  LeaseTerms terms_;
-  int attempts_ = 0;
 };
 
 }  // namespace weft

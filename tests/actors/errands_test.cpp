@@ -111,3 +111,59 @@ TEST_CASE("an errand that a port works on is not withdrawn") {
   CHECK(context.take_outbox().empty());
   CHECK(!bench.errands.idle());
 }
+
+TEST_CASE("a failure that may pass is tried again, under a lease of its own") {
+  BenchBlobs blobs;
+  Errands errands;
+  Context context(blobs, 0);
+  const auto id = errands.start(address::build, BuildRequest{},
+                                {"cpu", 2, "g", 500}, context, 2);
+  errands.receive(LeaseGranted{id}, context);
+  context.take_outbox();
+
+  BuildReply failed{id, {"missing", "no process"}, "", 7};
+  CHECK(!errands.receive(failed, context));
+  const auto sent = context.take_outbox();
+  REQUIRE(sent.size() == 2);
+  CHECK(std::get<LeaseReleased>(sent[0].message).ticket == id);
+  const auto lease = std::get<LeaseRequest>(sent[1].message);
+  CHECK(lease.ticket != id);
+  CHECK(lease.units == 2);
+  CHECK(lease.ttl_ms == 500);
+
+  // Late words of the first try are nobody's.
+  CHECK(!errands.receive(failed, context));
+  CHECK(!errands.receive(LeaseGranted{lease.ticket}, context));
+  CHECK(one<BuildRequest>(context.take_outbox()).effect == lease.ticket);
+  failed.effect = lease.ticket;
+  const auto end = errands.receive(failed, context);
+  REQUIRE(end.has_value());
+  CHECK(end->id == id);
+  CHECK(end->failure.code == "missing");
+  CHECK(errands.idle());
+}
+
+TEST_CASE("a request that is wrong, or refused, is not tried again") {
+  BenchBlobs blobs;
+  Errands errands;
+  Context context(blobs, 0);
+  const auto wrong =
+      errands.start(address::build, BuildRequest{}, {}, context, 2);
+  errands.receive(LeaseGranted{wrong}, context);
+  CHECK(errands.receive(BuildReply{wrong, {"wrong_input", "no"}, "", 7},
+                        context));
+  const auto refused =
+      errands.start(address::build, BuildRequest{}, {}, context, 2);
+  CHECK(errands.receive(LeaseDenied{refused, "too much"}, context));
+  CHECK(errands.idle());
+}
+
+TEST_CASE("what was withdrawn while a port worked on it is not tried again") {
+  BenchBlobs blobs;
+  Errands errands;
+  Context context(blobs, 0);
+  const auto id = errands.start(address::build, BuildRequest{}, {}, context, 2);
+  errands.receive(LeaseGranted{id}, context);
+  errands.withdraw(context);
+  CHECK(errands.receive(BuildReply{id, {"failed", "died"}, "", 7}, context));
+}
