@@ -74,12 +74,8 @@ std::string source_text(const Subgraph& subgraph, const std::string& variant,
          module.kernels + function_text(subgraph, module);
 }
 
-std::vector<TritonVariant> variants(const GpuFacts& facts) {
+std::vector<TritonVariant> variants() {
   std::vector<TritonVariant> list;
-  // Only a device has programs that run at the same time.
-  if (facts.is_device) {
-    list.push_back({.per_thread = 16, .shares_rows = true});
-  }
   const auto add = [&](std::int64_t tile, std::int64_t row_max, int per_thread,
                        bool windows) {
     list.push_back({.tile = tile,
@@ -115,7 +111,6 @@ std::string variant_name(const TritonVariant& v) {
   if (v.packs) name += " split";
   if (v.exact) name += " exact";
   if (v.windows) name += " windows";
-  if (v.shares_rows) name += " shared rows";
   return name;
 }
 
@@ -127,8 +122,7 @@ bool has_function(const std::string& function, DType dtype) {
 
 LoweringOptions lowering_options(const TritonVariant& variant) {
   LoweringOptions options;
-  options.single_pass_elements =
-      variant.shares_rows ? INT64_MAX : variant.row_max;
+  options.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
   options.contractions = true;
   return options;
@@ -140,7 +134,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   if (!program) throw Unsupported{program.error().message};
   CpuFacts schedule_facts;
   schedule_facts.cores = facts.sms;
-  schedule_facts.whole_row = variant.shares_rows ? INT64_MAX : variant.row_max;
+  schedule_facts.whole_row = variant.row_max;
   schedule_facts.holds_rows = true;
   schedule_facts.is_alone = &is_contraction;
   const Schedule plan = schedule(std::move(*program), schedule_facts);
@@ -163,7 +157,6 @@ GpuFacts gpu_facts(const Machine& machine) {
   GpuFacts facts;
   if (machine.gpus.empty()) return facts;
   const Gpu& gpu = machine.gpus.front();
-  facts.is_device = true;
   facts.sms = std::max(1, gpu.sms);
   facts.l2_bytes = gpu.l2_bytes;
   facts.shared_bytes = gpu.shared_bytes;
@@ -181,10 +174,9 @@ Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
                                                   int variants_max) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const TritonVariant& variant : variants(facts)) {
+  for (const TritonVariant& variant : variants()) {
     if (static_cast<int>(sources.size()) >= variants_max) break;
     const TritonModule module = print_module(subgraph.graph, variant, facts);
-    if (variant.shares_rows && !module.shares_rows) continue;
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant);
     sources.push_back({name, source_text(subgraph, name, module)});

@@ -15,8 +15,7 @@ namespace weft {
 /// What the code generator may know of the GPU. The defaults stand where there
 /// is none and kernels are only proven, in Triton's interpreter.
 struct GpuFacts {
-  bool is_device = false;  ///< else the interpreter: one program at a time
-  int sms = 108;           ///< streaming multiprocessors
+  int sms = 108;                         ///< streaming multiprocessors
   std::int64_t l2_bytes = 40 << 20;      ///< the last cache
   std::int64_t shared_bytes = 99 << 10;  ///< that one block can have
 };

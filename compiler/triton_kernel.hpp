@@ -24,11 +24,10 @@ struct TritonVariant {
   std::int64_t dot_columns = 128;
   std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
   int dot_warps = 8;
-  int dot_stages = 3;        ///< most steps under way
-  bool packs = false;        ///< factors of exact products are split beforehand
-  bool exact = false;        ///< convolutions keep float32's bits, too
-  bool shares_rows = false;  ///< programs hold a long row together
-  bool windows = true;       ///< few inner elements are loaded one by one
+  int dot_stages = 3;   ///< most steps under way
+  bool packs = false;   ///< factors of exact products are split beforehand
+  bool exact = false;   ///< convolutions keep float32's bits, too
+  bool windows = true;  ///< few inner elements are loaded one by one
 };
 
 struct TritonLaunch {
@@ -52,7 +51,6 @@ struct TritonModule {
   std::vector<TritonLaunch> launches;
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
-  bool shares_rows = false;  ///< some kernel's programs wait for each other
 };
 
 /// A power of two, at least as large.

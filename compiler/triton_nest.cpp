@@ -28,7 +28,6 @@ std::string NestText::Tile::column() const {
 
 void NestText::print() {
   if (nest_.split) return print_split();
-  if (shares_rows()) return print_shared_rows();
   const bool walks =
       std::any_of(passes_.begin(), passes_.end(),
                   [](const Pass& pass) { return !pass.inner.empty(); });

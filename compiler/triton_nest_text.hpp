@@ -62,15 +62,6 @@ class NestText {
                        const TritonFold& fold, const std::string& carry,
                        Tile tile) const;
 
-  // triton_shared_rows.cpp
-  bool shares_rows() const;
-  void print_shared_rows();
-  /// Elements of a row that one program holds; 0 where rows are too long.
-  std::int64_t piece() const;
-  void print_clearing(const std::string& done, std::int64_t count);
-  void meet(TritonKernel& kernel, const std::vector<TritonFold>& folds,
-            const std::string& flag, std::int64_t pieces);
-
   // triton_split.cpp
   void print_split();
   void print_shares(const Pass& pass, Tile tile, std::int64_t share,

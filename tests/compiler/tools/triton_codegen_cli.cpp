@@ -1,7 +1,7 @@
 // Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
 // line of JSON: the variants' Triton sources, or why there are none. For tests
 // that run generated kernels from Python. Arguments: multiprocessors, most
-// variants; for a device, its bytes of shared memory.
+// variants, bytes of shared memory.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,10 +12,7 @@ int main(int count, char** arguments) {
   weft::GpuFacts facts;
   facts.sms = count > 1 ? std::stoi(arguments[1]) : 4;
   const int variants_max = count > 2 ? std::stoi(arguments[2]) : 16;
-  if (count > 3) {
-    facts.is_device = true;
-    facts.shared_bytes = std::stoll(arguments[3]);
-  }
+  if (count > 3) facts.shared_bytes = std::stoll(arguments[3]);
   std::string line;
   while (std::getline(std::cin, line)) {
     nlohmann::json answer;
