@@ -173,26 +173,58 @@ class BenchTest(WeftCase):
         self.assertEqual({row["verdict"] for row in self.rows().values()},
                          {"not done"})
 
-    def test_a_run_that_dies_is_tried_once_more_and_then_reported(self):
-        self.problems(**{"1_dies": GOOD})
-        dying = self.write("weft-that-dies", "#!/bin/sh\n"
-                           "echo a last word >&2\nkill -9 $$\n")
-        os.chmod(dying, 0o755)
-        settings = {"weft": dying, "version": "0", "python": "python3",
+    def bench_with(self, weft, **changes):
+        """The exit code of a bench whose runs are that script's."""
+        script = self.write("weft-script", weft)
+        os.chmod(script, 0o755)
+        settings = {"weft": script, "version": "0", "python": "python3",
                     "folder": self.path("problems"), "levels": [], "only": [],
                     "out": self.path("out"), "limit_s": 0, "problem_s": 60,
                     "jobs": 1, "rerun": False, "rerun_failed": False,
-                    "target": "cpu", "gpu": "", "timed": True,
-                    "run_flags": [], "json": False, "quiet": False}
+                    "target": "cpu", "gpu": "", "devices": [], "timed": True,
+                    "run_flags": [], "json": False, "quiet": False, **changes}
         from weft_bench.driver import main
         os.makedirs(self.path("out"), exist_ok=True)
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            code = _with_output(nowhere, lambda: main(json.dumps(settings)))
+            return _with_output(nowhere, lambda: main(json.dumps(settings)))
+
+    def test_a_run_that_dies_is_tried_once_more_and_then_reported(self):
+        self.problems(**{"1_dies": GOOD})
+        code = self.bench_with("#!/bin/sh\necho a last word >&2\nkill -9 $$\n")
         self.assertEqual(code, 1)
         record = self.record("1_dies")
         self.assertEqual(record["state"], "died")
         self.assertEqual(len(record["tries"]), 2)
         self.assertIn("signal 9: a last word", record["reason"])
+
+    def test_runs_are_spread_over_the_devices(self):
+        self.problems(**{f"{n}_good": GOOD for n in range(1, 5)})
+        code = self.bench_with(
+            f"#!/bin/sh\necho \"$@\" >> {self.path('calls')}\nsleep 1\n",
+            jobs=4, devices=[0, 2], gpu="a GPU", target="triton")
+        self.assertEqual(code, 1)
+        with open(self.path("calls"), encoding="utf-8") as file:
+            devices = sorted(line.split("--device ")[1] for line in file)
+        self.assertEqual(devices, ["0\n", "0\n", "2\n", "2\n"])
+
+    def test_a_run_that_lacked_memory_beside_others_has_the_device_alone(self):
+        self.problems(**{f"{n}_large": GOOD for n in range(1, 4)})
+        code = self.bench_with(f"""#!/bin/sh
+cd {self.path('')} || exit 9
+if mkdir busy; then alone=yes; else alone=no; fi
+sleep 1
+[ $alone = no ] || rmdir busy
+echo $alone >> calls
+[ $alone = yes ] || words='"out_of_memory: of the device"'
+echo '{{"type": "RunFinished", "body": {{"exit_code": 1, "summary": '"${{words:-\"done\"}}"'}}}}'
+exit 1
+""", jobs=3)
+        self.assertEqual(code, 1)
+        with open(self.path("calls"), encoding="utf-8") as file:
+            self.assertEqual(sorted(file.read().split()),
+                             ["no", "no", "yes", "yes", "yes"])
+        for row in self.rows().values():
+            self.assertNotIn("memory", row["reason"])
 
     def test_two_benches_in_one_folder_are_refused(self):
         self.problems(**{"1_hangs": HANGS})

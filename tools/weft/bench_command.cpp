@@ -26,11 +26,30 @@ constexpr int cores_per_interpreted_run = 2;
 struct Place {
   std::string target;
   std::string gpu;  ///< its name; empty: none, or none is wanted
+  std::vector<int> devices;  ///< GPUs of that name that runs are spread over
   int cores = 1;
   bool is_timed = true;
 };
 
-Result<Place> find_place(const RunOptions& options) {
+/// The one that was asked for; else all that are like the first, so that
+/// results can be compared.
+std::vector<int> choose_devices(const std::vector<GpuDevice>& devices,
+                                const BenchFlags& flags) {
+  const auto& words = flags.run_words;
+  if (std::find(words.begin(), words.end(), "--device") != words.end()) {
+    return {flags.options.device};
+  }
+  std::vector<int> alike;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].facts.name == devices.front().facts.name) {
+      alike.push_back(static_cast<int>(i));
+    }
+  }
+  return alike;
+}
+
+Result<Place> find_place(const BenchFlags& flags) {
+  const RunOptions& options = flags.options;
   Place place;
   place.target = options.target == "auto" ? "triton" : options.target;
   place.cores = describe_machine(std::nullopt).cores;
@@ -40,6 +59,7 @@ Result<Place> find_place(const RunOptions& options) {
   const auto number = static_cast<std::size_t>(options.device);
   if (number < devices.size()) {
     place.gpu = devices[number].facts.name;
+    place.devices = choose_devices(devices, flags);
   } else if (options.target == "auto") {
     place.target = "cpu";
   } else if (number > 0) {
@@ -55,7 +75,8 @@ Result<Place> find_place(const RunOptions& options) {
 /// Runs on a processor would disturb each other's timing; those on a GPU take
 /// turns at it by themselves.
 int choose_jobs(const Place& place) {
-  if (!place.gpu.empty()) return std::max(1, place.cores / cores_per_gpu_run);
+  const int devices = static_cast<int>(place.devices.size());
+  if (devices > 0) return std::max(devices, place.cores / cores_per_gpu_run);
   if (place.is_timed) return 1;
   return std::max(1, place.cores / cores_per_interpreted_run);
 }
@@ -82,6 +103,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"rerun_failed", flags.rerun_failed},
           {"target", place.target},
           {"gpu", place.gpu},
+          {"devices", place.devices},
           {"timed", place.is_timed},
           {"run_flags", flags.run_words},
           {"json", common.json},
@@ -123,7 +145,7 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   if (const auto torch = check_torch(*installation); !torch) {
     return report_error(common, torch.error());
   }
-  const auto place = find_place(flags.options);
+  const auto place = find_place(flags);
   if (!place) return report_error(common, place.error());
   return report_error(
       common,

@@ -101,25 +101,40 @@ class Bench:
             self._stopping = self._stopping or "limit"
 
     def _start_some(self):
-        while (self._waiting and not self._stopping
-               and len(self._running) < self._settings["jobs"]):
-            self._start(self._waiting.popleft())
+        while self._waiting and not self._stopping:
+            slot = self._free_slot(self._of(self._waiting[0]).alone)
+            if slot is None:
+                break
+            self._start(self._waiting.popleft(), slot)
 
-    def _start(self, problem):
+    def _free_slot(self, alone):
+        """A place for one more run, whose device nobody has to himself; for
+        one that runs alone, a device that nobody has."""
+        taken = {slot for _, slot in self._running.values()}
+        shut = {self._device(slot)
+                for problem, (_, slot) in self._running.items()
+                if alone or self._of(problem).alone}
+        free = [slot for slot in range(self._settings["jobs"])
+                if slot not in taken and self._device(slot) not in shut]
+        return min(free, default=None)
+
+    def _device(self, slot):
+        devices = self._settings["devices"] or [0]
+        return devices[slot % len(devices)]
+
+    def _start(self, problem, slot):
         record = self._of(problem)
         record.digest = problem.digest()
         record.state = STOPPED
         record.tries.append([time.time(), 0])
         self._records.save(problem, record)
-        taken = {slot for _, slot in self._running.values()}
-        slot = min(set(range(self._settings["jobs"])) - taken)
-        child = Child(self._words(problem),
+        child = Child(self._words(problem, slot),
                       self._records.log(problem, "out"),
                       self._records.log(problem, "err"),
                       cores_of(slot, self._settings["jobs"]))
         self._running[problem] = child, slot
 
-    def _words(self, problem):
+    def _words(self, problem, slot):
         folder = self._records.run_folder(problem)
         python = ["--json", "--python", self._settings["python"]]
         if self._records.can_resume(problem):
@@ -128,7 +143,12 @@ class Bench:
             if name.startswith("journal.db"):
                 records.remove(os.path.join(folder, name))
         return [self._settings["weft"], "run", problem.path, "--out", folder,
-                *python, *self._settings["run_flags"]]
+                *python, *self._settings["run_flags"], *self._place(slot)]
+
+    def _place(self, slot):
+        if len(self._settings["devices"]) < 2:
+            return []
+        return ["--device", str(self._device(slot))]
 
     def _look_at_all(self):
         for problem, (child, _) in list(self._running.items()):
@@ -159,10 +179,22 @@ class Bench:
             return
         if record.state == STOPPED:
             return
+        if self._settings["jobs"] > 1 and not record.alone and (
+                results.lacked_memory(self._row(problem))):
+            self._try_alone(problem)
+            return
         self.progress.add(self._row(problem))
         self.progress.tell(self._row(problem))
         if time.monotonic() - self._written_at > _WRITE_EVERY_S:
             self._write()
+
+    def _try_alone(self, problem):
+        """Once more, after all the others, with the memory to itself."""
+        tries = self._of(problem).tries
+        self._records.forget(problem)
+        self._records.save(problem, records.Record(
+            digest=problem.digest(), tries=tries, alone=True))
+        self._waiting.append(problem)
 
     def _outcome(self, problem, child, code):
         """(state, reason)"""

@@ -42,6 +42,7 @@ def row(problem, record, result):
         "verdict": _WORDS.get(record.state, "not verified"),
         "verified": False, "discriminating": None,
         "wall_s": round(record.wall_s, 3), "path": problem.path,
+        "result": None,
         **dict.fromkeys(name for name in COLUMNS if name not in (
             "level", "number", "name", "verdict", "verified", "reason",
             "wall_s")),
@@ -62,6 +63,14 @@ def row(problem, record, result):
     _add_times(made, timing)
     _add_kernels(made, result)
     return made
+
+
+def lacked_memory(made):
+    """Whether the run, or a subgraph of it, ended for want of memory."""
+    parts = made["result"]["subgraphs"] if made["result"] else []
+    reasons = [made["reason"], *(part["reason"] for part in parts)]
+    return any("out_of_memory" in reason or "out of memory" in reason
+               for reason in reasons)
 
 
 def _add_times(made, timing):
