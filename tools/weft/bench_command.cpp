@@ -25,7 +25,7 @@ constexpr int cores_per_interpreted_run = 2;
 /// What the runs will find here, worked out as they will.
 struct Place {
   std::string target;
-  std::string gpu;  ///< its name; empty: none, or none is wanted
+  std::string gpu;           ///< its name; empty: none, or none is wanted
   std::vector<int> devices;  ///< GPUs of that name that runs are spread over
   int cores = 1;
   bool is_timed = true;
