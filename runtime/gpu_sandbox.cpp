@@ -1,6 +1,7 @@
 #include "runtime/gpu_sandbox.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "runtime/gpu.hpp"
 
@@ -15,6 +16,12 @@ constexpr int gpu_processes = 1024;
 
 void show_gpu(SandboxRequest& sandbox) {
   sandbox.gpu = true;
+  // Inside, a device has to have the number that it has outside.
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}) {
+    if (const char* value = std::getenv(name)) {
+      sandbox.environment.emplace_back(name, value);
+    }
+  }
   sandbox.limits.processes = std::max(sandbox.limits.processes, gpu_processes);
   const std::filesystem::path folder = list_gpus().driver_folder;
   const std::string text = folder.string();

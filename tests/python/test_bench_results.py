@@ -12,7 +12,7 @@ import xml.dom.minidom
 
 from weft_bench import (child, kernelbench, plots, problems, progress, records,
                         report, results, score)
-from weft_bench.driver import cores_of
+from weft_bench.driver import cores_of, visible_device
 
 SETTINGS = {"folder": "/somewhere/KernelBench", "out": "", "target": "triton",
             "gpu": "NVIDIA H200", "timed": True, "version": "0.1.0", "jobs": 4,
@@ -344,6 +344,11 @@ class SmallPartsTest(unittest.TestCase):
         self.assertEqual(cores_of(0, 1), ())
         self.assertEqual(cores_of(0, len(cores) + 1), ())
 
+    def test_a_device_is_named_among_those_that_are_visible(self):
+        self.assertEqual(visible_device(None, 2), "2")
+        self.assertEqual(visible_device("", 1), "1")
+        self.assertEqual(visible_device("3, 5", 1), "5")
+
     def test_a_run_s_own_ending_is_found_behind_what_it_said(self):
         folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, folder)
@@ -352,7 +357,7 @@ class SmallPartsTest(unittest.TestCase):
             file.write('{"type": "Progress", "body": {}}\n'
                        '{"type": "RunFinished", "body": '
                        '{"exit_code": 1, "summary": "not verified"}}\nrest\n')
-        made = child.Child(["true"], log, log, ())
+        made = child.Child(["true"], log, log, (), os.environ)
         while made.exit_code() is None:
             pass
         self.assertEqual(made.ending(), (1, "not verified"))

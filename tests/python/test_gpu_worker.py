@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import types
@@ -18,7 +19,8 @@ sys.path[:0] = [HERE, PACKAGES]
 import oracle_samples as samples  # noqa: E402
 from weft_worker import device, device_rounds, driver, gpu_lock  # noqa: E402
 from weft_worker import device_clock, expected, gpu_package, harness, oracle  # noqa: E402
-from weft_worker import reference, verify  # noqa: E402
+from weft_worker import candidate, reference, slot, verify  # noqa: E402
+from weft_worker.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -169,7 +171,17 @@ class Packages(unittest.TestCase):
         self.assertEqual(before[-3:], ["cuCtxResetPersistingL2Cache",
                                        "cuMemsetD32Async", "cuEventRecord"])
         written = library.of("cuMemsetD32Async")
-        self.assertGreaterEqual(4 * written[0][2], 256 << 20)
+        self.assertGreaterEqual(4 * written[-1][2], 256 << 20)
+
+    def test_nothing_is_left_for_the_next_job(self):
+        library = FakeLibrary()
+        runner = gpu_package.load(write_package(self), fake_memory(library))
+        poisoned = library.of("cuMemsetD32Async")[0]
+        self.assertEqual(poisoned[1:3], (0xFFFFFFFF, 1024))
+        runner.close()
+        self.assertEqual(len(library.of("cuModuleUnload")), 1)
+        freed = library.of("cuMemFree_v2")[0][0]
+        self.assertEqual(freed, poisoned[0].value)
 
     def test_an_unknown_buffer_is_a_bad_package(self):
         launch = {"module": 0, "function": "k", "grid": [1, 1, 1],
@@ -335,7 +347,96 @@ def device_rounds_with(candidate, baseline, late=0.0):
     return made
 
 
+class FakeRunner:
+    """Tells which process it runs in."""
+
+    described = {}
+
+    def __init__(self, job, memory):
+        self._fails = job.get("fails_to_close")
+
+    def run(self, call):
+        return {"pid": os.getpid()}
+
+    def close(self):
+        if self._fails:
+            raise RuntimeError("it does not let go")
+
+
+class Resting(unittest.TestCase):
+    """Jobs of a slot whose zygote is a fork of this process."""
+
+    def setUp(self):
+        memory = types.SimpleNamespace(close=lambda: None)
+        for name, fake in (("load", FakeRunner),
+                           ("share", lambda fd, job: memory)):
+            patch = mock.patch.object(harness, name, fake)
+            patch.start()
+            self.addCleanup(patch.stop)
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            ours.close()
+            try:
+                candidate.Zygote(theirs, False, "cpu").serve()
+            except OSError:  # the test is over
+                pass
+            finally:
+                os._exit(0)
+        theirs.close()
+        self.addCleanup(os.waitpid, pid, 0)
+        self.slot = slot.Slot([], 1, {}, device="cuda:0")
+        self.slot._process = types.SimpleNamespace(poll=lambda: None)
+        self.slot._link = ours
+        self.addCleanup(ours.close)
+        self.arena = types.SimpleNamespace(
+            fd=os.memfd_create("arena"), described={})
+        self.addCleanup(os.close, self.arena.fd)
+
+    def pid_of(self, keep=True, kind="cuda", **job):
+        """Of the child that has served a job, which then was let go."""
+        limits = verify.Limits(5000, 0, False)
+        self.slot.begin({"kind": kind, **job}, self.arena, limits)
+        answer, _ = self.slot.call(5000)
+        self.slot.dismiss(keep=keep)
+        return answer["pid"]
+
+    def test_a_child_serves_one_package_after_the_other(self):
+        self.assertEqual(self.pid_of(), self.pid_of())
+
+    def test_one_whose_kernel_was_wrong_serves_no_other(self):
+        self.assertNotEqual(self.pid_of(keep=False), self.pid_of())
+
+    def test_one_that_ran_a_candidates_code_serves_no_other(self):
+        first = self.pid_of()
+        self.assertEqual(self.pid_of(kind="model"), first)
+        self.assertNotEqual(self.pid_of(), first)
+
+    def test_one_that_cannot_let_go_is_replaced(self):
+        self.assertNotEqual(self.pid_of(fails_to_close=True), self.pid_of())
+
+    def test_it_is_replaced_after_so_many_jobs(self):
+        with mock.patch.object(slot, "JOBS_MAX", 3):
+            pids = [self.pid_of() for _ in range(5)]
+        self.assertEqual(len(set(pids[:3])), 1)
+        self.assertEqual(len(set(pids)), 2)
+
+    def test_a_hostile_call_ends_it(self):
+        first = self.pid_of()
+        limits = verify.Limits(5000, 0, False)
+        self.slot.begin({"kind": "cuda"}, self.arena, limits)
+        with mock.patch.object(self.slot, "_call", 6):  # it answers another
+            with self.assertRaises(Ended):
+                self.slot._send({"do": "call", "call": 1})
+                self.slot.call(5000)
+        self.assertNotEqual(self.pid_of(), first)
+
+
 class OpenedAhead(unittest.TestCase):
+    def setUp(self):
+        driver.opened.cache_clear()
+        self.addCleanup(driver.opened.cache_clear)
+
     def test_a_device_is_opened_before_there_is_a_job(self):
         with mock.patch.object(driver, "open_driver") as opened:
             harness.open_ahead("cuda:1")

@@ -16,7 +16,7 @@ _TAIL_BYTES = 1 << 16
 
 
 class Child:
-    def __init__(self, words, log, errors, cores):
+    def __init__(self, words, log, errors, cores, environment):
         """Appends what it says to those files. `cores`: empty for all."""
         parent = os.getpid()
 
@@ -34,7 +34,7 @@ class Child:
             # No thread runs in this process, so that a hook is safe.
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                start_new_session=True, preexec_fn=prepare)
+                env=environment, start_new_session=True, preexec_fn=prepare)
         self._log, self._errors = log, errors
         self._told_at = 0.0
 

@@ -128,13 +128,14 @@ class Bench:
         record.state = STOPPED
         record.tries.append([time.time(), 0])
         self._records.save(problem, record)
-        child = Child(self._words(problem, slot),
+        child = Child(self._words(problem),
                       self._records.log(problem, "out"),
                       self._records.log(problem, "err"),
-                      cores_of(slot, self._settings["jobs"]))
+                      cores_of(slot, self._settings["jobs"]),
+                      self._surroundings(slot))
         self._running[problem] = child, slot
 
-    def _words(self, problem, slot):
+    def _words(self, problem):
         folder = self._records.run_folder(problem)
         python = ["--json", "--python", self._settings["python"]]
         if self._records.can_resume(problem):
@@ -143,12 +144,15 @@ class Bench:
             if name.startswith("journal.db"):
                 records.remove(os.path.join(folder, name))
         return [self._settings["weft"], "run", problem.path, "--out", folder,
-                *python, *self._settings["run_flags"], *self._place(slot)]
+                *python, *self._settings["run_flags"]]
 
-    def _place(self, slot):
+    def _surroundings(self, slot):
+        """Of several devices, a run sees one: the driver opens all it sees."""
         if len(self._settings["devices"]) < 2:
-            return []
-        return ["--device", str(self._device(slot))]
+            return os.environ
+        device = visible_device(
+            os.environ.get("CUDA_VISIBLE_DEVICES"), self._device(slot))
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": device}
 
     def _look_at_all(self):
         for problem, (child, _) in list(self._running.items()):
@@ -236,6 +240,11 @@ class Bench:
         if any(row["state"] == MISSING for row in rows):
             return 3
         return 0 if all(row["verified"] for row in rows) else 1
+
+
+def visible_device(visible, number):
+    """What to call that one of the visible devices; `visible`: None for all."""
+    return visible.split(",")[number].strip() if visible else str(number)
 
 
 def cores_of(slot, slots):

@@ -4,11 +4,13 @@ Runs in the same kind of child, over the same protocol, as the candidate, so
 that what the way there and back costs is the same for both.
 """
 
+import contextlib
 import time
 from functools import partial
 
 import torch
 
+from . import gpu_lock
 from .harness import tensor_at
 from .reference import Reference, load_graph
 
@@ -23,9 +25,9 @@ class ReferenceRunner:
         self._functions = {"eager": reference.function()}
         self._driver, self._clock = memory.driver, None
         if memory.driver is not None:
-            from .device_clock import DeviceClock
+            from .device_clock import clock_of
 
-            self._clock = DeviceClock(memory.driver)
+            self._clock = clock_of(memory.driver)
         self._inputs = [
             [tensor_at(memory, place) for place in buffers["inputs"]]
             for buffers in job["sets"]
@@ -54,8 +56,9 @@ class ReferenceRunner:
         return {"ns": time.perf_counter_ns() - start}
 
     def _compile(self, name):
-        compiled = compiled_as(name, self._functions["eager"])
-        compiled(*self._inputs[0])
+        with first_calls(name, self._driver) as compiled_as:
+            compiled = compiled_as(self._functions["eager"])
+            compiled(*self._inputs[0])
         self._functions[name] = compiled
 
 
@@ -63,13 +66,31 @@ class ReferenceRunner:
 COMPILE_MODES = {"compile": "default", "compile-autotune": "max-autotune"}
 
 
-def compiled_as(name, function):
-    """torch.compile of it in the mode of that baseline."""
+@contextlib.contextmanager
+def first_calls(name, driver):
+    """Gives what compiles a function in the mode of that baseline, for it to be
+    called within. A GPU is shared with others from the moment that the
+    compiler is done with the processor: the oracle has let go of it, and what
+    compiling takes, nobody has to wait for.
+    """
     import torch._inductor.config as settings
 
     settings.compile_threads = 1
     torch._dynamo.reset()
-    return torch.compile(function, dynamic=False, mode=COMPILE_MODES[name])
+    mode = COMPILE_MODES[name]
+    inductor = torch._TorchCompileInductorWrapper(mode, None, False)
+    lock = gpu_lock.lock_of(driver)
+    with contextlib.closing(lock), contextlib.ExitStack() as held:
+        def backend(graph, inputs):
+            if mode != "default":  # its search times kernels
+                held.enter_context(lock.shared())
+            made = inductor(graph, inputs)
+            held.enter_context(lock.shared())
+            return made
+
+        yield partial(torch.compile, dynamic=False, backend=backend)
+        if driver is not None:
+            driver.synchronize()
 
 
 def rest(driver):

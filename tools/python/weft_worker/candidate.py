@@ -2,7 +2,8 @@
 
 It runs inside the sandbox with torch imported and talks with the oracle over
 the socket that is both its standard input and its standard output. Lines from
-the oracle: `{"do": "job" | "call" | "end", …}`. Lines to the oracle: `Z{json}`
+the oracle: `{"do": "job" | "call" | "rest" | "end", …}`; a child that rests
+waits for another job. Lines to the oracle: `Z{json}`
 is the zygote's word, `C` and a line is the child's, relayed; so a child cannot
 speak for the zygote. After each answer the child is stopped until its next call.
 
@@ -59,6 +60,7 @@ class Zygote:
         self.child = None
         self.memory_bytes = 0
         self.is_running = False
+        self.is_resting = False
         #: The job's number, in every word of ours: an end may be said twice,
         #: when the child leaves just as it is told to.
         self.job = 0
@@ -137,6 +139,9 @@ class Zygote:
             self.end("flooded")
             return
         *lines, child.buffer = child.buffer.split(b"\n")
+        if lines and self.is_resting:
+            self.rested(lines)
+            return
         for line in lines:
             self.link.sendall(b"C" + line + b"\n")
         if lines and self.is_running:
@@ -145,6 +150,14 @@ class Zygote:
             self.signal_all(signal.SIGSTOP)
             self.await_stop()
             self.say({"frozen": True})
+
+    def rested(self, lines):
+        """What the child said to that: it serves on, or it could not."""
+        if lines != [b'{"rested": true}']:
+            self.end("ended")
+            return
+        self.is_running = self.is_resting = False
+        self.say({"ended": "rested"})
 
     def bury(self, child):
         """The child closed its end: say how it ended."""
@@ -184,6 +197,10 @@ class Zygote:
             self.tell_child(b"", [self.arena])
             self.tell_child(line)
         elif order["do"] == "call":
+            self.signal_all(signal.SIGCONT)
+            self.tell_child(line)
+        elif order["do"] == "rest":
+            self.is_resting = self.is_running
             self.signal_all(signal.SIGCONT)
             self.tell_child(line)
         elif order["do"] == "end":
@@ -226,7 +243,7 @@ class Zygote:
         if child is not None:
             report.update(self.kill_all())
             report["printed"] = child.tail.decode("utf-8", "replace")
-        self.is_running = False
+        self.is_running = self.is_resting = False
         if was_running or how == "ended":
             self.say(report)
 

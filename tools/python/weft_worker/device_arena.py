@@ -59,12 +59,15 @@ class SharedDeviceMemory:
 
     def __init__(self, fd, job):
         from .device import parse
-        from .driver import open_driver
+        from .driver import opened
 
         self.device = parse(job["device"])
-        self.driver = open_driver(self.device.index)
+        self.driver = opened(self.device.index)
         self.address = self.driver.map_shared(fd, job["arena_bytes"])
         self._bytes = job["arena_bytes"]
+
+    def close(self):
+        self.driver.unmap_shared(self.address, self._bytes)
 
     @property
     def all(self):

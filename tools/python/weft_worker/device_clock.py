@@ -12,6 +12,14 @@ FLUSH_BYTES_MIN = 256 << 20
 FLUSH_L2_TIMES = 4
 #: To wait for an idle device takes less than this.
 LATE_NS_MIN = 30_000
+_clocks = {}
+
+
+def clock_of(driver):
+    """The driver's clock: a process' jobs share its buffer."""
+    if driver not in _clocks:
+        _clocks[driver] = DeviceClock(driver)
+    return _clocks[driver]
 
 
 class DeviceClock:

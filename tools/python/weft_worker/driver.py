@@ -6,6 +6,7 @@ before `open_driver`, so a machine without a GPU can import this module.
 """
 
 import ctypes
+import functools
 from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
 LIBRARY = "libcuda.so.1"
@@ -86,12 +87,14 @@ _SIGNATURES = {
     "cuCtxSynchronize": (),
     "cuCtxResetPersistingL2Cache": (),
     "cuModuleLoadData": (c_void_p, c_void_p),
+    "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (c_void_p, c_void_p, ctypes.c_char_p),
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuLaunchKernel": (
         (c_void_p,) + (c_uint,) * 7 + (c_void_p, c_void_p, c_void_p)
     ),
     "cuMemAlloc_v2": (c_void_p, c_size_t),
+    "cuMemFree_v2": (c_ulonglong,),
     "cuMemsetD32Async": (c_ulonglong, c_uint, c_size_t, c_void_p),
     "cuEventCreate": (c_void_p, c_uint),
     "cuEventRecord": (c_void_p, c_void_p),
@@ -187,6 +190,9 @@ class Driver:
         self.call("cuModuleLoadData", byref(module), image)
         return module
 
+    def unload_module(self, module):
+        self.call("cuModuleUnload", module)
+
     def function(self, module, name, shared_bytes):
         """A kernel of the module, ready to use that much shared memory."""
         found = c_void_p()
@@ -198,10 +204,16 @@ class Driver:
         return found
 
     def allocate(self, size_bytes):
-        """The address of new device memory; freed with the process."""
+        """The address of new device memory, full of NaN: whatever was there
+        before, nobody reads it."""
+        words = -(-max(1, size_bytes) // 4)
         address = c_ulonglong()
-        self.call("cuMemAlloc_v2", byref(address), max(1, size_bytes))
+        self.call("cuMemAlloc_v2", byref(address), 4 * words)
+        self.call("cuMemsetD32Async", address, 0xFFFFFFFF, words, None)
         return address.value
+
+    def free(self, address):
+        self.call("cuMemFree_v2", address)
 
     def event(self):
         made = c_void_p()
@@ -259,6 +271,12 @@ class Driver:
     def unmap_shared(self, address, size_bytes):
         self.call("cuMemUnmap", address, size_bytes)
         self.call("cuMemAddressFree", address, size_bytes)
+
+
+@functools.cache
+def opened(ordinal):
+    """The same for all who ask in one process."""
+    return open_driver(ordinal)
 
 
 def open_driver(ordinal):

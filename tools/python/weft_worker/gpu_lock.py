@@ -12,12 +12,12 @@ import tempfile
 import time
 
 
-def lock_of(device):
-    """The lock of that device; one that never waits, of the host."""
-    if not device.is_cuda:
+def lock_of(driver):
+    """The lock of that driver's device; None, of the host: it never waits."""
+    if driver is None:
         return NoLock()
     folder = tempfile.gettempdir()
-    path = os.path.join(folder, f"weft-gpu-{device.driver.uuid()}")
+    path = os.path.join(folder, f"weft-gpu-{driver.uuid()}")
     return DeviceLock(path)
 
 
@@ -30,7 +30,7 @@ class NoLock:
     def shared(self):
         yield
 
-    exclusive = shared
+    exclusive = released = shared
 
     def close(self):
         pass
@@ -59,6 +59,15 @@ class DeviceLock:
     def exclusive(self):
         """Within `shared`, too: it is given up for as long."""
         before = self._change(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            self._change(before)
+
+    @contextlib.contextmanager
+    def released(self):
+        """Within `shared`: for as long, the device is not used from here."""
+        before = self._change(fcntl.LOCK_UN)
         try:
             yield
         finally:

@@ -57,12 +57,13 @@ class Launches:
     described = {}
 
     def __init__(self, package, job, memory):
-        from .device_clock import DeviceClock
+        from .device_clock import clock_of
 
         self._driver = driver = memory.driver
-        modules = [driver.load_module(base64.b64decode(m["cubin"]))
-                   for m in package["modules"]]
-        self._keep = modules
+        self._modules = modules = [
+            driver.load_module(base64.b64decode(m["cubin"]))
+            for m in package["modules"]]
+        self._keep = []
         self._scratch = [driver.allocate(n) for n in package.get("scratch", ())]
         kernels = [
             driver.function(modules[one["module"]], one["function"],
@@ -74,7 +75,14 @@ class Launches:
              for kernel, one in zip(kernels, package["launches"])]
             for pointers in self._pointers(job, memory)
         ]
-        self._clock = DeviceClock(driver)
+        self._clock = clock_of(driver)
+
+    def close(self):
+        """Leaves nothing on the device for the next job to find."""
+        for module in self._modules:
+            self._driver.unload_module(module)
+        for address in self._scratch:
+            self._driver.free(address)
 
     def _pointers(self, job, memory):
         """{name in the package: address} for each buffer set."""

@@ -24,10 +24,10 @@ def prepare():
 
 
 class Line:
-    """JSON lines over a pair of descriptors."""
+    """JSON lines: orders from a socket, answers to a descriptor."""
 
-    def __init__(self, commands, answers):
-        self._in = os.fdopen(commands, "rb", buffering=1 << 16)
+    def __init__(self, link, answers):
+        self._in = link.makefile("rb")
         self._out = answers
 
     def read(self):
@@ -79,10 +79,10 @@ def open_ahead(device):
     if device == "cpu":
         return
     from .device import parse
-    from .driver import NoDriver, open_driver
+    from .driver import NoDriver, opened
 
     try:
-        open_driver(parse(device).index)
+        opened(parse(device).index)
     except NoDriver:
         pass  # the job opens it again, and answers why it cannot
 
@@ -97,29 +97,40 @@ def receive_arena(link):
 
 
 def run_job(commands, answers, device):
-    """Serves one job until its input ends. Never returns."""
+    """Serves jobs, mostly one, until its input ends. Never returns."""
     open_ahead(device)
     link = socket.socket(fileno=commands)
-    arena = receive_arena(link)
-    line = Line(link.detach(), answers)
-    job = line.read()
-    torch.set_num_threads(job["threads"])
-    precision.apply(job.get("precision", "framework"))
-    if job["memory_bytes"] and job["limit_address_space"]:
-        limit = process.virtual_bytes() + job["memory_bytes"]
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    try:
-        # In here: a GPU that cannot be opened is an answer, too. And named:
-        # runners keep addresses into it, which do not hold it.
-        memory = share(arena, job)
-        runner = load(job, memory)
-        line.answer({"call": 0, "ok": True, **runner.described})
-        while True:
-            call = line.read()
-            line.answer({"call": call["call"], "ok": True, **runner.run(call)})
-    except BaseException as error:  # the candidate's own, whatever it is
-        line.answer(_failure(error))
-        os._exit(1)
+    line = Line(link, answers)
+    while True:
+        # Nothing is read ahead: an order comes when the one before is done.
+        arena = receive_arena(link)
+        job = line.read()
+        torch.set_num_threads(job["threads"])
+        precision.apply(job.get("precision", "framework"))
+        if job["memory_bytes"] and job["limit_address_space"]:
+            limit = process.virtual_bytes() + job["memory_bytes"]
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        try:
+            serve(line, arena, job)
+        except BaseException as error:  # the candidate's own, whatever it is
+            line.answer(_failure(error))
+            os._exit(1)
+
+
+def serve(line, arena, job):
+    """One job, until it is told to rest: only those that run no code of a
+    candidate's in this process are."""
+    # In here: a GPU that cannot be opened is an answer, too. And named:
+    # runners keep addresses into it, which do not hold it.
+    memory = share(arena, job)
+    os.close(arena)
+    runner = load(job, memory)
+    line.answer({"call": 0, "ok": True, **runner.described})
+    while (call := line.read())["do"] != "rest":
+        line.answer({"call": call["call"], "ok": True, **runner.run(call)})
+    runner.close()
+    memory.close()
+    line.answer({"rested": True})
 
 
 def _failure(error):

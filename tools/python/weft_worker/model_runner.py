@@ -78,9 +78,9 @@ class ModelRunner:
     def __init__(self, job, memory, model):
         self._driver, self._clock = memory.driver, None
         if memory.driver is not None:
-            from .device_clock import DeviceClock
+            from .device_clock import clock_of
 
-            self._clock = DeviceClock(memory.driver)
+            self._clock = clock_of(memory.driver)
         self.described = {"rng": rng_digest(memory.device)}
         self._forwards = {"eager": model}
         self._state = state_of(model)
@@ -177,10 +177,11 @@ class ModelRunner:
         return rest(self._driver)
 
     def _compile(self, name):
-        from .baseline import compiled_as
+        from .baseline import first_calls
 
-        compiled = compiled_as(name, self._forwards["eager"])
-        self._result = compiled(*self._args)
+        with first_calls(name, self._driver) as compiled_as:
+            compiled = compiled_as(self._forwards["eager"])
+            self._result = compiled(*self._args)
         self._forwards[name] = compiled
         return {}
 

@@ -61,7 +61,7 @@ class Oracle:
         self.device = Device(device)
         self.exactness = exactness
         precision.apply(exactness)
-        self.lock = gpu_lock.lock_of(self.device)
+        self.lock = gpu_lock.lock_of(self.device.driver)
         #: What `rest` gives up: the lock that a reply was made under.
         self.holding = contextlib.ExitStack()
         self.scratch = os.path.abspath(scratch)

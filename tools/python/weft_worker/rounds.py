@@ -116,6 +116,11 @@ class Rounds:
             self._reason = f"wrong: a timed call's {reason}"
         self._examining_s += time.monotonic() - start
 
+    @property
+    def is_right(self):
+        """Whether no output was wrong so far."""
+        return not self._reason
+
     def report(self):
         """docs/worker-protocol.md's `timing`."""
         overhead = self._overhead()

@@ -13,12 +13,14 @@ import subprocess
 import sys
 import time
 
-from . import process
+from . import harness, process
 from .laps import lap
 
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0
 MESSAGE_BYTES_MAX = 1 << 21
+#: So many jobs one child serves at most.
+JOBS_MAX = 32
 
 
 class Ended(Exception):
@@ -54,6 +56,10 @@ class Slot:
         self._is_running = False
         self._is_ending = False
         self._is_warm = False
+        #: The child waits where it can be told to rest.
+        self._is_well = False
+        self._may_rest = False
+        self._rests = 0
         self.is_private = False
 
     def launch(self):
@@ -91,7 +97,7 @@ class Slot:
             os.close(complaints)
         self._link, self._buffer, self._arena = ours, b"", None
         self._is_running = self._is_ending = self._is_warm = False
-        self._job = 0
+        self._job = self._rests = 0
 
     def start(self):
         """Starts the zygote if there is none; blocks until it is warm."""
@@ -132,11 +138,15 @@ class Slot:
             **job,
         }
         self._is_running = True
+        self._is_well = False
+        self._may_rest = (self.device != "cpu" and
+                          job["kind"] in harness.PACKAGE_KINDS)
         self._call = 0
         with lap("load"):
             self._send(order)
             answer = self._answer(0, limits.wall_ms)
             self._await_frozen()
+        self._is_well = True
         return answer
 
     def call(self, wall_ms, **fields):
@@ -145,21 +155,31 @@ class Slot:
         The whole tree stands still when this returns, until the next call.
         """
         self._call += 1
+        self._is_well = False
         message = {"do": "call", "call": self._call, **fields}
         start = time.perf_counter()
         self._send(message)
         answer = self._answer(self._call, wall_ms)
         seconds = time.perf_counter() - start
         self._await_frozen()
+        self._is_well = True
         return answer, seconds
 
-    def dismiss(self):
-        """Has the job ended and all that it left killed, without waiting."""
+    def dismiss(self, keep=False):
+        """Has the job ended and all that it left killed, without waiting.
+
+        keep: nothing was wrong with it. A child in which only the device ran
+        a candidate's code serves the next one too: to open a device anew takes
+        a good part of a second, of which the driver grants one at a time.
+        """
         if not self._is_running:
             return
         self._is_running = False
+        rests = (keep and self._is_well and self._may_rest
+                 and self._rests < JOBS_MAX - 1)
+        self._rests = self._rests + 1 if rests else 0
         try:
-            self._send({"do": "end"})
+            self._send({"do": "rest" if rests else "end"})
             self._is_ending = True
         except Ended:
             self.kill()

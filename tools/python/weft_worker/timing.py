@@ -95,17 +95,19 @@ class Timer:
         generator = self._device.generator(seed)
         budget_s = float(request.get("budget_ms", 2000)) / 1000
         rounds = self._rounds(bench, parties, limits)
+        is_right = False
         try:
             bench.begin(self._slot, job, limits)
             with self._lock.exclusive(), lap("rounds"):
                 rounds.run(budget_s, generator, random.Random())
+            is_right = rounds.is_right
         except BaselineLost as lost:
             self._bench = None
             raise TimingFailed(f"the baseline failed: {lost}") from None
         except Ended as ended:
             return rejection(ended.kind, ended.reason)
         finally:
-            self._slot.dismiss()
+            self._slot.dismiss(keep=is_right)
         return rounds.report()
 
     def _rounds(self, bench, parties, limits):
@@ -138,7 +140,8 @@ class Timer:
             return not bench.compile_errors[name]
         try:
             with lap(name):
-                answer = bench.compile(self._baseline, name)
+                answer = bench.compile(
+                    self._baseline, name, self._lock.released)
             error = str(answer.get("compile_error", ""))
         except Ended as ended:
             # The process is gone, and eager's with it: the bench starts anew.
@@ -217,8 +220,10 @@ class SubgraphBench:
             limits = limits.for_loading(self._device)
         slot.begin(job, self._arena, limits)
 
-    def compile(self, baseline, name):
-        answer, _ = baseline.call(BASELINE_WALL_MS, sets=[0], function=name)
+    def compile(self, baseline, name, released):
+        with released():  # the baseline's process takes it when it needs it
+            answer, _ = baseline.call(
+                BASELINE_WALL_MS, sets=[0], function=name)
         return answer
 
     def refresh(self, generator, dice):

@@ -136,7 +136,7 @@ def check(slot, keeper, cases, job, limits):
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
-        slot.dismiss()
+        slot.dismiss(keep=not verdict.reason)
     verdict.framework_error = cases.framework_error
     verdict.controls = dict(cases.controls)
     if not verdict.reason:
