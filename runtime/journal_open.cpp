@@ -30,6 +30,12 @@ CREATE TABLE meta(
   value TEXT NOT NULL) WITHOUT ROWID;
 )";
 
+/// With Sync::full the log gets this length before the first commit. A commit
+/// that lengthens a file makes the file system commit too, which takes longer
+/// than the rows do. SQLite begins anew at the log's start after 1,000 pages
+/// (4 MiB); what the commit before that brings fits in the rest.
+constexpr std::int64_t log_bytes = std::int64_t{8} << 20;
+
 Result<void> make_tables(Database& database) {
   auto savepoint = Savepoint::begin(database);
   if (!savepoint) return std::unexpected(savepoint.error());
@@ -132,6 +138,9 @@ Result<Journal> Journal::open_to_write(const std::filesystem::path& file,
   auto ready = check_format(state->database, file);
   if (ready) ready = state->prepare_to_write(sync);
   if (ready) ready = state->load_tail();
+  if (ready && sync == Sync::full) {
+    ready = state->database.lengthen_log(log_bytes);
+  }
   if (!ready) return std::unexpected(ready.error());
   state->lock->note(state->head.seq);
   return Journal(std::move(state));

@@ -164,6 +164,24 @@ bool Database::in_transaction() const {
   return sqlite3_get_autocommit(connection_.get()) == 0;
 }
 
+Result<void> Database::lengthen_log(std::int64_t size_bytes) {
+  const std::string zeros(std::size_t{64} << 10, '\0');
+  sqlite3_file* log = nullptr;
+  sqlite3_file_control(connection_.get(), "main", SQLITE_FCNTL_JOURNAL_POINTER,
+                       &log);
+  if (log == nullptr || log->pMethods == nullptr) return {};
+  sqlite3_int64 end = 0;
+  int code = log->pMethods->xFileSize(log, &end);
+  while (code == SQLITE_OK && end < size_bytes) {
+    code = log->pMethods->xWrite(log, zeros.data(),
+                                 static_cast<int>(zeros.size()), end);
+    end += static_cast<sqlite3_int64>(zeros.size());
+  }
+  if (code == SQLITE_OK) code = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+  if (code == SQLITE_OK) return {};
+  return std::unexpected(describe(file_, code, sqlite3_errstr(code)));
+}
+
 Result<Savepoint> Savepoint::begin(Database& database) {
   if (auto begun = database.savepoint_.run(); !begun) {
     return std::unexpected(begun.error());

@@ -58,6 +58,10 @@ class Database {
   /// damaged when the tables that the statement names are not there.
   Result<Statement> prepare(std::string_view sql);
   bool in_transaction() const;
+  /// Makes the file of the write-ahead log at least this long, with zeros after
+  /// what it holds. Written and synced: reserved blocks would not do, since a
+  /// file system notes in its own journal that they were first written to.
+  Result<void> lengthen_log(std::int64_t size_bytes);
 
  private:
   struct Close {

@@ -131,7 +131,7 @@ TEST_CASE("the log of a killed writer shows when it was cut or changed") {
   const auto wal = directory / "copy.db-wal";
   copy_as_killed(directory / "j.db", copy);
   auto bytes = load(wal);
-  bytes[bytes.size() - 5000] ^= 1;
+  bytes[bytes.find_last_not_of('\0')] ^= 1;
   store(wal, bytes);
   const auto verified = open_and_verify(copy);
   CHECK(says(verified, "event 6 is missing: 9 were written"));
@@ -142,6 +142,37 @@ TEST_CASE("the log of a killed writer shows when it was cut or changed") {
   // As the message says, what is left can be gone on from.
   fs::remove(directory / "copy.db-lock");
   CHECK(value(Journal::open(copy, Sync::full)).last_seq() == 5);
+}
+
+TEST_CASE("a full sync's log has its length before the first commit") {
+  Directory directory;
+  const auto log = directory / "j.db-wal";
+  auto journal = value(Journal::create(directory / "j.db", Sync::full));
+  const auto length_bytes = fs::file_size(log);
+  CHECK(length_bytes >= 8 << 20);
+  for (int number = 1; number <= 50; ++number) {
+    auto group = envelopes(number, number);
+    value(journal.append(group));
+  }
+  CHECK(fs::file_size(log) == length_bytes);
+}
+
+TEST_CASE("lengthening a killed writer's log loses nothing") {
+  Directory directory;
+  const auto file = directory / "j.db";
+  auto journal = value(Journal::create(file, Sync::normal));
+  auto group = envelopes(1, 9);
+  value(journal.append(group));
+  const auto copy = directory / "copy.db";
+  copy_as_killed(file, copy);
+  auto opened = value(Journal::open(copy, Sync::full));
+  CHECK(value(read_all(opened)) == group);
+  auto more = envelopes(10, 12);
+  value(opened.append(more));
+  copy_as_killed(copy, directory / "again.db");
+  value(open_and_verify(directory / "again.db"));
+  CHECK(value(Journal::open(directory / "again.db", Sync::full)).last_seq() ==
+        12);
 }
 
 TEST_CASE("a writer that died does not keep the journal locked") {
