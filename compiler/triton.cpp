@@ -153,16 +153,6 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 
 }  // namespace
 
-GpuFacts gpu_facts(const Machine& machine) {
-  GpuFacts facts;
-  if (machine.gpus.empty()) return facts;
-  const Gpu& gpu = machine.gpus.front();
-  facts.sms = std::max(1, gpu.sms);
-  facts.l2_bytes = gpu.l2_bytes;
-  facts.shared_bytes = gpu.shared_bytes;
-  return facts;
-}
-
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
   return can_lower(graph, call, lowering_options({})) &&

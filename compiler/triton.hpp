@@ -2,25 +2,15 @@
 // in several variants for the verification workers to choose from. Pure.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "compiler/gpu_facts.hpp"
 #include "compiler/graph.hpp"
 #include "compiler/subgraph.hpp"
 #include "compiler/target.hpp"
 
 namespace weft {
-
-/// What the code generator may know of the GPU. The defaults stand where there
-/// is none and kernels are only proven, in Triton's interpreter.
-struct GpuFacts {
-  int sms = 108;                         ///< streaming multiprocessors
-  std::int64_t l2_bytes = 40 << 20;      ///< the last cache
-  std::int64_t shared_bytes = 99 << 10;  ///< that one block can have
-};
-
-GpuFacts gpu_facts(const Machine& machine);
 
 /// Whether the target has code for this call (else it stays an extern).
 bool triton_can_lower(const Graph& graph, const Node& call,

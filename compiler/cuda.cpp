@@ -1,0 +1,142 @@
+#include "compiler/cuda.hpp"
+
+#include <set>
+
+#include "compiler/cuda_functions.hpp"
+#include "compiler/cuda_nest.hpp"
+#include "compiler/cuda_prelude.hpp"
+#include "compiler/lower.hpp"
+#include "compiler/lowerable.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+// The fields of docs/gpu-package.md, a launch a line.
+std::string launches_text(const CudaModule& module) {
+  std::string scratch;
+  std::map<std::string, std::string> names;
+  for (const CudaScratch& one : module.scratch) {
+    names[one.name] = "s" + text(static_cast<std::int64_t>(names.size()));
+    scratch += (scratch.empty() ? "" : ", ") + text(one.bytes);
+  }
+  std::string launches;
+  for (const CudaLaunch& one : module.launches) {
+    launches += launches.empty() ? "" : ",\n";
+    launches += "  {\"function\": \"" + one.kernel + "\", \"grid\": [" +
+                text(one.blocks) + ", 1, 1], \"threads\": " + text(one.threads);
+    if (one.shared_bytes > 0) {
+      launches += ", \"shared_bytes\": " + text(one.shared_bytes);
+    }
+    if (one.cluster > 1) launches += ", \"cluster\": " + text(one.cluster);
+    if (one.cooperative) launches += ", \"cooperative\": true";
+    launches += ",\n   \"arguments\": [";
+    for (std::size_t i = 0; i < one.arguments.size(); ++i) {
+      const auto found = names.find(one.arguments[i]);
+      launches += (i == 0 ? "\"" : ", \"") +
+                  (found == names.end() ? one.arguments[i] : found->second) +
+                  "\"";
+    }
+    launches += "]}";
+  }
+  return "/* launches\n{\"scratch\": [" + scratch + "], \"launches\": [\n" +
+         launches + "]}\n*/\n";
+}
+
+std::string source_text(const Subgraph& subgraph, const std::string& variant,
+                        const CudaModule& module) {
+  return "// " + subgraph.type + " (" + subgraph.id + "), variant " + variant +
+         "; made by weft.\n" + launches_text(module) + "\n" +
+         cuda_prelude(module.sections) + cuda_helpers(module.helpers) +
+         module.kernels;
+}
+
+struct Named {
+  std::string name;
+  CudaVariant variant;
+};
+
+std::vector<Named> variants() {
+  return {
+      {"held", {}},
+      {"held wide", {.packs = 4, .unroll = 8, .cluster_min = 16}},
+      {"held half",
+       {.packs = 1,
+        .register_row = 16384,
+        .held_packs = 16,
+        .cluster_min = 8,
+        .ring_threads = 512}},
+      {"registers", {.register_row = 32768, .cluster_min = 4}},
+      {"walked", {.packs = 1, .unroll = 8, .rings = false}},
+      {"walked half",
+       {.packs = 8,
+        .unroll = 4,
+        .register_row = 4096,
+        .held_packs = 4,
+        .rings = false}},
+  };
+}
+
+bool has_function(const std::string& function, DType dtype) {
+  std::set<std::string> helpers;
+  return cuda_call(function, dtype, {"", "", "", "", "", ""}, helpers)
+      .has_value();
+}
+
+LoweringOptions lowering_options(const CudaVariant& variant,
+                                 const GpuFacts& facts) {
+  LoweringOptions options;
+  options.has_function = &has_function;
+  options.single_pass_elements = cuda_row_max(variant, facts);
+  return options;
+}
+
+CudaModule print_module(const Graph& graph, const CudaVariant& variant,
+                        const GpuFacts& facts) {
+  Result<Program> program = lower(graph, lowering_options(variant, facts));
+  if (!program) throw Unsupported{program.error().message};
+  CpuFacts schedule_facts;
+  schedule_facts.cores = facts.sms;
+  schedule_facts.whole_row = cuda_row_max(variant, facts);
+  schedule_facts.holds_rows = true;
+  const Schedule plan = schedule(std::move(*program), schedule_facts);
+  CudaModule module;
+  for (const int result : plan.spilled) {
+    const Buffer& buffer = plan.program.buffers[result];
+    std::int64_t count = 1;
+    for (const std::int64_t extent : buffer.shape) count *= extent;
+    module.scratch.push_back(
+        {buffer.name, count * element_bytes(buffer.dtype)});
+  }
+  for (const Nest& nest : plan.nests) {
+    CudaNest(plan, nest, variant, facts, module).print();
+  }
+  return module;
+}
+
+}  // namespace
+
+bool cuda_can_lower(const Graph& graph, const Node& call) {
+  LoweringOptions options;
+  options.has_function = &has_function;
+  return can_lower(graph, call, options);
+}
+
+Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
+                                                const GpuFacts& facts,
+                                                int variants_max) try {
+  std::vector<KernelSource> sources;
+  std::set<std::string> seen;
+  for (const auto& [name, variant] : variants()) {
+    if (static_cast<int>(sources.size()) >= variants_max) break;
+    const CudaModule module = print_module(subgraph.graph, variant, facts);
+    if (!seen.insert(source_text(subgraph, "", module)).second) continue;
+    sources.push_back({name, source_text(subgraph, name, module)});
+  }
+  return sources;
+} catch (const Unsupported& reason) {
+  return fail(ErrorCode::wrong_input, "no CUDA code for " + reason.what);
+}
+
+}  // namespace weft

@@ -1,0 +1,141 @@
+// What several passes read stays on chip: in a thread's registers, or in its
+// own slots of shared memory. A ring of slots has room for more than one row's
+// share, so that the next row is under way while this one is folded and stored.
+#include <algorithm>
+
+#include "compiler/cuda_nest.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+}  // namespace
+
+bool CudaNest::is_held(const Pass& pass) const {
+  return shape_.hold != Hold::nothing && pass.inner == shape_.held_inner;
+}
+
+bool CudaNest::is_first_held(const Pass& pass) const {
+  const auto first = std::ranges::find_if(
+      passes_, [&](const Pass& each) { return is_held(each); });
+  return first != passes_.end() && &*first == &pass;
+}
+
+bool CudaNest::is_last_held(const Pass& pass) const {
+  const Pass* last = nullptr;
+  for (const Pass& each : passes_) {
+    if (is_held(each)) last = &each;
+  }
+  return last == &pass;
+}
+
+std::string CudaNest::pack_type(ExprId load) const {
+  return "Pack<" + cuda_type(program().arena[load].dtype) + ", " +
+         text(shape_.lanes) + ">";
+}
+
+std::int64_t CudaNest::pack_bytes(ExprId load) const {
+  return shape_.lanes * element_bytes(program().arena[load].dtype);
+}
+
+std::int64_t CudaNest::ring_bytes() const {
+  std::int64_t bytes = 0;
+  for (const ExprId load : shape_.held) {
+    bytes += shape_.slots * shape_.threads * pack_bytes(load);
+  }
+  return bytes;
+}
+
+// Into registers, before the first pass: all at once, so that many loads are
+// under way.
+void CudaNest::read_held(CudaKernel& kernel, const Pass& pass) {
+  if (!is_first_held(pass)) return;
+  Writer& out = kernel.out();
+  for (const ExprId load : shape_.held) {
+    out.line(pack_type(load) + " h" + text(load) + "[" + text(shape_.steps) +
+             "];");
+  }
+  out.line("#pragma unroll");
+  out.open("for (int u = 0; u < " + text(shape_.steps) + "; ++u)");
+  declare_place(kernel, "u");
+  if (is_ragged(pass)) {
+    out.open("if (r < " + text(extent_of(pass.inner)) + ")");
+  }
+  kernel.declare(pass.inner, "r");
+  for (const ExprId load : shape_.held) {
+    const Scalar& node = program().arena[load];
+    kernel.use(node.buffer);
+    out.line("h" + text(load) + "[u] = load_pack<" + text(shape_.lanes) + ">(" +
+             program().buffers[node.buffer].name + " + " +
+             kernel.index(node.index[0]) + ");");
+  }
+  if (is_ragged(pass)) out.close();
+  out.close();
+}
+
+void CudaNest::find_held(CudaKernel& kernel) {
+  for (const ExprId load : shape_.held) {
+    if (shape_.hold == Hold::registers) {
+      kernel.hold(load, "h" + text(load) + "[u]");
+      continue;
+    }
+    kernel.out().line("const " + pack_type(load) + " h" + text(load) +
+                      " = ring" + text(load) + "[slot * " +
+                      text(shape_.threads) + "];");
+    kernel.hold(load, "h" + text(load));
+  }
+}
+
+void CudaNest::declare_ring(CudaKernel& kernel) {
+  kernel.need("ring");
+  Writer& out = kernel.out();
+  out.line("extern __shared__ __align__(16) unsigned char memory[];");
+  std::int64_t bytes = 0;
+  for (const ExprId load : shape_.held) {
+    const std::string type = pack_type(load);
+    out.line(type + "* const ring" + text(load) + " = reinterpret_cast<" +
+             type + "*>(memory + " + text(bytes) + ") + threadIdx.x;");
+    bytes += shape_.slots * shape_.threads * pack_bytes(load);
+  }
+  const std::string place = kernel.place_type();
+  out.line("// Begins to read this thread's pack `u` of row `p`.");
+  out.open("const auto ask = [&](" + place + " p, int u, int slot)");
+  declare_place(kernel, "u");
+  std::string condition = "p < " + text(shape_.points);
+  condition += " && r < " + text(shape_.row);
+  out.open("if (" + condition + ")");
+  kernel.declare(nest_.outer, "p");
+  kernel.declare(shape_.held_inner, "r");
+  for (const ExprId load : shape_.held) {
+    const Scalar& node = program().arena[load];
+    kernel.use(node.buffer);
+    out.line("copy_async<" + text(pack_bytes(load)) + ">(ring" + text(load) +
+             " + slot * " + text(shape_.threads) + ", " +
+             program().buffers[node.buffer].name + " + " +
+             kernel.index(node.index[0]) + ");");
+  }
+  out.close();
+  out.line("close_group();");
+  out.close("};");
+  const std::string steps = text(shape_.steps);
+  out.line("#pragma unroll");
+  out.open("for (int n = 0; n < " + text(shape_.slots) + "; ++n)");
+  out.line("ask(" + std::string(shape_.blocks > 1 ? "group" : "blockIdx.x") +
+           " + n / " + steps + " * " + text(shape_.teams) + ", n % " + steps +
+           ", n);");
+  out.close();
+  out.line("int base = 0;  // the slot of a row's first pack");
+  out.line("int slot = 0;");
+}
+
+// The slot is free: what will stand there next.
+void CudaNest::ask_next(CudaKernel& kernel) {
+  const std::string ahead =
+      "(u + " + text(shape_.slots) + ") / " + text(shape_.steps);
+  kernel.out().line("ask(p + " + ahead + " * " + text(shape_.teams) +
+                    ", (u + " + text(shape_.slots) + ") % " +
+                    text(shape_.steps) + ", slot);");
+}
+
+}  // namespace weft

@@ -1,0 +1,124 @@
+// One CUDA kernel under construction: its lines, the buffers that it takes, and
+// the expressions that have names so far.
+//
+// A thread takes `lanes` neighbours along one loop variable at a time: what it
+// reads and writes side by side goes as one pack, the rest is computed in an
+// unrolled loop over `l`. What is the same for all lanes stands before it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/cpu_writer.hpp"
+#include "compiler/cuda_scalar.hpp"
+#include "compiler/schedule.hpp"
+
+namespace weft {
+
+struct CudaLaunch {
+  std::string kernel;
+  std::int64_t blocks = 1;
+  int threads = 256;
+  int blocks_per_sm = 1;          ///< at least so many must fit
+  int cluster = 1;                ///< blocks that share their shared memory
+  bool cooperative = false;       ///< all blocks must run at once
+  std::int64_t shared_bytes = 0;  ///< dynamic
+  std::vector<std::string> arguments;
+};
+
+/// Memory between kernels.
+struct CudaScratch {
+  std::string name;
+  std::int64_t bytes = 0;
+};
+
+/// A whole source, as the nests add to it.
+struct CudaModule {
+  std::string kernels;
+  std::vector<CudaLaunch> launches;
+  std::vector<CudaScratch> scratch;
+  std::set<std::string> helpers;
+  std::set<std::string> sections;  ///< of the prelude
+};
+
+class CudaKernel {
+ public:
+  /// `lane`: the loop variable that lanes count, -1 for none.
+  CudaKernel(const Program& program, CudaModule& module, int lane, int lanes,
+             bool wide);
+  CudaKernel(const CudaKernel&) = delete;
+
+  Writer& out() { return out_; }
+  int lanes() const { return lanes_; }
+  /// "[l]", or "[0]" where there is one lane.
+  std::string at_lane() const { return lanes_ > 1 ? "[l]" : "[0]"; }
+  const std::string& place_type() const { return scope_.place_type; }
+
+  /// Declares the variables, whose product counts `position`.
+  void declare(const std::vector<LoopVar>& variables,
+               const std::string& position);
+  /// Says which variables are inner ones: what depends on them is not computed
+  /// outside of their loop.
+  void expect_inner(const std::vector<LoopVar>& variables);
+
+  /// Prints what the expressions need and is the same for all lanes (and packs
+  /// are read); with `points_only`, what does not depend on inner variables.
+  void compute(const std::vector<ExprId>& roots, bool points_only);
+  void open_lanes();
+  /// Prints the rest of what they need, inside the loop over lanes.
+  void compute_lanes(const std::vector<ExprId>& roots);
+  void close_lanes();
+
+  /// Names that a block of lines introduced end with it.
+  using Names = std::map<ExprId, std::string>;
+  Names names() const { return scope_.names; }
+  void set_names(Names names) { scope_.names = std::move(names); }
+
+  std::string operand(ExprId id) const { return cuda_operand(scope_, id); }
+  std::string index(const Index& index) const {
+    return cuda_index(index, scope_.variables);
+  }
+  std::string type(ExprId id) const { return cuda_variable_type(scope_, id); }
+  /// Whether the place moves with the lane side by side, and may be a pack.
+  bool is_packed(const Index& index) const;
+  bool is_pack_load(ExprId id) const;
+  /// `by_lane`: it is another for each lane; `inner`: it depends on inner
+  /// variables.
+  void set_result(int buffer, const std::string& text, bool by_lane,
+                  bool inner = false);
+  const std::string& result(int buffer) const {
+    return scope_.results.at(buffer);
+  }
+  /// A pack that was read before; its text.
+  void hold(ExprId load, const std::string& text) { held_[load] = text; }
+  void use(int buffer) { used_.insert(buffer); }
+  /// A parameter that is no buffer of the program: its type, and scratch.
+  void use(const std::string& type, const std::string& scratch);
+  void need(const std::string& section) { module_.sections.insert(section); }
+
+  /// Adds the kernel and its launch to the module.
+  void finish(CudaLaunch launch);
+
+ private:
+  bool depends_on_inner(ExprId id) const;
+  bool depends_on_lane(ExprId id) const;
+  void print(ExprId id);
+
+  const Program& program_;
+  CudaModule& module_;
+  CudaScope scope_;
+  Writer out_;
+  int lane_;
+  int lanes_;
+  std::string lane_text_;
+  std::set<int> inner_variables_;
+  std::set<int> inner_results_;
+  std::set<int> lane_results_;
+  std::map<ExprId, std::string> held_;
+  std::set<int> used_;
+  std::vector<std::pair<std::string, std::string>> scratch_used_;
+};
+
+}  // namespace weft

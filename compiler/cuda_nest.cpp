@@ -1,0 +1,43 @@
+#include "compiler/cuda_nest.hpp"
+
+#include <algorithm>
+
+#include "compiler/triton_nest.hpp"
+
+namespace weft {
+
+std::vector<ExprId> cuda_roots(const Pass& pass) {
+  std::vector<ExprId> roots;
+  for (const Stage* stage : pass.stages) {
+    roots.push_back(stage->value);
+    if (stage->position >= 0) roots.push_back(stage->position);
+  }
+  return roots;
+}
+
+CudaNest::CudaNest(const Schedule& plan, const Nest& nest,
+                   const CudaVariant& variant, const GpuFacts& facts,
+                   CudaModule& module)
+    : plan_(plan),
+      nest_(nest),
+      variant_(variant),
+      facts_(facts),
+      module_(module),
+      passes_(passes_of(plan.program, nest)),
+      wide_(needs_wide(plan.program, nest)) {}
+
+void CudaNest::print() {
+  const bool walks = std::ranges::any_of(
+      passes_, [](const Pass& p) { return !p.inner.empty(); });
+  if (!walks) return print_elements();
+  shape_ = cuda_shape(plan_, nest_, passes_, variant_, facts_);
+  if (shape_.meet == Meet::grid) print_clearing();
+  print_rows();
+  if (shape_.meet == Meet::parts) print_merge();
+}
+
+std::string CudaNest::part_name(const CudaFold& fold) const {
+  return "part" + std::to_string(fold.stage().results[0]);
+}
+
+}  // namespace weft

@@ -1,0 +1,14 @@
+// The part of a CUDA source that is the same for every kernel: packs of
+// elements, folds, and how threads, blocks and clusters put theirs together.
+#pragma once
+
+#include <set>
+#include <string>
+
+namespace weft {
+
+/// Sections by name, with what they need: "packs", "folds", "arg_folds",
+/// "block", "columns", "cluster", "team", "ring", "scan".
+std::string cuda_prelude(const std::set<std::string>& sections);
+
+}  // namespace weft

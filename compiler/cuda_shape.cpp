@@ -1,0 +1,370 @@
+#include "compiler/cuda_shape.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "compiler/cuda_scalar.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t slots_max = 31;  ///< as many groups can be awaited
+constexpr std::int64_t threads_of_sm = 2048;
+/// Shared memory that folds may need beside a ring.
+constexpr std::int64_t fold_bytes = 3 << 10;
+/// Shared memory that the driver keeps of each block.
+constexpr std::int64_t kept_bytes = 1 << 10;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t power_of_two(std::int64_t least) {
+  return static_cast<std::int64_t>(std::bit_ceil(
+      static_cast<std::uint64_t>(std::max<std::int64_t>(1, least))));
+}
+
+bool is_walked(const Pass& pass) { return !pass.inner.empty(); }
+
+std::vector<ExprId> loads_of(const Program& program, const Pass& pass) {
+  std::vector<ExprId> roots;
+  for (const Stage* stage : pass.stages) {
+    roots.push_back(stage->value);
+    if (stage->position >= 0) roots.push_back(stage->position);
+  }
+  std::vector<ExprId> loads;
+  for (const ExprId id : program.arena.reachable(roots)) {
+    const Scalar& node = program.arena[id];
+    if (node.op == ScalarOp::load && node.index.size() == 1) {
+      loads.push_back(id);
+    }
+  }
+  return loads;
+}
+
+class Shaping {
+ public:
+  Shaping(const Schedule& plan, const Nest& nest,
+          const std::vector<Pass>& passes, const CudaVariant& variant,
+          const GpuFacts& facts)
+      : plan_(plan),
+        nest_(nest),
+        passes_(passes),
+        variant_(variant),
+        facts_(facts) {}
+
+  CudaShape shape() {
+    out_.columns = nest_.columns;
+    out_.points = extent_of(nest_.outer);
+    for (const Pass& pass : passes_) {
+      out_.row = std::max(out_.row, extent_of(pass.inner));
+      out_.scans = out_.scans || pass.scan() != nullptr;
+    }
+    choose_lanes();
+    find_held();
+    if (out_.columns) {
+      columns();
+    } else if (out_.scans) {
+      scan_rows();
+    } else {
+      rows();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const Program& program() const { return plan_.program; }
+
+  void choose_lanes() {
+    const LoopVar* lane = nullptr;
+    if (out_.columns) {
+      lane = &nest_.outer.back();
+    } else {
+      for (const Pass& pass : passes_) {
+        if (extent_of(pass.inner) != out_.row || !is_walked(pass)) continue;
+        lane = &pass.inner.back();
+        break;
+      }
+    }
+    if (lane == nullptr) return;
+    out_.lanes = cuda_lanes(program(), passes_, *lane);
+    // In every pass the lanes must count that variable, or all must be one.
+    for (const Pass& pass : passes_) {
+      const bool other =
+          !out_.columns && is_walked(pass) && pass.inner.back() != *lane;
+      if (other) out_.lanes = 1;
+    }
+    if (out_.lanes > 1) out_.lane = lane->id;
+  }
+
+  // What more than one pass reads, in the same places.
+  void find_held() {
+    std::set<ExprId> seen;
+    if (out_.scans) return;
+    for (const Pass& pass : passes_) {
+      if (!is_walked(pass) || extent_of(pass.inner) != out_.row) continue;
+      if (out_.held_inner.empty()) out_.held_inner = pass.inner;
+      if (pass.inner != out_.held_inner) continue;
+      for (const ExprId id : loads_of(program(), pass)) {
+        if (!moves_with_row(id)) continue;
+        const bool again = !seen.insert(id).second;
+        if (again && std::ranges::find(out_.held, id) == out_.held.end()) {
+          out_.held.push_back(id);
+        }
+      }
+    }
+  }
+
+  bool moves_with_row(ExprId id) const {
+    const Scalar& node = program().arena[id];
+    if (node.guarded || node.placed) return false;
+    const Index& index = node.index[0];
+    bool moves = false;
+    for (const LoopVar& v : out_.held_inner) moves = moves || index.uses(v.id);
+    if (out_.lanes == 1) return moves;
+    return moves && step_along(index, out_.lane, out_.lanes) == 1 &&
+           is_aligned(index, out_.lane, out_.lanes);
+  }
+
+  std::int64_t packs() const { return ceil_div(out_.row, out_.lanes); }
+
+  /// Bytes that a thread holds for each of its packs.
+  std::int64_t held_bytes() const {
+    std::int64_t bytes = 0;
+    for (const ExprId id : out_.held) {
+      bytes += out_.lanes * element_bytes(program().arena[id].dtype);
+    }
+    return bytes;
+  }
+
+  bool can_ring() const {
+    for (const ExprId id : out_.held) {
+      const auto bytes = out_.lanes * element_bytes(program().arena[id].dtype);
+      if (bytes != 4 && bytes != 8 && bytes != 16) return false;
+    }
+    return variant_.rings && !out_.held.empty();
+  }
+
+  void set_block(std::int64_t threads) {
+    out_.threads = static_cast<int>(threads);
+    out_.along = out_.threads;
+    out_.across = 1;
+  }
+
+  void rows() {
+    if (nest_.split) return share_out();
+    const std::int64_t whole = packs();
+    if (whole <= 32 * variant_.held_packs && few_packs_each() <= 32) {
+      out_.along = static_cast<int>(few_packs_each());
+      out_.threads = 256;
+      out_.across = out_.threads / out_.along;
+      out_.steps = ceil_div(whole, out_.along);
+      if (!out_.held.empty()) out_.hold = Hold::registers;
+      return;
+    }
+    if (out_.row <= variant_.register_row) {
+      const std::int64_t threads =
+          32 * ceil_div(ceil_div(whole, variant_.held_packs), 32);
+      set_block(std::clamp<std::int64_t>(threads, 64, 1024));
+      out_.steps = ceil_div(whole, out_.threads);
+      if (!out_.held.empty()) out_.hold = Hold::registers;
+      return;
+    }
+    if (can_ring() && ring()) return;
+    walk();
+  }
+
+  /// Threads that share a short row: about four packs each.
+  std::int64_t few_packs_each() const {
+    return power_of_two(ceil_div(packs(), std::min(4, variant_.held_packs)));
+  }
+
+  // The row lies in the shared memory of as few blocks as can hold it, or as
+  // many as it takes to keep all multiprocessors busy.
+  bool ring() {
+    const std::int64_t half = facts_.shared_bytes / 2 - fold_bytes - kept_bytes;
+    const std::int64_t whole = facts_.shared_bytes - fold_bytes;
+    const std::int64_t each = held_bytes();
+    const std::int64_t bytes = packs() * each;
+    std::int64_t resident = facts_.sms;
+    std::int64_t room = whole;
+    set_block(variant_.ring_threads);
+    if (bytes <= half && out_.points >= 4 * facts_.sms) {
+      set_block(512);
+      out_.blocks_per_sm = 2;
+      resident = std::int64_t{2} * facts_.sms;
+      room = half;
+    }
+    const std::int64_t block_max = room / (out_.threads * each) * out_.threads;
+    if (block_max == 0) return false;
+    std::int64_t blocks = ceil_div(packs(), block_max);
+    if (blocks > 1) {
+      blocks = std::max<std::int64_t>(blocks, variant_.cluster_min);
+    }
+    while (blocks < 16 && out_.points * blocks * 2 <= resident &&
+           packs() >= 2 * blocks * out_.threads) {
+      blocks *= 2;
+    }
+    if (blocks > resident) return false;
+    const bool idle =
+        out_.points * 32 <= resident && packs() >= 32 * out_.threads;
+    if (blocks > 16 || (blocks == 16 && idle)) {
+      grid_of(blocks, resident);
+    } else {
+      cluster_of(static_cast<std::int64_t>(power_of_two(blocks)), resident);
+    }
+    out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
+    out_.slots =
+        std::min({room / (out_.threads * each), slots_max, 4 * out_.steps});
+    if (out_.slots < out_.steps) return false;
+    out_.hold = Hold::ring;
+    return true;
+  }
+
+  void cluster_of(std::int64_t blocks, std::int64_t resident) {
+    out_.blocks = blocks;
+    out_.meet = blocks > 1 ? Meet::cluster : Meet::block;
+    // A cluster stays within a group of 16 or 18 multiprocessors.
+    std::int64_t teams = resident;
+    if (blocks > 2) teams = facts_.sms / 16 * (16 / blocks);
+    if (blocks == 2) teams = resident / 2;
+    out_.teams = std::min(out_.points, std::max<std::int64_t>(1, teams));
+  }
+
+  void grid_of(std::int64_t blocks, std::int64_t resident) {
+    out_.meet = Meet::grid;
+    out_.teams = std::min(out_.points, resident / blocks);
+    out_.blocks = resident / out_.teams;
+  }
+
+  // Each pass reads the row again; where there are few rows, several blocks
+  // have one.
+  void walk() {
+    const std::int64_t whole = packs();
+    set_block(std::clamp<std::int64_t>(32 * ceil_div(ceil_div(whole, 8), 32),
+                                       128, 512));
+    out_.blocks = 1;
+    out_.blocks_per_sm = 1;
+    out_.meet = Meet::block;
+    out_.teams = 0;
+    out_.slots = 0;
+    const std::int64_t wanted = 2 * facts_.sms;
+    if (out_.points * 2 <= wanted && whole >= 4 * out_.threads) {
+      const std::int64_t blocks =
+          std::min(wanted / out_.points, whole / (2 * out_.threads));
+      if (blocks > 1) {
+        out_.meet = Meet::grid;
+        out_.blocks_per_sm = 2;
+        out_.teams = out_.points;
+        out_.blocks = blocks;
+      }
+    }
+    out_.steps = ceil_div(whole, out_.blocks * out_.threads);
+  }
+
+  void share_out() {
+    out_.meet = Meet::parts;
+    set_block(512);
+    const std::int64_t wanted = 4 * facts_.sms;
+    const std::int64_t most = ceil_div(packs(), 4 * out_.threads);
+    out_.blocks = std::clamp<std::int64_t>(ceil_div(wanted, out_.points), 1,
+                                           std::max<std::int64_t>(1, most));
+    out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
+  }
+
+  void scan_rows() {
+    const std::int64_t threads = power_of_two(ceil_div(packs(), 4));
+    set_block(std::clamp<std::int64_t>(threads, 32, 512));
+    out_.steps = ceil_div(packs(), out_.threads);
+  }
+
+  // Points beside each other, one a lane; where they are few, several threads
+  // share each.
+  void columns() {
+    const std::int64_t wide = ceil_div(out_.points, out_.lanes);
+    out_.threads = 256;
+    out_.along = 1;
+    if (!out_.scans) {
+      const std::int64_t wanted = facts_.sms * threads_of_sm / 2;
+      while (out_.along < 16 && wide * out_.along < wanted &&
+             out_.along * 4 <= out_.row) {
+        out_.along *= 2;
+      }
+      while (nest_.split && out_.along < 8) out_.along *= 2;
+    }
+    out_.across = out_.threads / out_.along;
+    if (nest_.split) {
+      out_.meet = Meet::parts;
+      const std::int64_t groups = ceil_div(wide, out_.across);
+      const std::int64_t most = ceil_div(out_.row, 8 * out_.along);
+      out_.blocks =
+          std::clamp<std::int64_t>(ceil_div(4 * facts_.sms, groups), 1, most);
+    }
+    out_.steps = ceil_div(out_.row, out_.blocks * out_.along);
+    const bool fits =
+        out_.steps * out_.lanes * static_cast<std::int64_t>(out_.held.size()) <=
+        4 * variant_.held_packs;
+    if (!out_.held.empty() && !nest_.split && fits) {
+      out_.hold = Hold::registers;
+    }
+  }
+
+  const Schedule& plan_;
+  const Nest& nest_;
+  const std::vector<Pass>& passes_;
+  const CudaVariant& variant_;
+  const GpuFacts& facts_;
+  CudaShape out_;
+};
+
+}  // namespace
+
+int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
+               LoopVar lane) {
+  std::int64_t widest = 4;
+  for (const Pass& pass : passes) {
+    for (const ExprId id : loads_of(program, pass)) {
+      widest = std::max(widest, element_bytes(program.arena[id].dtype));
+    }
+    for (const Stage* stage : pass.stages) {
+      widest =
+          std::max(widest, element_bytes(program.arena[stage->value].dtype));
+    }
+  }
+  for (int lanes = static_cast<int>(16 / widest); lanes > 1; lanes /= 2) {
+    if (lane.extent % lanes != 0) continue;
+    int packs = 0;
+    int others = 0;
+    const auto count = [&](const Index& index, bool plain) {
+      const int step = step_along(index, lane.id, lanes);
+      if (step == 0) return;
+      plain&& step == 1 && is_aligned(index, lane.id, lanes) ? ++packs
+                                                             : ++others;
+    };
+    for (const Pass& pass : passes) {
+      for (const ExprId id : loads_of(program, pass)) {
+        const Scalar& node = program.arena[id];
+        count(node.index[0], !node.guarded && !node.placed);
+      }
+      for (const Stage* stage : pass.stages) {
+        if (stage->stores()) count(stage->offset, true);
+      }
+    }
+    if (packs > others) return lanes;
+  }
+  return 1;
+}
+
+CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
+                     const std::vector<Pass>& passes,
+                     const CudaVariant& variant, const GpuFacts& facts) {
+  return Shaping(plan, nest, passes, variant, facts).shape();
+}
+
+std::int64_t cuda_row_max(const CudaVariant& variant, const GpuFacts& facts) {
+  if (!variant.rings) return variant.register_row;
+  return facts.sms * (facts.shared_bytes - fold_bytes) / 4;
+}
+
+}  // namespace weft

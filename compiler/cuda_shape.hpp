@@ -1,0 +1,76 @@
+// How the threads of a GPU share a nest: who has which points, who has which
+// inner elements of them, and where these lie between two passes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/cpu_pass.hpp"
+#include "compiler/gpu_facts.hpp"
+#include "compiler/schedule.hpp"
+
+namespace weft {
+
+/// What distinguishes the variants of one source.
+struct CudaVariant {
+  int packs = 2;                     ///< of an elementwise thread
+  int unroll = 4;                    ///< packs under way where rows are walked
+  std::int64_t register_row = 8192;  ///< elements of a row held in registers
+  int held_packs = 8;                ///< of a thread, in registers
+  bool rings = true;                 ///< longer rows are held in shared memory
+  int cluster_min = 1;               ///< blocks for a row that needs several
+  int ring_threads = 1024;           ///< where a block has a multiprocessor
+};
+
+/// Where what a pass read is for the next.
+enum class Hold {
+  nothing,    ///< in a cache, or in memory
+  registers,  ///< of the thread that needs it again
+  ring,       ///< shared memory; what comes next is read ahead into it
+};
+
+/// How threads that share a row put their folds together.
+enum class Meet {
+  block,    ///< one block has the row, or several rows
+  cluster,  ///< blocks that see each other's shared memory
+  grid,     ///< blocks that all run at once, through memory
+  parts,    ///< not at all: another kernel folds what they leave
+};
+
+struct CudaShape {
+  /// Threads lie along the points, which are neighbours in memory; else along
+  /// the inner elements.
+  bool columns = false;
+  bool scans = false;
+  int lane = -1;  ///< the loop variable that lanes count
+  int lanes = 1;
+  int threads = 256;
+  int blocks_per_sm = 1;    ///< at least so many must fit
+  int across = 1;           ///< points (columns: packs of them) in a block
+  int along = 256;          ///< threads of a block that share a point
+  std::int64_t blocks = 1;  ///< that share a point
+  std::int64_t steps = 1;   ///< packs (columns: elements) of a thread in a row
+  std::int64_t row = 1;     ///< inner elements of the longest pass
+  std::int64_t points = 1;
+  Hold hold = Hold::nothing;
+  Meet meet = Meet::block;
+  std::int64_t slots = 0;  ///< of the ring, for each thread
+  std::int64_t teams = 0;  ///< points at a time; 0: all, each by its own blocks
+  std::vector<ExprId> held;
+  std::vector<LoopVar> held_inner;  ///< what the passes that hold walk
+};
+
+/// The most neighbours along that variable that a thread can take at once, and
+/// gains by it.
+int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
+               LoopVar lane);
+
+CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
+                     const std::vector<Pass>& passes,
+                     const CudaVariant& variant, const GpuFacts& facts);
+
+/// A row of so many elements of four bytes can be held by all
+/// multiprocessors together.
+std::int64_t cuda_row_max(const CudaVariant& variant, const GpuFacts& facts);
+
+}  // namespace weft

@@ -1,0 +1,19 @@
+// What a code generator for GPUs may know of the device.
+#pragma once
+
+#include <cstdint>
+
+#include "messages/run.hpp"
+
+namespace weft {
+
+/// The defaults stand where there is no GPU and kernels are only proven.
+struct GpuFacts {
+  int sms = 108;                         ///< streaming multiprocessors
+  std::int64_t l2_bytes = 40 << 20;      ///< the last cache
+  std::int64_t shared_bytes = 99 << 10;  ///< that one block can have
+};
+
+GpuFacts gpu_facts(const Machine& machine);
+
+}  // namespace weft

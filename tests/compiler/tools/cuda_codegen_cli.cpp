@@ -1,0 +1,40 @@
+// Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
+// line of JSON: the variants' CUDA sources, or why there are none. For tests
+// that run generated kernels from Python. Arguments: multiprocessors, most
+// variants, bytes of shared memory.
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compiler/cuda.hpp"
+
+int main(int count, char** arguments) {
+  weft::GpuFacts facts;
+  facts.sms = count > 1 ? std::stoi(arguments[1]) : 4;
+  const int variants_max = count > 2 ? std::stoi(arguments[2]) : 16;
+  if (count > 3) facts.shared_bytes = std::stoll(arguments[3]);
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    nlohmann::json answer;
+    const auto graph = weft::parse_graph(line);
+    if (!graph) {
+      answer["error"] = graph.error().message;
+      std::cout << answer.dump() << "\n";
+      continue;
+    }
+    weft::Subgraph subgraph;
+    subgraph.id = "sg_test";
+    subgraph.type = "test";
+    subgraph.graph = *graph;
+    const auto sources = weft::generate_cuda(subgraph, facts, variants_max);
+    if (!sources) {
+      answer["error"] = sources.error().message;
+    } else {
+      for (const auto& source : *sources) {
+        answer["variants"].push_back(
+            {{"variant", source.variant}, {"text", source.text}});
+      }
+    }
+    std::cout << answer.dump() << "\n";
+  }
+}

@@ -1,0 +1,115 @@
+// Runs printed CUDA kernels on the processor, for tests: what a source needs of
+// CUDA, with a thread of the system for each block and a fiber for each of its
+// threads. Copies past the registers come as late as they may.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+// A block has a thread of the system to itself, so this is its own.
+#define __shared__ static thread_local
+#define __align__(bytes) alignas(bytes)
+#define __restrict__
+
+namespace host {
+
+struct Place {
+  unsigned x;
+};
+struct Launch {
+  int blocks;
+  int threads;
+  int cluster;  ///< blocks that meet
+  bool all;     ///< all blocks run at once
+  long shared_bytes;
+};
+
+const Place& thread_place();
+const Place& block_place();
+void meet_block();
+void meet_cluster();
+void yield_block();
+/// `bytes` of what the warp's thread number `lane` gave in the same call.
+void exchange(void* value, std::size_t bytes, int lane);
+int lane();
+unsigned char* dynamic_shared();
+/// Where the caller's anchor is, in a block; and its own is there.
+char* anchor_of(int block);
+void set_anchor(char* anchor);
+void copy_async(void* to, const void* from, std::size_t bytes);
+void close_group();
+void await_groups(int pending);
+void run(const Launch& launch, void (*body)(void*), void* context);
+
+/// A block's shared memory lies at the same distance from its anchor, which
+/// must be this library's own.
+static thread_local char anchor;
+
+template <class... A, std::size_t... I>
+void call(void (*kernel)(A...), void** arguments, std::index_sequence<I...>) {
+  set_anchor(&anchor);
+  kernel(static_cast<A>(arguments[I])...);
+}
+template <class... A>
+void launch(void (*kernel)(A...), const Launch& how, void** arguments) {
+  std::pair<void (*)(A...), void**> context = {kernel, arguments};
+  run(
+      how,
+      [](void* given) {
+        auto& [function, values] = *static_cast<decltype(&context)>(given);
+        call(function, values, std::index_sequence_for<A...>());
+      },
+      &context);
+}
+
+}  // namespace host
+
+#define threadIdx host::thread_place()
+#define blockIdx host::block_place()
+inline void __syncthreads() { host::meet_block(); }
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  host::exchange(&value, sizeof value, host::lane() ^ mask);
+  return value;
+}
+template <class T>
+T __shfl_up_sync(unsigned, T value, int far) {
+  const int from = host::lane() - far;
+  host::exchange(&value, sizeof value, from < 0 ? host::lane() : from);
+  return value;
+}
+inline float __int_as_float(int bits) {
+  float number;
+  std::memcpy(&number, &bits, sizeof number);
+  return number;
+}
+template <class T>
+T __ldcg(const T* from) {
+  return *from;
+}
+
+// The parts of the prelude that are written for the device alone.
+template <int BYTES, class T>
+void copy_async(void* to, const T* from) {
+  host::copy_async(to, from, BYTES);
+}
+inline void close_group() { host::close_group(); }
+inline void await_groups(int pending) { host::await_groups(pending); }
+inline void meet_cluster() { host::meet_cluster(); }
+template <class V>
+void store_remote(V* to, int block, const V& value) {
+  const auto distance = reinterpret_cast<char*>(to) - &host::anchor;
+  std::memcpy(host::anchor_of(block) + distance, &value, sizeof value);
+}
+inline void meet_team(unsigned* count, unsigned goal) {
+  __atomic_fetch_add(count, 1, __ATOMIC_RELEASE);
+  while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < goal) host::yield_block();
+}
+inline float larger(float a, float b) { return a > b || a != a ? a : b; }
+inline float smaller(float a, float b) { return a < b || a != a ? a : b; }

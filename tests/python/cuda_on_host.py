@@ -1,0 +1,167 @@
+"""Runs generated CUDA sources on the processor, for tests (cuda_host/): the
+printed text itself, whose threads are fibers. Proves indices, folds, meetings
+and what is awaited; nothing about the device's compiler or its memory.
+"""
+
+import ctypes
+import functools
+import itertools
+import json
+import mmap
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+import captured_cases
+from weft_worker import cuda_build
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda_host")
+#: What host.hpp has instead: it is written in the device's own words.
+OF_DEVICE = ("copy_async", "close_group", "await_groups", "meet_cluster",
+             "store_remote", "meet_team", "larger(float", "smaller(float")
+SOURCES_AT_ONCE = 24
+FLAGS = ["-std=c++20", "-O1", "-shared", "-fPIC", "-w",
+         "-fno-gnu-unique", "-fvisibility-inlines-hidden"]
+count = itertools.count()
+
+
+class CudaVariant:
+    """The cases from `first` on, in steps of `step`: the sources from `which`
+    on, at most `most`, for a GPU with so many multiprocessors."""
+
+    def __init__(self, label, which, most, multiprocessors, first=0, step=1,
+                 shared=232448):
+        self.label = label
+        self.which = which
+        self.most = most
+        self.facts = [str(multiprocessors), "16", str(shared)]
+        self.cases = slice(first, None, step)
+
+    def generate(self, graphs, options):
+        cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
+        return captured_cases.generate(graphs, [cli, *self.facts, *options])
+
+    def build(self, graphs, answers, folder):
+        chosen = [answer["variants"][self.which:][:self.most]
+                  for answer in answers]
+        texts = [one["text"] for case in chosen for one in case]
+        loaded = iter(load(texts, folder))
+        return [{one["variant"]: functools.partial(run, next(loaded), graph)
+                 for one in case} for graph, case in zip(graphs, chosen)]
+
+
+def on_host(source, name):
+    """The source in a namespace, without what the host does itself."""
+    for function in OF_DEVICE:
+        source = re.sub(
+            r"(template <[^\n]*>\n)?DEVICE \w+ " + re.escape(function) +
+            r".*?(\}\n(?=\n|DEVICE|template|//)|\}\n\Z)", "", source, count=1,
+            flags=re.DOTALL)
+    source = source.replace('extern "C" __global__', "__global__").replace(
+        "extern __shared__ __align__(16) unsigned char memory[];",
+        "unsigned char* const memory = host::dynamic_shared();")
+    launches = "".join(
+        f'extern "C" void {name}_{one["function"]}(const host::Launch& how, '
+        f"void** arguments) {{\n  host::launch({name}::{one['function']}, how, "
+        "arguments);\n}\n"
+        for one in cuda_build.launches_of(source)["launches"])
+    return f"namespace {name} {{\n{source}\n}}\n{launches}"
+
+
+def load(texts, folder):
+    """For each text (library, prefix of its kernels' names, launches)."""
+    base = os.path.join(folder, "libhost.so")
+    if not os.path.exists(base):
+        subprocess.run(["g++", *FLAGS, os.path.join(FOLDER, "host.cpp"), "-o",
+                        base, "-pthread"], check=True)
+    batches = [texts[i:i + SOURCES_AT_ONCE]
+               for i in range(0, len(texts), SOURCES_AT_ONCE)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        built = list(pool.map(functools.partial(build, folder, base), batches))
+    return [one for batch in built for one in batch]
+
+
+def build(folder, base, texts):
+    path = os.path.join(folder, f"batch{next(count)}")
+    names = [f"source{next(count)}" for _ in texts]
+    with open(path + ".cpp", "w", encoding="utf-8") as file:
+        file.write('#include <cmath>\n#include "host.hpp"\n'
+                   "using namespace std;\n")
+        file.writelines(on_host(t, n) for t, n in zip(texts, names))
+    subprocess.run(["g++", *FLAGS, "-I", FOLDER, path + ".cpp", base, "-o",
+                    path + ".so"], check=True)
+    library = ctypes.CDLL(path + ".so")
+    return [(library, name, cuda_build.launches_of(text))
+            for name, text in zip(names, texts)]
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [("blocks", ctypes.c_int), ("threads", ctypes.c_int),
+                ("cluster", ctypes.c_int), ("all", ctypes.c_bool),
+                ("shared_bytes", ctypes.c_long)]
+
+
+class Memory:
+    """So many bytes, at a multiple of 16, before a page that is not to be
+    touched: what is read or written there ends the process."""
+
+    def __init__(self, size):
+        page = mmap.PAGESIZE
+        whole = -(-max(size, 1) // page) * page
+        self._map = mmap.mmap(-1, whole + page)
+        self._keep = (ctypes.c_char * (whole + page)).from_buffer(self._map)
+        start = ctypes.addressof(self._keep)
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mprotect(ctypes.c_void_p(start + whole), page, mmap.PROT_READ * 0)
+        self.address = start + (whole - -(-size // 16) * 16)
+        ctypes.memset(self.address, 0xff, size)
+
+
+def span(shape, stride):
+    if 0 in shape:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, stride))
+
+
+def run(loaded, graph, inputs):
+    """What the kernels leave in outputs and scratch that held NaN before."""
+    library, name, told = loaded
+    places = {"null": Memory(1)}
+    types = {node["name"]: node["values"][0] for node in graph["nodes"]}
+    given = [n["name"] for n in graph["nodes"] if n["kind"] != "call"]
+    for i, (node, tensor) in enumerate(zip(given, inputs)):
+        stride = types[node]["stride"]
+        size = span(tensor.shape, stride)
+        places[f"in{i}"] = Memory(size * tensor.element_size())
+        view = tensor_at(places[f"in{i}"], tensor.dtype, size)
+        view.as_strided(tensor.shape, stride).copy_(tensor)
+    outputs = []
+    for i, node in enumerate(graph["outputs"]):
+        kind = types[node]
+        dtype = getattr(torch, kind["dtype"])
+        size = span(kind["shape"], kind["stride"])
+        places[f"out{i}"] = Memory(size * dtype.itemsize)
+        outputs.append(tensor_at(places[f"out{i}"], dtype, size).as_strided(
+            kind["shape"], kind["stride"]))
+    for i, size in enumerate(told["scratch"]):
+        places[f"s{i}"] = Memory(size)
+    for one in told["launches"]:
+        how = Launch(one["grid"][0], one["threads"], one.get("cluster", 1),
+                     one.get("cooperative", False), one.get("shared_bytes", 0))
+        arguments = (ctypes.c_void_p * len(one["arguments"]))(
+            *(places[a].address for a in one["arguments"]))
+        getattr(library, f"{name}_{one['function']}")(
+            ctypes.byref(how), arguments)
+    return [output.clone() for output in outputs]
+
+
+def tensor_at(memory, dtype, size):
+    buffer = (ctypes.c_char * (size * dtype.itemsize)).from_address(
+        memory.address)
+    buffer.memory = memory  # lives as long as the tensor
+    if size == 0:
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer(buffer, dtype=dtype, count=size)
