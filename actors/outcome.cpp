@@ -22,4 +22,14 @@ bool slower_than_eager(const Timing& timing) {
   return timing.over_eager.high < 1 && timing.over_eager.ratio < loss_min;
 }
 
+bool holds(const Timing& timing, const KnownKernel& known) {
+  const bool is_slower =
+      timing.candidate.p10_us > known.candidate.p90_us &&
+      loss_min * timing.candidate.median_us > known.candidate.median_us;
+  const bool gains_less =
+      timing.over_eager.high < known.over_eager.low &&
+      timing.over_eager.ratio < loss_min * known.over_eager.ratio;
+  return !is_slower || !gains_less;
+}
+
 }  // namespace weft

@@ -16,4 +16,9 @@ bool faster_than_eager(const Timing& timing);
 /// Beyond noise, and by more than 5 %.
 bool slower_than_eager(const Timing& timing);
 
+/// Whether a kernel keeps what is remembered of it. Both its time and its
+/// speedup over eager must have got worse, beyond noise and by more than 5 %:
+/// times drift with the machine's moments, speedups with the framework.
+bool holds(const Timing& timing, const KnownKernel& known);
+
 }  // namespace weft

@@ -142,6 +142,12 @@ std::string kernel_word(const Report& report, const SubgraphDone& done) {
   return report.used.contains(done.subgraph) ? "ours" : "framework";
 }
 
+/// With where it is from, unless that is the compiler.
+std::string variant_words(const Seed& seed) {
+  const bool is_own = seed.origin.empty() || seed.origin == "compiler";
+  return is_own ? seed.variant : seed.variant + " (" + seed.origin + ")";
+}
+
 std::string subgraph_section(const Report& report, const Plan& plan) {
   auto counts = placement_counts(plan);
   auto types = types_by_id(plan);
@@ -163,7 +169,7 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
             " | " + speedup(timing.over_eager) + " | " +
             speedup(timing.over_compile) + " | " +
             percent(bandwidth_share(timing, report.machine)) + " | " +
-            done.best.seed.variant + " |\n";
+            variant_words(done.best.seed) + " |\n";
   }
   text += "\n";
   for (const SubgraphDone& done : report.subgraphs) {

@@ -75,6 +75,7 @@ inline const Address capture = "port/capture";
 inline const Address build = "port/build";
 inline const Address verify = "port/verify";
 inline const Address files = "port/files";
+inline const Address library = "port/library";
 inline Address agent(const std::string& subgraph) {
   return "agent/" + subgraph;
 }

@@ -6,6 +6,7 @@
 #include "actors/composer.hpp"
 #include "actors/dispatcher.hpp"
 #include "actors/extractor.hpp"
+#include "actors/library_seeds.hpp"
 #include "actors/seed_generator.hpp"
 #include "actors/subgraph_agent.hpp"
 #include "actors/verification_worker.hpp"
@@ -28,6 +29,7 @@ const std::map<std::string, Maker, std::less<>>& makers() {
       {address::dispatcher, &make<Dispatcher>},
       {address::extractor, &make<Extractor>},
       {address::seeds("compiler"), &make<CompilerSeeds>},
+      {address::seeds("library"), &make<LibrarySeeds>},
       {"agent", &make<SubgraphAgent>},
       {"worker", &make<VerificationWorker>},
   };

@@ -6,7 +6,7 @@ namespace weft {
 namespace {
 
 SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
-  SeedsReply reply{work.subgraph, "compiler", {}, {}};
+  SeedsReply reply{work.subgraph, "compiler", {}, {}, {}};
   const Target* target = find_target(work.options.target);
   if (!target) {
     reply.failure = {"wrong_input", "no target '" + work.options.target + "'"};

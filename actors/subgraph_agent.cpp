@@ -1,6 +1,9 @@
 #include "actors/subgraph_agent.hpp"
 
+#include <algorithm>
+
 #include "actors/device.hpp"
+#include "actors/kernel_key.hpp"
 #include "actors/outcome.hpp"
 
 namespace weft {
@@ -10,6 +13,10 @@ namespace {
 constexpr double floor_share = 0.95;
 /// Smaller than so many times the last cache, memory is no floor.
 constexpr std::int64_t caches_min = 2;
+/// The port waits a few seconds for other processes at most.
+constexpr std::int64_t keep_ms = 20'000;
+/// The library remembers of no more seeds that they were outdone.
+constexpr std::size_t outdone_max = 256;
 
 std::string first_reason(const std::map<std::string, SeedResult>& results) {
   for (const auto& [id, result] : results) {
@@ -19,11 +26,43 @@ std::string first_reason(const std::map<std::string, SeedResult>& results) {
   return "";
 }
 
+bool contains(const std::vector<std::string>& list, const std::string& text) {
+  return std::ranges::find(list, text) != list.end();
+}
+
+KnownKernel as_known(const SeedResult& result) {
+  const Timing& timing = result.timing;
+  KnownKernel known;
+  known.source = result.seed.source;
+  known.target = result.seed.target;
+  known.variant = result.seed.variant;
+  known.origin = result.seed.origin;
+  known.candidate = timing.candidate;
+  known.over_eager = timing.over_eager;
+  known.over_compile = timing.over_compile;
+  if (timing.candidate.median_us > 0) {
+    known.floor_share = timing.floor_us / timing.candidate.median_us;
+  }
+  return known;
+}
+
 }  // namespace
 
 void SubgraphAgent::receive(const Address&, const Message& message,
                             Context& context) {
   if (over_) return;
+  if (done_) {
+    // Whatever the library says: the verdict stands.
+    if (const auto end = errands_.receive(message, context)) {
+      if (end->failure) {
+        context.send(address::user,
+                     Progress{done_->subgraph, "library",
+                              "not kept: " + end->failure.message});
+      }
+      leave(context);
+    }
+    return;
+  }
   if (const auto* work = std::get_if<OptimizeSubgraph>(&message)) {
     if (!work_) begin(*work, context);
   } else if (const auto* reply = std::get_if<SeedsReply>(&message)) {
@@ -46,16 +85,45 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
   if (sources_open_.erase(reply.origin) == 0 || settled_) return;
   if (reply.failure) complaint_ = reply.failure.message;
-  for (const Seed& seed : reply.seeds) {
-    if (!seeds_.emplace(seed.id, seed).second) continue;
-    context.send(address::worker(work_->subgraph, seed.id),
-                 VerifySeed{work_->subgraph, work_->graph, seed, work_->options,
-                            work_->machine});
+  if (reply.origin == library_source) {
+    can_keep_ = !reply.failure;
+    known_ = reply.known;
+    for (const Seed& seed : reply.seeds) {
+      known_id_ = seed.id;
+      verify(seed, context);
+    }
+  } else {
+    waiting_.insert(waiting_.end(), reply.seeds.begin(), reply.seeds.end());
   }
-  context.send(address::user,
-               Progress{work_->subgraph, "verify",
-                        std::to_string(seeds_.size()) + " seeds"});
+  start_waiting(context);
   decide(context);
+}
+
+void SubgraphAgent::verify(const Seed& seed, Context& context) {
+  if (!seeds_.emplace(seed.id, seed).second) return;
+  context.send(address::worker(work_->subgraph, seed.id),
+               VerifySeed{work_->subgraph, work_->graph, seed, work_->options,
+                          work_->machine, seed.id == known_id_});
+  if (seed.id != known_id_) return;
+  context.send(address::user, Progress{work_->subgraph, "verify",
+                                       "the library's " + seed.variant});
+}
+
+/// The library's kernel is judged alone: it may spare the others.
+void SubgraphAgent::start_waiting(Context& context) {
+  if (waiting_.empty() || settled_ || awaits_library()) return;
+  const SeedResult* known = of_library();
+  const bool is_judged = known && !known->failure;
+  std::size_t started = 0;
+  for (const Seed& seed : std::exchange(waiting_, {})) {
+    const bool is_outdone = holds_ && contains(known_.outdone, seed.source);
+    if (is_judged && (seed.source == known_.source || is_outdone)) continue;
+    verify(seed, context);
+    ++started;
+  }
+  if (started == 0) return;
+  context.send(address::user, Progress{work_->subgraph, "verify",
+                                       std::to_string(started) + " seeds"});
 }
 
 void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
@@ -64,6 +132,7 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   const bool late = settled_ || results_.contains(result.seed.id);
   if (!last_timing && late) return;
   results_[result.seed.id] = result;
+  if (result.seed.id == known_id_) return known_judged(result, context);
   if (!last_timing) {
     if (is_near_floor(result)) stop_others(context);
     return decide(context);
@@ -73,9 +142,23 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
     final_.clear();
     return decide(context);
   }
-  const bool won = faster_than_eager(result.timing);
-  finish(won ? "won" : "lost", won ? "" : "not faster than eager beyond noise",
-         context);
+  conclude(context);
+}
+
+void SubgraphAgent::known_judged(const SeedResult& result, Context& context) {
+  const bool is_right = result.verdict.correct && result.timed;
+  holds_ = !result.failure && is_right && holds(result.timing, known_);
+  std::string what = "its kernel is as fast as it was";
+  if (result.failure) {
+    what = "its kernel could not be verified: " + result.failure.message;
+  } else if (!is_right) {
+    what = "its kernel is " + result.verdict.kind + ", and goes";
+  } else if (!holds_) {
+    what = "its kernel is slower than it was";
+  }
+  context.send(address::user, Progress{work_->subgraph, "library", what});
+  start_waiting(context);
+  decide(context);
 }
 
 void SubgraphAgent::stop_others(Context& context) {
@@ -98,6 +181,7 @@ void SubgraphAgent::decide(Context& context) {
   }
   if (const SeedResult* best = fastest()) {
     final_ = best->seed.id;
+    if (final_ == known_id_) return conclude(context);  // it is timed so
     context.send(address::user,
                  Progress{work_->subgraph, "time", best->seed.variant});
     context.send(address::worker(work_->subgraph, final_),
@@ -114,6 +198,12 @@ void SubgraphAgent::decide(Context& context) {
   finish(judged ? "wrong" : "failed", first_reason(results_), context);
 }
 
+void SubgraphAgent::conclude(Context& context) {
+  const bool won = faster_than_eager(results_.at(final_).timing);
+  finish(won ? "won" : "lost", won ? "" : "not faster than eager beyond noise",
+         context);
+}
+
 /// Of the compiler's own only: another's speed may yet turn out to be a cheat.
 bool SubgraphAgent::is_near_floor(const SeedResult& result) const {
   const Timing& timing = result.timing;
@@ -122,6 +212,16 @@ bool SubgraphAgent::is_near_floor(const SeedResult& result) const {
          result.timed && timing.floor_us > 0 && !gpus.empty() &&
          timing.bytes_floor > caches_min * gpus.front().l2_bytes &&
          timing.floor_us >= floor_share * timing.candidate.median_us;
+}
+
+bool SubgraphAgent::awaits_library() const {
+  return sources_open_.contains(library_source) ||
+         (!known_id_.empty() && !of_library());
+}
+
+const SeedResult* SubgraphAgent::of_library() const {
+  const auto found = results_.find(known_id_);
+  return found == results_.end() ? nullptr : &found->second;
 }
 
 const SeedResult* SubgraphAgent::fastest() const {
@@ -149,7 +249,6 @@ const SeedResult* SubgraphAgent::first_right() const {
 
 void SubgraphAgent::finish(std::string outcome, std::string reason,
                            Context& context) {
-  over_ = true;
   SubgraphDone done;
   done.subgraph = work_->subgraph;
   done.outcome = std::move(outcome);
@@ -158,9 +257,54 @@ void SubgraphAgent::finish(std::string outcome, std::string reason,
   done.seeds = static_cast<int>(seeds_.size());
   for (const auto& [id, result] : results_)
     done.right += result.verdict.correct;
+  done_ = std::move(done);
+  if (!keep(context)) leave(context);
+}
+
+/// False when there is nothing to tell the library.
+bool SubgraphAgent::keep(Context& context) {
+  if (!can_keep_ || done_->outcome == "proven") return false;
+  KeepKernelRequest request;
+  request.key = kernel_key(*work_);
+  if (done_->outcome == "won" || done_->outcome == "lost") {
+    request.kernel = as_known(done_->best);
+    if (final_ == known_id_) request.kernel.origin = known_.origin;
+    request.kernel.outdone = outdone();
+  }
+  // Outdone or wrong, it goes. What could not be verified stays.
+  const SeedResult* known = of_library();
+  const bool is_judged = known && !known->failure;
+  if (is_judged) request.judged = known_.source;
+  if (request.kernel.source.empty() && !is_judged) return false;
+  errands_.start(address::library, request,
+                 {"disk", 1, work_->subgraph, keep_ms}, context);
+  return true;
+}
+
+/// The sources that were not better than the best one: those that were judged,
+/// and those that were not worth it.
+std::vector<std::string> SubgraphAgent::outdone() const {
+  std::set<std::string> all;
+  if (holds_) all.insert(known_.outdone.begin(), known_.outdone.end());
+  for (const auto& [id, seed] : seeds_) {
+    const auto result = results_.find(id);
+    const bool failed = result != results_.end() && result->second.failure;
+    if (!failed) all.insert(seed.source);
+  }
+  if (settled_) {
+    for (const Seed& seed : waiting_) all.insert(seed.source);
+  }
+  all.erase(done_->best.seed.source);
+  std::vector<std::string> list(all.begin(), all.end());
+  list.resize(std::min(list.size(), outdone_max));
+  return list;
+}
+
+void SubgraphAgent::leave(Context& context) {
+  over_ = true;
   context.send(address::user,
-               Progress{done.subgraph, done.outcome, done.reason});
-  context.send(address::dispatcher, done);
+               Progress{done_->subgraph, done_->outcome, done_->reason});
+  context.send(address::dispatcher, *done_);
 }
 
 }  // namespace weft

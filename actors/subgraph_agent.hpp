@@ -1,7 +1,9 @@
 // Finds the best kernel for one subgraph: asks the sources for seeds, has each
 // verified by a worker of its own, and has the fastest right one timed once
-// more, longer and beside torch.compile. A kernel that can hardly be bettered
-// stops the other seeds. Ends in exactly one SubgraphDone.
+// more, longer and beside torch.compile. The library's kernel goes first: where
+// it is right and as fast as remembered, what it has outdone before is spared.
+// A kernel that can hardly be bettered stops the other seeds. The best one is
+// kept in the library. Ends in exactly one SubgraphDone.
 #pragma once
 
 #include <map>
@@ -10,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/errands.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -22,21 +25,37 @@ class SubgraphAgent : public Role {
  private:
   void begin(const OptimizeSubgraph& work, Context& context);
   void seeds_came(const SeedsReply& reply, Context& context);
+  void verify(const Seed& seed, Context& context);
+  void start_waiting(Context& context);
   void result_came(const SeedResult& result, Context& context);
+  void known_judged(const SeedResult& result, Context& context);
   void stop_others(Context& context);
   void decide(Context& context);
+  void conclude(Context& context);
   void finish(std::string outcome, std::string reason, Context& context);
+  bool keep(Context& context);
+  std::vector<std::string> outdone() const;
+  void leave(Context& context);
   bool is_near_floor(const SeedResult& result) const;
+  bool awaits_library() const;
+  const SeedResult* of_library() const;
   const SeedResult* fastest() const;
   const SeedResult* first_right() const;
 
   std::optional<OptimizeSubgraph> work_;
   std::set<std::string> sources_open_;
-  std::map<std::string, Seed> seeds_;  ///< by id
+  std::map<std::string, Seed> seeds_;  ///< those being verified, by id
   std::map<std::string, SeedResult> results_;
-  std::string final_;      ///< the seed in its last timing
-  std::string complaint_;  ///< a source that failed said this
-  bool settled_ = false;   ///< no further seed is waited for
+  std::vector<Seed> waiting_;  ///< for what comes of the library's kernel
+  std::string known_id_;       ///< of the library's kernel; empty: none
+  KnownKernel known_;          ///< what the library remembers of it
+  bool holds_ = false;         ///< it is right, and as fast as remembered
+  bool can_keep_ = false;      ///< the library answered
+  std::string final_;          ///< the seed in its last timing
+  std::string complaint_;      ///< a source that failed said this
+  bool settled_ = false;       ///< no further seed is waited for
+  std::optional<SubgraphDone> done_;  ///< until the library has answered
+  Errands errands_;
   bool over_ = false;
 };
 

@@ -112,6 +112,10 @@ void VerificationWorker::checked(const CheckReply& reply, Context& context) {
   result_.verdict = reply.verdict;
   const bool timed = can_time(work_->options, work_->machine);
   if (!reply.verdict.correct || !timed) return report(context);
+  if (work_->thorough) {
+    return time(work_->options.final_timing_ms, work_->options.compile_baseline,
+                context);
+  }
   time(work_->options.timing_ms, false, context);
 }
 

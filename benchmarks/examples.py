@@ -28,7 +28,8 @@ def run(weft, problem, folder):
     if not (folder / "results.csv").exists():
         environment = {"WEFT_HOME": str(CHECKOUT)}
         done = subprocess.run(
-            [weft, "run", str(problem), "--out", str(folder), "--quiet"],
+            [weft, "run", str(problem), "--out", str(folder), "--quiet",
+             "--no-library"],
             env=environment | dict(os.environ))
         if done.returncode != 0:
             print(f"{problem.name}: exit code {done.returncode}",

@@ -46,7 +46,7 @@ def run_weft(weft, folder):
     environment = {"WEFT_HOME": str(CHECKOUT), "WEFT_PYTHON": sys.executable}
     subprocess.run(
         [weft, "run", str(problem), "--out", str(folder / "run"), "--quiet",
-         "--no-compile-baseline"],
+         "--no-compile-baseline", "--no-library"],
         check=True, env=os.environ | environment)
     (graph,) = (folder / "run" / "kernels").glob("*/graph.json")
     return graph, sorted((folder / "run" / "build").glob("*.so"))

@@ -9,6 +9,7 @@
 
 #include "messages/effects.hpp"
 #include "messages/lease.hpp"
+#include "messages/library.hpp"
 #include "messages/result.hpp"
 #include "messages/run.hpp"
 #include "messages/work.hpp"
@@ -26,7 +27,8 @@ using Message =
                  CheckRequest, CheckReply, TimeRequest, TimeReply, ProbeRequest,
                  ProbeReply, Dispatch, OptimizeSubgraph, SeedsRequest,
                  SeedsReply, VerifySeed, TimeSeed, StopSeed, SeedResult,
-                 SubgraphDone, Compose>;
+                 SubgraphDone, Compose, FindKernelRequest, FindKernelReply,
+                 KeepKernelRequest, KeepKernelReply>;
 
 /// The message's name, such as "CaptureRequest": the type of its envelope.
 std::string_view name_of(const Message& message);

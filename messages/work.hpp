@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "messages/effects.hpp"
+#include "messages/library.hpp"
 #include "messages/run.hpp"
 
 namespace weft {
@@ -15,7 +16,7 @@ namespace weft {
 struct Seed {
   std::string id;       ///< unique in its subgraph: "compiler-0"
   std::string target;   ///< "cpu"
-  std::string origin;   ///< where it came from: "compiler"
+  std::string origin;   ///< where it came from: "compiler", "library"
   std::string variant;  ///< "vec16 unroll2", for people
   std::string source;   ///< blob
   MSGPACK_DEFINE_MAP(id, target, origin, variant, source)
@@ -57,7 +58,8 @@ struct SeedsReply {
   std::string origin;
   std::vector<Seed> seeds;
   Failure failure;
-  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure)
+  KnownKernel known;  ///< the library's: what it remembers of its seed
+  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure, known)
   bool operator==(const SeedsReply&) const = default;
 };
 
@@ -69,7 +71,8 @@ struct VerifySeed {
   Seed seed;
   RunOptions options;
   Machine machine;
-  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options, machine)
+  bool thorough = false;  ///< timed at once as the best one will be
+  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options, machine, thorough)
   bool operator==(const VerifySeed&) const = default;
 };
 

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "runtime/files_port.hpp"
+#include "runtime/library.hpp"
 #include "runtime/oracle_process.hpp"
 
 namespace weft {
@@ -14,17 +15,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::int64_t probe_wall_ms = 120'000;
-
-/// Empty where the user has no folder of their own: then nothing is kept.
-fs::path cache_folder() {
-  if (const char* set = std::getenv("XDG_CACHE_HOME"); set && *set) {
-    return fs::path(set) / "weft";
-  }
-  if (const char* home = std::getenv("HOME"); home && *home) {
-    return fs::path(home) / ".cache/weft";
-  }
-  return {};
-}
 
 Result<json> ask_probe(const Installation& installation, std::size_t number) {
   std::string folder = fs::temp_directory_path() / "weft-gpu-XXXXXX";

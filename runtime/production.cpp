@@ -8,6 +8,7 @@
 #include "runtime/capture_port.hpp"
 #include "runtime/clock_port.hpp"
 #include "runtime/files_port.hpp"
+#include "runtime/library_port.hpp"
 #include "runtime/verify_port.hpp"
 
 namespace weft {
@@ -24,9 +25,12 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
   Production made;
+  made.library = std::make_unique<Library>(options.library);
   made.cache = std::make_unique<KernelCache>(
       run.builds(), scratch.folder(), make_workshop(installation, machine));
   made.ports[address::clock] = std::make_unique<ClockPort>();
+  made.ports[address::library] =
+      std::make_unique<LibraryPort>(blobs, *made.library);
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
   std::string device = "cpu";
   if (!machine.gpus.empty()) device = "cuda:" + std::to_string(options.device);

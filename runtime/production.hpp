@@ -7,12 +7,14 @@
 #include "runtime/blob_store.hpp"
 #include "runtime/installation.hpp"
 #include "runtime/kernel_cache.hpp"
+#include "runtime/library.hpp"
 #include "runtime/port.hpp"
 #include "runtime/run_directory.hpp"
 
 namespace weft {
 
 struct Production {
+  std::unique_ptr<Library> library;
   std::unique_ptr<KernelCache> cache;
   Ports ports;
 };

@@ -48,6 +48,18 @@ Timing made_up_timing(Random& random, bool with_compile) {
   return timing;
 }
 
+KnownKernel made_up_kernel(Blobs& blobs, Random& random) {
+  KnownKernel kernel;
+  if (happens(random, 400)) return kernel;
+  kernel.source = blobs.put("a kernel of an earlier run");
+  kernel.target = "cpu";
+  kernel.variant = "made up";
+  kernel.origin = "compiler";
+  kernel.candidate = made_up_times(random);
+  kernel.over_eager = {2, 1.9, 2.1};
+  return kernel;
+}
+
 struct Answer {
   Blobs& blobs;
   Random& random;
@@ -75,6 +87,12 @@ struct Answer {
   }
   Message operator()(const ProbeRequest& m) {
     return ProbeReply{m.effect, {}, "2.13.0", 10.0, 2, {}};
+  }
+  Message operator()(const FindKernelRequest& m) {
+    return FindKernelReply{m.effect, {}, made_up_kernel(blobs, random)};
+  }
+  Message operator()(const KeepKernelRequest& m) {
+    return KeepKernelReply{m.effect, {}};
   }
   Message operator()(const TimerRequest& m) { return TimerFired{m.effect}; }
 
@@ -107,6 +125,12 @@ struct FailedAnswer {
   }
   Message operator()(const ProbeRequest& m) {
     return ProbeReply{m.effect, failure, "", 0, 0, {}};
+  }
+  Message operator()(const FindKernelRequest& m) {
+    return FindKernelReply{m.effect, failure, {}};
+  }
+  Message operator()(const KeepKernelRequest& m) {
+    return KeepKernelReply{m.effect, failure};
   }
 
   template <class Other>

@@ -78,6 +78,7 @@ void Simulator::begin() {
       "        super().__init__()\n"
       "    def forward(self, x):\n"
       "        return x\n");
+  start.options.seeds = {"library", "compiler"};
   start.options.jobs = static_cast<int>(1 + pick(random_, 3));
   start.options.variants_max = static_cast<int>(1 + pick(random_, 4));
   start.machine.cores = static_cast<int>(1 + pick(random_, 4));

@@ -58,6 +58,10 @@ void Statement::bind(int index, std::int64_t value) {
   sqlite3_bind_int64(statement_.get(), index, value);
 }
 
+void Statement::bind_real(int index, double value) {
+  sqlite3_bind_double(statement_.get(), index, value);
+}
+
 void Statement::bind_text(int index, std::string_view value) {
   // A null pointer would bind NULL, and an empty view may hold one.
   sqlite3_bind_text64(statement_.get(), index,
@@ -98,6 +102,10 @@ int Statement::type(int column) const {
 
 std::int64_t Statement::integer(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
+}
+
+double Statement::real(int column) const {
+  return sqlite3_column_double(statement_.get(), column);
 }
 
 std::string_view Statement::bytes(int column) const {

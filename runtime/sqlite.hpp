@@ -23,6 +23,7 @@ class Statement {
       : statement_(statement), file_(std::move(file)) {}
 
   void bind(int index, std::int64_t value);
+  void bind_real(int index, double value);
   void bind_text(int index, std::string_view value);
   void bind_blob(int index, std::string_view value);
 
@@ -35,6 +36,7 @@ class Statement {
   /// Type is SQLITE_INTEGER, SQLITE_TEXT, ... as stored in this row.
   int type(int column) const;
   std::int64_t integer(int column) const;
+  double real(int column) const;
   /// Text or blob as stored; valid until the next step() or reset().
   std::string_view bytes(int column) const;
 

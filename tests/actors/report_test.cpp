@@ -104,3 +104,13 @@ TEST_CASE("the report names the GPU, its bandwidth and the precision") {
   CHECK(text.contains("a copy moves 4000.0 GB/s"));
   CHECK(text.contains("Precision: strict"));
 }
+
+TEST_CASE("the report says of a kernel that it is the library's") {
+  Made made;
+  made.report.subgraphs[0].best.seed.variant = "vec16";
+  made.report.subgraphs[0].best.seed.origin = "library";
+  made.report.subgraphs[1].best.seed.origin = "compiler";
+  const std::string text = report_markdown(made.report, made.plan);
+  CHECK(text.contains("vec16 (library)"));
+  CHECK_FALSE(text.contains("(compiler)"));
+}

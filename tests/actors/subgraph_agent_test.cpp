@@ -40,7 +40,7 @@ struct AgentBench : Bench<SubgraphAgent> {
     work.options.target = target;
     const auto asked = give(address::dispatcher, work);
     CHECK(only<SeedsRequest>(asked).front().first == "seeds/compiler");
-    SeedsReply reply{"sg", "compiler", {}, {}};
+    SeedsReply reply{"sg", "compiler", {}, {}, {}};
     for (const auto& id : ids) reply.seeds.push_back(seed(id));
     const auto sent = give("seeds/compiler", reply);
     CHECK(only<VerifySeed>(sent).size() == ids.size());

@@ -24,6 +24,7 @@ struct WorkerBench : Bench<VerificationWorker> {
     work.seed.source = "source";
     work.options.target = target;
     work.machine.gpus = gpus;
+    work.thorough = thorough;
     return say("agent/sg", work);
   }
   /// Up to the point where the seed is being timed.
@@ -39,6 +40,7 @@ struct WorkerBench : Bench<VerificationWorker> {
   int units = 0;
   std::string resource;
   std::string target = "cpu";
+  bool thorough = false;
   std::vector<Gpu> gpus;
 };
 
@@ -57,6 +59,14 @@ TEST_CASE("a right seed is built, checked, timed and reported") {
   CHECK(result.timed);
   CHECK(result.timing.candidate.median_us == 5);
   CHECK(only<SeedResult>(sent).front().first == "agent/sg");
+}
+
+TEST_CASE("a seed that is timed thoroughly is timed as the best one is") {
+  WorkerBench worker;
+  worker.thorough = true;
+  const auto timing = worker.until_timing();
+  CHECK(timing.with_compile);
+  CHECK(timing.budget_ms == RunOptions().final_timing_ms);
 }
 
 TEST_CASE("a seed that does not build is not checked") {

@@ -13,8 +13,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 WEFT = os.environ.get("WEFT_BIN", os.path.join(ROOT, "build", "weft"))
 
-# The Python that runs the tests has PyTorch, so weft's own can be the same.
-ENVIRONMENT = {"WEFT_HOME": ROOT, "WEFT_PYTHON": sys.executable}
+# The Python that runs the tests has PyTorch, so weft's own can be the same. No
+# test uses the user's kernel library, or another's.
+ENVIRONMENT = {"WEFT_HOME": ROOT, "WEFT_PYTHON": sys.executable,
+               "WEFT_LIBRARY": ""}
 
 # Two subgraphs around an extern, one of which is used twice.
 TINY = """

@@ -122,6 +122,10 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
   const auto run_flags = add_run_flags(*bench, flags.options);
   bench->callback([&, run_flags] {
     flags.run_words = words_of(run_flags);
+    // What is measured must not depend on what ran here before.
+    if (bench->count("--library") == 0 && bench->count("--no-library") == 0) {
+      flags.run_words.push_back("--no-library");
+    }
     code = bench_command(common, flags);
   });
 }

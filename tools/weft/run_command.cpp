@@ -131,6 +131,19 @@ void say_untimed(Display& display, const RunStart& start) {
               "doctor' says why)");
 }
 
+/// Without a library nobody asks it.
+Result<void> settle_library(RunOptions& options) {
+  if (options.library.empty()) {
+    std::erase(options.seeds, "library");
+  } else {
+    options.library = std::filesystem::absolute(options.library).string();
+  }
+  if (!options.seeds.empty()) return {};
+  return fail(ErrorCode::wrong_input,
+              "without a kernel library no source of seeds is left: name "
+              "one with --library, or add another with --seeds");
+}
+
 Result<RunStart> make_start(const RunFlags& flags, BlobStore& blobs,
                             const std::string& problem) {
   RunStart start;
@@ -173,8 +186,12 @@ int report_error(const CommonFlags& common, const Error& error) {
   return exit_code_of(error);
 }
 
-int run_command(const CommonFlags& common, const RunFlags& flags) {
+int run_command(const CommonFlags& common, const RunFlags& given) {
   const Interrupt interrupt;
+  RunFlags flags = given;
+  if (const auto settled = settle_library(flags.options); !settled) {
+    return report_error(common, settled.error());
+  }
   const auto problem = read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
   const auto installation = ready_installation(common);

@@ -2,6 +2,7 @@
 
 #include "actors/roster.hpp"
 #include "compiler/target.hpp"
+#include "runtime/library.hpp"
 
 namespace weft {
 namespace {
@@ -12,7 +13,8 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 
 std::string check_seed_source(const std::string& name) {
   if (is_role(address::seeds(name))) return "";
-  return "there is no source of seeds called '" + name + "' (try: compiler)";
+  return "there is no source of seeds called '" + name +
+         "' (try: library,compiler)";
 }
 
 std::vector<std::string> target_names() {
@@ -51,6 +53,19 @@ Options add_subject(CLI::App& app, RunOptions& options) {
       app.add_option("--seed", options.seed, "Of all random inputs")
           ->capture_default_str(),
   };
+}
+
+/// Where the best kernels of earlier runs are.
+Options add_library(CLI::App& app, RunOptions& options) {
+  options.library = default_library().string();
+  options.seeds.insert(options.seeds.begin(), "library");
+  auto* named =
+      app.add_option("--library", options.library, "The kernel library's file")
+          ->capture_default_str();
+  auto* none = app.add_flag_callback(
+      "--no-library", [&options] { options.library.clear(); },
+      "Neither look a kernel up nor keep one");
+  return {named, none->excludes(named)};
 }
 
 /// What is timed, and for how long.
@@ -96,7 +111,8 @@ Options add_limits(CLI::App& app, RunOptions& options) {
 }  // namespace
 
 std::vector<CLI::Option*> add_run_flags(CLI::App& app, RunOptions& options) {
-  Options all = add_subject(app, options);
+  Options all = add_library(app, options);
+  for (CLI::Option* flag : add_subject(app, options)) all.push_back(flag);
   for (CLI::Option* flag : add_timing(app, options)) all.push_back(flag);
   for (CLI::Option* flag : add_limits(app, options)) all.push_back(flag);
   return all;

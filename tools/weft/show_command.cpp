@@ -98,6 +98,7 @@ void print_json(const Story& story, const std::string& only) {
       for (const SeedResult& result : seeds->second) {
         line["results"].push_back(
             {{"seed", result.seed.id},
+             {"origin", result.seed.origin},
              {"variant", result.seed.variant},
              {"kind", result.verdict.kind},
              {"reason",

@@ -1,0 +1,57 @@
+#include "actors/library_seeds.hpp"
+
+#include "actors/device.hpp"
+#include "actors/kernel_key.hpp"
+
+namespace weft {
+namespace {
+
+/// The port waits a few seconds for other processes at most.
+constexpr std::int64_t lookup_ms = 20'000;
+
+}  // namespace
+
+void LibrarySeeds::receive(const Address& from, const Message& message,
+                           Context& context) {
+  if (const auto* request = std::get_if<SeedsRequest>(&message)) {
+    look_up(from, request->work, context);
+  } else if (const auto end = errands_.receive(message, context)) {
+    found(*end, context);
+  }
+}
+
+void LibrarySeeds::look_up(const Address& by, const OptimizeSubgraph& work,
+                           Context& context) {
+  // It knows kernels by their times: where there are none it is not asked.
+  if (!can_time(work.options, work.machine)) {
+    context.send(by, SeedsReply{work.subgraph, library_source, {}, {}, {}});
+    return;
+  }
+  const auto errand =
+      errands_.start(address::library, FindKernelRequest{0, kernel_key(work)},
+                     {"disk", 1, work.subgraph, lookup_ms}, context);
+  asked_[errand] = {by, work.subgraph};
+}
+
+void LibrarySeeds::found(const ErrandEnd& end, Context& context) {
+  const auto asked = asked_.extract(end.id);
+  if (asked.empty()) return;
+  SeedsReply reply;
+  reply.subgraph = asked.mapped().subgraph;
+  reply.origin = library_source;
+  reply.failure = end.failure;
+  if (end.failure && !noted_) {
+    noted_ = true;
+    context.send(address::user,
+                 Progress{"", "library", "not used: " + end.failure.message});
+  }
+  if (!end.failure) reply.known = std::get<FindKernelReply>(*end.reply).kernel;
+  const KnownKernel& known = reply.known;
+  if (!known.source.empty()) {
+    reply.seeds.push_back({"library-0", known.target, library_source,
+                           known.variant, known.source});
+  }
+  context.send(asked.mapped().by, reply);
+}
+
+}  // namespace weft

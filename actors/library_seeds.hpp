@@ -1,0 +1,33 @@
+// A source of seeds: the kernel library, which knows the best kernels of
+// earlier runs. It gives one seed or none, and what is remembered of it. One
+// role serves all subgraphs. A library that cannot be read is a note, once.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "actors/errands.hpp"
+#include "actors/role.hpp"
+
+namespace weft {
+
+class LibrarySeeds : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override;
+
+ private:
+  struct Asked {
+    Address by;
+    std::string subgraph;
+  };
+  void look_up(const Address& by, const OptimizeSubgraph& work,
+               Context& context);
+  void found(const ErrandEnd& end, Context& context);
+
+  Errands errands_;
+  std::map<std::uint64_t, Asked> asked_;  ///< by errand
+  bool noted_ = false;                    ///< that it cannot be used
+};
+
+}  // namespace weft

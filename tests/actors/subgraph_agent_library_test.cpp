@@ -1,0 +1,238 @@
+// An agent whose run has a kernel library.
+#include "actors/subgraph_agent.hpp"
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+Seed compiled(const std::string& id) {
+  return {id, "cpu", "compiler", id, "text of " + id};
+}
+
+SeedResult timed(const Seed& seed, double ours_us, double eager_us = 100) {
+  SeedResult result;
+  result.seed = seed;
+  result.built = true;
+  result.verdict.correct = true;
+  result.verdict.kind = "correct";
+  result.timed = true;
+  result.timing.candidate = {ours_us, ours_us * 0.9, ours_us * 1.1, 9};
+  const double ratio = eager_us / ours_us;
+  result.timing.over_eager = {ratio, 0.95 * ratio, 1.05 * ratio};
+  return result;
+}
+
+/// What the library says of a kernel that once took 50 of eager's 100 µs, and
+/// had outdone "a" and "b".
+KnownKernel remembered() {
+  KnownKernel known;
+  known.source = "its text";
+  known.target = "cpu";
+  known.variant = "vec16";
+  known.origin = "compiler";
+  known.candidate = {50, 45, 55, 9};
+  known.over_eager = {2, 1.9, 2.1};
+  known.outdone = {"text of a", "text of b"};
+  return known;
+}
+
+const Seed kept = {"library-0", "cpu", "library", "vec16", "its text"};
+
+struct LibraryAgent : RunBench<SubgraphAgent> {
+  LibraryAgent() {
+    OptimizeSubgraph work;
+    work.subgraph = "sg";
+    work.options.seeds = {"library", "compiler"};
+    say(address::dispatcher, work);
+  }
+  std::vector<Outgoing> library_says(const KnownKernel& known) {
+    SeedsReply reply{"sg", "library", {}, {}, known};
+    if (!known.source.empty()) reply.seeds.push_back(kept);
+    return say("seeds/library", reply);
+  }
+  std::vector<Outgoing> compiler_says(const std::vector<std::string>& ids) {
+    SeedsReply reply{"sg", "compiler", {}, {}, {}};
+    for (const auto& id : ids) reply.seeds.push_back(compiled(id));
+    return say("seeds/compiler", reply);
+  }
+  std::vector<Outgoing> result(const SeedResult& r) {
+    return say("worker/sg." + r.seed.id, r);
+  }
+  /// The verdict, once the library has answered what it was told last.
+  SubgraphDone done(const std::vector<Outgoing>& sent) {
+    told = one<KeepKernelRequest>(sent);
+    CHECK(only<SubgraphDone>(sent).empty());
+    return one<SubgraphDone>(
+        say(address::library, KeepKernelReply{told.effect, {}}));
+  }
+  KeepKernelRequest told;
+};
+
+}  // namespace
+
+TEST_CASE("the library's kernel is verified alone, and at once thoroughly") {
+  LibraryAgent agent;
+  CHECK(only<VerifySeed>(agent.compiler_says({"a"})).empty());
+  const auto asked = one<VerifySeed>(agent.library_says(remembered()));
+  CHECK(asked.seed == kept);
+  CHECK(asked.thorough);
+}
+
+TEST_CASE("a kernel that holds what is remembered ends the search") {
+  LibraryAgent agent;
+  agent.library_says(remembered());
+  agent.compiler_says({"a", "b"});
+  const auto sent = agent.result(timed(kept, 51));
+  CHECK(only<VerifySeed>(sent).empty());
+  CHECK(only<TimeSeed>(sent).empty());
+  const auto done = agent.done(sent);
+  CHECK(done.outcome == "won");
+  CHECK(done.best.seed.origin == "library");
+  CHECK(done.seeds == 1);
+  CHECK(agent.told.judged == "its text");
+  CHECK(agent.told.kernel.source == "its text");
+  CHECK(agent.told.kernel.origin == "compiler");
+  CHECK(agent.told.kernel.candidate.median_us == 51);
+  CHECK(agent.told.kernel.outdone == remembered().outdone);
+}
+
+TEST_CASE("the order of the sources' answers does not matter") {
+  LibraryAgent agent;
+  agent.library_says(remembered());
+  agent.result(timed(kept, 51));
+  CHECK(agent.done(agent.compiler_says({"a", "b"})).outcome == "won");
+}
+
+TEST_CASE("a kernel that was never held against this one is tried") {
+  LibraryAgent agent;
+  agent.library_says(remembered());
+  agent.compiler_says({"a", "new"});
+  const auto asked = one<VerifySeed>(agent.result(timed(kept, 51)));
+  CHECK(asked.seed.id == "new");
+  CHECK_FALSE(asked.thorough);
+  // It is not better: the library's own was timed as the best one is, and wins.
+  const auto done = agent.done(agent.result(timed(compiled("new"), 80)));
+  CHECK(done.best.seed.id == "library-0");
+  CHECK(agent.told.kernel.outdone ==
+        std::vector<std::string>{"text of a", "text of b", "text of new"});
+}
+
+TEST_CASE("a kernel that got slower is searched beside, and may be outdone") {
+  LibraryAgent agent;
+  agent.library_says(remembered());
+  agent.compiler_says({"a", "b"});
+  CHECK(only<VerifySeed>(agent.result(timed(kept, 75))).size() == 2);
+  agent.result(timed(compiled("a"), 60));
+  const auto again = agent.result(timed(compiled("b"), 90));
+  CHECK(only<TimeSeed>(again).at(0).first == "worker/sg.a");
+  const auto done = agent.done(agent.result(timed(compiled("a"), 61)));
+  CHECK(done.best.seed.id == "a");
+  CHECK(agent.told.judged == "its text");
+  CHECK(agent.told.kernel.source == "text of a");
+  CHECK(agent.told.kernel.outdone ==
+        std::vector<std::string>{"its text", "text of b"});
+}
+
+TEST_CASE("a slower machine is no reason to search, nor a faster framework") {
+  LibraryAgent slow;
+  slow.library_says(remembered());
+  slow.compiler_says({"a"});
+  CHECK(slow.done(slow.result(timed(kept, 80, 160))).outcome == "won");
+  LibraryAgent fast;
+  fast.library_says(remembered());
+  fast.compiler_says({"a"});
+  CHECK(fast.done(fast.result(timed(kept, 50, 60))).outcome == "won");
+}
+
+TEST_CASE("a wrong kernel goes, its text is not tried again, others are") {
+  LibraryAgent agent;
+  KnownKernel known = remembered();
+  known.source = "text of b";
+  SeedsReply reply{"sg", "library", {kept}, {}, known};
+  reply.seeds[0].source = "text of b";
+  agent.say("seeds/library", reply);
+  agent.compiler_says({"a", "b"});
+  SeedResult wrong = timed(reply.seeds[0], 1);
+  wrong.verdict.correct = false;
+  wrong.verdict.kind = "wrong";
+  wrong.timed = false;
+  CHECK(one<VerifySeed>(agent.result(wrong)).seed.id == "a");
+  agent.result(timed(compiled("a"), 50));
+  CHECK(agent.done(agent.result(timed(compiled("a"), 50))).outcome == "won");
+  CHECK(agent.told.judged == "text of b");
+  CHECK(agent.told.kernel.source == "text of a");
+}
+
+TEST_CASE("a wrong kernel goes even when nothing else is right") {
+  LibraryAgent agent;
+  agent.library_says(remembered());
+  agent.compiler_says({});
+  SeedResult wrong = timed(kept, 1);
+  wrong.verdict.correct = false;
+  CHECK(agent.done(agent.result(wrong)).outcome == "wrong");
+  CHECK(agent.told.judged == "its text");
+  CHECK(agent.told.kernel.source.empty());
+}
+
+TEST_CASE("a kernel that could not be verified stays where it is") {
+  LibraryAgent agent;
+  agent.library_says(remembered());
+  agent.compiler_says({"a"});
+  SeedResult lost;
+  lost.seed = kept;
+  lost.failure = {"failed", "the oracle died"};
+  CHECK(only<VerifySeed>(agent.result(lost)).size() == 1);
+  agent.result(timed(compiled("a"), 50));
+  agent.done(agent.result(timed(compiled("a"), 50)));
+  CHECK(agent.told.judged.empty());
+  CHECK(agent.told.kernel.source == "text of a");
+}
+
+TEST_CASE(
+    "with nothing in the library the search is as ever, and its best is "
+    "kept") {
+  LibraryAgent agent;
+  agent.library_says({});
+  CHECK(only<VerifySeed>(agent.compiler_says({"a", "b"})).size() == 2);
+  agent.result(timed(compiled("a"), 50));
+  agent.result(timed(compiled("b"), 60));
+  CHECK(agent.done(agent.result(timed(compiled("a"), 50))).outcome == "won");
+  CHECK(agent.told.judged.empty());
+  CHECK(agent.told.kernel.outdone == std::vector<std::string>{"text of b"});
+}
+
+TEST_CASE("a library that failed is not told anything") {
+  LibraryAgent agent;
+  agent.say("seeds/library",
+            SeedsReply{"sg", "library", {}, {"failed", "damaged"}, {}});
+  agent.compiler_says({"a"});
+  agent.result(timed(compiled("a"), 50));
+  const auto sent = agent.result(timed(compiled("a"), 50));
+  CHECK(only<KeepKernelRequest>(sent).empty());
+  CHECK(one<SubgraphDone>(sent).outcome == "won");
+}
+
+TEST_CASE("a library that cannot be written is a note, not a verdict") {
+  LibraryAgent agent;
+  agent.library_says({});
+  agent.compiler_says({"a"});
+  agent.result(timed(compiled("a"), 50));
+  const auto told =
+      one<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
+  const auto sent = agent.say(
+      address::library, KeepKernelReply{told.effect, {"failed", "read-only"}});
+  CHECK(only<Progress>(sent).at(0).second.text.contains("read-only"));
+  CHECK(one<SubgraphDone>(sent).outcome == "won");
+}
+
+TEST_CASE("an answer of the library that never comes keeps nobody waiting") {
+  LibraryAgent agent;
+  agent.library_says({});
+  agent.compiler_says({"a"});
+  agent.result(timed(compiled("a"), 50));
+  const auto told =
+      one<KeepKernelRequest>(agent.result(timed(compiled("a"), 50)));
+  const auto sent = agent.say(address::broker, LeaseExpired{told.effect});
+  CHECK(one<SubgraphDone>(sent).outcome == "won");
+}
