@@ -13,7 +13,7 @@ constexpr std::size_t group_max = 4096;
 using Clock = std::chrono::steady_clock;
 
 /// The answer to what was just delivered is awaited this long before the thread
-/// sleeps: to wake it costs about 50 us, a fifth of a full commit.
+/// sleeps: to wake it costs 20 to 50 us, and a full commit about 150.
 constexpr std::chrono::microseconds spin_max{100};
 /// But where a commit brought more than this, many are at work: asleep, the
 /// thread lets what they say gather, and one commit does for all of it.
