@@ -345,11 +345,11 @@ def main():
     if os.getppid() == int(os.environ.get("WEFT_ORACLE_PID", "-1")):
         process.die_with_parent()
     process.adopt_orphans()
-    outside, device = sys.argv[1:]
+    outside, device, compiles = sys.argv[1:]
     is_private = process.pid_namespace() != outside
     from . import harness  # imports torch, runs nothing
 
-    harness.prepare()
+    harness.prepare(bool(compiles))
     process.harden()
     try:
         Zygote(link, is_private, device).serve()

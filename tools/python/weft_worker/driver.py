@@ -22,6 +22,10 @@ ATTRIBUTES = {
     "shared_bytes": 97,  # that one block can have, when it asks
 }
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
+_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
+#: Blocks in a cluster on every device that knows clusters.
+CLUSTER_PORTABLE = 8
+_COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # CUlaunchAttributeID
 #: A kernel may use so much shared memory without asking.
 SHARED_BYTES_UNASKED = 48 << 10
 _MINIMUM_GRANULARITY = 0
@@ -72,6 +76,41 @@ class AccessDescription(ctypes.Structure):
     _fields_ = [("location", Location), ("flags", c_int)]
 
 
+class LaunchAttribute(ctypes.Structure):
+    """CUlaunchAttribute, whose value begins with up to three numbers."""
+
+    _fields_ = [("id", c_int), ("pad", c_int), ("value", c_uint * 16)]
+
+
+class LaunchConfig(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = [
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared_bytes", c_uint),
+        ("stream", c_void_p),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
+        ("count", c_uint),
+    ]
+
+
+def launch_config(grid, threads, shared_bytes, cluster, cooperative):
+    """What cuLaunchKernelEx wants to know, for the default stream."""
+    attributes = (LaunchAttribute * 2)()
+    count = 0
+    if cluster > 1:
+        attributes[count].id = _CLUSTER_DIMENSION
+        attributes[count].value[:3] = (cluster, 1, 1)
+        count += 1
+    if cooperative:
+        attributes[count].id = _COOPERATIVE
+        attributes[count].value[0] = 1
+        count += 1
+    return LaunchConfig((c_uint * 3)(*grid), (c_uint * 3)(threads, 1, 1),
+                        shared_bytes, None, attributes, count)
+
+
 #: Arguments of each call in use. Without them a pointer would be cut to 32
 #: bits without a word.
 _SIGNATURES = {
@@ -93,6 +132,7 @@ _SIGNATURES = {
     "cuLaunchKernel": (
         (c_void_p,) + (c_uint,) * 7 + (c_void_p, c_void_p, c_void_p)
     ),
+    "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
     "cuMemAlloc_v2": (c_void_p, c_size_t),
     "cuMemFree_v2": (c_ulonglong,),
     "cuMemsetD32Async": (c_ulonglong, c_uint, c_size_t, c_void_p),
@@ -127,7 +167,9 @@ class Driver:
     def __init__(self, library, ordinal):
         self._library = library
         for name, arguments in _SIGNATURES.items():
-            getattr(library, name).argtypes = arguments
+            # Drivers before 11.8 know no clusters, and lack a call for them.
+            if hasattr(library, name):
+                getattr(library, name).argtypes = arguments
         self.call("cuInit", 0)
         self.ordinal = ordinal
         device = c_int()
@@ -193,14 +235,18 @@ class Driver:
     def unload_module(self, module):
         self.call("cuModuleUnload", module)
 
-    def function(self, module, name, shared_bytes):
-        """A kernel of the module, ready to use that much shared memory."""
+    def function(self, module, name, shared_bytes, cluster=1):
+        """A kernel of the module, ready to use that much shared memory, and
+        clusters of so many blocks."""
         found = c_void_p()
         encoded = name.encode()
         self.call("cuModuleGetFunction", byref(found), module, encoded)
         if shared_bytes > SHARED_BYTES_UNASKED:
             asked = _MAX_DYNAMIC_SHARED_SIZE_BYTES
             self.call("cuFuncSetAttribute", found, asked, shared_bytes)
+        if cluster > CLUSTER_PORTABLE:
+            asked = _NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            self.call("cuFuncSetAttribute", found, asked, 1)
         return found
 
     def allocate(self, size_bytes):

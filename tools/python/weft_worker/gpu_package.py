@@ -14,7 +14,11 @@ import sys
 import time
 from functools import partial
 
+from .driver import launch_config
+
 FORMAT = 1
+#: Whose build makes such a package (docs/gpu-package.md).
+KINDS = ("triton", "cuda")
 
 
 class BadPackage(Exception):
@@ -67,7 +71,7 @@ class Launches:
         self._scratch = [driver.allocate(n) for n in package.get("scratch", ())]
         kernels = [
             driver.function(modules[one["module"]], one["function"],
-                            one.get("shared_bytes", 0))
+                            one.get("shared_bytes", 0), one.get("cluster", 1))
             for one in package["launches"]
         ]
         self._calls = [
@@ -96,7 +100,7 @@ class Launches:
             yield named
 
     def _launch(self, kernel, one, pointers):
-        """The arguments of cuLaunchKernel, made once."""
+        """The call that launches and its arguments, made once."""
         try:
             values = [ctypes.c_void_p(pointers[a]) for a in one["arguments"]]
         except KeyError as error:
@@ -105,8 +109,16 @@ class Launches:
         array = (ctypes.c_void_p * len(values))(
             *(ctypes.addressof(value) for value in values))
         self._keep.append(values)
-        shape = (*one["grid"], one["threads"], 1, 1, one.get("shared_bytes", 0))
-        return (kernel, *shape, None, array, None)
+        shared_bytes = one.get("shared_bytes", 0)
+        cluster = one.get("cluster", 1)
+        cooperative = one.get("cooperative", False)
+        if cluster == 1 and not cooperative:
+            shape = (*one["grid"], one["threads"], 1, 1, shared_bytes)
+            return ("cuLaunchKernel", kernel, *shape, None, array, None)
+        config = launch_config(one["grid"], one["threads"], shared_bytes,
+                               cluster, cooperative)
+        self._keep.append(config)
+        return ("cuLaunchKernelEx", ctypes.byref(config), kernel, array, None)
 
     def run(self, call):
         """Runs the package once for each of the named buffer sets."""
@@ -123,7 +135,7 @@ class Launches:
 
     def _run_once(self, index):
         for arguments in self._calls[index]:
-            self._driver.call("cuLaunchKernel", *arguments)
+            self._driver.call(*arguments)
 
 
 class Interpreted:

@@ -15,12 +15,19 @@ import time
 import torch
 
 from . import precision, process
+from .gpu_package import KINDS
 
 
-def prepare():
+def prepare(compiles):
     """What the zygote can do once for all its children."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
+    if compiles:
+        from torch._inductor import config
+
+        # Before the rest, which would start processes.
+        config.compile_threads = 1
+        from torch._inductor import compile_fx  # noqa: F401: takes seconds
 
 
 class Line:
@@ -198,7 +205,5 @@ def load_package(job, memory):
     return gpu_package.load(job, memory)
 
 
-#: Whose build makes a GPU kernel package (docs/gpu.md).
-PACKAGE_KINDS = ("triton", "cuda")
 #: What runs a candidate kernel, by its target. A new target adds a line.
-RUNNERS = {"cpu": Library, **dict.fromkeys(PACKAGE_KINDS, load_package)}
+RUNNERS = {"cpu": Library, **dict.fromkeys(KINDS, load_package)}

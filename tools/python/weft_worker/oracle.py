@@ -21,14 +21,32 @@ ENVIRONMENT = dict(os.environ)
 # once, when torch loads its OpenMP.
 os.environ["OMP_WAIT_POLICY"] = "passive"
 
-from . import process  # noqa: E402
+from . import precision, process  # noqa: E402
+from .places import Places  # noqa: E402
+
+#: For the log.
+STARTED = time.perf_counter()
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="weft_worker.oracle")
+    parser.add_argument("--scratch", required=True)
+    parser.add_argument("--sandbox", type=json.loads, default=[])
+    parser.add_argument("--threads", type=int,
+                        default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="framework",
+                        choices=precision.POLICIES)
+    return parser.parse_args(arguments)
+
 
 if __name__ == "__main__":
     # Now: loading torch takes seconds, and weft may be killed meanwhile.
     process.die_with_parent()
-
-#: For the log.
-STARTED = time.perf_counter()
+    OPTIONS = parse(None)
+    PLACES = Places(OPTIONS.sandbox, OPTIONS.threads, ENVIRONMENT,
+                    OPTIONS.precision, OPTIONS.device)
+    PLACES.launch()
 
 import torch  # noqa: E402
 
@@ -38,7 +56,6 @@ from . import (  # noqa: E402
     gpu_facts,
     gpu_lock,
     laps,
-    precision,
     time_model,
     timing,
     verify,
@@ -49,15 +66,17 @@ from .device import Device  # noqa: E402
 from .driver import CudaError, NoDriver  # noqa: E402
 from .problem import ProblemError  # noqa: E402
 from .reference import BadGraph  # noqa: E402
-from .slot import Slot, SlotBroken  # noqa: E402
+from .slot import SlotBroken  # noqa: E402
 
 
 class Oracle:
     """Answers requests; owns the slot of the candidate and of the baseline."""
 
     def __init__(self, scratch, prefix, threads, device="cpu",
-                 exactness="framework"):
-        self.slot = Slot(prefix, threads, ENVIRONMENT, exactness, device)
+                 exactness="framework", places=None):
+        self.places = places or Places(
+            prefix, threads, ENVIRONMENT, exactness, device)
+        self.slot = self.places.candidate
         self.device = Device(device)
         self.exactness = exactness
         precision.apply(exactness)
@@ -71,15 +90,11 @@ class Oracle:
         self.library = expected.Library(
             self.device.expected_bytes_max(), self.device)
         self.timer = timing.Timer(
-            self.slot, threads, ENVIRONMENT, self.device, self.lock, exactness)
-        #: On a device a model is compiled ahead, and its baseline outlives
-        #: those of the subgraphs; on the host that would cost more than it
-        #: saves.
+            self.slot, self.places.baseline, self.device, self.lock)
         self.model_timer = self.timer
-        if self.device.is_cuda:
+        if self.places.model_baseline is not self.places.baseline:
             self.model_timer = timing.Timer(
-                self.slot, threads, ENVIRONMENT, self.device, self.lock,
-                exactness)
+                self.slot, self.places.model_baseline, self.device, self.lock)
         self.whole_key, self._whole = None, None
         #: After some errors a process cannot use its device any more: it ends,
         #: and whoever needs an oracle starts another.
@@ -93,11 +108,6 @@ class Oracle:
             "eval": lambda request: eval_verdict.evaluate(self, request),
             "probe": self.probe,
         }
-
-    def warm_up(self):
-        """What the first request will need, begun ahead of it."""
-        for place in (self.slot, self.timer, self.model_timer):
-            place.launch()
 
     def answer(self, request):
         """The reply to one request; never raises for a bad one. Whoever has
@@ -312,34 +322,24 @@ def _finite(value):
     return value
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="weft_worker.oracle")
-    parser.add_argument("--scratch", required=True)
-    parser.add_argument("--sandbox", default="[]")
-    parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--precision", default="framework",
-                        choices=precision.POLICIES)
-    options = parser.parse_args(arguments)
+def main(options, places):
     # A model that prints must not write into the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    threads = options.threads or torch.get_num_threads()
-    torch.set_num_threads(threads)
+    torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
     try:
-        oracle = Oracle(options.scratch, json.loads(options.sandbox), threads,
-                        options.device, options.precision)
+        oracle = Oracle(options.scratch, options.sandbox, options.threads,
+                        options.device, options.precision, places)
     except (ValueError, NoDriver) as error:
-        parser.error(str(error))
+        print(f"weft_worker.oracle: {error}", file=sys.stderr)
+        sys.exit(2)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        if oracle.device.is_cuda:
-            oracle.warm_up()
         serve(oracle, sys.stdin, replies)
     finally:
         oracle.close()
 
 
 if __name__ == "__main__":
-    main()
+    main(OPTIONS, PLACES)

@@ -5,8 +5,6 @@ matrix products not), `strict` allows it nowhere, `tf32` everywhere. Only GPUs
 have TF32; on the CPU all three are the same.
 """
 
-import torch
-
 POLICIES = ("framework", "strict", "tf32")
 
 
@@ -14,6 +12,8 @@ def apply(policy):
     """Sets the framework's flags in this process."""
     if policy not in POLICIES:
         raise ValueError(f"no precision is called {policy!r}")
+    import torch
+
     # As they are when torch is imported: an earlier request may have set them.
     torch.backends.cuda.matmul.allow_tf32 = policy == "tf32"
     torch.backends.cudnn.allow_tf32 = policy != "strict"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from . import harness, process
+from . import gpu_package, process
 from .laps import lap
 
 START_TIMEOUT_S = 120.0
@@ -40,9 +40,11 @@ class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
     def __init__(self, prefix, threads, environment, precision="framework",
-                 device="cpu"):
+                 device="cpu", compiles=False):
+        """compiles: it will be asked for torch.compile."""
         self.precision = precision
         self.device = device
+        self.compiles = compiles
         self.prefix = list(prefix)
         self.environment = environment
         self.threads = threads
@@ -76,7 +78,7 @@ class Slot:
         # -P and -s: not a module may come from the scratch folder (the working
         # folder and home), where an earlier candidate could have left it.
         words = ["-P", "-s", "-c", program, process.pid_namespace(),
-                 self.device]
+                 self.device, "compiles" if self.compiles else ""]
         command = [sys.executable, *words]
         environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
         # A pipe is bounded, unlike a file, should a candidate reach it.
@@ -140,7 +142,7 @@ class Slot:
         self._is_running = True
         self._is_well = False
         self._may_rest = (self.device != "cpu" and
-                          job["kind"] in harness.PACKAGE_KINDS)
+                          job["kind"] in gpu_package.KINDS)
         self._call = 0
         with lap("load"):
             self._send(order)

@@ -18,7 +18,7 @@ from .expected import CaseMaker
 from .laps import lap
 from .reference import Reference, load_graph
 from .rounds import BASELINE_WALL_MS, BaselineLost, Rounds, rejection
-from .slot import Ended, Slot
+from .slot import Ended
 from .verify import ArenaKeeper, Limits
 
 #: One message asks for so many calls that the way there and back is noise.
@@ -40,16 +40,11 @@ class TimingFailed(Exception):
 class Timer:
     """Owns the baseline's process, which lives as long as its bench."""
 
-    def __init__(self, slot, threads, environment, device, lock, precision):
-        self._slot = slot
+    def __init__(self, slot, baseline, device, lock):
+        self._slot, self._baseline = slot, baseline
         self._device, self._lock = device, lock
-        self._baseline = Slot([], threads, environment, precision,
-                              device.name)
         self._keeper = ArenaKeeper(device)
         self._bench = None
-
-    def launch(self):
-        self._baseline.launch()
 
     def close(self):
         self._baseline.kill()
@@ -123,6 +118,7 @@ class Timer:
             return self._bench
         self._bench = None
         self._baseline.settle()
+        self._baseline.launch()  # which takes its time beside the next
         bench = make_bench()
         bench.key = key
         #: {baseline: empty, or why it could not be compiled}.

@@ -108,7 +108,7 @@ def stage(candidate, scratch):
         content = file.read()
     target = place(scratch, "candidate.so", content)
     job = {"kind": candidate["kind"], "library": target}
-    if candidate["kind"] in harness.PACKAGE_KINDS:
+    if candidate["kind"] in gpu_package.KINDS:
         source = gpu_package.interpreted_source(content)
         if source is not None:
             job["source"] = place(scratch, "candidate.py", source.encode())
