@@ -56,8 +56,8 @@ void Extractor::begin(const RunStart& start, Context& context) {
 
 void Extractor::captured(const ErrandEnd& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
-  const auto text =
-      context.blobs().get(std::get<CaptureReply>(*end.reply).graph);
+  const auto& reply = std::get<CaptureReply>(*end.reply);
+  const auto text = context.blobs().get(reply.graph);
   if (!text) return finish({"failed", text.error().message}, context);
   const auto graph = parse_graph(*text);
   if (!graph) return finish({"failed", graph.error().message}, context);
@@ -71,7 +71,11 @@ void Extractor::captured(const ErrandEnd& end, Context& context) {
   const Plan plan =
       partition(*graph, *target, CutOptions{run_->options.no_extern});
   plan_ = context.blobs().put(plan_to_json(plan));
-  context.send(address::user, Progress{"", "extract", cut_summary(plan)});
+  context.send(
+      address::user,
+      Progress{"", "extract",
+               cut_summary(plan) +
+                   (reply.kept ? ", captured by an earlier run" : "")});
   WriteFilesRequest files;
   files.files = {{"subgraphs.json", context.blobs().put(subgraphs_json(plan))}};
   errands_.start(address::files, files, {"disk", 1, "", 60'000}, context);

@@ -29,7 +29,8 @@ struct CaptureReply {
   Failure failure;
   std::string graph;  ///< blob: docs/graph.md
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, failure, graph, wall_ms)
+  bool kept = false;  ///< an earlier run's: the library had it
+  MSGPACK_DEFINE_MAP(effect, failure, graph, wall_ms, kept)
   bool operator==(const CaptureReply&) const = default;
 };
 

@@ -5,8 +5,10 @@
 
 #include "runtime/files_port.hpp"
 #include "runtime/gpu_sandbox.hpp"
+#include "runtime/journal.hpp"
 #include "runtime/sandbox.hpp"
 #include "runtime/stopwatch.hpp"
+#include "runtime/toolchain.hpp"
 
 namespace weft {
 namespace {
@@ -62,12 +64,15 @@ Error told_error(const json& answer) {
 
 CapturePort::CapturePort(Blobs& blobs, Installation installation,
                          fs::path scratch, std::int64_t memory_bytes,
-                         std::string device)
+                         const Library& library, std::string device,
+                         std::string device_name)
     : blobs_(blobs),
       installation_(std::move(installation)),
       scratch_(std::move(scratch)),
       memory_bytes_(memory_bytes),
-      device_(std::move(device)) {}
+      library_(library),
+      device_(std::move(device)),
+      device_name_(std::move(device_name)) {}
 
 void CapturePort::start(const Message& request, Reply reply) {
   queue_.push([this, request = std::get<CaptureRequest>(request),
@@ -77,10 +82,27 @@ void CapturePort::start(const Message& request, Reply reply) {
 CaptureReply CapturePort::capture(const CaptureRequest& request) {
   const Stopwatch watch;
   CaptureReply reply{request.effect, {}, "", 0};
+  const auto problem = blobs_.get(request.problem);
+  if (!problem) {
+    reply.failure = to_failure(problem.error());
+    return reply;
+  }
+  const std::string key = made_key(request, *problem);
+  if (library_.is_there()) {
+    const auto known = library_.find_made(key);
+    if (known && *known) {
+      reply.graph = blobs_.put(**known);
+      reply.kept = true;
+      reply.wall_ms = watch.elapsed_ms();
+      return reply;
+    }
+  }
   const fs::path scratch = scratch_ / "capture";
-  const auto graph = run(request, scratch);
+  const auto graph = run(request, *problem, scratch);
   if (graph) {
     reply.graph = blobs_.put(*graph);
+    // Else it is captured again: no reason to stop.
+    [[maybe_unused]] const auto kept = library_.keep_made(key, *graph);
   } else {
     reply.failure = to_failure(graph.error());
   }
@@ -90,12 +112,19 @@ CaptureReply CapturePort::capture(const CaptureRequest& request) {
   return reply;
 }
 
+/// All that the graph comes from: a file may import nothing but packages.
+std::string CapturePort::made_key(const CaptureRequest& request,
+                                  const std::string& problem) const {
+  return "graph " + content_hash(problem) + " of " + request.problem_name +
+         " on " + device_ + " " + device_name_ + " by " +
+         python_identity(installation_);
+}
+
 Result<std::string> CapturePort::run(const CaptureRequest& request,
+                                     const std::string& problem,
                                      const fs::path& scratch) {
-  const auto problem = blobs_.get(request.problem);
-  if (!problem) return std::unexpected(problem.error());
   const fs::path file = scratch / request.problem_name;
-  if (const auto done = write_file_whole(file, *problem); !done) {
+  if (const auto done = write_file_whole(file, problem); !done) {
     return std::unexpected(done.error());
   }
   SandboxRequest sandbox;

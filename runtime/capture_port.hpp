@@ -1,5 +1,6 @@
 // port/capture: turns a problem file into a graph, by running the capture
-// process on it in the sandbox.
+// process on it in the sandbox. The same file captured by the same programs
+// gives the same graph, so the library may have it.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include "actors/role.hpp"
 #include "runtime/installation.hpp"
+#include "runtime/library.hpp"
 #include "runtime/port.hpp"
 #include "runtime/work_queue.hpp"
 
@@ -16,7 +18,8 @@ class CapturePort : public Port {
  public:
   CapturePort(Blobs& blobs, Installation installation,
               std::filesystem::path scratch, std::int64_t memory_bytes,
-              std::string device = "cpu");
+              const Library& library, std::string device = "cpu",
+              std::string device_name = "");
 
   ~CapturePort() override { stop_.request_stop(); }
 
@@ -24,14 +27,19 @@ class CapturePort : public Port {
 
  private:
   CaptureReply capture(const CaptureRequest& request);
+  std::string made_key(const CaptureRequest& request,
+                       const std::string& problem) const;
   Result<std::string> run(const CaptureRequest& request,
+                          const std::string& problem,
                           const std::filesystem::path& scratch);
 
   Blobs& blobs_;
   Installation installation_;
   std::filesystem::path scratch_;
   std::int64_t memory_bytes_;
-  std::string device_;  // "cpu" or "cuda:0": where the model runs
+  const Library& library_;
+  std::string device_;       // "cpu" or "cuda:0": where the model runs
+  std::string device_name_;  // of the GPU
   std::stop_source stop_;
   WorkQueue queue_{1};
 };

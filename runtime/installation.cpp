@@ -222,7 +222,7 @@ Result<void> check_triton(const Installation& installation) {
 }
 
 Result<void> check_compiler() {
-  const fs::path found = on_path(compiler_command());
+  const fs::path found = find_compiler();
   if (!found.empty()) return check_shown(found);
   return fail(ErrorCode::missing,
               "no C++ compiler '" + compiler_command() +
@@ -233,6 +233,8 @@ std::string compiler_command() {
   const std::string named = variable("CXX");
   return named.empty() ? "g++" : named;
 }
+
+fs::path find_compiler() { return on_path(compiler_command()); }
 
 Machine describe_machine(std::optional<int> gpu) {
   Machine machine;

@@ -49,4 +49,7 @@ Machine describe_machine(std::optional<int> gpu = 0);
 /// "g++", or the variable CXX.
 std::string compiler_command();
 
+/// That program's file; empty when it is not there.
+std::filesystem::path find_compiler();
+
 }  // namespace weft

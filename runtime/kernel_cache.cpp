@@ -4,6 +4,7 @@
 
 #include "runtime/files_port.hpp"
 #include "runtime/journal.hpp"
+#include "runtime/toolchain.hpp"
 
 namespace weft {
 namespace {
@@ -35,14 +36,19 @@ std::string library_name(const Target& target, const std::string& source,
   return content_hash(key).substr(0, 32) + suffix.string();
 }
 
-Workshop make_workshop(const Installation& installation,
-                       const Machine& machine) {
+Workshop make_workshop(const Installation& installation, const Machine& machine,
+                       const Library* library) {
   Workshop workshop;
   workshop.tools.cxx = compiler_command();
   workshop.tools.python = installation.python.string();
   if (!machine.gpus.empty()) workshop.tools.arch = machine.gpus.front().arch;
   workshop.worker_path = installation.worker_path;
   workshop.python_roots = installation.python_roots;
+  if (library && library->is_there()) {
+    workshop.library = library;
+    workshop.identity =
+        python_identity(installation) + " " + compiler_identity();
+  }
   return workshop;
 }
 
@@ -73,7 +79,25 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
   const std::string name = library_name(target, source, workshop_.tools.arch);
   const fs::path library = folder_ / name;
   if (fs::exists(library)) return Built{library, ""};
+  if (workshop_.library) {
+    const auto made = workshop_.library->find_made(made_key(name));
+    if (made && *made && write_file_whole(library, **made)) {
+      return Built{library, ""};
+    }
+  }
+  return build_anew(target, source, name, wall_ms);
+}
 
+/// Whoever builds: another compiler's work is another file.
+std::string KernelCache::made_key(const std::string& name) const {
+  return "built " + name + " by " + workshop_.identity;
+}
+
+Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
+                                                   const std::string& source,
+                                                   const std::string& name,
+                                                   std::int64_t wall_ms) {
+  const fs::path library = folder_ / name;
   const fs::path scratch = scratch_for(name);
   if (const auto done = write_file_whole(scratch / target.source_file, source);
       !done) {
@@ -95,6 +119,11 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
     const auto kept = write_file_whole(library, *bytes);
     if (!kept) return std::unexpected(kept.error());
     built.library = library;
+    if (workshop_.library) {
+      // Else it is built again: no reason to stop.
+      [[maybe_unused]] const auto shared =
+          workshop_.library->keep_made(made_key(name), *bytes);
+    }
   } else {
     built.log = how_it_ended(*report) + "\n" + built.log;
   }

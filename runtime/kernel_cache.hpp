@@ -13,6 +13,7 @@
 #include "messages/effects.hpp"
 #include "messages/result.hpp"
 #include "runtime/installation.hpp"
+#include "runtime/library.hpp"
 #include "runtime/sandbox.hpp"
 
 namespace weft {
@@ -24,9 +25,13 @@ struct Workshop {
   std::filesystem::path worker_path;
   /// What the sandbox must show besides, so that tools.python works.
   std::vector<std::filesystem::path> python_roots;
+  /// Where runs find again what others have built here; null: nowhere.
+  const Library* library = nullptr;
+  std::string identity;  ///< of all that builds (runtime/toolchain.hpp)
 };
-Workshop make_workshop(const Installation& installation,
-                       const Machine& machine);
+/// `library` may be null.
+Workshop make_workshop(const Installation& installation, const Machine& machine,
+                       const Library* library = nullptr);
 
 class KernelCache {
  public:
@@ -40,7 +45,8 @@ class KernelCache {
     std::string log;                ///< what the compiler said
   };
 
-  /// Builds `source` for the target in the sandbox unless it is there already.
+  /// Builds `source` for the target in the sandbox unless it is there already,
+  /// or in the library.
   /// An error means that the build could not be run, not that the source is
   /// bad.
   Result<Built> build(const Target& target, const std::string& source,
@@ -56,6 +62,9 @@ class KernelCache {
 
  private:
   std::filesystem::path scratch_for(const std::string& name);
+  Result<Built> build_anew(const Target& target, const std::string& source,
+                           const std::string& name, std::int64_t wall_ms);
+  std::string made_key(const std::string& name) const;
   SandboxRequest build_request(const Target& target,
                                const std::filesystem::path& scratch,
                                std::int64_t wall_ms) const;

@@ -27,15 +27,18 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   Production made;
   made.library = std::make_unique<Library>(options.library);
   made.cache = std::make_unique<KernelCache>(
-      run.builds(), scratch.folder(), make_workshop(installation, machine));
+      run.builds(), scratch.folder(),
+      make_workshop(installation, machine, made.library.get()));
   made.ports[address::clock] = std::make_unique<ClockPort>();
   made.ports[address::library] =
       std::make_unique<LibraryPort>(blobs, *made.library);
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
   std::string device = "cpu";
   if (!machine.gpus.empty()) device = "cuda:" + std::to_string(options.device);
+  const std::string gpu = machine.gpus.empty() ? "" : machine.gpus.front().name;
   made.ports[address::capture] = std::make_unique<CapturePort>(
-      blobs, installation, scratch.folder(), options.memory_bytes, device);
+      blobs, installation, scratch.folder(), options.memory_bytes,
+      *made.library, device, gpu);
   made.ports[address::build] =
       std::make_unique<BuildPort>(blobs, *made.cache, machine.cores);
   VerifyPort::Options verify;

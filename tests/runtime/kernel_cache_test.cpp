@@ -57,6 +57,40 @@ TEST_CASE("a kernel for a GPU is built by weft's Python side, in the sandbox") {
   CHECK(read_file(built->library) == "for sm_90");
 }
 
+namespace {
+
+std::vector<std::string> copy_source(const BuildTools& tools) {
+  return {tools.cxx, "asked", "made"};
+}
+
+}  // namespace
+
+TEST_CASE("what one run has built another finds, unless others would build") {
+  const TestFolder place;
+  fs::permissions(place.path, fs::perms(0755));
+  const Library library(place.path / "library.db");
+  Target target;
+  target.source_file = "asked";
+  target.built_file = "made";
+  target.build_flags = [] { return std::vector<std::string>{}; };
+  target.build_command = &copy_source;
+  const auto build = [&](const std::string& run, const std::string& tool,
+                         const std::string& identity) {
+    Workshop workshop;
+    workshop.tools.cxx = tool;
+    workshop.library = &library;
+    workshop.identity = identity;
+    KernelCache cache(place.path / run / "build", place.path / run / "scratch",
+                      workshop);
+    const auto built = cache.build(target, "the source", 60'000);
+    REQUIRE_MESSAGE(built.has_value(), built.error().message);
+    return built->library.empty() ? "" : read_file(built->library);
+  };
+  CHECK(build("first", "/bin/cp", "cp 1") == "the source");
+  CHECK(build("second", "/bin/false", "cp 1") == "the source");
+  CHECK(build("third", "/bin/false", "cp 2") == "");
+}
+
 TEST_CASE("what is built for one GPU is not taken for another") {
   Target target;
   target.built_file = "kernel.json";
