@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import types
@@ -367,7 +368,7 @@ class Resting(unittest.TestCase):
     """Jobs of a slot whose zygote is a fork of this process."""
 
     def setUp(self):
-        memory = types.SimpleNamespace(close=lambda: None)
+        memory = types.SimpleNamespace(driver=None, close=lambda: None)
         for name, fake in (("load", FakeRunner),
                            ("share", lambda fd, job: memory)):
             patch = mock.patch.object(harness, name, fake)
@@ -430,6 +431,29 @@ class Resting(unittest.TestCase):
                 self.slot._send({"do": "call", "call": 1})
                 self.slot.call(5000)
         self.assertNotEqual(self.pid_of(), first)
+
+
+class CompilerLoadedAhead(unittest.TestCase):
+    def last_word(self, folder):
+        """A warm baseline's last; that folder may hold a libcuda.so.1."""
+        place = slot.Slot([], 1, {**os.environ, "LD_LIBRARY_PATH": folder},
+                          compiles=True)
+        self.addCleanup(place.kill)
+        place.start()
+        with open(f"/proc/{place._process.pid}/cmdline", "rb") as file:
+            return file.read().split(b"\0")[-2]
+
+    def test_it_is_loaded_where_that_leaves_the_driver_alone(self):
+        self.assertEqual(self.last_word(tempfile.gettempdir()), b"compiles")
+
+    def test_a_process_that_used_the_driver_begins_anew_without_it(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        library = os.path.join(folder, "libcuda.so.1")
+        text = "int cuDeviceGetCount(int *n) { *n = 1; return 0; }"
+        subprocess.run(["g++", "-xc", "-shared", "-o", library, "-"],
+                       input=text, text=True, check=True)
+        self.assertEqual(self.last_word(folder), b"")
 
 
 class OpenedAhead(unittest.TestCase):

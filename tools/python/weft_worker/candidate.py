@@ -336,6 +336,18 @@ def _become_child(commands, answers, printed, device):
     harness.run_job(*high, device)
 
 
+def load(link, compiles):
+    """What all jobs need; the compiler too, if that leaves CUDA alone."""
+    from . import driver, harness  # imports torch, runs nothing
+
+    harness.prepare(compiles)
+    if compiles and driver.is_in_use():
+        # By some PyTorch's way to ask for devices. From the start, without.
+        for fd in (0, 1):
+            os.dup2(link.fileno(), fd)
+        os.execv(sys.executable, [*sys.orig_argv[:-1], ""])
+
+
 def main():
     link = socket.socket(fileno=os.dup(0))
     # Nothing but this socket may reach the oracle; prints go nowhere.
@@ -346,10 +358,8 @@ def main():
         process.die_with_parent()
     process.adopt_orphans()
     outside, device, compiles = sys.argv[1:]
+    load(link, bool(compiles))
     is_private = process.pid_namespace() != outside
-    from . import harness  # imports torch, runs nothing
-
-    harness.prepare(bool(compiles))
     process.harden()
     try:
         Zygote(link, is_private, device).serve()

@@ -319,6 +319,16 @@ class Driver:
         self.call("cuMemAddressFree", address, size_bytes)
 
 
+def is_in_use():
+    """Whether this process has used the driver: then its forks cannot."""
+    try:
+        library = ctypes.CDLL(LIBRARY)
+    except OSError:
+        return False
+    # The driver refuses every call before the first cuInit.
+    return library.cuDeviceGetCount(byref(c_int())) == 0
+
+
 @functools.cache
 def opened(ordinal):
     """The same for all who ask in one process."""

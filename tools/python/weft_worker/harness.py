@@ -132,6 +132,8 @@ def serve(line, arena, job):
     memory = share(arena, job)
     os.close(arena)
     runner = load(job, memory)
+    if memory.driver is not None:
+        memory.driver.synchronize()  # it has put its state into the arena
     line.answer({"call": 0, "ok": True, **runner.described})
     while (call := line.read())["do"] != "rest":
         line.answer({"call": call["call"], "ok": True, **runner.run(call)})

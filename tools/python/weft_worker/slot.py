@@ -81,6 +81,10 @@ class Slot:
                  self.device, "compiles" if self.compiles else ""]
         command = [sys.executable, *words]
         environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
+        if self.compiles:
+            # Else PyTorch uses the driver to count devices, and a process that
+            # has used it cannot fork another that does.
+            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
         # A pipe is bounded, unlike a file, should a candidate reach it.
         self._complaints, complaints = os.pipe()
         try:
