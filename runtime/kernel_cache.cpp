@@ -46,8 +46,8 @@ Workshop make_workshop(const Installation& installation, const Machine& machine,
   workshop.python_roots = installation.python_roots;
   if (library && library->is_there()) {
     workshop.library = library;
-    workshop.identity =
-        python_identity(installation) + " " + compiler_identity();
+    workshop.compiler_identity = compiler_identity();
+    workshop.python_identity = python_identity(installation);
   }
   return workshop;
 }
@@ -80,7 +80,7 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
   const fs::path library = folder_ / name;
   if (fs::exists(library)) return Built{library, ""};
   if (workshop_.library) {
-    const auto made = workshop_.library->find_made(made_key(name));
+    const auto made = workshop_.library->find_made(made_key(target, name));
     if (made && *made && write_file_whole(library, **made)) {
       return Built{library, ""};
     }
@@ -89,8 +89,11 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
 }
 
 /// Whoever builds: another compiler's work is another file.
-std::string KernelCache::made_key(const std::string& name) const {
-  return "built " + name + " by " + workshop_.identity;
+std::string KernelCache::made_key(const Target& target,
+                                  const std::string& name) const {
+  return "built " + name + " by " +
+         (target.on_gpu ? workshop_.python_identity
+                        : workshop_.compiler_identity);
 }
 
 Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
@@ -122,7 +125,7 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
     if (workshop_.library) {
       // Else it is built again: no reason to stop.
       [[maybe_unused]] const auto shared =
-          workshop_.library->keep_made(made_key(name), *bytes);
+          workshop_.library->keep_made(made_key(target, name), *bytes);
     }
   } else {
     built.log = how_it_ended(*report) + "\n" + built.log;

@@ -27,7 +27,9 @@ struct Workshop {
   std::vector<std::filesystem::path> python_roots;
   /// Where runs find again what others have built here; null: nowhere.
   const Library* library = nullptr;
-  std::string identity;  ///< of all that builds (runtime/toolchain.hpp)
+  /// Of what builds for the processor, and for a GPU (runtime/toolchain.hpp).
+  std::string compiler_identity;
+  std::string python_identity;
 };
 /// `library` may be null.
 Workshop make_workshop(const Installation& installation, const Machine& machine,
@@ -64,7 +66,7 @@ class KernelCache {
   std::filesystem::path scratch_for(const std::string& name);
   Result<Built> build_anew(const Target& target, const std::string& source,
                            const std::string& name, std::int64_t wall_ms);
-  std::string made_key(const std::string& name) const;
+  std::string made_key(const Target& target, const std::string& name) const;
   SandboxRequest build_request(const Target& target,
                                const std::filesystem::path& scratch,
                                std::int64_t wall_ms) const;

@@ -79,7 +79,7 @@ TEST_CASE("what one run has built another finds, unless others would build") {
     Workshop workshop;
     workshop.tools.cxx = tool;
     workshop.library = &library;
-    workshop.identity = identity;
+    workshop.compiler_identity = identity;
     KernelCache cache(place.path / run / "build", place.path / run / "scratch",
                       workshop);
     const auto built = cache.build(target, "the source", 60'000);
