@@ -24,15 +24,15 @@ SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
   }
   const Subgraph subgraph{work.subgraph, work.signature, work.type,
                           std::move(*graph)};
-  const auto kernels =
-      target->generate(subgraph, work.machine, work.options.variants_max);
-  if (!kernels) {
-    reply.failure = {"failed", kernels.error().message};
+  const auto sources = generate_sources(*target, subgraph, work.machine,
+                                        work.options.variants_max);
+  if (!sources) {
+    reply.failure = {"failed", sources.error().message};
     return reply;
   }
-  for (const KernelSource& kernel : *kernels) {
+  for (const auto& [name, kernel] : *sources) {
     reply.seeds.push_back({"compiler-" + std::to_string(reply.seeds.size()),
-                           work.options.target, "compiler", kernel.variant,
+                           std::string(name), "compiler", kernel.variant,
                            blobs.put(kernel.text)});
   }
   return reply;

@@ -60,21 +60,21 @@ struct Named {
 std::vector<Named> variants() {
   return {
       {"held", {}},
-      {"held wide", {.packs = 4, .unroll = 8, .cluster_min = 16}},
-      {"held half",
+      {"held twice", {.packs = 4, .unroll = 8, .twice = true}},
+      {"walked",
        {.packs = 1,
+        .unroll = 8,
+        .register_row = 4096,
+        .held_packs = 4,
+        .rings = false}},
+      {"held half",
+       {.packs = 8,
         .register_row = 16384,
         .held_packs = 16,
         .cluster_min = 8,
         .ring_threads = 512}},
-      {"registers", {.register_row = 32768, .cluster_min = 4}},
-      {"walked", {.packs = 1, .unroll = 8, .rings = false}},
-      {"walked half",
-       {.packs = 8,
-        .unroll = 4,
-        .register_row = 4096,
-        .held_packs = 4,
-        .rings = false}},
+      {"held grid", {.unroll = 16, .clusters = false}},
+      {"walked long", {.unroll = 16, .register_row = 32768, .rings = false}},
   };
 }
 

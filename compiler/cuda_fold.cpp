@@ -1,5 +1,9 @@
 #include "compiler/cuda_fold.hpp"
 
+#include <algorithm>
+
+#include "compiler/lower.hpp"
+
 namespace weft {
 namespace {
 
@@ -16,7 +20,11 @@ DType held(const Program& program, const Stage& stage) {
 }  // namespace
 
 CudaFold::CudaFold(const Program& program, const Stage& stage)
-    : program_(program), stage_(stage) {}
+    : program_(program), stage_(stage) {
+  if (has_position() && extent_of(stage.inner) > INT32_MAX) {
+    throw Unsupported{"places of more than 31 bits"};
+  }
+}
 
 std::string CudaFold::reducer() const {
   const std::string of = "<" + cuda_type(held(program_, stage_)) + ">";
@@ -43,7 +51,8 @@ std::string CudaFold::value_type() const {
 }
 
 std::int64_t CudaFold::value_bytes() const {
-  return has_position() ? 16 : element_bytes(held(program_, stage_));
+  const std::int64_t bytes = element_bytes(held(program_, stage_));
+  return has_position() ? 2 * std::max<std::int64_t>(4, bytes) : bytes;
 }
 
 std::string CudaFold::lanes() const {
@@ -74,14 +83,19 @@ void CudaFold::declare(CudaKernel& kernel) const {
 std::string CudaFold::step_value(const CudaKernel& kernel) const {
   const std::string value = kernel.operand(stage_.value);
   if (!has_position()) return value;
-  return value_type() + "{" + value + ", " + kernel.operand(stage_.position) +
-         "}";
+  return value_type() + "{" + value + ", (int)" +
+         kernel.operand(stage_.position) + "}";
 }
 
 void CudaFold::step(CudaKernel& kernel) const {
   const std::string into = lanes() + kernel.at_lane();
-  kernel.out().line(into + " = " + reducer() + "::of(" + into + ", " +
-                    step_value(kernel) + ");");
+  const std::string value = kernel.operand(stage_.value);
+  std::string call = reducer() + "::of(" + into + ", " + value + ");";
+  if (has_position()) {
+    call = reducer() + "::next(" + into + ", " + value + ", (int)" +
+           kernel.operand(stage_.position) + ");";
+  }
+  kernel.out().line(kernel.if_lane_inside() + into + " = " + call);
 }
 
 void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
@@ -93,7 +107,8 @@ void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
     return;
   }
   kernel.set_result(stage_.results[0], text + ".value", by_lane);
-  kernel.set_result(stage_.results[1], text + ".place", by_lane);
+  kernel.set_result(stage_.results[1], "(long long)" + text + ".place",
+                    by_lane);
 }
 
 }  // namespace weft

@@ -108,6 +108,14 @@ struct Helper {
 // Templates of float and double; `remainder` and `div_floor` of integers too.
 const std::map<std::string, Helper>& helpers_by_name() {
   static const std::map<std::string, Helper> table = {
+      {"inverse", {{}, R"cu(T inverse(T x) {
+  return fabs(x) > T(1e-30) && fabs(x) < T(1e30) ? 1 / x : T(0);
+}
+)cu"}},
+      {"quotient", {{"inverse"}, R"cu(T quotient(T x, T y, T inverse_of_y) {
+  return inverse_of_y != 0 ? x * inverse_of_y : x / y;
+}
+)cu"}},
       {"positive_part", {{}, R"cu(T positive_part(T x) {
   return larger(x, T(0));
 }

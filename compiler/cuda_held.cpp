@@ -60,15 +60,16 @@ void CudaNest::read_held(CudaKernel& kernel, const Pass& pass) {
   out.open("for (int u = 0; u < " + text(shape_.steps) + "; ++u)");
   declare_place(kernel, "u");
   if (is_ragged(pass)) {
-    out.open("if (r < " + text(extent_of(pass.inner)) + ")");
+    out.open("if (" + in_row(extent_of(pass.inner)) + ")");
   }
   kernel.declare(pass.inner, "r");
   for (const ExprId load : shape_.held) {
     const Scalar& node = program().arena[load];
     kernel.use(node.buffer);
-    out.line("h" + text(load) + "[u] = load_pack<" + text(shape_.lanes) + ">(" +
-             program().buffers[node.buffer].name + " + " +
-             kernel.index(node.index[0]) + ");");
+    out.line("h" + text(load) + "[u] = " +
+             kernel.load_call(program().buffers[node.buffer].name + " + " +
+                              kernel.index(node.index[0])) +
+             ";");
   }
   if (is_ragged(pass)) out.close();
   out.close();
@@ -81,8 +82,8 @@ void CudaNest::find_held(CudaKernel& kernel) {
       continue;
     }
     kernel.out().line("const " + pack_type(load) + " h" + text(load) +
-                      " = ring" + text(load) + "[slot * " +
-                      text(shape_.threads) + "];");
+                      " = read_slot(ring" + text(load) + " + slot * " +
+                      text(shape_.threads) + ");");
     kernel.hold(load, "h" + text(load));
   }
 }
@@ -101,23 +102,37 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
   const std::string place = kernel.place_type();
   out.line("// Begins to read this thread's pack `u` of row `p`.");
   out.open("const auto ask = [&](" + place + " p, int u, int slot)");
-  declare_place(kernel, "u");
-  std::string condition = "p < " + text(shape_.points);
-  condition += " && r < " + text(shape_.row);
-  out.open("if (" + condition + ")");
-  kernel.declare(nest_.outer, "p");
-  kernel.declare(shape_.held_inner, "r");
+  open_far(kernel);
   for (const ExprId load : shape_.held) {
     const Scalar& node = program().arena[load];
     kernel.use(node.buffer);
-    out.line("copy_async<" + text(pack_bytes(load)) + ">(ring" + text(load) +
-             " + slot * " + text(shape_.threads) + ", " +
-             program().buffers[node.buffer].name + " + " +
-             kernel.index(node.index[0]) + ");");
+    const std::string copy =
+        shape_.shifted ? "copy_some<" + text(shape_.lanes) + ">("
+                       : "copy_async<" + text(pack_bytes(load)) + ">(";
+    out.line(copy + "ring" + text(load) + " + slot * " + text(shape_.threads) +
+             ", " + program().buffers[node.buffer].name + " + " +
+             kernel.index(node.index[0]) +
+             (shape_.shifted ? ", r, " + text(shape_.row) : "") + ");");
   }
+  out.close();
   out.close();
   out.line("close_group();");
   out.close("};");
+  if (touched_steps() > 0) {
+    out.line("// Brings that pack into the cache, from where it comes sooner.");
+    out.open("const auto bring = [&](" + place + " p, int u)");
+    open_far(kernel);
+    for (const ExprId load : shape_.held) {
+      const Scalar& node = program().arena[load];
+      const std::int64_t line = 128 / pack_bytes(load);
+      out.line("if (threadIdx.x % " + text(line) + " == 0) touch(" +
+               program().buffers[node.buffer].name + " + " +
+               kernel.index(node.index[0]) + ");");
+    }
+    out.close();
+    out.close();
+    out.close("};");
+  }
   const std::string steps = text(shape_.steps);
   out.line("#pragma unroll");
   out.open("for (int n = 0; n < " + text(shape_.slots) + "; ++n)");
@@ -127,6 +142,33 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
   out.close();
   out.line("int base = 0;  // the slot of a row's first pack");
   out.line("int slot = 0;");
+}
+
+// Opens two blocks: where row `p` has the pack `u` of this thread.
+void CudaNest::open_far(CudaKernel& kernel) {
+  Writer& out = kernel.out();
+  out.open("if (p < " + text(shape_.points) + ")");
+  kernel.declare(nest_.outer, "p");
+  declare_shift(kernel);
+  declare_place(kernel, "u");
+  out.open("if (" + in_row(shape_.row) + ")");
+  kernel.declare(shape_.held_inner, "r");
+}
+
+// Of a row's packs those that find no slot while the row before is there.
+std::int64_t CudaNest::touched_steps() const {
+  return std::max<std::int64_t>(0, 2 * shape_.steps - shape_.slots);
+}
+
+// The memory has something to do while folds are put together.
+void CudaNest::bring_next(CudaKernel& kernel) {
+  if (touched_steps() == 0) return;
+  Writer& out = kernel.out();
+  out.line("#pragma unroll");
+  out.open("for (int u = " + text(shape_.steps - touched_steps()) + "; u < " +
+           text(shape_.steps) + "; ++u)");
+  out.line("bring(p + " + text(shape_.teams) + ", u);");
+  out.close();
 }
 
 // The slot is free: what will stand there next.

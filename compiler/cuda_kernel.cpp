@@ -75,7 +75,7 @@ bool CudaKernel::depends_on_lane(ExprId id) const {
 
 bool CudaKernel::is_packed(const Index& index) const {
   return step_along(index, lane_, lanes_) == 1 &&
-         is_aligned(index, lane_, lanes_);
+         (shifted_ > 0 || is_aligned(index, lane_, lanes_));
 }
 
 bool CudaKernel::is_pack_load(ExprId id) const {
@@ -88,9 +88,53 @@ void CudaKernel::print(ExprId id) {
   const Scalar& node = program_.arena[id];
   if (node.op == ScalarOp::load) used_.insert(node.buffer);
   const std::string name = "x" + std::to_string(id);
-  out_.line("const " + type(id) + " " + name + " = " +
-            cuda_expression(scope_, id) + ";");
+  out_.line("const " + type(id) + " " + name + " = " + text_of(id) + ";");
   scope_.names[id] = name;
+}
+
+std::string CudaKernel::text_of(ExprId id) const {
+  const Scalar& node = program_.arena[id];
+  if (node.op == ScalarOp::call && node.function == "div") {
+    const auto found = inverses_.find(node.arguments[1]);
+    if (found != inverses_.end()) {
+      return "quotient(" + operand(node.arguments[0]) + ", " +
+             operand(node.arguments[1]) + ", " + found->second + ")";
+    }
+  }
+  return cuda_expression(scope_, id);
+}
+
+// What many elements are divided by is inverted once.
+void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
+  for (const ExprId id : program_.arena.reachable(roots)) {
+    const Scalar& node = program_.arena[id];
+    if (node.op != ScalarOp::call || node.function != "div" ||
+        node.dtype != DType::f32) {
+      continue;
+    }
+    const ExprId divisor = node.arguments[1];
+    if (inverses_.contains(divisor) || !depends_on_inner(id) ||
+        program_.arena[divisor].op == ScalarOp::constant ||
+        depends_on_inner(divisor) || depends_on_lane(divisor)) {
+      continue;
+    }
+    module_.helpers.insert("quotient");
+    const std::string name = "i" + std::to_string(divisor);
+    out_.line("const float " + name + " = inverse(" + operand(divisor) + ");");
+    inverses_[divisor] = name;
+  }
+}
+
+std::string CudaKernel::load_call(const std::string& place) const {
+  const std::string count = std::to_string(lanes_);
+  if (shifted_ == 0) return "load_pack<" + count + ">(" + place + ")";
+  return "load_some<" + count + ">(" + place + ", r, " +
+         std::to_string(shifted_) + ")";
+}
+
+std::string CudaKernel::if_lane_inside() const {
+  if (shifted_ == 0) return "";
+  return "if (r + l >= 0 && r + l < " + std::to_string(shifted_) + ") ";
 }
 
 void CudaKernel::compute(const std::vector<ExprId>& roots, bool points_only) {
@@ -108,14 +152,16 @@ void CudaKernel::compute(const std::vector<ExprId>& roots, bool points_only) {
       const std::string count = std::to_string(lanes_);
       const std::string name = "q" + std::to_string(id);
       out_.line("const Pack<" + cuda_type(node.dtype) + ", " + count + "> " +
-                name + " = load_pack<" + count + ">(" +
-                program_.buffers[node.buffer].name + " + " +
-                index(node.index[0]) + ");");
+                name + " = " +
+                load_call(program_.buffers[node.buffer].name + " + " +
+                          index(node.index[0])) +
+                ";");
       scope_.names[id] = name + ".at[l]";
     } else if (!depends_on_lane(id)) {
       print(id);
     }
   }
+  if (points_only) invert_divisors(roots);
 }
 
 void CudaKernel::open_lanes() {

@@ -66,6 +66,12 @@ class CudaKernel {
   /// Prints what the expressions need and is the same for all lanes (and packs
   /// are read); with `points_only`, what does not depend on inner variables.
   void compute(const std::vector<ExprId>& roots, bool points_only);
+  /// Lanes may lie before or behind the row: `first`, that of lane 0, is known
+  /// as "r", and there are so many elements. What is read and written side by
+  /// side is aligned then, whatever its index says.
+  void set_shifted(std::int64_t elements) { shifted_ = elements; }
+  /// "if (…) ", where a lane may not exist; inside the loop over lanes.
+  std::string if_lane_inside() const;
   void open_lanes();
   /// Prints the rest of what they need, inside the loop over lanes.
   void compute_lanes(const std::vector<ExprId>& roots);
@@ -84,6 +90,8 @@ class CudaKernel {
   /// Whether the place moves with the lane side by side, and may be a pack.
   bool is_packed(const Index& index) const;
   bool is_pack_load(ExprId id) const;
+  /// The call that reads a pack there.
+  std::string load_call(const std::string& place) const;
   /// `by_lane`: it is another for each lane; `inner`: it depends on inner
   /// variables.
   void set_result(int buffer, const std::string& text, bool by_lane,
@@ -105,6 +113,8 @@ class CudaKernel {
   bool depends_on_inner(ExprId id) const;
   bool depends_on_lane(ExprId id) const;
   void print(ExprId id);
+  std::string text_of(ExprId id) const;
+  void invert_divisors(const std::vector<ExprId>& roots);
 
   const Program& program_;
   CudaModule& module_;
@@ -112,7 +122,9 @@ class CudaKernel {
   Writer out_;
   int lane_;
   int lanes_;
+  std::int64_t shifted_ = 0;  ///< 0: every lane exists
   std::string lane_text_;
+  std::map<ExprId, std::string> inverses_;  ///< of divisors
   std::set<int> inner_variables_;
   std::set<int> inner_results_;
   std::set<int> lane_results_;

@@ -21,6 +21,7 @@ class CudaNest {
  private:
   // cuda_elements.cpp
   void print_elements();
+  bool reads_again(LoopVar variable) const;
 
   // cuda_rows.cpp
   void print_rows();
@@ -31,6 +32,9 @@ class CudaNest {
   std::int64_t steps_of(const Pass& pass) const;
   /// Whether some threads have nothing to do in a pass's last step.
   bool is_ragged(const Pass& pass) const;
+  /// The condition of where `r` is in a row of so many elements.
+  std::string in_row(std::int64_t elements) const;
+  void declare_shift(CudaKernel& kernel);
   /// Declares `r`: which inner element a thread has in that step.
   void declare_place(CudaKernel& kernel, const std::string& step);
   void print_pass(CudaKernel& kernel, const Pass& pass);
@@ -60,6 +64,9 @@ class CudaNest {
   void read_held(CudaKernel& kernel, const Pass& pass);
   void find_held(CudaKernel& kernel);
   void declare_ring(CudaKernel& kernel);
+  void open_far(CudaKernel& kernel);
+  std::int64_t touched_steps() const;
+  void bring_next(CudaKernel& kernel);
   void ask_next(CudaKernel& kernel);
 
   // cuda_scan.cpp

@@ -83,9 +83,12 @@ void CudaNest::store_packs(CudaKernel& kernel,
   for (std::size_t i = 0; i < stores.size(); ++i) {
     const Stage& stage = *stores[i];
     if (shape_.lanes == 1 || !kernel.is_packed(stage.offset)) continue;
-    kernel.out().line(condition + "store_pack(" +
+    const bool some = shape_.shifted;
+    kernel.out().line(condition + (some ? "store_some(" : "store_pack(") +
                       program().buffers[stage.output].name + " + " +
-                      kernel.index(stage.offset) + ", " + pack_name(i) + ");");
+                      kernel.index(stage.offset) + ", " + pack_name(i) +
+                      (some ? ", r, " + std::to_string(shape_.row) : "") +
+                      ");");
   }
 }
 

@@ -23,6 +23,26 @@ template <int N, class T>
 DEVICE void store_pack(T* to, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
+// The same where only lanes from `first` on that are in [0, count) exist.
+template <int N, class T>
+DEVICE Pack<T, N> load_some(const T* from, long long first, long long count) {
+  if (first >= 0 && first + N <= count) return load_pack<N>(from);
+  Pack<T, N> pack;
+#pragma unroll
+  for (int l = 0; l < N; ++l) {
+    pack.at[l] = first + l >= 0 && first + l < count ? from[l] : T(0);
+  }
+  return pack;
+}
+template <int N, class T>
+DEVICE void store_some(T* to, const Pack<T, N>& pack, long long first,
+                       long long count) {
+  if (first >= 0 && first + N <= count) return store_pack(to, pack);
+#pragma unroll
+  for (int l = 0; l < N; ++l) {
+    if (first + l >= 0 && first + l < count) to[l] = pack.at[l];
+  }
+}
 
 // NaN is both the largest and the smallest number.
 template <class T>
@@ -86,11 +106,7 @@ struct Min {
 // The same value in the thread whose number differs in the bits of `mask`.
 template <class T>
 DEVICE T of_neighbour(T value, int mask) {
-  if constexpr (sizeof(T) <= 8) {
-    return __shfl_xor_sync(0xffffffffu, value, mask);
-  } else {
-    return value.neighbour(mask);
-  }
+  return __shfl_xor_sync(0xffffffffu, value, mask);
 }
 template <class F, int N>
 DEVICE typename F::Value fold_lanes(const typename F::Value (&lanes)[N]) {
@@ -114,14 +130,15 @@ DEVICE typename F::Value fold_warp(typename F::Value value) {
 constexpr const char* arg_folds =
     R"cu(// The best value with its place; the first of equals wins.
 template <class T>
-struct alignas(16) Best {
+struct Best {
   T value;
-  long long place;
-  DEVICE Best neighbour(int mask) const {
-    return {__shfl_xor_sync(0xffffffffu, value, mask),
-            __shfl_xor_sync(0xffffffffu, place, mask)};
-  }
+  int place;
 };
+template <class T>
+DEVICE Best<T> of_neighbour(Best<T> best, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, best.value, mask),
+          __shfl_xor_sync(0xffffffffu, best.place, mask)};
+}
 template <class T>
 DEVICE bool equal(T a, T b) {
   return a == b || (a != a && b != b);
@@ -129,7 +146,13 @@ DEVICE bool equal(T a, T b) {
 template <class T>
 struct ArgMax {
   using Value = Best<T>;
-  static DEVICE Value none() { return {least_of<T>(), 9223372036854775807ll}; }
+  static DEVICE Value none() { return {least_of<T>(), 2147483647}; }
+  // Where what comes lies behind what came.
+  static DEVICE Value next(Value a, T value, int place) {
+    const bool second =
+        a.value == a.value && (!(value <= a.value) || a.place == 2147483647);
+    return {second ? value : a.value, second ? place : a.place};
+  }
   static DEVICE Value of(Value a, Value b) {
     const bool second = equal(a.value, b.value) ? b.place < a.place
                         : a.value != a.value    ? false
@@ -140,7 +163,12 @@ struct ArgMax {
 template <class T>
 struct ArgMin {
   using Value = Best<T>;
-  static DEVICE Value none() { return {most_of<T>(), 9223372036854775807ll}; }
+  static DEVICE Value none() { return {most_of<T>(), 2147483647}; }
+  static DEVICE Value next(Value a, T value, int place) {
+    const bool second =
+        a.value == a.value && (!(value >= a.value) || a.place == 2147483647);
+    return {second ? value : a.value, second ? place : a.place};
+  }
   static DEVICE Value of(Value a, Value b) {
     const bool second = equal(a.value, b.value) ? b.place < a.place
                         : a.value != a.value    ? false
@@ -278,24 +306,37 @@ DEVICE typename F::Value fold_team(typename F::Value value, Team& team,
 
 constexpr const char* ring =
     R"cu(// Copies past the registers, in groups that end in their order. A thread reads
-// only what it asked for itself.
+// only what it asked for itself. All of these are volatile, so that they keep
+// their order, and touch no other memory, so that the rest need not wait.
 template <int BYTES, class T>
 DEVICE void copy_async(void* to, const T* from) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(to);
   if constexpr (BYTES == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 :: "r"(place), "l"(from) : "memory");
+                 :: "r"(place), "l"(from));
   } else {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;"
-                 :: "r"(place), "l"(from), "n"(BYTES) : "memory");
+                 :: "r"(place), "l"(from), "n"(BYTES));
   }
 }
-DEVICE void close_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// The same, where only lanes from `first` on that are in [0, count) exist.
+template <int N, class P, class T>
+DEVICE void copy_some(P* to, const T* from, long long first, long long count) {
+  if (first >= 0 && first + N <= count) {
+    return copy_async<sizeof(P)>(to, from);
+  }
+#pragma unroll
+  for (int l = 0; l < N; ++l) {
+    const bool exists = first + l >= 0 && first + l < count;
+    if (exists) copy_async<sizeof(T)>(&to->at[l], from + l);
+  }
+}
+DEVICE void close_group() { asm volatile("cp.async.commit_group;"); }
 // All groups have come but so many; a constant once loops are unrolled.
 DEVICE void await_groups(int pending) {
 #define CASE(N) \
   case N: \
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); \
+    asm volatile("cp.async.wait_group %0;" ::"n"(N)); \
     break;
 #define CASES(N) CASE(N) CASE(N + 1) CASE(N + 2) CASE(N + 3)
   switch (pending) {
@@ -303,6 +344,29 @@ DEVICE void await_groups(int pending) {
   }
 #undef CASES
 #undef CASE
+}
+template <class P>
+DEVICE P read_slot(const P* from) {
+  P pack;
+  unsigned* words = reinterpret_cast<unsigned*>(&pack);
+  const unsigned place = (unsigned)__cvta_generic_to_shared(from);
+  if constexpr (sizeof(P) == 16) {
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]),
+                   "=r"(words[3])
+                 : "r"(place));
+  } else if constexpr (sizeof(P) == 8) {
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(words[0]), "=r"(words[1]) : "r"(place));
+  } else {
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(words[0]) : "r"(place));
+  }
+  return pack;
+}
+// Brings that line into the last cache.
+template <class T>
+DEVICE void touch(const T* from) {
+  asm volatile("prefetch.global.L2 [%0];" :: "l"(from));
 }
 
 )cu";

@@ -22,6 +22,7 @@ std::string joined(const std::vector<std::string>& conditions) {
 void CudaNest::print_rows() {
   CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
   for (const Pass& pass : passes_) kernel.expect_inner(pass.inner);
+  if (shape_.shifted) kernel.set_shifted(shape_.row);
   open_points(kernel);
   for (const Pass& pass : passes_) {
     if (pass.inner.empty()) {
@@ -105,6 +106,7 @@ void CudaNest::open_points(CudaKernel& kernel) {
     }
   }
   kernel.declare(nest_.outer, "p");
+  declare_shift(kernel);
 }
 
 std::string CudaNest::only_one() const {
@@ -120,7 +122,8 @@ std::string CudaNest::only_one() const {
 std::int64_t CudaNest::steps_of(const Pass& pass) const {
   const std::int64_t unit =
       shape_.blocks * shape_.along * (shape_.columns ? 1 : shape_.lanes);
-  return ceil_div(extent_of(pass.inner), unit);
+  const std::int64_t more = shape_.shifted ? shape_.lanes - 1 : 0;
+  return ceil_div(extent_of(pass.inner) + more, unit);
 }
 
 void CudaNest::declare_place(CudaKernel& kernel, const std::string& step) {
@@ -132,10 +135,25 @@ void CudaNest::declare_place(CudaKernel& kernel, const std::string& step) {
   if (!shape_.columns && shape_.lanes > 1) {
     at = "(" + at + ") * " + text(shape_.lanes);
   }
+  if (shape_.shifted) at += " - shift";
   kernel.out().line("const " + kernel.place_type() + " r = " + at + ";");
 }
 
+std::string CudaNest::in_row(std::int64_t elements) const {
+  const std::string behind = "r < " + text(elements);
+  return shape_.shifted ? "r > -" + text(shape_.lanes) + " && " + behind
+                        : behind;
+}
+
+// How far the row's first element lies behind a place where packs may lie.
+void CudaNest::declare_shift(CudaKernel& kernel) {
+  if (!shape_.shifted) return;
+  kernel.out().line("const int shift = (" + kernel.index(shape_.row_begin) +
+                    ") % " + text(shape_.lanes) + ";");
+}
+
 bool CudaNest::is_ragged(const Pass& pass) const {
+  if (shape_.shifted) return true;
   const std::int64_t unit =
       shape_.blocks * shape_.along * (shape_.columns ? 1 : shape_.lanes);
   return extent_of(pass.inner) % unit != 0;
@@ -157,18 +175,18 @@ void CudaNest::print_steps(CudaKernel& kernel, const Pass& pass,
   Writer& out = kernel.out();
   const bool held = is_held(pass);
   const bool ring = held && shape_.hold == Hold::ring;
+  const std::string unroll = " " + text(variant_.unroll);
   if (held && !ring) read_held(kernel, pass);
   if (ring) out.line("slot = base;");
   const std::int64_t steps = steps_of(pass);
-  out.line("#pragma unroll" +
-           (held || steps <= 32 ? "" : " " + text(variant_.unroll)));
+  out.line("#pragma unroll" + (held || steps <= 16 ? "" : unroll));
   out.open("for (int u = 0; u < " + text(steps) + "; ++u)");
   if (ring && is_first_held(pass)) {
     out.line("await_groups(" + text(shape_.slots - 1) + " - u);");
   }
   declare_place(kernel, "u");
   if (is_ragged(pass)) {
-    out.open("if (r < " + text(extent_of(pass.inner)) + ")");
+    out.open("if (" + in_row(extent_of(pass.inner)) + ")");
   }
   kernel.declare(pass.inner, "r");
   print_tile(kernel, pass, folds, held);
@@ -178,6 +196,7 @@ void CudaNest::print_steps(CudaKernel& kernel, const Pass& pass,
     out.line("slot = slot + 1 == " + text(shape_.slots) + " ? 0 : slot + 1;");
   }
   out.close();
+  if (ring && is_first_held(pass)) bring_next(kernel);
   if (ring && is_last_held(pass)) out.line("base = slot;");
 }
 

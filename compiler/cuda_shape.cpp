@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <set>
 
 #include "compiler/cuda_scalar.hpp"
@@ -96,6 +97,43 @@ class Shaping {
       if (other) out_.lanes = 1;
     }
     if (out_.lanes > 1) out_.lane = lane->id;
+    if (out_.lanes == 1 && !out_.columns && !out_.scans) try_shift(*lane);
+  }
+
+  // Rows of floats that lie behind each other, and whose length is no multiple
+  // of a pack: in every row all that is read and written side by side begins
+  // as far behind a multiple.
+  void try_shift(LoopVar lane) {
+    constexpr int lanes = 4;
+    constexpr std::int64_t elements_min = 256;
+    bool fits = lane.extent >= elements_min;
+    std::optional<Index> begin;
+    const auto check = [&](const Index& index, bool plain, DType dtype) {
+      if (!index.uses(lane.id)) return;
+      fits = fits && plain && !index.hides(lane.id) &&
+             index.coefficient(lane.id) == 1 && element_bytes(dtype) == 4;
+      if (!fits) return;
+      const Index own = index.substitute({{lane.id, Index(0)}});
+      if (!begin) begin = own;
+      fits = is_aligned(own - *begin, -1, lanes);
+    };
+    for (const Pass& pass : passes_) {
+      if (!is_walked(pass)) continue;
+      fits = fits && pass.inner == std::vector<LoopVar>{lane};
+      for (const ExprId id : loads_of(program(), pass)) {
+        const Scalar& node = program().arena[id];
+        check(node.index[0], !node.guarded && !node.placed, node.dtype);
+      }
+      for (const Stage* stage : pass.stages) {
+        if (!stage->stores()) continue;
+        check(stage->offset, true, program().arena[stage->value].dtype);
+      }
+    }
+    if (!fits || !begin) return;
+    out_.shifted = true;
+    out_.row_begin = *begin;
+    out_.lanes = lanes;
+    out_.lane = lane.id;
   }
 
   // What more than one pass reads, in the same places.
@@ -122,12 +160,15 @@ class Shaping {
     const Index& index = node.index[0];
     bool moves = false;
     for (const LoopVar& v : out_.held_inner) moves = moves || index.uses(v.id);
-    if (out_.lanes == 1) return moves;
+    if (out_.lanes == 1 || out_.shifted) return moves;
     return moves && step_along(index, out_.lane, out_.lanes) == 1 &&
            is_aligned(index, out_.lane, out_.lanes);
   }
 
-  std::int64_t packs() const { return ceil_div(out_.row, out_.lanes); }
+  std::int64_t packs() const {
+    const std::int64_t more = out_.shifted ? out_.lanes - 1 : 0;
+    return ceil_div(out_.row + more, out_.lanes);
+  }
 
   /// Bytes that a thread holds for each of its packs.
   std::int64_t held_bytes() const {
@@ -175,9 +216,14 @@ class Shaping {
     walk();
   }
 
-  /// Threads that share a short row: about four packs each.
+  /// Threads that share a short row: about four packs each, or as many as one
+  /// can hold where that makes it a warp's.
   std::int64_t few_packs_each() const {
-    return power_of_two(ceil_div(packs(), std::min(4, variant_.held_packs)));
+    const std::int64_t threads =
+        power_of_two(ceil_div(packs(), std::min(4, variant_.held_packs)));
+    return packs() <= 32 * variant_.held_packs
+               ? std::min<std::int64_t>(threads, 32)
+               : threads;
   }
 
   // The row lies in the shared memory of as few blocks as can hold it, or as
@@ -190,7 +236,8 @@ class Shaping {
     std::int64_t resident = facts_.sms;
     std::int64_t room = whole;
     set_block(variant_.ring_threads);
-    if (bytes <= half && out_.points >= 4 * facts_.sms) {
+    const bool fits = bytes <= half && out_.points >= 4 * facts_.sms;
+    if (fits || variant_.twice) {
       set_block(512);
       out_.blocks_per_sm = 2;
       resident = std::int64_t{2} * facts_.sms;
@@ -209,7 +256,8 @@ class Shaping {
     if (blocks > resident) return false;
     const bool idle =
         out_.points * 32 <= resident && packs() >= 32 * out_.threads;
-    if (blocks > 16 || (blocks == 16 && idle)) {
+    if (blocks > 16 || (blocks == 16 && idle) ||
+        (blocks > 1 && !variant_.clusters)) {
       grid_of(blocks, resident);
     } else {
       cluster_of(static_cast<std::int64_t>(power_of_two(blocks)), resident);
@@ -225,16 +273,20 @@ class Shaping {
   void cluster_of(std::int64_t blocks, std::int64_t resident) {
     out_.blocks = blocks;
     out_.meet = blocks > 1 ? Meet::cluster : Meet::block;
-    // A cluster stays within a group of 16 or 18 multiprocessors.
-    std::int64_t teams = resident;
-    if (blocks > 2) teams = facts_.sms / 16 * (16 / blocks);
-    if (blocks == 2) teams = resident / 2;
+    // A cluster stays within a group of 16 or 18 multiprocessors, and not
+    // every group is whole: an H200 has room for 15 clusters of 8.
+    std::int64_t room = resident;
+    if (blocks > 2) room -= out_.blocks_per_sm * facts_.sms / 11;
+    const std::int64_t teams = room / blocks;
     out_.teams = std::min(out_.points, std::max<std::int64_t>(1, teams));
   }
 
   void grid_of(std::int64_t blocks, std::int64_t resident) {
     out_.meet = Meet::grid;
-    out_.teams = std::min(out_.points, resident / blocks);
+    // Room for a part of the next row, where that costs few rows at a time.
+    if (blocks <= 16) blocks += blocks / 4 + 1;
+    out_.teams =
+        std::min(out_.points, std::max<std::int64_t>(1, resident / blocks));
     out_.blocks = resident / out_.teams;
   }
 
@@ -292,6 +344,11 @@ class Shaping {
         out_.along *= 2;
       }
       while (nest_.split && out_.along < 8) out_.along *= 2;
+      const auto held = static_cast<std::int64_t>(out_.held.size());
+      while (held > 0 && out_.along < 32 &&
+             ceil_div(out_.row, out_.along) * held > variant_.held_packs) {
+        out_.along *= 2;
+      }
     }
     out_.across = out_.threads / out_.along;
     if (nest_.split) {
@@ -303,8 +360,8 @@ class Shaping {
     }
     out_.steps = ceil_div(out_.row, out_.blocks * out_.along);
     const bool fits =
-        out_.steps * out_.lanes * static_cast<std::int64_t>(out_.held.size()) <=
-        4 * variant_.held_packs;
+        out_.steps * static_cast<std::int64_t>(out_.held.size()) <=
+        variant_.held_packs;
     if (!out_.held.empty() && !nest_.split && fits) {
       out_.hold = Hold::registers;
     }

@@ -20,6 +20,8 @@ struct CudaVariant {
   bool rings = true;                 ///< longer rows are held in shared memory
   int cluster_min = 1;               ///< blocks for a row that needs several
   int ring_threads = 1024;           ///< where a block has a multiprocessor
+  bool twice = false;    ///< two blocks on each multiprocessor, of other rows
+  bool clusters = true;  ///< else blocks that share a row meet through memory
 };
 
 /// Where what a pass read is for the next.
@@ -44,6 +46,10 @@ struct CudaShape {
   bool scans = false;
   int lane = -1;  ///< the loop variable that lanes count
   int lanes = 1;
+  /// Rows begin anywhere: packs lie where they may, and the first and last of
+  /// a row have lanes that do not exist.
+  bool shifted = false;
+  Index row_begin;  ///< where such a row begins
   int threads = 256;
   int blocks_per_sm = 1;    ///< at least so many must fit
   int across = 1;           ///< points (columns: packs of them) in a block

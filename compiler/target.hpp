@@ -31,6 +31,11 @@ struct Target {
   /// Its kernels run on a GPU where there is one: then BuildTools::arch and
   /// Machine::gpus say which. Its build may use Python.
   bool on_gpu = false;
+  /// Without a GPU there is nothing that it could prove.
+  bool needs_gpu = false;
+  /// Not empty: its sources are those of these targets, in turns, for whatever
+  /// each has code for; the rest of this entry says how models are cut.
+  std::vector<std::string_view> members;
 
   /// Whether this call is ours; else it stays the framework's.
   bool (*can_lower)(const Graph& graph, const Node& call,
@@ -57,6 +62,19 @@ struct Target {
 };
 
 const std::vector<Target>& targets();
+
+/// One candidate and whose it is.
+struct TargetSource {
+  std::string_view target;
+  KernelSource kernel;
+};
+
+/// Variants of one subgraph, its own or its members', the one expected to be
+/// fastest first. An error if nobody has code.
+Result<std::vector<TargetSource>> generate_sources(const Target& target,
+                                                   const Subgraph& subgraph,
+                                                   const Machine& machine,
+                                                   int variants_max);
 
 /// Null when there is none of that name.
 const Target* find_target(std::string_view name);

@@ -92,16 +92,29 @@ Result<Choice> choose_python(const std::optional<std::string>& flag,
 
 /// Asked of the chosen Python; importing torch would take seconds.
 constexpr const char* question = R"(
-import importlib.metadata, json, platform, sys, sysconfig
+import ctypes, glob, importlib.metadata, json, os, platform, sys, sysconfig
 def version(package):
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
+def nvrtc():
+    if any(glob.glob(os.path.join(p, "nvidia/*/lib/libnvrtc.so*"))
+           for p in sys.path):
+        return True
+    for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                 "/usr/local/cuda/lib64/libnvrtc.so"):
+        try:
+            ctypes.CDLL(name)
+            return True
+        except OSError:
+            pass
+    return False
 roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 roots |= {p for p in sys.path if p}
 print(json.dumps({"version": platform.python_version(),
                   "torch": version("torch"), "triton": version("triton"),
+                  "nvrtc": nvrtc(),
                   "roots": sorted(roots)}))
 )";
 
@@ -119,6 +132,7 @@ Result<void> ask_python(Installation& installation) {
   installation.python_version = answer.value("version", "");
   installation.torch_version = answer.value("torch", "");
   installation.triton_version = answer.value("triton", "");
+  installation.has_nvrtc = answer.value("nvrtc", false);
   for (const std::string& root :
        answer.value("roots", std::vector<std::string>{})) {
     if (fs::exists(root)) installation.python_roots.emplace_back(root);
@@ -219,6 +233,16 @@ Result<void> check_triton(const Installation& installation) {
                   installation.python_from +
                   ") has no Triton, which --target triton needs: run "
                   "tools/setup, or install the package triton there");
+}
+
+Result<void> check_nvrtc(const Installation& installation) {
+  if (installation.has_nvrtc) return {};
+  return fail(ErrorCode::missing,
+              installation.python.string() + " (from " +
+                  installation.python_from +
+                  ") finds no NVRTC, which --target cuda and gpu need: "
+                  "install the package nvidia-cuda-nvrtc there, or the CUDA "
+                  "toolkit; --target triton needs neither");
 }
 
 Result<void> check_compiler() {

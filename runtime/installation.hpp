@@ -19,6 +19,7 @@ struct Installation {
   std::string python_version;
   std::string torch_version;   ///< empty: this Python has no torch
   std::string triton_version;  ///< empty: it has none, as not every torch has
+  bool has_nvrtc = false;      ///< NVIDIA's compiler for CUDA, as a library
   /// Folders that a sandbox must show so that this Python works inside.
   std::vector<std::filesystem::path> python_roots;
 };
@@ -38,6 +39,9 @@ Result<void> check_torch(const Installation& installation);
 /// missing, with what to do, when this Python cannot build for the `triton`
 /// target.
 Result<void> check_triton(const Installation& installation);
+
+/// missing, with what to install, when it cannot build for the `cuda` target.
+Result<void> check_nvrtc(const Installation& installation);
 
 /// missing, with what to install, when there is no C++ compiler.
 Result<void> check_compiler();

@@ -51,7 +51,7 @@ std::vector<int> choose_devices(const std::vector<GpuDevice>& devices,
 Result<Place> find_place(const BenchFlags& flags) {
   const RunOptions& options = flags.options;
   Place place;
-  place.target = options.target == "auto" ? "triton" : options.target;
+  place.target = options.target == "auto" ? "gpu" : options.target;
   place.cores = describe_machine(std::nullopt).cores;
   const Target* target = find_target(place.target);
   if (!target || !target->on_gpu) return place;

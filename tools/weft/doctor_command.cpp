@@ -74,6 +74,9 @@ bool python_lines(const Result<Installation>& installation) {
   const auto triton = check_triton(*installation);
   line(triton.has_value(), "Triton",
        triton ? installation->triton_version : triton.error().message);
+  const auto nvrtc = check_nvrtc(*installation);
+  line(nvrtc.has_value(), "NVRTC",
+       nvrtc ? "builds CUDA kernels" : nvrtc.error().message);
   return torch.has_value();
 }
 

@@ -40,10 +40,13 @@ Result<Installation> ready_installation(const CommonFlags& common) {
   return installation;
 }
 
-/// Kernels for a GPU are built by Python alone.
-Result<void> check_tools(const RunStart& start) {
+/// Kernels for a GPU are built by Python alone; those in CUDA with a library of
+/// NVIDIA's besides.
+Result<void> check_tools(const RunStart& start,
+                         const Installation& installation) {
   const Target* target = find_target(start.options.target);
-  return target && target->on_gpu ? Result<void>() : check_compiler();
+  if (!target || !target->on_gpu) return check_compiler();
+  return target->name == "triton" ? Result<void>() : check_nvrtc(installation);
 }
 
 HostOptions host_options(Display& display) {
@@ -104,9 +107,10 @@ void shorten_timing(RunOptions& options) {
 }
 
 /// Settles the target "auto", and which GPU the run has.
-Result<Machine> place_run(RunOptions& options) {
+Result<Machine> place_run(RunOptions& options, bool has_nvrtc) {
   const bool decides = options.target == "auto";
-  if (decides) options.target = "triton";
+  // Without NVIDIA's compiler there is Triton's own.
+  if (decides) options.target = has_nvrtc ? "gpu" : "triton";
   const Target* target = find_target(options.target);
   if (!target || !target->on_gpu) return describe_machine(std::nullopt);
   Machine machine = describe_machine(options.device);
@@ -116,6 +120,12 @@ Result<Machine> place_run(RunOptions& options) {
   }
   if (decides) {
     options.target = "cpu";
+  } else if (target->needs_gpu) {
+    return fail(ErrorCode::missing,
+                "no CUDA device: kernels for " + options.target +
+                    " cannot be proven here; --target triton proves kernels "
+                    "in an interpreter, --target cpu runs them ('weft doctor' "
+                    "says why)");
   } else if (options.device > 0) {
     return fail(ErrorCode::missing,
                 "there is no GPU " + std::to_string(options.device) +
@@ -145,12 +155,12 @@ Result<void> settle_library(RunOptions& options) {
 }
 
 Result<RunStart> make_start(const RunFlags& flags, BlobStore& blobs,
-                            const std::string& problem) {
+                            const std::string& problem, bool has_nvrtc) {
   RunStart start;
   start.problem_name = flags.problem.filename().string();
   start.problem = blobs.put(problem);
   start.options = flags.options;
-  const auto machine = place_run(start.options);
+  const auto machine = place_run(start.options, has_nvrtc);
   if (!machine) return std::unexpected(machine.error());
   start.machine = *machine;
   start.weft_version = WEFT_VERSION;
@@ -207,9 +217,10 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
 
   Display display(common);
   BlobStore blobs(*journal);
-  const auto start = make_start(flags, blobs, *problem);
+  const auto start =
+      make_start(flags, blobs, *problem, installation->has_nvrtc);
   if (!start) return report_error(common, start.error());
-  if (const auto tools = check_tools(*start); !tools) {
+  if (const auto tools = check_tools(*start, *installation); !tools) {
     return report_error(common, tools.error());
   }
   display.say("run directory: " + run->folder().string());
@@ -234,7 +245,7 @@ int resume_command(const CommonFlags& common,
   if (!journal) return report_error(common, journal.error());
   const auto start = read_start(*journal);
   if (!start) return report_error(common, start.error());
-  if (const auto tools = check_tools(*start); !tools) {
+  if (const auto tools = check_tools(*start, *installation); !tools) {
     return report_error(common, tools.error());
   }
   auto scratch = Scratch::make(*run);

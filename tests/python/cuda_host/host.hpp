@@ -99,6 +99,14 @@ template <int BYTES, class T>
 void copy_async(void* to, const T* from) {
   host::copy_async(to, from, BYTES);
 }
+template <class P>
+P read_slot(const P* from) {
+  return *from;
+}
+template <class T>
+void touch(const T* from) {
+  static_cast<void>(*static_cast<const volatile T*>(from));
+}
 inline void close_group() { host::close_group(); }
 inline void await_groups(int pending) { host::await_groups(pending); }
 inline void meet_cluster() { host::meet_cluster(); }

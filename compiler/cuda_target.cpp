@@ -1,0 +1,234 @@
+// The `cuda` target's entry in the list of targets.
+#include "compiler/compose.hpp"
+#include "compiler/cuda.hpp"
+#include "compiler/kernel_module.hpp"
+#include "compiler/reference_source.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kImports = R"py(import base64
+import ctypes
+import glob
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+import tempfile
+
+import torch
+
+)py";
+
+// The package's file has the name that the build gave it: what a run has built
+// is not built again.
+constexpr std::string_view kBuild = R"py(_weft_interpreted = False
+
+
+def _weft_nvrtc():
+    """NVIDIA's compiler, from this Python's packages or the toolkit."""
+    places = [place for folder in sys.path for place in sorted(glob.glob(
+        os.path.join(folder, "nvidia/*/lib/libnvrtc.so.*")), reverse=True)]
+    places += ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+               "/usr/local/cuda/lib64/libnvrtc.so"]
+    for place in places:
+        try:
+            return ctypes.CDLL(place)
+        except OSError:
+            pass
+    raise RuntimeError("weft: no NVRTC to build a kernel with: pip install "
+                       "nvidia-cuda-nvrtc, or install the CUDA toolkit")
+
+
+def _weft_cubin(source, arch):
+    nvrtc, program = _weft_nvrtc(), ctypes.c_void_p()
+
+    def read(what):
+        size = ctypes.c_size_t()
+        getattr(nvrtc, f"nvrtc{what}Size")(program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        getattr(nvrtc, "nvrtc" + what)(program, text)
+        return text.raw
+
+    nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(),
+                             b"kernel.cu", 0, None, None)
+    options = (f"--gpu-architecture={arch}", "--std=c++17")
+    array = (ctypes.c_char_p * 2)(*(one.encode() for one in options))
+    if nvrtc.nvrtcCompileProgram(program, 2, array):
+        raise RuntimeError("weft: NVRTC failed on a kernel:\n"
+                           + read("GetProgramLog").decode()[-4000:])
+    return read("GetCUBIN")
+
+
+def _weft_package(source, arch, _folder=[]):
+    """Cubin and launches of that CUDA text, built if nobody has before."""
+    if not _folder:
+        _folder.append(_weft_cache())
+    key = hashlib.sha256(f"{source}\0{arch}".encode()).hexdigest()[:32]
+    path = os.path.join(_folder[0], key + ".json")
+    if not os.path.exists(path):
+        told = json.loads(re.search(r"/\* launches\n(.*?)\n\*/", source,
+                                    re.DOTALL).group(1))
+        cubin = base64.b64encode(_weft_cubin(source, arch)).decode()
+        package = {"format": 1, "arch": arch, "scratch": told["scratch"],
+                   "modules": [{"cubin": cubin}],
+                   "launches": [{"module": 0, **o} for o in told["launches"]]}
+        with tempfile.NamedTemporaryFile(
+                "w", dir=_folder[0], delete=False) as file:
+            json.dump(package, file)
+        os.replace(file.name, path)  # whole or not at all, for all who race
+    with open(path) as file:
+        return json.load(file)
+
+
+)py";
+
+constexpr std::string_view kLaunch =
+    R"py(class _WeftAttribute(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int),
+                ("value", ctypes.c_uint * 16)]
+
+
+class _WeftLaunch(ctypes.Structure):
+    """CUlaunchConfig."""
+    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
+                ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
+                ("attributes", ctypes.POINTER(_WeftAttribute)),
+                ("count", ctypes.c_uint)]
+
+
+def _weft_check(code):
+    if code:
+        raise RuntimeError(f"weft: the CUDA driver says {code}")
+
+
+class _WeftKernels:
+    """The kernels of one CUDA text, loaded on one device."""
+
+    def __init__(self, source, device):
+        major, minor = torch.cuda.get_device_capability(device)
+        package = _weft_package(source, f"sm_{major}{minor}")
+        self.driver = driver = ctypes.CDLL("libcuda.so.1")
+        self.scratch = package["scratch"]
+        self.module, self.launches = ctypes.c_void_p(), []
+        cubin = base64.b64decode(package["modules"][0]["cubin"])
+        _weft_check(driver.cuModuleLoadData(ctypes.byref(self.module), cubin))
+        for one in package["launches"]:
+            function = ctypes.c_void_p()
+            _weft_check(driver.cuModuleGetFunction(
+                ctypes.byref(function), self.module,
+                one["function"].encode()))
+            shared, cluster = one.get("shared_bytes", 0), one.get("cluster", 1)
+            if shared > 48 << 10:
+                _weft_check(driver.cuFuncSetAttribute(function, 8, shared))
+            if cluster > 8:
+                _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
+            attributes = (_WeftAttribute * 2)()
+            attributes[0].id, attributes[0].value[:3] = 4, (cluster, 1, 1)
+            attributes[1].id = 2  # cooperative
+            attributes[1].value[0] = one.get("cooperative", False)
+            config = _WeftLaunch(
+                (ctypes.c_uint * 3)(*one["grid"]),
+                (ctypes.c_uint * 3)(one["threads"], 1, 1), shared, None,
+                attributes, 2)
+            self.launches.append((function, config, one["arguments"]))
+
+    def __call__(self, inputs, outputs):
+        places = {f"in{i}": t for i, t in enumerate(inputs)}
+        places.update((f"out{i}", t) for i, t in enumerate(outputs))
+        places.update((f"s{i}", torch.empty(max(1, size), dtype=torch.uint8,
+                                            device=outputs[0].device))
+                      for i, size in enumerate(self.scratch))
+        stream = torch.cuda.current_stream().cuda_stream
+        for function, config, names in self.launches:
+            values = [ctypes.c_void_p(places[n].data_ptr()) for n in names]
+            array = (ctypes.c_void_p * len(values))(
+                *(ctypes.addressof(value) for value in values))
+            config.stream = stream
+            _weft_check(self.driver.cuLaunchKernelEx(
+                ctypes.byref(config), function, array, None))
+
+
+def _weft_open_cuda(source, results, _loaded={}):
+    """A function of tensors; `results`: shape, stride and type of each."""
+    def call(*inputs):
+        device = inputs[0].device
+        with torch.cuda.device(device):
+            # Packs of elements are read at once, at multiples of 16 bytes.
+            inputs = [t.clone() if t.data_ptr() % 16 else t for t in inputs]
+            outputs = [torch.empty_strided(shape, stride, dtype=dtype,
+                                           device=device)
+                       for shape, stride, dtype in results]
+            key = (source, device)
+            if key not in _loaded:
+                torch.cuda.synchronize()  # the device's context is there now
+                _loaded[key] = _WeftKernels(source, device)
+            _loaded[key](inputs, outputs)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    return call
+
+
+)py";
+
+Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
+                                           const Machine& machine,
+                                           int variants_max) {
+  return generate_cuda(subgraph, gpu_facts(machine), variants_max);
+}
+
+bool takes(const Graph& graph, const Node& call, const CutOptions&) {
+  return cuda_can_lower(graph, call);
+}
+
+std::vector<std::string> no_flags() { return {}; }
+
+std::vector<std::string> build_command(const BuildTools& tools) {
+  return {tools.python, "-m",          "weft_worker.cuda_build",
+          "kernel.cu",  "kernel.json", "--arch",
+          tools.arch};
+}
+
+std::string loader() {
+  return std::string(kImports) + cache_source() + std::string(kBuild) +
+         std::string(kLaunch) + restride_source();
+}
+
+std::string function_source(const Graph& graph, const std::string& name,
+                            std::string_view source) {
+  const auto inputs = input_names(graph);
+  const std::string call = "_weft_call_" + name;
+  std::string results;
+  for (const std::string& output : graph.outputs) {
+    const TensorType& type = tensor_type(graph, output);
+    results += "    (" + python_tuple(type.shape) + ", " +
+               python_tuple(type.stride) + ", torch." +
+               std::string(dtype_name(type.dtype)) + "),\n";
+  }
+  return call + " = _weft_open_cuda(" + python_text_block(source) + ", [\n" +
+         results + "])\n\n\ndef " + name + "(" + joined_names(inputs) + "):\n" +
+         restride_lines(graph, name) + "    return " + call + "(" +
+         joined_names(inputs) + ")\n";
+}
+
+}  // namespace
+
+Target cuda_target() {
+  Target target;
+  target.name = "cuda";
+  target.on_gpu = true;
+
+  target.can_lower = &takes;
+  target.generate = &generate;
+  target.source_file = "kernel.cu";
+  target.built_file = "kernel.json";
+  target.build_flags = &no_flags;
+  target.build_command = &build_command;
+  target.device_condition = "tensor.is_cuda";
+  target.loader_source = &loader;
+  target.function_source = &function_source;
+  return target;
+}
+
+}  // namespace weft
