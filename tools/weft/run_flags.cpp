@@ -60,8 +60,9 @@ Options add_library(CLI::App& app, RunOptions& options) {
   options.library = default_library().string();
   options.seeds.insert(options.seeds.begin(), "library");
   auto* named =
-      app.add_option("--library", options.library, "The kernel library's file")
-          ->capture_default_str();
+      app.add_option("--library", options.library,
+                     "The kernel library's file (run: below ~/.cache/weft; "
+                     "bench: none)");
   auto* none = app.add_flag_callback(
       "--no-library", [&options] { options.library.clear(); },
       "Neither look a kernel up nor keep one");
