@@ -7,11 +7,13 @@ namespace weft {
 
 Plan partition(const Graph& model, const Target& target,
                const CutOptions& cut) {
-  const Graph smaller = eliminate_dead_code(
-      eliminate_common_subexpressions(eliminate_dead_code(model)));
-  return partition(smaller, [&](const Graph& graph, const Node& call) {
+  const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, cut);
-  });
+  };
+  Graph graph = eliminate_dead_code(
+      eliminate_common_subexpressions(eliminate_dead_code(model)));
+  if (target.on_gpu) graph = separate_bias(std::move(graph), lowerable);
+  return partition(graph, lowerable);
 }
 
 }  // namespace weft

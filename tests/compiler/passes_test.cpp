@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "compiler/graph_check.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {
@@ -80,6 +81,45 @@ TEST_CASE("a graph that writes in place is left alone") {
   b.call("r2", "relu", {"a"}, k4).call("s", "add", {"r1", "r2"}, k4);
   b.outputs({"s"});
   CHECK(eliminate_common_subexpressions(b.graph) == b.graph);
+}
+
+Graph convolution_then(const std::string& op, bool biased) {
+  GraphBuilder b;
+  const auto image = dense({2, 3, 4, 4});
+  b.input("x", dense({2, 3, 6, 6}));
+  b.placeholder(NodeKind::parameter, "w", dense({3, 3, 3, 3}));
+  b.placeholder(NodeKind::parameter, "b", dense({3}));
+  b.call("y", "convolution", {"x", "w"}, image,
+         {biased ? Arg{NodeRef{"b"}} : Arg{}});
+  b.call("z", op, {"y"}, image).outputs({"z"});
+  return b.graph;
+}
+
+/// Everything but convolutions and relu.
+bool few(const Graph&, const Node& call) {
+  return call.target != "aten.convolution.default" &&
+         call.target != "aten.relu.default";
+}
+
+TEST_CASE("the bias of the library's convolution joins what follows it") {
+  const Graph graph = separate_bias(convolution_then("exp", true), few);
+  CHECK(calls_of(graph) == Names{"y_without_bias", "y_bias", "y", "z"});
+  CHECK(graph.find("y_without_bias")->args[2] == Arg{});
+  CHECK(graph.find("y_bias")->values[0]->shape ==
+        std::vector<std::int64_t>{3, 1, 1});
+  CHECK(graph.find("y")->target == "aten.add.Tensor");
+  CHECK(graph.find("y")->values == graph.find("z")->values);
+  CHECK(check_graph(graph));
+}
+
+TEST_CASE("a bias that nothing of ours could add stays where it is") {
+  for (const Graph& graph :
+       {convolution_then("relu", true), convolution_then("exp", false)}) {
+    CHECK(separate_bias(graph, few) == graph);
+  }
+  const auto all = [](const Graph&, const Node&) { return true; };
+  const Graph ours = convolution_then("exp", true);
+  CHECK(separate_bias(ours, all) == ours);
 }
 
 }  // namespace
