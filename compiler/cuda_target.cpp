@@ -218,7 +218,7 @@ Target cuda_target() {
   Target target;
   target.name = "cuda";
   target.on_gpu = true;
-
+  target.needs_gpu = true;
   target.can_lower = &takes;
   target.generate = &generate;
   target.source_file = "kernel.cu";

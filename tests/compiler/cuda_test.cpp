@@ -1,0 +1,166 @@
+#include "compiler/cuda.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "compiler/cuda_scalar.hpp"
+#include "tests/compiler/small_graphs.hpp"
+
+using namespace weft;
+using namespace weft::testing;
+
+namespace {
+
+// What an H200 is.
+constexpr GpuFacts h200 = {
+    .sms = 132, .l2_bytes = 60 << 20, .shared_bytes = 227 << 10};
+
+Subgraph subgraph_of(Graph graph) {
+  Subgraph subgraph;
+  subgraph.id = "sg_0123456789ab";
+  subgraph.type = "test";
+  subgraph.graph = std::move(graph);
+  return subgraph;
+}
+
+Graph one_call(const std::string& target, const TensorType& type) {
+  Graph graph;
+  add_input(graph, "x", type);
+  add_call(graph, "y", target, {ref("x")}, type);
+  graph.outputs = {"y"};
+  return graph;
+}
+
+Graph softmax(std::int64_t rows, std::int64_t width) {
+  Graph graph;
+  const TensorType type = dense({rows, width});
+  add_input(graph, "x", type);
+  add_call(graph, "y", "aten._softmax.default",
+           {ref("x"), integer(1), truth(false)}, type);
+  graph.outputs = {"y"};
+  return graph;
+}
+
+std::vector<std::string> texts(Graph graph, int variants_max = 16) {
+  const auto sources =
+      generate_cuda(subgraph_of(std::move(graph)), h200, variants_max);
+  REQUIRE(sources.has_value());
+  std::vector<std::string> found;
+  for (const KernelSource& source : *sources) found.push_back(source.text);
+  return found;
+}
+
+std::string first(Graph graph) { return texts(std::move(graph), 1).front(); }
+
+}  // namespace
+
+TEST_CASE("elements are read and written four at a time") {
+  const std::string text =
+      first(one_call("aten.relu.default", dense({64, 1024})));
+  CHECK(text.contains("load_pack<4>(in0 + "));
+  CHECK(text.contains("store_pack(out0"));
+  CHECK_FALSE(text.contains("if (p <"));
+}
+
+TEST_CASE("elements that make no whole pack go one by one, and none too far") {
+  const std::string text = first(one_call("aten.relu.default", dense({1023})));
+  CHECK_FALSE(text.contains("load_pack<4>(in0"));
+  CHECK(text.contains("if (p < 1023)"));
+}
+
+TEST_CASE("a short row is held in the registers of a warp") {
+  const std::string text = first(softmax(5000, 512));
+  CHECK(text.contains("fold_warp<Max<float>, 32>"));
+  CHECK_FALSE(text.contains("__shared__ __align__"));
+}
+
+TEST_CASE("a longer row is held by a block") {
+  const std::string text = first(softmax(5000, 8192));
+  CHECK(text.contains("fold_block<Max<float>, 256>"));
+  CHECK(text.contains("h0[u] = load_pack<4>"));
+}
+
+TEST_CASE("a row of megabytes is held by a cluster, and read once") {
+  const std::string text = first(softmax(4096, 393'216));
+  CHECK(text.contains("\"cluster\": 8"));
+  CHECK(text.contains("fold_cluster<Max<float>, 1024, 8>"));
+  CHECK_FALSE(text.contains("load_pack<4>(in0"));
+}
+
+TEST_CASE("a row that no cluster can hold is held by blocks that all run") {
+  const std::string text = first(softmax(64, 4 << 20));
+  CHECK(text.contains("\"cooperative\": true"));
+  CHECK(text.contains("fold_team<Max<float>"));
+}
+
+TEST_CASE("rows that begin anywhere are read in packs even so") {
+  const std::string text = first(softmax(5000, 65'535));
+  CHECK(text.contains("const int shift = (v0 * 65535) % 4;"));
+  CHECK(text.contains("copy_some<4>(ring"));
+  CHECK(text.contains("store_some("));
+}
+
+TEST_CASE("much that is folded to few points is shared out, then merged") {
+  Graph graph;
+  add_input(graph, "x", dense({1 << 14, 1 << 12}));
+  add_call(graph, "y", "aten.sum.default", {ref("x")}, dense({}));
+  graph.outputs = {"y"};
+  const std::string text = first(std::move(graph));
+  CHECK(text.contains("part"));
+  CHECK(text.contains("kernel1"));
+}
+
+TEST_CASE("variants differ, and are the same every time") {
+  const auto all = texts(softmax(4096, 393'216));
+  CHECK(all.size() > 2);
+  CHECK(std::set<std::string>(all.begin(), all.end()).size() == all.size());
+  CHECK(all == texts(softmax(4096, 393'216)));
+}
+
+TEST_CASE("no more variants than asked for") {
+  CHECK(texts(softmax(4096, 393'216), 2).size() == 2);
+}
+
+TEST_CASE("products are not CUDA's: the library has them") {
+  Graph graph;
+  add_input(graph, "x", dense({64, 64}));
+  add_input(graph, "y", dense({64, 64}));
+  add_call(graph, "z", "aten.mm.default", {ref("x"), ref("y")},
+           dense({64, 64}));
+  graph.outputs = {"z"};
+  CHECK_FALSE(cuda_can_lower(graph, graph.nodes.back()));
+  const auto sources = generate_cuda(subgraph_of(std::move(graph)), h200, 4);
+  REQUIRE_FALSE(sources.has_value());
+  CHECK(sources.error().code == ErrorCode::wrong_input);
+}
+
+TEST_CASE("where a GPU is, CUDA's and Triton's sources come in turns") {
+  const Target* gpu = find_target("gpu");
+  REQUIRE(gpu != nullptr);
+  Machine machine;
+  machine.gpus.resize(1);
+  machine.gpus[0].arch = "sm_90";
+  machine.gpus[0].sms = 132;
+  machine.gpus[0].shared_bytes = 227 << 10;
+  const auto sources =
+      generate_sources(*gpu, subgraph_of(softmax(4096, 393'216)), machine, 4);
+  REQUIRE(sources.has_value());
+  REQUIRE(sources->size() == 4);
+  CHECK((*sources)[0].target == "cuda");
+  CHECK((*sources)[1].target == "triton");
+  CHECK((*sources)[2].target == "cuda");
+}
+
+TEST_CASE("a place moves with a lane by one, by none, or by who knows") {
+  const LoopVar a{0, 64};
+  const LoopVar b{1, 8};
+  CHECK(step_along(Index(b) * 64 + Index(a), a.id, 4) == 1);
+  CHECK(step_along(Index(b), a.id, 4) == 0);
+  CHECK(step_along(Index(a) * 2, a.id, 4) == -1);
+  CHECK(step_along(floor_div(Index(a), 16), a.id, 4) == 0);
+  CHECK(step_along(floor_div(Index(a), 6), a.id, 4) == -1);
+  CHECK(is_aligned(Index(b) * 64 + Index(a), a.id, 4));
+  CHECK_FALSE(is_aligned(Index(b) * 63 + Index(a), a.id, 4));
+  CHECK_FALSE(is_aligned(Index(a) + 1, a.id, 4));
+}

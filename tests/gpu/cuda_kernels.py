@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Runs every case of the generated CUDA kernels on a GPU, in every variant,
+through the module that weft writes around a kernel, against the framework in
+float64.
+
+    WEFT_CUDA_CODEGEN=build/cuda_codegen_cli python3 tests/gpu/cuda_kernels.py
+
+needs PyTorch with CUDA and NVRTC; exit code 0 if all are right. Where there is
+no build: `--write FILE` elsewhere, then `--read FILE` here.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests/python"),
+                os.path.join(ROOT, "tools/python")]
+
+import torch  # noqa: E402
+
+import captured_cases  # noqa: E402
+import cuda_cases  # noqa: E402
+from kernel_cases import KernelCases  # noqa: E402
+
+SCANS = {case[0] for case in cuda_cases.movement.scan_cases()}
+
+
+def all_cases():
+    groups = (*cuda_cases.GROUPS, cuda_cases.movement.scan_cases)
+    return [case for group in groups for case in group()]
+
+
+def answers_of(cases, multiprocessors):
+    cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
+    return captured_cases.generate(captured_cases.graphs_of(cases),
+                                   [cli, str(multiprocessors), "8", "232448"])
+
+
+class OnGpu(KernelCases, unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """Cases are checked one by one below."""
+
+
+def run(module, inputs):
+    space = {}
+    exec(compile(module, "kernel.py", "exec"), space)  # noqa: S102
+    results = space["kernel_function"](*[t.cuda() for t in inputs])
+    torch.cuda.synchronize()
+    return [t.cpu() for t in captured_cases.as_list(results)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--write")
+    parser.add_argument("--read")
+    parser.add_argument("--multiprocessors", type=int, default=132)
+    options = parser.parse_args()
+    cases = all_cases()
+    if options.read:
+        with open(options.read, encoding="utf-8") as file:
+            answers = json.load(file)
+    else:
+        answers = answers_of(cases, options.multiprocessors)
+    if options.write:
+        with open(options.write, "w", encoding="utf-8") as file:
+            json.dump(answers, file)
+        return 0
+    check = OnGpu("test_every_kernel_gives_what_the_framework_gives").check
+    tried = wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["WEFT_KERNEL_CACHE"] = folder
+        for (name, function, inputs), answer in zip(cases, answers):
+            OnGpu.rounding = 20 if name in SCANS else 1
+            for one in answer["variants"]:
+                tried += 1
+                try:
+                    check(lambda given, one=one: run(one["module"], given),
+                          function, inputs)
+                except (AssertionError, RuntimeError) as error:
+                    wrong += 1
+                    print(f"{name}, {one['variant']}: {error}")
+    print(f"{tried} kernels, {wrong} wrong")
+    return 1 if wrong or not tried else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Every operator that the compiler lowers for the `cuda` target: the printed
+kernels themselves, run on the processor, against the framework in float64.
+
+Needs the program cuda_codegen_cli (tests/compiler/tools): its path is in
+WEFT_CUDA_CODEGEN, or it stands in build/. On a GPU: tests/gpu/cuda_kernels.py.
+"""
+
+import unittest
+
+import cuda_cases
+from cuda_on_host import CudaVariant
+from kernel_cases import KernelCases
+
+# Every case with the first source; what else there is for a part of them.
+# Multiprocessors and shared memory decide who shares a row, and how.
+VARIANTS = (CudaVariant("first", 0, 1, multiprocessors=132),
+            CudaVariant("others", 1, 16, multiprocessors=132, step=6),
+            CudaVariant("few multiprocessors", 0, 2, multiprocessors=4,
+                        first=1, step=6),
+            CudaVariant("little shared memory", 0, 2, multiprocessors=20,
+                        first=2, step=6, shared=40 << 10))
+
+
+class CudaKernels(KernelCases, unittest.TestCase):
+    variants = VARIANTS
+    groups = [cuda_cases.without_slow(group) for group in cuda_cases.GROUPS]
+
+
+class CudaScans(KernelCases, unittest.TestCase):
+    variants = VARIANTS[:3]
+    groups = [cuda_cases.movement.scan_cases]
+    rounding = 20  # long sums, added up in another order
+
+
+if __name__ == "__main__":
+    unittest.main()
