@@ -12,7 +12,7 @@ import xml.dom.minidom
 
 from weft_bench import (child, kernelbench, plots, problems, progress, records,
                         report, results, score)
-from weft_bench.driver import cores_of, visible_device
+from weft_bench.driver import alternate, cores_of, visible_device
 
 SETTINGS = {"folder": "/somewhere/KernelBench", "out": "", "target": "triton",
             "gpu": "NVIDIA H200", "timed": True, "version": "0.1.0", "jobs": 4,
@@ -343,6 +343,12 @@ class SmallPartsTest(unittest.TestCase):
             self.assertEqual(sorted(sum(shares, ())), cores)
         self.assertEqual(cores_of(0, 1), ())
         self.assertEqual(cores_of(0, len(cores) + 1), ())
+
+    def test_levels_take_turns(self):
+        made = [problems.Problem(level, number, f"/p/{number}_x.py")
+                for level, number in ((1, 1), (1, 2), (1, 3), (2, 1))]
+        self.assertEqual([(p.level, p.number) for p in alternate(made)],
+                         [(1, 1), (2, 1), (1, 2), (1, 3)])
 
     def test_a_device_is_named_among_those_that_are_visible(self):
         self.assertEqual(visible_device(None, 2), "2")

@@ -2,6 +2,7 @@
 the time is up. One thread: everything that happens, happens in the loop."""
 
 import fcntl
+import itertools
 import json
 import os
 import signal
@@ -38,7 +39,8 @@ class Bench:
         chosen = set(self.chosen)
         #: What the results tell of: also what earlier calls chose.
         self._told = [p for p in found if p in chosen or self._of(p).digest]
-        self._waiting = deque(p for p in self.chosen if self._is_due(p))
+        self._waiting = deque(
+            alternate(p for p in self.chosen if self._is_due(p)))
         self._running = {}  # problem: (child, slot)
         self._late = set()
         self._deaths = {}
@@ -240,6 +242,16 @@ class Bench:
         if any(row["state"] == MISSING for row in rows):
             return 3
         return 0 if all(row["verified"] for row in rows) else 1
+
+
+def alternate(chosen):
+    """One of each level in turn. Neighbours in a level are alike: many that
+    need much memory would run at the same time."""
+    levels = {}
+    for problem in chosen:
+        levels.setdefault(problem.level, []).append(problem)
+    turns = itertools.zip_longest(*levels.values())
+    return [problem for turn in turns for problem in turn if problem]
 
 
 def visible_device(visible, number):

@@ -68,7 +68,8 @@ def row(problem, record, result):
 def lacked_memory(made):
     """Whether the run, or a subgraph of it, ended for want of memory."""
     parts = made["result"]["subgraphs"] if made["result"] else []
-    reasons = [made["reason"], *(part["reason"] for part in parts)]
+    reasons = [made["reason"], made["compile_error"] or "",
+               *(part["reason"] for part in parts)]
     return any("out_of_memory" in reason or "out of memory" in reason
                for reason in reasons)
 

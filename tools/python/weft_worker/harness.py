@@ -29,6 +29,19 @@ def prepare(compiles):
         config.compile_threads = 1
         from torch._inductor import compile_fx  # noqa: F401: takes seconds
 
+        let_go_of_nvml()
+
+
+def let_go_of_nvml():
+    """PyTorch may have counted devices with it and leaves it open: a fork,
+    whose descriptors are closed, could not open it any more."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return
+    while library.nvmlShutdown() == 0:
+        pass
+
 
 class Line:
     """JSON lines: orders from a socket, answers to a descriptor."""
