@@ -60,7 +60,6 @@ struct Named {
 std::vector<Named> variants() {
   return {
       {"held", {}},
-      {"held twice", {.packs = 4, .unroll = 8, .twice = true}},
       {"walked",
        {.packs = 1,
         .unroll = 8,
@@ -68,13 +67,14 @@ std::vector<Named> variants() {
         .held_packs = 4,
         .rings = false}},
       {"held half",
-       {.packs = 8,
+       {.packs = 4,
+        .unroll = 8,
         .register_row = 16384,
         .held_packs = 16,
         .cluster_min = 8,
         .ring_threads = 512}},
-      {"held grid", {.unroll = 16, .clusters = false}},
-      {"walked long", {.unroll = 16, .register_row = 32768, .rings = false}},
+      {"held grid", {.packs = 8, .unroll = 16, .clusters = false}},
+      {"walked long", {.unroll = 16, .rings = false}},
   };
 }
 

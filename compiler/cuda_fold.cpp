@@ -19,8 +19,9 @@ DType held(const Program& program, const Stage& stage) {
 
 }  // namespace
 
-CudaFold::CudaFold(const Program& program, const Stage& stage)
-    : program_(program), stage_(stage) {
+CudaFold::CudaFold(const Program& program, const Stage& stage,
+                   const Stage* exponentials)
+    : program_(program), stage_(stage), exponentials_(exponentials) {
   if (has_position() && extent_of(stage.inner) > INT32_MAX) {
     throw Unsupported{"places of more than 31 bits"};
   }
@@ -28,6 +29,7 @@ CudaFold::CudaFold(const Program& program, const Stage& stage)
 
 std::string CudaFold::reducer() const {
   const std::string of = "<" + cuda_type(held(program_, stage_)) + ">";
+  if (exponentials_ != nullptr) return "Exponentials" + of;
   switch (stage_.fold) {
     case Fold::sum:
       return "Sum" + of;
@@ -47,12 +49,14 @@ std::string CudaFold::reducer() const {
 
 std::string CudaFold::value_type() const {
   const std::string type = cuda_type(held(program_, stage_));
+  if (exponentials_ != nullptr) return "Peak<" + type + ">";
   return has_position() ? "Best<" + type + ">" : type;
 }
 
 std::int64_t CudaFold::value_bytes() const {
   const std::int64_t bytes = element_bytes(held(program_, stage_));
-  return has_position() ? 2 * std::max<std::int64_t>(4, bytes) : bytes;
+  const bool two = has_position() || exponentials_ != nullptr;
+  return two ? 2 * std::max<std::int64_t>(4, bytes) : bytes;
 }
 
 std::string CudaFold::lanes() const {
@@ -64,7 +68,9 @@ std::string CudaFold::whole() const {
 }
 
 void CudaFold::need(CudaKernel& kernel) const {
-  kernel.need(has_position() ? "arg_folds" : "folds");
+  kernel.need(exponentials_ != nullptr ? "exponentials"
+              : has_position()         ? "arg_folds"
+                                       : "folds");
 }
 
 void CudaFold::declare(CudaKernel& kernel) const {
@@ -95,11 +101,19 @@ void CudaFold::step(CudaKernel& kernel) const {
     call = reducer() + "::next(" + into + ", " + value + ", (int)" +
            kernel.operand(stage_.position) + ");";
   }
+  if (exponentials_ != nullptr) {
+    call = reducer() + "::next(" + into + ", " + value + ");";
+  }
   kernel.out().line(kernel.if_lane_inside() + into + " = " + call);
 }
 
 void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
                         bool by_lane) const {
+  if (exponentials_ != nullptr) {
+    kernel.set_result(stage_.results[0], text + ".most", by_lane);
+    kernel.set_result(exponentials_->results[0], text + ".sum", by_lane);
+    return;
+  }
   if (!has_position()) {
     const bool truth = is_truth(program_, stage_);
     kernel.set_result(stage_.results[0], truth ? "(" + text + " != 0)" : text,
@@ -109,6 +123,26 @@ void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
   kernel.set_result(stage_.results[0], text + ".value", by_lane);
   kernel.set_result(stage_.results[1], "(long long)" + text + ".place",
                     by_lane);
+}
+
+bool goes_with_largest(const Program& program, const Stage& largest,
+                       const Stage& sum) {
+  const auto is_call = [&](ExprId id, const char* function) {
+    const Scalar& node = program.arena[id];
+    return node.op == ScalarOp::call && node.function == function;
+  };
+  if (!largest.folds || largest.fold != Fold::max || !sum.folds ||
+      sum.fold != Fold::sum || !is_float(program.arena[sum.value].dtype) ||
+      !is_call(sum.value, "exp")) {
+    return false;
+  }
+  const ExprId inside = program.arena[sum.value].arguments[0];
+  if (!is_call(inside, "sub")) return false;
+  const Scalar& difference = program.arena[inside];
+  const Scalar& from = program.arena[difference.arguments[1]];
+  return difference.arguments[0] == largest.value &&
+         from.op == ScalarOp::load && from.index.empty() && !from.guarded &&
+         from.buffer == largest.results[0];
 }
 
 }  // namespace weft

@@ -12,9 +12,13 @@ namespace weft {
 
 class CudaFold {
  public:
-  CudaFold(const Program& program, const Stage& stage);
+  /// `exponentials`: a fold that this one takes along, the sum of e to the
+  /// power of how far each value lies above the largest, which this one finds.
+  CudaFold(const Program& program, const Stage& stage,
+           const Stage* exponentials = nullptr);
 
   const Stage& stage() const { return stage_; }
+  const Stage* exponentials() const { return exponentials_; }
   bool has_position() const { return stage_.position >= 0; }
   /// "Sum<float>", of the prelude.
   std::string reducer() const;
@@ -38,6 +42,12 @@ class CudaFold {
  private:
   const Program& program_;
   const Stage& stage_;
+  const Stage* exponentials_;
 };
+
+/// The sum of exponentials that can go with the largest value: softmax's. Both
+/// stages fold the same values, the second reads the first's result.
+bool goes_with_largest(const Program& program, const Stage& largest,
+                       const Stage& sum);
 
 }  // namespace weft

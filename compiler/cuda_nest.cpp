@@ -24,7 +24,27 @@ CudaNest::CudaNest(const Schedule& plan, const Nest& nest,
       facts_(facts),
       module_(module),
       passes_(passes_of(plan.program, nest)),
-      wide_(needs_wide(plan.program, nest)) {}
+      wide_(needs_wide(plan.program, nest)) {
+  join_exponentials();
+}
+
+// Softmax's two folds in one walk: of a row in memory that saves a read, of one
+// on the chip a meeting.
+void CudaNest::join_exponentials() {
+  for (std::size_t i = 0; i + 1 < passes_.size(); ++i) {
+    const Pass& sum = passes_[i + 1];
+    if (sum.stages.size() != 1 || sum.inner.empty() ||
+        sum.inner != passes_[i].inner) {
+      continue;
+    }
+    for (const Stage* stage : passes_[i].stages) {
+      if (!goes_with_largest(program(), *stage, *sum.stages[0])) continue;
+      exponentials_[stage] = sum.stages[0];
+      passes_.erase(passes_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      break;
+    }
+  }
+}
 
 void CudaNest::print() {
   const bool walks = std::ranges::any_of(

@@ -1,6 +1,7 @@
 // Turns one loop nest of a schedule into CUDA kernels.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,7 @@ class CudaNest {
   void store_packs(CudaKernel& kernel, const std::vector<const Stage*>& stores,
                    const std::string& condition);
   void spill(CudaKernel& kernel, const Stage& stage);
+  void spill_all(CudaKernel& kernel, const CudaFold& fold);
 
   // cuda_held.cpp
   bool is_held(const Pass& pass) const;
@@ -84,6 +86,7 @@ class CudaNest {
   std::string team_part(CudaKernel& kernel, const CudaFold& fold);
 
   const Program& program() const { return plan_.program; }
+  void join_exponentials();
   std::string part_name(const CudaFold& fold) const;
 
   const Schedule& plan_;
@@ -92,6 +95,8 @@ class CudaNest {
   const GpuFacts& facts_;
   CudaModule& module_;
   std::vector<Pass> passes_;
+  /// Sums that are folded together with those largest values.
+  std::map<const Stage*, const Stage*> exponentials_;
   CudaShape shape_;
   bool wide_ = false;
   bool ragged_ = false;  ///< some threads have no point: `inside` says which

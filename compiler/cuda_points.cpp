@@ -92,6 +92,11 @@ void CudaNest::store_packs(CudaKernel& kernel,
   }
 }
 
+void CudaNest::spill_all(CudaKernel& kernel, const CudaFold& fold) {
+  spill(kernel, fold.stage());
+  if (fold.exponentials() != nullptr) spill(kernel, *fold.exponentials());
+}
+
 // What a later kernel reads goes to memory.
 void CudaNest::spill(CudaKernel& kernel, const Stage& stage) {
   for (const int buffer : stage.results) {

@@ -179,6 +179,42 @@ struct ArgMin {
 
 )cu";
 
+constexpr const char* exponentials =
+    R"cu(// The largest value, and the sum of e to the power of how far each value lies
+// above it, in one walk: where a larger one comes, the sum is scaled.
+template <class T>
+struct Peak {
+  T most;
+  T sum;
+};
+template <class T>
+DEVICE Peak<T> of_neighbour(Peak<T> peak, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, peak.most, mask),
+          __shfl_xor_sync(0xffffffffu, peak.sum, mask)};
+}
+template <class T>
+struct Exponentials {
+  using Value = Peak<T>;
+  static DEVICE Value none() { return {T(-INFINITE), T(0)}; }
+  static DEVICE Value next(Value a, T x) {
+    const T scale = exp(-fabs(x - a.most));
+    // An infinity above itself is NaN, as it is in the sum of two walks.
+    if (x > a.most || x != x) return {x, a.sum * scale + (x - x + 1)};
+    return {a.most, x > T(-INFINITE) ? a.sum + scale : a.sum};
+  }
+  static DEVICE Value of(Value a, Value b) {
+    if (b.most > a.most || b.most != b.most) {
+      const Value c = a;
+      a = b;
+      b = c;
+    }
+    if (b.most == T(-INFINITE)) return a;
+    return {a.most, a.sum + b.sum * exp(b.most - a.most)};
+  }
+};
+
+)cu";
+
 constexpr const char* block =
     R"cu(// Over all T threads of the block; each gets the result.
 template <class F, int T>
@@ -412,6 +448,7 @@ const std::vector<Section>& sections_in_order() {
       {"packs", packs, {}},
       {"folds", folds, {}},
       {"arg_folds", arg_folds, {"folds"}},
+      {"exponentials", exponentials, {"folds"}},
       {"block", block, {"folds"}},
       {"columns", columns, {"folds"}},
       {"cluster", cluster, {"block"}},

@@ -162,7 +162,9 @@ bool CudaNest::is_ragged(const Pass& pass) const {
 void CudaNest::print_pass(CudaKernel& kernel, const Pass& pass) {
   std::vector<CudaFold> folds;
   for (const Stage* stage : pass.folding()) {
-    folds.emplace_back(program(), *stage);
+    const auto found = exponentials_.find(stage);
+    folds.emplace_back(program(), *stage,
+                       found == exponentials_.end() ? nullptr : found->second);
   }
   kernel.compute(cuda_roots(pass), true);
   for (const CudaFold& fold : folds) fold.declare(kernel);
@@ -233,7 +235,7 @@ void CudaNest::conclude(CudaKernel& kernel, const CudaFold& fold) {
     }
     if (shape_.meet == Meet::parts) return leave_part(kernel, fold);
     fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);
-    return spill(kernel, fold.stage());
+    return spill_all(kernel, fold);
   }
   std::string value = fold.lanes() + "[0]";
   if (shape_.lanes > 1) {
@@ -255,7 +257,7 @@ void CudaNest::conclude(CudaKernel& kernel, const CudaFold& fold) {
            ";");
   if (shape_.meet == Meet::parts) return leave_part(kernel, fold);
   fold.conclude(kernel, fold.whole(), false);
-  spill(kernel, fold.stage());
+  spill_all(kernel, fold);
 }
 
 }  // namespace weft

@@ -236,8 +236,7 @@ class Shaping {
     std::int64_t resident = facts_.sms;
     std::int64_t room = whole;
     set_block(variant_.ring_threads);
-    const bool fits = bytes <= half && out_.points >= 4 * facts_.sms;
-    if (fits || variant_.twice) {
+    if (bytes <= half && out_.points >= 4 * facts_.sms) {
       set_block(512);
       out_.blocks_per_sm = 2;
       resident = std::int64_t{2} * facts_.sms;

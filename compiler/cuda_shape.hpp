@@ -13,14 +13,13 @@ namespace weft {
 
 /// What distinguishes the variants of one source.
 struct CudaVariant {
-  int packs = 2;                     ///< of an elementwise thread
-  int unroll = 4;                    ///< packs under way where rows are walked
-  std::int64_t register_row = 8192;  ///< elements of a row held in registers
-  int held_packs = 8;                ///< of a thread, in registers
-  bool rings = true;                 ///< longer rows are held in shared memory
-  int cluster_min = 1;               ///< blocks for a row that needs several
-  int ring_threads = 1024;           ///< where a block has a multiprocessor
-  bool twice = false;    ///< two blocks on each multiprocessor, of other rows
+  int packs = 2;                      ///< of an elementwise thread
+  int unroll = 4;                     ///< packs under way where rows are walked
+  std::int64_t register_row = 32768;  ///< elements of a row held in registers
+  int held_packs = 8;                 ///< of a thread, in registers
+  bool rings = true;                  ///< longer rows are held in shared memory
+  int cluster_min = 1;                ///< blocks for a row that needs several
+  int ring_threads = 1024;            ///< where a block has a multiprocessor
   bool clusters = true;  ///< else blocks that share a row meet through memory
 };
 
