@@ -20,8 +20,8 @@ DType held(const Program& program, const Stage& stage) {
 }  // namespace
 
 CudaFold::CudaFold(const Program& program, const Stage& stage,
-                   const Stage* exponentials)
-    : program_(program), stage_(stage), exponentials_(exponentials) {
+                   const Stage* companion)
+    : program_(program), stage_(stage), companion_(companion) {
   if (has_position() && extent_of(stage.inner) > INT32_MAX) {
     throw Unsupported{"places of more than 31 bits"};
   }
@@ -29,7 +29,8 @@ CudaFold::CudaFold(const Program& program, const Stage& stage,
 
 std::string CudaFold::reducer() const {
   const std::string of = "<" + cuda_type(held(program_, stage_)) + ">";
-  if (exponentials_ != nullptr) return "Exponentials" + of;
+  if (is_spread()) return "Spread" + of;
+  if (companion_ != nullptr) return "Exponentials" + of;
   switch (stage_.fold) {
     case Fold::sum:
       return "Sum" + of;
@@ -49,13 +50,15 @@ std::string CudaFold::reducer() const {
 
 std::string CudaFold::value_type() const {
   const std::string type = cuda_type(held(program_, stage_));
-  if (exponentials_ != nullptr) return "Peak<" + type + ">";
+  if (is_spread()) return "Moments<" + type + ">";
+  if (companion_ != nullptr) return "Peak<" + type + ">";
   return has_position() ? "Best<" + type + ">" : type;
 }
 
 std::int64_t CudaFold::value_bytes() const {
   const std::int64_t bytes = element_bytes(held(program_, stage_));
-  const bool two = has_position() || exponentials_ != nullptr;
+  if (is_spread()) return 3 * bytes;
+  const bool two = has_position() || companion_ != nullptr;
   return two ? 2 * std::max<std::int64_t>(4, bytes) : bytes;
 }
 
@@ -68,22 +71,33 @@ std::string CudaFold::whole() const {
 }
 
 void CudaFold::need(CudaKernel& kernel) const {
-  kernel.need(exponentials_ != nullptr ? "exponentials"
-              : has_position()         ? "arg_folds"
-                                       : "folds");
+  kernel.need(is_spread()             ? "spread"
+              : companion_ != nullptr ? "exponentials"
+              : has_position()        ? "arg_folds"
+                                      : "folds");
 }
 
 void CudaFold::declare(CudaKernel& kernel) const {
   need(kernel);
   const std::string count = std::to_string(kernel.lanes());
-  kernel.out().line(value_type() + " " + lanes() + "[" + count + "];");
+  const std::string type = cuda_type(held(program_, stage_));
+  const std::string none =
+      reducer() + (is_spread() ? "::nothing();" : "::none();");
+  kernel.out().line((is_spread() ? "Shifted<" + type + ">" : value_type()) +
+                    " " + lanes() + "[" + count + "];");
   if (kernel.lanes() > 1) {
     kernel.out().line("#pragma unroll");
     kernel.out().line("for (int l = 0; l < " + count + "; ++l) " + lanes() +
-                      "[l] = " + reducer() + "::none();");
+                      "[l] = " + none);
   } else {
-    kernel.out().line(lanes() + "[0] = " + reducer() + "::none();");
+    kernel.out().line(lanes() + "[0] = " + none);
   }
+}
+
+std::string CudaFold::closed(int count) const {
+  const std::string of = "<" + reducer() + ", " + std::to_string(count) + ">(";
+  if (is_spread()) return "close_lanes" + of + lanes() + ")";
+  return count > 1 ? "fold_lanes" + of + lanes() + ")" : lanes() + "[0]";
 }
 
 std::string CudaFold::step_value(const CudaKernel& kernel) const {
@@ -101,7 +115,7 @@ void CudaFold::step(CudaKernel& kernel) const {
     call = reducer() + "::next(" + into + ", " + value + ", (int)" +
            kernel.operand(stage_.position) + ");";
   }
-  if (exponentials_ != nullptr) {
+  if (companion_ != nullptr) {
     call = reducer() + "::next(" + into + ", " + value + ");";
   }
   kernel.out().line(kernel.if_lane_inside() + into + " = " + call);
@@ -109,9 +123,18 @@ void CudaFold::step(CudaKernel& kernel) const {
 
 void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
                         bool by_lane) const {
-  if (exponentials_ != nullptr) {
+  if (is_spread()) {
+    const DType dtype = held(program_, stage_);
+    kernel.set_result(stage_.results[0],
+                      "(" + text + ".mean * (" + cuda_type(dtype) + ")" +
+                          std::to_string(extent_of(stage_.inner)) + ")",
+                      by_lane);
+    kernel.set_result(companion_->results[0], text + ".squares", by_lane);
+    return;
+  }
+  if (companion_ != nullptr) {
     kernel.set_result(stage_.results[0], text + ".most", by_lane);
-    kernel.set_result(exponentials_->results[0], text + ".sum", by_lane);
+    kernel.set_result(companion_->results[0], text + ".sum", by_lane);
     return;
   }
   if (!has_position()) {
@@ -125,24 +148,51 @@ void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
                     by_lane);
 }
 
-bool goes_with_largest(const Program& program, const Stage& largest,
-                       const Stage& sum) {
-  const auto is_call = [&](ExprId id, const char* function) {
-    const Scalar& node = program.arena[id];
-    return node.op == ScalarOp::call && node.function == function;
-  };
-  if (!largest.folds || largest.fold != Fold::max || !sum.folds ||
-      sum.fold != Fold::sum || !is_float(program.arena[sum.value].dtype) ||
-      !is_call(sum.value, "exp")) {
+namespace {
+
+const Scalar* call_of(const Program& program, ExprId id, const char* function) {
+  const Scalar& node = program.arena[id];
+  const bool is = node.op == ScalarOp::call && node.function == function;
+  return is ? &node : nullptr;
+}
+
+bool reads_result(const Program& program, ExprId id, const Stage& stage) {
+  const Scalar& node = program.arena[id];
+  return node.op == ScalarOp::load && node.index.empty() && !node.guarded &&
+         node.buffer == stage.results[0];
+}
+
+bool is_mean(const Program& program, ExprId id, const Stage& sum) {
+  const Scalar* division = call_of(program, id, "div");
+  if (division == nullptr) return false;
+  const Scalar& count = program.arena[division->arguments[1]];
+  return reads_result(program, division->arguments[0], sum) &&
+         count.op == ScalarOp::constant &&
+         count.number == static_cast<double>(extent_of(sum.inner));
+}
+
+}  // namespace
+
+bool go_together(const Program& program, const Stage& first,
+                 const Stage& second) {
+  if (!first.folds || !second.folds || second.fold != Fold::sum ||
+      !is_float(program.arena[second.value].dtype)) {
     return false;
   }
-  const ExprId inside = program.arena[sum.value].arguments[0];
-  if (!is_call(inside, "sub")) return false;
-  const Scalar& difference = program.arena[inside];
-  const Scalar& from = program.arena[difference.arguments[1]];
-  return difference.arguments[0] == largest.value &&
-         from.op == ScalarOp::load && from.index.empty() && !from.guarded &&
-         from.buffer == largest.results[0];
+  const Scalar* exponential = call_of(program, second.value, "exp");
+  const Scalar* square = call_of(program, second.value, "mul");
+  if (exponential != nullptr && first.fold == Fold::max) {
+    const Scalar* from = call_of(program, exponential->arguments[0], "sub");
+    return from != nullptr && from->arguments[0] == first.value &&
+           reads_result(program, from->arguments[1], first);
+  }
+  if (square != nullptr && first.fold == Fold::sum &&
+      square->arguments[0] == square->arguments[1]) {
+    const Scalar* from = call_of(program, square->arguments[0], "sub");
+    return from != nullptr && from->arguments[0] == first.value &&
+           is_mean(program, from->arguments[1], first);
+  }
+  return false;
 }
 
 }  // namespace weft

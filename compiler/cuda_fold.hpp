@@ -12,19 +12,20 @@ namespace weft {
 
 class CudaFold {
  public:
-  /// `exponentials`: a fold that this one takes along, the sum of e to the
-  /// power of how far each value lies above the largest, which this one finds.
+  /// `companion`: a fold that this one takes along (companion_of()).
   CudaFold(const Program& program, const Stage& stage,
-           const Stage* exponentials = nullptr);
+           const Stage* companion = nullptr);
 
   const Stage& stage() const { return stage_; }
-  const Stage* exponentials() const { return exponentials_; }
+  const Stage* companion() const { return companion_; }
   bool has_position() const { return stage_.position >= 0; }
   /// "Sum<float>", of the prelude.
   std::string reducer() const;
   /// "float"; "Best<float>" with a position.
   std::string value_type() const;
   std::int64_t value_bytes() const;
+  /// What folds all lanes' accumulators.
+  std::string closed(int lanes) const;
   /// "a4": an array of one value a lane.
   std::string lanes() const;
   /// "f4": the whole fold, where lanes are folded too.
@@ -40,14 +41,19 @@ class CudaFold {
   void need(CudaKernel& kernel) const;
 
  private:
+  bool is_spread() const {
+    return companion_ != nullptr && stage_.fold == Fold::sum;
+  }
+
   const Program& program_;
   const Stage& stage_;
-  const Stage* exponentials_;
+  const Stage* companion_;
 };
 
-/// The sum of exponentials that can go with the largest value: softmax's. Both
-/// stages fold the same values, the second reads the first's result.
-bool goes_with_largest(const Program& program, const Stage& largest,
-                       const Stage& sum);
+/// Whether two folds of the same values, the second of which reads the first's
+/// result, can go in one walk: the largest value and the sum of exponentials
+/// about it (softmax's), or the sum and the sum of squares about the mean.
+bool go_together(const Program& program, const Stage& first,
+                 const Stage& second);
 
 }  // namespace weft

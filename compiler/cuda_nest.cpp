@@ -25,12 +25,13 @@ CudaNest::CudaNest(const Schedule& plan, const Nest& nest,
       module_(module),
       passes_(passes_of(plan.program, nest)),
       wide_(needs_wide(plan.program, nest)) {
-  join_exponentials();
+  join_folds();
 }
 
-// Softmax's two folds in one walk: of a row in memory that saves a read, of one
-// on the chip a meeting.
-void CudaNest::join_exponentials() {
+// Softmax's two folds, or a norm's, in one walk: of a row in memory that saves
+// a read, of one on the chip a meeting.
+void CudaNest::join_folds() {
+  if (nest_.split) return;
   for (std::size_t i = 0; i + 1 < passes_.size(); ++i) {
     const Pass& sum = passes_[i + 1];
     if (sum.stages.size() != 1 || sum.inner.empty() ||
@@ -38,8 +39,10 @@ void CudaNest::join_exponentials() {
       continue;
     }
     for (const Stage* stage : passes_[i].stages) {
-      if (!goes_with_largest(program(), *stage, *sum.stages[0])) continue;
-      exponentials_[stage] = sum.stages[0];
+      // In columns each lane is a point of its own, and never closed.
+      if (nest_.columns && stage->fold == Fold::sum) continue;
+      if (!go_together(program(), *stage, *sum.stages[0])) continue;
+      companions_[stage] = sum.stages[0];
       passes_.erase(passes_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       break;
     }

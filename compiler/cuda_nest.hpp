@@ -86,7 +86,7 @@ class CudaNest {
   std::string team_part(CudaKernel& kernel, const CudaFold& fold);
 
   const Program& program() const { return plan_.program; }
-  void join_exponentials();
+  void join_folds();
   std::string part_name(const CudaFold& fold) const;
 
   const Schedule& plan_;
@@ -95,8 +95,8 @@ class CudaNest {
   const GpuFacts& facts_;
   CudaModule& module_;
   std::vector<Pass> passes_;
-  /// Sums that are folded together with those largest values.
-  std::map<const Stage*, const Stage*> exponentials_;
+  /// Folds that go along with others, in one walk.
+  std::map<const Stage*, const Stage*> companions_;
   CudaShape shape_;
   bool wide_ = false;
   bool ragged_ = false;  ///< some threads have no point: `inside` says which

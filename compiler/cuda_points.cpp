@@ -94,7 +94,7 @@ void CudaNest::store_packs(CudaKernel& kernel,
 
 void CudaNest::spill_all(CudaKernel& kernel, const CudaFold& fold) {
   spill(kernel, fold.stage());
-  if (fold.exponentials() != nullptr) spill(kernel, *fold.exponentials());
+  if (fold.companion() != nullptr) spill(kernel, *fold.companion());
 }
 
 // What a later kernel reads goes to memory.

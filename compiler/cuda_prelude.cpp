@@ -179,6 +179,63 @@ struct ArgMin {
 
 )cu";
 
+constexpr const char* spread =
+    R"cu(// Mean and sum of squares about it, in one walk. A lane counts from its own
+// first value, so that little is lost; then parts are put together (Chan).
+template <class T>
+struct Moments {
+  T count;
+  T mean;
+  T squares;
+};
+template <class T>
+DEVICE Moments<T> of_neighbour(Moments<T> part, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, part.count, mask),
+          __shfl_xor_sync(0xffffffffu, part.mean, mask),
+          __shfl_xor_sync(0xffffffffu, part.squares, mask)};
+}
+template <class T>
+struct Shifted {
+  T count;
+  T begin;
+  T sum;
+  T squares;
+};
+template <class T>
+struct Spread {
+  using Value = Moments<T>;
+  static DEVICE Shifted<T> nothing() { return {T(0), T(0), T(0), T(0)}; }
+  static DEVICE Shifted<T> next(Shifted<T> a, T x) {
+    const T begin = a.count == 0 ? (x - x == 0 ? x : T(0)) : a.begin;
+    const T d = x - begin;
+    return {a.count + 1, begin, a.sum + d, a.squares + d * d};
+  }
+  static DEVICE Value closed(Shifted<T> a) {
+    if (a.count == 0) return none();
+    const T drift = a.sum / a.count;
+    return {a.count, a.begin + drift, larger(a.squares - a.sum * drift, T(0))};
+  }
+  static DEVICE Value none() { return {T(0), T(0), T(0)}; }
+  static DEVICE Value of(Value a, Value b) {
+    if (a.count == 0) return b;
+    if (b.count == 0) return a;
+    const T count = a.count + b.count;
+    const T share = b.count / count;
+    const T d = b.mean - a.mean;
+    return {count, a.mean + d * share,
+            a.squares + b.squares + d * d * (a.count * share)};
+  }
+};
+template <class F, int N, class L>
+DEVICE typename F::Value close_lanes(const L (&lanes)[N]) {
+  typename F::Value all = F::closed(lanes[0]);
+#pragma unroll
+  for (int l = 1; l < N; ++l) all = F::of(all, F::closed(lanes[l]));
+  return all;
+}
+
+)cu";
+
 constexpr const char* exponentials =
     R"cu(// The largest value, and the sum of e to the power of how far each value lies
 // above it, in one walk: where a larger one comes, the sum is scaled.
@@ -449,6 +506,7 @@ const std::vector<Section>& sections_in_order() {
       {"folds", folds, {}},
       {"arg_folds", arg_folds, {"folds"}},
       {"exponentials", exponentials, {"folds"}},
+      {"spread", spread, {"folds"}},
       {"block", block, {"folds"}},
       {"columns", columns, {"folds"}},
       {"cluster", cluster, {"block"}},

@@ -8,7 +8,8 @@
 namespace weft {
 
 /// Sections by name, with what they need: "packs", "folds", "arg_folds",
-/// "exponentials", "block", "columns", "cluster", "team", "ring", "scan".
+/// "exponentials", "spread", "block", "columns", "cluster", "team", "ring",
+/// "scan".
 std::string cuda_prelude(const std::set<std::string>& sections);
 
 }  // namespace weft

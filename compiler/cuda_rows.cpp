@@ -162,9 +162,9 @@ bool CudaNest::is_ragged(const Pass& pass) const {
 void CudaNest::print_pass(CudaKernel& kernel, const Pass& pass) {
   std::vector<CudaFold> folds;
   for (const Stage* stage : pass.folding()) {
-    const auto found = exponentials_.find(stage);
+    const auto found = companions_.find(stage);
     folds.emplace_back(program(), *stage,
-                       found == exponentials_.end() ? nullptr : found->second);
+                       found == companions_.end() ? nullptr : found->second);
   }
   kernel.compute(cuda_roots(pass), true);
   for (const CudaFold& fold : folds) fold.declare(kernel);
@@ -237,10 +237,7 @@ void CudaNest::conclude(CudaKernel& kernel, const CudaFold& fold) {
     fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);
     return spill_all(kernel, fold);
   }
-  std::string value = fold.lanes() + "[0]";
-  if (shape_.lanes > 1) {
-    value = "fold_lanes<" + of + ", " + lanes + ">(" + fold.lanes() + ")";
-  }
+  std::string value = fold.closed(shape_.lanes);
   if (shape_.meet == Meet::cluster) {
     value = "fold_cluster<" + of + ", " + threads + ", " + text(shape_.blocks) +
             ">(" + value + ", rank, turn)";
