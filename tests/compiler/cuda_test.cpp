@@ -71,27 +71,27 @@ TEST_CASE("elements that make no whole pack go one by one, and none too far") {
 
 TEST_CASE("a short row is held in the registers of a warp") {
   const std::string text = first(softmax(5000, 512));
-  CHECK(text.contains("fold_warp<Max<float>, 32>"));
+  CHECK(text.contains("fold_warp<Exponentials<float>, 32>"));
   CHECK_FALSE(text.contains("__shared__ __align__"));
 }
 
 TEST_CASE("a longer row is held by a block") {
   const std::string text = first(softmax(5000, 8192));
-  CHECK(text.contains("fold_block<Max<float>, 256>"));
+  CHECK(text.contains("fold_block<Exponentials<float>, 256>"));
   CHECK(text.contains("h0[u] = load_pack<4>"));
 }
 
 TEST_CASE("a row of megabytes is held by a cluster, and read once") {
   const std::string text = first(softmax(4096, 393'216));
   CHECK(text.contains("\"cluster\": 8"));
-  CHECK(text.contains("fold_cluster<Max<float>, 1024, 8>"));
+  CHECK(text.contains("fold_cluster<Exponentials<float>, 1024, 8>"));
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
 }
 
 TEST_CASE("a row that no cluster can hold is held by blocks that all run") {
   const std::string text = first(softmax(64, 4 << 20));
   CHECK(text.contains("\"cooperative\": true"));
-  CHECK(text.contains("fold_team<Max<float>"));
+  CHECK(text.contains("fold_team<Exponentials<float>"));
 }
 
 TEST_CASE("rows that begin anywhere are read in packs even so") {
@@ -99,6 +99,12 @@ TEST_CASE("rows that begin anywhere are read in packs even so") {
   CHECK(text.contains("const int shift = (v0 * 65535) % 4;"));
   CHECK(text.contains("copy_some<4>(ring"));
   CHECK(text.contains("store_some("));
+}
+
+TEST_CASE("softmax finds its largest value and its sum in one walk") {
+  const std::string text = first(softmax(5000, 8192));
+  CHECK(text.contains("Exponentials<float>::next(a"));
+  CHECK_FALSE(text.contains("Sum<float>::of(a"));
 }
 
 TEST_CASE("much that is folded to few points is shared out, then merged") {

@@ -57,6 +57,13 @@ class InputTest(WeftCase):
         self.assert_refused(["run", "x.py", "--target", "abacus"], 2,
                             "abacus", CPU_NAMES)
 
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
+    def test_a_target_that_needs_a_gpu_where_there_is_none(self):
+        file = self.write("model.py", problem_with())
+        for target in ("cuda", "gpu"):
+            self.assert_refused([*self.run_words(file), "--target", target], 3,
+                                "no CUDA device", "--target triton")
+
     def test_seeds_of_a_simulation_that_are_no_range(self):
         self.assert_refused(["simulate", "--seeds", "9..1"], 2, "A..B")
 

@@ -42,9 +42,9 @@ Result<Installation> ready_installation(const CommonFlags& common) {
 
 /// Kernels for a GPU are built by Python alone; those in CUDA with a library of
 /// NVIDIA's besides.
-Result<void> check_tools(const RunStart& start,
+Result<void> check_tools(const RunOptions& options,
                          const Installation& installation) {
-  const Target* target = find_target(start.options.target);
+  const Target* target = find_target(options.target);
   if (!target || !target->on_gpu) return check_compiler();
   return target->name == "triton" ? Result<void>() : check_nvrtc(installation);
 }
@@ -154,15 +154,13 @@ Result<void> settle_library(RunOptions& options) {
               "one with --library, or add another with --seeds");
 }
 
-Result<RunStart> make_start(const RunFlags& flags, BlobStore& blobs,
-                            const std::string& problem, bool has_nvrtc) {
+RunStart make_start(const RunFlags& flags, const Machine& machine,
+                    BlobStore& blobs, const std::string& problem) {
   RunStart start;
   start.problem_name = flags.problem.filename().string();
   start.problem = blobs.put(problem);
   start.options = flags.options;
-  const auto machine = place_run(start.options, has_nvrtc);
-  if (!machine) return std::unexpected(machine.error());
-  start.machine = *machine;
+  start.machine = machine;
   start.weft_version = WEFT_VERSION;
   return start;
 }
@@ -206,6 +204,11 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   if (!problem) return report_error(common, problem.error());
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
+  const auto machine = place_run(flags.options, installation->has_nvrtc);
+  if (!machine) return report_error(common, machine.error());
+  if (const auto tools = check_tools(flags.options, *installation); !tools) {
+    return report_error(common, tools.error());
+  }
   const auto run = RunDirectory::create(
       flags.out.value_or(default_run_folder(flags.problem)));
   if (!run) return report_error(common, run.error());
@@ -217,20 +220,15 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
 
   Display display(common);
   BlobStore blobs(*journal);
-  const auto start =
-      make_start(flags, blobs, *problem, installation->has_nvrtc);
-  if (!start) return report_error(common, start.error());
-  if (const auto tools = check_tools(*start, *installation); !tools) {
-    return report_error(common, tools.error());
-  }
+  const RunStart start = make_start(flags, *machine, blobs, *problem);
   display.say("run directory: " + run->folder().string());
-  say_protections(display, start->machine);
-  say_untimed(display, *start);
+  say_protections(display, start.machine);
+  say_untimed(display, start);
   Production production =
-      make_production(*run, *scratch, *installation, blobs, *start);
+      make_production(*run, *scratch, *installation, blobs, start);
   const HostEnd end =
       host_run(*journal, blobs, production.ports, host_options(display),
-               address::extractor, *start, interrupt.token());
+               address::extractor, start, interrupt.token());
   return conclude(common, display, *run, end);
 }
 
@@ -245,7 +243,7 @@ int resume_command(const CommonFlags& common,
   if (!journal) return report_error(common, journal.error());
   const auto start = read_start(*journal);
   if (!start) return report_error(common, start.error());
-  if (const auto tools = check_tools(*start, *installation); !tools) {
+  if (const auto tools = check_tools(start->options, *installation); !tools) {
     return report_error(common, tools.error());
   }
   auto scratch = Scratch::make(*run);
