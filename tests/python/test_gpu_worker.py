@@ -149,6 +149,29 @@ class Packages(unittest.TestCase):
         (asked,) = library.of("cuFuncSetAttribute")
         self.assertEqual(asked[1:], (8, 65536))
 
+    def test_clusters_and_whole_grids_are_launched_as_such(self):
+        launches = [{"module": 0, "function": "k", "grid": [32, 1, 1],
+                     "threads": 64, "cluster": 16, "arguments": ["in0"]},
+                    {"module": 0, "function": "k", "grid": [9, 1, 1],
+                     "threads": 64, "cooperative": True,
+                     "arguments": ["out0"]}]
+        library = FakeLibrary()
+        runner = gpu_package.load(write_package(self, launches=launches),
+                                  fake_memory(library))
+        # More blocks than every device has in a cluster have to be allowed.
+        (asked,) = library.of("cuFuncSetAttribute")
+        self.assertEqual(asked[1:], (14, 1))
+        runner.run({"sets": [0]})
+        first, second = (arguments[0]._obj
+                         for arguments in library.of("cuLaunchKernelEx"))
+        self.assertEqual(list(first.grid), [32, 1, 1])
+        self.assertEqual(list(first.block), [64, 1, 1])
+        self.assertEqual(first.attributes[0].id, 4)
+        self.assertEqual(list(first.attributes[0].value[:3]), [16, 1, 1])
+        self.assertEqual((first.count, second.count), (1, 1))
+        self.assertEqual(second.attributes[0].id, 2)
+        self.assertEqual(second.attributes[0].value[0], 1)
+
     def test_the_device_is_waited_for_before_an_answer(self):
         library = FakeLibrary()
         runner = gpu_package.load(write_package(self), fake_memory(library))
