@@ -60,6 +60,7 @@ struct Named {
 std::vector<Named> variants() {
   return {
       {"held", {}},
+      {"held apart", {.packs = 4, .unroll = 8, .joins = false}},
       {"walked",
        {.packs = 1,
         .unroll = 8,

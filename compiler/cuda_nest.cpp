@@ -31,7 +31,7 @@ CudaNest::CudaNest(const Schedule& plan, const Nest& nest,
 // Softmax's two folds, or a norm's, in one walk: of a row in memory that saves
 // a read, of one on the chip a meeting.
 void CudaNest::join_folds() {
-  if (nest_.split) return;
+  if (nest_.split || !variant_.joins) return;
   for (std::size_t i = 0; i + 1 < passes_.size(); ++i) {
     const Pass& sum = passes_[i + 1];
     if (sum.stages.size() != 1 || sum.inner.empty() ||

@@ -20,6 +20,7 @@ struct CudaVariant {
   bool rings = true;                  ///< longer rows are held in shared memory
   int cluster_min = 1;                ///< blocks for a row that needs several
   int ring_threads = 1024;            ///< where a block has a multiprocessor
+  bool joins = true;     ///< two folds of the same values go in one walk
   bool clusters = true;  ///< else blocks that share a row meet through memory
 };
 

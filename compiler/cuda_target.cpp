@@ -125,14 +125,18 @@ class _WeftKernels:
                 _weft_check(driver.cuFuncSetAttribute(function, 8, shared))
             if cluster > 8:
                 _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
-            attributes = (_WeftAttribute * 2)()
-            attributes[0].id, attributes[0].value[:3] = 4, (cluster, 1, 1)
-            attributes[1].id = 2  # cooperative
-            attributes[1].value[0] = one.get("cooperative", False)
+            attributes, count = (_WeftAttribute * 2)(), 0
+            if cluster > 1:
+                attributes[count].id = 4
+                attributes[count].value[:3] = (cluster, 1, 1)
+                count += 1
+            if one.get("cooperative"):
+                attributes[count].id, attributes[count].value[0] = 2, 1
+                count += 1
             config = _WeftLaunch(
                 (ctypes.c_uint * 3)(*one["grid"]),
                 (ctypes.c_uint * 3)(one["threads"], 1, 1), shared, None,
-                attributes, 2)
+                attributes, count)
             self.launches.append((function, config, one["arguments"]))
 
     def __call__(self, inputs, outputs):

@@ -1,0 +1,96 @@
+"""The module that weft writes around a CUDA kernel: NVRTC builds it for real,
+and the processor stands in for the device behind the driver's calls.
+"""
+
+import contextlib
+import ctypes
+import os
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+import captured_cases
+import cuda_cases
+import cuda_on_host
+from test_cuda_build import compiler_or_skip
+
+CLUSTER, COOPERATIVE = 4, 2  # CUlaunchAttributeID
+NAMES = ("few_group_norm", "odd_long", "weighted_norm")
+
+
+class HostDriver:
+    """Stands for libcuda.so.1: launches what was built for the host."""
+
+    def __init__(self, library, prefix):
+        self.library, self.prefix, self.functions = library, prefix, []
+
+    def cuModuleLoadData(self, module, cubin):
+        module._obj.value = 1
+        return 0 if cubin.startswith(b"\x7fELF") else 200
+
+    def cuModuleGetFunction(self, function, module, name):
+        self.functions.append(name.decode())
+        function._obj.value = len(self.functions)
+        return 0
+
+    def cuFuncSetAttribute(self, function, attribute, value):
+        return 0
+
+    def cuLaunchKernelEx(self, config, function, arguments, extra):
+        how = config._obj
+        found = {one.id: one.value[0]
+                 for one in how.attributes[:how.count]}
+        launch = cuda_on_host.Launch(
+            how.grid[0], how.block[0], found.get(CLUSTER, 1),
+            COOPERATIVE in found, how.shared_bytes)
+        pointers = (ctypes.c_void_p * len(arguments))(
+            *(ctypes.c_uint64.from_address(place).value
+              for place in arguments))
+        name = self.functions[function.value - 1]
+        getattr(self.library, f"{self.prefix}_{name}")(
+            ctypes.byref(launch), pointers)
+        return 0
+
+
+@contextlib.contextmanager
+def in_place_of_a_gpu(driver):
+    real = ctypes.CDLL
+    stream = types.SimpleNamespace(cuda_stream=0)
+    with contextlib.ExitStack() as stack:
+        for name, stand_in in (
+                ("ctypes.CDLL", lambda path, *rest: driver
+                 if path == "libcuda.so.1" else real(path, *rest)),
+                ("torch.cuda.get_device_capability", lambda device: (9, 0)),
+                ("torch.cuda.synchronize", lambda: None),
+                ("torch.cuda.device", lambda d: contextlib.nullcontext()),
+                ("torch.cuda.current_stream", lambda: stream)):
+            stack.enter_context(mock.patch(name, stand_in))
+        yield
+
+
+class Modules(unittest.TestCase):
+    def test_a_module_builds_and_launches_its_kernels(self):
+        compiler_or_skip()
+        cases = [c for c in cuda_cases.row_cases() if c[0] in NAMES]
+        cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
+        answers = captured_cases.generate(captured_cases.graphs_of(cases),
+                                          [cli, "132", "3", "232448"])
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(
+                os.environ, {"WEFT_KERNEL_CACHE": folder}):
+            for (name, function, inputs), answer in zip(cases, answers):
+                exact = function(*[tensor.double() for tensor in inputs])
+                sources = answer["variants"]
+                built = cuda_on_host.load([s["text"] for s in sources], folder)
+                for source, (library, prefix, _) in zip(sources, built):
+                    space = {}
+                    with in_place_of_a_gpu(HostDriver(library, prefix)):
+                        exec(compile(source["module"], "kernel.py", "exec"),
+                             space)
+                        got = space["kernel_function"](*inputs)
+                    with self.subTest(case=name, variant=source["variant"]):
+                        self.assertLess((got - exact).abs().max(), 1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
