@@ -28,6 +28,23 @@ def _weft_fits(tensor, shape, stride, dtype):
 
 constexpr std::string_view kDevice = "{device}";
 
+// A kernel on a GPU cannot read the processor's memory, not even one number.
+constexpr std::string_view kOnDevices = R"py(
+
+def _weft_on_devices(constant):
+    """A function that gives the constant on a device, copied there once."""
+    copies = {constant.device: constant}
+
+    def on(device):
+        if device not in copies:
+            copies[device] = constant.to(device)
+        return copies[device]
+
+    return on
+
+
+)py";
+
 /// One line of forward(): what it needs, what it makes.
 struct Step {
   std::string text;
@@ -98,8 +115,11 @@ class ForwardWriter {
       } else if (!used.contains(node.name)) {
         continue;
       } else if (!node.elements.empty()) {
-        locals_[node.name] = "_weft_constant_" + node.name;
         constants_ += constant_text(node);
+        steps_.push_back({local(node.name) + " = _weft_constant_" + node.name +
+                              "(" + device_of_inputs() + ")",
+                          {},
+                          {}});
       } else {
         reads_.push_back(local(node.name) + " = " +
                          attribute_path(problem_.self, node.target));
@@ -108,14 +128,31 @@ class ForwardWriter {
     }
   }
 
+  /// Where the model is, and so its kernels want their inputs.
+  std::string device_of_inputs() {
+    for (const NodeKind kind :
+         {NodeKind::input, NodeKind::parameter, NodeKind::buffer}) {
+      for (const Node& node : plan_.model.nodes) {
+        if (node.kind != kind || node.values.empty() || !node.values[0]) {
+          continue;
+        }
+        return (kind == NodeKind::input
+                    ? node.target
+                    : attribute_path(problem_.self, node.target)) +
+               ".device";
+      }
+    }
+    return "torch.device(\"cpu\")";
+  }
+
   std::string constant_text(const Node& node) {
     const TensorType& type = *node.values.front();
     Arg::List elements;
     for (double element : node.elements) elements.push_back(Arg{element});
-    return local(node.name) + " = torch.tensor(" + python_value(Arg{elements}) +
-           ", dtype=torch.float64).to(torch." +
+    return "_weft_constant_" + node.name + " = _weft_on_devices(torch.tensor(" +
+           python_value(Arg{elements}) + ", dtype=torch.float64).to(torch." +
            std::string(dtype_name(type.dtype)) + ").reshape(" +
-           python_tuple(type.shape) + ")\n";
+           python_tuple(type.shape) + "))\n";
   }
 
   std::vector<std::string> conditions() {
@@ -287,7 +324,8 @@ class ForwardWriter {
     for (const auto& [name, target] : operators_) {
       text += name + " = " + target + "\n";
     }
-    return text + constants_;
+    return constants_.empty() ? text
+                              : text + std::string(kOnDevices) + constants_;
   }
 
   std::string defaults() const {
