@@ -1,6 +1,7 @@
 // Nests without folds: each thread takes a few packs, a block apart.
 #include <algorithm>
 
+#include "compiler/cuda_lanes.hpp"
 #include "compiler/cuda_nest.hpp"
 
 namespace weft {

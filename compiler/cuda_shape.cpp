@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <set>
 
+#include "compiler/cuda_lanes.hpp"
 #include "compiler/cuda_scalar.hpp"
 
 namespace weft {
@@ -27,22 +27,6 @@ std::int64_t power_of_two(std::int64_t least) {
 }
 
 bool is_walked(const Pass& pass) { return !pass.inner.empty(); }
-
-std::vector<ExprId> loads_of(const Program& program, const Pass& pass) {
-  std::vector<ExprId> roots;
-  for (const Stage* stage : pass.stages) {
-    roots.push_back(stage->value);
-    if (stage->position >= 0) roots.push_back(stage->position);
-  }
-  std::vector<ExprId> loads;
-  for (const ExprId id : program.arena.reachable(roots)) {
-    const Scalar& node = program.arena[id];
-    if (node.op == ScalarOp::load && node.index.size() == 1) {
-      loads.push_back(id);
-    }
-  }
-  return loads;
-}
 
 class Shaping {
  public:
@@ -100,39 +84,12 @@ class Shaping {
     if (out_.lanes == 1 && !out_.columns && !out_.scans) try_shift(*lane);
   }
 
-  // Rows of floats that lie behind each other, and whose length is no multiple
-  // of a pack: in every row all that is read and written side by side begins
-  // as far behind a multiple.
   void try_shift(LoopVar lane) {
-    constexpr int lanes = 4;
-    constexpr std::int64_t elements_min = 256;
-    bool fits = lane.extent >= elements_min;
-    std::optional<Index> begin;
-    const auto check = [&](const Index& index, bool plain, DType dtype) {
-      if (!index.uses(lane.id)) return;
-      fits = fits && plain && !index.hides(lane.id) &&
-             index.coefficient(lane.id) == 1 && element_bytes(dtype) == 4;
-      if (!fits) return;
-      const Index own = index.substitute({{lane.id, Index(0)}});
-      if (!begin) begin = own;
-      fits = is_aligned(own - *begin, -1, lanes);
-    };
-    for (const Pass& pass : passes_) {
-      if (!is_walked(pass)) continue;
-      fits = fits && pass.inner == std::vector<LoopVar>{lane};
-      for (const ExprId id : loads_of(program(), pass)) {
-        const Scalar& node = program().arena[id];
-        check(node.index[0], !node.guarded && !node.placed, node.dtype);
-      }
-      for (const Stage* stage : pass.stages) {
-        if (!stage->stores()) continue;
-        check(stage->offset, true, program().arena[stage->value].dtype);
-      }
-    }
-    if (!fits || !begin) return;
+    const auto begin = cuda_row_begin(program(), passes_, lane);
+    if (!begin) return;
     out_.shifted = true;
     out_.row_begin = *begin;
-    out_.lanes = lanes;
+    out_.lanes = cuda_shifted_lanes;
     out_.lane = lane.id;
   }
 
@@ -144,7 +101,7 @@ class Shaping {
       if (!is_walked(pass) || extent_of(pass.inner) != out_.row) continue;
       if (out_.held_inner.empty()) out_.held_inner = pass.inner;
       if (pass.inner != out_.held_inner) continue;
-      for (const ExprId id : loads_of(program(), pass)) {
+      for (const ExprId id : cuda_loads(program(), pass)) {
         if (!moves_with_row(id)) continue;
         const bool again = !seen.insert(id).second;
         if (again && std::ranges::find(out_.held, id) == out_.held.end()) {
@@ -375,42 +332,6 @@ class Shaping {
 };
 
 }  // namespace
-
-int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
-               LoopVar lane) {
-  std::int64_t widest = 4;
-  for (const Pass& pass : passes) {
-    for (const ExprId id : loads_of(program, pass)) {
-      widest = std::max(widest, element_bytes(program.arena[id].dtype));
-    }
-    for (const Stage* stage : pass.stages) {
-      widest =
-          std::max(widest, element_bytes(program.arena[stage->value].dtype));
-    }
-  }
-  for (int lanes = static_cast<int>(16 / widest); lanes > 1; lanes /= 2) {
-    if (lane.extent % lanes != 0) continue;
-    int packs = 0;
-    int others = 0;
-    const auto count = [&](const Index& index, bool plain) {
-      const int step = step_along(index, lane.id, lanes);
-      if (step == 0) return;
-      plain&& step == 1 && is_aligned(index, lane.id, lanes) ? ++packs
-                                                             : ++others;
-    };
-    for (const Pass& pass : passes) {
-      for (const ExprId id : loads_of(program, pass)) {
-        const Scalar& node = program.arena[id];
-        count(node.index[0], !node.guarded && !node.placed);
-      }
-      for (const Stage* stage : pass.stages) {
-        if (stage->stores()) count(stage->offset, true);
-      }
-    }
-    if (packs > others) return lanes;
-  }
-  return 1;
-}
 
 CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
                      const std::vector<Pass>& passes,

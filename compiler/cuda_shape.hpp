@@ -66,11 +66,6 @@ struct CudaShape {
   std::vector<LoopVar> held_inner;  ///< what the passes that hold walk
 };
 
-/// The most neighbours along that variable that a thread can take at once, and
-/// gains by it.
-int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
-               LoopVar lane);
-
 CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
                      const std::vector<Pass>& passes,
                      const CudaVariant& variant, const GpuFacts& facts);

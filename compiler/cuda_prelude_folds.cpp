@@ -1,0 +1,272 @@
+// Prelude: packs of elements, and folds of values.
+#include "compiler/cuda_prelude_text.hpp"
+
+namespace weft {
+
+const char* const cuda_packs = R"cu(#define DEVICE __device__ __forceinline__
+#define INFINITE __int_as_float(0x7f800000)
+#define NOT_A_NUMBER __int_as_float(0x7fc00000)
+
+// Neighbours in memory, read and written at once.
+template <class T, int N>
+struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack {
+  T at[N];
+};
+template <int N, class T>
+DEVICE Pack<T, N> load_pack(const T* from) {
+  return *reinterpret_cast<const Pack<T, N>*>(from);
+}
+template <int N, class T>
+DEVICE void store_pack(T* to, const Pack<T, N>& pack) {
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+// The same where only lanes from `first` on that are in [0, count) exist.
+template <int N, class T>
+DEVICE Pack<T, N> load_some(const T* from, long long first, long long count) {
+  if (first >= 0 && first + N <= count) return load_pack<N>(from);
+  Pack<T, N> pack;
+#pragma unroll
+  for (int l = 0; l < N; ++l) {
+    pack.at[l] = first + l >= 0 && first + l < count ? from[l] : T(0);
+  }
+  return pack;
+}
+template <int N, class T>
+DEVICE void store_some(T* to, const Pack<T, N>& pack, long long first,
+                       long long count) {
+  if (first >= 0 && first + N <= count) return store_pack(to, pack);
+#pragma unroll
+  for (int l = 0; l < N; ++l) {
+    if (first + l >= 0 && first + l < count) to[l] = pack.at[l];
+  }
+}
+
+// NaN is both the largest and the smallest number.
+template <class T>
+DEVICE T larger(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <class T>
+DEVICE T smaller(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+DEVICE float larger(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+DEVICE float smaller(float a, float b) {
+  float least;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
+  return least;
+}
+
+)cu";
+
+const char* const cuda_folds =
+    R"cu(// A fold: its value before anything came, and of two values together.
+template <class T>
+struct Sum {
+  using Value = T;
+  static DEVICE T none() { return 0; }
+  static DEVICE T of(T a, T b) { return a + b; }
+};
+template <class T>
+struct Product {
+  using Value = T;
+  static DEVICE T none() { return 1; }
+  static DEVICE T of(T a, T b) { return a * b; }
+};
+template <class T> DEVICE T least_of() { return T(-INFINITE); }
+template <> DEVICE int least_of<int>() { return -2147483647 - 1; }
+template <> DEVICE long long least_of<long long>() {
+  return -9223372036854775807ll - 1;
+}
+template <class T> DEVICE T most_of() { return T(INFINITE); }
+template <> DEVICE int most_of<int>() { return 2147483647; }
+template <> DEVICE long long most_of<long long>() {
+  return 9223372036854775807ll;
+}
+template <class T>
+struct Max {
+  using Value = T;
+  static DEVICE T none() { return least_of<T>(); }
+  static DEVICE T of(T a, T b) { return larger(a, b); }
+};
+template <class T>
+struct Min {
+  using Value = T;
+  static DEVICE T none() { return most_of<T>(); }
+  static DEVICE T of(T a, T b) { return smaller(a, b); }
+};
+
+// The same value in the thread whose number differs in the bits of `mask`.
+template <class T>
+DEVICE T of_neighbour(T value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+template <class F, int N>
+DEVICE typename F::Value fold_lanes(const typename F::Value (&lanes)[N]) {
+  typename F::Value all = lanes[0];
+#pragma unroll
+  for (int l = 1; l < N; ++l) all = F::of(all, lanes[l]);
+  return all;
+}
+// Over groups of R neighbouring threads of a warp.
+template <class F, int R>
+DEVICE typename F::Value fold_warp(typename F::Value value) {
+#pragma unroll
+  for (int mask = R / 2; mask > 0; mask /= 2) {
+    value = F::of(value, of_neighbour(value, mask));
+  }
+  return value;
+}
+
+)cu";
+
+const char* const cuda_arg_folds =
+    R"cu(// The best value with its place; the first of equals wins.
+template <class T>
+struct Best {
+  T value;
+  int place;
+};
+template <class T>
+DEVICE Best<T> of_neighbour(Best<T> best, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, best.value, mask),
+          __shfl_xor_sync(0xffffffffu, best.place, mask)};
+}
+template <class T>
+DEVICE bool equal(T a, T b) {
+  return a == b || (a != a && b != b);
+}
+template <class T>
+struct ArgMax {
+  using Value = Best<T>;
+  static DEVICE Value none() { return {least_of<T>(), 2147483647}; }
+  // Where what comes lies behind what came.
+  static DEVICE Value next(Value a, T value, int place) {
+    const bool second =
+        a.value == a.value && (!(value <= a.value) || a.place == 2147483647);
+    return {second ? value : a.value, second ? place : a.place};
+  }
+  static DEVICE Value of(Value a, Value b) {
+    const bool second = equal(a.value, b.value) ? b.place < a.place
+                        : a.value != a.value    ? false
+                                                : !(b.value < a.value);
+    return second ? b : a;
+  }
+};
+template <class T>
+struct ArgMin {
+  using Value = Best<T>;
+  static DEVICE Value none() { return {most_of<T>(), 2147483647}; }
+  static DEVICE Value next(Value a, T value, int place) {
+    const bool second =
+        a.value == a.value && (!(value >= a.value) || a.place == 2147483647);
+    return {second ? value : a.value, second ? place : a.place};
+  }
+  static DEVICE Value of(Value a, Value b) {
+    const bool second = equal(a.value, b.value) ? b.place < a.place
+                        : a.value != a.value    ? false
+                                                : !(b.value > a.value);
+    return second ? b : a;
+  }
+};
+
+)cu";
+
+const char* const cuda_exponentials =
+    R"cu(// The largest value, and the sum of e to the power of how far each value lies
+// above it, in one walk: where a larger one comes, the sum is scaled.
+template <class T>
+struct Peak {
+  T most;
+  T sum;
+};
+template <class T>
+DEVICE Peak<T> of_neighbour(Peak<T> peak, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, peak.most, mask),
+          __shfl_xor_sync(0xffffffffu, peak.sum, mask)};
+}
+template <class T>
+struct Exponentials {
+  using Value = Peak<T>;
+  static DEVICE Value none() { return {T(-INFINITE), T(0)}; }
+  static DEVICE Value next(Value a, T x) {
+    const T scale = exp(-fabs(x - a.most));
+    // An infinity above itself is NaN, as it is in the sum of two walks.
+    if (x > a.most || x != x) return {x, a.sum * scale + (x - x + 1)};
+    return {a.most, x > T(-INFINITE) ? a.sum + scale : a.sum};
+  }
+  static DEVICE Value of(Value a, Value b) {
+    if (b.most > a.most || b.most != b.most) {
+      const Value c = a;
+      a = b;
+      b = c;
+    }
+    if (b.most == T(-INFINITE)) return a;
+    return {a.most, a.sum + b.sum * exp(b.most - a.most)};
+  }
+};
+
+)cu";
+
+const char* const cuda_spread =
+    R"cu(// Mean and sum of squares about it, in one walk. A lane counts from its own
+// first value, so that little is lost; then parts are put together (Chan).
+template <class T>
+struct Moments {
+  T count;
+  T mean;
+  T squares;
+};
+template <class T>
+DEVICE Moments<T> of_neighbour(Moments<T> part, int mask) {
+  return {__shfl_xor_sync(0xffffffffu, part.count, mask),
+          __shfl_xor_sync(0xffffffffu, part.mean, mask),
+          __shfl_xor_sync(0xffffffffu, part.squares, mask)};
+}
+template <class T>
+struct Shifted {
+  T count;
+  T begin;
+  T sum;
+  T squares;
+};
+template <class T>
+struct Spread {
+  using Value = Moments<T>;
+  static DEVICE Shifted<T> nothing() { return {T(0), T(0), T(0), T(0)}; }
+  static DEVICE Shifted<T> next(Shifted<T> a, T x) {
+    const T begin = a.count == 0 ? (x - x == 0 ? x : T(0)) : a.begin;
+    const T d = x - begin;
+    return {a.count + 1, begin, a.sum + d, a.squares + d * d};
+  }
+  static DEVICE Value closed(Shifted<T> a) {
+    if (a.count == 0) return none();
+    const T drift = a.sum / a.count;
+    return {a.count, a.begin + drift, larger(a.squares - a.sum * drift, T(0))};
+  }
+  static DEVICE Value none() { return {T(0), T(0), T(0)}; }
+  static DEVICE Value of(Value a, Value b) {
+    if (a.count == 0) return b;
+    if (b.count == 0) return a;
+    const T count = a.count + b.count;
+    const T share = b.count / count;
+    const T d = b.mean - a.mean;
+    return {count, a.mean + d * share,
+            a.squares + b.squares + d * d * (a.count * share)};
+  }
+};
+template <class F, int N, class L>
+DEVICE typename F::Value close_lanes(const L (&lanes)[N]) {
+  typename F::Value all = F::closed(lanes[0]);
+#pragma unroll
+  for (int l = 1; l < N; ++l) all = F::of(all, F::closed(lanes[l]));
+  return all;
+}
+
+)cu";
+
+}  // namespace weft

@@ -1,0 +1,18 @@
+// The prelude's sections: CUDA C++ as it is printed.
+#pragma once
+
+namespace weft {
+
+extern const char* const cuda_packs;
+extern const char* const cuda_folds;
+extern const char* const cuda_arg_folds;
+extern const char* const cuda_exponentials;
+extern const char* const cuda_spread;
+extern const char* const cuda_block;
+extern const char* const cuda_columns;
+extern const char* const cuda_cluster;
+extern const char* const cuda_team;
+extern const char* const cuda_ring;
+extern const char* const cuda_scan;
+
+}  // namespace weft
