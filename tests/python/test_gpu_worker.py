@@ -20,7 +20,7 @@ sys.path[:0] = [HERE, PACKAGES]
 import oracle_samples as samples  # noqa: E402
 from weft_worker import device, device_rounds, driver, gpu_lock  # noqa: E402
 from weft_worker import device_clock, expected, gpu_package, harness, oracle  # noqa: E402
-from weft_worker import candidate, reference, slot, verify  # noqa: E402
+from weft_worker import candidate, reference, rounds, slot, verify  # noqa: E402
 from weft_worker.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
@@ -344,6 +344,20 @@ class References(unittest.TestCase):
                                    torch.device("cuda", 1))
         self.assertEqual(made._text({"device": "cpu"}, False),
                          "torch.device('cuda:1')")
+
+
+class RestedBaseline(unittest.TestCase):
+    def test_it_takes_its_memory_again_before_it_is_timed(self):
+        called = []
+        bench = types.SimpleNamespace(
+            baseline_rested=True,
+            call_empty=lambda baseline, party: ({}, 0.0),
+            call_baseline=lambda baseline, party: called.append(party))
+        made = rounds.Rounds(None, None, bench, ["eager", "compile"], None)
+        made._warm_up()
+        made._warm_up()
+        self.assertEqual(called, ["eager", "compile"])
+        self.assertFalse(any(made._clocks.values()))
 
 
 class FakeBench:

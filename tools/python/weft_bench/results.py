@@ -69,6 +69,7 @@ def lacked_memory(made):
     """Whether the run, or a subgraph of it, ended for want of memory."""
     parts = made["result"]["subgraphs"] if made["result"] else []
     reasons = [made["reason"], made["compile_error"] or "",
+               *(made["result"] or {}).get("notes", ()),
                *(part["reason"] for part in parts)]
     return any("out_of_memory" in reason or "out of memory" in reason
                for reason in reasons)

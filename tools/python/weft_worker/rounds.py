@@ -40,7 +40,8 @@ class Rounds:
 
     `refresh` puts new data in place, `call_candidate` and `call_baseline` make
     one timed call, `examine` compares what the candidate left, `calls` says
-    how often one message runs the code.
+    how often one message runs the code, `baseline_rested` whether the baseline
+    gave its memory up since it was last called.
     """
 
     def __init__(self, slot, baseline, bench, parties, limits):
@@ -67,6 +68,7 @@ class Rounds:
             # Round -1 warms caches and threads, and is not counted.
             with lap("refresh"):
                 self._bench.refresh(generator, dice)
+            self._warm_up()
             self._round(number, dice)
             is_chosen = dice.random() < CHECKED_SHARE
             is_cheap = self._examining_s < CHECKED_TIME_SHARE * spent
@@ -76,6 +78,14 @@ class Rounds:
         # Who is right at first and wrong for good later is found here.
         if not is_examined:
             self._examine(dice)
+
+    def _warm_up(self):
+        """A baseline that has given its memory up takes it again before it is
+        timed: a candidate never had to."""
+        if self._bench.baseline_rested:
+            for party in self._parties[1:]:
+                self._time_baseline(party)
+        self._bench.baseline_rested = False
 
     def _round(self, number, dice):
         parties = self._parties[:]

@@ -23,6 +23,7 @@ class ModelBench:
     """One set of inputs, refilled each round; state as of one random case."""
 
     calls = 1
+    baseline_rested = False
 
     def __init__(self, whole, path):
         self._whole, self._path = whole, path
@@ -142,6 +143,7 @@ class ModelBench:
         leaves, state = self._case
         if self.is_large:
             self._baseline.call(BASELINE_WALL_MS, steps=["rest"])
+            self.baseline_rested = True
         case = self._whole.expect("given", self._base.seed, leaves, state)
         reason = layout_difference(answer, case.described)
         if reason:

@@ -150,6 +150,8 @@ class Timer:
 class SubgraphBench:
     """A subgraph's buffers, one set for each call of a batch."""
 
+    baseline_rested = False
+
     def __init__(self, path, seed, device):
         self._path, self._device = path, device
         self.reference = Reference(load_graph(path), device.torch)
@@ -206,6 +208,7 @@ class SubgraphBench:
         """The baseline's spare memory, before the oracle needs it."""
         if self.is_large:
             self._baseline.call(BASELINE_WALL_MS, sets=[], rest=True)
+            self.baseline_rested = True
 
     def _places(self):
         return {"sets": [s.to_json() for s in self._sets]}
