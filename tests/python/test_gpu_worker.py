@@ -602,6 +602,26 @@ class Locks(unittest.TestCase):
         self.lock()
         self.assertEqual(os.stat(self.path + ".lock").st_mode & 0o777, 0o644)
 
+    def test_a_baseline_that_starts_takes_its_own_share(self):
+        import fcntl
+
+        memory = types.SimpleNamespace(driver=types.SimpleNamespace())
+        with mock.patch.object(gpu_lock, "lock_of", lambda _: self.lock()):
+            with harness.device_for_loading({"kind": "model_reference"}, memory):
+                self.assertFalse(self.is_free(fcntl.LOCK_EX))
+            self.assertTrue(self.is_free(fcntl.LOCK_EX))
+            with harness.device_for_loading({"kind": "model"}, memory):
+                self.assertTrue(self.is_free(fcntl.LOCK_EX))
+
+    def test_within_a_share_it_can_be_let_go(self):
+        import fcntl
+
+        lock = self.lock()
+        with lock.shared():
+            with lock.released():
+                self.assertTrue(self.is_free(fcntl.LOCK_EX))
+            self.assertFalse(self.is_free(fcntl.LOCK_EX))
+
     def test_two_hold_it_together(self):
         first, second = self.lock(), self.lock()
         with first.shared(), second.shared():

@@ -4,6 +4,7 @@ Nothing here is believed: the oracle looks at the shared memory and its own
 clock. `answer` lines are JSON objects with the number of the call.
 """
 
+import contextlib
 import ctypes
 import json
 import mmap
@@ -14,7 +15,7 @@ import time
 
 import torch
 
-from . import precision, process
+from . import gpu_lock, precision, process
 from .gpu_package import KINDS
 
 
@@ -144,9 +145,10 @@ def serve(line, arena, job):
     # runners keep addresses into it, which do not hold it.
     memory = share(arena, job)
     os.close(arena)
-    runner = load(job, memory)
-    if memory.driver is not None:
-        memory.driver.synchronize()  # it has put its state into the arena
+    with device_for_loading(job, memory):
+        runner = load(job, memory)
+        if memory.driver is not None:
+            memory.driver.synchronize()  # it has put its state into the arena
     line.answer({"call": 0, "ok": True, **runner.described})
     while (call := line.read())["do"] != "rest":
         line.answer({"call": call["call"], "ok": True, **runner.run(call)})
@@ -182,6 +184,14 @@ def load(job, memory):
     from . import model_runner
 
     return model_runner.load(job, memory)
+
+
+def device_for_loading(job, memory):
+    """A baseline takes its share of the device itself: while it starts, the
+    oracle has let go of it. A candidate cannot: it does not see the lock."""
+    if job["kind"] not in BASELINE_KINDS:
+        return contextlib.nullcontext()
+    return gpu_lock.lock_of(memory.driver).shared()
 
 
 class Library:
@@ -220,5 +230,7 @@ def load_package(job, memory):
     return gpu_package.load(job, memory)
 
 
+#: The framework's side, which runs outside the sandbox.
+BASELINE_KINDS = ("reference", "model_reference")
 #: What runs a candidate kernel, by its target. A new target adds a line.
 RUNNERS = {"cpu": Library, **dict.fromkeys(KINDS, load_package)}

@@ -124,7 +124,7 @@ class Timer:
         #: {baseline: empty, or why it could not be compiled}.
         bench.compile_errors = {}
         try:
-            bench.set_up(self._keeper, self._baseline)
+            bench.set_up(self._keeper, self._baseline, self._lock.released)
         except Ended as ended:
             raise TimingFailed(f"the baseline failed: {ended.reason}") from None
         self._bench = bench
@@ -189,7 +189,7 @@ class SubgraphBench:
             return max(1, min(max(wanted, 2), DEVICE_BATCH_MAX, room))
         return max(1, min(wanted, BATCH_MAX, BATCH_BYTES_MAX // size))
 
-    def set_up(self, keeper, baseline):
+    def set_up(self, keeper, baseline, released):
         self._sets, cursor = [], 0
         for _ in range(self.calls):
             made = BufferSet(cursor, self.reference.inputs, self.reference.outputs)
@@ -202,7 +202,9 @@ class SubgraphBench:
             one.bind(self._arena)
             one.write_inputs(self._base)
         job = {"kind": "reference", "graph": self._path, **self._places()}
-        baseline.begin(job, self._arena, Limits(BASELINE_WALL_MS, 0, False))
+        with released():  # nobody waits while its process starts
+            baseline.begin(
+                job, self._arena, Limits(BASELINE_WALL_MS, 0, False))
 
     def _rest(self):
         """The baseline's spare memory, before the oracle needs it."""
