@@ -129,6 +129,7 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
   }
   SandboxRequest sandbox;
   sandbox.command = {installation_.python.string(),
+                     "-P",
                      "-m",
                      "weft_worker.capture",
                      "--problem",

@@ -120,7 +120,7 @@ print(json.dumps({"version": platform.python_version(),
 
 Result<void> ask_python(Installation& installation) {
   auto process = LineProcess::start(
-      {{installation.python.string(), "-c", question}, {}, {}});
+      {{installation.python.string(), "-P", "-c", question}, {}, {}});
   if (!process) return std::unexpected(process.error());
   const auto line = process->ask("", 30'000);
   const auto answer = nlohmann::json::parse(line.value_or(""), nullptr, false);

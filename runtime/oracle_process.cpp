@@ -27,7 +27,9 @@ LineCommand oracle_command(const Installation& installation,
   LineCommand command;
   command.environment = sandbox.environment;
   if (options.device != "cpu") show_gpu(sandbox);
+  // -P: no module may come from the working folder, whatever lies there.
   command.words = {installation.python.string(),
+                   "-P",
                    "-m",
                    "weft_worker.oracle",
                    "--scratch",
