@@ -235,6 +235,10 @@ std::string summary_line(const Report& report) {
                 : report.verdict.reason);
   }
   const bool timed = can_time(report.run.options, report.run.machine);
+  if (report.used.empty() && report.rejected > 0) {
+    return "verified, but not with our kernels (report.md says why): ModelNew "
+           "keeps the framework's forward";
+  }
   if (report.used.empty() && !timed) {
     return "verified, but without a kernel of ours: ModelNew keeps the "
            "framework's forward";

@@ -79,6 +79,14 @@ TEST_CASE("a ratio whose interval holds 1 is no difference") {
   CHECK(summary_line(made.report).find("no difference") == std::string::npos);
 }
 
+TEST_CASE("kernels that were rejected are not told to be merely slow") {
+  Made made;
+  made.report.used.clear();
+  CHECK(summary_line(made.report).find("faster") != std::string::npos);
+  made.report.rejected = 1;
+  CHECK(summary_line(made.report).find("faster") == std::string::npos);
+}
+
 TEST_CASE("a kernel wins only beyond noise") {
   CHECK(faster_than_eager(timed(1.2, 1.1, 1.3)));
   CHECK(!faster_than_eager(timed(1.2, 0.99, 1.5)));
