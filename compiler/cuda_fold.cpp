@@ -134,7 +134,11 @@ void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
   }
   if (companion_ != nullptr) {
     kernel.set_result(stage_.results[0], text + ".most", by_lane);
-    kernel.set_result(companion_->results[0], text + ".sum", by_lane);
+    // Of nothing but -inf each exponential is of NaN.
+    kernel.set_result(
+        companion_->results[0],
+        "(" + text + ".most == -INFINITE ? NOT_A_NUMBER : " + text + ".sum)",
+        by_lane);
     return;
   }
   if (!has_position()) {

@@ -113,7 +113,10 @@ const std::map<std::string, Helper>& helpers_by_name() {
 }
 )cu"}},
       {"quotient", {{"inverse"}, R"cu(T quotient(T x, T y, T inverse_of_y) {
-  return inverse_of_y != 0 ? x * inverse_of_y : x / y;
+  if (inverse_of_y == 0) return x / y;
+  const T near = x * inverse_of_y;
+  const T exact = fma(fma(-near, y, x), inverse_of_y, near);
+  return exact - exact == 0 ? exact : near;
 }
 )cu"}},
       {"positive_part", {{}, R"cu(T positive_part(T x) {

@@ -246,7 +246,11 @@ struct Spread {
   static DEVICE Value closed(Shifted<T> a) {
     if (a.count == 0) return none();
     const T drift = a.sum / a.count;
-    return {a.count, a.begin + drift, larger(a.squares - a.sum * drift, T(0))};
+    const T rest = a.squares - a.sum * drift;
+    // Overflown, not infinite: so is the result.
+    const bool is_over = a.sum - a.sum == 0 && a.squares - a.squares != 0;
+    return {a.count, a.begin + drift,
+            is_over ? a.squares : larger(rest, T(0))};
   }
   static DEVICE Value none() { return {T(0), T(0), T(0)}; }
   static DEVICE Value of(Value a, Value b) {
@@ -255,7 +259,7 @@ struct Spread {
     const T count = a.count + b.count;
     const T share = b.count / count;
     const T d = b.mean - a.mean;
-    return {count, a.mean + d * share,
+    return {count, d - d == 0 ? a.mean + d * share : a.mean + b.mean,
             a.squares + b.squares + d * d * (a.count * share)};
   }
 };

@@ -54,9 +54,10 @@ def _weft_cubin(source, arch):
 
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(),
                              b"kernel.cu", 0, None, None)
-    options = (f"--gpu-architecture={arch}", "--std=c++17")
-    array = (ctypes.c_char_p * 2)(*(one.encode() for one in options))
-    if nvrtc.nvrtcCompileProgram(program, 2, array):
+    options = (f"--gpu-architecture={arch}", "--std=c++17",
+               "--extra-device-vectorization", "-default-device")
+    array = (ctypes.c_char_p * 4)(*(one.encode() for one in options))
+    if nvrtc.nvrtcCompileProgram(program, 4, array):
         raise RuntimeError("weft: NVRTC failed on a kernel:\n"
                            + read("GetProgramLog").decode()[-4000:])
     return read("GetCUBIN")
@@ -112,6 +113,9 @@ class _WeftKernels:
         package = _weft_package(source, f"sm_{major}{minor}")
         self.driver = driver = ctypes.CDLL("libcuda.so.1")
         self.scratch = package["scratch"]
+        # The device's; another thread may have none yet.
+        self.context = ctypes.c_void_p()
+        _weft_check(driver.cuCtxGetCurrent(ctypes.byref(self.context)))
         self.module, self.launches = ctypes.c_void_p(), []
         cubin = base64.b64decode(package["modules"][0]["cubin"])
         _weft_check(driver.cuModuleLoadData(ctypes.byref(self.module), cubin))
@@ -121,7 +125,7 @@ class _WeftKernels:
                 ctypes.byref(function), self.module,
                 one["function"].encode()))
             shared, cluster = one.get("shared_bytes", 0), one.get("cluster", 1)
-            if shared > 48 << 10:
+            if shared:  # what it has by itself counts, too
                 _weft_check(driver.cuFuncSetAttribute(function, 8, shared))
             if cluster > 8:
                 _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
@@ -146,13 +150,24 @@ class _WeftKernels:
                                             device=outputs[0].device))
                       for i, size in enumerate(self.scratch))
         stream = torch.cuda.current_stream().cuda_stream
+        _weft_check(self.driver.cuCtxSetCurrent(self.context))
         for function, config, names in self.launches:
             values = [ctypes.c_void_p(places[n].data_ptr()) for n in names]
             array = (ctypes.c_void_p * len(values))(
                 *(ctypes.addressof(value) for value in values))
-            config.stream = stream
+            # One's own: another thread may launch at the same time.
+            own = _WeftLaunch.from_buffer_copy(config)
+            own.stream = stream
             _weft_check(self.driver.cuLaunchKernelEx(
-                ctypes.byref(config), function, array, None))
+                ctypes.byref(own), function, array, None))
+
+
+def _weft_realigned(tensor):
+    """A copy with the same strides, gaps and all."""
+    pairs = zip(tensor.shape, tensor.stride())
+    span = 1 + sum((size - 1) * stride for size, stride in pairs)
+    copy = tensor.as_strided((span,), (1,)).clone()
+    return copy.as_strided(tensor.shape, tensor.stride(), 0)
 
 
 def _weft_open_cuda(source, results, _loaded={}):
@@ -161,7 +176,8 @@ def _weft_open_cuda(source, results, _loaded={}):
         device = inputs[0].device
         with torch.cuda.device(device):
             # Packs of elements are read at once, at multiples of 16 bytes.
-            inputs = [t.clone() if t.data_ptr() % 16 else t for t in inputs]
+            inputs = [_weft_realigned(t) if t.data_ptr() % 16 else t
+                      for t in inputs]
             outputs = [torch.empty_strided(shape, stride, dtype=dtype,
                                            device=device)
                        for shape, stride, dtype in results]

@@ -1,6 +1,8 @@
 #include "runtime/capture_port.hpp"
 
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
 #include <system_error>
 
 #include "runtime/files_port.hpp"
@@ -60,6 +62,35 @@ Error told_error(const json& answer) {
           message};
 }
 
+/// Whether the file takes nothing from elsewhere but PyTorch and modules that
+/// come with Python: of any other, a new version would give another graph.
+bool imports_little(const std::string& problem) {
+  static const std::set<std::string> known = {
+      "torch", "math",      "typing",      "collections", "functools",
+      "abc",   "itertools", "dataclasses", "enum",        "__future__",
+      "copy",  "operator",  "random",      "time",        "warnings"};
+  if (problem.find("importlib") != std::string::npos ||
+      problem.find("__import__") != std::string::npos) {
+    return false;
+  }
+  static const std::regex import(
+      R"((?:^|[\n;:])[ \t]*(?:import|from)[ \t]+([^\n#;]*))");
+  static const std::regex name(R"(([A-Za-z_]\w*)[^,]*)");
+  for (std::sregex_iterator line(problem.begin(), problem.end(), import), end;
+       line != end; ++line) {
+    std::string names = (*line)[1];
+    // "from torch.nn import a, b" names one module, "import a, b" two.
+    if (names.find(" import") != std::string::npos) {
+      names.resize(names.find(" import"));
+    }
+    for (std::sregex_iterator one(names.begin(), names.end(), name); one != end;
+         ++one) {
+      if (!known.contains((*one)[1])) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 CapturePort::CapturePort(Blobs& blobs, Installation installation,
@@ -87,8 +118,9 @@ CaptureReply CapturePort::capture(const CaptureRequest& request) {
     reply.failure = to_failure(problem.error());
     return reply;
   }
+  const bool keeps = library_.is_there() && imports_little(*problem);
   const std::string key = made_key(request, *problem);
-  if (library_.is_there()) {
+  if (keeps) {
     const auto known = library_.find_made(key);
     if (known && *known) {
       reply.graph = blobs_.put(**known);
@@ -101,8 +133,10 @@ CaptureReply CapturePort::capture(const CaptureRequest& request) {
   const auto graph = run(request, *problem, scratch);
   if (graph) {
     reply.graph = blobs_.put(*graph);
-    // Else it is captured again: no reason to stop.
-    [[maybe_unused]] const auto kept = library_.keep_made(key, *graph);
+    if (keeps) {
+      // Else it is captured again: no reason to stop.
+      [[maybe_unused]] const auto kept = library_.keep_made(key, *graph);
+    }
   } else {
     reply.failure = to_failure(graph.error());
   }
@@ -112,7 +146,7 @@ CaptureReply CapturePort::capture(const CaptureRequest& request) {
   return reply;
 }
 
-/// All that the graph comes from: a file may import nothing but packages.
+/// All that the graph comes from, where imports_little().
 std::string CapturePort::made_key(const CaptureRequest& request,
                                   const std::string& problem) const {
   return "graph " + content_hash(problem) + " of " + request.problem_name +

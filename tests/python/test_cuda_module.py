@@ -11,6 +11,8 @@ import unittest
 from unittest import mock
 
 import captured_cases
+import torch
+
 import cuda_cases
 import cuda_on_host
 from test_cuda_build import compiler_or_skip
@@ -33,6 +35,13 @@ class HostDriver:
         self.functions.append(name.decode())
         function._obj.value = len(self.functions)
         return 0
+
+    def cuCtxGetCurrent(self, context):
+        context._obj.value = 7
+        return 0
+
+    def cuCtxSetCurrent(self, context):
+        return 0 if context.value == 7 else 201
 
     def cuFuncSetAttribute(self, function, attribute, value):
         return 0
@@ -88,8 +97,26 @@ class Modules(unittest.TestCase):
                         exec(compile(source["module"], "kernel.py", "exec"),
                              space)
                         got = space["kernel_function"](*inputs)
+                        shifted = space["kernel_function"](
+                            *[self.elsewhere(tensor) for tensor in inputs])
                     with self.subTest(case=name, variant=source["variant"]):
                         self.assertLess((got - exact).abs().max(), 1e-5)
+                        self.assertTrue(torch.equal(shifted, got))
+                self.check_realigned(space["_weft_realigned"])
+
+    def elsewhere(self, tensor):
+        """The same, but not at a multiple of 16 bytes."""
+        memory = torch.empty(tensor.numel() + 1)[1:]
+        return memory.view(tensor.shape).copy_(tensor)
+
+    def check_realigned(self, realigned):
+        base = torch.rand(1000)
+        for tensor in (base.as_strided((40, 8), (10, 1), 1),
+                       base[1:9].expand(5, 8), base[3:4].reshape(())):
+            copy = realigned(tensor)
+            self.assertEqual(copy.stride(), tensor.stride())
+            self.assertEqual(copy.data_ptr() % 16, 0)
+            self.assertTrue(torch.equal(copy, tensor))
 
 
 if __name__ == "__main__":

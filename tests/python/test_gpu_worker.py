@@ -20,7 +20,7 @@ sys.path[:0] = [HERE, PACKAGES]
 import oracle_samples as samples  # noqa: E402
 from weft_worker import device, device_rounds, driver, gpu_lock  # noqa: E402
 from weft_worker import device_clock, expected, gpu_package, harness, oracle  # noqa: E402
-from weft_worker import candidate, reference, rounds, slot, verify  # noqa: E402
+from weft_worker import baseline, candidate, reference, rounds, slot, verify  # noqa: E402
 from weft_worker.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
@@ -612,6 +612,25 @@ class Locks(unittest.TestCase):
             self.assertTrue(self.is_free(fcntl.LOCK_EX))
             with harness.device_for_loading({"kind": "model"}, memory):
                 self.assertTrue(self.is_free(fcntl.LOCK_EX))
+
+    def test_a_baseline_compiles_again_without_it(self):
+        def inductor(mode, options, dynamic):
+            return lambda graph, inputs: graph.forward
+
+        fake = types.SimpleNamespace(synchronize=lambda: None)
+        patches = (
+            mock.patch.object(gpu_lock, "lock_of", lambda _: self.lock_once()),
+            mock.patch.object(torch, "_TorchCompileInductorWrapper", inductor))
+        self.lock_once = lambda: gpu_lock.DeviceLock(self.path)
+        with patches[0], patches[1]:
+            made = {}
+            for name in ("compile", "compile-autotune"):
+                with baseline.first_calls(name, fake) as compiled_as:
+                    made[name] = compiled_as(lambda x: x + 1)
+                    made[name](torch.ones(2))
+            # Of another shape: Dynamo asks its backend again.
+            for function in made.values():
+                self.assertEqual(function(torch.ones(3)).tolist(), [2, 2, 2])
 
     def test_within_a_share_it_can_be_let_go(self):
         import fcntl

@@ -120,7 +120,7 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
                  "Begin those again that are not verified")
       ->excludes(all);
   const auto run_flags = add_run_flags(*bench, flags.options);
-  bench->callback([&, run_flags] {
+  bench->callback([&, bench, run_flags] {
     flags.run_words = words_of(run_flags);
     // What is measured must not depend on what ran here before.
     if (bench->count("--library") == 0 && bench->count("--no-library") == 0) {

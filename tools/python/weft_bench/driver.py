@@ -93,6 +93,8 @@ class Bench:
 
     def _is_due(self, problem):
         record = self._of(problem)
+        if record.alone == "due":
+            return True
         if record.state == TIMED_OUT:
             return record.wall_s < self._settings["problem_s"]
         return record.state not in (FINISHED, REFUSED)
@@ -126,6 +128,9 @@ class Bench:
 
     def _start(self, problem, slot):
         record = self._of(problem)
+        if record.alone == "due":
+            self._records.forget(problem)
+            record.alone = "done"
         record.digest = problem.digest()
         record.state = STOPPED
         record.tries.append([time.time(), 0])
@@ -169,7 +174,9 @@ class Bench:
 
     def _is_late(self, problem):
         record = self._of(problem)
-        spent = record.wall_s + time.time() - record.tries[-1][0]
+        spent = time.time() - record.tries[-1][0]
+        if not record.alone:
+            spent += record.wall_s
         if spent > self._settings["problem_s"]:
             self._late.add(problem)
         return problem in self._late
@@ -187,20 +194,16 @@ class Bench:
             return
         if self._settings["jobs"] > 1 and not record.alone and (
                 results.lacked_memory(self._row(problem))):
-            self._try_alone(problem)
+            # Once more, after all the others, with the memory to itself. Until
+            # it begins, what there is of it stands.
+            record.alone = "due"
+            self._records.save(problem, record)
+            self._waiting.append(problem)
             return
         self.progress.add(self._row(problem))
         self.progress.tell(self._row(problem))
         if time.monotonic() - self._written_at > _WRITE_EVERY_S:
             self._write()
-
-    def _try_alone(self, problem):
-        """Once more, after all the others, with the memory to itself."""
-        tries = self._of(problem).tries
-        self._records.forget(problem)
-        self._records.save(problem, records.Record(
-            digest=problem.digest(), tries=tries, alone=True))
-        self._waiting.append(problem)
 
     def _outcome(self, problem, child, code):
         """(state, reason)"""

@@ -27,8 +27,8 @@ class Record:
     reason: str = ""
     #: [begin, end] of each try, seconds since the epoch; end 0: under way.
     tries: list = field(default_factory=list)
-    #: Beside others it lacked memory.
-    alone: bool = False
+    #: Beside others it lacked memory, and is to run alone: "due", then "done".
+    alone: str = ""
 
     @property
     def wall_s(self):

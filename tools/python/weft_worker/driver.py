@@ -26,8 +26,6 @@ _NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
 #: Blocks in a cluster on every device that knows clusters.
 CLUSTER_PORTABLE = 8
 _COOPERATIVE, _CLUSTER_DIMENSION = 2, 4  # CUlaunchAttributeID
-#: A kernel may use so much shared memory without asking.
-SHARED_BYTES_UNASKED = 48 << 10
 _MINIMUM_GRANULARITY = 0
 _POSIX_FILE_DESCRIPTOR = 1
 _PINNED, _ON_DEVICE, _READ_WRITE = 1, 1, 3
@@ -241,7 +239,7 @@ class Driver:
         found = c_void_p()
         encoded = name.encode()
         self.call("cuModuleGetFunction", byref(found), module, encoded)
-        if shared_bytes > SHARED_BYTES_UNASKED:
+        if shared_bytes > 0:  # what it has by itself counts, too
             asked = _MAX_DYNAMIC_SHARED_SIZE_BYTES
             self.call("cuFuncSetAttribute", found, asked, shared_bytes)
         if cluster > CLUSTER_PORTABLE:

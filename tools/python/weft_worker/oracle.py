@@ -32,12 +32,13 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="weft_worker.oracle")
     parser.add_argument("--scratch", required=True)
     parser.add_argument("--sandbox", type=json.loads, default=[])
-    parser.add_argument("--threads", type=int,
-                        default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--precision", default="framework",
                         choices=precision.POLICIES)
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    options.threads = options.threads or len(os.sched_getaffinity(0))
+    return options
 
 
 if __name__ == "__main__":

@@ -160,6 +160,8 @@ class Slot:
 
         The whole tree stands still when this returns, until the next call.
         """
+        if not self._is_running:
+            raise Ended("crashed", "its process is gone")
         self._call += 1
         self._is_well = False
         message = {"do": "call", "call": self._call, **fields}

@@ -5,7 +5,7 @@ import statistics
 import torch
 
 from . import inputs
-from .rounds import BASELINE_WALL_MS
+from .rounds import BASELINE_START_MS, BASELINE_WALL_MS, ask_baseline
 from .slot import Ended
 from .verify import Limits, Verdict
 from .verify_model import begin, compare_all, layout_difference
@@ -55,7 +55,7 @@ class ModelBench:
         }
         with released():  # nobody waits while its process starts
             baseline.begin(
-                job, self._arena, Limits(BASELINE_WALL_MS, 0, False))
+                job, self._arena, Limits(BASELINE_START_MS, 0, False))
         self._load(baseline, BASELINE_WALL_MS, True)
 
     def _bind(self):
@@ -88,7 +88,7 @@ class ModelBench:
         self._load(baseline, BASELINE_WALL_MS, True)
         with released():  # the baseline's process takes it when it needs it
             answer, _ = baseline.call(
-                BASELINE_WALL_MS, steps=["run"], function=name)
+                BASELINE_START_MS, steps=["run"], function=name)
         return answer
 
     def refresh(self, generator, dice):
@@ -144,7 +144,7 @@ class ModelBench:
             raise Ended("cheated", wrong)
         leaves, state = self._case
         if self.is_large:
-            self._baseline.call(BASELINE_WALL_MS, steps=["rest"])
+            ask_baseline(self._baseline, steps=["rest"])
             self.baseline_rested = True
         case = self._whole.expect("given", self._base.seed, leaves, state)
         reason = layout_difference(answer, case.described)
@@ -157,6 +157,6 @@ class ModelBench:
             return 1, ""  # the baseline's result has made room for ours
         # Last: it writes where the candidate's results were. The candidate
         # stands still until they are overwritten.
-        _, seconds = self._baseline.call(BASELINE_WALL_MS, steps=["export"])
+        _, seconds = ask_baseline(self._baseline, steps=["export"])
         self._off_clock["baseline exports"].append(seconds)
         return 1, ""

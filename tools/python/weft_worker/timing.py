@@ -17,7 +17,14 @@ from .baseline import COMPILE_MODES
 from .expected import CaseMaker
 from .laps import lap
 from .reference import Reference, load_graph
-from .rounds import BASELINE_WALL_MS, BaselineLost, Rounds, rejection
+from .rounds import (
+    BASELINE_START_MS,
+    BASELINE_WALL_MS,
+    BaselineLost,
+    Rounds,
+    ask_baseline,
+    rejection,
+)
 from .slot import Ended
 from .verify import ArenaKeeper, Limits
 
@@ -204,12 +211,12 @@ class SubgraphBench:
         job = {"kind": "reference", "graph": self._path, **self._places()}
         with released():  # nobody waits while its process starts
             baseline.begin(
-                job, self._arena, Limits(BASELINE_WALL_MS, 0, False))
+                job, self._arena, Limits(BASELINE_START_MS, 0, False))
 
     def _rest(self):
         """The baseline's spare memory, before the oracle needs it."""
         if self.is_large:
-            self._baseline.call(BASELINE_WALL_MS, sets=[], rest=True)
+            ask_baseline(self._baseline, sets=[], rest=True)
             self.baseline_rested = True
 
     def _places(self):
@@ -224,7 +231,7 @@ class SubgraphBench:
     def compile(self, baseline, name, released):
         with released():  # the baseline's process takes it when it needs it
             answer, _ = baseline.call(
-                BASELINE_WALL_MS, sets=[0], function=name)
+                BASELINE_START_MS, sets=[0], function=name)
         return answer
 
     def refresh(self, generator, dice):
