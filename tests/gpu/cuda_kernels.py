@@ -6,7 +6,8 @@ float64.
     WEFT_CUDA_CODEGEN=build/cuda_codegen_cli python3 tests/gpu/cuda_kernels.py
 
 needs PyTorch with CUDA and NVRTC; exit code 0 if all are right. Where there is
-no build: `--write FILE` elsewhere, then `--read FILE` here.
+no build: `--write FILE` elsewhere, then `--read FILE` here. `--part 0/8` takes
+each eighth case from the first on (NVRTC takes most of the time, on one core).
 """
 
 import argparse
@@ -59,6 +60,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--write")
     parser.add_argument("--read")
+    parser.add_argument("--part", default="0/1", metavar="I/N")
     parser.add_argument("--multiprocessors", type=int, default=132)
     options = parser.parse_args()
     cases = all_cases()
@@ -71,6 +73,8 @@ def main():
         with open(options.write, "w", encoding="utf-8") as file:
             json.dump(answers, file)
         return 0
+    first, step = (int(number) for number in options.part.split("/"))
+    cases, answers = cases[first::step], answers[first::step]
     check = OnGpu("test_every_kernel_gives_what_the_framework_gives").check
     tried = wrong = 0
     with tempfile.TemporaryDirectory() as folder:
