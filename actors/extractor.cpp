@@ -68,8 +68,10 @@ void Extractor::captured(const ErrandEnd& end, Context& context) {
                   context);
   }
 
-  const Plan plan =
-      partition(*graph, *target, CutOptions{run_->options.no_extern});
+  CutOptions cut;
+  cut.no_extern = run_->options.no_extern;
+  cut.channels_last = run_->options.precision != "strict";
+  const Plan plan = partition(*graph, *target, cut);
   plan_ = context.blobs().put(plan_to_json(plan));
   context.send(
       address::user,

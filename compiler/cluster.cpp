@@ -161,7 +161,8 @@ std::vector<std::vector<Index>> successors(const Graph& graph) {
   return next;
 }
 
-Regions cluster(const Graph& graph, const Lowerable& lowerable) {
+Regions cluster(const Graph& graph, const Lowerable& lowerable,
+                const std::set<std::string>& apart) {
   const auto before = predecessors(graph);
   const auto can = lowerable_nodes(graph, lowerable, before);
   auto connects = connecting_nodes(graph, can, before);
@@ -174,10 +175,13 @@ Regions cluster(const Graph& graph, const Lowerable& lowerable) {
       groups.merge(before[i].front(), i);
     }
   }
+  const auto joins = [&](Index i) {
+    return connects[i] && !apart.contains(graph.nodes[i].name);
+  };
   for (Index i = 0; i < count; ++i) {
-    if (!connects[i]) continue;
+    if (!joins(i)) continue;
     for (Index ref : before[i]) {
-      if (connects[ref]) groups.merge(ref, i);
+      if (joins(ref)) groups.merge(ref, i);
     }
   }
 

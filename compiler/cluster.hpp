@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "compiler/graph.hpp"
@@ -27,8 +29,10 @@ struct Regions {
 
 /// Producers join their consumers wherever no cycle comes of it. Views and
 /// fills of outside values do not connect (a bias used in two places must not
-/// weld these together); they join a region that alone uses them.
-Regions cluster(const Graph& graph, const Lowerable& lowerable);
+/// weld these together); they join a region that alone uses them. Calls named
+/// in `apart` get a region each.
+Regions cluster(const Graph& graph, const Lowerable& lowerable,
+                const std::set<std::string>& apart = {});
 
 /// For each node, the nodes that must run after it: those that use it, and,
 /// of an impure call, the next one.

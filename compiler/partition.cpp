@@ -162,10 +162,11 @@ Extracted extract_region(const Graph& graph, const Regions& regions,
   return piece;
 }
 
-Plan partition(const Graph& model, const Lowerable& lowerable) {
+Plan partition(const Graph& model, const Lowerable& lowerable,
+               const std::set<std::string>& apart) {
   Plan plan;
   plan.model = model;
-  Regions regions = cluster(plan.model, lowerable);
+  Regions regions = cluster(plan.model, lowerable, apart);
   trim_regions(plan.model, regions);
   order_by_region(plan.model, regions);
 

@@ -2,20 +2,25 @@
 // the compiler lower this call?" as a parameter.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "compiler/cluster.hpp"
 #include "compiler/subgraph.hpp"
 
 namespace weft {
 
-/// Cuts the graph as it is; runs no passes.
-Plan partition(const Graph& model, const Lowerable& lowerable);
+/// Cuts the graph as it is; runs no passes. Calls in `apart` are not fused.
+Plan partition(const Graph& model, const Lowerable& lowerable,
+               const std::set<std::string>& apart = {});
 
 /// Gives views at the edge of a region back to the framework: a view that no
 /// call of its region uses leaves it; one that is used inside and outside is
 /// made a second time outside (nodes are added to `graph` for that), so that
 /// what the model sees aliases what it aliases in eager mode.
-/// Then dissolves regions without real work: only views, copies and fills,
-/// or only arithmetic on single numbers.
+/// Then dissolves regions without real work: only views, fills and copies
+/// (but for large ones into another layout), or only arithmetic on single
+/// numbers.
 void trim_regions(Graph& graph, Regions& regions);
 
 /// Reorders the nodes so that each region's stand together, every node after

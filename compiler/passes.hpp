@@ -1,6 +1,9 @@
 // Passes over a captured graph that leave what it computes alone.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "compiler/cluster.hpp"
 #include "compiler/graph.hpp"
 
@@ -20,5 +23,18 @@ Graph eliminate_common_subexpressions(Graph graph);
 /// behind them, become one without and an addition, which then is part of our
 /// kernel: on a GPU the framework adds it in a kernel of its own, too.
 Graph separate_bias(Graph graph, const Lowerable& lowerable);
+
+/// A graph, and its calls that must not be fused with others.
+struct Relaid {
+  Graph graph;
+  std::set<std::string> apart;
+};
+
+/// Convolutions that stay the framework's work on images whose channels are
+/// innermost in memory, as the library is faster so: what they read is copied
+/// into that layout, and what they make back out of it. Either copy becomes
+/// part of a kernel of ours beside it, where that does not read or write in
+/// scattered single elements; else it stands apart.
+Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable);
 
 }  // namespace weft

@@ -361,14 +361,22 @@ std::int64_t parallel_points(const Nest& nest) {
   return extent_of(nest.outer) / last * ((last + 63) / 64);
 }
 
+// Rows that are far apart in memory are walked side by side, however short.
+bool walks(const Nest& nest, const CpuFacts& facts) {
+  constexpr std::int64_t row_min = 1024;
+  return facts.holds_rows && nest.columns && !is_window(nest) &&
+         extent_of(nest.stages.front().inner) >= row_min;
+}
+
 // Folds over much data that leave few points get a nest each, which is shared
 // among the threads inside the fold; what stores gets every variable outside.
 void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
              const CpuFacts& facts) {
   const bool folds = nest.stages.front().folds;
   const std::int64_t row = nest.work / extent_of(nest.outer);
+  const bool whole = row <= facts.whole_row && !walks(nest, facts);
   if (!folds || nest.alone || facts.cores == 1 ||
-      nest.work < kParallelElementsMin || row <= facts.whole_row ||
+      nest.work < kParallelElementsMin || whole ||
       parallel_points(nest) >= 2 * facts.cores) {
     nests.push_back(std::move(nest));
     return;

@@ -105,8 +105,24 @@ class Trimmer {
   std::set<std::string> repeated_refs_;
 };
 
+/// A copy that is worth a kernel: what the model computes, or is given, in
+/// another order, and too large for a cache.
+bool changes_layout(const Graph& graph, const Node& node) {
+  constexpr std::int64_t elements_min = 1 << 20;
+  const auto* ref = node.args.empty()
+                        ? nullptr
+                        : std::get_if<NodeRef>(&node.args[0].value);
+  const Node* from = ref == nullptr ? nullptr : graph.find(ref->name);
+  if (!is_copy(node.target) || from == nullptr ||
+      from->kind == NodeKind::parameter || from->values == node.values) {
+    return false;
+  }
+  return element_count(*node.values[0]) >= elements_min;
+}
+
 /// Computes something, on more than one number.
 bool is_real_work(const Graph& graph, const Node& node) {
+  if (changes_layout(graph, node)) return true;
   if (node.target == "getitem" || is_view(node.target) ||
       is_copy(node.target) || is_fill(node.target)) {
     return false;

@@ -122,5 +122,85 @@ TEST_CASE("a bias that nothing of ours could add stays where it is") {
   CHECK(separate_bias(ours, all) == ours);
 }
 
+/// relu(x) → convolution → what `then` says, in a size that pays.
+Graph convolution_in_layout(const std::string& then, const TensorType& result,
+                            std::vector<Arg> more = {}) {
+  GraphBuilder b;
+  const auto image = dense({16, 8, 32, 32});
+  b.input("x", image).call("r", "exp", {"x"}, image);
+  b.placeholder(NodeKind::parameter, "w", dense({8, 8, 3, 3}));
+  const Arg pair = {Arg::List{{std::int64_t{1}}, {std::int64_t{1}}}};
+  b.call("y", "convolution", {"r", "w"}, image,
+         {{}, pair, pair, pair, {false}, pair, {std::int64_t{1}}});
+  b.call("z", then, {"y"}, result, std::move(more)).outputs({"z"});
+  return b.graph;
+}
+
+TEST_CASE("the library's convolutions work channels last") {
+  const auto image = dense({16, 8, 32, 32});
+  const Relaid relaid =
+      convolve_channels_last(convolution_in_layout("exp", image), few);
+  CHECK(relaid.apart.empty());
+  REQUIRE(check_graph(relaid.graph));
+  const Graph graph = eliminate_dead_code(relaid.graph);
+  CHECK(calls_of(graph) == Names{"r", "r_channels_last", "w_channels_last",
+                                 "y_channels_last", "y", "z"});
+  const std::vector<std::int64_t> last{8192, 1, 256, 8};
+  for (const char* name : {"r_channels_last", "y_channels_last"}) {
+    CHECK(graph.find(name)->values[0]->stride == last);
+  }
+  CHECK(*graph.find("y")->values[0] == image);
+}
+
+TEST_CASE("between two of the library's convolutions nothing is copied back") {
+  Graph graph = convolution_in_layout("exp", dense({16, 8, 32, 32}));
+  Node second = *graph.find("y");
+  second.name = "z";
+  second.args[0] = {NodeRef{"y"}};
+  graph.nodes.back() = second;
+  const Relaid relaid = convolve_channels_last(graph, few);
+  const Graph result = eliminate_dead_code(relaid.graph);
+  CHECK(result.find("y") == nullptr);
+  CHECK(result.find("z_channels_last")->args[0] ==
+        Arg{NodeRef{"y_channels_last"}});
+}
+
+TEST_CASE("what folds over positions and writes as much has its own copy") {
+  const auto apart = [](const std::string& then, const TensorType& result,
+                        std::vector<Arg> more = {}) {
+    return convolve_channels_last(
+               convolution_in_layout(then, result, std::move(more)), few)
+        .apart;
+  };
+  const auto image = dense({16, 8, 32, 32});
+  const Arg channels = {Arg::List{{std::int64_t{1}}}};
+  const Arg places = {Arg::List{{std::int64_t{2}}, {std::int64_t{3}}}};
+  CHECK(apart("_softmax", image, {{std::int64_t{1}}}).empty());
+  CHECK(apart("_softmax", image, {{std::int64_t{3}}}) ==
+        std::set<std::string>{"y"});
+  CHECK(apart("native_group_norm", image) == std::set<std::string>{"y"});
+  CHECK(apart("mean", dense({16, 8}), {places}).empty());
+  CHECK(apart("amax", dense({16, 32, 32}), {channels}).empty());
+}
+
+TEST_CASE("small, pointwise and grouped convolutions stay as they are") {
+  const Graph large = convolution_in_layout("exp", dense({16, 8, 32, 32}));
+  const auto stays = [](Graph graph) {
+    return convolve_channels_last(graph, few).graph == graph;
+  };
+  CHECK(!stays(large));
+  Graph grouped = large;
+  grouped.nodes[3].args[8] = {std::int64_t{2}};
+  CHECK(stays(grouped));
+  Graph pointwise = large;
+  pointwise.nodes[2].values = {dense({8, 8, 1, 1})};
+  CHECK(stays(pointwise));
+  Graph small = large;
+  small.nodes[3].values = {dense({1, 8, 32, 32})};
+  CHECK(stays(small));
+  const auto all = [](const Graph&, const Node&) { return true; };
+  CHECK(convolve_channels_last(large, all).graph == large);
+}
+
 }  // namespace
 }  // namespace weft

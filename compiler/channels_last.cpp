@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <map>
+
+#include "compiler/graph_check.hpp"
+#include "compiler/operator_facts.hpp"
+#include "compiler/passes.hpp"
+
+namespace weft {
+namespace {
+
+// Below this a convolution takes less time than copies beside it.
+constexpr std::int64_t elements_min = 1 << 16;
+// Results this much smaller than what they are made of may be written anyhow.
+constexpr std::int64_t small_share = 8;
+
+const TensorType* type_of(const Node* node) {
+  if (node == nullptr || node->values.empty() || !node->values[0]) {
+    return nullptr;
+  }
+  return &*node->values[0];
+}
+
+const std::string* ref_of(const Node& node, std::size_t at) {
+  if (at >= node.args.size()) return nullptr;
+  const auto* ref = std::get_if<NodeRef>(&node.args[at].value);
+  return ref == nullptr ? nullptr : &ref->name;
+}
+
+std::int64_t product(const std::vector<std::int64_t>& shape, std::size_t from) {
+  std::int64_t count = 1;
+  for (std::size_t i = from; i < shape.size(); ++i) count *= shape[i];
+  return count;
+}
+
+/// The type with its second dimension innermost in memory.
+TensorType channels_last(TensorType type) {
+  std::int64_t stride = type.shape[1];
+  for (std::size_t i = type.shape.size(); i-- > 2;) {
+    type.stride[i] = stride;
+    stride *= type.shape[i];
+  }
+  type.stride[1] = 1;
+  type.stride[0] = stride;
+  return type;
+}
+
+class Relayer {
+ public:
+  Relayer(const Graph& graph, const Lowerable& lowerable)
+      : graph_(graph), lowerable_(lowerable) {
+    for (const Node& node : graph.nodes) {
+      names_.insert(node.name);
+      for_each_ref(node, [&](const std::string& name) {
+        users_[name].push_back(&node);
+      });
+    }
+    visible_.insert(graph.outputs.begin(), graph.outputs.end());
+    for (const Mutation& mutation : graph.mutations) {
+      visible_.insert(mutation.node);
+    }
+  }
+
+  Relaid run() {
+    for (const Node& node : graph_.nodes) {
+      if (pays(node)) chosen_.insert(node.name);
+    }
+    for (const Node& node : graph_.nodes) {
+      if (chosen_.contains(node.name)) {
+        convolve(node);
+      } else {
+        nodes_.push_back(node);
+      }
+    }
+    Relaid relaid{graph_, std::move(apart_)};
+    relaid.graph.nodes = std::move(nodes_);
+    return relaid;
+  }
+
+ private:
+  /// Measured on an H200 (docs/performance.md): images and volumes gain, but
+  /// for pointwise and grouped convolutions.
+  bool pays(const Node& node) const {
+    if (node.kind != NodeKind::call || node.args.size() < 9 ||
+        operator_name(node.target) != "convolution" ||
+        can_lower(node) || !ref_of(node, 0) || !ref_of(node, 1)) {
+      return false;
+    }
+    const auto* groups = std::get_if<std::int64_t>(&node.args[8].value);
+    const TensorType* result = type_of(&node);
+    const TensorType* image = type_of(graph_.find(*ref_of(node, 0)));
+    const TensorType* weight = type_of(graph_.find(*ref_of(node, 1)));
+    if (!result || !image || !weight || !groups || *groups != 1) return false;
+    const std::size_t rank = result->shape.size();
+    return (rank == 4 || rank == 5) && image->shape.size() == rank &&
+           weight->shape.size() == rank && image->shape[1] > 1 &&
+           result->shape[1] > 1 && product(weight->shape, 2) > 1 &&
+           product(result->shape, 0) >= elements_min;
+  }
+
+  void convolve(const Node& node) {
+    Node bare = node;
+    bare.name = unused(node.name + "_channels_last");
+    bare.values = {channels_last(*type_of(&node))};
+    for (const std::size_t at : {0U, 1U}) {
+      bare.args[at] = {NodeRef{in_channels_last(*ref_of(node, at))}};
+    }
+    Node back = copy(node.name, bare.name, *type_of(&node), "contiguous_format");
+    back.source = node.source;
+    made_[node.name] = bare.name;
+    if (!may_join(node)) apart_.insert(node.name);
+    nodes_.push_back(std::move(bare));
+    nodes_.push_back(std::move(back));
+  }
+
+  /// The node of that tensor in that layout; made here, once.
+  std::string in_channels_last(const std::string& name) {
+    const auto found = made_.find(name);
+    if (found != made_.end()) return found->second;
+    const TensorType type = channels_last(*type_of(graph_.find(name)));
+    const std::string format =
+        type.shape.size() == 4 ? "channels_last" : "channels_last_3d";
+    nodes_.push_back(copy(unused(name + "_channels_last"), name, type, format));
+    return made_[name] = nodes_.back().name;
+  }
+
+  static Node copy(const std::string& name, const std::string& of,
+                   TensorType type, const std::string& format) {
+    Node node;
+    node.name = name;
+    node.target = "aten.clone.default";
+    node.args = {{NodeRef{of}}};
+    node.kwargs = {{"memory_format", {Symbol{"memory_format", format}}}};
+    node.values = {std::move(type)};
+    return node;
+  }
+
+  /// Whether calls behind the convolution can read its layout as they go. Not
+  /// those that fold over positions and then write something large in the
+  /// other layout: either the one or the other is scattered.
+  bool may_join(const Node& convolution) {
+    const std::int64_t large =
+        product(type_of(&convolution)->shape, 0) / small_share;
+    bool folds = false;
+    bool writes = false;
+    std::set<std::string> seen;
+    std::vector<const Node*> waiting{&convolution};
+    while (!waiting.empty()) {
+      const Node& node = *waiting.back();
+      waiting.pop_back();
+      folds |= &node != &convolution && folds_positions(node);
+      bool leaves = visible_.contains(node.name);
+      for (const Node* user : users_[node.name]) {
+        if (chosen_.contains(user->name)) continue;  // in the same layout
+        if (user->target != "getitem" && !can_lower(*user)) {
+          leaves = true;
+        } else if (seen.insert(user->name).second) {
+          waiting.push_back(user);
+        }
+      }
+      const TensorType* type = type_of(&node);
+      writes |= leaves && type && element_count(*type) > large;
+    }
+    return !folds || !writes;
+  }
+
+  /// Whether an element of the result needs several positions of an image.
+  bool folds_positions(const Node& node) const {
+    const std::string name(operator_name(node.target));
+    const auto has = [&](std::string_view part) {
+      return name.find(part) != std::string::npos;
+    };
+    if (has("norm") || has("pool") || has("var") || has("std")) return true;
+    const bool reduces = name == "sum" || name == "mean" || name == "amax" ||
+                         name == "amin" || name == "max" || name == "min" ||
+                         name == "prod" || name == "logsumexp" ||
+                         has("softmax");
+    return reduces && !over_channels(node);
+  }
+
+  /// Over dimension 1 and no other.
+  static bool over_channels(const Node& node) {
+    if (node.args.size() < 2) return false;
+    if (const auto* one = std::get_if<std::int64_t>(&node.args[1].value)) {
+      return *one == 1;
+    }
+    const auto* list = std::get_if<Arg::List>(&node.args[1].value);
+    return list != nullptr && list->size() == 1 &&
+           list->front() == Arg{std::int64_t{1}};
+  }
+
+  bool can_lower(const Node& node) const {
+    const auto found = can_lower_.find(&node);
+    if (found != can_lower_.end()) return found->second;
+    return can_lower_[&node] = lowerable_(graph_, node);
+  }
+
+  std::string unused(std::string name) {
+    while (!names_.insert(name).second) name += "_";
+    return name;
+  }
+
+  const Graph& graph_;
+  const Lowerable& lowerable_;
+  mutable std::map<const Node*, bool> can_lower_;
+  std::set<std::string> names_;
+  std::set<std::string> visible_;
+  std::map<std::string, std::vector<const Node*>> users_;
+  std::set<std::string> chosen_;
+  std::vector<Node> nodes_;
+  std::map<std::string, std::string> made_;
+  std::set<std::string> apart_;
+};
+
+}  // namespace
+
+Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable) {
+  return Relayer(graph, lowerable).run();
+}
+
+}  // namespace weft
