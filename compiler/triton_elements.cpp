@@ -1,6 +1,9 @@
 // Nests without folds: one element after the other, in rows where the last
 // dimension is long, so that what depends on the row is computed once for it.
+// Where some tensor lies across the others, in tiles that are long both ways.
 #include <algorithm>
+#include <cstdlib>
+#include <map>
 
 #include "compiler/triton_nest_text.hpp"
 
@@ -10,6 +13,23 @@ namespace {
 std::string text(std::int64_t number) { return std::to_string(number); }
 
 constexpr std::int64_t row_min = 64;
+// Neighbours that are worth reading together: a sector of memory.
+constexpr std::int64_t sector = 8;
+
+/// The flat positions that the nest's stages read and write.
+std::vector<Index> positions(const Program& program, const Nest& nest) {
+  std::vector<Index> all;
+  for (const Stage& stage : nest.stages) {
+    if (stage.stores()) all.push_back(stage.offset);
+    for (const ExprId id : program.arena.reachable({stage.value})) {
+      const Scalar& node = program.arena[id];
+      if (node.op == ScalarOp::load && node.index.size() == 1) {
+        all.push_back(node.index[0]);
+      }
+    }
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -19,7 +39,14 @@ void NestText::print_elements() {
   std::vector<LoopVar> rows = nest_.outer;
   std::vector<LoopVar> columns;
   std::int64_t block = std::min(variant_.tile, power_of_two(nest_.work));
-  if (rows.size() > 1 && fills_rows(rows.back().extent)) {
+  if (const auto across = crossing()) {
+    columns = {rows.back()};
+    rows.pop_back();
+    std::erase(rows, *across);
+    rows.push_back(*across);
+    block = std::min(variant_.tile < 4096 ? std::int64_t{32} : row_min,
+                     power_of_two(columns[0].extent));
+  } else if (rows.size() > 1 && fills_rows(rows.back().extent)) {
     columns = {rows.back()};
     rows.pop_back();
     block = std::min(block, row_block(columns[0].extent));
@@ -59,6 +86,27 @@ void NestText::print_elements() {
   }
   kernel.finish(ceil_div(extent_of(rows), height) * width,
                 warps_for(height * block, variant_.per_thread));
+}
+
+// A variable along which neighbours lie in a tensor whose elements are far
+// apart along the last one, which the others follow.
+std::optional<LoopVar> NestText::crossing() const {
+  if (nest_.outer.size() < 2 || nest_.outer.back().extent < sector) return {};
+  for (const Index& index : positions(program(), nest_)) {
+    if (std::abs(index.coefficient(nest_.outer.back().id)) < sector) continue;
+    std::map<int, LoopVar> variables;
+    index.collect(variables);
+    std::int64_t elements = 1;
+    std::optional<LoopVar> found;
+    for (const auto& [id, variable] : variables) {
+      elements *= variable.extent;
+      if (index.coefficient(id) == 1) found = variable;
+    }
+    if (found && found->extent >= sector && 2 * elements > nest_.work) {
+      return found;
+    }
+  }
+  return {};
 }
 
 bool NestText::fills_rows(std::int64_t extent) const {

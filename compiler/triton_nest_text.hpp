@@ -2,6 +2,7 @@
 // it goes over their inner elements.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ class NestText {
 
   // triton_elements.cpp
   void print_elements();
+  std::optional<LoopVar> crossing() const;
   bool fills_rows(std::int64_t extent) const;
   std::int64_t row_block(std::int64_t extent) const;
 
