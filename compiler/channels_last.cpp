@@ -81,8 +81,8 @@ class Relayer {
   /// for pointwise and grouped convolutions.
   bool pays(const Node& node) const {
     if (node.kind != NodeKind::call || node.args.size() < 9 ||
-        operator_name(node.target) != "convolution" ||
-        can_lower(node) || !ref_of(node, 0) || !ref_of(node, 1)) {
+        operator_name(node.target) != "convolution" || can_lower(node) ||
+        !ref_of(node, 0) || !ref_of(node, 1)) {
       return false;
     }
     const auto* groups = std::get_if<std::int64_t>(&node.args[8].value);
@@ -104,7 +104,8 @@ class Relayer {
     for (const std::size_t at : {0U, 1U}) {
       bare.args[at] = {NodeRef{in_channels_last(*ref_of(node, at))}};
     }
-    Node back = copy(node.name, bare.name, *type_of(&node), "contiguous_format");
+    Node back =
+        copy(node.name, bare.name, *type_of(&node), "contiguous_format");
     back.source = node.source;
     made_[node.name] = bare.name;
     if (!may_join(node)) apart_.insert(node.name);

@@ -109,9 +109,8 @@ class Trimmer {
 /// another order, and too large for a cache.
 bool changes_layout(const Graph& graph, const Node& node) {
   constexpr std::int64_t elements_min = 1 << 20;
-  const auto* ref = node.args.empty()
-                        ? nullptr
-                        : std::get_if<NodeRef>(&node.args[0].value);
+  const auto* ref =
+      node.args.empty() ? nullptr : std::get_if<NodeRef>(&node.args[0].value);
   const Node* from = ref == nullptr ? nullptr : graph.find(ref->name);
   if (!is_copy(node.target) || from == nullptr ||
       from->kind == NodeKind::parameter || from->values == node.values) {

@@ -79,7 +79,44 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
+/// relu after a convolution of square windows.
+bool takes_convolution(std::int64_t channels, std::int64_t results,
+                       std::int64_t window, bool transposed) {
+  Graph graph;
+  const TensorType image = dense({4, channels, 32, 32});
+  const TensorType made = dense({4, results, 32, 32});
+  const std::int64_t from = transposed ? channels : results;
+  const std::int64_t to = transposed ? results : channels;
+  add_input(graph, "x", image);
+  add_input(graph, "w", dense({from, to, window, window}));
+  const Arg same = list({window / 2, window / 2});
+  add_call(graph, "y", "aten.convolution.default",
+           {ref("x"),
+            ref("w"),
+            {},
+            list({1, 1}),
+            same,
+            list({1, 1}),
+            truth(transposed),
+            list({0, 0}),
+            integer(1)},
+           made);
+  add_call(graph, "z", "aten.relu.default", {ref("y")}, made);
+  graph.outputs = {"z"};
+  return triton_can_lower(graph, graph.nodes[2], {});
+}
+
 }  // namespace
+
+TEST_CASE(
+    "convolutions between few channels and many are ours, and only they") {
+  CHECK(takes_convolution(3, 64, 3, false));
+  CHECK(takes_convolution(8, 64, 5, false));
+  CHECK_FALSE(takes_convolution(16, 64, 3, false));
+  CHECK_FALSE(takes_convolution(3, 16, 3, false));
+  CHECK(takes_convolution(3, 16, 3, true));
+  CHECK_FALSE(takes_convolution(8, 64, 3, true));
+}
 
 TEST_CASE("Equal subgraphs give equal Triton sources") {
   CHECK(texts(softmax(64, 1000)) == texts(softmax(64, 1000)));

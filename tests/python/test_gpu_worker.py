@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import types
 import unittest
 from unittest import mock
@@ -640,6 +642,23 @@ class Locks(unittest.TestCase):
             with lock.released():
                 self.assertTrue(self.is_free(fcntl.LOCK_EX))
             self.assertFalse(self.is_free(fcntl.LOCK_EX))
+
+    def test_most_of_the_memory_is_for_one(self):
+        first, second = self.lock(), self.lock()
+        order = []
+        with first.room():
+            waiting = threading.Thread(
+                target=lambda: self.take_room(second, order))
+            waiting.start()
+            time.sleep(0.2)
+            order.append("first")
+        waiting.join()
+        self.assertEqual(order, ["first", "second"])
+        self.assertGreater(second.waited_s, 0.1)
+
+    def take_room(self, lock, order):
+        with lock.room():
+            order.append("second")
 
     def test_two_hold_it_together(self):
         first, second = self.lock(), self.lock()

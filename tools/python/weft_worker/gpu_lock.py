@@ -1,4 +1,5 @@
-"""Who may use a GPU: many checks at once, or one timing alone.
+"""Who may use a GPU: many checks at once, or one timing alone; and of those
+that fill much of its memory, one.
 
 A lock on a file for each device, so that it holds between processes that know
 nothing of each other, and is free again whatever way its holder ends.
@@ -30,7 +31,7 @@ class NoLock:
     def shared(self):
         yield
 
-    exclusive = released = shared
+    exclusive = released = room = shared
 
     def close(self):
         pass
@@ -44,6 +45,7 @@ class DeviceLock:
         #: while waiting, so that newcomers who would share it queue behind.
         self._turn = open_lock_file(path + ".turn")
         self._lock = open_lock_file(path + ".lock")
+        self._room = open_lock_file(path + ".room")
         self._mode = fcntl.LOCK_UN
         self.waited_s = 0.0
 
@@ -73,6 +75,18 @@ class DeviceLock:
         finally:
             self._change(before)
 
+    @contextlib.contextmanager
+    def room(self):
+        """Most of the device's memory: for one at a time. Never taken within
+        the others, so that who waits for it keeps nobody from ending."""
+        start = time.monotonic()
+        fcntl.flock(self._room, fcntl.LOCK_EX)
+        self.waited_s += time.monotonic() - start
+        try:
+            yield
+        finally:
+            fcntl.flock(self._room, fcntl.LOCK_UN)
+
     def _change(self, mode):
         """Takes the lock in that mode; the mode that it was in."""
         before, self._mode = self._mode, mode
@@ -91,6 +105,7 @@ class DeviceLock:
     def close(self):
         os.close(self._lock)
         os.close(self._turn)
+        os.close(self._room)
 
 
 def open_lock_file(path):

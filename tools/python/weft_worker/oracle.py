@@ -63,10 +63,11 @@ from . import (  # noqa: E402
     verify_model,
     whole_model,
 )
+from .arena import BufferSet  # noqa: E402
 from .device import Device  # noqa: E402
 from .driver import CudaError, NoDriver  # noqa: E402
 from .problem import ProblemError  # noqa: E402
-from .reference import BadGraph  # noqa: E402
+from .reference import BadGraph, Reference, load_graph  # noqa: E402
 from .slot import SlotBroken  # noqa: E402
 
 
@@ -84,6 +85,9 @@ class Oracle:
         self.lock = gpu_lock.lock_of(self.device.driver)
         #: What `rest` gives up: the lock that a reply was made under.
         self.holding = contextlib.ExitStack()
+        #: Most of the device's memory, while a large request has it.
+        self.room = contextlib.ExitStack()
+        self.large = {}
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
@@ -120,6 +124,8 @@ class Oracle:
             if verb is None:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             self.lock.waited_s = 0.0
+            if self.may_be_large(request):
+                self.room.enter_context(self.lock.room())
             self.holding.enter_context(self.lock.shared())
             reply.update(self.attempt(verb, request))
             if self.lock.waited_s:
@@ -129,6 +135,18 @@ class Oracle:
             reply["error"] = explain(error)
             self.is_lost = not self.device.works()
         return reply
+
+    def may_be_large(self, request):
+        """Whether what the request is about fills much of a device's memory.
+        Of a model it is known once it was built."""
+        if not self.device.is_cuda:
+            return False
+        path = request.get("problem") or request.get("subgraph")
+        if path is not None and path not in self.large and "subgraph" in request:
+            reference = Reference(load_graph(path), self.device.torch)
+            self.large[path] = self.device.is_large(
+                BufferSet.bytes_needed(reference.inputs, reference.outputs))
+        return path is not None and self.large.get(path, True)
 
     def attempt(self, verb, request):
         """The verb; once more with all that is kept given up, if a device's
@@ -155,7 +173,7 @@ class Oracle:
     def rest(self):
         """After a reply, which does not wait for it: the job is over, large
         things go, and others may have the device."""
-        with self.holding:
+        with self.room, self.holding:
             self.slot.settle()
             if self.device.is_cuda and not self.is_lost:
                 self.give_back()
@@ -226,6 +244,9 @@ class Oracle:
             made = whole_model.WholeModel(
                 request["problem"], *key[1:], self.device)
             self.whole_key, self._whole = key, made
+            self.large[request["problem"]] = made.is_large
+            if not made.is_large:
+                self.room.close()
         return self._whole
 
     def probe(self, _):

@@ -33,6 +33,7 @@ _STRICT_OPERATORS = (
     "binary_cross_entropy.", "bernoulli.default", "bernoulli_.Tensor",
     "multinomial",
 )
+_LARGE_ELEMENTS = 1 << 26
 #: Above this, float32 and float64 have drawn different random numbers.
 SAME_DRAWS_MAX = 1e-2
 
@@ -238,7 +239,8 @@ class WholeModel:
         with torch.no_grad():
             result = model(*args)
         return {
-            "outputs": [t.clone() for t in tensor_leaves(result)],
+            "outputs": _of_its_own(
+                tensor_leaves(result), [*mine, *(t for _, t in held)]),
             "inputs_after": [_unless_changed(t, leaf)
                              for t, leaf in zip(mine, leaves)],
             "state_after": [t.detach().clone() for _, t in held],
@@ -294,6 +296,20 @@ def _is_dense(tensor):
     """Whether its elements fill its storage, in whatever order."""
     spec = TensorSpec("", tensor.dtype, tuple(tensor.shape), tensor.stride())
     return spec.storage_elements == tensor.numel()
+
+
+def _of_its_own(results, others):
+    """Copies of the results; not of the large ones that share their memory
+    with nothing, as two of them may be one too many."""
+    taken = {t.untyped_storage().data_ptr() for t in others}
+    made = []
+    for t in results:
+        place = t.untyped_storage().data_ptr()
+        is_free = (t.numel() >= _LARGE_ELEMENTS and place not in taken
+                   and _is_dense(t))
+        made.append(t if is_free else t.clone())
+        taken.add(place)
+    return made
 
 
 def _unless_changed(after, before):
