@@ -198,6 +198,26 @@ class TritonBuild(unittest.TestCase):
                         if name.startswith(("in", "out"))]
                 self.assertEqual(kept, given)
 
+    def test_with_and_without_torch_the_package_is_the_same(self):
+        case = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
+                (torch.ones(70, 33),))
+        cli = captured_cases.program("triton_codegen_cli",
+                                     "WEFT_TRITON_CODEGEN")
+        answer, = captured_cases.generate(captured_cases.graphs_of([case]),
+                                          [cli, "4", "1"])
+        text = answer["variants"][0]["text"]
+        built = self.path("apart.json")
+        done = subprocess.run(
+            [sys.executable, "-c", "import sys\n"
+             "from weft_worker import triton_build\n"
+             "code = triton_build.main()\n"
+             "assert 'torch' not in sys.modules\n"
+             "sys.exit(code)", self.write(text), built, "--arch", "sm_90"],
+            capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(built, encoding="utf-8") as file:
+            self.assertEqual(json.load(file), self.build(text))
+
     def test_the_frameworks_arithmetic_is_refused(self):
         self.assert_refused(
             ONE_STEP.replace("    return out\n", "    return out + 1\n"),

@@ -14,6 +14,8 @@ from .reference import FLOATING
 
 #: A candidate may err this many times as much as the framework itself does.
 FRAMEWORK_FACTOR = 8.0
+#: … or so many times what TF32 costs where convolutions may use it …
+TF32_FACTOR = 2.0
 #: … or this many units of roundoff, times the root of the reduction length:
 #: rounding errors of a sum in another order grow so (Higham, 2002, §4.2).
 ROUNDOFF_UNITS = 32.0
@@ -54,18 +56,25 @@ class Finding:
     reason: str = ""
 
 
-def expect(name, framework, wide, reduction_length=1):
-    """The expectation for one output, with its tolerance worked out."""
+def expect(name, framework, wide, reduction_length=1, in_tf32=None):
+    """The expectation for one output, with its tolerance worked out.
+
+    `in_tf32`: what the framework gives with the loss of tf32.py.
+    """
     made = Expected(name, framework.contiguous(), None)
     if wide is not None:
         made.wide = wide.contiguous()
     if framework.dtype not in FLOATING:
         return made
     made.scale = _rms(made.framework if made.wide is None else made.wide)
+    lost = 0.0
     if made.wide is not None:
-        made.framework_error = _error_of_framework(made)
+        made.framework_error = _error_of(made.framework, made)
+        if in_tf32 is not None:
+            lost = _error_of(in_tf32.contiguous(), made)
     made.tolerance = max(
         FRAMEWORK_FACTOR * made.framework_error,
+        TF32_FACTOR * lost,
         roundoff_floor(framework.dtype, reduction_length),
     )
     return made
@@ -99,9 +108,9 @@ def _rms(truth):
     return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
-def _error_of_framework(made):
+def _error_of(result, made):
     worst = 0.0
-    for x, truth in _chunks(made.framework, made.wide):
+    for x, truth in _chunks(result, made.wide):
         error = (x.double() - truth).abs_().div_(truth.abs() + made.scale)
         peak = float(error.max())
         if not math.isfinite(peak):

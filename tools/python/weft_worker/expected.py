@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from . import compare, inputs
+from . import compare, inputs, tf32
 from .arena import BufferSet
 from .device import HOST
 from .laps import lap
@@ -180,6 +180,8 @@ class CaseMaker:
         self._eager = reference.function()
         self._wide = reference.function(wide=True, also=operands)
         self._length = reduction_length(reference)
+        self._convolves = tf32.convolves(
+            node["target"] or "" for node in reference.graph["nodes"])
         self._limits = inputs.integer_limits(reference)
         self._norm_weights = inputs.norm_weights(reference)
         self._integer_limit = inputs.INTEGER_LIMIT
@@ -226,17 +228,23 @@ class CaseMaker:
         """The expectation for each output."""
         narrow = self._eager(*self.views(storages))
         wide = self._expect_wide(storages)
-        made = []
+        lossy = None
         if wide is None:
             wide = [None] * (len(narrow) + len(self._operands))
+        elif self._convolves and tf32.is_allowed(self._device):
+            lossy = tf32.with_loss(
+                self._device, lambda: self._eager(*self.views(storages)))
+        made = []
         operands = dict(zip(self._operands, wide[len(narrow) :]))
-        for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
+        for number, (spec, framework, truth) in enumerate(
+                zip(self.reference.outputs, narrow, wide)):
             if tuple(framework.shape) != spec.shape:
                 raise BadSubgraph(
                     f"output {spec.name} has shape {tuple(framework.shape)}, "
                     f"the graph says {spec.shape}"
                 )
-            one = compare.expect(spec.name, framework, truth, self._length)
+            one = compare.expect(spec.name, framework, truth, self._length,
+                                 lossy[number] if lossy else None)
             if spec.name in self._selectors:
                 name, one.operand_dim = self._selectors[spec.name]
                 one.operand = operands[name]

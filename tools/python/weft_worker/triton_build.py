@@ -11,20 +11,20 @@ data: what it launches, on what and in which order, is the package
 
 import argparse
 import base64
+import contextlib
 import importlib.util
 import json
 import os
 import re
 import sys
 
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from . import sketch
 
 TYPES = {
-    torch.float32: "*fp32", torch.float64: "*fp64", torch.float16: "*fp16",
-    torch.bfloat16: "*bf16", torch.int64: "*i64", torch.int32: "*i32",
-    torch.int16: "*i16", torch.int8: "*i8", torch.uint8: "*u8",
-    torch.bool: "*i1",
+    "torch.float32": "*fp32", "torch.float64": "*fp64",
+    "torch.float16": "*fp16", "torch.bfloat16": "*bf16",
+    "torch.int64": "*i64", "torch.int32": "*i32", "torch.int16": "*i16",
+    "torch.int8": "*i8", "torch.uint8": "*u8", "torch.bool": "*i1",
 }
 
 #: What kernel_function may ask of the framework: memory, and how it is seen.
@@ -37,20 +37,31 @@ class BuildError(Exception):
     """The source is at fault: for the verdict's reason."""
 
 
-class OnlyMemory(TorchDispatchMode):
-    """Refuses what computes: a package holds launches and nothing else."""
+def is_sketched():
+    return isinstance(sys.modules.get("torch"), sketch.Module)
 
-    @classmethod
-    def _should_skip_dynamo(cls):
-        """Else loading torch._dynamo, which takes seconds, comes first."""
-        return False
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if not str(function).startswith(ALLOCATIONS + VIEWS):
-            raise BuildError(
-                f"kernel_function calls {function}; a package can only hold "
-                "kernels and the memory between them")
-        return function(*args, **(kwargs or {}))
+def only_memory():
+    """A mode that refuses what computes: a package holds launches and nothing
+    else. The sketch knows nothing that does."""
+    if is_sketched():
+        return contextlib.nullcontext()
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class OnlyMemory(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls):
+            """Else loading torch._dynamo, which takes seconds, comes first."""
+            return False
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if not str(function).startswith(ALLOCATIONS + VIEWS):
+                raise BuildError(
+                    f"kernel_function calls {function}; a package can only "
+                    "hold kernels and the memory between them")
+            return function(*args, **(kwargs or {}))
+
+    return OnlyMemory()
 
 
 class Recorder:
@@ -82,6 +93,8 @@ def load(path):
     try:
         spec.loader.exec_module(module)
     except Exception as error:
+        if is_sketched():
+            raise
         raise BuildError(f"{type(error).__name__}: {error}") from error
     for name in ("INPUTS", "kernel_function"):
         if not hasattr(module, name):
@@ -91,9 +104,10 @@ def load(path):
 
 def record(module):
     """(launches, inputs, outputs) of one run on tensors without data."""
+    torch = sys.modules["torch"]
     inputs = [torch.empty_strided(shape, stride, dtype=dtype, device="meta")
               for shape, stride, dtype in module.INPUTS]
-    with Recorder() as recorder, OnlyMemory():
+    with Recorder() as recorder, only_memory():
         result = module.kernel_function(*inputs)
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
     if not recorder.launches:
@@ -162,8 +176,8 @@ def compile_one(kernel, args, options, arch):
     signature, constants, attributes, tensors = {}, {}, {}, []
     for place, name in enumerate(names):
         value = given[name]
-        if isinstance(value, torch.Tensor):
-            signature[name] = TYPES[value.dtype]
+        if isinstance(value, sys.modules["torch"].Tensor):
+            signature[name] = TYPES[str(value.dtype)]
             attributes[(place,)] = [["tt.divisibility", 16]]
             tensors.append(value)
         else:
@@ -179,6 +193,19 @@ def compile_one(kernel, args, options, arch):
 
 
 def build(path, arch):
+    """The package, made without torch where the source allows it."""
+    try:
+        with sketch.standing_in():
+            return package_of(path, arch)
+    except BuildError:
+        raise
+    except Exception:  # of the sketch's making, perhaps
+        import torch  # noqa: F401
+
+        return package_of(path, arch)
+
+
+def package_of(path, arch):
     launches, inputs, outputs = record(load(path))
     package = Package(arch, inputs, outputs)
     for launch in launches:

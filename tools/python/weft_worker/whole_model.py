@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 import torch.utils._pytree as pytree
 
-from . import compare, inputs, operator_trace
+from . import compare, inputs, operator_trace, tf32
 from .arena import BufferSet, same_bytes
 from .device import HOST
 from .laps import lap
@@ -76,7 +76,7 @@ class WholeModel:
         self._strides = [
             list(t.stride()) if _is_dense(t) else None for t in self.tensors
         ]
-        self._uses_float64 = True
+        self._uses_float64, self._convolves = True, False
         first = self.case("given", device.generator(seed))
         self.described = first.described
         self._layout(first)
@@ -91,6 +91,7 @@ class WholeModel:
             [laid_out(t, s) for t, s in zip(case.leaves, self._strides)])
         with torch.no_grad():
             _, called = operator_trace.run(self.model, args)
+        self._convolves = tf32.convolves(called)
         return not any(word in name for name in called
                        for word in _STRICT_OPERATORS)
 
@@ -200,14 +201,20 @@ class WholeModel:
         grown = self.device.peak_bytes() - before
         with lap("float64"):
             wide = self._run_wide(leaves, state, seed, grown)
+        lossy = None
+        if wide and self._convolves and tf32.is_allowed(self.device):
+            lossy = tf32.with_loss(
+                self.device, lambda: self._run(self.model, leaves, state, seed))
         made = []
         for key in ("outputs", "inputs_after", "state_after"):
             truths = wide[key] if wide else [None] * len(narrow[key])
             names = self._names(key, len(truths))
+            losses = lossy[key] if lossy else [None] * len(truths)
             made.append(
                 [
-                    compare.expect(name, x, truth, REDUCTION_LENGTH)
-                    for name, x, truth in zip(names, narrow[key], truths)
+                    compare.expect(name, x, truth, REDUCTION_LENGTH, lost)
+                    for name, x, truth, lost in zip(
+                        names, narrow[key], truths, losses)
                 ]
             )
         if wide and narrow["drew"] and _parted(made):

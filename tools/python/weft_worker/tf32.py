@@ -1,0 +1,54 @@
+"""What TF32 may cost a convolution, where the precision policy allows it.
+
+The library chooses by shape and layout whether the factors of a convolution
+lose the last 13 bits of their mantissas. What it may lose, a kernel may lose,
+also where the library has no fast kernel that does so. The loss is measured
+for the very data: the reference runs once more with these bits cut off.
+"""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_KEPT_BITS = ~0x1FFF
+
+
+def is_allowed(device):
+    return device.is_cuda and torch.backends.cudnn.allow_tf32
+
+
+def convolves(names):
+    """Whether any of these operators is a convolution."""
+    return any("convolution" in name for name in names)
+
+
+def cut(tensor):
+    """A float32 tensor as TF32 holds it: cut off, the most that can be lost."""
+    if tensor is None or tensor.dtype != torch.float32:
+        return tensor
+    made = tensor.clone()
+    made.view(torch.int32).bitwise_and_(_KEPT_BITS)
+    return made
+
+
+class CutFactors(TorchDispatchMode):
+    """Within it, convolutions see their factors so."""
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        """Else loading torch._dynamo, which takes seconds, comes first."""
+        return False
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if "convolution" in str(function):
+            args = (cut(args[0]), cut(args[1]), *args[2:])
+        return function(*args, **(kwargs or {}))
+
+
+def with_loss(device, run):
+    """run() with its convolutions so; None where there is no memory for it."""
+    try:
+        with CutFactors():
+            return run()
+    except torch.OutOfMemoryError:
+        device.give_back()
+        return None
