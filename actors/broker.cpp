@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace weft {
+namespace {
+
+constexpr int turn_max = 4;
+
+}  // namespace
 
 void Broker::receive(const Address& from, const Message& message,
                      Context& context) {
@@ -82,13 +87,22 @@ void Broker::expire(std::uint64_t timer, Context& context) {
   release(ticket, context);
 }
 
+Broker::Queue Broker::next_queue(Resource& resource) {
+  const auto same = resource.queues.find(resource.last_group);
+  if (same != resource.queues.end() && resource.turn < turn_max) return same;
+  const auto next = resource.queues.upper_bound(resource.last_group);
+  return next == resource.queues.end() ? resource.queues.begin() : next;
+}
+
 void Broker::serve(const std::string& name, Context& context) {
   Resource& resource = resources_[name];
   while (!resource.queues.empty()) {
-    auto turn = resource.queues.upper_bound(resource.last_group);
-    if (turn == resource.queues.end()) turn = resource.queues.begin();
+    const Queue turn = next_queue(resource);
     const Waiting next = turn->second.front();
     if (resource.used + next.units > resource.capacity) return;
+    const bool goes_on =
+        turn->first == resource.last_group && resource.turn < turn_max;
+    resource.turn = goes_on ? resource.turn + 1 : 1;
     resource.last_group = turn->first;
     turn->second.pop_front();
     if (turn->second.empty()) resource.queues.erase(turn);

@@ -1,9 +1,11 @@
 // Owns everything scarce as units of named resources. Requests queue; turns go
 // round the groups, so that one subgraph with many seeds cannot starve another;
-// within a group, first come first served. The request whose turn it is waits
-// until enough units are free and nobody overtakes it, so a request for all
-// units is served too. A lease that is not given back in time expires; one
-// given back before it is granted is not waited for any more.
+// a turn is a few requests long, as the next one for a subgraph finds ready
+// what the last one needed. Within a group, first come first served. The
+// request whose turn it is waits until enough units are free and nobody
+// overtakes it, so a request for all units is served too. A lease that is not
+// given back in time expires; one given back before it is granted is not waited
+// for any more.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +40,9 @@ class Broker : public Role {
     int used = 0;
     std::map<std::string, std::deque<Waiting>> queues;  // by group
     std::string last_group;  // served last; the next in order is next
+    int turn = 0;            // requests that it was served in a row
   };
+  using Queue = std::map<std::string, std::deque<Waiting>>::iterator;
   struct Held {
     std::string resource;
     int units = 0;
@@ -52,6 +56,7 @@ class Broker : public Role {
   void forget(const Ticket& ticket, Context& context);
   void expire(std::uint64_t timer, Context& context);
   void serve(const std::string& name, Context& context);
+  static Queue next_queue(Resource& resource);
   void grant(const std::string& name, const Waiting& next, Context& context);
 
   std::map<std::string, Resource> resources_;

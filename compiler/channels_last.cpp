@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "compiler/graph_check.hpp"
@@ -136,8 +137,9 @@ class Relayer {
   }
 
   /// Whether calls behind the convolution can read its layout as they go. Not
-  /// those that fold over positions and then write something large in the
-  /// other layout: either the one or the other is scattered.
+  /// those that normalise over positions, nor those that fold over positions
+  /// and then write something large in the other layout: what they read or
+  /// what they write would be scattered.
   bool may_join(const Node& convolution) {
     const std::int64_t large =
         product(type_of(&convolution)->shape, 0) / small_share;
@@ -148,7 +150,8 @@ class Relayer {
     while (!waiting.empty()) {
       const Node& node = *waiting.back();
       waiting.pop_back();
-      folds |= &node != &convolution && folds_positions(node);
+      if (normalises(node)) return false;
+      folds |= folds_positions(node);
       bool leaves = visible_.contains(node.name);
       for (const Node* user : users_[node.name]) {
         if (chosen_.contains(user->name)) continue;  // in the same layout
@@ -164,18 +167,26 @@ class Relayer {
     return !folds || !writes;
   }
 
+  static bool has(const Node& node, std::string_view part) {
+    return operator_name(node.target).find(part) != std::string_view::npos;
+  }
+
+  /// Reads rows of an image twice. (What a batch's statistics need lies side by
+  /// side, whatever the layout.)
+  static bool normalises(const Node& node) {
+    return (has(node, "norm") && !has(node, "batch_norm")) ||
+           has(node, "var") || has(node, "std") ||
+           (has(node, "softmax") && !over_channels(node));
+  }
+
   /// Whether an element of the result needs several positions of an image.
-  bool folds_positions(const Node& node) const {
-    const std::string name(operator_name(node.target));
-    const auto has = [&](std::string_view part) {
-      return name.find(part) != std::string::npos;
-    };
-    if (has("norm") || has("pool") || has("var") || has("std")) return true;
-    const bool reduces = name == "sum" || name == "mean" || name == "amax" ||
-                         name == "amin" || name == "max" || name == "min" ||
-                         name == "prod" || name == "logsumexp" ||
-                         has("softmax");
-    return reduces && !over_channels(node);
+  static bool folds_positions(const Node& node) {
+    const std::string_view name = operator_name(node.target);
+    constexpr auto reductions = std::to_array<std::string_view>(
+        {"sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp"});
+    return has(node, "pool") || has(node, "batch_norm") ||
+           (std::ranges::find(reductions, name) != reductions.end() &&
+            !over_channels(node));
   }
 
   /// Over dimension 1 and no other.

@@ -137,8 +137,12 @@ const std::map<std::string, Helper>& helpers_by_name() {
   return scaled > threshold ? x : log1p(exp(scaled)) / beta;
 }
 )cu"}},
-      {"mish", {{"softplus"}, R"cu(T mish(T x) {
-  return x * tanh(softplus(x, T(1), T(20)));
+      {"mish",
+       {{}, R"cu(// x tanh(log(1 + e^x)), as a quotient of polynomials in e^x.
+T mish(T x) {
+  const T e = exp(smaller(x, T(20)));
+  const T n = e * (e + 2);
+  return x > 20 ? x : x * (n / (n + 2));
 }
 )cu"}},
       {"log_sigmoid", {{}, R"cu(T log_sigmoid(T x) {

@@ -130,8 +130,11 @@ const std::map<std::string, Helper>& helpers_of_float32() {
     scaled = x * beta
     return tl.where(scaled > threshold, x, _log1p(tl.exp(scaled)) / beta)
 )py"}},
-      {"mish", {{"softplus", "tanh"}, R"py(def _mish(x):
-    return x * _tanh(_softplus(x, 1.0, 20.0))
+      {"mish", {{}, R"py(def _mish(x):
+    """x tanh(log(1 + e^x)), as a quotient of polynomials in e^x."""
+    e = tl.exp(tl.minimum(x, 20.0))
+    n = e * (e + 2.0)
+    return tl.where(x > 20.0, x, x * (n / (n + 2.0)))
 )py"}},
       {"log_sigmoid", {{"log1p"}, R"py(def _log_sigmoid(x):
     low = tl.minimum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)

@@ -179,6 +179,11 @@ TEST_CASE("what folds over positions and writes as much has its own copy") {
   CHECK(apart("_softmax", image, {{std::int64_t{3}}}) ==
         std::set<std::string>{"y"});
   CHECK(apart("native_group_norm", image) == std::set<std::string>{"y"});
+  CHECK(apart("native_group_norm", dense({16, 8})) ==
+        std::set<std::string>{"y"});
+  CHECK(apart("max_pool2d", dense({16, 8, 8, 8})).empty());
+  CHECK(apart("max_pool2d", dense({16, 8, 16, 16})) ==
+        std::set<std::string>{"y"});
   CHECK(apart("mean", dense({16, 8}), {places}).empty());
   CHECK(apart("amax", dense({16, 32, 32}), {channels}).empty());
 }

@@ -71,6 +71,10 @@ from .reference import BadGraph, Reference, load_graph  # noqa: E402
 from .slot import SlotBroken  # noqa: E402
 
 
+#: Who waited longer for a device shares it with others that are at work.
+BUSY_S = 0.2
+
+
 class Oracle:
     """Answers requests; owns the slot of the candidate and of the baseline."""
 
@@ -227,8 +231,11 @@ class Oracle:
 
     def prepare_model(self, request):
         """What `time_model` will need, while nothing else is to be done: above
-        all torch.compile. What is too large to keep is in its disk cache."""
+        all torch.compile. What is too large to keep is in its disk cache, and
+        is left alone where others wait for the memory."""
         whole = self.whole(request)
+        if whole.is_large and self.lock.waited_s > BUSY_S:
+            return {}
         self.model_timer.prepare(
             *self.model_bench(whole, request), request)
         return {}
