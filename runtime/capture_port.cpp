@@ -182,7 +182,10 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
   sandbox.limits.memory_bytes = memory_bytes_;
   sandbox.stop = stop_.get_token();
   // Inputs of gigabytes are made there in no time, and on the host in minutes.
-  if (device_ != "cpu") show_gpu(sandbox);
+  if (device_ != "cpu") {
+    show_gpu(sandbox);
+    show_gpu_locks(sandbox);
+  }
   const auto report = run_sandboxed(sandbox);
   if (!report) return std::unexpected(report.error());
   const json answer = json::parse(report->out, nullptr, false);

@@ -34,4 +34,18 @@ void show_gpu(SandboxRequest& sandbox) {
   sandbox.environment.emplace_back("LD_LIBRARY_PATH", text);
 }
 
+void show_gpu_locks(SandboxRequest& sandbox) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder = fs::temp_directory_path(error);
+  for (auto entry = fs::directory_iterator(folder, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("weft-gpu-")) {
+      sandbox.readable.push_back(entry->path());
+    }
+  }
+  sandbox.environment.emplace_back("WEFT_GPU_LOCKS", folder.string());
+}
+
 }  // namespace weft

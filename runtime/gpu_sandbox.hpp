@@ -9,4 +9,9 @@ namespace weft {
 /// them, and the processes that CUDA and its compilers need.
 void show_gpu(SandboxRequest& sandbox);
 
+/// The locks of devices' memory, as far as they are there
+/// (tools/python/weft_worker/gpu_lock.py). Not for candidates: who holds one
+/// keeps others waiting.
+void show_gpu_locks(SandboxRequest& sandbox);
+
 }  // namespace weft

@@ -19,6 +19,9 @@ import warnings
 from weft_worker import problem as problems
 from weft_worker.problem import ProblemError
 
+#: Inputs of more are large: beside them lie results, twice.
+LARGE_BYTES = 1 << 30
+
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="weft_worker.capture",
@@ -84,8 +87,44 @@ def capture(problem_path, device="cpu"):
         # The exporter talks about its own internals; nothing to act on.
         warnings.simplefilter("ignore")
         logging.getLogger("torch").setLevel(logging.CRITICAL)
-        graph = capture_steps(problem_path, watch, place)
+        with room_for(problem_path, place):
+            graph = capture_steps(problem_path, watch, place)
     return graph, watch.seconds
+
+
+@contextlib.contextmanager
+def room_for(problem_path, place):
+    """Most of a GPU's memory, in turn, for a model with large inputs: others
+    may be timed there."""
+    if place.type != "cuda" or not has_large_inputs(problem_path):
+        yield
+        return
+    import torch
+
+    from weft_worker import driver, gpu_lock
+
+    try:
+        lock = gpu_lock.lock_of(driver.open_driver(place.index or 0))
+    except OSError:  # nobody else is here yet
+        yield
+        return
+    with contextlib.closing(lock), lock.room():
+        yield
+        torch.cuda.empty_cache()
+
+
+def has_large_inputs(problem_path):
+    """By a look at them without their values, where that can be had."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    problem = problems.load_problem(problem_path)
+    try:
+        inputs = problems.make_inputs(problem, device=torch.device("meta"))
+    except Exception:  # e.g. get_inputs() looks at its values
+        return False
+    return LARGE_BYTES < sum(leaf.nbytes for leaf in pytree.tree_leaves(inputs)
+                             if isinstance(leaf, torch.Tensor))
 
 
 def place_of(device):

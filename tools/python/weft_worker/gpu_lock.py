@@ -13,11 +13,15 @@ import tempfile
 import time
 
 
+#: Where the files lie, for who has another temporary folder: in a sandbox.
+FOLDER_VARIABLE = "WEFT_GPU_LOCKS"
+
+
 def lock_of(driver):
     """The lock of that driver's device; None, of the host: it never waits."""
     if driver is None:
         return NoLock()
-    folder = tempfile.gettempdir()
+    folder = os.environ.get(FOLDER_VARIABLE) or tempfile.gettempdir()
     path = os.path.join(folder, f"weft-gpu-{driver.uuid()}")
     return DeviceLock(path)
 
