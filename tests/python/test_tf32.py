@@ -17,27 +17,33 @@ class Tf32(unittest.TestCase):
         self.exact = F.conv2d(self.x.double(), self.w.double())
 
     def lossy(self):
-        return tf32.with_loss(None, lambda: F.conv2d(self.x, self.w))
+        return tf32.with_losses(None, lambda: F.conv2d(self.x, self.w))
 
     def test_ten_bits_of_a_mantissa_are_left(self):
         values = torch.tensor([1 + 2**-10 + 2**-11, -1.0, math.inf, 0.0])
         self.assertEqual(tf32.cut(values).tolist(),
                          [1 + 2**-10, -1.0, math.inf, 0.0])
-        self.assertTrue(tf32.cut(torch.tensor([math.nan])).isnan().all())
+        self.assertEqual(tf32.rounded(values).tolist(),
+                         [1 + 2 * 2**-10, -1.0, math.inf, 0.0])
+        for lose in (tf32.cut, tf32.rounded):
+            self.assertTrue(lose(torch.tensor([math.nan])).isnan().all())
         self.assertEqual(values[0], 1 + 2**-10 + 2**-11)
 
     def test_only_convolutions_lose_bits(self):
         a = torch.rand(9, 9)
-        product = tf32.with_loss(None, lambda: a @ a)
-        self.assertTrue(torch.equal(product, a @ a))
-        self.assertFalse(torch.equal(self.lossy(), F.conv2d(self.x, self.w)))
+        for product in tf32.with_losses(None, lambda: a @ a):
+            self.assertTrue(torch.equal(product, a @ a))
+        exact = F.conv2d(self.x, self.w)
+        for lossy in self.lossy():
+            self.assertFalse(torch.equal(lossy, exact))
 
     def test_a_kernel_may_lose_what_tf32_does_and_not_much_more(self):
         framework = F.conv2d(self.x, self.w)
         strict = compare.expect("y", framework, self.exact)
         allowed = compare.expect("y", framework, self.exact, 1, self.lossy())
-        self.assertTrue(compare.compare(self.lossy(), strict).reason)
-        self.assertFalse(compare.compare(self.lossy(), allowed).reason)
+        for lossy in self.lossy():
+            self.assertTrue(compare.compare(lossy, strict).reason)
+            self.assertFalse(compare.compare(lossy, allowed).reason)
         halves = F.conv2d(self.x.bfloat16(), self.w.bfloat16()).float()
         self.assertTrue(compare.compare(halves, allowed).reason)
 

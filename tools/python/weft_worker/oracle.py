@@ -252,7 +252,9 @@ class Oracle:
                 request["problem"], *key[1:], self.device)
             self.whole_key, self._whole = key, made
             self.large[request["problem"]] = made.is_large
-            if not made.is_large:
+            if made.is_large:
+                self.device.give_back()  # others take part in what follows
+            else:
                 self.room.close()
         return self._whole
 

@@ -15,6 +15,11 @@ ROUNDS_MIN = 3
 ROUNDS_MAX = 400
 #: So many before a time is rejected for work that lies beside it.
 ROUNDS_IN_DOUBT = 25
+#: So many before a lead over eager counts as noise: of fewer, one slow call
+#: widens the interval over 1.
+ROUNDS_UNDECIDED = 12
+#: Such a lead, at least.
+LEAD_MIN = 1.02
 #: Share of the rounds whose outputs are compared, chosen at random.
 CHECKED_SHARE = 0.25
 #: … while comparing has taken less than this share of the time so far.
@@ -79,7 +84,9 @@ class Rounds:
             # Few rounds on a busy machine may look like hidden work.
             in_doubt = (is_enough and number < ROUNDS_IN_DOUBT
                         and self._seems_to_hide())
-            if is_enough and not in_doubt:
+            undecided = (is_enough and number < ROUNDS_UNDECIDED
+                         and self._has_unsure_lead())
+            if is_enough and not in_doubt and not undecided:
                 break
             # Round -1 warms caches and threads, and is not counted.
             with lap("refresh"):
@@ -102,6 +109,11 @@ class Rounds:
             net_s(both, self._overhead()) for both in self._clocks["eager"])
         most = OFF_CLOCK_SLACK_S + OFF_CLOCK_EAGER_SHARE * eager
         return self._bench.off_clock_s() > most
+
+    def _has_unsure_lead(self):
+        """Whether it is faster than eager, but not beyond noise."""
+        over = self._over("eager", self._overhead())
+        return over["low"] <= 1.0 and over["ratio"] > LEAD_MIN
 
     def _warm_up(self):
         """A baseline that has given its memory up takes it again before it is

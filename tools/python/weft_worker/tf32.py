@@ -3,7 +3,8 @@
 The library chooses by shape and layout whether the factors of a convolution
 lose the last 13 bits of their mantissas. What it may lose, a kernel may lose,
 also where the library has no fast kernel that does so. The loss is measured
-for the very data: the reference runs once more with these bits cut off.
+for the very data: the reference runs again, with these bits cut off, and with
+them rounded.
 """
 
 import torch
@@ -22,16 +23,32 @@ def convolves(names):
 
 
 def cut(tensor):
-    """A float32 tensor as TF32 holds it: cut off, the most that can be lost."""
+    """A float32 tensor as TF32 holds it: cut off, as tensor cores do …"""
+    return _in_tf32(tensor, 0)
+
+
+def rounded(tensor):
+    """… or rounded before. (Near the largest number, that is infinite.)"""
+    return _in_tf32(tensor, 1 << 12)
+
+
+def _in_tf32(tensor, added):
     if tensor is None or tensor.dtype != torch.float32:
         return tensor
     made = tensor.clone()
-    made.view(torch.int32).bitwise_and_(_KEPT_BITS)
+    bits = made.view(torch.int32)
+    if added:
+        bits.add_(torch.isfinite(tensor).int() * added)
+    bits.bitwise_and_(_KEPT_BITS)
     return made
 
 
-class CutFactors(TorchDispatchMode):
+class Lossy(TorchDispatchMode):
     """Within it, convolutions see their factors so."""
+
+    def __init__(self, lose):
+        super().__init__()
+        self._lose = lose
 
     @classmethod
     def _should_skip_dynamo(cls):
@@ -40,15 +57,18 @@ class CutFactors(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if "convolution" in str(function):
-            args = (cut(args[0]), cut(args[1]), *args[2:])
+            args = (self._lose(args[0]), self._lose(args[1]), *args[2:])
         return function(*args, **(kwargs or {}))
 
 
-def with_loss(device, run):
-    """run() with its convolutions so; None where there is no memory for it."""
+def with_losses(device, run):
+    """run() with its convolutions so, in both ways; as many as there is
+    memory for."""
+    made = []
     try:
-        with CutFactors():
-            return run()
+        for lose in (cut, rounded):
+            with Lossy(lose):
+                made.append(run())
     except torch.OutOfMemoryError:
         device.give_back()
-        return None
+    return made

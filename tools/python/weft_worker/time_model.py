@@ -33,6 +33,8 @@ class ModelBench:
         self._base.outputs = self._base.inputs_after = []
         self._base.state_after = []
         self.is_large = whole.is_large
+        if self.is_large:
+            whole.device.give_back()  # the other processes need it
         self._flush = {"flush": True} if whole.device.is_cuda else {}
         self._fresh = {}
         self.bytes_written = sum(

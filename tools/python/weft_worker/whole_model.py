@@ -201,20 +201,20 @@ class WholeModel:
         grown = self.device.peak_bytes() - before
         with lap("float64"):
             wide = self._run_wide(leaves, state, seed, grown)
-        lossy = None
+        lossy = []
         if wide and self._convolves and tf32.is_allowed(self.device):
-            lossy = tf32.with_loss(
+            lossy = tf32.with_losses(
                 self.device, lambda: self._run(self.model, leaves, state, seed))
         made = []
         for key in ("outputs", "inputs_after", "state_after"):
             truths = wide[key] if wide else [None] * len(narrow[key])
             names = self._names(key, len(truths))
-            losses = lossy[key] if lossy else [None] * len(truths)
             made.append(
                 [
-                    compare.expect(name, x, truth, REDUCTION_LENGTH, lost)
-                    for name, x, truth, lost in zip(
-                        names, narrow[key], truths, losses)
+                    compare.expect(name, x, truth, REDUCTION_LENGTH,
+                                   [run[key][i] for run in lossy])
+                    for i, (name, x, truth) in enumerate(
+                        zip(names, narrow[key], truths))
                 ]
             )
         if wide and narrow["drew"] and _parted(made):
