@@ -213,7 +213,7 @@ class Shaping {
     const bool idle =
         out_.points * 32 <= resident && packs() >= 32 * out_.threads;
     if (blocks > 16 || (blocks == 16 && idle) ||
-        (blocks > 1 && !variant_.clusters)) {
+        (blocks > 1 && !(variant_.clusters && facts_.clusters))) {
       grid_of(blocks, resident);
     } else {
       cluster_of(static_cast<std::int64_t>(power_of_two(blocks)), resident);

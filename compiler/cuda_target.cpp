@@ -102,7 +102,12 @@ class _WeftLaunch(ctypes.Structure):
 
 def _weft_check(code):
     if code:
-        raise RuntimeError(f"weft: the CUDA driver says {code}")
+        name = ctypes.c_char_p()
+        ctypes.CDLL("libcuda.so.1").cuGetErrorName(code, ctypes.byref(name))
+        raise RuntimeError(
+            f"weft: the CUDA driver says {(name.value or b'error').decode()} "
+            f"({code}). A kernel is made for one kind of GPU: on another one, "
+            "run weft there")
 
 
 class _WeftKernels:

@@ -118,7 +118,7 @@ void NestText::spill(TritonKernel& kernel, const Stage& stage,
 }
 
 bool needs_wide(const Program& program, const Nest& nest) {
-  constexpr std::int64_t most = INT32_MAX - (1 << 20);
+  constexpr std::int64_t most = INT32_MAX - (1 << 22);
   bool wide = extent_of(nest.outer) > most;
   const auto check = [&](const Index& index) {
     const auto [low, high] = index.range();

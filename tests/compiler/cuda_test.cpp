@@ -42,9 +42,10 @@ Graph softmax(std::int64_t rows, std::int64_t width) {
   return graph;
 }
 
-std::vector<std::string> texts(Graph graph, int variants_max = 16) {
+std::vector<std::string> texts(Graph graph, int variants_max = 16,
+                               const GpuFacts& facts = h200) {
   const auto sources =
-      generate_cuda(subgraph_of(std::move(graph)), h200, variants_max);
+      generate_cuda(subgraph_of(std::move(graph)), facts, variants_max);
   REQUIRE(sources.has_value());
   std::vector<std::string> found;
   for (const KernelSource& source : *sources) found.push_back(source.text);
@@ -86,6 +87,21 @@ TEST_CASE("a row of megabytes is held by a cluster, and read once") {
   CHECK(text.contains("\"cluster\": 8"));
   CHECK(text.contains("fold_cluster<Exponentials<float>, 1024, 8>"));
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
+}
+
+TEST_CASE("a device without clusters is asked for none") {
+  Machine machine;
+  machine.gpus.resize(1);
+  machine.gpus[0].arch = "sm_100a";
+  CHECK(gpu_facts(machine).clusters);
+  machine.gpus[0].arch = "sm_80";
+  CHECK_FALSE(gpu_facts(machine).clusters);
+  GpuFacts older = h200;
+  older.clusters = false;
+  for (const std::string& text : texts(softmax(4096, 393'216), 16, older)) {
+    CHECK_FALSE(text.contains("\"cluster\""));
+    CHECK_FALSE(text.contains("fold_cluster<"));
+  }
 }
 
 TEST_CASE("a row that no cluster can hold is held by blocks that all run") {
