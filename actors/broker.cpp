@@ -88,6 +88,8 @@ void Broker::expire(std::uint64_t timer, Context& context) {
 }
 
 Broker::Queue Broker::next_queue(Resource& resource) {
+  const auto first = resource.queues.find(resource.blocked);
+  if (first != resource.queues.end()) return first;
   const auto same = resource.queues.find(resource.last_group);
   if (same != resource.queues.end() && resource.turn < turn_max) return same;
   const auto next = resource.queues.upper_bound(resource.last_group);
@@ -99,7 +101,9 @@ void Broker::serve(const std::string& name, Context& context) {
   while (!resource.queues.empty()) {
     const Queue turn = next_queue(resource);
     const Waiting next = turn->second.front();
+    resource.blocked = turn->first;
     if (resource.used + next.units > resource.capacity) return;
+    resource.blocked.clear();
     const bool goes_on =
         turn->first == resource.last_group && resource.turn < turn_max;
     resource.turn = goes_on ? resource.turn + 1 : 1;

@@ -41,6 +41,7 @@ class Broker : public Role {
     std::map<std::string, std::deque<Waiting>> queues;  // by group
     std::string last_group;  // served last; the next in order is next
     int turn = 0;            // requests that it was served in a row
+    std::string blocked;     // waits for units, and nobody overtakes it
   };
   using Queue = std::map<std::string, std::deque<Waiting>>::iterator;
   struct Held {

@@ -33,6 +33,16 @@ std::int64_t product(const std::vector<std::int64_t>& shape, std::size_t from) {
   return count;
 }
 
+/// Row by row, as tensors are made.
+bool is_dense(const TensorType& type) {
+  std::int64_t stride = 1;
+  for (std::size_t i = type.shape.size(); i-- > 0;) {
+    if (type.shape[i] != 1 && type.stride[i] != stride) return false;
+    stride *= type.shape[i];
+  }
+  return true;
+}
+
 /// The type with its second dimension innermost in memory.
 TensorType channels_last(TensorType type) {
   std::int64_t stride = type.shape[1];
@@ -92,6 +102,7 @@ class Relayer {
     const TensorType* weight = type_of(graph_.find(*ref_of(node, 1)));
     if (!result || !image || !weight || !groups || *groups != 1) return false;
     const std::size_t rank = result->shape.size();
+    if (result->dtype == DType::f64 || !is_dense(*result)) return false;
     return (rank == 4 || rank == 5) && image->shape.size() == rank &&
            weight->shape.size() == rank && image->shape[1] > 1 &&
            result->shape[1] > 1 && product(weight->shape, 2) > 1 &&

@@ -49,6 +49,7 @@ std::string type_for_people(const Graph& graph) {
   for (std::size_t i = 0; i < std::min(spoken.size(), kSpokenMax); ++i) {
     type.append(i ? "+" : "").append(spoken[i]);
   }
+  if (spoken.empty()) return "copy";
   if (spoken.size() > kSpokenMax) {
     type += "+" + std::to_string(spoken.size() - kSpokenMax) + "_more";
   }

@@ -105,18 +105,26 @@ class Trimmer {
   std::set<std::string> repeated_refs_;
 };
 
-/// A copy that is worth a kernel: what the model computes, or is given, in
-/// another order, and too large for a cache.
+/// Channels are innermost, or were.
+bool turns_channels(const TensorType& from, const TensorType& to) {
+  return from.shape.size() >= 4 && from.shape[1] > 1 &&
+         (from.stride[1] == 1) != (to.stride[1] == 1);
+}
+
+/// A copy that is worth a kernel: images that the model computes, or is given,
+/// in another layout, and too large for a cache.
 bool changes_layout(const Graph& graph, const Node& node) {
   constexpr std::int64_t elements_min = 1 << 20;
   const auto* ref =
       node.args.empty() ? nullptr : std::get_if<NodeRef>(&node.args[0].value);
   const Node* from = ref == nullptr ? nullptr : graph.find(ref->name);
   if (!is_copy(node.target) || from == nullptr ||
-      from->kind == NodeKind::parameter || from->values == node.values) {
+      from->kind == NodeKind::parameter || from->values.size() != 1 ||
+      !from->values[0] || !node.values[0]) {
     return false;
   }
-  return element_count(*node.values[0]) >= elements_min;
+  return turns_channels(*from->values[0], *node.values[0]) &&
+         element_count(*node.values[0]) >= elements_min;
 }
 
 /// Computes something, on more than one number.

@@ -41,7 +41,9 @@ void show_gpu_locks(SandboxRequest& sandbox) {
   for (auto entry = fs::directory_iterator(folder, error);
        !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with("weft-gpu-")) {
+    // No link: it would show what somebody else chose.
+    if (name.starts_with("weft-gpu-") &&
+        fs::is_regular_file(entry->symlink_status(error))) {
       sandbox.readable.push_back(entry->path());
     }
   }

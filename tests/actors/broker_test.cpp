@@ -53,6 +53,14 @@ TEST_CASE("a request for all units is clipped and not overtaken") {
   CHECK(broker.granted(broker.give("b", LeaseReleased{1})) == Grants{{"c", 1}});
 }
 
+TEST_CASE("who waits for many units is not overtaken by whose turn it was") {
+  BrokerBench broker;
+  broker.give("a", ask(1, 1, "a"));
+  CHECK(broker.granted(broker.give("b", ask(1, 2, "b"))).empty());
+  CHECK(broker.granted(broker.give("a", ask(2, 1, "a"))).empty());
+  CHECK(broker.granted(broker.give("a", LeaseReleased{1})) == Grants{{"b", 1}});
+}
+
 TEST_CASE("turns of a few requests go round the groups") {
   BrokerBench broker(1);
   broker.give("holder", ask(9, 1));

@@ -200,6 +200,9 @@ TEST_CASE("small, pointwise and grouped convolutions stay as they are") {
   Graph pointwise = large;
   pointwise.nodes[2].values = {dense({8, 8, 1, 1})};
   CHECK(stays(pointwise));
+  Graph otherwise = large;  // its image came in another layout
+  otherwise.nodes[3].values[0]->stride = {8192, 1, 256, 8};
+  CHECK(stays(otherwise));
   Graph small = large;
   small.nodes[3].values = {dense({1, 8, 32, 32})};
   CHECK(stays(small));

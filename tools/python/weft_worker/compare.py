@@ -14,8 +14,11 @@ from .reference import FLOATING
 
 #: A candidate may err this many times as much as the framework itself does.
 FRAMEWORK_FACTOR = 8.0
-#: … or so many times what TF32 costs where convolutions may use it …
+#: … or so many times what TF32 costs where convolutions may use it, and then
+#: all elements together, by their root mean square, only so many times: one
+#: that falls to the other side of a threshold proves nothing about the rest …
 TF32_FACTOR = 4.0
+TF32_RMS_FACTOR = 2.0
 #: … or this many units of roundoff, times the root of the reduction length:
 #: rounding errors of a sum in another order grow so (Higham, 2002, §4.2).
 ROUNDOFF_UNITS = 32.0
@@ -38,6 +41,8 @@ class Expected:
     scale: float = 1.0
     framework_error: float = 0.0
     tolerance: float = 0.0
+    #: Of all elements' errors together; looked at where TF32 is allowed.
+    rms_tolerance: float = math.inf
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
@@ -56,28 +61,35 @@ class Finding:
     reason: str = ""
 
 
-def expect(name, framework, wide, reduction_length=1, in_tf32=()):
-    """The expectation for one output, with its tolerance worked out.
-
-    `in_tf32`: what the framework gives with each loss of tf32.py.
-    """
+def expect(name, framework, wide, reduction_length=1):
+    """The expectation for one output, with its tolerance worked out."""
     made = Expected(name, framework.contiguous(), None)
     if wide is not None:
         made.wide = wide.contiguous()
     if framework.dtype not in FLOATING:
         return made
     made.scale = _rms(made.framework if made.wide is None else made.wide)
-    lost = 0.0
     if made.wide is not None:
-        made.framework_error = _error_of(made.framework, made)
-        for lossy in in_tf32:
-            lost = max(lost, _error_of(lossy.contiguous(), made))
+        made.framework_error, _ = _errors_of(made.framework, made)
     made.tolerance = max(
         FRAMEWORK_FACTOR * made.framework_error,
-        TF32_FACTOR * lost,
         roundoff_floor(framework.dtype, reduction_length),
     )
     return made
+
+
+def allow(made, lossy):
+    """Widens the tolerance by what the framework gives with a loss of
+    tf32.py."""
+    if made.wide is None or made.framework.dtype not in FLOATING:
+        return
+    if made.rms_tolerance == math.inf:
+        _, own = _errors_of(made.framework, made)
+        floor = roundoff_floor(made.framework.dtype, 1)
+        made.rms_tolerance = max(FRAMEWORK_FACTOR * own, floor)
+    peak, together = _errors_of(lossy.contiguous(), made)
+    made.tolerance = max(made.tolerance, TF32_FACTOR * peak)
+    made.rms_tolerance = max(made.rms_tolerance, TF32_RMS_FACTOR * together)
 
 
 def roundoff_floor(dtype, reduction_length):
@@ -108,8 +120,9 @@ def _rms(truth):
     return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
-def _error_of(result, made):
-    worst = 0.0
+def _errors_of(result, made):
+    """(the largest error, the root of their mean square)."""
+    worst, total, count = 0.0, 0.0, 0
     for x, truth in _chunks(result, made.wide):
         error = (x.double() - truth).abs_().div_(truth.abs() + made.scale)
         peak = float(error.max())
@@ -117,7 +130,8 @@ def _error_of(result, made):
             error = error[torch.isfinite(x) & torch.isfinite(truth)]
             peak = float(error.max()) if error.numel() else 0.0
         worst = max(worst, peak)
-    return worst
+        total, count = total + float(error.dot(error)), count + error.numel()
+    return worst, math.sqrt(total / max(1, count))
 
 
 def _chunks(*tensors):
@@ -134,27 +148,33 @@ def compare(got, made):
     got = got.contiguous()
     if got.dtype not in FLOATING:
         return _compare_exact(got, made)
-    worst = 0.0
+    worst, total = 0.0, 0.0
     offset = 0
     truth_of = made.wide if made.wide is not None else made.framework
     for x, truth, framework in _chunks(got, truth_of, made.framework):
-        error, bad = _chunk_error(x, truth, framework, made)
+        error, bad, squares = _chunk_error(x, truth, framework, made)
         if bad is not None:
             return Finding(error, _place(made, got, offset + bad, error))
-        worst = max(worst, error)
+        worst, total = max(worst, error), total + squares
         offset += x.numel()
+    together = math.sqrt(total / offset)
+    if together > made.rms_tolerance:
+        return Finding(worst, f"output {made.name}: its elements' errors have a "
+                       f"root mean square of {together:.3g} > "
+                       f"{made.rms_tolerance:.3g}")
     return Finding(worst)
 
 
 def _chunk_error(x, truth, framework, made):
-    """(worst error, None), or (its error, index of an element too far off)."""
+    """(worst error, None, sum of the errors' squares), or (its error, index of
+    an element too far off, 0)."""
     x, truth = x.double(), truth.double()
     scale = truth.abs().add_(made.scale)
     error = (x - truth).abs_().div_(scale)
     worst = float(error.max())
     if worst <= made.tolerance:
         # Every element of both is finite: nan fails the comparison above.
-        return worst, None
+        return worst, None, float(error.dot(error))
     framework = framework.double()
     # Where float64 and the framework part (a branch, an overflow), either
     # answer is right.
@@ -168,8 +188,8 @@ def _chunk_error(x, truth, framework, made):
     error = torch.where(same, 0.0, error)
     worst, where = error.max(0)
     if float(worst) <= made.tolerance:
-        return float(worst), None
-    return float(worst), int(where)
+        return float(worst), None, float(error.dot(error))
+    return float(worst), int(where), 0.0
 
 
 def _same_kind(x, other):

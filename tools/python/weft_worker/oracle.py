@@ -52,6 +52,7 @@ if __name__ == "__main__":
 import torch  # noqa: E402
 
 from . import (  # noqa: E402
+    capture,
     eval_verdict,
     expected,
     gpu_facts,
@@ -142,15 +143,20 @@ class Oracle:
 
     def may_be_large(self, request):
         """Whether what the request is about fills much of a device's memory.
-        Of a model it is known once it was built."""
+        Of a model it is known for sure once it was built."""
         if not self.device.is_cuda:
             return False
         path = request.get("problem") or request.get("subgraph")
-        if path is not None and path not in self.large and "subgraph" in request:
-            reference = Reference(load_graph(path), self.device.torch)
-            self.large[path] = self.device.is_large(
-                BufferSet.bytes_needed(reference.inputs, reference.outputs))
-        return path is not None and self.large.get(path, True)
+        if path is not None and path not in self.large:
+            self.large[path] = (
+                capture.has_large_inputs(path) if "problem" in request
+                else self.is_large_subgraph(path))
+        return path is not None and self.large[path]
+
+    def is_large_subgraph(self, path):
+        reference = Reference(load_graph(path), self.device.torch)
+        return self.device.is_large(
+            BufferSet.bytes_needed(reference.inputs, reference.outputs))
 
     def attempt(self, verb, request):
         """The verb; once more with all that is kept given up, if a device's

@@ -18,6 +18,8 @@ ROUNDS_IN_DOUBT = 25
 #: So many before a lead over eager counts as noise: of fewer, one slow call
 #: widens the interval over 1.
 ROUNDS_UNDECIDED = 12
+#: … while that takes no more than this.
+EXTENSION_S = 5.0
 #: Such a lead, at least.
 LEAD_MIN = 1.02
 #: Share of the rounds whose outputs are compared, chosen at random.
@@ -78,15 +80,20 @@ class Rounds:
         # One of the first rounds is always compared; which, nobody knows.
         lucky = dice.randrange(ROUNDS_MIN)
         is_examined = True
+        is_extended = False
         for number in range(-1, ROUNDS_MAX):
             spent = time.monotonic() - start
             is_enough = number >= ROUNDS_MIN and spent > budget_s
             # Few rounds on a busy machine may look like hidden work.
             in_doubt = (is_enough and number < ROUNDS_IN_DOUBT
                         and self._seems_to_hide())
-            undecided = (is_enough and number < ROUNDS_UNDECIDED
-                         and self._has_unsure_lead())
-            if is_enough and not in_doubt and not undecided:
+            if is_enough and not is_extended:
+                is_extended = self._has_unsure_lead()
+            # Once begun, to the end: to stop at the first good interval
+            # would be to choose it.
+            goes_on = (is_extended and number < ROUNDS_UNDECIDED
+                       and spent < budget_s + EXTENSION_S)
+            if is_enough and not in_doubt and not goes_on:
                 break
             # Round -1 warms caches and threads, and is not counted.
             with lap("refresh"):

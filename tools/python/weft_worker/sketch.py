@@ -17,7 +17,7 @@ _BYTES = {
 }
 
 
-class Beyond(Exception):
+class Beyond(BaseException):  # no source is to catch it
     """The source asks for more of torch than is sketched here."""
 
 

@@ -62,13 +62,14 @@ class Lossy(TorchDispatchMode):
 
 
 def with_losses(device, run):
-    """run() with its convolutions so, in both ways; as many as there is
-    memory for."""
-    made = []
-    try:
-        for lose in (cut, rounded):
+    """run() with its convolutions so, in one way after the other; not where
+    there is no memory for it."""
+    for lose in (cut, rounded):
+        try:
             with Lossy(lose):
-                made.append(run())
-    except torch.OutOfMemoryError:
-        device.give_back()
-    return made
+                made = run()
+        except torch.OutOfMemoryError:
+            device.give_back()
+            return
+        yield made
+        del made

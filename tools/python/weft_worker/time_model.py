@@ -149,14 +149,12 @@ class ModelBench:
             ask_baseline(self._baseline, steps=["rest"])
             self.baseline_rested = True
         case = self._whole.expect("given", self._base.seed, leaves, state)
-        reason = layout_difference(answer, case.described)
+        reason = (layout_difference(answer, case.described)
+                  or _first_reason(self._whole, case))
         if reason:
             return 1, reason
-        for finding, _ in compare_all(self._whole, case):
-            if finding.reason:
-                return 1, finding.reason
         if self.is_large:  # the baseline's result has made room for ours
-            case = finding = None
+            del case
             self._whole.device.give_back()  # and needs it again
             return 1, ""
         # Last: it writes where the candidate's results were. The candidate
@@ -164,3 +162,9 @@ class ModelBench:
         _, seconds = ask_baseline(self._baseline, steps=["export"])
         self._off_clock["baseline exports"].append(seconds)
         return 1, ""
+
+
+def _first_reason(whole, case):
+    """Why a result is wrong, or ""; nothing of the comparison is kept."""
+    found = (finding.reason for finding, _ in compare_all(whole, case))
+    return next(filter(None, found), "")

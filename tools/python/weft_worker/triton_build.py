@@ -199,7 +199,7 @@ def build(path, arch):
             return package_of(path, arch)
     except BuildError:
         raise
-    except Exception:  # of the sketch's making, perhaps
+    except (sketch.Beyond, Exception):  # of the sketch's making, perhaps
         import torch  # noqa: F401
 
         return package_of(path, arch)
