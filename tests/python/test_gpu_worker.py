@@ -660,6 +660,18 @@ class Locks(unittest.TestCase):
         with lock.room():
             order.append("second")
 
+    def test_who_hangs_is_waited_for_no_longer_than_agreed(self):
+        import fcntl
+
+        lock = self.lock()
+        with lock.shared(), lock.for_at_most(0.05):
+            until = time.monotonic() + 5
+            while not self.is_free(fcntl.LOCK_EX):
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.01)
+        with lock.shared(), lock.for_at_most(60):
+            self.assertFalse(self.is_free(fcntl.LOCK_EX))
+
     def test_two_hold_it_together(self):
         first, second = self.lock(), self.lock()
         with first.shared(), second.shared():

@@ -21,6 +21,8 @@ from weft_worker.problem import ProblemError
 
 #: Inputs of more are large: beside them lie results, twice.
 LARGE_BYTES = 1 << 30
+#: So long at most others wait for a model that may never return.
+SHARE_S, ROOM_S = 60.0, 180.0
 
 
 def main(arguments=None):
@@ -87,28 +89,33 @@ def capture(problem_path, device="cpu"):
         # The exporter talks about its own internals; nothing to act on.
         warnings.simplefilter("ignore")
         logging.getLogger("torch").setLevel(logging.CRITICAL)
-        with room_for(problem_path, place):
-            graph = capture_steps(problem_path, watch, place)
+        with contextlib.closing(lock_of(place)) as lock:
+            with room_for(problem_path, place, lock):
+                graph = capture_steps(problem_path, watch, place, lock)
     return graph, watch.seconds
 
 
+def lock_of(place):
+    """Of the place's device: others may be timed there."""
+    from weft_worker import driver, gpu_lock
+
+    if place.type != "cuda":
+        return gpu_lock.lock_of(None)
+    try:
+        return gpu_lock.lock_of(driver.open_driver(place.index or 0))
+    except OSError:  # nobody else is here yet
+        return gpu_lock.NoLock()
+
+
 @contextlib.contextmanager
-def room_for(problem_path, place):
-    """Most of a GPU's memory, in turn, for a model with large inputs: others
-    may be timed there."""
+def room_for(problem_path, place, lock):
+    """Most of a GPU's memory, in turn, for a model with large inputs."""
     if place.type != "cuda" or not has_large_inputs(problem_path):
         yield
         return
     import torch
 
-    from weft_worker import driver, gpu_lock
-
-    try:
-        lock = gpu_lock.lock_of(driver.open_driver(place.index or 0))
-    except OSError:  # nobody else is here yet
-        yield
-        return
-    with contextlib.closing(lock), lock.room():
+    with lock.room(), lock.for_at_most(ROOM_S):
         yield
         torch.cuda.empty_cache()
 
@@ -144,26 +151,38 @@ def place_of(device):
     return place
 
 
-def capture_steps(problem_path, watch, place):
+def capture_steps(problem_path, watch, place, lock):
+    """The graph; the device is used with a share of its lock."""
     from weft_worker import capture_check, capture_export, capture_graph
 
-    with watch.step("load"):
-        problem = problems.load_problem(problem_path)
-        model = problems.build_model(problem, device=place)
-    with watch.step("inputs"):
-        inputs = problems.make_inputs(problem, device=place)
-        problems.check_inputs_fit(problem, model, inputs)
-    state = State(problem, model, inputs, place)
-    with watch.step("eager"):
-        expected = state.eager_run()
+    with lock.shared(), lock.for_at_most(SHARE_S):
+        with watch.step("load"):
+            problem = problems.load_problem(problem_path)
+            model = problems.build_model(problem, device=place)
+        with watch.step("inputs"):
+            inputs = problems.make_inputs(problem, device=place)
+            problems.check_inputs_fit(problem, model, inputs)
+        state = State(problem, model, inputs, place)
+        with watch.step("eager"):
+            expected = state.eager_run()
+            settle(place)
     with watch.step("export"):
         program = capture_export.export(problem, model, state.inputs)
     with watch.step("write"):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)
-    with watch.step("check"):
+    with watch.step("check"), lock.shared(), lock.for_at_most(SHARE_S):
         got = state.graph_run(graph)
         capture_check.compare_runs(expected, got, problem.path)
+        settle(place)
     return graph
+
+
+def settle(place):
+    """Waits for what the device still does: it is others' turn then."""
+    import torch
+
+    if place.type == "cuda":
+        torch.cuda.synchronize(place)
 
 
 class State:

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import tempfile
+import threading
 import time
 
 
@@ -36,6 +37,10 @@ class NoLock:
         yield
 
     exclusive = released = room = shared
+
+    @contextlib.contextmanager
+    def for_at_most(self, seconds):
+        yield
 
     def close(self):
         pass
@@ -90,6 +95,22 @@ class DeviceLock:
             yield
         finally:
             fcntl.flock(self._room, fcntl.LOCK_UN)
+
+    @contextlib.contextmanager
+    def for_at_most(self, seconds):
+        """Within it, what is held so long is let go, whatever its holder
+        does: code of unknown making that hangs must not block others."""
+        timer = threading.Timer(seconds, self._let_go)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _let_go(self):
+        for descriptor in (self._lock, self._room):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _change(self, mode):
         """Takes the lock in that mode; the mode that it was in."""
