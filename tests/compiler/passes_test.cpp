@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/graph_check.hpp"
+#include "compiler/target.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {
@@ -186,6 +187,20 @@ TEST_CASE("what folds over positions and writes as much has its own copy") {
         std::set<std::string>{"y"});
   CHECK(apart("mean", dense({16, 8}), {places}).empty());
   CHECK(apart("amax", dense({16, 32, 32}), {channels}).empty());
+}
+
+TEST_CASE("only GPUs work channels last, and not where products are exact") {
+  const Graph graph = convolution_in_layout("exp", dense({16, 8, 32, 32}));
+  const auto turns = [&](const char* target, const CutOptions& cut) {
+    return partition(graph, *find_target(target), cut)
+               .model.find("y_channels_last") != nullptr;
+  };
+  CHECK(turns("triton", {}));
+  CHECK(turns("gpu", {}));
+  CHECK_FALSE(turns("cpu", {}));
+  CutOptions exact;
+  exact.channels_last = false;
+  CHECK_FALSE(turns("triton", exact));
 }
 
 TEST_CASE("small, pointwise and grouped convolutions stay as they are") {

@@ -23,6 +23,13 @@ CONVOLUTION = problem_with(
     forward="return torch.amax(torch.tanh(self.conv(x)), (2, 3))",
     inputs="[torch.rand(2, 3, 6, 5)]")
 
+# Large enough for the library to be given them channels last.
+TWO_CONVOLUTIONS = problem_with(
+    init="self.first = nn.Conv2d(2, 4, 3, padding=1); "
+         "self.second = nn.Conv2d(4, 4, 3, padding=1)",
+    forward="return torch.relu(self.second(torch.relu(self.first(x))))",
+    inputs="[torch.randn(1, 2, 128, 128)]")
+
 
 class TritonRuns(WeftCase):
     def run_of(self, problem):
@@ -40,6 +47,7 @@ class TritonRuns(WeftCase):
                   encoding="utf-8") as file:
             rows = {row["id"]: row for row in csv.DictReader(file)}
         self.assertEqual(rows.pop("model")["verdict"], "correct")
+        rows.pop("extern", None)
         self.assertTrue(rows)
         with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
             report = file.read()
@@ -54,6 +62,21 @@ class TritonRuns(WeftCase):
         run = self.run_of(NORM)
         for row in self.assert_proven(run).values():
             self.assertEqual(row["eager_median_us"], "")
+        self.assert_replays(run)
+
+    def test_between_two_of_the_librarys_convolutions_channels_stay_last(self):
+        run = self.run_of(TWO_CONVOLUTIONS)
+        self.assertEqual(len(self.assert_proven(run)), 2)
+        composed = os.path.join(run, "composed", "model_new.py")
+        with open(composed, encoding="utf-8") as file:
+            steps = [line.split(" = ")[0].strip() for line in file
+                     if line.startswith("            _t_")]
+        self.assertEqual(
+            [step for step in steps if "weight" not in step],
+            ["_t_x_channels_last",
+             "_t_convolution_without_bias_channels_last",
+             "_t_relu_channels_last",
+             "_t_convolution_1_without_bias_channels_last", "_t_relu_1"])
         self.assert_replays(run)
 
     def test_a_product_is_proven_in_the_interpreter(self):
