@@ -27,7 +27,7 @@ BuildReply BuildPort::build(const BuildRequest& request) {
     return reply;
   }
   if (!built->log.empty()) reply.log = blobs_.put(built->log);
-  if (built->library.empty()) {
+  if (built->file.empty()) {
     reply.failure = {
         "wrong_input",
         "does not build: " + built->log.substr(0, built->log.find('\n', 200))};

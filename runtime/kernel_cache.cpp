@@ -37,15 +37,15 @@ std::string library_name(const Target& target, const std::string& source,
 }
 
 Workshop make_workshop(const Installation& installation, const Machine& machine,
-                       const Library* library) {
+                       const Library* kept) {
   Workshop workshop;
   workshop.tools.cxx = compiler_command();
   workshop.tools.python = installation.python.string();
   if (!machine.gpus.empty()) workshop.tools.arch = machine.gpus.front().arch;
   workshop.worker_path = installation.worker_path;
   workshop.python_roots = installation.python_roots;
-  if (library && library->is_there()) {
-    workshop.library = library;
+  if (kept && kept->is_there()) {
+    workshop.kept = kept;
     workshop.compiler_identity = compiler_identity();
     workshop.python_identity = python_identity(installation);
   }
@@ -77,12 +77,12 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
                                               const std::string& source,
                                               std::int64_t wall_ms) {
   const std::string name = library_name(target, source, workshop_.tools.arch);
-  const fs::path library = folder_ / name;
-  if (fs::exists(library)) return Built{library, ""};
-  if (workshop_.library) {
-    const auto made = workshop_.library->find_made(made_key(target, name));
-    if (made && *made && write_file_whole(library, **made)) {
-      return Built{library, ""};
+  const fs::path file = folder_ / name;
+  if (fs::exists(file)) return Built{file, ""};
+  if (workshop_.kept) {
+    const auto made = workshop_.kept->find_made(made_key(target, name));
+    if (made && *made && write_file_whole(file, **made)) {
+      return Built{file, ""};
     }
   }
   return build_anew(target, source, name, wall_ms);
@@ -100,7 +100,7 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
                                                    const std::string& source,
                                                    const std::string& name,
                                                    std::int64_t wall_ms) {
-  const fs::path library = folder_ / name;
+  const fs::path file = folder_ / name;
   const fs::path scratch = scratch_for(name);
   if (const auto done = write_file_whole(scratch / target.source_file, source);
       !done) {
@@ -119,13 +119,13 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
   if (good) {
     const auto bytes = read_file(made);
     if (!bytes) return std::unexpected(bytes.error());
-    const auto kept = write_file_whole(library, *bytes);
-    if (!kept) return std::unexpected(kept.error());
-    built.library = library;
-    if (workshop_.library) {
+    const auto written = write_file_whole(file, *bytes);
+    if (!written) return std::unexpected(written.error());
+    built.file = file;
+    if (workshop_.kept) {
       // Else it is built again: no reason to stop.
       [[maybe_unused]] const auto shared =
-          workshop_.library->keep_made(made_key(target, name), *bytes);
+          workshop_.kept->keep_made(made_key(target, name), *bytes);
     }
   } else {
     built.log = how_it_ended(*report) + "\n" + built.log;

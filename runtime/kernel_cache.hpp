@@ -26,29 +26,30 @@ struct Workshop {
   /// What the sandbox must show besides, so that tools.python works.
   std::vector<std::filesystem::path> python_roots;
   /// Where runs find again what others have built here; null: nowhere.
-  const Library* library = nullptr;
+  const Library* kept = nullptr;
   /// Of what builds for the processor, and for a GPU (runtime/toolchain.hpp).
   std::string compiler_identity;
   std::string python_identity;
 };
-/// `library` may be null.
+/// `kept` may be null.
 Workshop make_workshop(const Installation& installation, const Machine& machine,
-                       const Library* library = nullptr);
+                       const Library* kept = nullptr);
 
 class KernelCache {
  public:
-  /// Libraries lie in `folder`; builds run in scratch folders below `scratch`.
+  /// What is built lies in `folder`; builds run in scratch folders below
+  /// `scratch`.
   KernelCache(std::filesystem::path folder, std::filesystem::path scratch,
               Workshop workshop);
 
   /// What a build gave.
   struct Built {
-    std::filesystem::path library;  ///< empty: the compiler rejected it
-    std::string log;                ///< what the compiler said
+    std::filesystem::path file;  ///< empty: the compiler rejected it
+    std::string log;             ///< what the compiler said
   };
 
   /// Builds `source` for the target in the sandbox unless it is there already,
-  /// or in the library.
+  /// or among what is kept.
   /// An error means that the build could not be run, not that the source is
   /// bad.
   Result<Built> build(const Target& target, const std::string& source,

@@ -209,13 +209,12 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
   // There already, as a rule.
   const auto built = cache_.build(subject.target, *source, 180'000);
   if (!built) return std::unexpected(built.error());
-  if (built->library.empty()) {
+  if (built->file.empty()) {
     return fail(ErrorCode::failed, "the kernel no longer builds");
   }
-  return json{
-      {"subgraph", against->string()},
-      {"candidate",
-       {{"kind", subject.target}, {"library", built->library.string()}}}};
+  return json{{"subgraph", against->string()},
+              {"candidate",
+               {{"kind", subject.target}, {"library", built->file.string()}}}};
 }
 
 Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {

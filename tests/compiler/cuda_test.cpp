@@ -16,32 +16,6 @@ namespace {
 constexpr GpuFacts h200 = {
     .sms = 132, .l2_bytes = 60 << 20, .shared_bytes = 227 << 10};
 
-Subgraph subgraph_of(Graph graph) {
-  Subgraph subgraph;
-  subgraph.id = "sg_0123456789ab";
-  subgraph.type = "test";
-  subgraph.graph = std::move(graph);
-  return subgraph;
-}
-
-Graph one_call(const std::string& target, const TensorType& type) {
-  Graph graph;
-  add_input(graph, "x", type);
-  add_call(graph, "y", target, {ref("x")}, type);
-  graph.outputs = {"y"};
-  return graph;
-}
-
-Graph softmax(std::int64_t rows, std::int64_t width) {
-  Graph graph;
-  const TensorType type = dense({rows, width});
-  add_input(graph, "x", type);
-  add_call(graph, "y", "aten._softmax.default",
-           {ref("x"), integer(1), truth(false)}, type);
-  graph.outputs = {"y"};
-  return graph;
-}
-
 std::vector<std::string> texts(Graph graph, int variants_max = 16,
                                const GpuFacts& facts = h200) {
   const auto sources =

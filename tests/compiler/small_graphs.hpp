@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/graph.hpp"
+#include "compiler/subgraph.hpp"
 
 namespace weft::testing {
 
@@ -49,6 +50,35 @@ inline Node& add_call(Graph& graph, std::string name, std::string target,
   node.values = {std::move(type)};
   graph.nodes.push_back(std::move(node));
   return graph.nodes.back();
+}
+
+/// One call of one input, both of that type.
+inline Graph one_call(const std::string& target, const TensorType& type) {
+  Graph graph;
+  add_input(graph, "x", type);
+  add_call(graph, "y", target, {ref("x")}, type);
+  graph.outputs = {"y"};
+  return graph;
+}
+
+/// Of each row.
+inline Graph softmax(std::int64_t rows, std::int64_t width) {
+  Graph graph;
+  const TensorType type = dense({rows, width});
+  add_input(graph, "x", type);
+  add_call(graph, "y", "aten._softmax.default",
+           {ref("x"), integer(1), truth(false)}, type);
+  graph.outputs = {"y"};
+  return graph;
+}
+
+/// As partition() would give it.
+inline Subgraph subgraph_of(Graph graph) {
+  Subgraph subgraph;
+  subgraph.id = "sg_0123456789ab";
+  subgraph.type = "test";
+  subgraph.graph = std::move(graph);
+  return subgraph;
 }
 
 }  // namespace weft::testing

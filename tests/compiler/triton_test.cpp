@@ -12,32 +12,6 @@ using namespace weft::testing;
 
 namespace {
 
-Subgraph subgraph_of(Graph graph) {
-  Subgraph subgraph;
-  subgraph.id = "sg_0123456789ab";
-  subgraph.type = "test";
-  subgraph.graph = std::move(graph);
-  return subgraph;
-}
-
-Graph one_call(const std::string& target, const TensorType& type) {
-  Graph graph;
-  add_input(graph, "x", type);
-  add_call(graph, "y", target, {ref("x")}, type);
-  graph.outputs = {"y"};
-  return graph;
-}
-
-Graph softmax(std::int64_t rows, std::int64_t width) {
-  Graph graph;
-  const TensorType type = dense({rows, width});
-  add_input(graph, "x", type);
-  add_call(graph, "y", "aten._softmax.default",
-           {ref("x"), integer(1), truth(false)}, type);
-  graph.outputs = {"y"};
-  return graph;
-}
-
 Graph product(std::int64_t rows, std::int64_t folded, std::int64_t columns) {
   Graph graph;
   add_input(graph, "x", dense({rows, folded}));

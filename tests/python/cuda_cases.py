@@ -6,7 +6,7 @@ import torch.nn.functional as F
 import test_cpu_kernels as operators
 import test_movement_kernels as movement
 import test_pool_kernels as pools
-from kernel_cases import numbers, special
+from kernel_cases import long_row_cases, numbers
 
 # Where a thread of the GPU is a fiber these take seconds each.
 SLOW = {"large_softmax", "large_softmax0", "large_var", "large_var0",
@@ -17,24 +17,8 @@ SLOW = {"large_softmax", "large_softmax0", "large_var", "large_var0",
 def row_cases():
     """Rows held by a block, by a cluster, by all blocks; and rows that begin
     anywhere."""
-    few, many = numbers(2, 17_001), numbers(9, 16_500) + 3
-    tall = numbers(17_001, 3)
-    image = numbers(7, 3, 50, 50) + 30
     return [
-        ("few_softmax", lambda x: x.softmax(1), (few,)),
-        ("few_softmax_down", lambda x: x.softmax(0), (tall,)),
-        ("few_variance_down", lambda x: x.var(0), (tall - 100,)),
-        ("few_argmin_down", lambda x: x.argmin(0), (tall,)),
-        ("few_special", lambda x: [x.sum(1), x.amax(1), x.argmax(1)],
-         (special(2, 17_001),)),
-        ("few_batch_norm", lambda x: F.batch_norm(
-            x, None, None, training=True).relu(), (image,)),
-        ("few_group_norm", lambda x: F.group_norm(x, 1), (image[:2],)),
-        ("many_softmax", lambda x: x.softmax(1), (many,)),
-        ("many_layer_norm", lambda x: F.layer_norm(x, (16_500,)), (many,)),
-        ("many_special", lambda x: x.logsumexp(1), (special(9, 16_500),)),
-        ("many_results", lambda x: [x.softmax(-1), x.sum(0)],
-         (numbers(30, 120),)),
+        *long_row_cases(),
         ("odd_softmax", lambda x: x.softmax(1), (numbers(5, 9999),)),
         ("odd_long", lambda x: x / x.abs().mean(1, keepdim=True),
          (numbers(5, 70_003),)),

@@ -5,6 +5,7 @@ and the check of each kernel against the framework in float64.
 import tempfile
 
 import torch
+import torch.nn.functional as F
 
 import captured_cases
 from captured_cases import as_list
@@ -30,6 +31,30 @@ def special(*shape):
 
 def doubled(tensor):
     return tensor.double() if tensor.dtype == torch.float32 else tensor
+
+
+def long_row_cases():
+    """Rows longer than what one program or block of a GPU takes: few of them,
+    and many."""
+    few, many = numbers(2, 17_001), numbers(9, 16_500) + 3
+    tall = numbers(17_001, 3)
+    image = numbers(7, 3, 50, 50) + 30
+    return [
+        ("few_softmax", lambda x: x.softmax(1), (few,)),
+        ("few_softmax_down", lambda x: x.softmax(0), (tall,)),
+        ("few_variance_down", lambda x: x.var(0), (tall - 100,)),
+        ("few_argmin_down", lambda x: x.argmin(0), (tall,)),
+        ("few_special", lambda x: [x.sum(1), x.amax(1), x.argmax(1)],
+         (special(2, 17_001),)),
+        ("few_batch_norm", lambda x: F.batch_norm(
+            x, None, None, training=True).relu(), (image,)),
+        ("few_group_norm", lambda x: F.group_norm(x, 1), (image[:2],)),
+        ("many_softmax", lambda x: x.softmax(1), (many,)),
+        ("many_layer_norm", lambda x: F.layer_norm(x, (16_500,)), (many,)),
+        ("many_special", lambda x: x.logsumexp(1), (special(9, 16_500),)),
+        ("many_results", lambda x: [x.softmax(-1), x.sum(0)],
+         (numbers(30, 120),)),
+    ]
 
 
 class KernelCases:

@@ -80,6 +80,16 @@ def kernel_function(x):
 '''
 
 
+def generated_sources(count):
+    """So many of the code generator's, for one subgraph."""
+    case = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
+            (torch.ones(70, 33),))
+    cli = captured_cases.program("triton_codegen_cli", "WEFT_TRITON_CODEGEN")
+    answer, = captured_cases.generate(captured_cases.graphs_of([case]),
+                                      [cli, "4", str(count)])
+    return [source["text"] for source in answer["variants"]]
+
+
 class TritonBuild(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -176,14 +186,7 @@ class TritonBuild(unittest.TestCase):
         self.assertEqual(set(arguments[len(tensors):]) - {"null"}, set())
 
     def test_a_generated_sources_launches_are_its_packages(self):
-        case = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
-                (torch.ones(70, 33),))
-        cli = captured_cases.program("triton_codegen_cli",
-                                     "WEFT_TRITON_CODEGEN")
-        answer, = captured_cases.generate(captured_cases.graphs_of([case]),
-                                          [cli, "4", "2"])
-        for source in answer["variants"]:
-            text = source["text"]
+        for text in generated_sources(2):
             table = re.findall(r"(\w+)\[\((\d+),\)\]\((.*?), num_warps=(\d+)",
                                text)
             launches = self.build(text)["launches"]
@@ -199,13 +202,7 @@ class TritonBuild(unittest.TestCase):
                 self.assertEqual(kept, given)
 
     def test_with_and_without_torch_the_package_is_the_same(self):
-        case = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
-                (torch.ones(70, 33),))
-        cli = captured_cases.program("triton_codegen_cli",
-                                     "WEFT_TRITON_CODEGEN")
-        answer, = captured_cases.generate(captured_cases.graphs_of([case]),
-                                          [cli, "4", "1"])
-        text = answer["variants"][0]["text"]
+        text, = generated_sources(1)
         built = self.path("apart.json")
         done = subprocess.run(
             [sys.executable, "-c", "import sys\n"

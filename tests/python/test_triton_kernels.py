@@ -17,7 +17,13 @@ import test_contractions as contractions
 import test_cpu_kernels as operators
 import test_movement_kernels as movement
 import test_pool_kernels as pools
-from kernel_cases import INF, KernelCases, numbers, special
+from kernel_cases import (
+    INF,
+    KernelCases,
+    long_row_cases,
+    numbers,
+    special,
+)
 from test_contractions import convolution
 from triton_kernels import TritonVariant
 
@@ -40,29 +46,14 @@ def quick(group):
     return lambda: [case for case in group() if case[0] not in SLOW]
 
 
-def long_row_cases():
+def row_cases():
     """Rows longer than what a program holds: walked where there are many,
     shared out among programs where there are few."""
-    few, many = numbers(2, 17_001), numbers(9, 16_500) + 3
-    tall = numbers(17_001, 3)
-    image = numbers(7, 3, 50, 50) + 30
+    many = numbers(9, 16_500) + 3
     return [
-        ("few_softmax", lambda x: x.softmax(1), (few,)),
-        ("few_softmax_down", lambda x: x.softmax(0), (tall,)),
-        ("few_variance_down", lambda x: x.var(0), (tall - 100,)),
-        ("few_argmin_down", lambda x: x.argmin(0), (tall,)),
-        ("few_special", lambda x: [x.sum(1), x.amax(1), x.argmax(1)],
-         (special(2, 17_001),)),
-        ("few_batch_norm", lambda x: F.batch_norm(
-            x, None, None, training=True).relu(), (image,)),
-        ("few_group_norm", lambda x: F.group_norm(x, 1), (image[:2],)),
-        ("many_softmax", lambda x: x.softmax(1), (many,)),
-        ("many_layer_norm", lambda x: F.layer_norm(x, (16_500,)), (many,)),
+        *long_row_cases(),
         ("many_largest", lambda x: torch.max(x, 1), (many,)),
-        ("many_special", lambda x: x.logsumexp(1), (special(9, 16_500),)),
         ("many_truths", lambda x: (x > 4).sum(1), (many,)),
-        ("many_results", lambda x: [x.softmax(-1), x.sum(0)],
-         (numbers(30, 120),)),
     ]
 
 
@@ -194,7 +185,7 @@ class TritonKernels(Interpreted, unittest.TestCase):
         contractions.attention_cases, contractions.convolution_cases,
         contractions.transposed_cases, movement.movement_cases,
         movement.lookup_cases, pools.max_pool_cases, pools.average_pool_cases,
-        pools.loss_cases, long_row_cases, more_pool_cases)]
+        pools.loss_cases, row_cases, more_pool_cases)]
 
 
 class OnMatrixUnits(Interpreted, unittest.TestCase):

@@ -53,8 +53,8 @@ TEST_CASE("a kernel for a GPU is built by weft's Python side, in the sandbox") {
   const auto built = cache.build(target, "for ", 60'000);
   REQUIRE_MESSAGE(built.has_value(), built.error().message);
   INFO(built->log);
-  REQUIRE_FALSE(built->library.empty());
-  CHECK(read_file(built->library) == "for sm_90");
+  REQUIRE_FALSE(built->file.empty());
+  CHECK(read_file(built->file) == "for sm_90");
 }
 
 namespace {
@@ -78,13 +78,13 @@ TEST_CASE("what one run has built another finds, unless others would build") {
                          const std::string& identity) {
     Workshop workshop;
     workshop.tools.cxx = tool;
-    workshop.library = &library;
+    workshop.kept = &library;
     workshop.compiler_identity = identity;
     KernelCache cache(place.path / run / "build", place.path / run / "scratch",
                       workshop);
     const auto built = cache.build(target, "the source", 60'000);
     REQUIRE_MESSAGE(built.has_value(), built.error().message);
-    return built->library.empty() ? "" : read_file(built->library);
+    return built->file.empty() ? "" : read_file(built->file);
   };
   CHECK(build("first", "/bin/cp", "cp 1") == "the source");
   CHECK(build("second", "/bin/false", "cp 1") == "the source");

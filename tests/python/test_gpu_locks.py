@@ -1,0 +1,122 @@
+"""The locks of a GPU, on files of a folder of their own."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+import time
+import types
+import unittest
+from unittest import mock
+
+import torch
+
+from weft_worker import baseline, gpu_lock, harness
+
+
+class Locks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        self.path = os.path.join(folder, "gpu")
+
+    def lock(self):
+        made = gpu_lock.DeviceLock(self.path)
+        self.addCleanup(made.close)
+        return made
+
+    def is_free(self, mode):
+        descriptor = os.open(self.path + ".lock", os.O_RDONLY)
+        try:
+            fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def test_checks_share_and_timing_is_alone(self):
+        lock = self.lock()
+        with lock.shared():
+            self.assertTrue(self.is_free(fcntl.LOCK_SH))
+            self.assertFalse(self.is_free(fcntl.LOCK_EX))
+            with lock.exclusive():
+                self.assertFalse(self.is_free(fcntl.LOCK_SH))
+            self.assertTrue(self.is_free(fcntl.LOCK_SH))
+        self.assertTrue(self.is_free(fcntl.LOCK_EX))
+
+    def test_the_files_serve_every_user(self):
+        self.lock()
+        self.assertEqual(os.stat(self.path + ".lock").st_mode & 0o777, 0o644)
+
+    def test_a_baseline_that_starts_takes_its_own_share(self):
+        memory = types.SimpleNamespace(driver=types.SimpleNamespace())
+        with mock.patch.object(gpu_lock, "lock_of", lambda _: self.lock()):
+            with harness.device_for_loading({"kind": "model_reference"}, memory):
+                self.assertFalse(self.is_free(fcntl.LOCK_EX))
+            self.assertTrue(self.is_free(fcntl.LOCK_EX))
+            with harness.device_for_loading({"kind": "model"}, memory):
+                self.assertTrue(self.is_free(fcntl.LOCK_EX))
+
+    def test_a_baseline_compiles_again_without_it(self):
+        def inductor(mode, options, dynamic):
+            return lambda graph, inputs: graph.forward
+
+        fake = types.SimpleNamespace(synchronize=lambda: None)
+        patches = (
+            mock.patch.object(gpu_lock, "lock_of", lambda _: self.lock_once()),
+            mock.patch.object(torch, "_TorchCompileInductorWrapper", inductor))
+        self.lock_once = lambda: gpu_lock.DeviceLock(self.path)
+        with patches[0], patches[1]:
+            made = {}
+            for name in ("compile", "compile-autotune"):
+                with baseline.first_calls(name, fake) as compiled_as:
+                    made[name] = compiled_as(lambda x: x + 1)
+                    made[name](torch.ones(2))
+            # Of another shape: Dynamo asks its backend again.
+            for function in made.values():
+                self.assertEqual(function(torch.ones(3)).tolist(), [2, 2, 2])
+
+    def test_within_a_share_it_can_be_let_go(self):
+        lock = self.lock()
+        with lock.shared():
+            with lock.released():
+                self.assertTrue(self.is_free(fcntl.LOCK_EX))
+            self.assertFalse(self.is_free(fcntl.LOCK_EX))
+
+    def test_most_of_the_memory_is_for_one(self):
+        first, second = self.lock(), self.lock()
+        order = []
+        with first.room():
+            waiting = threading.Thread(
+                target=lambda: self.take_room(second, order))
+            waiting.start()
+            time.sleep(0.2)
+            order.append("first")
+        waiting.join()
+        self.assertEqual(order, ["first", "second"])
+        self.assertGreater(second.waited_s, 0.1)
+
+    def take_room(self, lock, order):
+        with lock.room():
+            order.append("second")
+
+    def test_who_hangs_is_waited_for_no_longer_than_agreed(self):
+        lock = self.lock()
+        with lock.shared(), lock.for_at_most(0.05):
+            until = time.monotonic() + 5
+            while not self.is_free(fcntl.LOCK_EX):
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.01)
+        with lock.shared(), lock.for_at_most(60):
+            self.assertFalse(self.is_free(fcntl.LOCK_EX))
+
+    def test_two_hold_it_together(self):
+        first, second = self.lock(), self.lock()
+        with first.shared(), second.shared():
+            self.assertLess(second.waited_s, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
