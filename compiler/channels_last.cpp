@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 
+#include "compiler/convolution_facts.hpp"
 #include "compiler/graph_check.hpp"
 #include "compiler/operator_facts.hpp"
 #include "compiler/passes.hpp"
@@ -13,25 +14,6 @@ namespace {
 constexpr std::int64_t elements_min = 1 << 16;
 // Results this much smaller than what they are made of may be written anyhow.
 constexpr std::int64_t small_share = 8;
-
-const TensorType* type_of(const Node* node) {
-  if (node == nullptr || node->values.empty() || !node->values[0]) {
-    return nullptr;
-  }
-  return &*node->values[0];
-}
-
-const std::string* ref_of(const Node& node, std::size_t at) {
-  if (at >= node.args.size()) return nullptr;
-  const auto* ref = std::get_if<NodeRef>(&node.args[at].value);
-  return ref == nullptr ? nullptr : &ref->name;
-}
-
-std::int64_t product(const std::vector<std::int64_t>& shape, std::size_t from) {
-  std::int64_t count = 1;
-  for (std::size_t i = from; i < shape.size(); ++i) count *= shape[i];
-  return count;
-}
 
 /// Row by row, as tensors are made.
 bool is_dense(const TensorType& type) {
@@ -91,33 +73,28 @@ class Relayer {
   /// Measured on an H200 (docs/performance.md): images and volumes gain, but
   /// for pointwise and grouped convolutions.
   bool pays(const Node& node) const {
-    if (node.kind != NodeKind::call || node.args.size() < 9 ||
-        operator_name(node.target) != "convolution" || can_lower(node) ||
-        !ref_of(node, 0) || !ref_of(node, 1)) {
+    const auto one = convolution_of(graph_, node);
+    if (!one || can_lower(node) || one->groups != 1 || one->window == 1) {
       return false;
     }
-    const auto* groups = std::get_if<std::int64_t>(&node.args[8].value);
-    const TensorType* result = type_of(&node);
-    const TensorType* image = type_of(graph_.find(*ref_of(node, 0)));
-    const TensorType* weight = type_of(graph_.find(*ref_of(node, 1)));
-    if (!result || !image || !weight || !groups || *groups != 1) return false;
-    const std::size_t rank = result->shape.size();
-    if (result->dtype == DType::f64 || !is_dense(*result)) return false;
-    return (rank == 4 || rank == 5) && image->shape.size() == rank &&
-           weight->shape.size() == rank && image->shape[1] > 1 &&
-           result->shape[1] > 1 && product(weight->shape, 2) > 1 &&
-           product(result->shape, 0) >= elements_min;
+    const std::size_t rank = one->result->shape.size();
+    return (rank == 4 || rank == 5) && one->image->shape.size() == rank &&
+           one->weight->shape.size() == rank && one->image->shape[1] > 1 &&
+           one->result->shape[1] > 1 && one->result->dtype != DType::f64 &&
+           is_dense(*one->result) &&
+           element_count(*one->result) >= elements_min;
   }
 
   void convolve(const Node& node) {
     Node bare = node;
     bare.name = unused(node.name + "_channels_last");
-    bare.values = {channels_last(*type_of(&node))};
+    bare.values = {channels_last(*node.values[0])};
     for (const std::size_t at : {0U, 1U}) {
-      bare.args[at] = {NodeRef{in_channels_last(*ref_of(node, at))}};
+      auto& read = std::get<NodeRef>(bare.args[at].value).name;
+      read = in_channels_last(read);
     }
     Node back =
-        copy(node.name, bare.name, *type_of(&node), "contiguous_format");
+        copy(node.name, bare.name, *node.values[0], "contiguous_format");
     back.source = node.source;
     made_[node.name] = bare.name;
     if (!may_join(node)) apart_.insert(node.name);
@@ -129,7 +106,7 @@ class Relayer {
   std::string in_channels_last(const std::string& name) {
     const auto found = made_.find(name);
     if (found != made_.end()) return found->second;
-    const TensorType type = channels_last(*type_of(graph_.find(name)));
+    const TensorType type = channels_last(*graph_.find(name)->values[0]);
     const std::string format =
         type.shape.size() == 4 ? "channels_last" : "channels_last_3d";
     nodes_.push_back(copy(unused(name + "_channels_last"), name, type, format));
@@ -153,7 +130,7 @@ class Relayer {
   /// what they write would be scattered.
   bool may_join(const Node& convolution) {
     const std::int64_t large =
-        product(type_of(&convolution)->shape, 0) / small_share;
+        element_count(*convolution.values[0]) / small_share;
     bool folds = false;
     bool writes = false;
     std::set<std::string> seen;
@@ -172,8 +149,9 @@ class Relayer {
           waiting.push_back(user);
         }
       }
-      const TensorType* type = type_of(&node);
-      writes |= leaves && type && element_count(*type) > large;
+      for (const auto& type : node.values) {
+        writes |= leaves && type && element_count(*type) > large;
+      }
     }
     return !folds || !writes;
   }

@@ -18,15 +18,19 @@ _PLUMBING = (
 )
 
 
-class _Recorder(TorchDispatchMode):
-    def __init__(self):
-        super().__init__()
-        self.called = {}
+class Mode(TorchDispatchMode):
+    """One that begins at once."""
 
     @classmethod
     def _should_skip_dynamo(cls):
         """Else loading torch._dynamo, which takes seconds, comes first."""
         return False
+
+
+class _Recorder(Mode):
+    def __init__(self):
+        super().__init__()
+        self.called = {}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = str(function)

@@ -8,7 +8,8 @@ them rounded.
 """
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from .operator_trace import Mode
 
 _KEPT_BITS = ~0x1FFF
 
@@ -43,17 +44,12 @@ def _in_tf32(tensor, added):
     return made
 
 
-class Lossy(TorchDispatchMode):
+class Lossy(Mode):
     """Within it, convolutions see their factors so."""
 
     def __init__(self, lose):
         super().__init__()
         self._lose = lose
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        """Else loading torch._dynamo, which takes seconds, comes first."""
-        return False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if "convolution" in str(function):

@@ -46,14 +46,9 @@ def only_memory():
     else. The sketch knows nothing that does."""
     if is_sketched():
         return contextlib.nullcontext()
-    from torch.utils._python_dispatch import TorchDispatchMode
+    from .operator_trace import Mode
 
-    class OnlyMemory(TorchDispatchMode):
-        @classmethod
-        def _should_skip_dynamo(cls):
-            """Else loading torch._dynamo, which takes seconds, comes first."""
-            return False
-
+    class OnlyMemory(Mode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             if not str(function).startswith(ALLOCATIONS + VIEWS):
                 raise BuildError(
