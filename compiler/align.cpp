@@ -329,6 +329,25 @@ bool align_to_loads(Program& program, Nest& nest, Stage& stage) {
   return false;
 }
 
+void split_as_read(Program& program, Stage& stage, const Index& read) {
+  std::vector<LoopVar> all = stage.outer;
+  all.insert(all.end(), stage.inner.begin(), stage.inner.end());
+  for (const LoopVar& variable : all) {
+    std::set<std::int64_t> divisors;
+    for (const auto& term : read.terms()) {
+      if (term.atom->kind == Index::AtomKind::variable ||
+          !term.atom->inner.uses(variable.id)) {
+        continue;
+      }
+      const bool alone = term.atom->inner == Index(variable);
+      divisors.insert(alone ? term.atom->divisor : 0);
+    }
+    const std::int64_t low = divisors.size() == 1 ? *divisors.begin() : 0;
+    if (low == 0 || variable.extent % low != 0) continue;
+    substitute(program, stage, split_map(program, variable, low));
+  }
+}
+
 void share_inner(Program& program, Nest& nest, Stage& stage) {
   for (const Stage& other : nest.stages) {
     const auto common = common_load(program, stage, other);

@@ -20,6 +20,10 @@ bool align_to_scan(Program& program, Nest& nest, Stage& stage);
 /// elements of an input in the same places.
 bool align_to_loads(Program& program, Nest& nest, Stage& stage);
 
+/// Makes two variables of one that counts two dimensions which that index tells
+/// apart (a batch and its channels): then what it is in memory can be seen.
+void split_as_read(Program& program, Stage& stage, const Index& read);
+
 /// Names the inner variables as those of a stage of the nest with equal reads.
 void share_inner(Program& program, Nest& nest, Stage& stage);
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "compiler/convolution_facts.hpp"
@@ -12,8 +11,6 @@ namespace {
 
 // Below this a convolution takes less time than copies beside it.
 constexpr std::int64_t elements_min = 1 << 16;
-// Results this much smaller than what they are made of may be written anyhow.
-constexpr std::int64_t small_share = 8;
 
 /// Row by row, as tensors are made.
 bool is_dense(const TensorType& type) {
@@ -46,10 +43,6 @@ class Relayer {
       for_each_ref(node, [&](const std::string& name) {
         users_[name].push_back(&node);
       });
-    }
-    visible_.insert(graph.outputs.begin(), graph.outputs.end());
-    for (const Mutation& mutation : graph.mutations) {
-      visible_.insert(mutation.node);
     }
   }
 
@@ -125,57 +118,42 @@ class Relayer {
   }
 
   /// Whether calls behind the convolution can read its layout as they go. Not
-  /// those that normalise over positions, nor those that fold over positions
-  /// and then write something large in the other layout: what they read or
-  /// what they write would be scattered.
+  /// those whose rows run through an image more than once.
   bool may_join(const Node& convolution) {
-    const std::int64_t large =
-        element_count(*convolution.values[0]) / small_share;
-    bool folds = false;
-    bool writes = false;
     std::set<std::string> seen;
     std::vector<const Node*> waiting{&convolution};
     while (!waiting.empty()) {
       const Node& node = *waiting.back();
       waiting.pop_back();
-      if (normalises(node)) return false;
-      folds |= folds_positions(node);
-      bool leaves = visible_.contains(node.name);
+      if (scatters(node)) return false;
       for (const Node* user : users_[node.name]) {
         if (chosen_.contains(user->name)) continue;  // in the same layout
-        if (user->target != "getitem" && !can_lower(*user)) {
-          leaves = true;
-        } else if (seen.insert(user->name).second) {
-          waiting.push_back(user);
-        }
-      }
-      for (const auto& type : node.values) {
-        writes |= leaves && type && element_count(*type) > large;
+        if (user->target != "getitem" && !can_lower(*user)) continue;
+        if (seen.insert(user->name).second) waiting.push_back(user);
       }
     }
-    return !folds || !writes;
+    return true;
   }
 
   static bool has(const Node& node, std::string_view part) {
     return operator_name(node.target).find(part) != std::string_view::npos;
   }
 
-  /// Reads rows of an image twice. (What a batch's statistics need lies side by
-  /// side, whatever the layout.)
-  static bool normalises(const Node& node) {
-    return (has(node, "norm") && !has(node, "batch_norm")) ||
-           has(node, "var") || has(node, "std") ||
+  /// Reads rows more than once whose elements are scattered. Statistics of a
+  /// batch, of groups of channels or of rows do not: channels that lie side by
+  /// side are read together, and what is normalised is another kernel's.
+  static bool scatters(const Node& node) {
+    if (has(node, "layer_norm")) return covers_channels(node);
+    return has(node, "rms_norm") || has(node, "cumsum") ||
+           has(node, "cumprod") ||
            (has(node, "softmax") && !over_channels(node));
   }
 
-  /// Whether an element of the result needs several positions of an image.
-  static bool folds_positions(const Node& node) {
-    const std::string_view name = operator_name(node.target);
-    constexpr auto reductions = std::to_array<std::string_view>(
-        {"sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp"});
-    return has(node, "pool") || has(node, "batch_norm") ||
-           (std::ranges::find(reductions, name) != reductions.end() &&
-            !over_channels(node));
+  /// Whether a layer norm's rows have dimension 1 in them.
+  static bool covers_channels(const Node& node) {
+    const auto* dims = std::get_if<Arg::List>(&node.args.at(1).value);
+    return dims == nullptr ||
+           dims->size() + 1 >= node.values.front()->shape.size();
   }
 
   /// Over dimension 1 and no other.
@@ -204,7 +182,6 @@ class Relayer {
   const Lowerable& lowerable_;
   mutable std::map<const Node*, bool> can_lower_;
   std::set<std::string> names_;
-  std::set<std::string> visible_;
   std::map<std::string, std::vector<const Node*>> users_;
   std::set<std::string> chosen_;
   std::vector<Node> nodes_;

@@ -92,7 +92,7 @@ constexpr std::string_view kLaunch =
                 ("value", ctypes.c_uint * 16)]
 
 
-class _WeftLaunch(ctypes.Structure):
+class _WeftConfig(ctypes.Structure):
     """CUlaunchConfig."""
     _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
                 ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
@@ -100,71 +100,62 @@ class _WeftLaunch(ctypes.Structure):
                 ("count", ctypes.c_uint)]
 
 
-def _weft_check(code):
-    if code:
-        name = ctypes.c_char_p()
-        ctypes.CDLL("libcuda.so.1").cuGetErrorName(code, ctypes.byref(name))
-        raise RuntimeError(
-            f"weft: the CUDA driver says {(name.value or b'error').decode()} "
-            f"({code}). A kernel is made for one kind of GPU: on another one, "
-            "run weft there")
-
-
 class _WeftKernels:
-    """The kernels of one CUDA text, loaded on one device."""
+    """The kernels of one CUDA text, loaded on the current device."""
 
-    def __init__(self, source, device):
+    def __init__(self, source, device, inputs, outputs):
         major, minor = torch.cuda.get_device_capability(device)
         package = _weft_package(source, f"sm_{major}{minor}")
-        self.driver = driver = ctypes.CDLL("libcuda.so.1")
-        self.scratch = package["scratch"]
-        # The device's; another thread may have none yet.
-        self.context = ctypes.c_void_p()
-        _weft_check(driver.cuCtxGetCurrent(ctypes.byref(self.context)))
+        self.driver, self.scratch = _WeftDriver(), package["scratch"]
+        names = [f"{what}{i}" for what, count in (
+            ("in", inputs), ("out", outputs), ("s", len(self.scratch)))
+            for i in range(count)]
+        library, check = self.driver.library, self.driver.check
         self.module, self.launches = ctypes.c_void_p(), []
         cubin = base64.b64decode(package["modules"][0]["cubin"])
-        _weft_check(driver.cuModuleLoadData(ctypes.byref(self.module), cubin))
+        check(library.cuModuleLoadData(ctypes.byref(self.module), cubin))
         for one in package["launches"]:
             function = ctypes.c_void_p()
-            _weft_check(driver.cuModuleGetFunction(
+            check(library.cuModuleGetFunction(
                 ctypes.byref(function), self.module,
                 one["function"].encode()))
             shared, cluster = one.get("shared_bytes", 0), one.get("cluster", 1)
             if shared:  # what it has by itself counts, too
-                _weft_check(driver.cuFuncSetAttribute(function, 8, shared))
+                check(library.cuFuncSetAttribute(function, 8, shared))
             if cluster > 8:
-                _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
-            attributes, count = (_WeftAttribute * 2)(), 0
-            if cluster > 1:
-                attributes[count].id = 4
-                attributes[count].value[:3] = (cluster, 1, 1)
-                count += 1
-            if one.get("cooperative"):
-                attributes[count].id, attributes[count].value[0] = 2, 1
-                count += 1
-            config = _WeftLaunch(
-                (ctypes.c_uint * 3)(*one["grid"]),
-                (ctypes.c_uint * 3)(one["threads"], 1, 1), shared, None,
-                attributes, count)
-            self.launches.append((function, config, one["arguments"]))
+                check(library.cuFuncSetAttribute(function, 14, 1))
+            shape = (*one["grid"], one["threads"], 1, 1, shared)
+            self.launches.append((
+                function, shape,
+                self.config(shape, cluster, one.get("cooperative")),
+                [names.index(name) for name in one["arguments"]]))
+
+    def config(self, shape, cluster, cooperative):
+        """What an ordinary launch cannot say, or None."""
+        attributes, count = (_WeftAttribute * 2)(), 0
+        if cluster > 1:
+            attributes[count].id = 4
+            attributes[count].value[:3] = (cluster, 1, 1)
+            count += 1
+        if cooperative:
+            attributes[count].id, attributes[count].value[0] = 2, 1
+            count += 1
+        if count == 0:
+            return None
+        return _WeftConfig(
+            (ctypes.c_uint * 3)(*shape[:3]), (ctypes.c_uint * 3)(*shape[3:6]),
+            shape[6], None, attributes, count)
 
     def __call__(self, inputs, outputs):
-        places = {f"in{i}": t for i, t in enumerate(inputs)}
-        places.update((f"out{i}", t) for i, t in enumerate(outputs))
-        places.update((f"s{i}", torch.empty(max(1, size), dtype=torch.uint8,
-                                            device=outputs[0].device))
-                      for i, size in enumerate(self.scratch))
-        stream = torch.cuda.current_stream().cuda_stream
-        _weft_check(self.driver.cuCtxSetCurrent(self.context))
-        for function, config, names in self.launches:
-            values = [ctypes.c_void_p(places[n].data_ptr()) for n in names]
-            array = (ctypes.c_void_p * len(values))(
-                *(ctypes.addressof(value) for value in values))
+        scratch = [torch.empty(max(1, size), dtype=torch.uint8,
+                               device=outputs[0].device)
+                   for size in self.scratch]
+        pointers = [t.data_ptr() for t in (*inputs, *outputs, *scratch)]
+        for function, shape, config, places in self.launches:
             # One's own: another thread may launch at the same time.
-            own = _WeftLaunch.from_buffer_copy(config)
-            own.stream = stream
-            _weft_check(self.driver.cuLaunchKernelEx(
-                ctypes.byref(own), function, array, None))
+            own = config and _WeftConfig.from_buffer_copy(config)
+            self.driver.launch(function, shape, [pointers[i] for i in places],
+                               own)
 
 
 def _weft_realigned(tensor):
@@ -175,24 +166,25 @@ def _weft_realigned(tensor):
     return copy.as_strided(tensor.shape, tensor.stride(), 0)
 
 
-def _weft_open_cuda(source, results, _loaded={}):
+def _weft_open_cuda(source, results):
     """A function of tensors; `results`: shape, stride and type of each."""
+    loaded = {}
+
     def call(*inputs):
         device = inputs[0].device
-        with torch.cuda.device(device):
-            # Packs of elements are read at once, at multiples of 16 bytes.
-            inputs = [_weft_realigned(t) if t.data_ptr() % 16 else t
-                      for t in inputs]
-            outputs = [torch.empty_strided(shape, stride, dtype=dtype,
-                                           device=device)
-                       for shape, stride, dtype in results]
-            key = (source, device)
-            if key not in _loaded:
-                torch.cuda.synchronize()  # the device's context is there now
-                _loaded[key] = _WeftKernels(source, device)
-            _loaded[key](inputs, outputs)
+        # Packs of elements are read at once, at multiples of 16 bytes.
+        inputs = [_weft_realigned(t) if t.data_ptr() % 16 else t
+                  for t in inputs]
+        outputs = [torch.empty_strided(shape, stride, dtype=dtype,
+                                       device=device)
+                   for shape, stride, dtype in results]
+        if device not in loaded:
+            torch.cuda.synchronize()  # the device's context is there now
+            loaded[device] = _WeftKernels(source, device, len(inputs),
+                                          len(outputs))
+        loaded[device](inputs, outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
-    return call
+    return _weft_where_inputs_are(call)
 
 
 )py";
@@ -217,7 +209,7 @@ std::vector<std::string> build_command(const BuildTools& tools) {
 
 std::string loader() {
   return std::string(kImports) + cache_source() + std::string(kBuild) +
-         std::string(kLaunch) + restride_source();
+         launch_source() + std::string(kLaunch) + restride_source();
 }
 
 std::string function_source(const Graph& graph, const std::string& name,

@@ -104,6 +104,59 @@ constexpr std::string_view kRestride =
 
 )py";
 
+constexpr std::string_view kLaunch =
+    R"py(class _WeftDriver:
+    """The CUDA driver, for the device that is current now."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self.launch_kernel = self.library.cuLaunchKernel
+        self.launch_kernel.argtypes = (
+            ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
+        # Another thread may have none yet.
+        self.context = ctypes.c_void_p()
+        self.check(self.library.cuCtxGetCurrent(ctypes.byref(self.context)))
+
+    def check(self, code):
+        if code:
+            name = ctypes.c_char_p()
+            self.library.cuGetErrorName(code, ctypes.byref(name))
+            raise RuntimeError(
+                "weft: the CUDA driver says "
+                f"{(name.value or b'error').decode()} ({code}). A kernel is "
+                "made for one kind of GPU: on another one, run weft there")
+
+    def launch(self, function, shape, pointers, config=None):
+        """`shape`: grid, block and bytes of shared memory, which `config`
+        says in its own way, if it is given."""
+        count = len(pointers)
+        values = (ctypes.c_void_p * count)(*pointers)
+        first = ctypes.addressof(values)
+        places = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
+        stream = torch.cuda.current_stream().cuda_stream
+        self.check(self.library.cuCtxSetCurrent(self.context))
+        if config is None:
+            self.check(self.launch_kernel(function, *shape, stream, places,
+                                          None))
+            return
+        config.stream = stream
+        self.check(self.library.cuLaunchKernelEx(
+            ctypes.byref(config), function, places, None))
+
+
+def _weft_where_inputs_are(function):
+    """The function, called with its first tensor's device as the current one."""
+    def call(*inputs):
+        device = inputs[0].device
+        if device.index == torch.cuda.current_device():
+            return function(*inputs)
+        with torch.cuda.device(device):
+            return function(*inputs)
+    return call
+
+
+)py";
+
 /// Some element is seen many times (stride 0): a tensor of that layout cannot
 /// be written, so one that lies otherwise cannot be brought into it.
 bool overlaps(const TensorType& type) {
@@ -116,6 +169,8 @@ bool overlaps(const TensorType& type) {
 }  // namespace
 
 std::string cache_source() { return std::string(kCache); }
+
+std::string launch_source() { return std::string(kLaunch); }
 
 std::string restride_source() { return std::string(kRestride); }
 

@@ -17,9 +17,11 @@ namespace weft {
 /// below XDG_CACHE_HOME or ~/.cache, else in a fresh private folder.
 std::string loader_source(const std::vector<std::string>& build_flags);
 
-/// Its parts that other targets use too: `_weft_cache()`, the folder; and
-/// `_weft_restride(tensor, shape, stride)`.
+/// Its parts that other targets use too: `_weft_cache()`, the folder;
+/// `_weft_restride(tensor, shape, stride)`; and for a GPU `_WeftDriver`, which
+/// launches kernels, and `_weft_where_inputs_are(function)`.
 std::string cache_source();
+std::string launch_source();
 std::string restride_source();
 
 /// Lines of a function's body that bring inputs into the captured layout.

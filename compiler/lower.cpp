@@ -31,6 +31,9 @@ ExprId Virtual::at(const Position& position) const {
 
 namespace {
 
+// Rows that lie side by side in memory are read together, at least so many.
+constexpr double rows_together = 32;
+
 bool contains(const Shape& dims, std::int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
@@ -237,7 +240,9 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   const auto divide = [&](const Virtual& a, const Virtual& b) {
     return pointwise("div", dtype, {a, b});
   };
-  if (result.count <= static_cast<double>(options_.single_pass_elements)) {
+  const bool side_by_side = !contains(dims, 1) && lies_channels_last(value);
+  if (result.count * (side_by_side ? rows_together : 1) <=
+      static_cast<double>(options_.single_pass_elements)) {
     result.mean = divide(fold(Fold::sum, value, dims)[0], count);
     const Virtual centred =
         pointwise("sub", dtype, {value, restore(result.mean, dims)});
@@ -268,6 +273,35 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
       pointwise("sub", dtype, {squares, pointwise("mul", dtype, {sum, drift})});
   result.squares = pointwise("maximum", dtype, {excess, number(dtype, 0)});
   return result;
+}
+
+bool Lowering::lies_channels_last(const Virtual& value) {
+  const std::size_t rank = value.shape().size();
+  if (rank < 3 || value.shape()[1] == 1) return false;
+  std::vector<LoopVar> variables;
+  Position at;
+  for (const std::int64_t extent : value.shape()) {
+    variables.push_back(new_variable(extent));
+    at.emplace_back(variables.back());
+  }
+  std::int64_t most = 0;
+  bool found = false;
+  for (const ExprId id : arena().reachable({value.at(at)})) {
+    const Scalar& node = arena()[id];
+    if (node.op != ScalarOp::load || node.index.size() != 1) continue;
+    const Index& index = node.index[0];
+    std::int64_t elements = 1;
+    for (const LoopVar& v : variables) {
+      if (index.uses(v.id)) elements *= v.extent;
+    }
+    if (elements <= most) continue;
+    most = elements;
+    // Where a view has merged batch and channels, one of both is hidden.
+    found = (index.coefficient(variables[1].id) == 1 ||
+             index.hides(variables[1].id)) &&
+            index.coefficient(variables.back().id) > 1;
+  }
+  return found;
 }
 
 const std::vector<std::optional<Virtual>>* Lowering::find(

@@ -99,6 +99,9 @@ class Lowering {
     double count = 1;
   };
   Moments moments(const Virtual& value, const Shape& dims);
+  /// Whether what the value is mostly made of has its second dimension
+  /// innermost in memory: an image's rows lie apart, its channels together.
+  bool lies_channels_last(const Virtual& value);
 
   const std::vector<std::optional<Virtual>>* find(
       const std::string& name) const;

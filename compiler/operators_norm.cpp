@@ -98,6 +98,67 @@ Values rms_norm(const Call& call, bool with_inverse) {
   return {result};
 }
 
+Shape all_but_channels(std::size_t rank) {
+  Shape dims;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (i != 1) dims.push_back(i);
+  }
+  return dims;
+}
+
+// A group's moments from those of its channels, each of which lies in one
+// piece where a group does not. Exact: the squares about the group's mean are
+// those about the channels' means and what these are from the group's.
+Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
+                                     const Virtual& value,
+                                     std::int64_t groups) {
+  const std::int64_t channels = value.shape()[1];
+  Shape positions = all_but_channels(value.shape().size());
+  positions.erase(positions.begin());
+  const auto each = in.moments(value, positions);
+  const Shape grouped = {value.shape()[0], groups, channels / groups};
+  const Virtual mean = in.reshape(each.mean, grouped);
+  const Virtual squares = in.reshape(each.squares, grouped);
+  Lowering::Moments all;
+  all.count = each.count * static_cast<double>(grouped[2]);
+  all.mean = math("div", in.fold(Fold::sum, mean, {2})[0],
+                  math.number(static_cast<double>(grouped[2])));
+  const Virtual off = math("sub", mean, in.restore(all.mean, {2}));
+  all.squares = in.fold(Fold::sum,
+                        math("add", squares,
+                             math("mul", math("mul", off, off),
+                                  math.number(each.count))),
+                        {2})[0];
+  return all;
+}
+
+// (input, weight, bias, N, C, HxW, groups, eps) to (result, mean, inverse),
+// where channels lie innermost.
+Values group_norm_channels_last(const Call& call, const Virtual& value,
+                                std::int64_t groups) {
+  Lowering& in = call.in();
+  const Math math{in, call.result().dtype};
+  const std::size_t rank = value.shape().size();
+  const std::int64_t batch = value.shape()[0];
+  const std::int64_t channels = value.shape()[1];
+  const auto moments = moments_by_channel(in, math, value, groups);
+  const Virtual inverse = math.inverse_deviation(
+      math("div", moments.squares, math.number(moments.count)),
+      call.number(7, "eps", 1e-5));
+  const auto for_channels = [&](const Virtual& of_groups) {
+    Shape shape(rank, 1);
+    shape[0] = batch;
+    shape[1] = channels;
+    return in.reshape(in.broadcast(in.restore(of_groups, {2}),
+                                   {batch, groups, channels / groups}),
+                      shape);
+  };
+  const Virtual normal =
+      math("mul", math("sub", value, for_channels(moments.mean)),
+           for_channels(inverse));
+  return {scale_and_shift(call, math, normal, 1, 1), moments.mean, inverse};
+}
+
 // (input, weight, bias, N, C, HxW, groups, eps) to (result, mean, inverse).
 Values group_norm(const Call& call) {
   Lowering& in = call.in();
@@ -107,6 +168,9 @@ Values group_norm(const Call& call) {
   const std::int64_t channels = call.integer(4, "C", 1);
   const std::int64_t area = call.integer(5, "HxW", 1);
   const std::int64_t groups = call.integer(6, "group", 1);
+  if (in.lies_channels_last(value)) {
+    return group_norm_channels_last(call, value, groups);
+  }
   const Virtual grouped =
       in.reshape(value, {batch, groups, channels / groups, area});
   const Shape dims = {2, 3};
@@ -121,14 +185,6 @@ Values group_norm(const Call& call) {
   const Virtual result =
       scale_and_shift(call, math, in.reshape(normal, value.shape()), 1, 1);
   return {result, moments.mean, inverse};
-}
-
-Shape all_but_channels(std::size_t rank) {
-  Shape dims;
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (i != 1) dims.push_back(i);
-  }
-  return dims;
 }
 
 Virtual apply_statistics(const Call& call, const Math& math,

@@ -11,6 +11,8 @@ using Variables = std::vector<LoopVar>;
 
 // Below this, starting the threads costs more than they save.
 constexpr std::int64_t kParallelElementsMin = 1 << 15;
+// Rows of so many elements are worth work of their own.
+constexpr std::int64_t long_row = 1024;
 
 bool holds(const Variables& list, int id) {
   return std::any_of(list.begin(), list.end(),
@@ -40,12 +42,61 @@ bool makes_any(const Nest& nest, const std::set<int>& results) {
 
 bool scans(const Nest& nest) { return nest.stages.front().scans; }
 
-// A scan keeps to itself, but for what stores its results as they come.
-bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results) {
+std::int64_t elements_of(const Index& index) {
+  std::map<int, LoopVar> variables;
+  index.collect(variables);
+  std::int64_t count = 1;
+  for (const auto& [id, variable] : variables) count *= variable.extent;
+  return count;
+}
+
+// The read that most elements are in.
+Index dominant_read(const Program& program, const Stage& stage) {
+  Index best;
+  std::int64_t most = -1;
+  for (const ExprId id : program.arena.reachable({stage.value})) {
+    const Scalar& node = program.arena[id];
+    if (node.op != ScalarOp::load || node.index.size() != 1) continue;
+    const std::int64_t count = elements_of(node.index[0]);
+    if (count > most) {
+      most = count;
+      best = node.index[0];
+    }
+  }
+  return best;
+}
+
+// Whether what the stage stores lies across what it is made of, and would be
+// written in long rows by whoever reads these side by side.
+bool crosses(const Program& program, const Stage& stage) {
+  constexpr std::int64_t sector = 8;
+  if (!stage.stores() || extent_of(stage.inner) < long_row) return false;
+  const Index read = dominant_read(program, stage);
+  std::map<int, LoopVar> variables;
+  stage.offset.collect(variables);
+  for (const auto& [id, variable] : variables) {
+    if (stage.offset.coefficient(id) == 1) {
+      return std::abs(read.coefficient(id)) >= sector &&
+             2 * elements_of(read) > elements_of(stage.offset);
+    }
+  }
+  return false;
+}
+
+// A scan keeps to itself, but for what stores its results as they come; and so
+// does what would be stored across the rows that a nest reads.
+bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
+           const CpuFacts& facts) {
   if (stage.scans) return false;
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
-  return reads_results ? align_to_results(program, nest, stage)
-                       : align_to_loads(program, nest, stage);
+  Nest tried = nest;
+  Stage aligned = stage;
+  const bool fits = reads_results ? align_to_results(program, tried, aligned)
+                                  : align_to_loads(program, tried, aligned);
+  if (!fits || (facts.holds_rows && crosses(program, aligned))) return false;
+  nest = std::move(tried);
+  stage = std::move(aligned);
+  return true;
 }
 
 // So does what the target wants alone, but for what has no loop of its own.
@@ -76,7 +127,7 @@ void place(Program& program, std::vector<Nest>& nests, Stage stage,
     const bool reads = depends && i == first;
     const bool fits = nests[i].alone
                           ? reads && joins_alone(program, nests[i], stage)
-                          : joins(program, nests[i], stage, reads);
+                          : joins(program, nests[i], stage, reads, facts);
     if (!fits) continue;
     if (!scans(nests[i])) share_inner(program, nests[i], stage);
     nests[i].stages.push_back(std::move(stage));
@@ -91,26 +142,10 @@ void place(Program& program, std::vector<Nest>& nests, Stage stage,
   nests.push_back(std::move(nest));
 }
 
-// The read (or write) that decides the order of loops: the one that most of
-// the nest's elements are in.
+// The read (or write) that decides the order of loops.
 Index dominant(const Program& program, const Nest& nest) {
   const Stage& first = nest.stages.front();
-  if (first.stores()) return first.offset;
-  Index best;
-  std::int64_t most = -1;
-  for (const ExprId id : program.arena.reachable({first.value})) {
-    const Scalar& node = program.arena[id];
-    if (node.op != ScalarOp::load || node.index.size() != 1) continue;
-    std::map<int, LoopVar> variables;
-    node.index[0].collect(variables);
-    std::int64_t count = 1;
-    for (const auto& [key, variable] : variables) count *= variable.extent;
-    if (count > most) {
-      most = count;
-      best = node.index[0];
-    }
-  }
-  return best;
+  return first.stores() ? first.offset : dominant_read(program, first);
 }
 
 void sort_by_stride(Variables& variables, const Index& index) {
@@ -363,9 +398,8 @@ std::int64_t parallel_points(const Nest& nest) {
 
 // Rows that are far apart in memory are walked side by side, however short.
 bool walks(const Nest& nest, const CpuFacts& facts) {
-  constexpr std::int64_t row_min = 1024;
   return facts.holds_rows && nest.columns && !is_window(nest) &&
-         extent_of(nest.stages.front().inner) >= row_min;
+         extent_of(nest.stages.front().inner) >= long_row;
 }
 
 // Folds over much data that leave few points get a nest each, which is shared
@@ -413,9 +447,14 @@ std::int64_t extent_of(const std::vector<LoopVar>& variables) {
 
 Schedule schedule(Program program, const CpuFacts& facts) {
   std::vector<Nest> placed;
-  const std::vector<Stage> stages = std::move(program.stages);
+  std::vector<Stage> stages = std::move(program.stages);
   program.stages.clear();
-  for (const Stage& stage : stages) place(program, placed, stage, facts);
+  for (Stage& stage : stages) {
+    if (facts.holds_rows) {
+      split_as_read(program, stage, dominant_read(program, stage));
+    }
+    place(program, placed, std::move(stage), facts);
+  }
   for (Nest& nest : placed) {
     order_loops(program, nest);
     choose_vectors(program, nest);

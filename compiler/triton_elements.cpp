@@ -102,7 +102,8 @@ std::optional<LoopVar> NestText::crossing() const {
       elements *= variable.extent;
       if (index.coefficient(id) == 1) found = variable;
     }
-    if (found && found->extent >= sector && 2 * elements > nest_.work) {
+    if (found && found->extent >= sector &&
+        2 * elements > extent_of(nest_.outer)) {
       return found;
     }
   }

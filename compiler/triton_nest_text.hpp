@@ -33,7 +33,7 @@ class NestText {
   };
   struct Tile {
     std::int64_t height = 1;  ///< points
-    std::int64_t width = 1;   ///< inner elements
+    std::int64_t width = 1;   ///< inner elements, or points along another axis
     std::string shape() const;
     std::string column() const;  ///< the shape of one value a point
   };
@@ -48,10 +48,16 @@ class NestText {
   void print_rows();
   Way way() const;
   Tile tile_for(Way way) const;
+  Tile tile_across(LoopVar across) const;
+  /// Names points that lie side by side along the last variable in what is
+  /// read, along `across` in what is stored: blocks of both.
+  void open_points_across(TritonKernel& kernel, LoopVar across,
+                          Tile tile) const;
   void open_held(TritonKernel& kernel, const Pass& pass) const;
   void print_pass(TritonKernel& kernel, const Pass& pass, Tile tile,
                   Way way) const;
-  void print_points(TritonKernel& kernel, const Pass& pass, Tile tile) const;
+  void print_points(TritonKernel& kernel, const Pass& pass,
+                    const std::string& shape) const;
   void print_walk(TritonKernel& kernel, const Pass& pass,
                   const std::vector<TritonFold>& folds, Tile tile,
                   Way way) const;

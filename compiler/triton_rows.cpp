@@ -17,6 +17,8 @@ constexpr std::int64_t unrolled_max = 32;
 // that are read together.
 constexpr std::int64_t column_steps = 32;
 constexpr std::int64_t column_points = 32;
+// Points along the other axis, at least, where blocks are long both ways.
+constexpr std::int64_t sector = 8;
 
 }  // namespace
 
@@ -50,16 +52,62 @@ NestText::Tile NestText::tile_for(Way way) const {
   return tile;
 }
 
+NestText::Tile NestText::tile_across(LoopVar across) const {
+  Tile tile;
+  tile.height =
+      std::min(column_points, power_of_two(nest_.outer.back().extent));
+  tile.width = std::min(std::max(variant_.tile / tile.height, sector),
+                        power_of_two(across.extent));
+  return tile;
+}
+
+void NestText::open_points_across(TritonKernel& kernel, LoopVar across,
+                                  Tile tile) const {
+  std::vector<LoopVar> rest = nest_.outer;
+  const LoopVar last = rest.back();
+  rest.pop_back();
+  std::erase(rest, across);
+  const std::string id = kernel.program_id();
+  const std::int64_t beside = ceil_div(last.extent, tile.height);
+  const std::int64_t along = ceil_div(across.extent, tile.width);
+  kernel.line("outer = " + id + " // " + text(beside * along));
+  kernel.name_variables(rest, "outer", Axis::none, "");
+  const bool ragged = last.extent % tile.height != 0;
+  kernel.line("p = " + id + " % " + text(beside) + " * " + text(tile.height) +
+              " + tl.arange(0, " + text(tile.height) + ")[:, None]");
+  if (ragged) kernel.line("pm = p < " + text(last.extent));
+  kernel.name_variables({last}, "p", Axis::rows, ragged ? "pm" : "");
+  const bool frayed = across.extent % tile.width != 0;
+  kernel.line("q = " + id + " // " + text(beside) + " % " + text(along) +
+              " * " + text(tile.width) + " + tl.arange(0, " +
+              text(tile.width) + ")[None, :]");
+  if (frayed) kernel.line("qm = q < " + text(across.extent));
+  kernel.name_variables({across}, "q", Axis::columns, frayed ? "qm" : "");
+}
+
 void NestText::print_rows() {
   TritonKernel kernel(program(), module_);
   kernel.set_wide(needs_wide(program(), nest_));
   const Way way = this->way();
-  const Tile tile = tile_for(way);
-  open_points(kernel, kernel.program_id(), tile.height);
+  Tile tile = tile_for(way);
+  const auto across = way == Way::window ? crossing() : std::nullopt;
+  std::int64_t programs = point_programs(tile.height);
+  if (across) {
+    tile = tile_across(*across);
+    programs = extent_of(nest_.outer) / nest_.outer.back().extent /
+               across->extent *
+               ceil_div(nest_.outer.back().extent, tile.height) *
+               ceil_div(across->extent, tile.width);
+    open_points_across(kernel, *across, tile);
+  } else {
+    open_points(kernel, kernel.program_id(), tile.height);
+  }
+  const std::string of_points =
+      way == Way::window ? tile.shape() : tile.column();
   const Pass* before = nullptr;
   for (const Pass& pass : passes_) {
     if (pass.inner.empty()) {
-      print_points(kernel, pass, tile);
+      print_points(kernel, pass, of_points);
       continue;
     }
     const bool again = before != nullptr && before->inner == pass.inner;
@@ -73,7 +121,7 @@ void NestText::print_rows() {
   }
   const std::int64_t elements = tile.height * tile.width;
   kernel.finish(
-      point_programs(tile.height),
+      programs,
       warps_for(elements, way == Way::window ? std::min(8, variant_.per_thread)
                                              : variant_.per_thread));
 }
@@ -105,16 +153,16 @@ void NestText::print_pass(TritonKernel& kernel, const Pass& pass, Tile tile,
 }
 
 void NestText::print_points(TritonKernel& kernel, const Pass& pass,
-                            Tile tile) const {
+                            const std::string& shape) const {
   for (const Stage* stage : pass.stages) {
     kernel.compute(roots_of(*stage), false);
     if (!stage->folds) {
-      store_stage(kernel, *stage, tile.column());
+      store_stage(kernel, *stage, shape);
       continue;
     }
     // A fold of one element is that element.
     const TritonFold fold(program(), *stage);
-    fold.reduce(kernel, fold.tile(kernel, tile.column(), ""));
+    fold.reduce(kernel, fold.tile(kernel, shape, ""));
     fold.conclude(kernel);
     spill(kernel, *stage, fold);
   }
@@ -149,7 +197,7 @@ void NestText::print_walk(TritonKernel& kernel, const Pass& pass,
   print_tile(kernel, pass, folds, tile, false);
   kernel.dedent();
   kernel.forget_inner();
-  if (tile.width == 1) return;
+  if (way == Way::window) return;
   for (const TritonFold& fold : folds) fold.reduce(kernel, fold.names());
 }
 

@@ -24,7 +24,9 @@ void NestText::print_split() {
   const std::int64_t extent = extent_of(pass.inner);
   Tile tile;
   if (nest_.columns) {
-    tile.height = std::min(column_points, power_of_two(points));
+    const std::int64_t beside =
+        blocks_last() ? nest_.outer.back().extent : points;
+    tile.height = std::min(column_points, power_of_two(beside));
   }
   tile.width = std::max<std::int64_t>(16, variant_.tile / tile.height);
   const std::int64_t blocks = point_programs(tile.height);

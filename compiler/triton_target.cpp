@@ -7,22 +7,71 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kImports = R"py(import hashlib
+constexpr std::string_view kImports = R"py(import ctypes
+import functools
+import hashlib
 import importlib.util
 import os
 import platform
+import re
 import tempfile
 
 import torch
 
 )py";
 
-// Triton reads a kernel's text from the file that it was defined in.
-constexpr std::string_view kLoader =
+constexpr std::string_view kDirect =
     R"py(_weft_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def _weft_open_triton(source, _folder=[]):
+def _weft_launch_of(made, grid, tensors):
+    """(function, shape, hidden arguments) of what Triton made of a kernel;
+    None where it asks for more than the driver's ordinary launch."""
+    told = made.metadata
+    if told.num_ctas != 1 or any(getattr(told, name, 0) for name in (
+            "launch_cooperative_grid", "launch_pdl", "global_scratch_size",
+            "profile_scratch_size")):
+        return None
+    head = re.search(r"\.entry [^(]*\(([^)]*)\)", made.asm["ptx"]).group(1)
+    shape = (*(*grid, 1, 1)[:3], 32 * told.num_warps, 1, 1, told.shared)
+    return made.function, shape, [0] * (head.count(".param") - tensors)
+
+
+class _WeftDirect:
+    """A Triton kernel that Triton launches the first time only: its look at
+    the arguments takes longer than many a kernel."""
+
+    def __init__(self, kernel):
+        self.kernel, self.known = kernel, {}
+
+    def __getitem__(self, grid):
+        return functools.partial(self.launch, grid)
+
+    def launch(self, grid, *tensors, **options):
+        pointers = [tensor.data_ptr() for tensor in tensors]
+        if any(pointer % 16 for pointer in pointers):
+            self.kernel[grid](*tensors, **options)  # another kernel
+            return
+        key = (torch.cuda.current_device(), grid,
+               *[tensor.dtype for tensor in tensors])
+        if key not in self.known:
+            made = self.kernel[grid](*tensors, **options)
+            self.known[key] = (_WeftDriver(),
+                               _weft_launch_of(made, grid, len(tensors)))
+            return
+        driver, known = self.known[key]
+        if known is None:
+            self.kernel[grid](*tensors, **options)
+            return
+        function, shape, hidden = known
+        driver.launch(function, shape, pointers + hidden)
+
+
+)py";
+
+// Triton reads a kernel's text from the file that it was defined in.
+constexpr std::string_view kLoader =
+    R"py(def _weft_open_triton(source, _folder=[]):
     """kernel_function of that Triton text."""
     if not _folder:
         _folder.append(_weft_cache())
@@ -36,7 +85,13 @@ def _weft_open_triton(source, _folder=[]):
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.kernel_function
+    if _weft_interpreted:
+        return module.kernel_function
+    for called in module.kernel_function.__code__.co_names:
+        kernel = getattr(module, called, None)
+        if isinstance(kernel, module.triton.JITFunction):
+            setattr(module, called, _WeftDirect(kernel))
+    return _weft_where_inputs_are(module.kernel_function)
 
 
 )py";
@@ -62,8 +117,8 @@ std::vector<std::string> build_command(const BuildTools& tools) {
 }
 
 std::string loader() {
-  return std::string(kImports) + cache_source() + std::string(kLoader) +
-         restride_source();
+  return std::string(kImports) + cache_source() + launch_source() +
+         std::string(kDirect) + std::string(kLoader) + restride_source();
 }
 
 std::string function_source(const Graph& graph, const std::string& name,

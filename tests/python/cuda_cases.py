@@ -6,7 +6,7 @@ import torch.nn.functional as F
 import test_cpu_kernels as operators
 import test_movement_kernels as movement
 import test_pool_kernels as pools
-from kernel_cases import long_row_cases, numbers
+from kernel_cases import channels_last_cases, long_row_cases, numbers
 
 # Where a thread of the GPU is a fiber these take seconds each.
 SLOW = {"large_softmax", "large_softmax0", "large_var", "large_var0",
@@ -19,6 +19,7 @@ def row_cases():
     anywhere."""
     return [
         *long_row_cases(),
+        *channels_last_cases(),
         ("odd_softmax", lambda x: x.softmax(1), (numbers(5, 9999),)),
         ("odd_long", lambda x: x / x.abs().mean(1, keepdim=True),
          (numbers(5, 70_003),)),

@@ -57,6 +57,48 @@ def long_row_cases():
     ]
 
 
+def channels_last_cases():
+    """What comes out of a convolution with its channels innermost, and is
+    normalised and written with its rows innermost."""
+    last = (numbers(2, 24, 40, 33) + 3).contiguous(
+        memory_format=torch.channels_last)
+    few = numbers(1, 8, 36, 36).contiguous(memory_format=torch.channels_last)
+    volume = numbers(2, 12, 3, 5, 24).contiguous(
+        memory_format=torch.channels_last_3d)
+    small = numbers(1, 17, 9, 22).contiguous(memory_format=torch.channels_last)
+    weight, bias = numbers(24), numbers(24, seed=2)
+    return [
+        ("last_group_norm", lambda x, w, b: F.group_norm(
+            x.contiguous().sigmoid(), 8, w, b), (last, weight, bias)),
+        ("last_group_norm_of_one", lambda x: F.group_norm(
+            x.contiguous(), 24).relu(), (last,)),
+        ("last_group_norm_of_all", lambda x: F.group_norm(
+            x.contiguous() - 100, 1), (few,)),
+        ("last_group_norm_pooled", lambda x: F.group_norm(
+            x.contiguous(), 3).mean((2, 3)), (last,)),
+        ("last_group_norm_3d", lambda x: F.group_norm(x.contiguous(), 4),
+         (volume,)),
+        ("last_batch_norm", lambda x, w, b: F.batch_norm(
+            x.contiguous().relu(), None, None, w, b, training=True),
+         (last, weight, bias)),
+        ("last_instance_norm", lambda x: F.instance_norm(x.contiguous()) / 2,
+         (last,)),
+        ("last_layer_norm", lambda x: F.layer_norm(x.contiguous(), (24,)),
+         (volume,)),
+        ("last_layer_norm_of_images", lambda x: F.gelu(F.layer_norm(
+            x.contiguous(), (40, 33))), (last,)),
+        ("last_max_pool", lambda x: F.mish(F.max_pool2d(
+            F.hardswish(x.contiguous() - 0.5), 2)), (small,)),
+        ("last_mean_pool", lambda x: F.avg_pool2d(
+            x.contiguous().tanh(), 3, 2, 1), (small,)),
+        ("last_pool_3d", lambda x: F.max_pool3d(
+            x.contiguous(), (1, 2, 1)).softmax(1), (volume[:1, :8],)),
+        ("last_special", lambda x: F.group_norm(x.contiguous(), 2),
+         (special(2, 4, 33, 32).contiguous(
+             memory_format=torch.channels_last),)),
+    ]
+
+
 class KernelCases:
     """A test of every case of `groups`, in each of `variants`.
 

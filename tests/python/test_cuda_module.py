@@ -26,6 +26,8 @@ class HostDriver:
 
     def __init__(self, library, prefix):
         self.library, self.prefix, self.functions = library, prefix, []
+        # A function of a library says what it takes, which a method cannot.
+        self.cuLaunchKernel = lambda *given: self.launch_plainly(*given)
 
     def cuModuleLoadData(self, module, cubin):
         module._obj.value = 1
@@ -50,9 +52,17 @@ class HostDriver:
         how = config._obj
         found = {one.id: one.value[0]
                  for one in how.attributes[:how.count]}
-        launch = cuda_on_host.Launch(
+        return self.launch(cuda_on_host.Launch(
             how.grid[0], how.block[0], found.get(CLUSTER, 1),
-            COOPERATIVE in found, how.shared_bytes)
+            COOPERATIVE in found, how.shared_bytes), function, arguments)
+
+    def launch_plainly(self, function, blocks, y, z, threads, *given):
+        _, _, shared_bytes, stream, arguments, extra = given
+        return self.launch(
+            cuda_on_host.Launch(blocks, threads, 1, False, shared_bytes),
+            function, arguments)
+
+    def launch(self, launch, function, arguments):
         pointers = (ctypes.c_void_p * len(arguments))(
             *(ctypes.c_uint64.from_address(place).value
               for place in arguments))
@@ -72,6 +82,7 @@ def in_place_of_a_gpu(driver):
                  if path == "libcuda.so.1" else real(path, *rest)),
                 ("torch.cuda.get_device_capability", lambda device: (9, 0)),
                 ("torch.cuda.synchronize", lambda: None),
+                ("torch.cuda.current_device", lambda: None),
                 ("torch.cuda.device", lambda d: contextlib.nullcontext()),
                 ("torch.cuda.current_stream", lambda: stream)):
             stack.enter_context(mock.patch(name, stand_in))

@@ -20,6 +20,7 @@ import test_pool_kernels as pools
 from kernel_cases import (
     INF,
     KernelCases,
+    channels_last_cases,
     long_row_cases,
     numbers,
     special,
@@ -52,6 +53,7 @@ def row_cases():
     many = numbers(9, 16_500) + 3
     return [
         *long_row_cases(),
+        *channels_last_cases(),
         ("many_largest", lambda x: torch.max(x, 1), (many,)),
         ("many_truths", lambda x: (x > 4).sum(1), (many,)),
     ]
