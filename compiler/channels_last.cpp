@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "compiler/convolution_facts.hpp"
@@ -126,6 +127,7 @@ class Relayer {
       const Node& node = *waiting.back();
       waiting.pop_back();
       if (scatters(node)) return false;
+      if (folds_positions(node)) continue;  // what it finds lies row by row
       for (const Node* user : users_[node.name]) {
         if (chosen_.contains(user->name)) continue;  // in the same layout
         if (user->target != "getitem" && !can_lower(*user)) continue;
@@ -147,6 +149,16 @@ class Relayer {
     return has(node, "rms_norm") || has(node, "cumsum") ||
            has(node, "cumprod") ||
            (has(node, "softmax") && !over_channels(node));
+  }
+
+  /// Whether an element of the result is found in several positions.
+  static bool folds_positions(const Node& node) {
+    constexpr auto reductions = std::to_array<std::string_view>(
+        {"sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp"});
+    return has(node, "pool") ||
+           (std::ranges::find(reductions, operator_name(node.target)) !=
+                reductions.end() &&
+            !over_channels(node));
   }
 
   /// Whether a layer norm's rows have dimension 1 in them.

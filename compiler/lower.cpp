@@ -65,6 +65,29 @@ std::string function_of_truth(const std::string& function) {
   return function;
 }
 
+/// x where the factors are x and tanh(softplus(x)): their product has a
+/// function of its own, which takes one exponential for the three here.
+std::optional<ExprId> argument_of_mish(const ScalarArena& arena,
+                                       const std::vector<ExprId>& factors) {
+  const auto is_call = [&](const Scalar& node, std::string_view function) {
+    return node.op == ScalarOp::call && node.function == function;
+  };
+  const auto is_number = [&](ExprId id, double value) {
+    return arena[id].op == ScalarOp::constant && arena[id].number == value;
+  };
+  for (const std::size_t at : {0U, 1U}) {
+    const ExprId x = factors[1 - at];
+    const Scalar& outer = arena[factors[at]];
+    if (!is_call(outer, "tanh")) continue;
+    const Scalar& inner = arena[outer.arguments[0]];
+    if (is_call(inner, "softplus") && inner.arguments[0] == x &&
+        is_number(inner.arguments[1], 1) && is_number(inner.arguments[2], 20)) {
+      return x;
+    }
+  }
+  return std::nullopt;
+}
+
 void check_fold(Fold fold, const Virtual& value, const Shape& dims) {
   if (value.dtype() == DType::boolean && fold != Fold::max &&
       fold != Fold::min) {
@@ -164,6 +187,11 @@ Virtual Lowering::pointwise(const std::string& name, DType dtype,
   return Virtual(dtype, shape, [=, this](const Position& at) {
     std::vector<ExprId> ids;
     for (const Virtual& argument : wide) ids.push_back(argument.at(at));
+    if (function == "mul") {
+      if (const auto x = argument_of_mish(arena(), ids)) {
+        return arena().call("mish", dtype, {*x});
+      }
+    }
     return arena().call(function, dtype, std::move(ids));
   });
 }

@@ -197,9 +197,41 @@ ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
                     {load.guard(), bare, arena.integer(load.dtype, 0)});
 }
 
+// For results whose points are made side by side along another dimension than
+// their last: that dimension, which is innermost in scratch.
+using Innermost = std::map<int, std::size_t>;
+
+Innermost innermost_in_scratch(const std::vector<Nest>& nests) {
+  Innermost found;
+  for (const Nest& nest : nests) {
+    if (!nest.columns) continue;
+    for (const Stage& stage : nest.stages) {
+      for (std::size_t i = 0; i < stage.result_index.size(); ++i) {
+        if (!(stage.result_index[i] == Index(nest.outer.back()))) continue;
+        for (const int buffer : stage.results) found[buffer] = i;
+      }
+    }
+  }
+  return found;
+}
+
+// Where an element of a result is in scratch: row-major, but for that.
+Index place_in_scratch(const Program& program, const Innermost& innermost,
+                       int buffer, const std::vector<Index>& at) {
+  const auto& shape = program.buffers[buffer].shape;
+  const auto found = innermost.find(buffer);
+  const std::size_t last =
+      found == innermost.end() ? shape.size() : found->second;
+  Index flat;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (i != last) flat = flat * shape[i] + at[i];
+  }
+  return last < shape.size() ? flat * shape[last] + at[last] : flat;
+}
+
 // Results read in their own nest are at hand; those of other nests are in
-// scratch, row-major.
-void resolve_results(Schedule& plan, Nest& nest) {
+// scratch.
+void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
   Program& program = plan.program;
   for (Stage& stage : nest.stages) {
     std::map<ExprId, ExprId> replaced;
@@ -208,14 +240,11 @@ void resolve_results(Schedule& plan, Nest& nest) {
       for (ExprId& argument : node.arguments) argument = replaced.at(argument);
       if (node.op == ScalarOp::load &&
           program.buffers[node.buffer].kind == BufferKind::result) {
-        Index flat;
-        const auto& shape = program.buffers[node.buffer].shape;
-        for (std::size_t i = 0; i < node.index.size(); ++i) {
-          flat = flat * shape[i] + node.index[i];
-        }
         const bool here =
             makes_any(nest, {node.buffer}) && !nest.split && !node.placed;
         if (!here) plan.spilled.insert(node.buffer);
+        const Index flat =
+            place_in_scratch(program, innermost, node.buffer, node.index);
         replaced[id] = resolved(program.arena, node, here, flat);
       } else {
         replaced[id] = program.arena.with_arguments(id, node.arguments);
@@ -226,20 +255,17 @@ void resolve_results(Schedule& plan, Nest& nest) {
 }
 
 // Where a spilled result goes; a result that stays has no place.
-void flatten_result_index(const Schedule& plan, Stage& stage) {
+void flatten_result_index(const Schedule& plan, const Innermost& innermost,
+                          Stage& stage) {
   const bool spills =
       std::any_of(stage.results.begin(), stage.results.end(),
                   [&](int buffer) { return plan.spilled.contains(buffer); });
-  Index flat;
   if (!spills) {
     stage.result_index = {};
     return;
   }
-  const auto& shape = plan.program.buffers[stage.results[0]].shape;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    flat = flat * shape[i] + stage.result_index[i];
-  }
-  stage.result_index = {flat};
+  stage.result_index = {place_in_scratch(
+      plan.program, innermost, stage.results[0], stage.result_index)};
 }
 
 std::vector<Index> indices_of(const Program& program, const Stage& stage) {
@@ -465,9 +491,13 @@ Schedule schedule(Program program, const CpuFacts& facts) {
     explode(program, plan.nests, std::move(nest), facts);
   }
   plan.program = std::move(program);
-  for (Nest& nest : plan.nests) resolve_results(plan, nest);
+  const Innermost innermost =
+      facts.holds_rows ? innermost_in_scratch(plan.nests) : Innermost{};
+  for (Nest& nest : plan.nests) resolve_results(plan, innermost, nest);
   for (Nest& nest : plan.nests) {
-    for (Stage& stage : nest.stages) flatten_result_index(plan, stage);
+    for (Stage& stage : nest.stages) {
+      flatten_result_index(plan, innermost, stage);
+    }
     order_loops(plan.program, nest);
     while (merge_once(plan.program, nest)) {
     }
