@@ -100,38 +100,12 @@ class _WeftConfig(ctypes.Structure):
                 ("count", ctypes.c_uint)]
 
 
-class _WeftKernels:
-    """The kernels of one CUDA text, loaded on the current device."""
+class _WeftSpecial(_WeftLaunch):
+    """A launch in clusters, or of blocks that wait for each other."""
 
-    def __init__(self, source, device, inputs, outputs):
-        major, minor = torch.cuda.get_device_capability(device)
-        package = _weft_package(source, f"sm_{major}{minor}")
-        self.driver, self.scratch = _WeftDriver(), package["scratch"]
-        names = [f"{what}{i}" for what, count in (
-            ("in", inputs), ("out", outputs), ("s", len(self.scratch)))
-            for i in range(count)]
-        library, check = self.driver.library, self.driver.check
-        self.module, self.launches = ctypes.c_void_p(), []
-        cubin = base64.b64decode(package["modules"][0]["cubin"])
-        check(library.cuModuleLoadData(ctypes.byref(self.module), cubin))
-        for one in package["launches"]:
-            function = ctypes.c_void_p()
-            check(library.cuModuleGetFunction(
-                ctypes.byref(function), self.module,
-                one["function"].encode()))
-            shared, cluster = one.get("shared_bytes", 0), one.get("cluster", 1)
-            if shared:  # what it has by itself counts, too
-                check(library.cuFuncSetAttribute(function, 8, shared))
-            if cluster > 8:
-                check(library.cuFuncSetAttribute(function, 14, 1))
-            shape = (*one["grid"], one["threads"], 1, 1, shared)
-            self.launches.append((
-                function, shape,
-                self.config(shape, cluster, one.get("cooperative")),
-                [names.index(name) for name in one["arguments"]]))
-
-    def config(self, shape, cluster, cooperative):
-        """What an ordinary launch cannot say, or None."""
+    def __init__(self, library, function, shape, arguments, cluster,
+                 cooperative):
+        super().__init__(library, function, shape, arguments)
         attributes, count = (_WeftAttribute * 2)(), 0
         if cluster > 1:
             attributes[count].id = 4
@@ -140,22 +114,56 @@ class _WeftKernels:
         if cooperative:
             attributes[count].id, attributes[count].value[0] = 2, 1
             count += 1
-        if count == 0:
-            return None
-        return _WeftConfig(
+        self.config = _WeftConfig(
             (ctypes.c_uint * 3)(*shape[:3]), (ctypes.c_uint * 3)(*shape[3:6]),
             shape[6], None, attributes, count)
+
+    def start(self, places, stream):
+        own = _WeftConfig.from_buffer_copy(self.config)
+        own.stream = stream
+        return self.library.cuLaunchKernelEx(ctypes.byref(own), self.function,
+                                             places, None)
+
+
+class _WeftKernels:
+    """The kernels of one CUDA text, loaded on the current device."""
+
+    def __init__(self, source, device, inputs, outputs):
+        major, minor = torch.cuda.get_device_capability(device)
+        package = _weft_package(source, f"sm_{major}{minor}")
+        library = ctypes.CDLL("libcuda.so.1")
+        self.scratch = package["scratch"]
+        names = [f"{what}{i}" for what, count in (
+            ("in", inputs), ("out", outputs), ("s", len(self.scratch)))
+            for i in range(count)]
+        self.module, self.launches = ctypes.c_void_p(), []
+        cubin = base64.b64decode(package["modules"][0]["cubin"])
+        _weft_check(library.cuModuleLoadData(ctypes.byref(self.module), cubin))
+        for one in package["launches"]:
+            function = ctypes.c_void_p()
+            _weft_check(library.cuModuleGetFunction(
+                ctypes.byref(function), self.module,
+                one["function"].encode()))
+            shared, cluster = one.get("shared_bytes", 0), one.get("cluster", 1)
+            if shared:  # what it has by itself counts, too
+                _weft_check(library.cuFuncSetAttribute(function, 8, shared))
+            if cluster > 8:
+                _weft_check(library.cuFuncSetAttribute(function, 14, 1))
+            places = [names.index(name) for name in one["arguments"]]
+            what = (library, function,
+                    (*one["grid"], one["threads"], 1, 1, shared), len(places))
+            cooperative = one.get("cooperative", False)
+            launch = (_WeftSpecial(*what, cluster, cooperative)
+                      if cluster > 1 or cooperative else _WeftLaunch(*what))
+            self.launches.append((launch, places))
 
     def __call__(self, inputs, outputs):
         scratch = [torch.empty(max(1, size), dtype=torch.uint8,
                                device=outputs[0].device)
                    for size in self.scratch]
         pointers = [t.data_ptr() for t in (*inputs, *outputs, *scratch)]
-        for function, shape, config, places in self.launches:
-            # One's own: another thread may launch at the same time.
-            own = config and _WeftConfig.from_buffer_copy(config)
-            self.driver.launch(function, shape, [pointers[i] for i in places],
-                               own)
+        for launch, places in self.launches:
+            launch([pointers[i] for i in places])
 
 
 def _weft_realigned(tensor):

@@ -104,44 +104,56 @@ constexpr std::string_view kRestride =
 
 )py";
 
+// A call finds the processor's caches cold, and the device idle until its first
+// kernel: what stands here is as short as it can be.
 constexpr std::string_view kLaunch =
-    R"py(class _WeftDriver:
-    """The CUDA driver, for the device that is current now."""
+    R"py(class _WeftLaunch:
+    """One kernel, ready to be launched on the device that is current now.
+    `shape`: grid, block and bytes of shared memory."""
 
-    def __init__(self):
-        self.library = ctypes.CDLL("libcuda.so.1")
-        self.launch_kernel = self.library.cuLaunchKernel
-        self.launch_kernel.argtypes = (
+    def __init__(self, library, function, shape, arguments):
+        self.library = library
+        self.call = library.cuLaunchKernel
+        self.call.argtypes = (
             ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
-        # Another thread may have none yet.
+        self.function, self.shape = function, shape
+        self.array, self.free = ctypes.c_void_p * arguments, []
+        self.device = torch.cuda.current_device()
         self.context = ctypes.c_void_p()
-        self.check(self.library.cuCtxGetCurrent(ctypes.byref(self.context)))
+        _weft_check(library.cuCtxGetCurrent(ctypes.byref(self.context)))
 
-    def check(self, code):
+    def __call__(self, pointers):
+        # One's own: another thread may launch at the same time.
+        values, places = self.free.pop() if self.free else self.buffers()
+        values[:] = pointers
+        code = self.start(places,
+                          torch._C._cuda_getCurrentRawStream(self.device))
+        if code == 201:  # a thread that has no context yet
+            _weft_check(self.library.cuCtxSetCurrent(self.context))
+            code = self.start(places,
+                              torch._C._cuda_getCurrentRawStream(self.device))
+        self.free.append((values, places))
         if code:
-            name = ctypes.c_char_p()
-            self.library.cuGetErrorName(code, ctypes.byref(name))
-            raise RuntimeError(
-                "weft: the CUDA driver says "
-                f"{(name.value or b'error').decode()} ({code}). A kernel is "
-                "made for one kind of GPU: on another one, run weft there")
+            _weft_check(code)
 
-    def launch(self, function, shape, pointers, config=None):
-        """`shape`: grid, block and bytes of shared memory, which `config`
-        says in its own way, if it is given."""
-        count = len(pointers)
-        values = (ctypes.c_void_p * count)(*pointers)
+    def start(self, places, stream):
+        return self.call(self.function, *self.shape, stream, places, None)
+
+    def buffers(self):
+        """Room for the arguments, and where each of them stands."""
+        values = self.array()
         first = ctypes.addressof(values)
-        places = (ctypes.c_void_p * count)(*range(first, first + 8 * count, 8))
-        stream = torch.cuda.current_stream().cuda_stream
-        self.check(self.library.cuCtxSetCurrent(self.context))
-        if config is None:
-            self.check(self.launch_kernel(function, *shape, stream, places,
-                                          None))
-            return
-        config.stream = stream
-        self.check(self.library.cuLaunchKernelEx(
-            ctypes.byref(config), function, places, None))
+        return values, self.array(*range(first, first + 8 * len(values), 8))
+
+
+def _weft_check(code):
+    if code:
+        name = ctypes.c_char_p()
+        ctypes.CDLL("libcuda.so.1").cuGetErrorName(code, ctypes.byref(name))
+        raise RuntimeError(
+            f"weft: the CUDA driver says {(name.value or b'error').decode()} "
+            f"({code}). A kernel is made for one kind of GPU: on another one, "
+            "run weft there")
 
 
 def _weft_where_inputs_are(function):

@@ -39,13 +39,16 @@ void NestText::print_elements() {
   std::vector<LoopVar> rows = nest_.outer;
   std::vector<LoopVar> columns;
   std::int64_t block = std::min(variant_.tile, power_of_two(nest_.work));
-  if (const auto across = crossing()) {
+  std::int64_t elements = variant_.tile;
+  const auto across = crossing();
+  if (across) {
     columns = {rows.back()};
     rows.pop_back();
     std::erase(rows, *across);
     rows.push_back(*across);
-    block = std::min(variant_.tile < 4096 ? std::int64_t{32} : row_min,
-                     power_of_two(columns[0].extent));
+    const std::int64_t width = variant_.tile < 1024 ? row_min : 2 * row_min;
+    elements = width * (variant_.tile < 4096 ? 32 : 64);
+    block = std::min(width, power_of_two(columns[0].extent));
   } else if (rows.size() > 1 && fills_rows(rows.back().extent)) {
     columns = {rows.back()};
     rows.pop_back();
@@ -54,7 +57,7 @@ void NestText::print_elements() {
     std::swap(rows, columns);
   }
   const std::int64_t height =
-      std::min(std::max<std::int64_t>(1, variant_.tile / block),
+      std::min(std::max<std::int64_t>(1, elements / block),
                power_of_two(extent_of(rows)));
   const std::int64_t width = ceil_div(extent_of(columns), block);
   const std::string id = kernel.program_id();
@@ -85,7 +88,8 @@ void NestText::print_elements() {
     }
   }
   kernel.finish(ceil_div(extent_of(rows), height) * width,
-                warps_for(height * block, variant_.per_thread));
+                across ? std::min(8, warps_for(height * block, 8))
+                       : warps_for(height * block, variant_.per_thread));
 }
 
 // A variable along which neighbours lie in a tensor whose elements are far

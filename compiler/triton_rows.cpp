@@ -120,10 +120,11 @@ void NestText::print_rows() {
     before = &pass;
   }
   const std::int64_t elements = tile.height * tile.width;
-  kernel.finish(
-      programs,
-      warps_for(elements, way == Way::window ? std::min(8, variant_.per_thread)
-                                             : variant_.per_thread));
+  int per_thread = variant_.per_thread;
+  if (way == Way::window) per_thread = std::min(8, per_thread);
+  // Of rows that lie side by side each thread folds a piece: long ones.
+  if (way == Way::held && nest_.columns) per_thread = std::max(16, per_thread);
+  kernel.finish(programs, warps_for(elements, per_thread));
 }
 
 void NestText::open_held(TritonKernel& kernel, const Pass& pass) const {

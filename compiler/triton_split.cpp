@@ -11,6 +11,10 @@ std::string text(std::int64_t number) { return std::to_string(number); }
 
 // Points that lie beside each other, for one program.
 constexpr std::int64_t column_points = 64;
+// Programs for each multiprocessor, measured on an H200: short pieces of
+// memory want more loads under way than long rows.
+constexpr std::int64_t programs_of_columns = 32;
+constexpr std::int64_t programs_of_rows = 4;
 
 std::string part(const TritonFold& fold, std::size_t i) {
   return "part" + fold.names()[i].substr(1);
@@ -30,7 +34,9 @@ void NestText::print_split() {
   }
   tile.width = std::max<std::int64_t>(16, variant_.tile / tile.height);
   const std::int64_t blocks = point_programs(tile.height);
-  const std::int64_t wanted = power_of_two(ceil_div(4 * facts_.sms, blocks));
+  const std::int64_t programs =
+      facts_.sms * (nest_.columns ? programs_of_columns : programs_of_rows);
+  const std::int64_t wanted = power_of_two(ceil_div(programs, blocks));
   const std::int64_t steps = ceil_div(extent, tile.width);
   const std::int64_t share =
       ceil_div(steps, std::min(wanted, steps)) * tile.width;

@@ -25,16 +25,20 @@ constexpr std::string_view kDirect =
 
 
 def _weft_launch_of(made, grid, tensors):
-    """(function, shape, hidden arguments) of what Triton made of a kernel;
-    None where it asks for more than the driver's ordinary launch."""
+    """What Triton made of a kernel, launched without it; or None, where that
+    asks for more than the driver's ordinary launch."""
     told = made.metadata
     if told.num_ctas != 1 or any(getattr(told, name, 0) for name in (
             "launch_cooperative_grid", "launch_pdl", "global_scratch_size",
             "profile_scratch_size")):
         return None
     head = re.search(r"\.entry [^(]*\(([^)]*)\)", made.asm["ptx"]).group(1)
-    shape = (*(*grid, 1, 1)[:3], 32 * told.num_warps, 1, 1, told.shared)
-    return made.function, shape, [0] * (head.count(".param") - tensors)
+    hidden = [0] * (head.count(".param") - tensors)
+    launch = _WeftLaunch(
+        ctypes.CDLL("libcuda.so.1"), made.function,
+        (*(*grid, 1, 1)[:3], 32 * told.num_warps, 1, 1, told.shared),
+        tensors + len(hidden))
+    return lambda pointers: launch(pointers + hidden)
 
 
 class _WeftDirect:
@@ -49,22 +53,15 @@ class _WeftDirect:
 
     def launch(self, grid, *tensors, **options):
         pointers = [tensor.data_ptr() for tensor in tensors]
-        if any(pointer % 16 for pointer in pointers):
-            self.kernel[grid](*tensors, **options)  # another kernel
+        key = tensors[0].device.index, grid
+        known = self.known.get(key)
+        aligned = not any(pointer % 16 for pointer in pointers)
+        if known is not None and aligned:
+            known(pointers)
             return
-        key = (torch.cuda.current_device(), grid,
-               *[tensor.dtype for tensor in tensors])
-        if key not in self.known:
-            made = self.kernel[grid](*tensors, **options)
-            self.known[key] = (_WeftDriver(),
-                               _weft_launch_of(made, grid, len(tensors)))
-            return
-        driver, known = self.known[key]
-        if known is None:
-            self.kernel[grid](*tensors, **options)
-            return
-        function, shape, hidden = known
-        driver.launch(function, shape, pointers + hidden)
+        made = self.kernel[grid](*tensors, **options)
+        if aligned and key not in self.known:  # else it is another kernel
+            self.known[key] = _weft_launch_of(made, grid, len(tensors))
 
 
 )py";

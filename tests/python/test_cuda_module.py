@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import os
 import tempfile
-import types
 import unittest
 from unittest import mock
 
@@ -26,6 +25,7 @@ class HostDriver:
 
     def __init__(self, library, prefix):
         self.library, self.prefix, self.functions = library, prefix, []
+        self.has_context = False  # as in a thread of one's own
         # A function of a library says what it takes, which a method cannot.
         self.cuLaunchKernel = lambda *given: self.launch_plainly(*given)
 
@@ -43,7 +43,8 @@ class HostDriver:
         return 0
 
     def cuCtxSetCurrent(self, context):
-        return 0 if context.value == 7 else 201
+        self.has_context = context.value == 7
+        return 0
 
     def cuFuncSetAttribute(self, function, attribute, value):
         return 0
@@ -63,6 +64,8 @@ class HostDriver:
             function, arguments)
 
     def launch(self, launch, function, arguments):
+        if not self.has_context:
+            return 201
         pointers = (ctypes.c_void_p * len(arguments))(
             *(ctypes.c_uint64.from_address(place).value
               for place in arguments))
@@ -75,7 +78,6 @@ class HostDriver:
 @contextlib.contextmanager
 def in_place_of_a_gpu(driver):
     real = ctypes.CDLL
-    stream = types.SimpleNamespace(cuda_stream=0)
     with contextlib.ExitStack() as stack:
         for name, stand_in in (
                 ("ctypes.CDLL", lambda path, *rest: driver
@@ -84,8 +86,9 @@ def in_place_of_a_gpu(driver):
                 ("torch.cuda.synchronize", lambda: None),
                 ("torch.cuda.current_device", lambda: None),
                 ("torch.cuda.device", lambda d: contextlib.nullcontext()),
-                ("torch.cuda.current_stream", lambda: stream)):
-            stack.enter_context(mock.patch(name, stand_in))
+                ("torch._C._cuda_getCurrentRawStream", lambda device: 0)):
+            # The framework may have been built without CUDA.
+            stack.enter_context(mock.patch(name, stand_in, create=True))
         yield
 
 

@@ -59,8 +59,9 @@ class Rounds:
 
     `refresh` puts new data in place, `call_candidate` and `call_baseline` make
     one timed call, `examine` compares what the candidate left, `calls` says
-    how often one message runs the code, `baseline_rested` whether the baseline
-    gave its memory up since it was last called.
+    how often one message runs the code, `warm_rounds` how many rounds are not
+    counted, `baseline_rested` whether the baseline gave its memory up since it
+    was last called.
     """
 
     def __init__(self, slot, baseline, bench, parties, limits):
@@ -81,7 +82,7 @@ class Rounds:
         lucky = dice.randrange(ROUNDS_MIN)
         is_examined = True
         is_extended = False
-        for number in range(-1, ROUNDS_MAX):
+        for number in range(-self._bench.warm_rounds, ROUNDS_MAX):
             spent = time.monotonic() - start
             is_enough = number >= ROUNDS_MIN and spent > budget_s
             # Few rounds on a busy machine may look like hidden work.
@@ -95,7 +96,7 @@ class Rounds:
                        and spent < budget_s + EXTENSION_S)
             if is_enough and not in_doubt and not goes_on:
                 break
-            # Round -1 warms caches and threads, and is not counted.
+            # Rounds below 0 warm caches and threads, and are not counted.
             with lap("refresh"):
                 self._bench.refresh(generator, dice)
             self._warm_up()

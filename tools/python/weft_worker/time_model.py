@@ -23,6 +23,9 @@ class ModelBench:
     """One set of inputs, refilled each round; state as of one random case."""
 
     calls = 1
+    #: Inputs lie in two places in turn, and each leaves a device's memory cut
+    #: otherwise: until then a timed call may have to ask for more.
+    warm_rounds = 2
     baseline_rested = False
 
     def __init__(self, whole, path):

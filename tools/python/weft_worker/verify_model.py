@@ -159,6 +159,8 @@ def _cases(whole):
             continue
         if name == "given" and not whole.is_large:
             given = case
+        if whole.is_large:  # the candidate needs what making it took
+            whole.device.give_back()
         yield case
         del case
 

@@ -206,7 +206,10 @@ class WholeModel:
         made = []
         is_wide = wide is not None
         for key in _KEYS:
-            truths = wide[key] if wide else [None] * len(narrow[key])
+            truths = wide.pop(key) if is_wide else [None] * len(narrow[key])
+            if key == "inputs_after":  # left alone, they need no float64
+                truths = [None if x is leaf else truth for x, leaf, truth
+                          in zip(narrow[key], leaves, truths)]
             names = self._names(key, len(truths))
             made.append(
                 [
@@ -214,8 +217,8 @@ class WholeModel:
                     for name, x, truth in zip(names, narrow[key], truths)
                 ]
             )
-        if wide and self._convolves and tf32.is_allowed(self.device):
-            wide = None  # what is expected holds it
+        wide = None  # what is expected holds it
+        if is_wide and self._convolves and tf32.is_allowed(self.device):
             for lossy in tf32.with_losses(
                     self.device,
                     lambda: self._run(self.model, leaves, state, seed)):
