@@ -1,11 +1,12 @@
 // Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
-// line of JSON: the variants' Triton sources, or why there are none. For tests
-// that run generated kernels from Python. Arguments: multiprocessors, most
-// variants, bytes of shared memory.
+// line of JSON: the variants' Triton sources and the Python modules around them,
+// or why there are none. For tests that run generated kernels from Python.
+// Arguments: multiprocessors, most variants, bytes of shared memory.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "compiler/compose.hpp"
 #include "compiler/triton.hpp"
 
 int main(int count, char** arguments) {
@@ -31,8 +32,12 @@ int main(int count, char** arguments) {
       answer["error"] = sources.error().message;
     } else {
       for (const auto& source : *sources) {
+        const weft::ComposedKernel kernel = {source.text, source.variant,
+                                             weft::find_target("triton")};
         answer["variants"].push_back(
-            {{"variant", source.variant}, {"text", source.text}});
+            {{"variant", source.variant},
+             {"text", source.text},
+             {"module", weft::kernel_module_source(subgraph, kernel)}});
       }
     }
     std::cout << answer.dump() << "\n";

@@ -1,0 +1,190 @@
+"""The module that weft writes around a Triton kernel: Triton compiles it for
+real, and who launches what is written down where a device would run it.
+"""
+
+import contextlib
+import ctypes
+import os
+import tempfile
+import threading
+import types
+import unittest
+from unittest import mock
+
+import torch
+
+import captured_cases
+from kernel_cases import numbers
+from weft_worker import triton_build
+
+ARCH = "sm_90"
+
+
+class WritingDriver:
+    """Stands for libcuda.so.1: writes down what it is to launch."""
+
+    def __init__(self):
+        self.launched = []
+        self.threads = {threading.get_ident()}  # that have a context
+        # A function of a library says what it takes, which a method cannot.
+        self.cuLaunchKernel = lambda *given: self.launch(*given)
+
+    def cuCtxGetCurrent(self, context):
+        context._obj.value = 7
+        return 0
+
+    def cuCtxSetCurrent(self, context):
+        self.threads.add(threading.get_ident())
+        return 0
+
+    def launch(self, function, x, y, z, threads, *given):
+        if threading.get_ident() not in self.threads:
+            return 201
+        _, _, shared_bytes, stream, places, extra = given
+        pointers = [ctypes.c_uint64.from_address(p).value for p in places]
+        self.launched.append({"function": function, "grid": [x, y, z],
+                              "threads": threads, "shared_bytes": shared_bytes,
+                              "pointers": pointers})
+        return 0
+
+
+class TritonLaunches:
+    """In Triton's place: compiles what is launched, and counts it."""
+
+    def __init__(self):
+        self.count, self.functions = 0, {}
+
+    def __call__(self, kernel, *tensors, grid, warmup, **options):
+        self.count += 1
+        made, _ = triton_build.compile_one(kernel, tensors, options, ARCH)
+        self.functions[made.metadata.name] = len(self.functions) + 1
+        return types.SimpleNamespace(metadata=made.metadata, asm=made.asm,
+                                     function=len(self.functions))
+
+
+@contextlib.contextmanager
+def in_place_of_a_gpu(driver, launches):
+    from triton.runtime.jit import JITFunction
+
+    real = ctypes.CDLL
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(
+            JITFunction, "run", lambda kernel, *given, **how: launches(
+                kernel, *given, **how)))
+        for name, stand_in in (
+                ("ctypes.CDLL", lambda path, *rest: driver
+                 if path == "libcuda.so.1" else real(path, *rest)),
+                ("torch.cuda.current_device", lambda: None),
+                ("torch._C._cuda_getCurrentRawStream", lambda device: 0)):
+            # The framework may have been built without CUDA.
+            stack.enter_context(mock.patch(name, stand_in, create=True))
+        yield
+
+
+class Modules(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if os.environ.pop("TRITON_INTERPRET", None):
+            raise unittest.SkipTest("another test has Triton interpret")
+        cls.inputs = [numbers(2, 17_001)]
+        case = ("few_softmax", lambda x: x.softmax(1), cls.inputs)
+        cli = captured_cases.program("triton_codegen_cli",
+                                     "WEFT_TRITON_CODEGEN")
+        answers = captured_cases.generate(captured_cases.graphs_of([case]),
+                                          [cli, "132", "1"])
+        cls.source = answers[0]["variants"][0]
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        patch = mock.patch.dict(os.environ, {"WEFT_KERNEL_CACHE": folder.name})
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.driver, self.launches = WritingDriver(), TritonLaunches()
+        stack = contextlib.ExitStack()
+        stack.enter_context(in_place_of_a_gpu(self.driver, self.launches))
+        self.addCleanup(stack.close)
+        space = {}
+        exec(compile(self.source["module"], "kernel.py", "exec"), space)
+        self.function = space["kernel_function"]
+
+    def package(self):
+        path = os.path.join(self.folder, "kernel.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.source["text"])
+        return triton_build.package_of(path, ARCH)
+
+    def test_the_first_launch_is_tritons_and_the_next_ones_are_not(self):
+        self.function(*self.inputs)
+        number = self.launches.count
+        self.assertGreater(number, 2)
+        self.assertEqual(self.driver.launched, [])
+        out = self.function(*self.inputs)
+        self.assertEqual(self.launches.count, number)
+        self.check_launched(out)
+
+    def check_launched(self, out):
+        """As the package, which the oracle verifies, says."""
+        told = self.package()["launches"]
+        self.assertEqual(len(self.driver.launched), len(told))
+        for done, one in zip(self.driver.launched, told):
+            self.assertEqual(done["function"],
+                             self.launches.functions[one["function"]])
+            for key in ("grid", "threads", "shared_bytes"):
+                self.assertEqual(done[key], one[key])
+            self.assertEqual(len(done["pointers"]), len(one["arguments"]))
+            for pointer, name in zip(done["pointers"], one["arguments"]):
+                known = {"in0": self.inputs[0].data_ptr(),
+                         "out0": out.data_ptr(), "null": 0}
+                self.assertEqual(pointer, known.get(name, pointer))
+
+    def test_memory_at_odd_places_is_tritons(self):
+        memory = torch.empty(self.inputs[0].numel() + 1)[1:]
+        odd = memory.view(self.inputs[0].shape)
+        self.function(odd)
+        self.function(*self.inputs)
+        by_triton = self.launches.count
+        self.function(odd)
+        self.assertGreater(self.launches.count, by_triton)
+        by_triton = self.launches.count
+        self.function(*self.inputs)
+        self.assertEqual(self.launches.count, by_triton)
+
+    def test_a_thread_without_a_context_is_given_one(self):
+        self.function(*self.inputs)
+        failed = []
+
+        def call():
+            try:
+                self.function(*self.inputs)
+            except RuntimeError as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        self.assertEqual(failed, [])
+        self.assertEqual(len(self.driver.launched), self.launches.count)
+
+    def test_what_triton_must_launch_it_launches(self):
+        real = triton_build.compile_one
+
+        def in_a_grid_that_meets(*given):
+            made, tensors = real(*given)
+            fields = {**made.metadata._asdict(),
+                      "launch_cooperative_grid": True}
+            return types.SimpleNamespace(
+                metadata=types.SimpleNamespace(**fields), asm=made.asm), tensors
+
+        with mock.patch.object(triton_build, "compile_one",
+                               in_a_grid_that_meets):
+            self.function(*self.inputs)
+            number = self.launches.count
+            self.function(*self.inputs)
+        self.assertEqual(self.launches.count, 2 * number)
+        self.assertEqual(self.driver.launched, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
