@@ -265,6 +265,33 @@ std::optional<std::pair<Index, Index>> common_load(const Program& program,
 
 constexpr int kSplitsMax = 32;
 
+// Both may walk the same in the same order, however what they read is indexed.
+bool adopt_in_order(Program& program, Stage& stage, const Stage& other) {
+  if (stage.inner.empty() || stage.inner.size() != other.inner.size()) {
+    return false;
+  }
+  IndexMap map;
+  for (std::size_t i = 0; i < stage.inner.size(); ++i) {
+    if (stage.inner[i].extent != other.inner[i].extent) return false;
+    map[stage.inner[i].id] = Index(other.inner[i]);
+  }
+  Stage tried = stage;
+  substitute(program, tried, map);
+  const std::vector<ExprId> known = program.arena.reachable({other.value});
+  for (const ExprId id : program.arena.reachable({tried.value})) {
+    const Scalar& node = program.arena[id];
+    if (node.op != ScalarOp::load || node.index.empty()) continue;
+    const bool walks = std::ranges::any_of(
+        other.inner, [&](const LoopVar& v) { return node.index[0].uses(v.id); });
+    if (walks && std::ranges::find(known, id) != known.end()) {
+      tried.inner = other.inner;
+      stage = std::move(tried);
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void substitute(Program& program, Stage& stage, const IndexMap& map) {
@@ -349,6 +376,9 @@ void split_as_read(Program& program, Stage& stage, const Index& read) {
 }
 
 void share_inner(Program& program, Nest& nest, Stage& stage) {
+  for (const Stage& other : nest.stages) {
+    if (adopt_in_order(program, stage, other)) return;
+  }
   for (const Stage& other : nest.stages) {
     const auto common = common_load(program, stage, other);
     if (!common || other.inner.size() != stage.inner.size()) continue;

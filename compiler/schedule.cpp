@@ -148,14 +148,33 @@ Index dominant(const Program& program, const Nest& nest) {
   return first.stores() ? first.offset : dominant_read(program, first);
 }
 
+// How far apart in memory neighbours along the variable are; on the average,
+// where it is inside a quotient or a remainder.
+std::int64_t stride_along(const Index& index, const LoopVar& variable) {
+  if (!index.hides(variable.id)) {
+    return std::abs(index.coefficient(variable.id));
+  }
+  IndexMap first;
+  std::map<int, LoopVar> variables;
+  index.collect(variables);
+  for (const auto& [id, other] : variables) first[id] = Index(0);
+  IndexMap last = first;
+  last[variable.id] = Index(variable.extent - 1);
+  const std::int64_t reach = std::abs(index.substitute(last).offset() -
+                                      index.substitute(first).offset());
+  return std::max<std::int64_t>(
+      1, reach / std::max<std::int64_t>(1, variable.extent - 1));
+}
+
 void sort_by_stride(Variables& variables, const Index& index) {
+  std::map<int, std::int64_t> strides;
+  for (const LoopVar& v : variables) {
+    const std::int64_t stride = stride_along(index, v);
+    strides[v.id] = stride == 0 ? INT64_MAX : stride;
+  }
   std::stable_sort(variables.begin(), variables.end(),
                    [&](const LoopVar& a, const LoopVar& b) {
-                     const auto key = [&](const LoopVar& v) {
-                       const std::int64_t c = std::abs(index.coefficient(v.id));
-                       return c == 0 ? INT64_MAX : c;
-                     };
-                     return key(a) > key(b);
+                     return strides[a.id] > strides[b.id];
                    });
 }
 
@@ -435,9 +454,11 @@ void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
   const bool folds = nest.stages.front().folds;
   const std::int64_t row = nest.work / extent_of(nest.outer);
   const bool whole = row <= facts.whole_row && !walks(nest, facts);
+  // A GPU's core wants several to wait for memory in turn.
+  const std::int64_t enough = (facts.holds_rows ? 4 : 2) * facts.cores;
   if (!folds || nest.alone || facts.cores == 1 ||
       nest.work < kParallelElementsMin || whole ||
-      parallel_points(nest) >= 2 * facts.cores) {
+      parallel_points(nest) >= enough) {
     nests.push_back(std::move(nest));
     return;
   }

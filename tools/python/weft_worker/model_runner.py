@@ -1,7 +1,8 @@
 """Runs a whole module in a job's child: ModelNew, or the Model it replaces.
 
 A call names steps: `load` takes inputs and state from shared memory, `run` is
-forward() and nothing else, `export` copies results out and describes them.
+forward() and nothing else, `warm` the same on inputs that were there before,
+`export` copies results out and describes them.
 """
 
 import hashlib
@@ -144,6 +145,13 @@ class ModelRunner:
                 return False
             tensor.data.copy_(place)
         return bool(self._leaves)
+
+    def _warm(self, call):
+        """forward() on the inputs of the call before, if they are held."""
+        if self._leaves:
+            self._forward(self._forwards[call.get("function", "eager")])
+            self._result = None
+        return {}
 
     def _trace(self, call):
         """forward() once, and which of the framework's operators it called."""
