@@ -15,7 +15,7 @@ class Tf32(unittest.TestCase):
         torch.manual_seed(1)
         self.x, self.w = torch.rand(2, 8, 12, 12), torch.randn(16, 8, 3, 3)
 
-    def expected(self, after=lambda y: y):
+    def expected(self, after=lambda y: y, has_wide=True):
         """Of that behind a convolution, as it is and with TF32 allowed."""
         def run(x, w):
             return after(F.conv2d(x, w)).to(x.dtype)
@@ -23,7 +23,8 @@ class Tf32(unittest.TestCase):
         self.lossy = list(tf32.with_losses(None, lambda: run(self.x, self.w)))
         strict, allowed = (
             compare.expect("y", run(self.x, self.w),
-                           run(self.x.double(), self.w.double()))
+                           run(self.x.double(), self.w.double())
+                           if has_wide else None)
             for _ in range(2))
         for one in self.lossy:
             compare.allow(allowed, one)
@@ -54,6 +55,15 @@ class Tf32(unittest.TestCase):
             self.assertFalse(compare.compare(lossy, allowed).reason)
         halves = F.conv2d(self.x.bfloat16(), self.w.bfloat16()).float()
         self.assertTrue(compare.compare(halves, allowed).reason)
+
+    def test_without_float64_the_frameworks_answer_is_what_loses(self):
+        strict, allowed = self.expected(has_wide=False)
+        for lossy in self.lossy:
+            self.assertTrue(compare.compare(lossy, strict).reason)
+            self.assertFalse(compare.compare(lossy, allowed).reason)
+        halves = F.conv2d(self.x.bfloat16(), self.w.bfloat16()).float()
+        for wrong in (halves, torch.zeros_like(halves)):
+            self.assertTrue(compare.compare(wrong, allowed).reason)
 
     def test_few_elements_beyond_a_threshold_do_not_excuse_the_rest(self):
         self.x = torch.randn(2, 16, 32, 32)

@@ -48,6 +48,11 @@ class Expected:
     operand_dim: int | None = None
 
     @property
+    def truth(self):
+        """float64's answer, or what stands for it."""
+        return self.framework if self.wide is None else self.wide
+
+    @property
     def bytes(self):
         tensors = (self.framework, self.wide, self.operand)
         return sum(t.nbytes for t in tensors if t is not None)
@@ -68,7 +73,7 @@ def expect(name, framework, wide, reduction_length=1):
         made.wide = wide.contiguous()
     if framework.dtype not in FLOATING:
         return made
-    made.scale = _rms(made.framework if made.wide is None else made.wide)
+    made.scale = _rms(made.truth)
     if made.wide is not None:
         made.framework_error, _ = _errors_of(made.framework, made)
     made.tolerance = max(
@@ -81,7 +86,7 @@ def expect(name, framework, wide, reduction_length=1):
 def allow(made, lossy):
     """Widens the tolerance by what the framework gives with a loss of
     tf32.py."""
-    if made.wide is None or made.framework.dtype not in FLOATING:
+    if made.framework.dtype not in FLOATING:
         return
     if made.rms_tolerance == math.inf:
         _, own = _errors_of(made.framework, made)
@@ -123,7 +128,8 @@ def _rms(truth):
 def _errors_of(result, made):
     """(the largest error, the root of their mean square)."""
     worst, total, count = 0.0, 0.0, 0
-    for x, truth in _chunks(result, made.wide):
+    for x, truth in _chunks(result, made.truth):
+        truth = truth.double()
         error = (x.double() - truth).abs_().div_(truth.abs() + made.scale)
         peak = float(error.max())
         if not math.isfinite(peak):
@@ -150,8 +156,7 @@ def compare(got, made):
         return _compare_exact(got, made)
     worst, total = 0.0, 0.0
     offset = 0
-    truth_of = made.wide if made.wide is not None else made.framework
-    for x, truth, framework in _chunks(got, truth_of, made.framework):
+    for x, truth, framework in _chunks(got, made.truth, made.framework):
         error, bad, squares = _chunk_error(x, truth, framework, made)
         if bad is not None:
             return Finding(error, _place(made, got, offset + bad, error))
