@@ -18,6 +18,35 @@ Schedule planned(const Graph& graph, int cores = 1) {
   return schedule(std::move(*program), facts);
 }
 
+/// As a GPU would have it.
+Schedule planned_for_gpu(const Graph& graph) {
+  CpuFacts facts;
+  facts.cores = 132;
+  facts.whole_row = 16384;
+  facts.holds_rows = true;
+  auto program = lower(graph, {});
+  REQUIRE(program.has_value());
+  return schedule(std::move(*program), facts);
+}
+
+/// Channels innermost, as a convolution leaves an image.
+TensorType channels_last(std::vector<std::int64_t> shape) {
+  TensorType type = dense(std::move(shape));
+  const auto& s = type.shape;
+  type.stride = {s[1] * s[2] * s[3], 1, s[3] * s[1], s[1]};
+  return type;
+}
+
+/// Over the rows of such an image, written with the rows innermost.
+Graph turned_softmax(const std::vector<std::int64_t>& shape) {
+  Graph graph;
+  add_input(graph, "x", channels_last(shape));
+  add_call(graph, "y", "aten._softmax.default",
+           {ref("x"), integer(3), truth(false)}, dense(shape));
+  graph.outputs = {"y"};
+  return graph;
+}
+
 Graph softmax(std::vector<std::int64_t> shape, std::int64_t dim) {
   Graph graph;
   const TensorType type = dense(std::move(shape));
@@ -103,4 +132,64 @@ TEST_CASE("Results that another nest reads go to scratch") {
   const Schedule plan = planned(graph);
   CHECK(plan.nests.size() == 2);
   CHECK(plan.spilled.size() == 2);
+}
+
+TEST_CASE("Long rows that would be written across have a nest of their own") {
+  const Schedule plan = planned_for_gpu(turned_softmax({64, 64, 16, 1024}));
+  REQUIRE(plan.nests.size() == 2);
+  CHECK(plan.nests[0].stages.size() == 2);
+  CHECK(plan.nests[0].columns);
+  REQUIRE(plan.nests[1].stages.size() == 1);
+  CHECK(plan.nests[1].stages[0].stores());
+  CHECK(plan.nests[1].stages[0].inner.empty());
+}
+
+TEST_CASE("Short ones are held and turned at once") {
+  const Schedule plan = planned_for_gpu(turned_softmax({64, 64, 16, 32}));
+  REQUIRE(plan.nests.size() == 1);
+  CHECK(plan.nests[0].columns);
+  CHECK(plan.spilled.empty());
+}
+
+TEST_CASE("Spilled results lie as they are made: channels beside each other") {
+  const Schedule plan = planned_for_gpu(turned_softmax({64, 64, 16, 1024}));
+  for (const Stage& stage : plan.nests[0].stages) {
+    REQUIRE(stage.result_index.size() == 1);
+    const int channels = plan.nests[0].outer.back().id;
+    CHECK(stage.result_index[0].coefficient(channels) == 1);
+  }
+}
+
+TEST_CASE("A batch and its channels, merged by a view, are told apart") {
+  Graph graph;
+  add_input(graph, "x", channels_last({2, 8, 64, 64}));
+  add_call(graph, "v", "aten.view.default",
+           {ref("x"), list({1, 16, 64, 64})}, dense({1, 16, 64, 64}));
+  add_call(graph, "s", "aten.sum.dim_IntList", {ref("v"), list({2, 3})},
+           dense({1, 16}));
+  graph.outputs = {"s"};
+  const Schedule plan = planned_for_gpu(graph);
+  CHECK(plan.nests[0].columns);
+  REQUIRE(plan.nests[0].outer.size() == 2);
+  CHECK(plan.nests[0].outer[0].extent == 2);
+  CHECK(plan.nests[0].outer[1].extent == 8);
+}
+
+TEST_CASE("A group's moments are made of its channels' where these lie apart") {
+  Graph graph;
+  const std::vector<std::int64_t> shape = {2, 8, 64, 64};
+  add_input(graph, "x", channels_last(shape));
+  Node& node = add_call(graph, "n", "aten.native_group_norm.default",
+                        {ref("x"), none(), none(), integer(2), integer(8),
+                         integer(4096), integer(2), number(1e-5)},
+                        dense(shape));
+  node.is_tuple = true;
+  node.values = {dense(shape), dense({2, 2}), dense({2, 2})};
+  add_call(graph, "y", "getitem", {ref("n"), integer(0)}, dense(shape));
+  graph.outputs = {"y"};
+  const Schedule plan = planned_for_gpu(graph);
+  CHECK(plan.nests[0].columns);
+  CHECK(plan.nests[0].outer.back().extent == 8);
+  CHECK(plan.nests.back().stages.size() == 1);
+  CHECK(plan.nests.back().stages[0].stores());
 }

@@ -229,3 +229,22 @@ TEST_CASE("Products keep float32's bits, convolutions may use fewer") {
   graph.outputs = {"y"};
   CHECK(has(first(graph), "input_precision=\"tf32\""));
 }
+
+TEST_CASE("x tanh(softplus(x)) is one function") {
+  const TensorType type = dense({64, 64});
+  const auto text_with = [&](double beta, const std::string& factor) {
+    Graph graph;
+    add_input(graph, "x", type);
+    add_input(graph, "w", type);
+    add_call(graph, "s", "aten.softplus.default", {ref("x"), number(beta)},
+             type);
+    add_call(graph, "t", "aten.tanh.default", {ref("s")}, type);
+    add_call(graph, "y", "aten.mul.Tensor", {ref("t"), ref(factor)}, type);
+    graph.outputs = {"y"};
+    return first(graph);
+  };
+  CHECK(has(text_with(1, "x"), "= _mish("));
+  CHECK_FALSE(has(text_with(1, "x"), "_softplus"));
+  CHECK_FALSE(has(text_with(2, "x"), "= _mish("));
+  CHECK_FALSE(has(text_with(1, "w"), "= _mish("));
+}
