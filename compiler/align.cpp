@@ -281,8 +281,9 @@ bool adopt_in_order(Program& program, Stage& stage, const Stage& other) {
   for (const ExprId id : program.arena.reachable({tried.value})) {
     const Scalar& node = program.arena[id];
     if (node.op != ScalarOp::load || node.index.empty()) continue;
-    const bool walks = std::ranges::any_of(
-        other.inner, [&](const LoopVar& v) { return node.index[0].uses(v.id); });
+    const bool walks = std::ranges::any_of(other.inner, [&](const LoopVar& v) {
+      return node.index[0].uses(v.id);
+    });
     if (walks && std::ranges::find(known, id) != known.end()) {
       tried.inner = other.inner;
       stage = std::move(tried);

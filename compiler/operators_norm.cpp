@@ -124,11 +124,11 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
   all.mean = math("div", in.fold(Fold::sum, mean, {2})[0],
                   math.number(static_cast<double>(grouped[2])));
   const Virtual off = math("sub", mean, in.restore(all.mean, {2}));
-  all.squares = in.fold(Fold::sum,
-                        math("add", squares,
-                             math("mul", math("mul", off, off),
-                                  math.number(each.count))),
-                        {2})[0];
+  all.squares =
+      in.fold(Fold::sum,
+              math("add", squares,
+                   math("mul", math("mul", off, off), math.number(each.count))),
+              {2})[0];
   return all;
 }
 

@@ -283,8 +283,8 @@ void flatten_result_index(const Schedule& plan, const Innermost& innermost,
     stage.result_index = {};
     return;
   }
-  stage.result_index = {place_in_scratch(
-      plan.program, innermost, stage.results[0], stage.result_index)};
+  stage.result_index = {place_in_scratch(plan.program, innermost,
+                                         stage.results[0], stage.result_index)};
 }
 
 std::vector<Index> indices_of(const Program& program, const Stage& stage) {

@@ -13,8 +13,6 @@ namespace {
 std::string text(std::int64_t number) { return std::to_string(number); }
 
 constexpr std::int64_t row_min = 64;
-// Neighbours that are worth reading together: a sector of memory.
-constexpr std::int64_t sector = 8;
 
 /// The flat positions that the nest's stages read and write.
 std::vector<Index> positions(const Program& program, const Nest& nest) {

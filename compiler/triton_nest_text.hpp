@@ -50,9 +50,10 @@ class NestText {
   Tile tile_for(Way way) const;
   Tile tile_across(LoopVar across) const;
   /// Names points that lie side by side along the last variable in what is
-  /// read, along `across` in what is stored: blocks of both.
-  void open_points_across(TritonKernel& kernel, LoopVar across,
-                          Tile tile) const;
+  /// read, along `across` in what is stored: blocks of both. Returns how many
+  /// programs there are.
+  std::int64_t open_points_across(TritonKernel& kernel, LoopVar across,
+                                  Tile tile) const;
   void open_held(TritonKernel& kernel, const Pass& pass) const;
   void print_pass(TritonKernel& kernel, const Pass& pass, Tile tile,
                   Way way) const;
@@ -105,6 +106,9 @@ class NestText {
 
 /// What has to be computed for a stage.
 std::vector<ExprId> roots_of(const Stage& stage);
+
+/// Neighbours that are worth reading together: a sector of memory.
+constexpr std::int64_t sector = 8;
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

@@ -17,8 +17,6 @@ constexpr std::int64_t unrolled_max = 32;
 // that are read together.
 constexpr std::int64_t column_steps = 32;
 constexpr std::int64_t column_points = 32;
-// Points along the other axis, at least, where blocks are long both ways.
-constexpr std::int64_t sector = 8;
 
 }  // namespace
 
@@ -61,8 +59,8 @@ NestText::Tile NestText::tile_across(LoopVar across) const {
   return tile;
 }
 
-void NestText::open_points_across(TritonKernel& kernel, LoopVar across,
-                                  Tile tile) const {
+std::int64_t NestText::open_points_across(TritonKernel& kernel, LoopVar across,
+                                          Tile tile) const {
   std::vector<LoopVar> rest = nest_.outer;
   const LoopVar last = rest.back();
   rest.pop_back();
@@ -79,10 +77,11 @@ void NestText::open_points_across(TritonKernel& kernel, LoopVar across,
   kernel.name_variables({last}, "p", Axis::rows, ragged ? "pm" : "");
   const bool frayed = across.extent % tile.width != 0;
   kernel.line("q = " + id + " // " + text(beside) + " % " + text(along) +
-              " * " + text(tile.width) + " + tl.arange(0, " +
-              text(tile.width) + ")[None, :]");
+              " * " + text(tile.width) + " + tl.arange(0, " + text(tile.width) +
+              ")[None, :]");
   if (frayed) kernel.line("qm = q < " + text(across.extent));
   kernel.name_variables({across}, "q", Axis::columns, frayed ? "qm" : "");
+  return extent_of(rest) * beside * along;
 }
 
 void NestText::print_rows() {
@@ -94,11 +93,7 @@ void NestText::print_rows() {
   std::int64_t programs = point_programs(tile.height);
   if (across) {
     tile = tile_across(*across);
-    programs = extent_of(nest_.outer) / nest_.outer.back().extent /
-               across->extent *
-               ceil_div(nest_.outer.back().extent, tile.height) *
-               ceil_div(across->extent, tile.width);
-    open_points_across(kernel, *across, tile);
+    programs = open_points_across(kernel, *across, tile);
   } else {
     open_points(kernel, kernel.program_id(), tile.height);
   }

@@ -176,8 +176,8 @@ TEST_CASE("what reads scattered rows again has a copy of its own before it") {
   const auto image = dense({16, 8, 32, 32});
   const Arg places = {Arg::List{{std::int64_t{2}}, {std::int64_t{3}}}};
   const Arg rows = {Arg::List{{std::int64_t{32}}}};
-  const Arg images = {Arg::List{
-      {std::int64_t{8}}, {std::int64_t{32}}, {std::int64_t{32}}}};
+  const Arg images = {
+      Arg::List{{std::int64_t{8}}, {std::int64_t{32}}, {std::int64_t{32}}}};
   CHECK(apart("_softmax", image, {{std::int64_t{1}}}).empty());
   CHECK(apart("_softmax", image, {{std::int64_t{3}}}) ==
         std::set<std::string>{"y"});

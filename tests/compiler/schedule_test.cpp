@@ -163,8 +163,8 @@ TEST_CASE("Spilled results lie as they are made: channels beside each other") {
 TEST_CASE("A batch and its channels, merged by a view, are told apart") {
   Graph graph;
   add_input(graph, "x", channels_last({2, 8, 64, 64}));
-  add_call(graph, "v", "aten.view.default",
-           {ref("x"), list({1, 16, 64, 64})}, dense({1, 16, 64, 64}));
+  add_call(graph, "v", "aten.view.default", {ref("x"), list({1, 16, 64, 64})},
+           dense({1, 16, 64, 64}));
   add_call(graph, "s", "aten.sum.dim_IntList", {ref("v"), list({2, 3})},
            dense({1, 16}));
   graph.outputs = {"s"};
