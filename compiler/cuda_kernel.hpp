@@ -101,6 +101,7 @@ class CudaKernel {
   }
   /// A pack that was read before; its text.
   void hold(ExprId load, const std::string& text) { held_[load] = text; }
+  void forget_held() { held_.clear(); }
   void use(int buffer) { used_.insert(buffer); }
   /// A parameter that is no buffer of the program: its type, and scratch.
   void use(const std::string& type, const std::string& scratch);

@@ -206,7 +206,8 @@ void CudaNest::print_steps(CudaKernel& kernel, const Pass& pass,
 void CudaNest::print_tile(CudaKernel& kernel, const Pass& pass,
                           const std::vector<CudaFold>& folds, bool held) {
   const auto names = kernel.names();
-  if (held) find_held(kernel);
+  // A pass that walks otherwise reads again what others hold.
+  held ? find_held(kernel) : kernel.forget_held();
   kernel.compute(cuda_roots(pass), false);
   std::vector<const Stage*> stores;
   for (const Stage* stage : pass.stages) {

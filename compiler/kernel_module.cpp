@@ -124,11 +124,14 @@ constexpr std::string_view kLaunch =
 
     def __call__(self, pointers):
         # One's own: another thread may launch at the same time.
-        values, places = self.free.pop() if self.free else self.buffers()
+        try:
+            values, places = self.free.pop()
+        except IndexError:
+            values, places = self.buffers()
         values[:] = pointers
         code = self.start(places,
                           torch._C._cuda_getCurrentRawStream(self.device))
-        if code == 201:  # a thread that has no context yet
+        if code in (201, 400):  # a thread that has no context, or another
             _weft_check(self.library.cuCtxSetCurrent(self.context))
             code = self.start(places,
                               torch._C._cuda_getCurrentRawStream(self.device))

@@ -217,10 +217,12 @@ ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
 }
 
 // For results whose points are made side by side along another dimension than
-// their last: that dimension, which is innermost in scratch.
+// their last: that dimension, which is innermost in scratch. Not those that are
+// read at places known only as values, which count row by row.
 using Innermost = std::map<int, std::size_t>;
 
-Innermost innermost_in_scratch(const std::vector<Nest>& nests) {
+Innermost innermost_in_scratch(const Program& program,
+                               const std::vector<Nest>& nests) {
   Innermost found;
   for (const Nest& nest : nests) {
     if (!nest.columns) continue;
@@ -228,6 +230,14 @@ Innermost innermost_in_scratch(const std::vector<Nest>& nests) {
       for (std::size_t i = 0; i < stage.result_index.size(); ++i) {
         if (!(stage.result_index[i] == Index(nest.outer.back()))) continue;
         for (const int buffer : stage.results) found[buffer] = i;
+      }
+    }
+  }
+  for (const Nest& nest : nests) {
+    for (const Stage& stage : nest.stages) {
+      for (const ExprId id : program.arena.reachable({stage.value})) {
+        const Scalar& node = program.arena[id];
+        if (node.op == ScalarOp::load && node.placed) found.erase(node.buffer);
       }
     }
   }
@@ -497,7 +507,7 @@ Schedule schedule(Program program, const CpuFacts& facts) {
   std::vector<Stage> stages = std::move(program.stages);
   program.stages.clear();
   for (Stage& stage : stages) {
-    if (facts.holds_rows) {
+    if (facts.holds_rows && !stage.scans) {
       split_as_read(program, stage, dominant_read(program, stage));
     }
     place(program, placed, std::move(stage), facts);
@@ -513,7 +523,8 @@ Schedule schedule(Program program, const CpuFacts& facts) {
   }
   plan.program = std::move(program);
   const Innermost innermost =
-      facts.holds_rows ? innermost_in_scratch(plan.nests) : Innermost{};
+      facts.holds_rows ? innermost_in_scratch(plan.program, plan.nests)
+                       : Innermost{};
   for (Nest& nest : plan.nests) resolve_results(plan, innermost, nest);
   for (Nest& nest : plan.nests) {
     for (Stage& stage : nest.stages) {

@@ -96,13 +96,11 @@ std::optional<LoopVar> NestText::crossing() const {
   if (nest_.outer.size() < 2 || nest_.outer.back().extent < sector) return {};
   for (const Index& index : positions(program(), nest_)) {
     if (std::abs(index.coefficient(nest_.outer.back().id)) < sector) continue;
-    std::map<int, LoopVar> variables;
-    index.collect(variables);
     std::int64_t elements = 1;
     std::optional<LoopVar> found;
-    for (const auto& [id, variable] : variables) {
-      elements *= variable.extent;
-      if (index.coefficient(id) == 1) found = variable;
+    for (const LoopVar& variable : nest_.outer) {
+      if (index.uses(variable.id)) elements *= variable.extent;
+      if (index.coefficient(variable.id) == 1) found = variable;
     }
     if (found && found->extent >= sector &&
         2 * elements > extent_of(nest_.outer)) {

@@ -28,12 +28,13 @@ def _weft_launch_of(made, grid, tensors):
     """What Triton made of a kernel, launched without it; or None, where that
     asks for more than the driver's ordinary launch."""
     told = made.metadata
-    if told.num_ctas != 1 or any(getattr(told, name, 0) for name in (
-            "launch_cooperative_grid", "launch_pdl", "global_scratch_size",
-            "profile_scratch_size")):
+    head = re.search(r"\.entry [^(]*\(([^)]*)\)", made.asm.get("ptx", ""))
+    if head is None or told.num_ctas != 1 or any(
+            getattr(told, name, 0) for name in (
+                "launch_cooperative_grid", "launch_pdl", "global_scratch_size",
+                "profile_scratch_size")):
         return None
-    head = re.search(r"\.entry [^(]*\(([^)]*)\)", made.asm["ptx"]).group(1)
-    hidden = [0] * (head.count(".param") - tensors)
+    hidden = [0] * (head.group(1).count(".param") - tensors)
     launch = _WeftLaunch(
         ctypes.CDLL("libcuda.so.1"), made.function,
         (*(*grid, 1, 1)[:3], 32 * told.num_warps, 1, 1, told.shared),

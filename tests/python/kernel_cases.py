@@ -67,6 +67,7 @@ def channels_last_cases():
         memory_format=torch.channels_last_3d)
     small = numbers(1, 17, 9, 22).contiguous(memory_format=torch.channels_last)
     weight, bias = numbers(24), numbers(24, seed=2)
+    index = torch.tensor([5, 0, 23, 5])
     return [
         ("last_group_norm", lambda x, w, b: F.group_norm(
             x.contiguous().sigmoid(), 8, w, b), (last, weight, bias)),
@@ -93,6 +94,18 @@ def channels_last_cases():
             x.contiguous().tanh(), 3, 2, 1), (small,)),
         ("last_pool_3d", lambda x: F.max_pool3d(
             x.contiguous(), (1, 2, 1)).softmax(1), (volume[:1, :8],)),
+        ("last_pool_whole", lambda x: F.avg_pool2d(x.contiguous(), 8, 8),
+         (last[:1],)),
+        ("last_softmax_sum", lambda x: x.contiguous().softmax(2).sum(1),
+         (few,)),
+        ("last_mean_at", lambda x, i: x.contiguous().mean((2, 3))[:, i],
+         (last, index)),
+        ("last_largest_at", lambda x, i: x.contiguous().amax(3).index_select(
+            1, i), (last, index)),
+        ("turned_sum_at", lambda x, i: x.permute(2, 1, 0).sum(-1).index_select(
+            0, i), (numbers(33, 5, 24), index)),
+        ("last_layer_norm_of_all", lambda x: F.layer_norm(x, (3, 9, 2)),
+         (numbers(1, 9, 2, 3).permute(0, 3, 1, 2),)),
         ("last_special", lambda x: F.group_norm(x.contiguous(), 2),
          (special(2, 4, 33, 32).contiguous(
              memory_format=torch.channels_last),)),

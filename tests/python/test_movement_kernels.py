@@ -28,6 +28,8 @@ def scan_cases():
                           sums), dim=1)
 
     return [
+        ("turned_cumsum", lambda x: x.transpose(1, 2).reshape(3, -1).cumsum(1),
+         (numbers(3, 8, 20),)),
         ("cumsum_last", lambda x: x.cumsum(2), (x,)),
         ("cumsum_middle", lambda x: x.cumsum(1), (x,)),
         ("cumsum_first", lambda x: x.cumsum(0), (x,)),

@@ -89,9 +89,12 @@ def allow(made, lossy):
     if made.framework.dtype not in FLOATING:
         return
     if made.rms_tolerance == math.inf:
-        _, own = _errors_of(made.framework, made)
-        floor = roundoff_floor(made.framework.dtype, 1)
-        made.rms_tolerance = max(FRAMEWORK_FACTOR * own, floor)
+        floor = made.tolerance
+        if made.wide is not None:
+            _, own = _errors_of(made.framework, made)
+            floor = max(FRAMEWORK_FACTOR * own,
+                        roundoff_floor(made.framework.dtype, 1))
+        made.rms_tolerance = floor
     peak, together = _errors_of(lossy.contiguous(), made)
     made.tolerance = max(made.tolerance, TF32_FACTOR * peak)
     made.rms_tolerance = max(made.rms_tolerance, TF32_RMS_FACTOR * together)

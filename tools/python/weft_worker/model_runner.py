@@ -116,11 +116,7 @@ class ModelRunner:
         return answer
 
     def _load(self, call):
-        for (name, tensor), place in zip(self._state, self._places["state"]):
-            if call["parameters"] or not isinstance(tensor, torch.nn.Parameter):
-                # Not through .data: weights prepared ahead follow `_version`.
-                with torch.no_grad():
-                    tensor.copy_(place)
+        self._take_state(call["parameters"])
         if not (call.get("reuse") and self._refill()):
             self._leaves = [
                 laid_out(self._places["inputs"][leaf["place"]], leaf["stride"])
@@ -132,6 +128,13 @@ class ModelRunner:
         self._result = None
         torch.manual_seed(call["seed"])
         return {}
+
+    def _take_state(self, parameters):
+        for (_, tensor), place in zip(self._state, self._places["state"]):
+            if parameters or not isinstance(tensor, torch.nn.Parameter):
+                # Not through .data: weights prepared ahead follow `_version`.
+                with torch.no_grad():
+                    tensor.copy_(place)
 
     def _refill(self):
         """New contents in the tensors of the call before, which look untouched:
@@ -149,6 +152,7 @@ class ModelRunner:
     def _warm(self, call):
         """forward() on the inputs of the call before, if they are held."""
         if self._leaves:
+            self._take_state(False)  # the last call may have used it up
             self._forward(self._forwards[call.get("function", "eager")])
             self._result = None
         return {}

@@ -57,15 +57,15 @@ class Lossy(Mode):
         return function(*args, **(kwargs or {}))
 
 
-def with_losses(device, run):
-    """run() with its convolutions so, in one way after the other; not where
-    there is no memory for it."""
+def with_losses(device, run, take):
+    """Takes run() with its convolutions so, in one way after the other; not
+    where there is no memory for it."""
     for lose in (cut, rounded):
         try:
             with Lossy(lose):
                 made = run()
+            take(made)
+            del made
         except torch.OutOfMemoryError:
             device.give_back()
             return
-        yield made
-        del made

@@ -6,6 +6,7 @@ the model allows it, in float64, and lays out the memory that both sides share.
 
 import copy
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.utils._pytree as pytree
@@ -159,6 +160,12 @@ class WholeModel:
         self.buffers.write_inputs([t.reshape(-1) for t in kept])
         self.buffers.fill_outputs()
 
+    def hide_inputs(self):
+        """No input is in shared memory until the next is written."""
+        leaves = len(self.places["inputs"])
+        for storage in self.buffers.input_storages[:leaves]:
+            storage.zero_()
+
     def trespass(self, case):
         kept = case.leaves + case.state
         return self.buffers.trespass([t.reshape(-1) for t in kept])
@@ -219,10 +226,10 @@ class WholeModel:
             )
         wide = None  # what is expected holds it
         if self._convolves and tf32.is_allowed(self.device):
-            for lossy in tf32.with_losses(
-                    self.device,
-                    lambda: self._run(self.model, leaves, state, seed)):
-                self._allow(made, lossy)
+            tf32.with_losses(
+                self.device,
+                lambda: self._run(self.model, leaves, state, seed),
+                partial(self._allow, made))
         if is_wide and narrow["drew"] and _parted(made):
             self._uses_float64 = False
             return self.expect(distribution, seed, leaves, state)
