@@ -123,6 +123,8 @@ class ModelBench:
             self._whole.hide_inputs()
             self._warm(slot, wall_ms)
             self._whole.buffers.write_inputs(self._kept)
+            # The candidate's process does not wait for what this one began.
+            self._whole.device.synchronize()
         seconds = self._load(slot, wall_ms, False, self._reuse)
         self._off_clock["candidate loads"].append(seconds)
         answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)

@@ -165,6 +165,7 @@ class WholeModel:
         leaves = len(self.places["inputs"])
         for storage in self.buffers.input_storages[:leaves]:
             storage.zero_()
+        self.device.synchronize()
 
     def trespass(self, case):
         kept = case.leaves + case.state
