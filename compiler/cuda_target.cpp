@@ -103,9 +103,9 @@ class _WeftConfig(ctypes.Structure):
 class _WeftSpecial(_WeftLaunch):
     """A launch in clusters, or of blocks that wait for each other."""
 
-    def __init__(self, library, function, shape, arguments, cluster,
+    def __init__(self, driver, function, shape, arguments, cluster,
                  cooperative):
-        super().__init__(library, function, shape, arguments)
+        super().__init__(driver, function, shape, arguments)
         attributes, count = (_WeftAttribute * 2)(), 0
         if cluster > 1:
             attributes[count].id = 4
@@ -121,8 +121,8 @@ class _WeftSpecial(_WeftLaunch):
     def start(self, places, stream):
         own = _WeftConfig.from_buffer_copy(self.config)
         own.stream = stream
-        return self.library.cuLaunchKernelEx(ctypes.byref(own), self.function,
-                                             places, None)
+        return self.driver.cuLaunchKernelEx(ctypes.byref(own), self.function,
+                                            places, None)
 
 
 class _WeftKernels:
@@ -131,26 +131,26 @@ class _WeftKernels:
     def __init__(self, source, device, inputs, outputs):
         major, minor = torch.cuda.get_device_capability(device)
         package = _weft_package(source, f"sm_{major}{minor}")
-        library = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL("libcuda.so.1")
         self.scratch = package["scratch"]
         names = [f"{what}{i}" for what, count in (
             ("in", inputs), ("out", outputs), ("s", len(self.scratch)))
             for i in range(count)]
         self.module, self.launches = ctypes.c_void_p(), []
         cubin = base64.b64decode(package["modules"][0]["cubin"])
-        _weft_check(library.cuModuleLoadData(ctypes.byref(self.module), cubin))
+        _weft_check(driver.cuModuleLoadData(ctypes.byref(self.module), cubin))
         for one in package["launches"]:
             function = ctypes.c_void_p()
-            _weft_check(library.cuModuleGetFunction(
+            _weft_check(driver.cuModuleGetFunction(
                 ctypes.byref(function), self.module,
                 one["function"].encode()))
             shared, cluster = one.get("shared_bytes", 0), one.get("cluster", 1)
             if shared:  # what it has by itself counts, too
-                _weft_check(library.cuFuncSetAttribute(function, 8, shared))
+                _weft_check(driver.cuFuncSetAttribute(function, 8, shared))
             if cluster > 8:
-                _weft_check(library.cuFuncSetAttribute(function, 14, 1))
+                _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
             places = [names.index(name) for name in one["arguments"]]
-            what = (library, function,
+            what = (driver, function,
                     (*one["grid"], one["threads"], 1, 1, shared), len(places))
             cooperative = one.get("cooperative", False)
             launch = (_WeftSpecial(*what, cluster, cooperative)

@@ -276,4 +276,12 @@ Index floor_mod(const Index& value, std::int64_t divisor) {
   return Index::of_atom(std::move(atom));
 }
 
+std::int64_t elements_of(const Index& index) {
+  std::map<int, LoopVar> variables;
+  index.collect(variables);
+  std::int64_t count = 1;
+  for (const auto& [id, variable] : variables) count *= variable.extent;
+  return count;
+}
+
 }  // namespace weft

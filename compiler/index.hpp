@@ -87,4 +87,7 @@ struct Index::Atom {
 
 inline Index operator-(const Index& a, const Index& b) { return a + b * -1; }
 
+/// How many elements its variables walk over.
+std::int64_t elements_of(const Index& index);
+
 }  // namespace weft

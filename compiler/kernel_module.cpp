@@ -111,16 +111,16 @@ constexpr std::string_view kLaunch =
     """One kernel, ready to be launched on the device that is current now.
     `shape`: grid, block and bytes of shared memory."""
 
-    def __init__(self, library, function, shape, arguments):
-        self.library = library
-        self.call = library.cuLaunchKernel
+    def __init__(self, driver, function, shape, arguments):
+        self.driver = driver
+        self.call = driver.cuLaunchKernel
         self.call.argtypes = (
             ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
         self.function, self.shape = function, shape
         self.array, self.free = ctypes.c_void_p * arguments, []
         self.device = torch.cuda.current_device()
         self.context = ctypes.c_void_p()
-        _weft_check(library.cuCtxGetCurrent(ctypes.byref(self.context)))
+        _weft_check(driver.cuCtxGetCurrent(ctypes.byref(self.context)))
 
     def __call__(self, pointers):
         # One's own: another thread may launch at the same time.
@@ -129,15 +129,13 @@ constexpr std::string_view kLaunch =
         except IndexError:
             values, places = self.buffers()
         values[:] = pointers
-        code = self.start(places,
-                          torch._C._cuda_getCurrentRawStream(self.device))
+        stream = torch._C._cuda_getCurrentRawStream(self.device)
+        code = self.start(places, stream)
         if code in (201, 400):  # a thread that has no context, or another
-            _weft_check(self.library.cuCtxSetCurrent(self.context))
-            code = self.start(places,
-                              torch._C._cuda_getCurrentRawStream(self.device))
+            _weft_check(self.driver.cuCtxSetCurrent(self.context))
+            code = self.start(places, stream)
         self.free.append((values, places))
-        if code:
-            _weft_check(code)
+        _weft_check(code)
 
     def start(self, places, stream):
         return self.call(self.function, *self.shape, stream, places, None)

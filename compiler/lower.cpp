@@ -312,24 +312,11 @@ bool Lowering::lies_channels_last(const Virtual& value) {
     variables.push_back(new_variable(extent));
     at.emplace_back(variables.back());
   }
-  std::int64_t most = 0;
-  bool found = false;
-  for (const ExprId id : arena().reachable({value.at(at)})) {
-    const Scalar& node = arena()[id];
-    if (node.op != ScalarOp::load || node.index.size() != 1) continue;
-    const Index& index = node.index[0];
-    std::int64_t elements = 1;
-    for (const LoopVar& v : variables) {
-      if (index.uses(v.id)) elements *= v.extent;
-    }
-    if (elements <= most) continue;
-    most = elements;
-    // Where a view has merged batch and channels, one of both is hidden.
-    found = (index.coefficient(variables[1].id) == 1 ||
-             index.hides(variables[1].id)) &&
-            index.coefficient(variables.back().id) > 1;
-  }
-  return found;
+  const Index read = arena().main_read(value.at(at));
+  // Where a view has merged batch and channels, one of both is hidden.
+  return (read.coefficient(variables[1].id) == 1 ||
+          read.hides(variables[1].id)) &&
+         read.coefficient(variables.back().id) > 1;
 }
 
 const std::vector<std::optional<Virtual>>* Lowering::find(

@@ -159,4 +159,18 @@ std::vector<ExprId> ScalarArena::reachable(
   return {seen.begin(), seen.end()};
 }
 
+Index ScalarArena::main_read(ExprId value) const {
+  Index best;
+  std::int64_t most = -1;
+  for (const ExprId id : reachable({value})) {
+    const Scalar& node = nodes_[id];
+    if (node.op != ScalarOp::load || node.index.size() != 1) continue;
+    const std::int64_t count = elements_of(node.index[0]);
+    if (count <= most) continue;
+    most = count;
+    best = node.index[0];
+  }
+  return best;
+}
+
 }  // namespace weft

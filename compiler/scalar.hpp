@@ -69,6 +69,8 @@ class ScalarArena {
   ExprId substitute(ExprId id, const IndexMap& map);
   /// Every expression under the roots, arguments before users, each once.
   std::vector<ExprId> reachable(const std::vector<ExprId>& roots) const;
+  /// Where the value reads most elements of one tensor; constant if nowhere.
+  Index main_read(ExprId value) const;
 
  private:
   ExprId intern(Scalar node);

@@ -42,36 +42,11 @@ bool makes_any(const Nest& nest, const std::set<int>& results) {
 
 bool scans(const Nest& nest) { return nest.stages.front().scans; }
 
-std::int64_t elements_of(const Index& index) {
-  std::map<int, LoopVar> variables;
-  index.collect(variables);
-  std::int64_t count = 1;
-  for (const auto& [id, variable] : variables) count *= variable.extent;
-  return count;
-}
-
-// The read that most elements are in.
-Index dominant_read(const Program& program, const Stage& stage) {
-  Index best;
-  std::int64_t most = -1;
-  for (const ExprId id : program.arena.reachable({stage.value})) {
-    const Scalar& node = program.arena[id];
-    if (node.op != ScalarOp::load || node.index.size() != 1) continue;
-    const std::int64_t count = elements_of(node.index[0]);
-    if (count > most) {
-      most = count;
-      best = node.index[0];
-    }
-  }
-  return best;
-}
-
 // Whether what the stage stores lies across what it is made of, and would be
 // written in long rows by whoever reads these side by side.
 bool crosses(const Program& program, const Stage& stage) {
-  constexpr std::int64_t sector = 8;
   if (!stage.stores() || extent_of(stage.inner) < long_row) return false;
-  const Index read = dominant_read(program, stage);
+  const Index read = program.arena.main_read(stage.value);
   std::map<int, LoopVar> variables;
   stage.offset.collect(variables);
   for (const auto& [id, variable] : variables) {
@@ -145,7 +120,7 @@ void place(Program& program, std::vector<Nest>& nests, Stage stage,
 // The read (or write) that decides the order of loops.
 Index dominant(const Program& program, const Nest& nest) {
   const Stage& first = nest.stages.front();
-  return first.stores() ? first.offset : dominant_read(program, first);
+  return first.stores() ? first.offset : program.arena.main_read(first.value);
 }
 
 // How far apart in memory neighbours along the variable are; on the average,
@@ -508,7 +483,7 @@ Schedule schedule(Program program, const CpuFacts& facts) {
   program.stages.clear();
   for (Stage& stage : stages) {
     if (facts.holds_rows && !stage.scans) {
-      split_as_read(program, stage, dominant_read(program, stage));
+      split_as_read(program, stage, program.arena.main_read(stage.value));
     }
     place(program, placed, std::move(stage), facts);
   }

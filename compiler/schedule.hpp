@@ -12,6 +12,9 @@
 
 namespace weft {
 
+/// Neighbours that are worth reading together: a sector of a GPU's memory.
+constexpr std::int64_t sector = 8;
+
 struct Nest {
   std::vector<LoopVar> outer;  ///< walked by all stages, outermost first
   std::vector<Stage> stages;   ///< in order; Stage::outer is not used here

@@ -107,9 +107,6 @@ class NestText {
 /// What has to be computed for a stage.
 std::vector<ExprId> roots_of(const Stage& stage);
 
-/// Neighbours that are worth reading together: a sector of memory.
-constexpr std::int64_t sector = 8;
-
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }

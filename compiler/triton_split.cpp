@@ -12,7 +12,7 @@ std::string text(std::int64_t number) { return std::to_string(number); }
 // Points that lie beside each other, for one program.
 constexpr std::int64_t column_points = 64;
 // Programs for each multiprocessor: short pieces of memory want more loads
-// under way than long rows (measured on an H200).
+// under way than long rows. (That of columns is measured, on an H200.)
 constexpr std::int64_t programs_of_columns = 32;
 constexpr std::int64_t programs_of_rows = 8;
 

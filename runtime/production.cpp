@@ -25,20 +25,20 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
   Production made;
-  made.library = std::make_unique<Library>(options.library);
+  made.kernels = std::make_unique<Library>(options.library);
   made.cache = std::make_unique<KernelCache>(
       run.builds(), scratch.folder(),
-      make_workshop(installation, machine, made.library.get()));
+      make_workshop(installation, machine, made.kernels.get()));
   made.ports[address::clock] = std::make_unique<ClockPort>();
   made.ports[address::library] =
-      std::make_unique<LibraryPort>(blobs, *made.library);
+      std::make_unique<LibraryPort>(blobs, *made.kernels);
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
   std::string device = "cpu";
   if (!machine.gpus.empty()) device = "cuda:" + std::to_string(options.device);
   const std::string gpu = machine.gpus.empty() ? "" : machine.gpus.front().name;
   made.ports[address::capture] = std::make_unique<CapturePort>(
       blobs, installation, scratch.folder(), options.memory_bytes,
-      *made.library, device, gpu);
+      *made.kernels, device, gpu);
   made.ports[address::build] =
       std::make_unique<BuildPort>(blobs, *made.cache, machine.cores);
   VerifyPort::Options verify;

@@ -14,7 +14,7 @@
 namespace weft {
 
 struct Production {
-  std::unique_ptr<Library> library;
+  std::unique_ptr<Library> kernels;
   std::unique_ptr<KernelCache> cache;
   Ports ports;
 };

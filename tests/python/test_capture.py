@@ -328,6 +328,20 @@ class SelfCheckTest(CaptureTest):
             capture_check.compare(expected, wrong, "output 0")
         self.assertIn("output 0 differs", caught.exception.message)
 
+    def test_tf32_excuses_what_float32_does_not_and_half_types_nothing(self):
+        expected = torch.randn(100)
+        near = expected + 5e-4 * expected.abs().max()
+        with self.assertRaises(problems.ProblemError):
+            capture_check.compare(expected, near, "output")
+        capture_check.compare(expected, near, "output", has_tf32=True)
+        for wrong in (torch.zeros(100), near + 0.1):
+            with self.assertRaises(problems.ProblemError):
+                capture_check.compare(expected, wrong, "output", has_tf32=True)
+        half = expected.bfloat16()
+        with self.assertRaises(problems.ProblemError):
+            capture_check.compare(half, torch.zeros_like(half), "output",
+                                  has_tf32=True)
+
     def test_nan_and_infinity_equal_themselves(self):
         special = torch.tensor([float("nan"), float("inf"), 1.0])
         capture_check.compare(special, special.clone(), "output")

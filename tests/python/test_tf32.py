@@ -1,7 +1,6 @@
 """What TF32 may cost a convolution, on the CPU, where nobody uses it."""
 
 import math
-import types
 import unittest
 
 import torch
@@ -80,7 +79,7 @@ class Tf32(unittest.TestCase):
             self.assertTrue(compare.compare(zeros, allowed).reason)
 
     def test_the_host_has_no_tf32(self):
-        self.assertFalse(tf32.is_allowed(types.SimpleNamespace(is_cuda=False)))
+        self.assertFalse(tf32.is_allowed(torch.device("cpu")))
 
     def test_convolutions_are_known_by_their_names(self):
         self.assertTrue(tf32.convolves(["aten.mm.default",

@@ -153,7 +153,9 @@ def place_of(device):
 
 def capture_steps(problem_path, watch, place, lock):
     """The graph; the device is used with a share of its lock."""
-    from weft_worker import capture_check, capture_export, capture_graph
+    import torch
+
+    from weft_worker import capture_check, capture_export, capture_graph, tf32
 
     with lock.shared(), lock.for_at_most(SHARE_S):
         with watch.step("load"):
@@ -172,7 +174,9 @@ def capture_steps(problem_path, watch, place, lock):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)
     with watch.step("check"), lock.shared(), lock.for_at_most(SHARE_S):
         got = state.graph_run(graph)
-        capture_check.compare_runs(expected, got, problem.path)
+        has_tf32 = tf32.is_allowed(torch.device(place)) and tf32.convolves(
+            node["target"] or "" for node in graph["nodes"])
+        capture_check.compare_runs(expected, got, problem.path, has_tf32)
         settle(place)
     return graph
 

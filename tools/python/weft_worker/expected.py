@@ -243,7 +243,7 @@ class CaseMaker:
                 name, one.operand_dim = self._selectors[spec.name]
                 one.operand = operands[name]
             made.append(one)
-        if self._convolves and tf32.is_allowed(self._device):
+        if self._convolves and tf32.is_allowed(self._device.torch):
             tf32.with_losses(
                 self._device, lambda: self._eager(*self.views(storages)),
                 lambda lossy: list(map(compare.allow, made, lossy)))

@@ -15,7 +15,8 @@ _KEPT_BITS = ~0x1FFF
 
 
 def is_allowed(device):
-    return device.is_cuda and torch.backends.cudnn.allow_tf32
+    """Whether convolutions may use it on that torch.device."""
+    return device.type == "cuda" and torch.backends.cudnn.allow_tf32
 
 
 def convolves(names):

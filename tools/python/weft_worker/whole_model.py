@@ -226,7 +226,7 @@ class WholeModel:
                 ]
             )
         wide = None  # what is expected holds it
-        if self._convolves and tf32.is_allowed(self.device):
+        if self._convolves and tf32.is_allowed(self.device.torch):
             tf32.with_losses(
                 self.device,
                 lambda: self._run(self.model, leaves, state, seed),
