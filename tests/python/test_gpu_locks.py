@@ -46,6 +46,49 @@ class Locks(unittest.TestCase):
             self.assertTrue(self.is_free(fcntl.LOCK_SH))
         self.assertTrue(self.is_free(fcntl.LOCK_EX))
 
+    def begin(self, function, *arguments):
+        """In a thread, which waits for a lock by the time this returns."""
+        thread = threading.Thread(target=function, args=arguments)
+        thread.start()
+        time.sleep(0.2)
+        return thread
+
+    def hold(self, how, name, order):
+        with how():
+            order.append(name)
+            time.sleep(0.1)
+
+    def test_timings_that_wait_run_before_checks_that_wait(self):
+        mine, order, threads = self.lock(), [], []
+        with mine.shared():
+            for name in ("timing", "check", "timing", "check"):
+                lock = self.lock()
+                how = lock.exclusive if name == "timing" else lock.shared
+                threads.append(self.begin(self.hold, how, name, order))
+            self.assertEqual(order, [])
+        for thread in threads:
+            thread.join()
+        self.assertEqual(order, ["timing"] * 2 + ["check"] * 2)
+
+    def test_a_check_makes_way_for_who_wants_it_alone(self):
+        mine, other, order = self.lock(), self.lock(), []
+        with mine.shared():
+            mine.make_way()
+            self.assertLess(mine.waited_s, 0.1)
+            waiting = self.begin(self.hold, other.exclusive, "timing", order)
+            mine.make_way()
+            self.assertEqual(order, ["timing"])
+            self.assertFalse(self.is_free(fcntl.LOCK_EX))
+        waiting.join()
+
+    def test_a_timing_makes_way_for_nobody(self):
+        mine, other, order = self.lock(), self.lock(), []
+        with mine.exclusive():
+            waiting = self.begin(self.hold, other.exclusive, "timing", order)
+            mine.make_way()
+            self.assertEqual(order, [])
+        waiting.join()
+
     def test_the_files_serve_every_user(self):
         self.lock()
         self.assertEqual(os.stat(self.path + ".lock").st_mode & 0o777, 0o644)

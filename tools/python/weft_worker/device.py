@@ -6,6 +6,8 @@ import resource
 
 import torch
 
+from .gpu_lock import NoLock
+
 #: Share of the host's memory that kept expectations may take …
 HOST_EXPECTED_SHARE = 1 / 16
 #: … and of a device's, where several oracles may sit beside each other.
@@ -21,6 +23,8 @@ class Device:
         self.torch = parse(name)
         self.is_cuda = self.torch.type == "cuda"
         self.driver = None
+        #: Held while it is used, by who shares it with others (gpu_lock.py).
+        self.lock = NoLock()
         if self.is_cuda:
             from .driver import open_driver
 
@@ -44,6 +48,11 @@ class Device:
         except RuntimeError:
             return False
         return True
+
+    def make_way(self):
+        """Here, between two pieces of work, others may be timed."""
+        self.synchronize()
+        self.lock.make_way()
 
     def synchronize(self):
         if self.is_cuda:

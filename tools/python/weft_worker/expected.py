@@ -157,6 +157,7 @@ def make_cases(reference, seed, device=HOST):
     cases = []
     with lap("expectations"):
         for distribution, finite in inputs.DISTRIBUTIONS:
+            device.make_way()
             storages = maker.storages(distribution, generator)
             outputs = maker.expect(storages)
             cases.append(Case(distribution, finite, storages, outputs))
@@ -251,6 +252,7 @@ class CaseMaker:
 
     def _expect_wide(self, storages):
         """The float64 results; None where a device has no room for them."""
+        self._device.make_way()
         try:
             with wide_default():
                 return self._wide(*self.views([widen(s) for s in storages]))

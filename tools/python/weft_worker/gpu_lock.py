@@ -38,6 +38,9 @@ class NoLock:
 
     exclusive = released = room = shared
 
+    def make_way(self):
+        pass
+
     @contextlib.contextmanager
     def for_at_most(self, seconds):
         yield
@@ -50,8 +53,10 @@ class DeviceLock:
     """Not thread-safe. `waited_s` adds up what was waited for others."""
 
     def __init__(self, path):
-        #: Passed through on the way to the lock: who wants it alone holds this
-        #: while waiting, so that newcomers who would share it queue behind.
+        #: Passed through on the way to the lock. Those who want it alone hold
+        #: this together while they wait, and newcomers who would share it pass
+        #: one by one: so they queue behind, and timings run one after another.
+        #: Nobody waits for ever: a timing begins with a share.
         self._turn = open_lock_file(path + ".turn")
         self._lock = open_lock_file(path + ".lock")
         self._room = open_lock_file(path + ".room")
@@ -83,6 +88,21 @@ class DeviceLock:
             yield
         finally:
             self._change(before)
+
+    def make_way(self):
+        """Between two pieces of work, while nothing of ours runs on the device:
+        who waits to have it alone goes first, if all that we hold is a share."""
+        if self._mode == fcntl.LOCK_SH and self._is_wanted():
+            with self.released():
+                pass
+
+    def _is_wanted(self):
+        try:
+            fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        fcntl.flock(self._turn, fcntl.LOCK_UN)
+        return False
 
     @contextlib.contextmanager
     def room(self):
@@ -121,7 +141,9 @@ class DeviceLock:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
         if mode != fcntl.LOCK_UN:
             start = time.monotonic()
-            fcntl.flock(self._turn, fcntl.LOCK_EX)
+            is_alone = mode == fcntl.LOCK_EX
+            fcntl.flock(
+                self._turn, fcntl.LOCK_SH if is_alone else fcntl.LOCK_EX)
             fcntl.flock(self._lock, mode)
             fcntl.flock(self._turn, fcntl.LOCK_UN)
             self.waited_s += time.monotonic() - start

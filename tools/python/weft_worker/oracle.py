@@ -87,7 +87,7 @@ class Oracle:
         self.device = Device(device)
         self.exactness = exactness
         precision.apply(exactness)
-        self.lock = gpu_lock.lock_of(self.device.driver)
+        self.lock = self.device.lock = gpu_lock.lock_of(self.device.driver)
         #: What `rest` gives up: the lock that a reply was made under.
         self.holding = contextlib.ExitStack()
         #: Most of the device's memory, while a large request has it.

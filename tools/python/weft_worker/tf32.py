@@ -62,6 +62,7 @@ def with_losses(device, run, take):
     """Takes run() with its convolutions so, in one way after the other; not
     where there is no memory for it."""
     for lose in (cut, rounded):
+        device.make_way()
         try:
             with Lossy(lose):
                 made = run()

@@ -36,8 +36,10 @@ BATCH_BYTES_MAX = 64 << 20
 #: The same on a device, where emptying the caches takes longer than a call.
 DEVICE_BATCH_MAX = 16
 DEVICE_BATCH_BYTES_MAX = 4 << 30
-#: Of a compared batch, so many calls are compared.
+#: Of a compared batch, so many calls are compared …
 EXAMINED_MAX = 4
+#: … while that has taken no longer: others wait for the device.
+EXAMINE_S = 0.2
 
 
 class TimingFailed(Exception):
@@ -263,8 +265,9 @@ class SubgraphBench:
     def examine(self, slot, limits, dice):
         """(calls compared, why one was wrong)."""
         self._rest()
+        until = time.monotonic() + EXAMINE_S
         chosen = dice.sample(self._order, min(EXAMINED_MAX, self.calls))
-        for index in chosen:
+        for compared, index in enumerate(chosen, 1):
             one, kept = self._sets[index], self._kept[index]
             wrong = one.trespass(kept)
             if wrong:
@@ -272,5 +275,7 @@ class SubgraphBench:
             for x, made in zip(one.output_views, self._maker.expect(kept)):
                 reason = compare.compare(x, made).reason
                 if reason:
-                    return len(chosen), reason
-        return len(chosen), ""
+                    return compared, reason
+            if time.monotonic() > until:
+                break
+        return compared, ""

@@ -161,6 +161,7 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
     slot.begin(described, arena, limits.for_loading(keeper.device))
     kept = None
     for number, (which, chosen) in enumerate(_schedule(cases.count)):
+        keeper.device.make_way()
         case = cases.case(chosen)
         got = run_case(slot, sets[which].bind(arena), which, case, limits)
         verdict.cases = number + 1

@@ -254,6 +254,7 @@ class WholeModel:
         """One forward() on copies of the leaves, as `take` gives them."""
         from .model_runner import describe, tensor_leaves
 
+        self.device.make_way()
         held = state_of(model)
         for (_, target), value in zip(held, state):
             target.data.copy_(value)
