@@ -13,16 +13,6 @@ namespace {
 // Below this a convolution takes less time than copies beside it.
 constexpr std::int64_t elements_min = 1 << 16;
 
-/// Row by row, as tensors are made.
-bool is_dense(const TensorType& type) {
-  std::int64_t stride = 1;
-  for (std::size_t i = type.shape.size(); i-- > 0;) {
-    if (type.shape[i] != 1 && type.stride[i] != stride) return false;
-    stride *= type.shape[i];
-  }
-  return true;
-}
-
 /// The type with its second dimension innermost in memory.
 TensorType channels_last(TensorType type) {
   std::int64_t stride = type.shape[1];
@@ -65,18 +55,27 @@ class Relayer {
 
  private:
   /// Measured on an H200 (docs/performance.md): images and volumes gain, but
-  /// for pointwise and grouped convolutions.
+  /// for pointwise and grouped convolutions; of those that stand alone, whose
+  /// copies no other kernel does, the transposed ones.
   bool pays(const Node& node) const {
     const auto one = convolution_of(graph_, node);
-    if (!one || can_lower(node) || one->groups != 1 || one->window == 1) {
+    if (!one || can_lower(node) || one->groups != 1 || one->window == 1 ||
+        (stands_alone(node) && !one->transposed)) {
       return false;
     }
     const std::size_t rank = one->result->shape.size();
     return (rank == 4 || rank == 5) && one->image->shape.size() == rank &&
            one->weight->shape.size() == rank && one->image->shape[1] > 1 &&
            one->result->shape[1] > 1 && one->result->dtype != DType::f64 &&
-           is_dense(*one->result) &&
+           is_row_major(*one->result) &&
            element_count(*one->result) >= elements_min;
+  }
+
+  /// Reads what the model is given, and makes what it returns.
+  bool stands_alone(const Node& node) const {
+    const auto& image = std::get<NodeRef>(node.args[0].value);
+    return graph_.find(image.name)->kind != NodeKind::call &&
+           !users_.contains(node.name);
   }
 
   void convolve(const Node& node) {

@@ -32,6 +32,26 @@ const DTypeFacts& facts_of(DType dtype) {
 
 }  // namespace
 
+TensorType row_major(DType dtype, std::vector<std::int64_t> shape) {
+  TensorType type{dtype, std::move(shape), {}};
+  type.stride.resize(type.shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = type.shape.size(); i-- > 0;) {
+    type.stride[i] = stride;
+    stride *= type.shape[i];
+  }
+  return type;
+}
+
+bool is_row_major(const TensorType& type) {
+  std::int64_t stride = 1;
+  for (std::size_t i = type.shape.size(); i-- > 0;) {
+    if (type.shape[i] != 1 && type.stride[i] != stride) return false;
+    stride *= type.shape[i];
+  }
+  return true;
+}
+
 const Node* Graph::find(std::string_view name) const {
   auto found = std::ranges::find(nodes, name, &Node::name);
   return found == nodes.end() ? nullptr : &*found;

@@ -26,6 +26,11 @@ struct TensorType {
   bool operator==(const TensorType&) const = default;
 };
 
+/// That shape laid out row by row, as tensors are made …
+TensorType row_major(DType dtype, std::vector<std::int64_t> shape);
+/// … and whether one lies so.
+bool is_row_major(const TensorType& type);
+
 /// A reference to an earlier node by its name.
 struct NodeRef {
   std::string name;

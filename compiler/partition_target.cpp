@@ -13,8 +13,9 @@ Plan partition(const Graph& model, const Target& target,
   Graph graph = eliminate_dead_code(
       eliminate_common_subexpressions(eliminate_dead_code(model)));
   if (!target.on_gpu) return partition(graph, lowerable);
+  if (cut.tf32 && !cut.no_extern) graph = convolve_forward(graph);
   graph = separate_bias(std::move(graph), lowerable);
-  if (!cut.channels_last) return partition(graph, lowerable);
+  if (!cut.tf32) return partition(graph, lowerable);
   const Relaid relaid = convolve_channels_last(graph, lowerable);
   return partition(eliminate_dead_code(relaid.graph), lowerable, relaid.apart);
 }

@@ -24,6 +24,11 @@ Graph eliminate_common_subexpressions(Graph graph);
 /// kernel: on a GPU the framework adds it in a kernel of its own, too.
 Graph separate_bias(Graph graph, const Lowerable& lowerable);
 
+/// Transposed convolutions of volumes that step by one become ordinary ones
+/// with their window turned round, of the same products: for those the library
+/// has kernels that are two to seven times as fast (docs/performance.md).
+Graph convolve_forward(const Graph& graph);
+
 /// A graph, and its calls that must not be fused with others.
 struct Relaid {
   Graph graph;

@@ -40,8 +40,9 @@ struct Target;
 /// How a model is cut into what is ours and what stays the framework's.
 struct CutOptions {
   bool no_extern = false;  ///< all that has code is ours, fast or not
-  /// On a GPU, the library's convolutions are given images channels last.
-  bool channels_last = true;
+  /// On a GPU, convolutions may use TF32: the library is given them as its
+  /// kernels for that are fastest.
+  bool tf32 = true;
 };
 
 /// Along what the target can lower. Deterministic: equal graphs give equal

@@ -156,7 +156,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
   return can_lower(graph, call, lowering_options({})) &&
-         (cut.no_extern || competes_with_library(graph, call));
+         (cut.no_extern || competes_with_library(graph, call, cut));
 }
 
 Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,

@@ -35,14 +35,27 @@ bool wins_transposed(const Convolution& one) {
          (one.weight->shape[0] <= 4 || (one.strides && one.window >= 125));
 }
 
+/// Of transposed ones that stand alone, the library is the faster by far where
+/// it works with channels innermost and results get many products each.
+bool is_fast(const Node& call, const Convolution& one) {
+  const auto* steps = std::get_if<Arg::List>(&call.args[3].value);
+  return one.groups == 1 && one.weight->shape.size() > 3 && steps != nullptr &&
+         std::ranges::all_of(*steps, [](const Arg& step) {
+           const auto* value = std::get_if<std::int64_t>(&step.value);
+           return value != nullptr && *value <= 2;
+         });
+}
+
 }  // namespace
 
-bool competes_with_library(const Graph& graph, const Node& call) {
+bool competes_with_library(const Graph& graph, const Node& call,
+                           const CutOptions& cut) {
   if (operator_name(call.target) != "convolution") return true;
-  if (is_alone(graph)) return true;
   const auto one = convolution_of(graph, call);
   if (!one) return false;
-  return one->transposed ? wins_transposed(*one) : wins(*one);
+  if (!one->transposed) return is_alone(graph) || wins(*one);
+  return wins_transposed(*one) ||
+         (is_alone(graph) && !(cut.tf32 && is_fast(call, *one)));
 }
 
 }  // namespace weft

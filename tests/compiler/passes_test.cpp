@@ -199,8 +199,79 @@ TEST_CASE("only GPUs work channels last, and not where products are exact") {
   CHECK(turns("gpu", {}));
   CHECK_FALSE(turns("cpu", {}));
   CutOptions exact;
-  exact.channels_last = false;
+  exact.tf32 = false;
   CHECK_FALSE(turns("triton", exact));
+}
+
+Graph convolution_alone(bool transposed) {
+  Graph graph = convolution_in_layout("exp", dense({16, 8, 32, 32}));
+  graph.nodes.erase(graph.nodes.begin() + 1);  // r
+  graph.nodes.pop_back();                      // z
+  graph.nodes.back().args[0] = {NodeRef{"x"}};
+  graph.nodes.back().args[6] = {transposed};
+  graph.outputs = {"y"};
+  return graph;
+}
+
+TEST_CASE("alone, with both copies to pay for, only transposed ones do") {
+  const Graph ordinary = convolution_alone(false);
+  CHECK(convolve_channels_last(ordinary, few).graph == ordinary);
+  const Graph graph =
+      convolve_channels_last(convolution_alone(true), few).graph;
+  CHECK(calls_of(graph) ==
+        Names{"x_channels_last", "w_channels_last", "y_channels_last", "y"});
+}
+
+/// Of a volume, with windows of 2 × 3 × 4 in steps of `step`.
+Graph transposed_volume(std::int64_t step, std::int64_t padding) {
+  GraphBuilder b;
+  const auto three = [](std::int64_t i, std::int64_t j, std::int64_t k) {
+    return Arg{Arg::List{{i}, {j}, {k}}};
+  };
+  b.input("x", dense({2, 5, 8, 8, 8}));
+  b.placeholder(NodeKind::parameter, "w", dense({5, 6, 2, 3, 4}));
+  b.call("y", "convolution", {"x", "w"}, dense({2, 6, 9, 10, 17}),
+         {{},
+          three(step, step, step),
+          three(0, 0, padding),
+          three(1, 1, 3),
+          {true},
+          three(0, 0, 0),
+          {std::int64_t{1}}});
+  b.outputs({"y"});
+  return b.graph;
+}
+
+TEST_CASE("a transposed convolution of volumes is one with its window turned") {
+  const Graph graph = convolve_forward(transposed_volume(1, 4));
+  REQUIRE(check_graph(graph));
+  CHECK(calls_of(graph) == Names{"y_turned", "y_across", "y_window", "y"});
+  const Node& y = *graph.find("y");
+  CHECK(graph.find("y_window")->values[0] == dense({6, 5, 2, 3, 4}));
+  CHECK(y.args[1] == Arg{NodeRef{"y_window"}});
+  CHECK(
+      y.args[4] ==
+      Arg{Arg::List{{std::int64_t{1}}, {std::int64_t{2}}, {std::int64_t{5}}}});
+  CHECK(y.args[6] == Arg{false});
+}
+
+TEST_CASE("one that steps further, or whose window would be cut, is left") {
+  for (const Graph& graph : {transposed_volume(2, 4), transposed_volume(1, 10),
+                             convolution_alone(true)}) {
+    CHECK(convolve_forward(graph) == graph);
+  }
+}
+
+TEST_CASE("only GPUs turn windows, and not where products are exact or ours") {
+  const Graph graph = transposed_volume(1, 4);
+  const auto turns = [&](const char* target, const CutOptions& cut) {
+    return partition(graph, *find_target(target), cut).model.find("y_window") !=
+           nullptr;
+  };
+  CHECK(turns("gpu", {}));
+  CHECK_FALSE(turns("cpu", {}));
+  CHECK_FALSE(turns("triton", {.no_extern = true}));
+  CHECK_FALSE(turns("triton", {.tf32 = false}));
 }
 
 TEST_CASE("small, pointwise and grouped convolutions stay as they are") {

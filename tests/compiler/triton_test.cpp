@@ -92,6 +92,32 @@ TEST_CASE(
   CHECK_FALSE(takes_convolution(8, 64, 3, true));
 }
 
+TEST_CASE("alone, a convolution is tried where the library may be slow") {
+  const auto tried = [](bool transposed, std::int64_t step, bool tf32) {
+    Graph graph;
+    add_input(graph, "x", dense({4, 64, 32, 32}));
+    add_input(graph, "w", dense({64, 64, 3, 3}));
+    const Arg none = list({0, 0});
+    const std::int64_t made = 31 * step + 3;
+    add_call(graph, "y", "aten.convolution.default",
+             {ref("x"),
+              ref("w"),
+              {},
+              list({step, step}),
+              none,
+              list({1, 1}),
+              truth(transposed),
+              none,
+              integer(1)},
+             dense({4, 64, made, made}));
+    graph.outputs = {"y"};
+    return triton_can_lower(graph, graph.nodes[2], {.tf32 = tf32});
+  };
+  CHECK(tried(true, 5, true));
+  CHECK_FALSE(tried(true, 2, true));
+  CHECK(tried(true, 2, false));
+}
+
 TEST_CASE("Equal subgraphs give equal Triton sources") {
   CHECK(texts(softmax(64, 1000)) == texts(softmax(64, 1000)));
   CHECK(texts(product(200, 300, 100)) == texts(product(200, 300, 100)));

@@ -23,12 +23,13 @@ CONVOLUTION = problem_with(
     forward="return torch.amax(torch.tanh(self.conv(x)), (2, 3))",
     inputs="[torch.rand(2, 3, 6, 5)]")
 
-# Large enough for the library to be given them channels last.
+# Large enough for the library to be given them channels last; the second with
+# its window turned round.
 TWO_CONVOLUTIONS = problem_with(
-    init="self.first = nn.Conv2d(2, 4, 3, padding=1); "
-         "self.second = nn.Conv2d(4, 4, 3, padding=1)",
+    init="self.first = nn.Conv3d(2, 4, 3, padding=1); "
+         "self.second = nn.ConvTranspose3d(4, 4, (2, 3, 3), padding=(0, 1, 1))",
     forward="return torch.relu(self.second(torch.relu(self.first(x))))",
-    inputs="[torch.randn(1, 2, 128, 128)]")
+    inputs="[torch.randn(1, 2, 16, 32, 32)]")
 
 
 class TritonRuns(WeftCase):
@@ -66,13 +67,14 @@ class TritonRuns(WeftCase):
 
     def test_between_two_of_the_librarys_convolutions_channels_stay_last(self):
         run = self.run_of(TWO_CONVOLUTIONS)
-        self.assertEqual(len(self.assert_proven(run)), 2)
+        self.assertEqual(len(self.assert_proven(run)), 3)
         composed = os.path.join(run, "composed", "model_new.py")
         with open(composed, encoding="utf-8") as file:
             steps = [line.split(" = ")[0].strip() for line in file
                      if line.startswith("            _t_")]
         self.assertEqual(
-            [step for step in steps if "weight" not in step],
+            [step for step in steps
+             if "weight" not in step and "window" not in step],
             ["_t_x_channels_last",
              "_t_convolution_without_bias_channels_last",
              "_t_relu_channels_last",

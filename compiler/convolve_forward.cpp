@@ -1,0 +1,125 @@
+#include <algorithm>
+
+#include "compiler/convolution_facts.hpp"
+#include "compiler/passes.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t weight_at = 1, steps_at = 3, padding_at = 4,
+                      dilation_at = 5, transposed_at = 6, more_at = 7;
+
+using Integers = std::vector<std::int64_t>;
+
+std::optional<Integers> integers(const Arg& arg) {
+  const auto* list = std::get_if<Arg::List>(&arg.value);
+  if (list == nullptr) return std::nullopt;
+  Integers found;
+  for (const Arg& one : *list) {
+    const auto* value = std::get_if<std::int64_t>(&one.value);
+    if (value == nullptr) return std::nullopt;
+    found.push_back(*value);
+  }
+  return found;
+}
+
+Arg list_of(const Integers& values) {
+  Arg::List list;
+  for (const std::int64_t value : values) list.push_back({value});
+  return {std::move(list)};
+}
+
+/// Zeros around the image, for the turned window to reach what the transposed
+/// convolution did; none where it would have to be cut instead.
+std::optional<Integers> padding_of(const Node& node, const Convolution& one) {
+  const auto steps = integers(node.args[steps_at]);
+  const auto padding = integers(node.args[padding_at]);
+  const auto dilation = integers(node.args[dilation_at]);
+  const auto more = integers(node.args[more_at]);
+  const std::size_t axes = one.weight->shape.size() - 2;
+  const auto has_all = [&](const std::optional<Integers>& values) {
+    return values && values->size() == axes;
+  };
+  if (!has_all(steps) || !has_all(padding) || !has_all(dilation) ||
+      !has_all(more)) {
+    return std::nullopt;
+  }
+  Integers around;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::int64_t taps = one.weight->shape[i + 2];
+    around.push_back((*dilation)[i] * (taps - 1) - (*padding)[i]);
+    if ((*steps)[i] != 1 || (*more)[i] != 0 || around[i] < 0) {
+      return std::nullopt;
+    }
+  }
+  return around;
+}
+
+class Turner {
+ public:
+  explicit Turner(const Graph& graph) : graph_(graph) {}
+
+  Graph run() {
+    for (const Node& node : graph_.nodes) {
+      const auto one = convolution_of(graph_, node);
+      if (one && steps_by_one_through_volumes(*one, node)) {
+        turn(node, *one);
+      } else {
+        nodes_.push_back(node);
+      }
+    }
+    Graph turned = graph_;
+    turned.nodes = std::move(nodes_);
+    return turned;
+  }
+
+ private:
+  static bool steps_by_one_through_volumes(const Convolution& one,
+                                           const Node& node) {
+    return one.transposed && one.groups == 1 && one.window > 1 &&
+           one.weight->shape.size() == 5 && is_row_major(*one.weight) &&
+           padding_of(node, one);
+  }
+
+  void turn(const Node& node, const Convolution& one) {
+    TensorType type = *one.weight;
+    const Arg turned = call(node, "turned", "aten.flip.default",
+                            {node.args[weight_at], list_of({2, 3, 4})}, type);
+    std::swap(type.shape[0], type.shape[1]);
+    std::swap(type.stride[0], type.stride[1]);
+    const Arg across = call(node, "across", "aten.permute.default",
+                            {turned, list_of({1, 0, 2, 3, 4})}, type);
+    const Arg window = call(node, "window", "aten.clone.default", {across},
+                            row_major(type.dtype, type.shape));
+    nodes_.back().kwargs = {
+        {"memory_format", {Symbol{"memory_format", "contiguous_format"}}}};
+    Node forward = node;
+    forward.args[weight_at] = window;
+    forward.args[padding_at] = list_of(*padding_of(node, one));
+    forward.args[transposed_at] = {false};
+    nodes_.push_back(std::move(forward));
+  }
+
+  /// A call made for that one; a reference to it.
+  Arg call(const Node& of, const std::string& what, const std::string& target,
+           std::vector<Arg> args, TensorType type) {
+    Node node;
+    node.name = of.name + "_" + what;
+    while (graph_.find(node.name) != nullptr) node.name += "_";
+    node.target = target;
+    node.args = std::move(args);
+    node.values = {std::move(type)};
+    node.source = of.source;
+    nodes_.push_back(std::move(node));
+    return {NodeRef{nodes_.back().name}};
+  }
+
+  const Graph& graph_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+Graph convolve_forward(const Graph& graph) { return Turner(graph).run(); }
+
+}  // namespace weft
