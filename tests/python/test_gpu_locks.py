@@ -128,22 +128,41 @@ class Locks(unittest.TestCase):
                 self.assertTrue(self.is_free(fcntl.LOCK_EX))
             self.assertFalse(self.is_free(fcntl.LOCK_EX))
 
-    def test_most_of_the_memory_is_for_one(self):
+    def test_as_many_as_fit_have_room(self):
+        first, second, third = self.lock(), self.lock(), self.lock()
+        order = []
+        with first.room(2), second.room(1):
+            self.assertLess(second.waited_s, 0.1)
+            waiting = self.begin(self.take_room, third, order, 2)
+            # Who would fit does not pass by who has waited longer.
+            fourth = self.begin(self.take_room, self.lock(), order, 1)
+            self.assertEqual(order, [])
+        waiting.join()
+        fourth.join()
+        self.assertEqual(order, [2, 1])
+
+    def test_room_is_by_the_size_of_tensors(self):
+        gib = 1 << 30
+        parts = [gpu_lock.parts_of(140 * gib, n * gib) for n in (3, 8, 12, 16)]
+        self.assertEqual(parts, [1, 2, 2, 3])
+        self.assertEqual(gpu_lock.parts_of(80 * gib, 100 * gib), 4)
+
+    def test_all_of_the_memory_is_for_one(self):
         first, second = self.lock(), self.lock()
         order = []
-        with first.room():
+        with first.room(4):
             waiting = threading.Thread(
                 target=lambda: self.take_room(second, order))
             waiting.start()
             time.sleep(0.2)
             order.append("first")
         waiting.join()
-        self.assertEqual(order, ["first", "second"])
+        self.assertEqual(order, ["first", 4])
         self.assertGreater(second.waited_s, 0.1)
 
-    def take_room(self, lock, order):
-        with lock.room():
-            order.append("second")
+    def take_room(self, lock, order, parts=4):
+        with lock.room(parts):
+            order.append(parts)
 
     def test_who_hangs_is_waited_for_no_longer_than_agreed(self):
         lock = self.lock()

@@ -109,19 +109,25 @@ def lock_of(place):
 
 @contextlib.contextmanager
 def room_for(problem_path, place, lock):
-    """Most of a GPU's memory, in turn, for a model with large inputs."""
-    if place.type != "cuda" or not has_large_inputs(problem_path):
+    """A part of a GPU's memory, in turn, for a model with large inputs."""
+    size = input_bytes(problem_path) if place.type == "cuda" else 0
+    if size <= LARGE_BYTES:
         yield
         return
     import torch
 
-    with lock.room(), lock.for_at_most(ROOM_S):
+    from weft_worker import gpu_lock
+
+    memory = torch.cuda.get_device_properties(place).total_memory
+    parts = gpu_lock.parts_of(memory, size)
+    with lock.room(parts), lock.for_at_most(ROOM_S):
         yield
         torch.cuda.empty_cache()
 
 
-def has_large_inputs(problem_path):
-    """By a look at them without their values, where that can be had."""
+def input_bytes(problem_path):
+    """Of its inputs, by a look at them without their values; 0 where that
+    cannot be had."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -129,9 +135,9 @@ def has_large_inputs(problem_path):
     try:
         inputs = problems.make_inputs(problem, device=torch.device("meta"))
     except Exception:  # e.g. get_inputs() looks at its values
-        return False
-    return LARGE_BYTES < sum(leaf.nbytes for leaf in pytree.tree_leaves(inputs)
-                             if isinstance(leaf, torch.Tensor))
+        return 0
+    return sum(leaf.nbytes for leaf in pytree.tree_leaves(inputs)
+               if isinstance(leaf, torch.Tensor))
 
 
 def place_of(device):

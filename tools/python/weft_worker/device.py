@@ -6,7 +6,7 @@ import resource
 
 import torch
 
-from .gpu_lock import NoLock
+from . import gpu_lock
 
 #: Share of the host's memory that kept expectations may take …
 HOST_EXPECTED_SHARE = 1 / 16
@@ -24,7 +24,7 @@ class Device:
         self.is_cuda = self.torch.type == "cuda"
         self.driver = None
         #: Held while it is used, by who shares it with others (gpu_lock.py).
-        self.lock = NoLock()
+        self.lock = gpu_lock.NoLock()
         if self.is_cuda:
             from .driver import open_driver
 
@@ -69,6 +69,12 @@ class Device:
     def is_large(self, size_bytes):
         """Whether buffers of that size must not be kept in numbers."""
         return self.is_cuda and size_bytes > LARGE_BYTES
+
+    def parts_for(self, size_bytes):
+        """Of its memory, for who shares it (gpu_lock.py); 0 for small ones."""
+        if not self.is_large(size_bytes):
+            return 0
+        return gpu_lock.parts_of(self.driver.memory_bytes(), size_bytes)
 
     def give_back(self):
         """Memory that the framework holds and does not use."""

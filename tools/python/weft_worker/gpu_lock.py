@@ -1,13 +1,14 @@
 """Who may use a GPU: many checks at once, or one timing alone; and of those
-that fill much of its memory, one.
+that fill much of its memory, as many as fit.
 
-A lock on a file for each device, so that it holds between processes that know
+Locks on files for each device, so that it holds between processes that know
 nothing of each other, and is free again whatever way its holder ends.
 """
 
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import tempfile
 import threading
@@ -16,6 +17,20 @@ import time
 
 #: Where the files lie, for who has another temporary folder: in a sandbox.
 FOLDER_VARIABLE = "WEFT_GPU_LOCKS"
+#: A device's memory is given out in so many parts …
+ROOM_PARTS = 4
+#: … but for the contexts of many processes, and what is small.
+ROOM_SHARE = 0.92
+#: A verdict on tensors takes so many times their size: inputs and results of
+#: three processes, and those of float64.
+ROOM_COPIES = 5
+_ROOM_POLL_S = 0.02
+
+
+def parts_of(memory_bytes, tensors_bytes):
+    """How much room to take, of ROOM_PARTS, for a verdict on such tensors."""
+    part = memory_bytes * ROOM_SHARE / ROOM_PARTS
+    return min(ROOM_PARTS, math.ceil(tensors_bytes * ROOM_COPIES / part))
 
 
 def lock_of(driver):
@@ -36,7 +51,10 @@ class NoLock:
     def shared(self):
         yield
 
-    exclusive = released = room = shared
+    exclusive = released = shared
+
+    def room(self, parts):
+        return self.shared()
 
     def make_way(self):
         pass
@@ -59,7 +77,10 @@ class DeviceLock:
         #: Nobody waits for ever: a timing begins with a share.
         self._turn = open_lock_file(path + ".turn")
         self._lock = open_lock_file(path + ".lock")
-        self._room = open_lock_file(path + ".room")
+        #: Held by the one who looks for room.
+        self._seeking = open_lock_file(path + ".room")
+        self._room = [open_lock_file(f"{path}.room{part}")
+                      for part in range(ROOM_PARTS)]
         self._mode = fcntl.LOCK_UN
         self.waited_s = 0.0
 
@@ -92,29 +113,44 @@ class DeviceLock:
     def make_way(self):
         """Between two pieces of work, while nothing of ours runs on the device:
         who waits to have it alone goes first, if all that we hold is a share."""
-        if self._mode == fcntl.LOCK_SH and self._is_wanted():
-            with self.released():
-                pass
-
-    def _is_wanted(self):
-        try:
-            fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        fcntl.flock(self._turn, fcntl.LOCK_UN)
-        return False
+        if self._mode != fcntl.LOCK_SH:
+            return
+        if _take(self._turn):  # nobody waits
+            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            return
+        with self.released():
+            pass
 
     @contextlib.contextmanager
-    def room(self):
-        """Most of the device's memory: for one at a time. Never taken within
-        the others, so that who waits for it keeps nobody from ending."""
+    def room(self, parts):
+        """So many parts of the device's memory. Never taken within the others,
+        so that who waits for it keeps nobody from ending; nor twice."""
         start = time.monotonic()
-        fcntl.flock(self._room, fcntl.LOCK_EX)
-        self.waited_s += time.monotonic() - start
         try:
+            self._seek(parts)
+            self.waited_s += time.monotonic() - start
             yield
         finally:
-            fcntl.flock(self._room, fcntl.LOCK_UN)
+            self._leave_room()
+
+    def _seek(self, parts):
+        """One after another, so that who needs much is not passed by."""
+        fcntl.flock(self._seeking, fcntl.LOCK_EX)
+        try:
+            free = list(self._room)
+            while parts:
+                part = next(filter(_take, free), None)
+                if part is None:
+                    time.sleep(_ROOM_POLL_S)
+                else:
+                    free.remove(part)
+                    parts -= 1
+        finally:
+            fcntl.flock(self._seeking, fcntl.LOCK_UN)
+
+    def _leave_room(self):
+        for part in self._room:
+            fcntl.flock(part, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def for_at_most(self, seconds):
@@ -129,8 +165,8 @@ class DeviceLock:
             timer.cancel()
 
     def _let_go(self):
-        for descriptor in (self._lock, self._room):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+        self._leave_room()
 
     def _change(self, mode):
         """Takes the lock in that mode; the mode that it was in."""
@@ -150,9 +186,17 @@ class DeviceLock:
         return before
 
     def close(self):
-        os.close(self._lock)
-        os.close(self._turn)
-        os.close(self._room)
+        for descriptor in (self._lock, self._turn, self._seeking, *self._room):
+            os.close(descriptor)
+
+
+def _take(descriptor):
+    """Whether it was free, and is ours now."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def open_lock_file(path):

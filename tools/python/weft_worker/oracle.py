@@ -90,9 +90,10 @@ class Oracle:
         self.lock = self.device.lock = gpu_lock.lock_of(self.device.driver)
         #: What `rest` gives up: the lock that a reply was made under.
         self.holding = contextlib.ExitStack()
-        #: Most of the device's memory, while a large request has it.
+        #: Parts of the device's memory, while a large request has them …
         self.room = contextlib.ExitStack()
-        self.large = {}
+        #: … and how many, by the file that says what it is about.
+        self.parts = {}
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
@@ -129,8 +130,9 @@ class Oracle:
             if verb is None:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             self.lock.waited_s = 0.0
-            if self.may_be_large(request):
-                self.room.enter_context(self.lock.room())
+            parts = self.parts_for(request)
+            if parts:
+                self.room.enter_context(self.lock.room(parts))
             self.holding.enter_context(self.lock.shared())
             reply.update(self.attempt(verb, request))
             if self.lock.waited_s:
@@ -141,22 +143,21 @@ class Oracle:
             self.is_lost = not self.device.works()
         return reply
 
-    def may_be_large(self, request):
-        """Whether what the request is about fills much of a device's memory.
-        Of a model it is known for sure once it was built."""
-        if not self.device.is_cuda:
-            return False
+    def parts_for(self, request):
+        """Of the device's memory, for what the request is about. Of a model it
+        is known for sure once it was built."""
         path = request.get("problem") or request.get("subgraph")
-        if path is not None and path not in self.large:
-            self.large[path] = (
-                capture.has_large_inputs(path) if "problem" in request
-                else self.is_large_subgraph(path))
-        return path is not None and self.large[path]
+        if path is None or not self.device.is_cuda:
+            return 0
+        if path not in self.parts:
+            self.parts[path] = self.device.parts_for(
+                2 * capture.input_bytes(path) if "problem" in request
+                else self.subgraph_bytes(path))
+        return self.parts[path]
 
-    def is_large_subgraph(self, path):
+    def subgraph_bytes(self, path):
         reference = Reference(load_graph(path), self.device.torch)
-        return self.device.is_large(
-            BufferSet.bytes_needed(reference.inputs, reference.outputs))
+        return BufferSet.bytes_needed(reference.inputs, reference.outputs)
 
     def attempt(self, verb, request):
         """The verb; once more with all that is kept given up, if a device's
@@ -257,7 +258,7 @@ class Oracle:
             made = whole_model.WholeModel(
                 request["problem"], *key[1:], self.device)
             self.whole_key, self._whole = key, made
-            self.large[request["problem"]] = made.is_large
+            self.parts[request["problem"]] = made.parts
             if made.is_large:
                 self.device.give_back()  # others take part in what follows
             else:

@@ -42,11 +42,7 @@ class ModelBench:
         self._fresh = {}
         self.bytes_written = sum(
             place.spec.storage_bytes for place in whole.places["outputs"])
-        self.bytes_floor = sum(
-            place.spec.storage_bytes
-            for key in ("inputs", "state", "outputs")
-            for place in whole.places[key]
-        )
+        self.bytes_floor = whole.bytes_floor
 
     def set_up(self, keeper, baseline, released):
         self._baseline = baseline

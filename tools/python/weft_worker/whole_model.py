@@ -84,6 +84,7 @@ class WholeModel:
         self.described = first.described
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
+        self.parts = device.parts_for(self.bytes_floor)
         self.takes_any_values = True
         if device.is_cuda:
             self.takes_any_values = self._is_tolerant(first)
@@ -124,6 +125,13 @@ class WholeModel:
             "inputs_after": places_out[b : b + a],
             "state_after": places_out[b + a :],
         }
+
+    @property
+    def bytes_floor(self):
+        """What one call reads and writes at least."""
+        return sum(place.spec.storage_bytes
+                   for key in ("inputs", "state", "outputs")
+                   for place in self.places[key])
 
     def job(self):
         """What both sides need to run: layout and structure, no values."""
