@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 
-from weft_worker import baseline, gpu_lock, harness
+from weft_worker import baseline, capture, gpu_lock, harness
 
 
 class Locks(unittest.TestCase):
@@ -144,7 +144,7 @@ class Locks(unittest.TestCase):
     def test_room_is_by_the_size_of_tensors(self):
         gib = 1 << 30
         parts = [gpu_lock.parts_of(140 * gib, n * gib) for n in (3, 8, 12, 16)]
-        self.assertEqual(parts, [1, 2, 2, 3])
+        self.assertEqual(parts, [1, 2, 3, 4])
         self.assertEqual(gpu_lock.parts_of(80 * gib, 100 * gib), 4)
 
     def test_all_of_the_memory_is_for_one(self):
@@ -159,6 +159,36 @@ class Locks(unittest.TestCase):
         waiting.join()
         self.assertEqual(order, ["first", 4])
         self.assertGreater(second.waited_s, 0.1)
+
+    def test_a_capture_that_lacks_memory_has_all_of_it_the_next_time(self):
+        mine, seen = self.lock(), []
+
+        def attempt():
+            seen.append(self.is_room_free())
+            if len(seen) == 1:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return "graph"
+
+        self.assertEqual(capture.with_room(attempt, 0, mine), "graph")
+        self.assertEqual(seen, [True, False])
+        self.assertTrue(self.is_room_free())
+
+    def test_a_capture_that_fails_otherwise_fails(self):
+        def attempt():
+            raise ValueError("no such thing")
+
+        with self.assertRaises(ValueError):
+            capture.with_room(attempt, 1, self.lock())
+
+    def is_room_free(self):
+        """Whether anybody could have a part."""
+        path = self.path + ".room0"
+        with open(path, "rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     def take_room(self, lock, order, parts=4):
         with lock.room(parts):

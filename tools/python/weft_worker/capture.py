@@ -90,8 +90,9 @@ def capture(problem_path, device="cpu"):
         warnings.simplefilter("ignore")
         logging.getLogger("torch").setLevel(logging.CRITICAL)
         with contextlib.closing(lock_of(place)) as lock:
-            with room_for(problem_path, place, lock):
-                graph = capture_steps(problem_path, watch, place, lock)
+            graph = with_room(
+                lambda: capture_steps(problem_path, watch, place, lock),
+                parts_for(problem_path, place), lock)
     return graph, watch.seconds
 
 
@@ -107,22 +108,45 @@ def lock_of(place):
         return gpu_lock.NoLock()
 
 
-@contextlib.contextmanager
-def room_for(problem_path, place, lock):
-    """A part of a GPU's memory, in turn, for a model with large inputs."""
+def parts_for(problem_path, place):
+    """Of a GPU's memory (gpu_lock.py), for a model with large inputs."""
     size = input_bytes(problem_path) if place.type == "cuda" else 0
     if size <= LARGE_BYTES:
-        yield
-        return
+        return 0
     import torch
 
     from weft_worker import gpu_lock
 
     memory = torch.cuda.get_device_properties(place).total_memory
-    parts = gpu_lock.parts_of(memory, size)
+    return gpu_lock.parts_of(memory, size)
+
+
+def with_room(attempt, parts, lock):
+    """attempt(), with so much room; once more with all there is, if others
+    had left too little memory."""
+    from weft_worker import gpu_lock
+
+    try:
+        return in_room(attempt, parts, lock)
+    except Exception as error:
+        is_lack = (getattr(error, "kind", "") == "out_of_memory"
+                   or problems.is_out_of_memory(error))
+        if not is_lack or isinstance(lock, gpu_lock.NoLock):
+            raise
+    # Here its frames are gone, and with them what they held.
+    return in_room(attempt, gpu_lock.ROOM_PARTS, lock)
+
+
+def in_room(attempt, parts, lock):
+    if not parts:
+        return attempt()
+    import torch
+
     with lock.room(parts), lock.for_at_most(ROOM_S):
-        yield
-        torch.cuda.empty_cache()
+        try:
+            return attempt()
+        finally:
+            torch.cuda.empty_cache()
 
 
 def input_bytes(problem_path):

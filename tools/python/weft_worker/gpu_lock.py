@@ -20,10 +20,10 @@ FOLDER_VARIABLE = "WEFT_GPU_LOCKS"
 #: A device's memory is given out in so many parts …
 ROOM_PARTS = 4
 #: … but for the contexts of many processes, and what is small.
-ROOM_SHARE = 0.92
+ROOM_SHARE = 0.85
 #: A verdict on tensors takes so many times their size: inputs and results of
 #: three processes, and those of float64.
-ROOM_COPIES = 5
+ROOM_COPIES = 6
 _ROOM_POLL_S = 0.02
 
 

@@ -112,15 +112,18 @@ class ModelBench:
         The baseline's process runs two parties in a round, and finds that code
         in the processor's caches; so each party first runs once, on what the
         round before left."""
+        if not self._flush:
+            return
+        # What a candidate is timed on is not there yet; a baseline's caches
+        # grow as cold meanwhile.
+        self._whole.hide_inputs()
         slot.call(wall_ms, steps=["warm"], **how)
+        self._whole.buffers.write_inputs(self._kept)
+        # The other process does not wait for what this one began.
+        self._whole.device.synchronize()
 
     def call_candidate(self, slot, wall_ms):
-        if self._flush:  # what it is timed on is not there yet
-            self._whole.hide_inputs()
-            self._warm(slot, wall_ms)
-            self._whole.buffers.write_inputs(self._kept)
-            # The candidate's process does not wait for what this one began.
-            self._whole.device.synchronize()
+        self._warm(slot, wall_ms)
         seconds = self._load(slot, wall_ms, False, self._reuse)
         self._off_clock["candidate loads"].append(seconds)
         answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
@@ -134,8 +137,7 @@ class ModelBench:
         return baseline.call(BASELINE_WALL_MS, steps=[])
 
     def call_baseline(self, baseline, party):
-        if self._flush:
-            self._warm(baseline, BASELINE_WALL_MS, function=party)
+        self._warm(baseline, BASELINE_WALL_MS, function=party)
         seconds = self._load(baseline, BASELINE_WALL_MS, False, self._reuse)
         self._off_clock["baseline loads"].append(seconds)
         return baseline.call(BASELINE_WALL_MS, steps=["run"], function=party,
