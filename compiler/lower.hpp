@@ -108,6 +108,7 @@ class Lowering {
   void set_note(std::string note) { note_ = std::move(note); }
 
  private:
+  ExprId read_inside(const Virtual& value, const Position& at);
   ExprId placed(ExprId id, const Places& places, ExprId guard);
   void declare_input(const Node& node, int position);
   void store_output(const Virtual& value, const TensorType& type, int position);

@@ -32,11 +32,27 @@ bool Lowering::is_never(Guard guard) {
   return node.op == ScalarOp::constant && node.integer == 0;
 }
 
+// Where the guard holds, the place is inside. Views simplify by what they know
+// of a place, so they are shown a variable that is never outside.
+ExprId Lowering::read_inside(const Virtual& value, const Position& at) {
+  Position shown = at;
+  IndexMap meant;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const std::int64_t extent = value.shape()[i];
+    const auto [least, most] = at[i].range();
+    if (least >= 0 && most < extent) continue;
+    const LoopVar variable = new_variable(extent);
+    shown[i] = variable;
+    meant[variable.id] = at[i];
+  }
+  return arena().substitute(value.at(shown), meant);
+}
+
 ExprId Lowering::read_if(const Virtual& value, const Position& at, Guard guard,
                          ExprId otherwise) {
   if (is_never(guard)) return otherwise;
-  const ExprId bare = value.at(at);
-  if (!guard) return bare;
+  if (!guard) return value.at(at);
+  const ExprId bare = read_inside(value, at);
   const ExprId guarded = arena().guarded(bare, *guard);
   // A guarded load is 0 by itself where it does not read.
   const bool zero = otherwise == arena().integer(value.dtype(), 0);

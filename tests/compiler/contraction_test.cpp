@@ -90,6 +90,23 @@ TEST_CASE("A convolution guards its input only where it is padded") {
   CHECK_FALSE(factors(*padded).second.guarded);
 }
 
+TEST_CASE("Padded windows see through a view") {
+  Graph graph;
+  add_input(graph, "x", dense({2, 3, 9}));
+  add_call(graph, "v", "aten.unsqueeze.default", {ref("x"), integer(2)},
+           dense({2, 3, 1, 9}));
+  add_call(graph, "y", "aten.avg_pool2d.default",
+           {ref("v"), list({1, 3}), list({1, 1}), list({0, 1})},
+           dense({2, 3, 1, 9}));
+  graph.outputs = {"y"};
+  const auto program = lower(graph, {});
+  REQUIRE(program.has_value());
+  const Scalar& read = program->arena[program->stages[0].value];
+  REQUIRE(read.op == ScalarOp::load);
+  CHECK(read.guarded);
+  CHECK(read.index[0].is_affine());
+}
+
 TEST_CASE("A transposed convolution's phases sum only the taps that meet") {
   const Graph graph = convolution(true, 4, 1, 18);
   const auto phases = lower(graph, contractions());

@@ -11,15 +11,7 @@
 namespace weft::testing {
 
 inline TensorType dense(std::vector<std::int64_t> shape) {
-  TensorType type;
-  type.stride.resize(shape.size());
-  std::int64_t stride = 1;
-  for (std::size_t i = shape.size(); i-- > 0;) {
-    type.stride[i] = stride;
-    stride *= shape[i];
-  }
-  type.shape = std::move(shape);
-  return type;
+  return row_major(DType::f32, std::move(shape));
 }
 
 inline Arg ref(std::string name) { return {NodeRef{std::move(name)}}; }

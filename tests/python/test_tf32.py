@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from weft_worker import compare, tf32
+from weft_worker.device import HOST
 
 
 class Tf32(unittest.TestCase):
@@ -20,7 +21,7 @@ class Tf32(unittest.TestCase):
             return after(F.conv2d(x, w)).to(x.dtype)
 
         self.lossy = []
-        tf32.with_losses(None, lambda: run(self.x, self.w), self.lossy.append)
+        tf32.with_losses(HOST, lambda: run(self.x, self.w), self.lossy.append)
         strict, allowed = (
             compare.expect("y", run(self.x, self.w),
                            run(self.x.double(), self.w.double())
@@ -43,7 +44,7 @@ class Tf32(unittest.TestCase):
     def test_only_convolutions_lose_bits(self):
         a = torch.rand(9, 9)
         products = []
-        tf32.with_losses(None, lambda: a @ a, products.append)
+        tf32.with_losses(HOST, lambda: a @ a, products.append)
         for product in products:
             self.assertTrue(torch.equal(product, a @ a))
         self.expected()

@@ -20,7 +20,7 @@ FOLDER_VARIABLE = "WEFT_GPU_LOCKS"
 #: A device's memory is given out in so many parts …
 ROOM_PARTS = 4
 #: … but for the contexts of many processes, and what is small.
-ROOM_SHARE = 0.85
+ROOM_SHARE = 0.75
 #: A verdict on tensors takes so many times their size: inputs and results of
 #: three processes, and those of float64.
 ROOM_COPIES = 6
