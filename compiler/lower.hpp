@@ -75,6 +75,8 @@ class Lowering {
   Virtual reshape(const Virtual& value, const Shape& shape);
   /// The truth of 0 <= index < extent, or no guard where that is certain.
   Guard inside(const Index& index, std::int64_t extent);
+  /// The same for every dimension.
+  Guard inside(const Position& at, const Shape& shape);
   /// Both; no guard is true.
   Guard both(Guard a, Guard b);
   /// Whether the guard never holds.
@@ -90,8 +92,6 @@ class Lowering {
   LoopVar new_variable(std::int64_t extent) {
     return program_.new_variable(extent);
   }
-  /// The element there, or 0 where the place is outside of the tensor.
-  ExprId read_or_zero(const Virtual& value, const Position& at);
   /// The mean over the dims, and the sum of squares about it.
   struct Moments {
     Virtual mean;

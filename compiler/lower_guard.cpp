@@ -19,6 +19,14 @@ Guard Lowering::inside(const Index& index, std::int64_t extent) {
   return guard;
 }
 
+Guard Lowering::inside(const Position& at, const Shape& shape) {
+  Guard guard;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    guard = both(guard, inside(at[i], shape[i]));
+  }
+  return guard;
+}
+
 Guard Lowering::both(Guard a, Guard b) {
   if (!a || !b) return a ? a : b;
   if (is_never(a) || *a == *b) return a;
@@ -58,14 +66,6 @@ ExprId Lowering::read_if(const Virtual& value, const Position& at, Guard guard,
   const bool zero = otherwise == arena().integer(value.dtype(), 0);
   if (zero && arena()[guarded].op == ScalarOp::load) return guarded;
   return arena().call("select", value.dtype(), {*guard, guarded, otherwise});
-}
-
-ExprId Lowering::read_or_zero(const Virtual& value, const Position& at) {
-  Guard guard;
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    guard = both(guard, inside(at[i], value.shape()[i]));
-  }
-  return read_if(value, at, guard, arena().integer(value.dtype(), 0));
 }
 
 }  // namespace weft

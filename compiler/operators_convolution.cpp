@@ -78,9 +78,15 @@ Virtual plain(Lowering& in, const Convolution& c) {
                          c.padding[i]);
       of_weight.push_back(tap);
     }
-    return in.arena().call(
-        "mul", c.input.dtype(),
-        {in.read_or_zero(c.input, of_input), c.weight.at(of_weight)});
+    const ExprId zero = in.arena().integer(c.input.dtype(), 0);
+    const Guard guard = in.inside(of_input, c.input.shape());
+    const ExprId read = in.read_if(c.input, of_input, guard, zero);
+    const ExprId made =
+        in.arena().call("mul", c.input.dtype(), {read, c.weight.at(of_weight)});
+    // Of one channel the framework leaves out what would be padding: there an
+    // infinite weight makes no NaN.
+    if (!guard || c.inputs > 1) return made;
+    return in.arena().call("select", c.input.dtype(), {*guard, made, zero});
   });
   return in.fold(Fold::sum, product, folded)[0];
 }

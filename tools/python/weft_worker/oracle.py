@@ -20,6 +20,9 @@ ENVIRONMENT = dict(os.environ)
 # The oracle's own threads must sleep, not spin, while others are timed. Read
 # once, when torch loads its OpenMP.
 os.environ["OMP_WAIT_POLICY"] = "passive"
+# What is given back to a device for the other processes must go whole, though
+# a small tensor lies in what a large one left.
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 
 from . import precision, process  # noqa: E402
 from .places import Places  # noqa: E402
