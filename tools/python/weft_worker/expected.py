@@ -208,8 +208,7 @@ class CaseMaker:
                 if spec.name in self._norm_weights:
                     inputs.without_infinities(storage)
             try:
-                views = self.views([s.to(self._trial_device) for s in storages])
-                self._trial(*views)
+                self._try(storages)
                 return storages
             except torch.OutOfMemoryError:
                 raise
@@ -219,8 +218,18 @@ class CaseMaker:
                     raise BadSubgraph(f"the reference fails: {error}") from None
                 self._integer_limit //= 2
 
+    def _try(self, storages):
+        if self._trial_device == self._device.torch:
+            self._trial(*self.views(storages))
+            return
+        storages = [s.to(self._trial_device) for s in storages]
+        with self._device.lock.released():  # the host may take long
+            self._trial(*self.views(storages))
+
     def _has_integers(self):
-        return any(not s.dtype.is_floating_point for s in self.reference.inputs)
+        """Of which one may be an index."""
+        return any(not s.dtype.is_floating_point and s.dtype != torch.bool
+                   for s in self.reference.inputs)
 
     def views(self, storages):
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
