@@ -171,6 +171,26 @@ Pairing pair_results(Program& program, const Nest& nest, const Stage& stage) {
   return pairing;
 }
 
+// For a stage that reads the nest's results from their end: the variable that
+// walks back counts the other way.
+std::optional<IndexMap> turned_map(Program& program, const Nest& nest,
+                                   const Stage& stage) {
+  for (const ExprId id : loads_of(program, nest, stage)) {
+    const Scalar node = program.arena[id];
+    for (const Index& index : node.index) {
+      if (!index.is_affine() || index.terms().size() != 1) continue;
+      const LoopVar variable = index.terms().front().atom->variable;
+      const std::int64_t last = variable.extent - 1;
+      if (index.offset() != last || index.coefficient(variable.id) != -1) {
+        continue;
+      }
+      const LoopVar other = program.new_variable(variable.extent);
+      return IndexMap{{variable.id, Index(last) - Index(other)}};
+    }
+  }
+  return std::nullopt;
+}
+
 // Gives the paired variables the nest's names, if they are all of its points
 // and leave a fold's own variables alone.
 bool adopt(Program& program, const Nest& nest, Stage& stage,
@@ -323,6 +343,9 @@ bool align_to_results(Program& program, Nest& nest, Stage& stage) {
 
 bool align_to_scan(Program& program, Nest& nest, Stage& stage) {
   if (!stage.stores()) return false;
+  if (const auto turned = turned_map(program, nest, stage)) {
+    substitute(program, stage, *turned);
+  }
   const LoopVar scanned = nest.stages.front().inner.front();
   for (int round = 0; round < kSplitsMax; ++round) {
     const Pairing pairing = pair_results(program, nest, stage);

@@ -134,6 +134,21 @@ TEST_CASE("Results that another nest reads go to scratch") {
   CHECK(plan.spilled.size() == 2);
 }
 
+TEST_CASE("A scan from the end is stored as it comes") {
+  Graph graph;
+  const TensorType type = dense({5, 100});
+  add_input(graph, "x", type);
+  add_call(graph, "a", "aten.flip.default", {ref("x"), list({1})}, type);
+  add_call(graph, "b", "aten.cumsum.default", {ref("a"), integer(1)}, type);
+  add_call(graph, "c", "aten.flip.default", {ref("b"), list({1})}, type);
+  graph.outputs = {"c"};
+  const Schedule plan = planned(graph);
+  REQUIRE(plan.nests.size() == 1);
+  CHECK(plan.spilled.empty());
+  const Stage& store = plan.nests[0].stages.back();
+  CHECK(store.offset.coefficient(store.inner[0].id) == -1);
+}
+
 TEST_CASE("Long rows that would be written across have a nest of their own") {
   const Schedule plan = planned_for_gpu(turned_softmax({64, 64, 16, 1024}));
   REQUIRE(plan.nests.size() == 2);
