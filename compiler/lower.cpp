@@ -19,6 +19,18 @@ Virtual::Virtual(DType dtype, Shape shape, Rule rule)
   memory_->rule = std::move(rule);
 }
 
+Virtual Virtual::of_scan() const {
+  Virtual scan = *this;
+  scan.is_scan_ = true;
+  return scan;
+}
+
+Virtual Virtual::of_pieces(Pieces pieces) const {
+  Virtual whole = *this;
+  whole.pieces_ = std::make_shared<const Pieces>(std::move(pieces));
+  return whole;
+}
+
 ExprId Virtual::at(const Position& position) const {
   std::string key;
   for (const Index& index : position) key += index.key() + "|";
@@ -343,16 +355,32 @@ void Lowering::declare_input(const Node& node, int position) {
 
 void Lowering::store_output(const Virtual& value, const TensorType& type,
                             int position) {
-  Stage stage;
-  stage.output = static_cast<int>(program_.buffers.size());
+  const int output = static_cast<int>(program_.buffers.size());
   program_.buffers.push_back({BufferKind::output, type.dtype,
                               "out" + std::to_string(position), type.shape});
+  store(value, type, output, 0);
+}
+
+void Lowering::store(const Virtual& value, const TensorType& type, int output,
+                     const Index& offset) {
+  if (const Virtual::Pieces* pieces = value.pieces()) {
+    Index start = offset;
+    for (const Virtual& piece : pieces->values) {
+      store(piece, type, output, start);
+      start = start + piece.shape()[pieces->dim] * type.stride[pieces->dim];
+    }
+    return;
+  }
+  Stage stage;
+  stage.output = output;
+  stage.offset = offset;
+  const Shape& shape = value.shape();
   Position at;
-  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+  for (std::size_t i = 0; i < shape.size(); ++i) {
     Index index;
     // A stride of zero means that all of the dimension is one element.
-    if (type.shape[i] > 1 && type.stride[i] != 0) {
-      const LoopVar variable = program_.new_variable(type.shape[i]);
+    if (shape[i] > 1 && type.stride[i] != 0) {
+      const LoopVar variable = program_.new_variable(shape[i]);
       stage.inner.push_back(variable);
       index = Index(variable);
       stage.offset = stage.offset + index * type.stride[i];
@@ -360,7 +388,7 @@ void Lowering::store_output(const Virtual& value, const TensorType& type,
     at.push_back(index);
   }
   stage.value = arena().cast(type.dtype, value.at(at));
-  stage.note = "store out" + std::to_string(position);
+  stage.note = "store " + program_.buffers[output].name;
   program_.stages.push_back(std::move(stage));
 }
 

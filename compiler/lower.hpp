@@ -31,8 +31,22 @@ class Virtual {
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
 
+  /// What it is put together of, one after the other, where storing each by
+  /// itself is better: a scan comes piece by piece anyway.
+  struct Pieces {
+    std::size_t dim = 0;
+    std::vector<Virtual> values;
+  };
+  const Pieces* pieces() const { return pieces_.get(); }
+  /// The same value, known to be a scan's; and whether it is.
+  Virtual of_scan() const;
+  bool is_scan() const { return is_scan_; }
+  Virtual of_pieces(Pieces pieces) const;
+
  private:
   struct Memory;
+  std::shared_ptr<const Pieces> pieces_;
+  bool is_scan_ = false;
   DType dtype_ = DType::f32;
   Shape shape_;
   std::shared_ptr<Memory> memory_;
@@ -112,6 +126,8 @@ class Lowering {
   ExprId placed(ExprId id, const Places& places, ExprId guard);
   void declare_input(const Node& node, int position);
   void store_output(const Virtual& value, const TensorType& type, int position);
+  void store(const Virtual& value, const TensorType& type, int output,
+             const Index& offset);
   void drop_unused();
 
   LoweringOptions options_;

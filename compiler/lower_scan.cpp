@@ -27,9 +27,10 @@ Virtual Lowering::scan(Fold fold, const Virtual& value, std::int64_t dim) {
       {BufferKind::result, dtype, "s" + std::to_string(buffer), value.shape()});
   stage.results = {buffer};
   program_.stages.push_back(std::move(stage));
-  return Virtual(dtype, value.shape(), [=, this](const Position& where) {
+  const Virtual made(dtype, value.shape(), [=, this](const Position& where) {
     return arena().load(dtype, buffer, where);
   });
+  return made.of_scan();
 }
 
 }  // namespace weft

@@ -13,7 +13,7 @@ using Values = std::vector<std::optional<Virtual>>;
 Virtual concatenated(Lowering& in, const std::vector<Virtual>& pieces,
                      std::size_t dim, const Shape& shape) {
   const DType dtype = pieces.front().dtype();
-  return Virtual(dtype, shape, [=, &in](const Position& at) {
+  const Virtual whole(dtype, shape, [=, &in](const Position& at) {
     std::int64_t end = shape[dim];
     ExprId result = in.arena().integer(dtype, 0);
     for (std::size_t i = pieces.size(); i-- > 0;) {
@@ -26,6 +26,8 @@ Virtual concatenated(Lowering& in, const std::vector<Virtual>& pieces,
     }
     return result;
   });
+  if (std::ranges::none_of(pieces, &Virtual::is_scan)) return whole;
+  return whole.of_pieces({dim, pieces});
 }
 
 Values cat(const Call& call) {

@@ -149,6 +149,23 @@ TEST_CASE("A scan from the end is stored as it comes") {
   CHECK(store.offset.coefficient(store.inner[0].id) == -1);
 }
 
+TEST_CASE("A scan that leaves its own point out is stored one place further") {
+  Graph graph;
+  add_input(graph, "x", dense({5, 99}));
+  add_input(graph, "zero", dense({5, 1}));
+  add_call(graph, "a", "aten.cumsum.default", {ref("x"), integer(1)},
+           dense({5, 99}));
+  add_call(graph, "b", "aten.cat.default",
+           {{Arg::List{ref("zero"), ref("a")}}, integer(1)}, dense({5, 100}));
+  graph.outputs = {"b"};
+  const Schedule plan = planned(graph);
+  CHECK(plan.spilled.empty());
+  REQUIRE(plan.nests.size() == 2);
+  const Stage& store = plan.nests[0].stages.back();
+  CHECK(store.offset.offset() == 1);
+  CHECK(store.offset.coefficient(store.inner[0].id) == 1);
+}
+
 TEST_CASE("Long rows that would be written across have a nest of their own") {
   const Schedule plan = planned_for_gpu(turned_softmax({64, 64, 16, 1024}));
   REQUIRE(plan.nests.size() == 2);
