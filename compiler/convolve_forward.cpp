@@ -68,9 +68,9 @@ class Turner {
         nodes_.push_back(node);
       }
     }
-    Graph turned = graph_;
-    turned.nodes = std::move(nodes_);
-    return turned;
+    Graph forward = graph_;
+    forward.nodes = std::move(nodes_);
+    return forward;
   }
 
  private:
@@ -83,16 +83,16 @@ class Turner {
 
   void turn(const Node& node, const Convolution& one) {
     TensorType type = *one.weight;
-    const Arg turned = call(node, "turned", "aten.flip.default",
-                            {node.args[weight_at], list_of({2, 3, 4})}, type);
+    const Arg turned = add(node, "turned", "aten.flip.default",
+                           {node.args[weight_at], list_of({2, 3, 4})}, type);
     std::swap(type.shape[0], type.shape[1]);
     std::swap(type.stride[0], type.stride[1]);
-    const Arg across = call(node, "across", "aten.permute.default",
-                            {turned, list_of({1, 0, 2, 3, 4})}, type);
-    const Arg window = call(node, "window", "aten.clone.default", {across},
-                            row_major(type.dtype, type.shape));
-    nodes_.back().kwargs = {
-        {"memory_format", {Symbol{"memory_format", "contiguous_format"}}}};
+    const Arg across = add(node, "across", "aten.permute.default",
+                           {turned, list_of({1, 0, 2, 3, 4})}, type);
+    const Arg window = add(
+        node, "window", "aten.clone.default", {across},
+        row_major(type.dtype, type.shape),
+        {{"memory_format", {Symbol{"memory_format", "contiguous_format"}}}});
     Node forward = node;
     forward.args[weight_at] = window;
     forward.args[padding_at] = list_of(*padding_of(node, one));
@@ -101,13 +101,15 @@ class Turner {
   }
 
   /// A call made for that one; a reference to it.
-  Arg call(const Node& of, const std::string& what, const std::string& target,
-           std::vector<Arg> args, TensorType type) {
+  Arg add(const Node& of, const std::string& what, const std::string& target,
+          std::vector<Arg> args, TensorType type,
+          decltype(Node::kwargs) kwargs = {}) {
     Node node;
     node.name = of.name + "_" + what;
     while (graph_.find(node.name) != nullptr) node.name += "_";
     node.target = target;
     node.args = std::move(args);
+    node.kwargs = std::move(kwargs);
     node.values = {std::move(type)};
     node.source = of.source;
     nodes_.push_back(std::move(node));

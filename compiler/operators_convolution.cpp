@@ -83,9 +83,9 @@ Virtual plain(Lowering& in, const Convolution& c) {
     const ExprId read = in.read_if(c.input, of_input, guard, zero);
     const ExprId made =
         in.arena().call("mul", c.input.dtype(), {read, c.weight.at(of_weight)});
-    // Of one channel the framework leaves out what would be padding: there an
-    // infinite weight makes no NaN.
-    if (!guard || c.inputs > 1) return made;
+    // A depthwise one leaves out what would be padding, as the framework's own
+    // kernels for it do: there an infinite weight makes no NaN.
+    if (!guard || c.inputs > 1 || c.groups == 1) return made;
     return in.arena().call("select", c.input.dtype(), {*guard, made, zero});
   });
   return in.fold(Fold::sum, product, folded)[0];

@@ -118,6 +118,25 @@ TEST_CASE("alone, a convolution is tried where the library may be slow") {
   CHECK(tried(true, 2, false));
 }
 
+TEST_CASE("A padded convolution of one channel stays a product of matrices") {
+  Graph graph;
+  add_input(graph, "x", dense({8, 1, 32, 32}));
+  add_input(graph, "w", dense({64, 1, 5, 5}));
+  add_call(graph, "y", "aten.convolution.default",
+           {ref("x"),
+            ref("w"),
+            {},
+            list({1, 1}),
+            list({2, 2}),
+            list({1, 1}),
+            truth(false),
+            list({0, 0}),
+            integer(1)},
+           dense({8, 64, 32, 32}));
+  graph.outputs = {"y"};
+  CHECK(has(first(graph), "tl.dot"));
+}
+
 TEST_CASE("Equal subgraphs give equal Triton sources") {
   CHECK(texts(softmax(64, 1000)) == texts(softmax(64, 1000)));
   CHECK(texts(product(200, 300, 100)) == texts(product(200, 300, 100)));

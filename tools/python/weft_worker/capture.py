@@ -22,7 +22,7 @@ from weft_worker.problem import ProblemError
 #: Inputs of more are large: beside them lie results, twice.
 LARGE_BYTES = 1 << 30
 #: So long at most others wait for a model that may never return.
-SHARE_S, ROOM_S = 60.0, 180.0
+SHARE_S, ROOM_S = 60.0, 300.0
 
 
 def main(arguments=None):
@@ -131,7 +131,8 @@ def with_room(attempt, parts, lock):
     except Exception as error:
         is_lack = (getattr(error, "kind", "") == "out_of_memory"
                    or problems.is_out_of_memory(error))
-        if not is_lack or isinstance(lock, gpu_lock.NoLock):
+        has_all = parts == gpu_lock.ROOM_PARTS
+        if not is_lack or has_all or isinstance(lock, gpu_lock.NoLock):
             raise
     # Here its frames are gone, and with them what they held.
     return in_room(attempt, gpu_lock.ROOM_PARTS, lock)

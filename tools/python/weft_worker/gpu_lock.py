@@ -17,9 +17,9 @@ import time
 
 #: Where the files lie, for who has another temporary folder: in a sandbox.
 FOLDER_VARIABLE = "WEFT_GPU_LOCKS"
-#: A device's memory is given out in so many parts …
+#: A device's memory is given out in so many parts, …
 ROOM_PARTS = 4
-#: … but for the contexts of many processes, and what is small.
+#: … this share of it: the rest is for many processes' contexts and small things.
 ROOM_SHARE = 0.75
 #: A verdict on tensors takes so many times their size: inputs and results of
 #: three processes, and those of float64.
@@ -112,7 +112,8 @@ class DeviceLock:
 
     def make_way(self):
         """Between two pieces of work, while nothing of ours runs on the device:
-        who waits to have it alone goes first, if all that we hold is a share."""
+        who waits to have it alone goes first. Only a share is given up for it;
+        room is kept."""
         if self._mode != fcntl.LOCK_SH:
             return
         if _take(self._turn):  # nobody waits

@@ -38,7 +38,9 @@ DEVICE_BATCH_MAX = 16
 DEVICE_BATCH_BYTES_MAX = 4 << 30
 #: Of a compared batch, so many calls are compared …
 EXAMINED_MAX = 4
-#: … while that has taken no longer: others wait for the device.
+#: … two at least, the others while that has taken no longer: somebody may wait
+#: for the device.
+EXAMINED_MIN = 2
 EXAMINE_S = 0.2
 
 
@@ -276,6 +278,6 @@ class SubgraphBench:
                 reason = compare.compare(x, made).reason
                 if reason:
                     return compared, reason
-            if time.monotonic() > until:
+            if compared >= EXAMINED_MIN and time.monotonic() > until:
                 break
         return compared, ""

@@ -84,7 +84,8 @@ class WholeModel:
         self.described = first.described
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
-        self.parts = device.parts_for(self.bytes_floor)
+        self.parts = (max(1, device.parts_for(self.bytes_floor))
+                      if self.is_large else 0)
         self.takes_any_values = True
         if device.is_cuda:
             self.takes_any_values = self._is_tolerant(first)
