@@ -46,7 +46,7 @@ struct LibraryAgent : RunBench<SubgraphAgent> {
     work.options.seeds = {"library", "compiler"};
     say(address::dispatcher, work);
   }
-  std::vector<Outgoing> library_says(const KnownKernel& known) {
+  std::vector<Outgoing> told_by_library(const KnownKernel& known) {
     SeedsReply reply{"sg", "library", {}, {}, known};
     if (!known.source.empty()) reply.seeds.push_back(kept);
     return say("seeds/library", reply);
@@ -74,14 +74,14 @@ struct LibraryAgent : RunBench<SubgraphAgent> {
 TEST_CASE("the library's kernel is verified alone, and at once thoroughly") {
   LibraryAgent agent;
   CHECK(only<VerifySeed>(agent.compiler_says({"a"})).empty());
-  const auto asked = one<VerifySeed>(agent.library_says(remembered()));
+  const auto asked = one<VerifySeed>(agent.told_by_library(remembered()));
   CHECK(asked.seed == kept);
   CHECK(asked.thorough);
 }
 
 TEST_CASE("a kernel that holds what is remembered ends the search") {
   LibraryAgent agent;
-  agent.library_says(remembered());
+  agent.told_by_library(remembered());
   agent.compiler_says({"a", "b"});
   const auto sent = agent.result(timed(kept, 51));
   CHECK(only<VerifySeed>(sent).empty());
@@ -99,14 +99,14 @@ TEST_CASE("a kernel that holds what is remembered ends the search") {
 
 TEST_CASE("the order of the sources' answers does not matter") {
   LibraryAgent agent;
-  agent.library_says(remembered());
+  agent.told_by_library(remembered());
   agent.result(timed(kept, 51));
   CHECK(agent.done(agent.compiler_says({"a", "b"})).outcome == "won");
 }
 
 TEST_CASE("a kernel that was never held against this one is tried") {
   LibraryAgent agent;
-  agent.library_says(remembered());
+  agent.told_by_library(remembered());
   agent.compiler_says({"a", "new"});
   const auto asked = one<VerifySeed>(agent.result(timed(kept, 51)));
   CHECK(asked.seed.id == "new");
@@ -120,7 +120,7 @@ TEST_CASE("a kernel that was never held against this one is tried") {
 
 TEST_CASE("a kernel that got slower is searched beside, and may be outdone") {
   LibraryAgent agent;
-  agent.library_says(remembered());
+  agent.told_by_library(remembered());
   agent.compiler_says({"a", "b"});
   CHECK(only<VerifySeed>(agent.result(timed(kept, 75))).size() == 2);
   agent.result(timed(compiled("a"), 60));
@@ -136,11 +136,11 @@ TEST_CASE("a kernel that got slower is searched beside, and may be outdone") {
 
 TEST_CASE("a slower machine is no reason to search, nor a faster framework") {
   LibraryAgent slow;
-  slow.library_says(remembered());
+  slow.told_by_library(remembered());
   slow.compiler_says({"a"});
   CHECK(slow.done(slow.result(timed(kept, 80, 160))).outcome == "won");
   LibraryAgent fast;
-  fast.library_says(remembered());
+  fast.told_by_library(remembered());
   fast.compiler_says({"a"});
   CHECK(fast.done(fast.result(timed(kept, 50, 60))).outcome == "won");
 }
@@ -166,7 +166,7 @@ TEST_CASE("a wrong kernel goes, its text is not tried again, others are") {
 
 TEST_CASE("a wrong kernel goes even when nothing else is right") {
   LibraryAgent agent;
-  agent.library_says(remembered());
+  agent.told_by_library(remembered());
   agent.compiler_says({});
   SeedResult wrong = timed(kept, 1);
   wrong.verdict.correct = false;
@@ -177,7 +177,7 @@ TEST_CASE("a wrong kernel goes even when nothing else is right") {
 
 TEST_CASE("a kernel that could not be verified stays where it is") {
   LibraryAgent agent;
-  agent.library_says(remembered());
+  agent.told_by_library(remembered());
   agent.compiler_says({"a"});
   SeedResult lost;
   lost.seed = kept;
@@ -193,7 +193,7 @@ TEST_CASE(
     "with nothing in the library the search is as ever, and its best is "
     "kept") {
   LibraryAgent agent;
-  agent.library_says({});
+  agent.told_by_library({});
   CHECK(only<VerifySeed>(agent.compiler_says({"a", "b"})).size() == 2);
   agent.result(timed(compiled("a"), 50));
   agent.result(timed(compiled("b"), 60));
@@ -215,7 +215,7 @@ TEST_CASE("a library that failed is not told anything") {
 
 TEST_CASE("a library that cannot be written is a note, not a verdict") {
   LibraryAgent agent;
-  agent.library_says({});
+  agent.told_by_library({});
   agent.compiler_says({"a"});
   agent.result(timed(compiled("a"), 50));
   const auto told =
@@ -228,7 +228,7 @@ TEST_CASE("a library that cannot be written is a note, not a verdict") {
 
 TEST_CASE("an answer of the library that never comes keeps nobody waiting") {
   LibraryAgent agent;
-  agent.library_says({});
+  agent.told_by_library({});
   agent.compiler_says({"a"});
   agent.result(timed(compiled("a"), 50));
   const auto told =

@@ -24,7 +24,7 @@ class HostDriver:
     """Stands for libcuda.so.1: launches what was built for the host."""
 
     def __init__(self, library, prefix):
-        self.library, self.prefix, self.functions = library, prefix, []
+        self.real, self.prefix, self.functions = library, prefix, []
         self.has_context = False  # as in a thread of one's own
         # A function of a library says what it takes, which a method cannot.
         self.cuLaunchKernel = lambda *given: self.launch_plainly(*given)
@@ -70,7 +70,7 @@ class HostDriver:
             *(ctypes.c_uint64.from_address(place).value
               for place in arguments))
         name = self.functions[function.value - 1]
-        getattr(self.library, f"{self.prefix}_{name}")(
+        getattr(self.real, f"{self.prefix}_{name}")(
             ctypes.byref(launch), pointers)
         return 0
 

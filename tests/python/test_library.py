@@ -18,11 +18,11 @@ class LibraryTest(WeftCase):
     def setUp(self):
         super().setUp()
         self.problem = self.write("problem.py", PROBLEM)
-        self.library = self.path("library.db")
+        self.kept_kernels = self.path("library.db")
 
     def run_weft(self, name, *words):
         done = self.weft("run", self.problem, "--out", self.path(name), *SHORT,
-                         "--library", self.library, *words)
+                         "--library", self.kept_kernels, *words)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assert_replays(self.path(name))
         self.events = weft_case.events_of(self.path(name))
@@ -32,13 +32,13 @@ class LibraryTest(WeftCase):
         return [e["body"] for e in self.events if e["type"] == kind]
 
     def change(self, sql):
-        database = sqlite3.connect(self.library)
+        database = sqlite3.connect(self.kept_kernels)
         with database:
             database.execute(sql)
         database.close()
 
     def kept(self, column):
-        database = sqlite3.connect(self.library)
+        database = sqlite3.connect(self.kept_kernels)
         rows = database.execute(f"SELECT {column} FROM kernel").fetchall()
         database.close()
         return [row[0] for row in rows]
@@ -72,7 +72,7 @@ class LibraryTest(WeftCase):
         self.assertEqual(self.kept("origin"), ["compiler"])
 
     def test_a_damaged_library_is_a_note(self):
-        with open(self.library, "wb") as file:
+        with open(self.kept_kernels, "wb") as file:
             file.write(b"no database" * 1000)
         told = self.run_weft("run")
         self.assertEqual(told.count("is damaged: remove it"), 1)

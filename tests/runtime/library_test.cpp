@@ -14,7 +14,7 @@ namespace {
 
 struct LibraryFolder : TestFolder {
   /// Its clock counts its own calls.
-  Library library(LibraryLimits limits = {}) {
+  Library open(LibraryLimits limits = {}) {
     return Library(path / "deep" / "library.db", limits,
                    [this] { return ++now_us; });
   }
@@ -57,8 +57,8 @@ void keep(const Library& library, const KernelKey& key,
 
 TEST_CASE("what is kept is found again, whole") {
   LibraryFolder folder;
-  keep(folder.library(), key_of("s"), "", kernel("text", 5));
-  const auto found = folder.library().find(key_of("s"));
+  keep(folder.open(), key_of("s"), "", kernel("text", 5));
+  const auto found = folder.open().find(key_of("s"));
   REQUIRE((found && *found));
   CHECK((*found)->text == "text");
   CHECK((*found)->kernel == kernel("text", 5).kernel);
@@ -66,7 +66,7 @@ TEST_CASE("what is kept is found again, whole") {
 
 TEST_CASE("every part of the key tells kernels apart") {
   LibraryFolder folder;
-  const Library library = folder.library();
+  const Library library = folder.open();
   keep(library, key_of("s"), "", kernel("text", 5));
   for (int part = 0; part < 5; ++part) {
     KernelKey other = key_of("s");
@@ -82,7 +82,7 @@ TEST_CASE("every part of the key tells kernels apart") {
 
 TEST_CASE("a faster kernel replaces, a slower one does not") {
   LibraryFolder folder;
-  const Library library = folder.library();
+  const Library library = folder.open();
   keep(library, key_of("s"), "", kernel("first", 5));
   keep(library, key_of("s"), "", kernel("slower", 6));
   CHECK(text_at(library, key_of("s")) == "first");
@@ -92,7 +92,7 @@ TEST_CASE("a faster kernel replaces, a slower one does not") {
 
 TEST_CASE("what was judged anew gives way, and only that") {
   LibraryFolder folder;
-  const Library library = folder.library();
+  const Library library = folder.open();
   keep(library, key_of("s"), "", kernel("first", 5));
   // Both timed now: what was remembered of the first no longer counts.
   keep(library, key_of("s"), "first", kernel("second", 6));
@@ -106,7 +106,7 @@ TEST_CASE("what was judged anew gives way, and only that") {
 
 TEST_CASE("a kernel that was judged anew is remembered as it is now") {
   LibraryFolder folder;
-  const Library library = folder.library();
+  const Library library = folder.open();
   keep(library, key_of("s"), "", kernel("text", 5));
   keep(library, key_of("s"), "text", kernel("text", 7));
   const auto found = library.find(key_of("s"));
@@ -116,7 +116,7 @@ TEST_CASE("a kernel that was judged anew is remembered as it is now") {
 
 TEST_CASE("kernels that were not used for longest go first") {
   LibraryFolder folder;
-  const Library library = folder.library({.kernels_bytes = 2'500});
+  const Library library = folder.open({.kernels_bytes = 2'500});
   const std::string text(1'000, 'x');
   keep(library, key_of("a"), "", kernel(text, 5));
   keep(library, key_of("b"), "", kernel(text, 5));
@@ -129,7 +129,7 @@ TEST_CASE("kernels that were not used for longest go first") {
 
 TEST_CASE("what is made is kept by its name, within its own limit") {
   LibraryFolder folder;
-  const Library library = folder.library({.made_bytes = 10});
+  const Library library = folder.open({.made_bytes = 10});
   REQUIRE(library.keep_made("a", "123456"));
   CHECK(library.find_made("a").value() == "123456");
   REQUIRE(library.keep_made("b", "123456"));

@@ -143,10 +143,11 @@ void say_untimed(Display& display, const RunStart& start) {
 
 /// Without a library nobody asks it.
 Result<void> settle_library(RunOptions& options) {
-  if (options.library.empty()) {
+  if (options.library_file.empty()) {
     std::erase(options.seeds, "library");
   } else {
-    options.library = std::filesystem::absolute(options.library).string();
+    options.library_file =
+        std::filesystem::absolute(options.library_file).string();
   }
   if (!options.seeds.empty()) return {};
   return fail(ErrorCode::wrong_input,

@@ -57,14 +57,14 @@ Options add_subject(CLI::App& app, RunOptions& options) {
 
 /// Where the best kernels of earlier runs are.
 Options add_library(CLI::App& app, RunOptions& options) {
-  options.library = default_library().string();
+  options.library_file = default_library().string();
   options.seeds.insert(options.seeds.begin(), "library");
   auto* named =
-      app.add_option("--library", options.library,
+      app.add_option("--library", options.library_file,
                      "The kernel library's file (run: below ~/.cache/weft; "
                      "bench: none)");
   auto* none = app.add_flag_callback(
-      "--no-library", [&options] { options.library.clear(); },
+      "--no-library", [&options] { options.library_file.clear(); },
       "Neither look a kernel up nor keep one");
   return {named, none->excludes(named)};
 }

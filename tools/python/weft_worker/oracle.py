@@ -101,14 +101,14 @@ class Oracle:
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
         self.keeper = verify.ArenaKeeper(self.device)
-        self.library = expected.Library(
+        self.known = expected.Library(
             self.device.expected_bytes_max(), self.device)
         self.timer = timing.Timer(
-            self.slot, self.places.baseline, self.device, self.lock)
+            self.slot, self.places.baseline, self.device)
         self.model_timer = self.timer
         if self.places.model_baseline is not self.places.baseline:
             self.model_timer = timing.Timer(
-                self.slot, self.places.model_baseline, self.device, self.lock)
+                self.slot, self.places.model_baseline, self.device)
         self.whole_key, self._whole = None, None
         #: After some errors a process cannot use its device any more: it ends,
         #: and whoever needs an oracle starts another.
@@ -182,7 +182,7 @@ class Oracle:
         self.model_timer.forget()
         self.whole_key, self._whole = None, None
         self.keeper.close()
-        self.library.forget()
+        self.known.forget()
 
     def rest(self):
         """After a reply, which does not wait for it: the job is over, large
@@ -204,7 +204,7 @@ class Oracle:
         self.device.give_back()
 
     def check(self, request):
-        cases = self.library.cases(request["subgraph"], request.get("seed", 0))
+        cases = self.known.cases(request["subgraph"], request.get("seed", 0))
         job = verify.stage(request["candidate"], self.scratch)
         limits = verify.Limits.from_request(request)
         verdict = verify.check(self.slot, self.keeper, cases, job, limits)

@@ -39,7 +39,6 @@ class ModelBench:
         if self.is_large:
             whole.device.give_back()  # the other processes need it
         self._flush = {"flush": True} if whole.device.is_cuda else {}
-        self._fresh = {}
         self.bytes_written = sum(
             place.spec.storage_bytes for place in whole.places["outputs"])
         self.bytes_floor = whole.bytes_floor

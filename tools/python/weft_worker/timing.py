@@ -51,9 +51,9 @@ class TimingFailed(Exception):
 class Timer:
     """Owns the baseline's process, which lives as long as its bench."""
 
-    def __init__(self, slot, baseline, device, lock):
+    def __init__(self, slot, baseline, device):
         self._slot, self._baseline = slot, baseline
-        self._device, self._lock = device, lock
+        self._device, self._lock = device, device.lock
         self._keeper = ArenaKeeper(device)
         self._bench = None
 
