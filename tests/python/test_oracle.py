@@ -350,15 +350,17 @@ class WholeModels(unittest.TestCase):
         timing = self.answer("time_model", ("torch.relu(", "("), budget_ms=200)
         self.assertIn("wrong", timing["timing"]["rejected"])
 
-
     def test_what_was_prepared_is_what_is_timed(self):
-        self.answer("prepare_model", baselines=["eager"])
+        self.answer("prepare_model", baselines=["eager", "compile"])
         prepared = world.oracle.model_timer._bench
+        self.assertEqual(prepared.compiling, "compile")  # beside what follows
         # A check in between binds the same buffers to its own memory.
         self.assertTrue(self.answer("check_model")["verdict"]["correct"])
         timing = self.answer("time_model", baselines=["eager"], budget_ms=100)
         self.assertEqual(timing["timing"]["rejected"], "")
         self.assertEqual(timing["timing"]["outputs_wrong"], 0)
+        self.assertIsNone(timing["timing"]["compile"])  # not asked for
+        self.assertEqual(prepared.compile_errors, {"compile": ""})
         self.assertIs(world.oracle.model_timer._bench, prepared)
 
 

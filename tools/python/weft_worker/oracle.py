@@ -20,9 +20,10 @@ ENVIRONMENT = dict(os.environ)
 # The oracle's own threads must sleep, not spin, while others are timed. Read
 # once, when torch loads its OpenMP.
 os.environ["OMP_WAIT_POLICY"] = "passive"
-# What is given back to a device for the other processes must go whole, though
-# a small tensor lies in what a large one left.
-os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+# What is given back to a device for the other processes must go whole: no small
+# tensor may lie in what a large one left. (Expandable segments would do it, too,
+# but take twenty times as long to come and go.)
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
 
 from . import precision, process  # noqa: E402
 from .places import Places  # noqa: E402
@@ -240,9 +241,9 @@ class Oracle:
                 ("model", *self.whole_key))
 
     def prepare_model(self, request):
-        """What `time_model` will need, while nothing else is to be done: above
-        all torch.compile. What is too large to keep is in its disk cache, and
-        is left alone where others wait for the memory."""
+        """What `time_model` will need: above all torch.compile, which goes on
+        beside the requests that follow. What is too large to keep is in its
+        disk cache, and is left alone where others wait for the memory."""
         whole = self.whole(request)
         if whole.is_large and self.lock.waited_s > BUSY_S:
             return {}

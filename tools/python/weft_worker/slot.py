@@ -53,6 +53,7 @@ class Slot:
         self._complaints = -1
         self._arena = None
         self._call = 0
+        self._asked_at = 0.0
         self._job = 0
         self._buffer = b""
         self._is_running = False
@@ -160,15 +161,24 @@ class Slot:
 
         The whole tree stands still when this returns, until the next call.
         """
+        self.ask(**fields)
+        return self.collect(wall_ms)
+
+    def ask(self, **fields):
+        """Begins a call that `collect` ends: there can be other work meanwhile,
+        for others than this slot."""
         if not self._is_running:
             raise Ended("crashed", "its process is gone")
         self._call += 1
         self._is_well = False
-        message = {"do": "call", "call": self._call, **fields}
-        start = time.perf_counter()
-        self._send(message)
+        self._asked_at = time.perf_counter()
+        self._send({"do": "call", "call": self._call, **fields})
+
+    def collect(self, wall_ms):
+        """What `call` returns, of the call that `ask` began; the limit is on
+        the time from here."""
         answer = self._answer(self._call, wall_ms)
-        seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - self._asked_at
         self._await_frozen()
         self._is_well = True
         return answer, seconds

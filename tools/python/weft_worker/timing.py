@@ -5,6 +5,7 @@ here, a model's in time_model.py) is kept with its baseline process, because
 torch.compile costs more than everything else together.
 """
 
+import contextlib
 import hashlib
 import random
 import time
@@ -82,21 +83,24 @@ class Timer:
                           job, request, limits)
 
     def prepare(self, make_bench, key, request):
-        """The bench, with the baselines compiled; (bench, its parties)."""
-        with lap("bench"):
-            bench = self._prepare(key, make_bench)
-        parties = ["eager"]
-        for name in COMPILE_MODES:
-            if name in request.get("baselines", ()) and self._compile(bench, name):
-                parties.append(name)
-        return bench, parties
+        """The bench, with what is to be compiled of it on its way; a large
+        one's to the end, for its memory goes before the next request."""
+        bench = self._prepare(key, make_bench)
+        for name in compiled_baselines(request):
+            self._begin_to_compile(bench, name)
+            if not bench.is_large:
+                break
+            self._await_compiler(bench)
 
     def time_model(self, make_bench, key, job, request, limits):
         return self._time(key, make_bench, job, request, limits)
 
     def _time(self, key, make_bench, job, request, limits):
         """docs/worker-protocol.md's `timing`."""
-        bench, parties = self.prepare(make_bench, key, request)
+        bench = self._prepare(key, make_bench)
+        parties = ["eager", *(name for name in compiled_baselines(request)
+                              if self._is_compiled(bench, name))]
+        self._await_compiler(bench)  # whoever asked for it
         seed = request.get("seed", 0)
         generator = self._device.generator(seed)
         budget_s = float(request.get("budget_ms", 2000)) / 1000
@@ -128,34 +132,64 @@ class Timer:
         if self._bench is not None and self._bench.key == key:
             return self._bench
         self._bench = None
-        self._baseline.settle()
-        self._baseline.launch()  # which takes its time beside the next
-        bench = make_bench()
-        bench.key = key
-        #: {baseline: empty, or why it could not be compiled}.
-        bench.compile_errors = {}
         try:
-            bench.set_up(self._keeper, self._baseline, self._lock.released)
+            with lap("bench"):
+                bench = self._make(key, make_bench)
         except Ended as ended:
             raise TimingFailed(f"the baseline failed: {ended.reason}") from None
         self._bench = bench
         return bench
 
-    def _compile(self, bench, name):
+    def _make(self, key, make_bench):
+        self._baseline.settle()
+        self._baseline.launch()  # which takes its time beside the next
+        bench = make_bench()
+        bench.key = key
+        #: {baseline: empty, or why it could not be compiled} …
+        bench.compile_errors = {}
+        #: … and the one that is being compiled; then its process does only that.
+        bench.compiling = ""
+        bench.set_up(self._keeper, self._baseline, self._lock.released)
+        return bench
+
+    def _is_compiled(self, bench, name):
         """Whether the compiled reference is ready; else why is kept."""
-        if name in bench.compile_errors:
-            return not bench.compile_errors[name]
+        self._begin_to_compile(bench, name)
+        self._await_compiler(bench)
+        return not bench.compile_errors[name]
+
+    def _begin_to_compile(self, bench, name):
+        if name in bench.compile_errors or name == bench.compiling:
+            return
+        with self._ending():
+            bench.begin_to_compile(self._baseline, name)
+            bench.compiling = name
+
+    def _await_compiler(self, bench):
+        if not bench.compiling:
+            return
+        # Its process takes the lock when it needs it.
+        with lap(bench.compiling), self._lock.released(), self._ending():
+            answer, _ = self._baseline.collect(BASELINE_START_MS)
+        error = str(answer.get("compile_error", ""))
+        bench.compile_errors[bench.compiling] = error
+        bench.compiling = ""
+
+    @contextlib.contextmanager
+    def _ending(self):
+        """What it is for the bench if the baseline's process ends within."""
         try:
-            with lap(name):
-                answer = bench.compile(
-                    self._baseline, name, self._lock.released)
-            error = str(answer.get("compile_error", ""))
+            yield
         except Ended as ended:
-            # The process is gone, and eager's with it: the bench starts anew.
+            # Eager's is gone with it: the bench starts anew.
             self._bench = None
             raise TimingFailed(f"torch.compile: {ended.reason}") from None
-        bench.compile_errors[name] = error
-        return not error
+
+
+def compiled_baselines(request):
+    """Those that it names, the one to be had first first."""
+    return [name for name in COMPILE_MODES
+            if name in request.get("baselines", ())]
 
 
 class SubgraphBench:
@@ -233,11 +267,8 @@ class SubgraphBench:
             limits = limits.for_loading(self._device)
         slot.begin(job, self._arena, limits)
 
-    def compile(self, baseline, name, released):
-        with released():  # the baseline's process takes it when it needs it
-            answer, _ = baseline.call(
-                BASELINE_START_MS, sets=[0], function=name)
-        return answer
+    def begin_to_compile(self, baseline, name):
+        baseline.ask(sets=[0], function=name)
 
     def refresh(self, generator, dice):
         dice.shuffle(self._order)
