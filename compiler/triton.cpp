@@ -10,6 +10,7 @@
 #include "compiler/triton_dot.hpp"
 #include "compiler/triton_functions.hpp"
 #include "compiler/triton_nest.hpp"
+#include "compiler/unroll_and_jam.hpp"
 
 namespace weft {
 namespace {
@@ -92,7 +93,8 @@ std::vector<TritonVariant> variants() {
     v->dot_stages = stages;
     return v;
   };
-  dot(add(1024, 16384, 8, true), 128, 128, 8, 3)->packs = true;
+  auto* first = dot(add(1024, 16384, 8, true), 128, 128, 8, 3);
+  first->packs = first->jams = true;
   dot(add(4096, 32768, 16, false), 128, 128, 4, 3);
   auto* exact = dot(add(8192, 8192, 16, false), 64, 128, 4, 4);
   exact->packs = exact->exact = true;
@@ -111,6 +113,7 @@ std::string variant_name(const TritonVariant& v) {
   if (v.packs) name += " split";
   if (v.exact) name += " exact";
   if (v.windows) name += " windows";
+  if (v.jams) name += " jam";
   return name;
 }
 
@@ -137,7 +140,8 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   schedule_facts.whole_row = variant.row_max;
   schedule_facts.holds_rows = true;
   schedule_facts.is_alone = &is_contraction;
-  const Schedule plan = schedule(std::move(*program), schedule_facts);
+  Schedule plan = schedule(std::move(*program), schedule_facts);
+  if (variant.jams) unroll_and_jam(plan);
   TritonModule module;
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];

@@ -47,6 +47,8 @@ class NestText {
   // triton_rows.cpp
   void print_rows();
   Way way() const;
+  /// Most points of a window for each thread.
+  int window_points() const;
   Tile tile_for(Way way) const;
   Tile tile_across(LoopVar across) const;
   /// Names points that lie side by side along the last variable in what is

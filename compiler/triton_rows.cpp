@@ -35,6 +35,15 @@ NestText::Way NestText::way() const {
   return fits ? Way::held : Way::walk;
 }
 
+// Each fold of a point has an accumulator in registers.
+int NestText::window_points() const {
+  std::size_t folds = 1;
+  for (const Pass& pass : passes_) {
+    folds = std::max(folds, pass.folding().size());
+  }
+  return std::max(1, std::min(8, 32 / static_cast<int>(folds)));
+}
+
 NestText::Tile NestText::tile_for(Way way) const {
   const std::int64_t row = power_of_two(longest());
   const std::int64_t all =
@@ -116,7 +125,7 @@ void NestText::print_rows() {
   }
   const std::int64_t elements = tile.height * tile.width;
   int per_thread = variant_.per_thread;
-  if (way == Way::window) per_thread = std::min(8, per_thread);
+  if (way == Way::window) per_thread = std::min(window_points(), per_thread);
   // Of rows that lie side by side each thread folds a piece: long ones.
   if (way == Way::held && nest_.columns) per_thread = std::max(16, per_thread);
   kernel.finish(programs, warps_for(elements, per_thread));

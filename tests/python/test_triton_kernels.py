@@ -155,6 +155,30 @@ def more_pool_cases():
     ]
 
 
+def overlapping_window_cases():
+    """Rows of results in a number that has divisors: several go together."""
+    image, cube = numbers(1, 3, 12, 19), numbers(1, 2, 5, 8, 18)
+    last = numbers(1, 18, 8, 9).contiguous(memory_format=torch.channels_last)
+    return [
+        ("windows_max", lambda x: F.max_pool2d(x, 3, 1, 1), (image,)),
+        ("windows_max_even", lambda x: F.max_pool2d(x, 4, 1, 0), (image,)),
+        ("windows_max_special", lambda x: F.max_pool2d(x, 3, 1, 1),
+         (special(1, 2, 8, 24),)),
+        ("windows_mean", lambda x: F.avg_pool2d(x, (5, 3), (2, 1), (2, 1)),
+         (image,)),
+        ("windows_mean3d", lambda x: F.avg_pool3d(x, 3, 2, 1), (cube,)),
+        ("windows_amid", lambda x, y: (
+            F.max_pool2d(x.sigmoid() * 3, 3, 1, 1) + y).tanh(),
+         (image, numbers(3, 1, 1))),
+        ("windows_two_results", lambda x: [
+            F.avg_pool2d(x, 3, 1, 1), F.avg_pool2d(x, 3, 1, 1) * 2],
+         (image,)),
+        ("windows_last", lambda x: F.avg_pool2d(x, 3, 1, 1), (last,)),
+        convolution("windows_depthwise", 2, 4, 4, (8, 20), (3, 3), groups=4,
+                    padding=1, then=torch.relu),
+    ]
+
+
 # Every case with the first source; what else there is for a part of them.
 # Multiprocessors decide what is shared out among programs.
 VARIANTS = (TritonVariant("first", 0, 1, multiprocessors=4),
@@ -195,6 +219,11 @@ class OnMatrixUnits(Interpreted, unittest.TestCase):
     variants = (TritonVariant("first", 0, 1, multiprocessors=4),
                 TritonVariant("others", 1, 16, multiprocessors=4, step=2),
                 TritonVariant("shared", 0, 1, multiprocessors=132))
+
+
+class Windows(Interpreted, unittest.TestCase):
+    groups = (overlapping_window_cases,)
+    variants = (TritonVariant("first", 0, 1, multiprocessors=4),)
 
 
 class TritonScans(Interpreted, unittest.TestCase):
