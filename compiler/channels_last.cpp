@@ -30,7 +30,6 @@ class Relayer {
   Relayer(const Graph& graph, const Lowerable& lowerable)
       : graph_(graph), lowerable_(lowerable) {
     for (const Node& node : graph.nodes) {
-      names_.insert(node.name);
       for_each_ref(node, [&](const std::string& name) {
         users_[name].push_back(&node);
       });
@@ -80,7 +79,7 @@ class Relayer {
 
   void convolve(const Node& node) {
     Node bare = node;
-    bare.name = unused(node.name + "_channels_last");
+    bare.name = graph_.unused_name(node.name + "_channels_last");
     bare.values = {channels_last(*node.values[0])};
     for (const std::size_t at : {0U, 1U}) {
       auto& read = std::get<NodeRef>(bare.args[at].value).name;
@@ -102,7 +101,8 @@ class Relayer {
     const TensorType type = channels_last(*graph_.find(name)->values[0]);
     const std::string format =
         type.shape.size() == 4 ? "channels_last" : "channels_last_3d";
-    nodes_.push_back(copy(unused(name + "_channels_last"), name, type, format));
+    nodes_.push_back(
+        copy(graph_.unused_name(name + "_channels_last"), name, type, format));
     return made_[name] = nodes_.back().name;
   }
 
@@ -184,15 +184,9 @@ class Relayer {
     return can_lower_[&node] = lowerable_(graph_, node);
   }
 
-  std::string unused(std::string name) {
-    while (!names_.insert(name).second) name += "_";
-    return name;
-  }
-
   const Graph& graph_;
   const Lowerable& lowerable_;
   mutable std::map<const Node*, bool> can_lower_;
-  std::set<std::string> names_;
   std::map<std::string, std::vector<const Node*>> users_;
   std::set<std::string> chosen_;
   std::vector<Node> nodes_;

@@ -21,6 +21,22 @@ const TensorType* type_of(const Graph& graph, const Arg& arg) {
   return ref == nullptr ? nullptr : type_of(graph.find(ref->name));
 }
 
+/// That argument as one number a direction, where it may be one for all; empty
+/// if it is not.
+std::vector<std::int64_t> each_way(const Node& call, std::size_t position,
+                                   std::size_t ways) {
+  std::vector<std::int64_t> found;
+  const auto* list = std::get_if<Arg::List>(&call.args[position].value);
+  if (list == nullptr || (list->size() != ways && list->size() != 1)) return {};
+  for (const Arg& one : *list) {
+    const auto* value = std::get_if<std::int64_t>(&one.value);
+    if (value == nullptr) return {};
+    found.push_back(*value);
+  }
+  found.resize(ways, found[0]);
+  return found;
+}
+
 }  // namespace
 
 std::optional<Convolution> convolution_of(const Graph& graph,
@@ -33,11 +49,19 @@ std::optional<Convolution> convolution_of(const Graph& graph,
   found.image = type_of(graph, call.args[0]);
   found.weight = type_of(graph, call.args[1]);
   found.result = type_of(&call);
-  const auto* steps = std::get_if<Arg::List>(&call.args[3].value);
   const auto* transposed = std::get_if<bool>(&call.args[6].value);
   const auto* groups = std::get_if<std::int64_t>(&call.args[8].value);
-  if (!found.image || !found.weight || !found.result || !steps || !transposed ||
+  if (!found.image || !found.weight || !found.result || !transposed ||
       !groups || found.weight->shape.size() < 3) {
+    return std::nullopt;
+  }
+  const std::size_t ways = found.weight->shape.size() - 2;
+  found.steps = each_way(call, 3, ways);
+  found.padding = each_way(call, 4, ways);
+  found.dilation = each_way(call, 5, ways);
+  found.more = each_way(call, 7, ways);
+  if (found.steps.empty() || found.padding.empty() || found.dilation.empty() ||
+      found.more.empty()) {
     return std::nullopt;
   }
   found.groups = *groups;
@@ -45,8 +69,6 @@ std::optional<Convolution> convolution_of(const Graph& graph,
   found.window = std::accumulate(found.weight->shape.begin() + 2,
                                  found.weight->shape.end(), std::int64_t{1},
                                  std::multiplies<>());
-  found.strides = std::ranges::none_of(
-      *steps, [](const Arg& step) { return step == Arg{std::int64_t{1}}; });
   return found;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "compiler/graph.hpp"
 
@@ -15,7 +16,8 @@ struct Convolution {
   std::int64_t groups = 1;
   std::int64_t window = 1;  ///< positions of the image that a result sums
   bool transposed = false;
-  bool strides = false;  ///< in every direction
+  /// One a direction; `more`: what a transposed one adds to its result.
+  std::vector<std::int64_t> steps, padding, dilation, more;
 };
 
 /// Of a call of aten.convolution with all of its nine arguments.

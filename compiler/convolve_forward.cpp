@@ -6,24 +6,9 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t weight_at = 1, steps_at = 3, padding_at = 4,
-                      dilation_at = 5, transposed_at = 6, more_at = 7;
+constexpr std::size_t weight_at = 1, padding_at = 4, transposed_at = 6;
 
-using Integers = std::vector<std::int64_t>;
-
-std::optional<Integers> integers(const Arg& arg) {
-  const auto* list = std::get_if<Arg::List>(&arg.value);
-  if (list == nullptr) return std::nullopt;
-  Integers found;
-  for (const Arg& one : *list) {
-    const auto* value = std::get_if<std::int64_t>(&one.value);
-    if (value == nullptr) return std::nullopt;
-    found.push_back(*value);
-  }
-  return found;
-}
-
-Arg list_of(const Integers& values) {
+Arg list_of(const std::vector<std::int64_t>& values) {
   Arg::List list;
   for (const std::int64_t value : values) list.push_back({value});
   return {std::move(list)};
@@ -31,24 +16,12 @@ Arg list_of(const Integers& values) {
 
 /// Zeros around the image, for the turned window to reach what the transposed
 /// convolution did; none where it would have to be cut instead.
-std::optional<Integers> padding_of(const Node& node, const Convolution& one) {
-  const auto steps = integers(node.args[steps_at]);
-  const auto padding = integers(node.args[padding_at]);
-  const auto dilation = integers(node.args[dilation_at]);
-  const auto more = integers(node.args[more_at]);
-  const std::size_t axes = one.weight->shape.size() - 2;
-  const auto has_all = [&](const std::optional<Integers>& values) {
-    return values && values->size() == axes;
-  };
-  if (!has_all(steps) || !has_all(padding) || !has_all(dilation) ||
-      !has_all(more)) {
-    return std::nullopt;
-  }
-  Integers around;
-  for (std::size_t i = 0; i < axes; ++i) {
+std::optional<std::vector<std::int64_t>> padding_of(const Convolution& one) {
+  std::vector<std::int64_t> around;
+  for (std::size_t i = 0; i < one.steps.size(); ++i) {
     const std::int64_t taps = one.weight->shape[i + 2];
-    around.push_back((*dilation)[i] * (taps - 1) - (*padding)[i]);
-    if ((*steps)[i] != 1 || (*more)[i] != 0 || around[i] < 0) {
+    around.push_back(one.dilation[i] * (taps - 1) - one.padding[i]);
+    if (one.steps[i] != 1 || one.more[i] != 0 || around[i] < 0) {
       return std::nullopt;
     }
   }
@@ -62,7 +35,7 @@ class Turner {
   Graph run() {
     for (const Node& node : graph_.nodes) {
       const auto one = convolution_of(graph_, node);
-      if (one && steps_by_one_through_volumes(*one, node)) {
+      if (one && steps_by_one_through_volumes(*one)) {
         turn(node, *one);
       } else {
         nodes_.push_back(node);
@@ -74,11 +47,10 @@ class Turner {
   }
 
  private:
-  static bool steps_by_one_through_volumes(const Convolution& one,
-                                           const Node& node) {
+  static bool steps_by_one_through_volumes(const Convolution& one) {
     return one.transposed && one.groups == 1 && one.window > 1 &&
            one.weight->shape.size() == 5 && is_row_major(*one.weight) &&
-           padding_of(node, one);
+           padding_of(one);
   }
 
   void turn(const Node& node, const Convolution& one) {
@@ -95,7 +67,7 @@ class Turner {
         {{"memory_format", {Symbol{"memory_format", "contiguous_format"}}}});
     Node forward = node;
     forward.args[weight_at] = window;
-    forward.args[padding_at] = list_of(*padding_of(node, one));
+    forward.args[padding_at] = list_of(*padding_of(one));
     forward.args[transposed_at] = {false};
     nodes_.push_back(std::move(forward));
   }
@@ -105,8 +77,7 @@ class Turner {
           std::vector<Arg> args, TensorType type,
           decltype(Node::kwargs) kwargs = {}) {
     Node node;
-    node.name = of.name + "_" + what;
-    while (graph_.find(node.name) != nullptr) node.name += "_";
+    node.name = graph_.unused_name(of.name + "_" + what);
     node.target = target;
     node.args = std::move(args);
     node.kwargs = std::move(kwargs);

@@ -57,6 +57,11 @@ const Node* Graph::find(std::string_view name) const {
   return found == nodes.end() ? nullptr : &*found;
 }
 
+std::string Graph::unused_name(std::string like) const {
+  while (find(like) != nullptr) like += "_";
+  return like;
+}
+
 std::int64_t element_count(const TensorType& type) {
   std::int64_t count = 1;
   for (std::int64_t size : type.shape) count *= size;

@@ -97,6 +97,8 @@ struct Graph {
 
   /// The node of that name, or nullptr. Linear; build an index for many.
   const Node* find(std::string_view name) const;
+  /// That name, or one like it, that no node has.
+  std::string unused_name(std::string like) const;
   bool operator==(const Graph&) const = default;
 };
 

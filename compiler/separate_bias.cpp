@@ -22,11 +22,6 @@ bool reads(const Node& node, const std::string& name) {
   return found;
 }
 
-std::string unused_name(const Graph& graph, std::string name) {
-  while (graph.find(name) != nullptr) name += "_";
-  return name;
-}
-
 /// The bias as it stands beside a result of that many dimensions.
 Node beside(const std::string& name, const NodeRef& bias,
             const TensorType& result) {
@@ -61,10 +56,10 @@ Graph separate_bias(Graph graph, const Lowerable& lowerable) {
       continue;
     }
     Node bare = node;
-    bare.name = unused_name(graph, node.name + "_without_bias");
+    bare.name = graph.unused_name(node.name + "_without_bias");
     bare.args[bias_at] = {};
     Node view =
-        beside(unused_name(graph, node.name + "_bias"),
+        beside(graph.unused_name(node.name + "_bias"),
                std::get<NodeRef>(node.args[bias_at].value), *node.values[0]);
     Node sum;
     sum.name = node.name;

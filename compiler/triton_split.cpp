@@ -41,6 +41,7 @@ void NestText::print_split() {
   const std::int64_t share =
       ceil_div(steps, std::min(wanted, steps)) * tile.width;
   const std::int64_t shares = ceil_div(extent, share);
+  if (shares == 1) return print_rows();
   print_shares(pass, tile, share, shares);
   print_merge(pass, shares);
 }
