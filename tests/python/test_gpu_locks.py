@@ -95,7 +95,8 @@ class Locks(unittest.TestCase):
 
     def test_a_baseline_that_starts_takes_its_own_share(self):
         memory = types.SimpleNamespace(driver=types.SimpleNamespace())
-        with mock.patch.object(gpu_lock, "lock_of", lambda _: self.lock()):
+        with mock.patch.object(gpu_lock, "lock_of",
+                               lambda _: gpu_lock.DeviceLock(self.path)):
             with harness.device_for_loading({"kind": "model_reference"}, memory):
                 self.assertFalse(self.is_free(fcntl.LOCK_EX))
             self.assertTrue(self.is_free(fcntl.LOCK_EX))

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -401,6 +402,11 @@ class FakeRunner:
             raise RuntimeError("it does not let go")
 
 
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
 class Resting(unittest.TestCase):
     """Jobs of a slot whose zygote is a fork of this process."""
 
@@ -422,6 +428,7 @@ class Resting(unittest.TestCase):
             finally:
                 os._exit(0)
         theirs.close()
+        self.zygote = pid
         self.addCleanup(os.waitpid, pid, 0)
         self.slot = slot.Slot([], 1, {}, device="cuda:0")
         self.slot._process = types.SimpleNamespace(poll=lambda: None)
@@ -431,12 +438,12 @@ class Resting(unittest.TestCase):
             fd=os.memfd_create("arena"), described={})
         self.addCleanup(os.close, self.arena.fd)
 
-    def pid_of(self, keep=True, kind="cuda", **job):
+    def pid_of(self, keep=True, kind="cuda", more=True, **job):
         """Of the child that has served a job, which then was let go."""
         limits = verify.Limits(5000, 0, False)
         self.slot.begin({"kind": kind, **job}, self.arena, limits)
         answer, _ = self.slot.call(5000)
-        self.slot.dismiss(keep=keep)
+        self.slot.dismiss(keep=keep, more=more)
         return answer["pid"]
 
     def test_a_child_serves_one_package_after_the_other(self):
@@ -449,6 +456,22 @@ class Resting(unittest.TestCase):
         first = self.pid_of()
         self.assertEqual(self.pid_of(kind="model"), first)
         self.assertNotEqual(self.pid_of(), first)
+
+    def test_a_baseline_serves_one_subgraph_after_the_other(self):
+        first = self.pid_of(kind="reference")
+        self.assertEqual(self.pid_of(kind="reference"), first)
+
+    def test_a_child_is_forked_ahead_if_another_job_is_likely(self):
+        for more, is_there in ((True, 1), (False, 0)):
+            with self.subTest(more=more):
+                self.pid_of(kind="model", more=more)
+                self.slot.settle()
+                until = time.monotonic() + 2
+                while (len(children_of(self.zygote)) != is_there
+                       and time.monotonic() < until):
+                    time.sleep(0.01)
+                self.assertEqual(len(children_of(self.zygote)), is_there)
+        self.assertGreater(self.pid_of(kind="model"), 0)
 
     def test_one_that_cannot_let_go_is_replaced(self):
         self.assertNotEqual(self.pid_of(fails_to_close=True), self.pid_of())

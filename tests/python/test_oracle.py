@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
@@ -17,7 +18,7 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from weft_worker import compare, expected, oracle  # noqa: E402
-from weft_worker import reference, rounds  # noqa: E402
+from weft_worker import reference, rounds, timing  # noqa: E402
 from weft_worker.slot import Slot, SlotBroken  # noqa: E402
 
 import torch  # noqa: E402
@@ -227,6 +228,26 @@ class Timing(unittest.TestCase):
     def test_a_thread_that_fills_the_output_later_is_found(self):
         timing = self.time("fills_later")["timing"]
         self.assertGreater(timing["outputs_wrong"], 0)
+
+    def test_float64_is_asked_once_and_of_what_is_off(self):
+        bench = timing.SubgraphBench(world.graphs["add_mul"], 3, oracle.Device())
+        inputs, asked = bench._base, []
+        right = bench._maker.expect(inputs)[0]
+
+        def counted(storages, real=bench._maker.expect):
+            asked.append(1)
+            return real(storages)
+
+        def reason_at(share):
+            """Of a result so far off, in shares of the tolerance."""
+            error = share * right.tolerance * (right.wide.abs() + right.scale)
+            return bench._reason([(right.wide + error).float()], inputs)
+
+        with mock.patch.object(bench._maker, "expect", counted):
+            for share, calls in ((0.9, 1), (0.1, 1), (0.9, 2), (2.0, 3)):
+                with self.subTest(share=share):
+                    self.assertEqual(bool(reason_at(share)), share > 1)
+                    self.assertEqual(len(asked), calls)
 
     def test_a_crash_while_timed_is_a_rejection(self):
         timing = self.time("exits")["timing"]

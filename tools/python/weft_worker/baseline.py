@@ -5,6 +5,7 @@ that what the way there and back costs is the same for both.
 """
 
 import contextlib
+import gc
 import time
 from functools import partial
 from unittest import mock
@@ -33,6 +34,12 @@ class ReferenceRunner:
             [tensor_at(memory, place) for place in buffers["inputs"]]
             for buffers in job["sets"]
         ]
+
+    def close(self):
+        """For the next job in this process: nothing of this one is kept."""
+        self._functions, self._inputs = {}, []
+        gc.collect()  # before the memory that inputs lie in is unmapped
+        rest(self._driver)
 
     def run(self, call):
         if call.get("rest"):

@@ -3,7 +3,8 @@
 It runs inside the sandbox with torch imported and talks with the oracle over
 the socket that is both its standard input and its standard output. Lines from
 the oracle: `{"do": "job" | "call" | "rest" | "end", …}`; a child that rests
-waits for another job. Lines to the oracle: `Z{json}`
+waits for another job, and after an end the next one is forked `ahead` of its
+job or not. Lines to the oracle: `Z{json}`
 is the zygote's word, `C` and a line is the child's, relayed; so a child cannot
 speak for the zygote. After each answer the child is stopped until its next call.
 
@@ -59,6 +60,8 @@ class Zygote:
         self.arena = -1
         self.child = None
         self.memory_bytes = 0
+        #: Whether a child is forked before its job is there.
+        self.forks_ahead = True
         self.is_running = False
         self.is_resting = False
         #: The job's number, in every word of ours: an end may be said twice,
@@ -70,7 +73,7 @@ class Zygote:
     def serve(self):
         self.say({"ready": True, "private": self.is_private})
         while True:
-            if self.child is None:
+            if self.child is None and self.forks_ahead:
                 self.spawn()
             self.turn()
 
@@ -79,7 +82,7 @@ class Zygote:
         self.link.sendall(b"Z" + json.dumps(message).encode() + b"\n")
 
     def spawn(self):
-        """Forks the child for the next job ahead of it."""
+        """Forks the child for the next job."""
         ours, theirs = socket.socketpair()
         ours.shutdown(socket.SHUT_RD)  # a child has another way to answer
         answers, printed = os.pipe(), os.pipe()
@@ -99,16 +102,18 @@ class Zygote:
     def turn(self):
         child = self.child
         poll = select.poll()
-        for fd in (self.link.fileno(), child.from_child):
-            poll.register(fd, select.POLLIN)
-        if child.printed >= 0:
-            poll.register(child.printed, select.POLLIN)
+        poll.register(self.link.fileno(), select.POLLIN)
+        if child is not None:
+            poll.register(child.from_child, select.POLLIN)
+            if child.printed >= 0:
+                poll.register(child.printed, select.POLLIN)
         timeout = WATCH_INTERVAL_MS if self.is_running else None
         ready = dict(poll.poll(timeout))
-        if child.printed in ready:
-            self.read_printed(child)
-        if child.from_child in ready:
-            self.relay(child)
+        if child is not None:
+            if child.printed in ready:
+                self.read_printed(child)
+            if child.from_child in ready:
+                self.relay(child)
         if self.link.fileno() in ready:
             self.read_link()
         # Last, and not at every turn: an answer that waits for it would cost
@@ -204,6 +209,7 @@ class Zygote:
             self.signal_all(signal.SIGCONT)
             self.tell_child(line)
         elif order["do"] == "end":
+            self.forks_ahead = order["ahead"]
             self.end("ended")
 
     def tell_child(self, line, fds=()):

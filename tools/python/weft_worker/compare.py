@@ -83,6 +83,19 @@ def expect(name, framework, wide, reduction_length=1):
     return made
 
 
+def near(framework, like):
+    """The expectation of other data of the same kind as `like` is of, by the
+    framework's answer alone. Who is half as near to it as may be to float64's
+    is right: the framework's own error is an eighth of that at most, as far as
+    `like` knows. Of others it says nothing."""
+    made = Expected(like.name, framework.contiguous(), None,
+                    tolerance=like.tolerance / 2,
+                    rms_tolerance=like.rms_tolerance / 2)
+    if framework.dtype in FLOATING:
+        made.scale = _rms(made.framework)
+    return made
+
+
 def allow(made, lossy):
     """Widens the tolerance by what the framework gives with a loss of
     tf32.py."""

@@ -12,6 +12,8 @@ from . import gpu_lock
 HOST_EXPECTED_SHARE = 1 / 16
 #: … and of a device's, where several oracles may sit beside each other.
 DEVICE_EXPECTED_SHARE = 1 / 32
+#: What a process may keep of it without use.
+DEVICE_UNUSED_SHARE = 1 / 256
 #: Buffers of one call above this: fewer cases, nothing kept between requests.
 LARGE_BYTES = 2 << 30
 
@@ -80,6 +82,16 @@ class Device:
         """Memory that the framework holds and does not use."""
         if self.is_cuda:
             torch.cuda.empty_cache()
+
+    def give_back_much(self):
+        """The same, if it is worth it: all processes of all devices wait for
+        each other to ask for memory, and to free it."""
+        if not self.is_cuda:
+            return
+        unused = (torch.cuda.memory_reserved(self.torch)
+                  - torch.cuda.memory_allocated(self.torch))
+        if unused > self.driver.memory_bytes() * DEVICE_UNUSED_SHARE:
+            self.give_back()
 
     def free_bytes(self):
         """What a computation here may still take."""

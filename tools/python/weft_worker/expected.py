@@ -234,6 +234,11 @@ class CaseMaker:
     def views(self, storages):
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
 
+    def expect_near(self, storages, like):
+        """For each output, what compare.near says of it."""
+        narrow = self._eager(*self.views(storages))
+        return list(map(compare.near, narrow, like))
+
     def expect(self, storages):
         """The expectation for each output."""
         narrow = self._eager(*self.views(storages))

@@ -140,7 +140,7 @@ def run_job(commands, answers, device):
 
 def serve(line, arena, job):
     """One job, until it is told to rest: only those that run no code of a
-    candidate's in this process are."""
+    candidate's in this process are (slot.py)."""
     # In here: a GPU that cannot be opened is an answer, too. And named:
     # runners keep addresses into it, which do not hold it.
     memory = share(arena, job)
@@ -186,12 +186,16 @@ def load(job, memory):
     return model_runner.load(job, memory)
 
 
+@contextlib.contextmanager
 def device_for_loading(job, memory):
     """A baseline takes its share of the device itself: while it starts, the
     oracle has let go of it. A candidate cannot: it does not see the lock."""
     if job["kind"] not in BASELINE_KINDS:
-        return contextlib.nullcontext()
-    return gpu_lock.lock_of(memory.driver).shared()
+        yield
+        return
+    with contextlib.closing(gpu_lock.lock_of(memory.driver)) as lock:
+        with lock.shared():
+            yield
 
 
 class Library:

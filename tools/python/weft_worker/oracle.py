@@ -202,7 +202,7 @@ class Oracle:
         self.model_timer.forget_large()
         if self._whole is not None and self._whole.is_large:
             self.whole_key, self._whole = None, None
-        self.device.give_back()
+        self.device.give_back_much()
 
     def check(self, request):
         cases = self.known.cases(request["subgraph"], request.get("seed", 0))

@@ -19,8 +19,10 @@ from .laps import lap
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0
 MESSAGE_BYTES_MAX = 1 << 21
-#: So many jobs one child serves at most.
+#: So many jobs one child serves at most …
 JOBS_MAX = 32
+#: … of these kinds, whose code is the device's alone, or the framework's.
+RESTING_KINDS = (*gpu_package.KINDS, "reference")
 
 
 class Ended(Exception):
@@ -146,8 +148,7 @@ class Slot:
         }
         self._is_running = True
         self._is_well = False
-        self._may_rest = (self.device != "cpu" and
-                          job["kind"] in gpu_package.KINDS)
+        self._may_rest = self.device != "cpu" and job["kind"] in RESTING_KINDS
         self._call = 0
         with lap("load"):
             self._send(order)
@@ -183,12 +184,13 @@ class Slot:
         self._is_well = True
         return answer, seconds
 
-    def dismiss(self, keep=False):
+    def dismiss(self, keep=False, more=True):
         """Has the job ended and all that it left killed, without waiting.
 
         keep: nothing was wrong with it. A child in which only the device ran
         a candidate's code serves the next one too: to open a device anew takes
         a good part of a second, of which the driver grants one at a time.
+        more: another job is likely, and its child may open the device ahead.
         """
         if not self._is_running:
             return
@@ -197,7 +199,8 @@ class Slot:
                  and self._rests < JOBS_MAX - 1)
         self._rests = self._rests + 1 if rests else 0
         try:
-            self._send({"do": "rest" if rests else "end"})
+            self._send({"do": "rest"} if rests
+                       else {"do": "end", "ahead": more})
             self._is_ending = True
         except Ended:
             self.kill()

@@ -6,6 +6,7 @@ torch.compile costs more than everything else together.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import random
 import time
@@ -63,10 +64,10 @@ class Timer:
         self._keeper.close()
 
     def forget(self):
-        """Ends the baseline's process and frees what it shared."""
+        """Ends the bench and frees what it shared."""
+        self._end_bench(more=False)
         self._baseline.forget_arena()
         self._slot.forget_arena()
-        self._bench = None
         self._keeper.close()
 
     def forget_large(self):
@@ -117,7 +118,8 @@ class Timer:
         except Ended as ended:
             return rejection(ended.kind, ended.reason)
         finally:
-            self._slot.dismiss(keep=is_right)
+            # After a module's timing a run is over.
+            self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
         return rounds.report()
 
     def _rounds(self, bench, parties, limits):
@@ -128,10 +130,18 @@ class Timer:
         return DeviceRounds(
             self._slot, self._baseline, bench, parties, limits, self._device)
 
+    def _end_bench(self, more):
+        """The baseline's process may serve another, unless it has compiled:
+        what that leaves is not known to be gone."""
+        bench, self._bench = self._bench, None
+        was_plain = (bench is not None and not bench.compiling
+                     and not bench.compile_errors)
+        self._baseline.dismiss(keep=was_plain, more=more)
+
     def _prepare(self, key, make_bench):
         if self._bench is not None and self._bench.key == key:
             return self._bench
-        self._bench = None
+        self._end_bench(more=True)
         try:
             with lap("bench"):
                 bench = self._make(key, make_bench)
@@ -209,6 +219,8 @@ class SubgraphBench:
         self.bytes_floor = sum(s.storage_bytes for s in specs)
         self._order = list(range(self.calls))
         self._kept = {}
+        #: What was expected of the first compared call, less the tensors.
+        self._like = []
         #: Whatever the algorithm: an input may rightly be read in part.
         self.bytes_written = sum(
             s.storage_bytes for s in self.reference.outputs)
@@ -305,10 +317,29 @@ class SubgraphBench:
             wrong = one.trespass(kept)
             if wrong:
                 raise Ended("cheated", wrong)
-            for x, made in zip(one.output_views, self._maker.expect(kept)):
-                reason = compare.compare(x, made).reason
-                if reason:
-                    return compared, reason
+            reason = self._reason(one.output_views, kept)
+            if reason:
+                return compared, reason
             if compared >= EXAMINED_MIN and time.monotonic() > until:
                 break
         return compared, ""
+
+    def _reason(self, views, kept):
+        """Why these results of those inputs are wrong, or "". float64 takes
+        longer than all the rest: mostly one look at it is enough."""
+        if self._like:
+            near = self._maker.expect_near(kept, self._like)
+            if not first_reason(views, near):
+                return ""
+            del near
+        made = self._maker.expect(kept)
+        self._like = [dataclasses.replace(one, framework=None, wide=None,
+                                          operand=None) for one in made]
+        return first_reason(views, made)
+
+
+def first_reason(views, expectations):
+    """Why one of the results is not what is expected, or ""."""
+    found = (compare.compare(x, made).reason
+             for x, made in zip(views, expectations))
+    return next(filter(None, found), "")

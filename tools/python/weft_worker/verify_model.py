@@ -144,7 +144,7 @@ def _cases(whole):
     for number, name in enumerate(names):
         if number > 2 and time.monotonic() - lock.waited_s > until:
             return
-        whole.device.give_back()
+        whole.device.give_back_much()
         try:
             if name == "altered":
                 case = whole.altered(given, generator)
