@@ -33,6 +33,16 @@ Result<json> ask_probe(const Installation& installation, std::size_t number) {
   return reply;
 }
 
+/// Where a device's numbers are kept; empty: nowhere.
+fs::path place_of(const Installation& installation, const GpuList& gpus,
+                  std::size_t number) {
+  const fs::path folder = cache_folder();
+  if (folder.empty() || number >= gpus.devices.size()) return {};
+  return folder /
+         ("gpu-" + gpus.devices[number].uuid + "-" + gpus.driver_version +
+          "-torch" + installation.torch_version + ".json");
+}
+
 }  // namespace
 
 std::map<std::string, double> gpu_numbers(const json& machine) {
@@ -45,23 +55,33 @@ std::map<std::string, double> gpu_numbers(const json& machine) {
   return numbers;
 }
 
+std::map<std::string, double> known_gpu(const Installation& installation,
+                                        const GpuList& gpus,
+                                        std::size_t number) {
+  const fs::path file = place_of(installation, gpus, number);
+  if (file.empty()) return {};
+  const auto kept = read_file(file);
+  const json known = json::parse(kept.value_or(""), nullptr, false);
+  return known.is_object() ? gpu_numbers(known)
+                           : std::map<std::string, double>();
+}
+
+void keep_gpu(const Installation& installation, const GpuList& gpus,
+              std::size_t number, const json& machine) {
+  const fs::path file = place_of(installation, gpus, number);
+  if (file.empty()) return;
+  [[maybe_unused]] const auto kept = write_file_whole(file, machine.dump());
+}
+
 Result<std::map<std::string, double>> measure_gpu(
     const Installation& installation, const GpuList& gpus, std::size_t number) {
-  const fs::path folder = cache_folder();
-  const fs::path file =
-      folder / ("gpu-" + gpus.devices[number].uuid + "-" + gpus.driver_version +
-                "-torch" + installation.torch_version + ".json");
-  if (const auto kept = read_file(file); kept && !folder.empty()) {
-    const json known = json::parse(*kept, nullptr, false);
-    if (known.is_object()) return gpu_numbers(known);
+  if (auto known = known_gpu(installation, gpus, number); !known.empty()) {
+    return known;
   }
   const auto told = ask_probe(installation, number);
   if (!told) return std::unexpected(told.error());
   const json machine = told->value("machine", json::object());
-  // One that cannot be kept is measured again: no reason to stop.
-  if (!folder.empty()) {
-    [[maybe_unused]] const auto kept = write_file_whole(file, machine.dump());
-  }
+  keep_gpu(installation, gpus, number, machine);
   return gpu_numbers(machine);
 }
 

@@ -16,8 +16,19 @@ namespace weft {
 /// copies in "…_gbps", products in "…_tflops".
 std::map<std::string, double> gpu_numbers(const nlohmann::json& machine);
 
-/// Those of the device of that number: from the cache, else measured, some
-/// seconds long, and kept. A device is known by its uuid, driver and PyTorch.
+/// Those of the device of that number that were measured once, from the user's
+/// cache; empty if none were. A device is known by its uuid, driver and
+/// PyTorch.
+std::map<std::string, double> known_gpu(const Installation& installation,
+                                        const GpuList& gpus,
+                                        std::size_t number);
+
+/// Keeps an oracle's answer to `probe` for that. Where it cannot be kept it is
+/// measured again: no reason to stop.
+void keep_gpu(const Installation& installation, const GpuList& gpus,
+              std::size_t number, const nlohmann::json& machine);
+
+/// Those that are known, else measured, some seconds long, and kept.
 Result<std::map<std::string, double>> measure_gpu(
     const Installation& installation, const GpuList& gpus, std::size_t number);
 

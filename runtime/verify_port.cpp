@@ -44,6 +44,13 @@ Speedup speedup_from(const json& told) {
           told.value("high", 0.0)};
 }
 
+/// Of "cuda:0".
+std::optional<std::size_t> cuda_number(const std::string& device) {
+  constexpr std::string_view cuda = "cuda:";
+  if (!device.starts_with(cuda)) return std::nullopt;
+  return std::stoul(device.substr(cuda.size()));
+}
+
 Timing timing_from(const json& told) {
   Timing timing;
   timing.candidate = times_from(told.value("candidate", json()));
@@ -180,7 +187,12 @@ TimeReply VerifyPort::time(const TimeRequest& request) {
 ProbeReply VerifyPort::probe(const ProbeRequest& request) {
   ProbeReply reply;
   reply.effect = request.effect;
-  const auto told = ask({{"verb", "probe"}}, request.wall_ms);
+  const auto number = cuda_number(options_.device);
+  const GpuList gpus = number ? list_gpus() : GpuList();
+  if (number) reply.gpu = known_gpu(options_.installation, gpus, *number);
+  // Measuring has a device alone: others would wait for what is known.
+  const auto told =
+      ask({{"verb", "probe"}, {"gpu", reply.gpu.empty()}}, request.wall_ms);
   if (!told) {
     reply.failure = to_failure(told.error());
     return reply;
@@ -189,7 +201,10 @@ ProbeReply VerifyPort::probe(const ProbeRequest& request) {
   reply.torch = machine.value("torch", "");
   reply.copy_gbps = machine.value("copy_gbps", 0.0);
   reply.threads = machine.value("threads", 0);
-  reply.gpu = gpu_numbers(machine);
+  if (reply.gpu.empty()) {
+    reply.gpu = gpu_numbers(machine);
+    if (number) keep_gpu(options_.installation, gpus, *number, machine);
+  }
   return reply;
 }
 

@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "runtime/gpu_probe.hpp"
 
 using namespace weft;
 
@@ -49,4 +52,26 @@ TEST_CASE("a driver that does not start is not taken for no driver") {
   unsetenv("FAKE_DRIVER_BROKEN");
   CHECK(list.devices.empty());
   CHECK(list.why_none.contains("CUDA_ERROR_UNKNOWN"));
+}
+
+TEST_CASE("what was measured on a device is known from then on") {
+  std::string folder = "/tmp/weft-gpu-test-XXXXXX";
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  const std::string old = before == nullptr ? "" : before;
+  setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  const GpuList gpus = list_gpus(fake);
+  Installation installation;
+  installation.torch_version = "2.13.0";
+  CHECK(known_gpu(installation, gpus, 0).empty());
+  keep_gpu(installation, gpus, 0,
+           {{"gpu", {{"copy_gbps", 4000.5}, {"name", "Made-up GPU"}}}});
+  CHECK(known_gpu(installation, gpus, 0) ==
+        std::map<std::string, double>{{"copy_gbps", 4000.5}});
+  CHECK(known_gpu(installation, gpus, 1).empty());
+  installation.torch_version = "2.14.0";  // it measures itself, too
+  CHECK(known_gpu(installation, gpus, 0).empty());
+  before == nullptr ? unsetenv("XDG_CACHE_HOME")
+                    : setenv("XDG_CACHE_HOME", old.c_str(), 1);
+  std::filesystem::remove_all(folder);
 }

@@ -269,14 +269,14 @@ class Oracle:
                 self.room.close()
         return self._whole
 
-    def probe(self, _):
+    def probe(self, request):
         machine = {
             "torch": torch.__version__,
             "python": platform.python_version(),
             "threads": self.threads,
             "copy_gbps": copy_gbps(),
         }
-        if self.device.is_cuda:
+        if self.device.is_cuda and request.get("gpu", True):
             with self.lock.exclusive():
                 machine["gpu"] = gpu_facts.probe(self.device)
         return {"machine": machine}

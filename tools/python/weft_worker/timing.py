@@ -265,7 +265,7 @@ class SubgraphBench:
                 job, self._arena, Limits(BASELINE_START_MS, 0, False))
 
     def _rest(self):
-        """The baseline's spare memory, before the oracle needs it."""
+        """The baseline's spare memory, before float64 needs it."""
         if self.is_large:
             ask_baseline(self._baseline, sets=[], rest=True)
             self.baseline_rested = True
@@ -309,7 +309,6 @@ class SubgraphBench:
 
     def examine(self, slot, limits, dice):
         """(calls compared, why one was wrong)."""
-        self._rest()
         until = time.monotonic() + EXAMINE_S
         chosen = dice.sample(self._order, min(EXAMINED_MAX, self.calls))
         for compared, index in enumerate(chosen, 1):
@@ -332,6 +331,7 @@ class SubgraphBench:
             if not first_reason(views, near):
                 return ""
             del near
+        self._rest()
         made = self._maker.expect(kept)
         self._like = [dataclasses.replace(one, framework=None, wide=None,
                                           operand=None) for one in made]
