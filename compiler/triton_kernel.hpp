@@ -28,7 +28,7 @@ struct TritonVariant {
   bool packs = false;   ///< factors of exact products are split beforehand
   bool exact = false;   ///< convolutions keep float32's bits, too
   bool windows = true;  ///< few inner elements are loaded one by one
-  bool jams = false;    ///< overlapping windows are folded together
+  bool jams = false;    ///< … and those of overlapping windows together
 };
 
 struct TritonLaunch {

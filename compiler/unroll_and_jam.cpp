@@ -1,7 +1,9 @@
 #include "compiler/unroll_and_jam.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "compiler/align.hpp"
 
@@ -12,9 +14,10 @@ namespace {
 constexpr std::int64_t together_max = 8;
 // Of an unjammed window's reads, the jammed ones are so few at most …
 constexpr double share_max = 0.75;
-// … and windows are so small that writing them out stays readable.
+// … what is written out stays readable …
 constexpr std::int64_t written_max = 64;
-constexpr std::int64_t window_max = 128;
+// … and what is unrolled is soon built.
+constexpr std::int64_t taps_max = 512;
 
 /// `together` windows along `outer`, a neighbour `step` elements of the
 /// window's own dimension `inner` further.
@@ -48,9 +51,8 @@ bool is_one_window(const Schedule& plan, const Nest& nest) {
       std::all_of(nest.stages.begin() + 1, nest.stages.end(),
                   [](const Stage& s) { return s.stores() && s.inner.empty(); });
   return nest.columns && !nest.split && !nest.alone && fold.folds &&
-         fold.inner.size() > 1 && extent_of(fold.inner) <= window_max &&
-         !plan.spilled.contains(fold.results[0]) && others_store &&
-         combiner(plan.program, fold).has_value();
+         fold.inner.size() > 1 && !plan.spilled.contains(fold.results[0]) &&
+         others_store && combiner(plan.program, fold).has_value();
 }
 
 /// How many elements of `inner` a step of `outer` is, in what is read along
@@ -71,8 +73,9 @@ std::int64_t step_of(const Program& program, const Stage& fold, LoopVar outer,
 }
 
 /// The neighbours that go together: all of them in equal numbers.
-std::int64_t together_of(LoopVar outer, LoopVar inner) {
-  std::int64_t most = std::min(together_max, written_max / inner.extent);
+std::int64_t together_of(const Stage& fold, LoopVar outer, LoopVar inner) {
+  std::int64_t most = std::min({together_max, written_max / inner.extent,
+                                taps_max / extent_of(fold.inner)});
   while (most > 1 && outer.extent % most != 0) --most;
   return std::max<std::int64_t>(1, most);
 }
@@ -85,7 +88,7 @@ std::optional<Jam> best_jam(const Program& program, const Nest& nest) {
     for (const LoopVar& inner : fold.inner) {
       const LoopVar outer = nest.outer[i];
       const Jam jam = {outer, inner, step_of(program, fold, outer, inner),
-                       together_of(outer, inner)};
+                       together_of(fold, outer, inner)};
       if (jam.step < 1 || jam.share() > share_max) continue;
       if (!best || jam.share() < best->share()) best = jam;
     }
@@ -118,8 +121,10 @@ int new_result(Program& program, int like) {
 
 void apply(Program& program, Nest& nest, const Jam& jam) {
   const LoopVar block = program.new_variable(jam.outer.extent / jam.together);
+  const bool is_all = block.extent == 1;
   const auto at = [&](std::int64_t which) {
-    return Index(block) * jam.together + Index(which);
+    const Index first = is_all ? Index(0) : Index(block) * jam.together;
+    return first + Index(which);
   };
   const Stage fold = nest.stages.front();
   const std::string combine = *combiner(program, fold);
@@ -141,16 +146,15 @@ void apply(Program& program, Nest& nest, const Jam& jam) {
   for (std::size_t s = 1; s < nest.stages.size(); ++s) {
     for (std::int64_t which = 0; which < jam.together; ++which) {
       Stage one = nest.stages[s];
-      const IndexMap place = {{jam.outer.id, at(which)}};
-      one.value =
-          with_result(program.arena, program.arena.substitute(one.value, place),
-                      fold.results[0], stages[which].results[0]);
-      one.offset = one.offset.substitute(place);
+      substitute(program, one, {{jam.outer.id, at(which)}});
+      one.value = with_result(program.arena, one.value, fold.results[0],
+                              stages[which].results[0]);
       stages.push_back(std::move(one));
     }
   }
   nest.stages = std::move(stages);
   std::replace(nest.outer.begin(), nest.outer.end(), jam.outer, block);
+  if (is_all) std::erase(nest.outer, block);
 }
 
 }  // namespace

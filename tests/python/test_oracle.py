@@ -249,6 +249,15 @@ class Timing(unittest.TestCase):
                     self.assertEqual(bool(reason_at(share)), share > 1)
                     self.assertEqual(len(asked), calls)
 
+    def test_one_element_beyond_a_threshold_excuses_no_others(self):
+        apart = compare.expect(
+            "y", torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]).double())
+        self.assertGreater(apart.tolerance, 1)
+        made = compare.near(torch.tensor([1.0, 1.0]), apart)
+        self.assertTrue(compare.compare(torch.zeros(2), made).reason)
+        self.assertTrue(compare.compare(torch.tensor([1.0, 1.0001]), made).reason)
+        self.assertFalse(compare.compare(torch.ones(2), made).reason)
+
     def test_a_crash_while_timed_is_a_rejection(self):
         timing = self.time("exits")["timing"]
         self.assertIn("crashed", timing["rejected"])

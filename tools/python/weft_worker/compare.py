@@ -25,6 +25,8 @@ ROUNDOFF_UNITS = 32.0
 #: The second bound stops here for float32, whatever the length: rounding
 #: an output to 10 bits of mantissa (TF32, float16) errs by 2^-11 at its worst.
 FLOAT32_FLOOR_MAX = 2.0**-14
+#: What TF32 may cost, where that is known of other data only.
+TF32_NEAR_MAX = 2.0**-7
 #: Elements compared at once: their float64 temporaries stay in the cache …
 CHUNK = 1 << 17
 #: … or, on a device, are large enough to drown what a step costs.
@@ -86,13 +88,21 @@ def expect(name, framework, wide, reduction_length=1):
 def near(framework, like):
     """The expectation of other data of the same kind as `like` is of, by the
     framework's answer alone. Who is half as near to it as may be to float64's
-    is right: the framework's own error is an eighth of that at most, as far as
-    `like` knows. Of others it says nothing."""
-    made = Expected(like.name, framework.contiguous(), None,
-                    tolerance=like.tolerance / 2,
-                    rms_tolerance=like.rms_tolerance / 2)
-    if framework.dtype in FLOATING:
-        made.scale = _rms(made.framework)
+    is right; of others it says nothing. What `like` knows of its own data
+    counts for others only as far as any data may err: there, an element may
+    have fallen to the other side of a threshold."""
+    made = Expected(like.name, framework.contiguous(), None)
+    if framework.dtype not in FLOATING:
+        return made
+    made.scale = _rms(made.framework)
+    if like.rms_tolerance < math.inf:
+        most = TF32_NEAR_MAX
+    elif framework.dtype == torch.float32:
+        most = FLOAT32_FLOOR_MAX
+    else:
+        most = roundoff_floor(framework.dtype, 1)
+    made.tolerance = min(like.tolerance, most) / 2
+    made.rms_tolerance = min(like.rms_tolerance, most) / 2
     return made
 
 

@@ -72,7 +72,8 @@ class Timer:
 
     def forget_large(self):
         """The same, where others need the memory more."""
-        if self._bench is not None and self._bench.is_large:
+        is_large = self._bench is None or self._bench.is_large
+        if is_large and self._keeper.is_large:
             self.forget()
 
     def time_subgraph(self, path, job, request, limits):
@@ -89,7 +90,8 @@ class Timer:
         bench = self._prepare(key, make_bench)
         for name in compiled_baselines(request):
             self._begin_to_compile(bench, name)
-            if not bench.is_large:
+            # One that searches has its share of the device for as long.
+            if name == "compile" and not bench.is_large:
                 break
             self._await_compiler(bench)
 
@@ -98,10 +100,11 @@ class Timer:
 
     def _time(self, key, make_bench, job, request, limits):
         """docs/worker-protocol.md's `timing`."""
+        with contextlib.suppress(TimingFailed):  # begun for another request
+            self._await_compiler(self._prepare(key, make_bench))
         bench = self._prepare(key, make_bench)
         parties = ["eager", *(name for name in compiled_baselines(request)
                               if self._is_compiled(bench, name))]
-        self._await_compiler(bench)  # whoever asked for it
         seed = request.get("seed", 0)
         generator = self._device.generator(seed)
         budget_s = float(request.get("budget_ms", 2000)) / 1000
@@ -171,6 +174,7 @@ class Timer:
     def _begin_to_compile(self, bench, name):
         if name in bench.compile_errors or name == bench.compiling:
             return
+        self._await_compiler(bench)
         with self._ending():
             bench.begin_to_compile(self._baseline, name)
             bench.compiling = name
@@ -326,16 +330,24 @@ class SubgraphBench:
     def _reason(self, views, kept):
         """Why these results of those inputs are wrong, or "". float64 takes
         longer than all the rest: mostly one look at it is enough."""
-        if self._like:
-            near = self._maker.expect_near(kept, self._like)
-            if not first_reason(views, near):
-                return ""
-            del near
+        if self._like and self._are_near(views, kept):
+            return ""
         self._rest()
         made = self._maker.expect(kept)
         self._like = [dataclasses.replace(one, framework=None, wide=None,
                                           operand=None) for one in made]
-        return first_reason(views, made)
+        reason = first_reason(views, made)
+        if self.is_large:
+            del made
+            self._device.give_back()  # the baseline needs it again
+        return reason
+
+    def _are_near(self, views, kept):
+        try:
+            near = self._maker.expect_near(kept, self._like)
+            return not first_reason(views, near)
+        except torch.OutOfMemoryError:
+            return False  # there is more once the baseline rests
 
 
 def first_reason(views, expectations):
