@@ -99,17 +99,21 @@ def version(package):
     except importlib.metadata.PackageNotFoundError:
         return ""
 def nvrtc():
-    if any(glob.glob(os.path.join(p, "nvidia/*/lib/libnvrtc.so*"))
-           for p in sys.path):
-        return True
+    for folder in sys.path:
+        for path in sorted(glob.glob(
+                os.path.join(folder, "nvidia/*/lib/libnvrtc.so*"))):
+            about = os.stat(path)
+            return f"{path} {about.st_size} {about.st_mtime_ns}"
     for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                  "/usr/local/cuda/lib64/libnvrtc.so"):
         try:
-            ctypes.CDLL(name)
-            return True
+            library = ctypes.CDLL(name)
         except OSError:
-            pass
-    return False
+            continue
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        return f"{name} {major.value}.{minor.value}"
+    return ""
 roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 roots |= {p for p in sys.path if p}
 print(json.dumps({"version": platform.python_version(),
@@ -132,7 +136,7 @@ Result<void> ask_python(Installation& installation) {
   installation.python_version = answer.value("version", "");
   installation.torch_version = answer.value("torch", "");
   installation.triton_version = answer.value("triton", "");
-  installation.has_nvrtc = answer.value("nvrtc", false);
+  installation.nvrtc = answer.value("nvrtc", "");
   for (const std::string& root :
        answer.value("roots", std::vector<std::string>{})) {
     if (fs::exists(root)) installation.python_roots.emplace_back(root);
@@ -236,7 +240,7 @@ Result<void> check_triton(const Installation& installation) {
 }
 
 Result<void> check_nvrtc(const Installation& installation) {
-  if (installation.has_nvrtc) return {};
+  if (!installation.nvrtc.empty()) return {};
   return fail(ErrorCode::missing,
               installation.python.string() + " (from " +
                   installation.python_from +

@@ -19,7 +19,8 @@ struct Installation {
   std::string python_version;
   std::string torch_version;   ///< empty: this Python has no torch
   std::string triton_version;  ///< empty: it has none, as not every torch has
-  bool has_nvrtc = false;      ///< NVIDIA's compiler for CUDA, as a library
+  /// NVIDIA's compiler for CUDA, as a library: which one. Empty: none.
+  std::string nvrtc;
   /// Folders that a sandbox must show so that this Python works inside.
   std::vector<std::filesystem::path> python_roots;
 };

@@ -45,9 +45,9 @@ std::string python_identity(const Installation& installation) {
     if (entry.path().extension() == ".py") files.push_back(entry.path());
   }
   std::ranges::sort(files);
-  std::string text = installation.python_version + " " +
-                     installation.torch_version + " " +
-                     installation.triton_version + "\n";
+  std::string text =
+      installation.python_version + " " + installation.torch_version + " " +
+      installation.triton_version + " " + installation.nvrtc + "\n";
   for (const fs::path& file : files) {
     text += file.filename().string() + "\n" + read_file(file).value_or("");
   }

@@ -17,7 +17,7 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft_worker import compare, expected, oracle  # noqa: E402
+from weft_worker import compare, expected, gpu_lock, oracle  # noqa: E402
 from weft_worker import reference, rounds, timing  # noqa: E402
 from weft_worker.slot import Slot, SlotBroken  # noqa: E402
 
@@ -392,6 +392,29 @@ class WholeModels(unittest.TestCase):
         self.assertIsNone(timing["timing"]["compile"])  # not asked for
         self.assertEqual(prepared.compile_errors, {"compile": ""})
         self.assertIs(world.oracle.model_timer._bench, prepared)
+
+
+class Memory(unittest.TestCase):
+    def test_who_lacks_it_tries_again_with_all_of_it(self):
+        parts, tries = [], []
+
+        class Lock(gpu_lock.NoLock):
+            def room(self, wanted):
+                parts.append(wanted)
+                return self.shared()
+
+        def verb(request):
+            tries.append(request)
+            if len(tries) == 1:
+                raise torch.OutOfMemoryError("others have it")
+            return {"made": True}
+
+        asked = world.oracle
+        with (mock.patch.object(asked, "lock", Lock()),
+              mock.patch.dict(asked.verbs, {"make": verb})):
+            self.assertTrue(asked.answer({"id": 1, "verb": "make"})["made"])
+            asked.rest()
+        self.assertEqual(parts, [gpu_lock.ROOM_PARTS])
 
 
 class Slots(unittest.TestCase):

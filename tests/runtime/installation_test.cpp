@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "runtime/toolchain.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {
@@ -147,6 +148,16 @@ TEST_CASE("a machine is described with numbers that can be") {
   CHECK(machine.vector_bytes >= 16);
   CHECK(machine.l1_bytes > 0);
   CHECK(machine.l2_bytes >= machine.l1_bytes);
+}
+
+TEST_CASE("another version of a compiler is another Python") {
+  Installation before;
+  before.torch_version = "2.13.0";
+  before.nvrtc = "libnvrtc.so.13 13.0";
+  Installation after = before;
+  CHECK(python_identity(after) == python_identity(before));
+  after.nvrtc = "libnvrtc.so.13 13.1";
+  CHECK(python_identity(after) != python_identity(before));
 }
 
 }  // namespace

@@ -205,7 +205,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   if (!problem) return report_error(common, problem.error());
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
-  const auto machine = place_run(flags.options, installation->has_nvrtc);
+  const auto machine = place_run(flags.options, !installation->nvrtc.empty());
   if (!machine) return report_error(common, machine.error());
   if (const auto tools = check_tools(flags.options, *installation); !tools) {
     return report_error(common, tools.error());

@@ -164,8 +164,8 @@ class Oracle:
         return BufferSet.bytes_needed(reference.inputs, reference.outputs)
 
     def attempt(self, verb, request):
-        """The verb; once more with all that is kept given up, if a device's
-        memory ran out."""
+        """The verb; once more with all that is kept given up, and the device's
+        memory for itself, if that ran out."""
         try:
             return verb(request)
         except torch.OutOfMemoryError:
@@ -174,6 +174,11 @@ class Oracle:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise
         self.give_up()
+        # Room is never waited for within the lock.
+        self.holding.close()
+        self.room.close()
+        self.room.enter_context(self.lock.room(gpu_lock.ROOM_PARTS))
+        self.holding.enter_context(self.lock.shared())
         return verb(request)
 
     def give_up(self):
