@@ -54,11 +54,11 @@ struct RunOptions {
   bool no_extern = false;          ///< no seed may call the vendor's library
   int device = 0;                  ///< which GPU, for targets that want one
   bool autotune_baseline = false;  ///< time the whole beside max-autotune too
-  std::string library_file;        ///< of known kernels; empty: none is used
+  std::string known_kernels;       ///< their file; empty: none is used
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, no_extern, device, autotune_baseline,
-                     MSGPACK_NVP("library", library_file))
+                     MSGPACK_NVP("library", known_kernels))
   bool operator==(const RunOptions&) const = default;
 };
 

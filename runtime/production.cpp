@@ -25,7 +25,7 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
   Production made;
-  made.kernels = std::make_unique<Library>(options.library_file);
+  made.kernels = std::make_unique<Library>(options.known_kernels);
   made.cache = std::make_unique<KernelCache>(
       run.builds(), scratch.folder(),
       make_workshop(installation, machine, made.kernels.get()));

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/lower.hpp"
+#include "tests/compiler/gpu_plan.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;
@@ -13,17 +14,6 @@ namespace {
 Schedule planned(const Graph& graph, int cores = 1) {
   CpuFacts facts;
   facts.cores = cores;
-  auto program = lower(graph, {});
-  REQUIRE(program.has_value());
-  return schedule(std::move(*program), facts);
-}
-
-/// As a GPU would have it.
-Schedule planned_for_gpu(const Graph& graph) {
-  CpuFacts facts;
-  facts.cores = 132;
-  facts.whole_row = 16384;
-  facts.holds_rows = true;
   auto program = lower(graph, {});
   REQUIRE(program.has_value());
   return schedule(std::move(*program), facts);

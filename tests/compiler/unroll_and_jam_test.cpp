@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "compiler/lower.hpp"
+#include "tests/compiler/gpu_plan.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;
@@ -23,13 +23,7 @@ Schedule pooled(std::int64_t rows, std::int64_t step, bool more = false) {
     add_call(graph, "z", "aten.exp.default", {ref("y")}, made);
     graph.outputs = {"y", "z"};
   }
-  CpuFacts facts;
-  facts.cores = 132;
-  facts.whole_row = 16384;
-  facts.holds_rows = true;
-  auto program = lower(graph, {});
-  REQUIRE(program.has_value());
-  return schedule(std::move(*program), facts);
+  return planned_for_gpu(graph);
 }
 
 int loads(const Schedule& plan, const Nest& nest) {

@@ -143,11 +143,11 @@ void say_untimed(Display& display, const RunStart& start) {
 
 /// Without a library nobody asks it.
 Result<void> settle_library(RunOptions& options) {
-  if (options.library_file.empty()) {
+  if (options.known_kernels.empty()) {
     std::erase(options.seeds, "library");
   } else {
-    options.library_file =
-        std::filesystem::absolute(options.library_file).string();
+    options.known_kernels =
+        std::filesystem::absolute(options.known_kernels).string();
   }
   if (!options.seeds.empty()) return {};
   return fail(ErrorCode::wrong_input,

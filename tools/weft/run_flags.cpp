@@ -57,14 +57,14 @@ Options add_subject(CLI::App& app, RunOptions& options) {
 
 /// Where the best kernels of earlier runs are.
 Options add_library(CLI::App& app, RunOptions& options) {
-  options.library_file = default_library().string();
+  options.known_kernels = default_library().string();
   options.seeds.insert(options.seeds.begin(), "library");
   auto* named =
-      app.add_option("--library", options.library_file,
+      app.add_option("--library", options.known_kernels,
                      "The kernel library's file (run: below ~/.cache/weft; "
                      "bench: none)");
   auto* none = app.add_flag_callback(
-      "--no-library", [&options] { options.library_file.clear(); },
+      "--no-library", [&options] { options.known_kernels.clear(); },
       "Neither look a kernel up nor keep one");
   return {named, none->excludes(named)};
 }

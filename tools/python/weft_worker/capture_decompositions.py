@@ -160,9 +160,10 @@ def define_shield():
     if _shield is not None:
         return
     import torch
+    from torch import library
 
     # Module-level: the operators vanish with the library object.
-    _shield = torch.library.Library(SHIELD, "DEF")
+    _shield = library.Library(SHIELD, "DEF")
     for name in SHIELDED:
         _shield.define(f"{name}(Tensor input, float p, bool train) -> Tensor",
                        tags=(torch.Tag.nondeterministic_seeded,))

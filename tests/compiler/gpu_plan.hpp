@@ -1,0 +1,23 @@
+// What the scheduler makes of a graph for a GPU, for tests.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <utility>
+
+#include "compiler/lower.hpp"
+#include "compiler/schedule.hpp"
+
+namespace weft::testing {
+
+inline Schedule planned_for_gpu(const Graph& graph) {
+  CpuFacts facts;
+  facts.cores = 132;
+  facts.whole_row = 16384;
+  facts.holds_rows = true;
+  auto program = lower(graph, {});
+  REQUIRE(program.has_value());
+  return schedule(std::move(*program), facts);
+}
+
+}  // namespace weft::testing
