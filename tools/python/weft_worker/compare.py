@@ -196,6 +196,13 @@ def compare(got, made):
     return Finding(worst)
 
 
+def first_reason(views, expectations):
+    """Why one of the results is not what is expected, or ""; nothing of the
+    comparison is kept."""
+    found = (compare(x, made).reason for x, made in zip(views, expectations))
+    return next(filter(None, found), "")
+
+
 def _chunk_error(x, truth, framework, made):
     """(worst error, None, sum of the errors' squares), or (its error, index of
     an element too far off, 0)."""

@@ -4,11 +4,11 @@ import statistics
 
 import torch
 
-from . import inputs
+from . import compare, inputs
 from .rounds import BASELINE_START_MS, BASELINE_WALL_MS, ask_baseline
 from .slot import Ended
 from .verify import Limits, Verdict
-from .verify_model import begin, compare_all, layout_difference
+from .verify_model import begin, layout_difference
 
 
 _OFF_CLOCK = (
@@ -166,7 +166,8 @@ class ModelBench:
             self.baseline_rested = True
         case = self._whole.expect("given", self._base.seed, leaves, state)
         reason = (layout_difference(answer, case.described)
-                  or _first_reason(self._whole, case))
+                  or compare.first_reason(
+                      self._whole.buffers.output_views, case.expectations))
         if reason:
             return 1, reason
         if self.is_large:  # the baseline's result has made room for ours
@@ -178,9 +179,3 @@ class ModelBench:
         _, seconds = ask_baseline(self._baseline, steps=["export"])
         self._off_clock["baseline exports"].append(seconds)
         return 1, ""
-
-
-def _first_reason(whole, case):
-    """Why a result is wrong, or ""; nothing of the comparison is kept."""
-    found = (finding.reason for finding, _ in compare_all(whole, case))
-    return next(filter(None, found), "")

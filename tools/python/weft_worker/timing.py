@@ -201,7 +201,7 @@ class Timer:
 
 
 def compiled_baselines(request):
-    """Those that it names, the one to be had first first."""
+    """Those that it names, in the order that they are compiled in."""
     return [name for name in COMPILE_MODES
             if name in request.get("baselines", ())]
 
@@ -336,7 +336,7 @@ class SubgraphBench:
         made = self._maker.expect(kept)
         self._like = [dataclasses.replace(one, framework=None, wide=None,
                                           operand=None) for one in made]
-        reason = first_reason(views, made)
+        reason = compare.first_reason(views, made)
         if self.is_large:
             del made
             self._device.give_back()  # the baseline needs it again
@@ -345,13 +345,6 @@ class SubgraphBench:
     def _are_near(self, views, kept):
         try:
             near = self._maker.expect_near(kept, self._like)
-            return not first_reason(views, near)
+            return not compare.first_reason(views, near)
         except torch.OutOfMemoryError:
             return False  # there is more once the baseline rests
-
-
-def first_reason(views, expectations):
-    """Why one of the results is not what is expected, or ""."""
-    found = (compare.compare(x, made).reason
-             for x, made in zip(views, expectations))
-    return next(filter(None, found), "")

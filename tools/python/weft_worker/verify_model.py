@@ -189,17 +189,12 @@ def _run_case(slot, whole, case, limits, verdict):
         return
     errors = [m.framework_error for m in case.expectations]
     verdict.framework_error = max([verdict.framework_error, *errors])
-    for finding, made in compare_all(whole, case):
+    for view, made in zip(whole.buffers.output_views, case.expectations):
+        finding = compare.compare(view, made)
         verdict.hold(finding.error, made.tolerance)
         if finding.reason:
             verdict.fail("wrong", f"{where}: {finding.reason}")
             return
-
-
-def compare_all(whole, case):
-    """(finding, expectation) for outputs, inputs and state after the run."""
-    for view, made in zip(whole.buffers.output_views, case.expectations):
-        yield compare.compare(view, made), made
 
 
 def layout_difference(answer, wanted):
