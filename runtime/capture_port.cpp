@@ -173,10 +173,8 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
                      "--device",
                      device_};
   sandbox.scratch = scratch;
-  sandbox.readable = installation_.python_roots;
-  sandbox.readable.push_back(installation_.worker_path);
-  sandbox.environment = {{"PYTHONPATH", installation_.worker_path.string()},
-                         {"PYTHONDONTWRITEBYTECODE", "1"}};
+  sandbox.readable = python_readable(installation_);
+  sandbox.environment = python_environment(installation_);
   sandbox.limits.wall_ms = request.wall_ms;
   sandbox.limits.cpu_s = request.wall_ms / 1000 * 64;
   sandbox.limits.memory_bytes = memory_bytes_;

@@ -92,7 +92,8 @@ Result<Choice> choose_python(const std::optional<std::string>& flag,
 
 /// Asked of the chosen Python; importing torch would take seconds.
 constexpr const char* question = R"(
-import ctypes, glob, importlib.metadata, json, os, platform, sys, sysconfig
+import ctypes, glob, importlib.metadata, importlib.util, json, os, platform
+import sys, sysconfig
 def version(package):
     try:
         return importlib.metadata.version(package)
@@ -114,11 +115,20 @@ def nvrtc():
         library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         return f"{name} {major.value}.{minor.value}"
     return ""
+def has_bytecode():
+    found = importlib.util.find_spec("torch")
+    if not found or not found.origin:
+        return True
+    compiler = os.path.join(os.path.dirname(found.origin),
+                            "_inductor/compile_fx.py")
+    return all(os.path.exists(importlib.util.cache_from_source(source))
+               for source in (found.origin, compiler)
+               if os.path.exists(source))
 roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 roots |= {p for p in sys.path if p}
 print(json.dumps({"version": platform.python_version(),
                   "torch": version("torch"), "triton": version("triton"),
-                  "nvrtc": nvrtc(),
+                  "nvrtc": nvrtc(), "has_bytecode": has_bytecode(),
                   "roots": sorted(roots)}))
 )";
 
@@ -137,6 +147,7 @@ Result<void> ask_python(Installation& installation) {
   installation.torch_version = answer.value("torch", "");
   installation.triton_version = answer.value("triton", "");
   installation.nvrtc = answer.value("nvrtc", "");
+  installation.has_bytecode = answer.value("has_bytecode", true);
   for (const std::string& root :
        answer.value("roots", std::vector<std::string>{})) {
     if (fs::exists(root)) installation.python_roots.emplace_back(root);
@@ -210,6 +221,25 @@ Result<Installation> find_installation(const std::optional<std::string>& flag) {
     return std::unexpected(asked.error());
   }
   return installation;
+}
+
+std::vector<fs::path> python_readable(const Installation& installation) {
+  std::vector<fs::path> folders = installation.python_roots;
+  folders.push_back(installation.worker_path);
+  if (!installation.bytecode.empty()) folders.push_back(installation.bytecode);
+  return folders;
+}
+
+std::vector<std::pair<std::string, std::string>> python_environment(
+    const Installation& installation) {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"PYTHONPATH", installation.worker_path.string()},
+      {"PYTHONDONTWRITEBYTECODE", "1"}};
+  if (!installation.bytecode.empty()) {
+    variables.emplace_back("PYTHONPYCACHEPREFIX",
+                           installation.bytecode.string());
+  }
+  return variables;
 }
 
 Result<void> check_torch(const Installation& installation) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "messages/result.hpp"
@@ -23,6 +24,10 @@ struct Installation {
   std::string nvrtc;
   /// Folders that a sandbox must show so that this Python works inside.
   std::vector<std::filesystem::path> python_roots;
+  /// Whether its PyTorch came with Python's bytecode.
+  bool has_bytecode = true;
+  /// Where weft keeps that for it (runtime/bytecode.hpp); empty: nowhere.
+  std::filesystem::path bytecode;
 };
 
 /// The oldest PyTorch whose torch.export weft has been tried with.
@@ -33,6 +38,15 @@ inline constexpr const char* torch_version_min = "2.6";
 /// first that is there is taken, even when it lacks torch. missing: none is,
 /// or weft's Python side is not where it should be.
 Result<Installation> find_installation(const std::optional<std::string>& flag);
+
+/// What a sandbox must show so that weft's Python side works inside.
+std::vector<std::filesystem::path> python_readable(
+    const Installation& installation);
+
+/// The variables that it needs. No process writes bytecode: not beside the
+/// user's files, and not where another process would run it.
+std::vector<std::pair<std::string, std::string>> python_environment(
+    const Installation& installation);
 
 /// missing, with what to do, when this Python cannot run weft's Python side.
 Result<void> check_torch(const Installation& installation);

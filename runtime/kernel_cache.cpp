@@ -42,8 +42,8 @@ Workshop make_workshop(const Installation& installation, const Machine& machine,
   workshop.tools.cxx = compiler_command();
   workshop.tools.python = installation.python.string();
   if (!machine.gpus.empty()) workshop.tools.arch = machine.gpus.front().arch;
-  workshop.worker_path = installation.worker_path;
-  workshop.python_roots = installation.python_roots;
+  workshop.readable = python_readable(installation);
+  workshop.environment = python_environment(installation);
   if (kept && kept->is_there()) {
     workshop.kept = kept;
     workshop.compiler_identity = compiler_identity();
@@ -142,14 +142,12 @@ SandboxRequest KernelCache::build_request(const Target& target,
   request.scratch = scratch;
   request.limits.wall_ms = wall_ms;
   if (!target.on_gpu) return request;
-  request.readable = workshop_.python_roots;
-  request.readable.push_back(workshop_.worker_path);
+  request.readable = workshop_.readable;
+  request.environment = workshop_.environment;
   // One thread: builds run side by side, one a core.
-  request.environment = {
-      {"PYTHONPATH", workshop_.worker_path.string()},
-      {"PYTHONDONTWRITEBYTECODE", "1"},
-      {"OMP_NUM_THREADS", "1"},
-      {"TRITON_CACHE_DIR", (scratch / "triton-cache").string()}};
+  request.environment.emplace_back("OMP_NUM_THREADS", "1");
+  request.environment.emplace_back("TRITON_CACHE_DIR",
+                                   (scratch / "triton-cache").string());
   return request;
 }
 

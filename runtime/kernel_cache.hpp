@@ -21,10 +21,10 @@ namespace weft {
 /// What builds here may use.
 struct Workshop {
   BuildTools tools;
-  /// Where tools.python finds weft_worker.
-  std::filesystem::path worker_path;
-  /// What the sandbox must show besides, so that tools.python works.
-  std::vector<std::filesystem::path> python_roots;
+  /// What the sandbox must show so that tools.python works and finds
+  /// weft_worker, and its variables.
+  std::vector<std::filesystem::path> readable;
+  std::vector<std::pair<std::string, std::string>> environment;
   /// Where runs find again what others have built here; null: nowhere.
   const Library* kept = nullptr;
   /// Of what builds for the processor, and for a GPU (runtime/toolchain.hpp).

@@ -10,13 +10,12 @@ LineCommand oracle_command(const Installation& installation,
                            const OracleOptions& options) {
   SandboxRequest sandbox;
   sandbox.scratch = options.scratch;
-  sandbox.readable = installation.python_roots;
-  sandbox.readable.push_back(installation.worker_path);
+  sandbox.readable = python_readable(installation);
   sandbox.readable.insert(sandbox.readable.end(), options.readable.begin(),
                           options.readable.end());
-  sandbox.environment = {{"PYTHONPATH", installation.worker_path.string()},
-                         {"PYTHONDONTWRITEBYTECODE", "1"},
-                         {"OMP_NUM_THREADS", std::to_string(options.threads)}};
+  sandbox.environment = python_environment(installation);
+  sandbox.environment.emplace_back("OMP_NUM_THREADS",
+                                   std::to_string(options.threads));
   sandbox.environment.insert(sandbox.environment.end(),
                              options.environment.begin(),
                              options.environment.end());

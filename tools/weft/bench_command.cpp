@@ -140,11 +140,8 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
                              "; name a KernelBench checkout, or a folder of "
                              "problem files"});
   }
-  const auto installation = find_installation(common.python);
+  const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
-  if (const auto torch = check_torch(*installation); !torch) {
-    return report_error(common, torch.error());
-  }
   const auto place = find_place(flags);
   if (!place) return report_error(common, place.error());
   return report_error(

@@ -10,6 +10,7 @@
 
 #include "messages/result.hpp"
 #include "messages/run.hpp"
+#include "runtime/installation.hpp"
 
 namespace weft {
 
@@ -51,6 +52,9 @@ struct SimulateFlags {
   std::string seeds = "0..1000";
 };
 int simulate_command(const CommonFlags& common, const SimulateFlags& flags);
+
+/// What a run needs of this machine, before anything is written.
+Result<Installation> ready_installation(const CommonFlags& common);
 
 /// Prints the error for a person (or a tool) and returns its exit code.
 int report_error(const CommonFlags& common, const Error& error);

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <string>
 
+#include "runtime/bytecode.hpp"
 #include "runtime/gpu_probe.hpp"
 #include "runtime/installation.hpp"
 #include "runtime/sandbox.hpp"
@@ -58,8 +59,18 @@ void gpu_lines(const Result<Installation>& installation) {
   }
 }
 
+/// Makes it where it lacks, as the first run would.
+void bytecode_line(Installation& installation) {
+  const auto kept = keep_bytecode(installation, [](const std::string&) {});
+  line(kept.has_value(), "bytecode",
+       !kept ? kept.error().message
+       : installation.has_bytecode
+           ? "PyTorch's own"
+           : "weft's own: " + installation.bytecode.string());
+}
+
 /// Whether a run can start here.
-bool python_lines(const Result<Installation>& installation) {
+bool python_lines(Result<Installation>& installation) {
   if (!installation) {
     line(false, "Python", installation.error().message);
     return false;
@@ -70,6 +81,7 @@ bool python_lines(const Result<Installation>& installation) {
   const auto torch = check_torch(*installation);
   line(torch.has_value(), "PyTorch",
        torch ? installation->torch_version : torch.error().message);
+  if (torch) bytecode_line(*installation);
   // One target's need: a run for another starts without.
   const auto triton = check_triton(*installation);
   line(triton.has_value(), "Triton",
@@ -91,7 +103,7 @@ int doctor_command(const CommonFlags& common) {
            std::to_string(machine.l1_bytes >> 10) + " KiB, L2 " +
            std::to_string(machine.l2_bytes >> 10) + " KiB");
   std::printf("tools\n");
-  const auto installation = find_installation(common.python);
+  auto installation = find_installation(common.python);
   bool ready = python_lines(installation);
   const auto compiler = check_compiler();
   line(compiler.has_value(), "C++ compiler",

@@ -88,14 +88,6 @@ Result<void> check_files(const EvalFlags& flags) {
   return {};
 }
 
-Result<Installation> ready(const CommonFlags& common) {
-  auto installation = find_installation(common.python);
-  if (!installation) return installation;
-  const auto torch = check_torch(*installation);
-  if (!torch) return std::unexpected(torch.error());
-  return installation;
-}
-
 /// " (it said: …)", from the end of the oracle's log; empty if it said nothing.
 std::string last_words(const fs::path& log) {
   std::ifstream in(log);
@@ -185,7 +177,7 @@ int eval_command(const CommonFlags& common, const EvalFlags& flags) {
   }
   const auto place = choose_place(flags.target, describe_machine());
   if (!place) return report_error(common, place.error());
-  const auto installation = ready(common);
+  const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
   const auto folder = TemporaryFolder::make("weft-eval-");
   if (!folder) return report_error(common, folder.error());

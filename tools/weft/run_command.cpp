@@ -30,16 +30,6 @@ int exit_code_of(const Error& error) {
   return 1;
 }
 
-/// What a run needs of this machine, before anything is written.
-Result<Installation> ready_installation(const CommonFlags& common) {
-  auto installation = find_installation(common.python);
-  if (!installation) return installation;
-  if (const auto torch = check_torch(*installation); !torch) {
-    return std::unexpected(torch.error());
-  }
-  return installation;
-}
-
 /// Kernels for a GPU are built by Python alone; those in CUDA with a library of
 /// NVIDIA's besides.
 Result<void> check_tools(const RunOptions& options,

@@ -1,0 +1,24 @@
+#include <cstdio>
+
+#include "runtime/bytecode.hpp"
+#include "tools/weft/commands.hpp"
+
+namespace weft {
+
+Result<Installation> ready_installation(const CommonFlags& common) {
+  auto installation = find_installation(common.python);
+  if (!installation) return installation;
+  if (const auto torch = check_torch(*installation); !torch) {
+    return std::unexpected(torch.error());
+  }
+  const auto say = [&common](const std::string& text) {
+    if (common.quiet || common.json) return;
+    std::fprintf(stderr, "weft: %s\n", text.c_str());
+  };
+  if (const auto kept = keep_bytecode(*installation, say); !kept) {
+    say(kept.error().message + "; every process takes seconds longer to begin");
+  }
+  return installation;
+}
+
+}  // namespace weft
