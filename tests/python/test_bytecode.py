@@ -64,6 +64,16 @@ class BytecodeTest(WeftCase):
         self.assertIn("weft's own", self.doctor())
         self.assertEqual(self.kept(), kept)
 
+    def test_the_sandbox_s_user_can_read_it(self):
+        before = os.umask(0o077)
+        self.addCleanup(os.umask, before)
+        self.doctor()
+        folder = glob.glob(self.path("cache") + "/weft/bytecode/*/")[0]
+        for place, _, files in os.walk(folder):
+            for name in [".", *files]:
+                mode = os.stat(os.path.join(place, name)).st_mode
+                self.assertTrue(mode & 0o004, os.path.join(place, name))
+
     def test_another_pytorch_gets_its_own(self):
         first = self.doctor()
         self.write(self.packages + "/torch-2.9.0.dist-info/METADATA",

@@ -33,13 +33,11 @@ DONE = "complete"
 
 def main():
     folder = Path(sys.pycache_prefix)
-    # The sandbox reads it as a user of its own.
-    os.umask(0o022)
-    folder.chmod(0o755)
     with open(folder.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / DONE).exists():
             fill()
+            show(folder)
             forget(folder.parent, keep=KEPT_MAX - 1)
             (folder / DONE).touch()
     print("done", flush=True)
@@ -54,6 +52,14 @@ def fill():
         about = importlib.util.find_spec(name)
         for place in about.submodule_search_locations if about else ():
             compileall.compile_dir(place, quiet=2, workers=0)
+
+
+def show(folder):
+    """To everybody: the sandbox reads it as a user of its own."""
+    for place, _, files in os.walk(folder):
+        os.chmod(place, 0o755)
+        for name in files:
+            os.chmod(os.path.join(place, name), 0o644)
 
 
 def forget(place, keep):
