@@ -79,6 +79,18 @@ TEST_CASE("a ratio whose interval holds 1 is no difference") {
   CHECK(summary_line(made.report).find("no difference") == std::string::npos);
 }
 
+TEST_CASE("of the framework's own code there is no difference to eager") {
+  Made made;
+  made.report.timing.over_eager = Speedup{0.93, 0.91, 0.95};
+  const auto told = [&made] {
+    return report_markdown(made.report, made.plan)
+        .contains("0.93×, the same code: no difference");
+  };
+  CHECK(!told());
+  made.report.used.clear();
+  CHECK(told());
+}
+
 TEST_CASE("kernels that were rejected are not told to be merely slow") {
   Made made;
   made.report.used.clear();
@@ -92,6 +104,7 @@ TEST_CASE("a kernel wins only beyond noise") {
   CHECK(!faster_than_eager(timed(1.2, 0.99, 1.5)));
   CHECK(!faster_than_eager(timed(1.02, 1.01, 1.03)));
   CHECK(slower_than_eager(timed(0.8, 0.7, 0.9)));
+  CHECK(slower_than_eager(timed(0.95, 0.94, 0.96)));
   CHECK(!slower_than_eager(timed(0.8, 0.7, 1.1)));
   CHECK(!slower_than_eager(timed(0.97, 0.96, 0.98)));
 }

@@ -103,6 +103,17 @@ class ScoreTest(unittest.TestCase):
         self.assertEqual(score.beyond_spread(rows, "over_eager"), (2, 1, 1))
 
 
+    def test_of_the_same_code_there_is_no_difference_to_eager(self):
+        same = [{"ours": False, "count": 1, "variant": "rows"}]
+        rows = [row_of(1, result_of(eager=0.9, subgraphs=same)),
+                row_of(2, result_of(eager=0.9))]
+        self.assertEqual(score.beyond_spread(rows, "over_eager"), (0, 1, 1))
+        self.assertEqual(score.beyond_spread(rows, "over_compile"), (2, 0, 0))
+        told = report.markdown(SETTINGS, rows, {}, [(0, 1)])
+        self.assertIn("was 0.900 times as fast as in eager's (median; 0.90 to "
+                      "0.90)", told)
+
+
 class FloorTest(unittest.TestCase):
     def floor(self, **changes):
         rows = [row_of(1, result_of(**changes))]

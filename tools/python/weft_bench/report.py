@@ -99,7 +99,8 @@ def _section(title, rows):
     lines += ["", f"fast_p is the share of all {len(rows)} problems that are "
               "verified and more than p times as fast; means and medians are "
               "of verified ones. Faster and slower: the 95 % interval of the "
-              "ratio does not hold 1.", "", _floors(rows), _kernels(rows)]
+              "ratio does not hold 1.", "", _floors(rows), _kernels(rows),
+              _against_itself(rows)]
     return "\n".join(line for line in lines if line is not None) + "\n"
 
 
@@ -125,6 +126,17 @@ def _kernels(rows):
     with_ours = sum(1 for row in rows if row["kernels_ours"])
     return (f"* Kernels: {ours} ours, in {with_ours} problems; {extern} calls "
             "left to the framework")
+
+
+def _against_itself(rows):
+    """How far the same code in two processes lies apart here."""
+    same = sorted(score.ratios(filter(score.is_eager, rows), "over_eager"))
+    if not same:
+        return None
+    return (f"* Where no kernel of ours won ({len(same)} problems), ModelNew is "
+            "the framework's own code, which in its process was "
+            f"{score.median(same):.3f} times as fast as in eager's (median; "
+            f"{same[0]:.2f} to {same[-1]:.2f}): there, no difference")
 
 
 def _apart(rows):
