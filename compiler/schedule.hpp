@@ -15,6 +15,14 @@ namespace weft {
 /// Neighbours that are worth reading together: a sector of a GPU's memory.
 constexpr std::int64_t sector = 8;
 
+/// A nest's stages where no bound is negative for any of the elements at hand:
+/// those guards of loads are left out that the bounds decide. Empty: nobody has
+/// looked, or there are none.
+struct Interior {
+  std::vector<Stage> stages;
+  std::vector<Index> bounds;
+};
+
 struct Nest {
   std::vector<LoopVar> outer;  ///< walked by all stages, outermost first
   std::vector<Stage> stages;   ///< in order; Stage::outer is not used here
@@ -26,6 +34,7 @@ struct Nest {
   bool parallel = false;
   bool alone = false;     ///< its first stage is what the target wants alone
   std::int64_t work = 0;  ///< elements visited by its widest stage
+  Interior interior;      ///< (interior.hpp)
 };
 
 /// A program in its nests, in order.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/compose.hpp"
+#include "compiler/interior.hpp"
 #include "compiler/lower.hpp"
 #include "compiler/lowerable.hpp"
 #include "compiler/reference_source.hpp"
@@ -142,6 +143,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   schedule_facts.is_alone = &is_contraction;
   Schedule plan = schedule(std::move(*program), schedule_facts);
   if (variant.jams) unroll_and_jam(plan);
+  if (variant.windows) find_interiors(plan);
   TritonModule module;
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];

@@ -114,8 +114,9 @@ void TritonKernel::store(int buffer, const Index& offset,
   for (const auto& [id, v] : found) variables.insert(id);
   const std::string mask = triton_mask(scope_.variables, variables);
   // One pointer for a tile would be written once by each of its elements.
-  line("tl.store(" + program_.buffers[buffer].name + " + (" + index(offset) +
-       ")" + (variables.empty() ? " + tl.zeros((1, 1), tl.int32)" : "") + ", " +
+  line("tl.store(" +
+       triton_place(program_.buffers[buffer].name, offset, scope_.variables) +
+       (variables.empty() ? " + tl.zeros((1, 1), tl.int32)" : "") + ", " +
        value + (mask.empty() ? ")" : ", mask=" + mask + ")"));
 }
 

@@ -89,6 +89,11 @@ class TritonKernel {
   /// Prints what the expressions need; with `points_only`, just those parts
   /// that do not depend on inner variables.
   void compute(const std::vector<ExprId>& roots, bool points_only);
+  /// Names that a block of lines introduced end with it.
+  using Names = std::map<ExprId, std::string>;
+  Names names() const { return scope_.names; }
+  void set_names(Names names) { scope_.names = std::move(names); }
+
   std::string operand(ExprId id) const { return triton_operand(scope_, id); }
   std::string index(const Index& index) const {
     return triton_index(index, scope_.variables);

@@ -73,7 +73,8 @@ std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
     place = "(outer * " + text(last.extent) + " + p)";
   }
   const std::int64_t points = extent_of(variables);
-  kernel.line("p = " + block + " * " + text(height) + " + " + lanes);
+  kernel.line("first = " + block + " * " + text(height));
+  kernel.line("p = first + " + lanes);
   const bool ragged = points % height != 0;
   if (ragged) kernel.line("pm = p < " + text(points));
   kernel.name_variables(variables, "p", Axis::rows, ragged ? "pm" : "");

@@ -56,6 +56,8 @@ class NestText {
   /// programs there are.
   std::int64_t open_points_across(TritonKernel& kernel, LoopVar across,
                                   Tile tile) const;
+  void print_passes(TritonKernel& kernel, Tile tile, Way way,
+                    const std::string& of_points) const;
   void open_held(TritonKernel& kernel, const Pass& pass) const;
   void print_pass(TritonKernel& kernel, const Pass& pass, Tile tile,
                   Way way) const;
@@ -72,6 +74,13 @@ class NestText {
   void print_scan_tile(TritonKernel& kernel, const Pass& pass,
                        const TritonFold& fold, const std::string& carry,
                        Tile tile) const;
+
+  // triton_interior.cpp
+  /// The tile of a window, so that some have an interior.
+  Tile interior_tile(Tile tile) const;
+  bool has_interior(Tile tile) const;
+  void print_interior(TritonKernel& kernel, Tile tile,
+                      const std::string& of_points) const;
 
   // triton_split.cpp
   void print_split();

@@ -99,6 +99,7 @@ void NestText::print_rows() {
   const Way way = this->way();
   Tile tile = tile_for(way);
   const auto across = way == Way::window ? crossing() : std::nullopt;
+  if (way == Way::window && !across) tile = interior_tile(tile);
   std::int64_t programs = point_programs(tile.height);
   if (across) {
     tile = tile_across(*across);
@@ -108,6 +109,21 @@ void NestText::print_rows() {
   }
   const std::string of_points =
       way == Way::window ? tile.shape() : tile.column();
+  if (way == Way::window && !across && has_interior(tile)) {
+    print_interior(kernel, tile, of_points);
+  } else {
+    print_passes(kernel, tile, way, of_points);
+  }
+  const std::int64_t elements = tile.height * tile.width;
+  int per_thread = variant_.per_thread;
+  if (way == Way::window) per_thread = std::min(window_points(), per_thread);
+  // Of rows that lie side by side each thread folds a piece: long ones.
+  if (way == Way::held && nest_.columns) per_thread = std::max(16, per_thread);
+  kernel.finish(programs, warps_for(elements, per_thread));
+}
+
+void NestText::print_passes(TritonKernel& kernel, Tile tile, Way way,
+                            const std::string& of_points) const {
   const Pass* before = nullptr;
   for (const Pass& pass : passes_) {
     if (pass.inner.empty()) {
@@ -123,12 +139,6 @@ void NestText::print_rows() {
     }
     before = &pass;
   }
-  const std::int64_t elements = tile.height * tile.width;
-  int per_thread = variant_.per_thread;
-  if (way == Way::window) per_thread = std::min(window_points(), per_thread);
-  // Of rows that lie side by side each thread folds a piece: long ones.
-  if (way == Way::held && nest_.columns) per_thread = std::max(16, per_thread);
-  kernel.finish(programs, warps_for(elements, per_thread));
 }
 
 void NestText::open_held(TritonKernel& kernel, const Pass& pass) const {
@@ -191,7 +201,7 @@ void NestText::print_walk(TritonKernel& kernel, const Pass& pass,
     kernel.indent();
     kernel.line("r = step + tl.zeros((1, 1), tl.int32)");
     kernel.expect_inner(pass.inner);
-    kernel.name_variables(pass.inner, "r", Axis::none, "");
+    kernel.name_variables(pass.inner, "r", Axis::step, "");
   } else {
     kernel.line("for start in range(0, " + text(extent) + ", " +
                 text(tile.width) + "):");

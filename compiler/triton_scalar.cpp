@@ -32,18 +32,34 @@ std::string atom_text(const Index::Atom& atom,
 
 // Bits of the dimensions that an atom spreads over.
 int spread_of(const Index::Atom& atom, const TritonVariables& variables) {
-  if (atom.kind == Index::AtomKind::variable) {
-    const Axis axis = variables.at(atom.variable.id).axis;
-    return axis == Axis::none ? 0 : axis == Axis::rows ? 1 : 2;
-  }
+  const auto bits = [&](int id) {
+    const Axis axis = variables.at(id).axis;
+    return axis == Axis::rows ? 1 : axis == Axis::columns ? 2 : 0;
+  };
+  if (atom.kind == Index::AtomKind::variable) return bits(atom.variable.id);
   std::map<int, LoopVar> inside;
   atom.inner.collect(inside);
   int spread = 0;
-  for (const auto& [id, variable] : inside) {
-    const Axis axis = variables.at(id).axis;
-    spread |= axis == Axis::none ? 0 : axis == Axis::rows ? 1 : 2;
-  }
+  for (const auto& [id, variable] : inside) spread |= bits(id);
   return spread;
+}
+
+/// The terms that are plain numbers.
+Index number_of(const Index& index, const TritonVariables& variables) {
+  Index number;
+  for (const Index::Term& term : index.terms()) {
+    const Index::Atom& atom = *term.atom;
+    if (atom.kind == Index::AtomKind::variable &&
+        variables.at(atom.variable.id).axis == Axis::none) {
+      number = number + Index(atom.variable) * term.coefficient;
+    }
+  }
+  return number;
+}
+
+bool fits_32_bits(const Index& index) {
+  const auto [low, high] = index.range();
+  return low >= INT32_MIN && high <= INT32_MAX;
 }
 
 void add_term(std::string& text, const Index::Term& term,
@@ -57,18 +73,18 @@ void add_term(std::string& text, const Index::Term& term,
 std::string load_text(const TritonScope& scope, const Scalar& node) {
   if (node.index.empty()) return scope.results.at(node.buffer);
   const Buffer& buffer = scope.program->buffers[node.buffer];
-  std::string offset = triton_index(node.index[0], scope.variables);
+  std::string place = triton_place(buffer.name, node.index[0], scope.variables);
   std::set<int> variables = own_variables(node);
   for (const ExprId id : node.arguments) {
     variables.merge(all_variables(scope.program->arena, id));
   }
   std::string mask = triton_mask(scope.variables, variables);
-  if (node.placed) offset += " + " + triton_operand(scope, node.place());
+  if (node.placed) place += " + " + triton_operand(scope, node.place());
   if (node.guarded) {
     const std::string guard = triton_operand(scope, node.guard());
     mask = mask.empty() ? guard : "(" + mask + ") & " + guard;
   }
-  std::string text = "tl.load(" + buffer.name + " + (" + offset + ")";
+  const std::string text = "tl.load(" + place;
   if (mask.empty()) return text + ")";
   return text + ", mask=" + mask + ", other=0)";
 }
@@ -164,6 +180,20 @@ std::string triton_index(const Index& index, const TritonVariables& variables) {
   if (index.offset() > 0) text += " + " + std::to_string(index.offset());
   if (index.offset() < 0) text += " - " + std::to_string(-index.offset());
   return text;
+}
+
+std::string triton_place(const std::string& tensor, const Index& index,
+                         const TritonVariables& variables) {
+  const Index number = number_of(index, variables);
+  const Index rest = index - number;
+  // Where the whole needs 64 bits, all positions have them.
+  const bool fits =
+      !fits_32_bits(index) || (fits_32_bits(number) && fits_32_bits(rest));
+  if (number.is_constant() || rest.is_constant() || !fits) {
+    return tensor + " + (" + triton_index(index, variables) + ")";
+  }
+  return tensor + " + " + triton_index(number, variables) + " + (" +
+         triton_index(rest, variables) + ")";
 }
 
 std::string triton_mask(const TritonVariables& variables,

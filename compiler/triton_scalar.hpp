@@ -15,7 +15,12 @@ std::string triton_type(DType dtype);
 std::string torch_type(DType dtype);
 
 /// Along which dimension of a tile a loop variable runs.
-enum class Axis { none, rows, columns };
+enum class Axis {
+  none,  ///< a number, the same for the whole tile
+  step,  ///< a tensor of one element, which a loop counts
+  rows,
+  columns
+};
 
 /// How a loop variable is written, and the mask of where it is in range.
 struct TritonVariable {
@@ -29,6 +34,12 @@ using TritonVariables = std::map<int, TritonVariable>;
 /// An index in those variables. Terms along one dimension stand together, so
 /// that they are added up before they are spread over the whole tile.
 std::string triton_index(const Index& index, const TritonVariables& variables);
+
+/// A pointer to that element of a tensor. What is a number is added first: a
+/// compiler then knows what is added for each element to be small, and takes
+/// addresses that differ by a constant from one register.
+std::string triton_place(const std::string& tensor, const Index& index,
+                         const TritonVariables& variables);
 
 /// 0.5 in plain Triton; other types as a tensor of one element.
 std::string triton_constant(const Scalar& node);

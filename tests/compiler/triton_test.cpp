@@ -82,6 +82,32 @@ bool takes_convolution(std::int64_t channels, std::int64_t results,
 
 }  // namespace
 
+/// Mean of windows of eight, four over the border, along rows of so many.
+Graph pooled(std::int64_t extent) {
+  Graph graph;
+  add_input(graph, "x", dense({4, 3, extent}));
+  add_call(graph, "y", "aten.avg_pool1d.default",
+           {ref("x"), list({8}), list({1}), list({4})},
+           dense({4, 3, extent + 1}));
+  graph.outputs = {"y"};
+  return graph;
+}
+
+TEST_CASE("Tiles that no window leaves are read without masks") {
+  const std::string text = first(pooled(4096));
+  const auto inside = text.find("if inside:");
+  const auto outside = text.find("else:");
+  REQUIRE(inside != std::string::npos);
+  REQUIRE(outside > inside);
+  CHECK(!has(text.substr(inside, outside - inside), "mask"));
+  CHECK(count(text.substr(outside), "mask") == 2);
+  CHECK(!has(first(pooled(200)), "inside"));
+}
+
+TEST_CASE("What is a number goes into the pointer") {
+  CHECK(has(first(pooled(4096)), "in0 + outer * 4096 + (r + (p) - 4)"));
+}
+
 TEST_CASE(
     "convolutions between few channels and many are ours, and only they") {
   CHECK(takes_convolution(3, 64, 3, false));

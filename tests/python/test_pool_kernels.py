@@ -14,10 +14,17 @@ from kernel_cases import INF, KernelCases, numbers
 def max_pool_cases():
     line, image = numbers(2, 3, 45), numbers(2, 3, 11, 23)
     cube = numbers(2, 2, 8, 9, 10)
+    # Most windows lie wholly inside of such rows.
+    long, wide = numbers(2, 3, 1500), numbers(1, 2, 9, 600)
+    long[:, :, ::97] = float("nan")
     ties = torch.ones(1, 2, 9, 20)
     low = torch.full((1, 1, 7, 9), -INF)
     return [
         ("max1d", lambda x: F.max_pool1d(x, 3, 2, 1, 2), (line,)),
+        ("max1d_long", lambda x: F.max_pool1d(x, 3, 2, 1, 2), (long,)),
+        ("max1d_long_where", lambda x: F.max_pool1d(
+            x, 5, 1, 2, return_indices=True), (long,)),
+        ("max2d_wide", lambda x: F.max_pool2d(x, 3, 1, 1), (wide,)),
         ("max1d_ceil", lambda x: F.max_pool1d(x, 4, 3, ceil_mode=True),
          (line,)),
         ("max1d_where", lambda x: F.max_pool1d(x, 3, 2, 1,
@@ -62,7 +69,12 @@ def max_pool_cases():
 def average_pool_cases():
     line, image = numbers(2, 3, 45), numbers(2, 3, 11, 23)
     cube = numbers(2, 2, 8, 9, 10)
+    long, wide = numbers(2, 3, 1500), numbers(1, 2, 9, 600)
     return [
+        ("mean1d_long", lambda x: F.avg_pool1d(x, 8, 1, 4), (long,)),
+        ("mean1d_long_apart", lambda x: F.avg_pool1d(
+            x, 5, 2, 2, count_include_pad=False), (long,)),
+        ("mean2d_wide", lambda x: F.avg_pool2d(x, 3, 1, 1), (wide,)),
         ("mean1d", lambda x: F.avg_pool1d(x, 4, 2, 1), (line,)),
         ("mean1d_apart", lambda x: F.avg_pool1d(
             x, 4, 3, 1, ceil_mode=True, count_include_pad=False), (line,)),

@@ -71,7 +71,8 @@ def check_model(slot, keeper, whole, job, limits):
             if verdict.reason:
                 break
             _run_case(slot, whole, case, limits, verdict)
-            controls.hold(case.leaves, case.outputs, case.finite)
+            with lap("controls"):
+                controls.hold(case.leaves, case.outputs, case.finite)
             if first is None and not whole.is_large:
                 first = case
             del case  # before the next is made: it may fill half a device
@@ -168,7 +169,9 @@ def _cases(whole):
 
 def _run_case(slot, whole, case, limits, verdict):
     number = verdict.cases
-    whole.write(case)
+    with lap("write"):
+        whole.write(case)
+        whole.device.synchronize()
     with lap("calls"):
         answer, _ = slot.call(
             3 * limits.wall_ms,
@@ -181,7 +184,8 @@ def _run_case(slot, whole, case, limits, verdict):
     verdict.cases += 1
     where = f"case {number} ({case.distribution})"
     reason = layout_difference(answer, case.described)
-    wrong = whole.trespass(case)
+    with lap("guards"):
+        wrong = whole.trespass(case)
     if wrong:
         raise Ended("cheated", f"{where}: {wrong}")
     if reason:
@@ -189,6 +193,11 @@ def _run_case(slot, whole, case, limits, verdict):
         return
     errors = [m.framework_error for m in case.expectations]
     verdict.framework_error = max([verdict.framework_error, *errors])
+    with lap("compare"):
+        _compare(whole, case, verdict, where)
+
+
+def _compare(whole, case, verdict, where):
     for view, made in zip(whole.buffers.output_views, case.expectations):
         finding = compare.compare(view, made)
         verdict.hold(finding.error, made.tolerance)
