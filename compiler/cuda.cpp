@@ -93,6 +93,29 @@ LoweringOptions lowering_options(const CudaVariant& variant,
   return options;
 }
 
+std::int64_t size_of(const Buffer& buffer) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : buffer.shape) count *= extent;
+  return count;
+}
+
+/// Whether a fold reads its elements several times over: overlapping windows.
+bool folds_windows(const Program& program, const Nest& nest) {
+  for (const Stage& stage : nest.stages) {
+    if (!stage.folds || stage.inner.empty()) continue;
+    const std::int64_t reads = extent_of(nest.outer) * extent_of(stage.inner);
+    for (const ExprId id : program.arena.reachable({stage.value})) {
+      const Scalar& node = program.arena[id];
+      if (node.op != ScalarOp::load || node.index.size() != 1) continue;
+      const Buffer& read = program.buffers[node.buffer];
+      if (elements_of(node.index[0]) == reads && reads > 2 * size_of(read)) {
+        return nest.columns;
+      }
+    }
+  }
+  return false;
+}
+
 CudaModule print_module(const Graph& graph, const CudaVariant& variant,
                         const GpuFacts& facts) {
   Result<Program> program = lower(graph, lowering_options(variant, facts));
@@ -105,11 +128,12 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   CudaModule module;
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
-    std::int64_t count = 1;
-    for (const std::int64_t extent : buffer.shape) count *= extent;
     module.scratch.push_back(
-        {buffer.name, count * element_bytes(buffer.dtype)});
+        {buffer.name, size_of(buffer) * element_bytes(buffer.dtype)});
   }
+  // Threads walk windows alike in all variants; Triton's may win there.
+  module.varies = plan.nests.size() != 1 ||
+                  !folds_windows(plan.program, plan.nests.front());
   for (const Nest& nest : plan.nests) {
     CudaNest(plan, nest, variant, facts, module).print();
   }
@@ -134,6 +158,7 @@ Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
     const CudaModule module = print_module(subgraph.graph, variant, facts);
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
     sources.push_back({name, source_text(subgraph, name, module)});
+    if (!module.varies) break;
   }
   return sources;
 } catch (const Unsupported& reason) {

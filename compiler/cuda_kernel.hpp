@@ -41,6 +41,7 @@ struct CudaModule {
   std::vector<CudaScratch> scratch;
   std::set<std::string> helpers;
   std::set<std::string> sections;  ///< of the prelude
+  bool varies = true;              ///< variants of it are worth trying
 };
 
 class CudaKernel {

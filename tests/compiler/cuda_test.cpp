@@ -160,3 +160,18 @@ TEST_CASE("a place moves with a lane by one, by none, or by who knows") {
   CHECK_FALSE(is_aligned(Index(b) * 63 + Index(a), a.id, 4));
   CHECK_FALSE(is_aligned(Index(a) + 1, a.id, 4));
 }
+
+TEST_CASE("windows that overlap are walked in one way, others in several") {
+  const auto pooled = [](std::int64_t step) {
+    Graph graph;
+    add_input(graph, "x", dense({4, 64, 60, 60, 60}));
+    const std::int64_t made = (60 - 3) / step + 1;
+    add_call(graph, "y", "aten.avg_pool3d.default",
+             {ref("x"), list({3, 3, 3}), list({step, step, step})},
+             dense({4, 64, made, made, made}));
+    graph.outputs = {"y"};
+    return graph;
+  };
+  CHECK(texts(pooled(1)).size() == 1);
+  CHECK(texts(pooled(3)).size() > 1);
+}
