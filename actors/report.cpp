@@ -118,6 +118,19 @@ std::string machine_lines(const Report& report) {
   return text;
 }
 
+/// "Clocks after their calls: candidate 1980 MHz, …"; empty where not known.
+std::string clock_words(const Timing& timing) {
+  std::string text;
+  for (const auto& [party, mhz] : timing.sm_mhz) {
+    text += (text.empty() ? "\nClocks after their calls: " : ", ") + party +
+            " " + std::to_string(mhz) + " MHz";
+  }
+  for (const std::string& why : timing.throttled) {
+    text += (&why == &timing.throttled.front() ? "; lowered by: " : ", ") + why;
+  }
+  return text.empty() ? text : text + "\n";
+}
+
 std::string whole_section(const Report& report) {
   const Verdict& verdict = report.verdict;
   const Timing& timing = report.timing;
@@ -142,7 +155,7 @@ std::string whole_section(const Report& report) {
        {timing.compile_error, timing.compile_autotune_error}) {
     if (!error.empty()) text += "\ntorch.compile failed: " + error + "\n";
   }
-  return text + "\n";
+  return text + clock_words(timing) + "\n";
 }
 
 std::string kernel_word(const Report& report, const SubgraphDone& done) {

@@ -34,7 +34,9 @@ json timing_json(const Timing& timing) {
           {"over_compile_autotune", speedup_json(timing.over_compile_autotune)},
           {"compile_error", timing.compile_error},
           {"compile_autotune_error", timing.compile_autotune_error},
-          {"bytes_floor", timing.bytes_floor}};
+          {"bytes_floor", timing.bytes_floor},
+          {"sm_mhz", timing.sm_mhz},
+          {"throttled", timing.throttled}};
 }
 
 json verdict_json(const Verdict& verdict) {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 
 namespace weft {
 namespace {
@@ -72,6 +73,18 @@ ExprId where_true(ScalarArena& arena, ExprId root,
   return replaced.at(root);
 }
 
+/// Without those that hold nowhere, or not where another does.
+void drop_impossible(std::map<ExprId, Index>& bounds) {
+  std::set<ExprId> impossible;
+  for (const auto& [a, one] : bounds) {
+    if (one.range().second < 0) impossible.insert(a);
+    for (const auto& [b, other] : bounds) {
+      if ((one + other).range().second < 0) impossible.insert(a);
+    }
+  }
+  for (const ExprId id : impossible) bounds.erase(id);
+}
+
 bool folds_window(const Nest& nest) {
   const Stage& fold = nest.stages.front();
   return nest.columns && !nest.split && !nest.alone && fold.folds &&
@@ -86,7 +99,8 @@ void find_interiors(Schedule& plan) {
     if (!folds_window(nest)) continue;
     std::vector<ExprId> roots;
     for (const Stage& stage : nest.stages) roots.push_back(stage.value);
-    const auto bounds = bounds_of(arena, roots);
+    auto bounds = bounds_of(arena, roots);
+    drop_impossible(bounds);
     if (bounds.empty()) continue;
     nest.interior.stages = nest.stages;
     for (Stage& stage : nest.interior.stages) {

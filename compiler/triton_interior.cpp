@@ -44,7 +44,11 @@ bool NestText::has_interior(Tile tile) const {
   const std::int64_t extent = nest_.outer.back().extent;
   const bool masks =
       !nest_.interior.bounds.empty() || extent % tile.height != 0;
-  return masks && tiles_min * tile.height <= extent;
+  const auto holds_somewhere = [&](const Index& bound) {
+    return least_in_tile(bound, nest_, tile.height).range().second >= 0;
+  };
+  return masks && tiles_min * tile.height <= extent &&
+         std::ranges::all_of(nest_.interior.bounds, holds_somewhere);
 }
 
 void NestText::print_interior(TritonKernel& kernel, Tile tile,

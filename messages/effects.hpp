@@ -166,10 +166,14 @@ struct Timing {
   Speedup over_compile_autotune;
   std::string compile_autotune_error;
   double floor_us = 0;  ///< moving those bytes on this device; 0: not known
+  /// The device's clock after calls of each party ("candidate", "eager", …),
+  /// and why it was lower than it could be.
+  std::map<std::string, int> sm_mhz;
+  std::vector<std::string> throttled;
   MSGPACK_DEFINE_MAP(candidate, eager, compile, over_eager, over_compile,
                      compile_error, outputs_checked, outputs_wrong, bytes_floor,
                      compile_autotune, over_compile_autotune,
-                     compile_autotune_error, floor_us)
+                     compile_autotune_error, floor_us, sm_mhz, throttled)
   bool operator==(const Timing&) const = default;
 };
 

@@ -1,9 +1,10 @@
 // Python's bytecode for PyTorch, where the machine has none. Images often ship
 // packages as source only: then every process of a run compiles two thousand
 // modules again, which takes three times as long as loading them. weft keeps
-// their bytecode in its own cache, filled once by a process that loads nothing
-// of the user's. The processes of a run read it and cannot write there: what a
-// candidate left behind would run in the next one.
+// their bytecode in its own cache, filled once by a process that loads PyTorch
+// and nothing of the problem's. The processes of a run read it and cannot write
+// there: what a candidate left behind would run in the next one. Modules that
+// have bytecode beside them load that (weft_worker/bytecode.py).
 #pragma once
 
 #include <functional>

@@ -115,20 +115,29 @@ def nvrtc():
         library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         return f"{name} {major.value}.{minor.value}"
     return ""
-def has_bytecode():
+def torch_files():
+    """Source and what bytecode is beside it: of the first and of the last
+    module that a process with PyTorch's compiler loads."""
     found = importlib.util.find_spec("torch")
     if not found or not found.origin:
-        return True
-    compiler = os.path.join(os.path.dirname(found.origin),
-                            "_inductor/compile_fx.py")
-    return all(os.path.exists(importlib.util.cache_from_source(source))
-               for source in (found.origin, compiler)
-               if os.path.exists(source))
+        return []
+    sys.pycache_prefix = None
+    folder = os.path.dirname(found.origin)
+    compiler = os.path.join(folder, "_inductor/compile_fx.py")
+    sources = filter(os.path.exists, (found.origin, compiler))
+    return [(source, importlib.util.cache_from_source(source))
+            for source in sources]
+def changed(file):
+    about = os.stat(file)
+    return f"{about.st_size} {about.st_mtime_ns}"
+files = torch_files()
 roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 roots |= {p for p in sys.path if p}
 print(json.dumps({"version": platform.python_version(),
                   "torch": version("torch"), "triton": version("triton"),
-                  "nvrtc": nvrtc(), "has_bytecode": has_bytecode(),
+                  "nvrtc": nvrtc(), 
+                  "has_bytecode": all(os.path.exists(b) for _, b in files),
+                  "torch_files": " ".join(changed(s) for s, _ in files),
                   "roots": sorted(roots)}))
 )";
 
@@ -148,6 +157,7 @@ Result<void> ask_python(Installation& installation) {
   installation.triton_version = answer.value("triton", "");
   installation.nvrtc = answer.value("nvrtc", "");
   installation.has_bytecode = answer.value("has_bytecode", true);
+  installation.torch_files = answer.value("torch_files", "");
   for (const std::string& root :
        answer.value("roots", std::vector<std::string>{})) {
     if (fs::exists(root)) installation.python_roots.emplace_back(root);
@@ -226,7 +236,11 @@ Result<Installation> find_installation(const std::optional<std::string>& flag) {
 std::vector<fs::path> python_readable(const Installation& installation) {
   std::vector<fs::path> folders = installation.python_roots;
   folders.push_back(installation.worker_path);
-  if (!installation.bytecode.empty()) folders.push_back(installation.bytecode);
+  // Whoever has cleared the cache meanwhile makes processes slow, not fail.
+  std::error_code gone;
+  if (fs::exists(installation.bytecode, gone)) {
+    folders.push_back(installation.bytecode);
+  }
   return folders;
 }
 
@@ -236,8 +250,7 @@ std::vector<std::pair<std::string, std::string>> python_environment(
       {"PYTHONPATH", installation.worker_path.string()},
       {"PYTHONDONTWRITEBYTECODE", "1"}};
   if (!installation.bytecode.empty()) {
-    variables.emplace_back("PYTHONPYCACHEPREFIX",
-                           installation.bytecode.string());
+    variables.emplace_back("WEFT_BYTECODE", installation.bytecode.string());
   }
   return variables;
 }

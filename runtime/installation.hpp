@@ -26,6 +26,7 @@ struct Installation {
   std::vector<std::filesystem::path> python_roots;
   /// Whether its PyTorch came with Python's bytecode.
   bool has_bytecode = true;
+  std::string torch_files;  ///< sizes and times of some: which PyTorch it is
   /// Where weft keeps that for it (runtime/bytecode.hpp); empty: nowhere.
   std::filesystem::path bytecode;
 };

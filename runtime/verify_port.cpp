@@ -67,7 +67,10 @@ Timing timing_from(const json& told) {
   timing.outputs_wrong = told.value("outputs_wrong", 0);
   timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
   const json gpu = told.value("gpu", json());
-  if (gpu.is_object()) timing.floor_us = gpu.value("floor_us", 0.0);
+  if (!gpu.is_object()) return timing;
+  timing.floor_us = gpu.value("floor_us", 0.0);
+  timing.sm_mhz = gpu.value("sm_mhz", timing.sm_mhz);
+  timing.throttled = gpu.value("throttled", timing.throttled);
   return timing;
 }
 

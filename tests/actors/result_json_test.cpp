@@ -55,10 +55,14 @@ TEST_CASE("result.json says which kernels are ours and which are extern") {
 TEST_CASE("result.json has what the floors are worked out from") {
   Made made;
   made.report.timing.bytes_floor = 49'152;
+  made.report.timing.sm_mhz = {{"candidate", 1980}, {"eager", 1965}};
+  made.report.timing.throttled = {"power cap"};
   made.report.machine.gpu["copy_gbps"] = 4000;
   const json told = made.told();
   CHECK(told["matrix_operations"] == 2 * 64 * 64 * 64);
   CHECK(told["timing"]["bytes_floor"] == 49'152);
+  CHECK(told["timing"]["sm_mhz"]["eager"] == 1965);
+  CHECK(told["timing"]["throttled"][0] == "power cap");
   CHECK(told["machine"]["gpu_measured"]["copy_gbps"] == 4000);
   CHECK(told["verdict"]["controls"]["zeros"] == true);
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "compiler/unroll_and_jam.hpp"
 #include "tests/compiler/gpu_plan.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
@@ -73,6 +74,42 @@ TEST_CASE("The bounds hold inside, and only there") {
   CHECK(!inside(15, 1));
   CHECK(!inside(1, 0));
   CHECK(!inside(1, 599));
+}
+
+TEST_CASE("What holds nowhere, or not where another does, is no bound") {
+  // Neighbouring rows are folded together: of the first, one is the border.
+  Graph few;
+  add_input(few, "x", dense({2, 16, 8, 600}));
+  add_call(few, "y", "aten.avg_pool2d.default",
+           {ref("x"), list({3, 3}), list({1, 1}), list({1, 1})},
+           dense({2, 16, 8, 600}));
+  few.outputs = {"y"};
+  Schedule plan = planned_for_gpu(few);
+  unroll_and_jam(plan);
+  find_interiors(plan);
+  REQUIRE(!plan.nests[0].interior.bounds.empty());
+  for (const Index& bound : plan.nests[0].interior.bounds) {
+    CHECK(bound.range().second >= 0);
+  }
+  // Of two rows beside each other a place is in one.
+  Graph beside;
+  add_input(beside, "a", dense({2, 16, 400}));
+  add_input(beside, "b", dense({2, 16, 400}));
+  add_call(beside, "c", "aten.cat.default",
+           {Arg{Arg::List{ref("a"), ref("b")}}, integer(2)},
+           dense({2, 16, 800}));
+  add_call(beside, "y", "aten.avg_pool1d.default",
+           {ref("c"), list({3}), list({1}), list({1})}, dense({2, 16, 800}));
+  beside.outputs = {"y"};
+  plan = planned_for_gpu(beside);
+  find_interiors(plan);
+  for (const Nest& nest : plan.nests) {
+    for (const Index& one : nest.interior.bounds) {
+      for (const Index& other : nest.interior.bounds) {
+        CHECK((one + other).range().second >= 0);
+      }
+    }
+  }
 }
 
 TEST_CASE("Windows that reach over no border have no bounds") {

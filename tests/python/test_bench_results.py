@@ -38,7 +38,9 @@ def result_of(ours_us=100.0, eager=2.0, compiled=1.5, **changes):
               "over_compile": over(compiled) if compiled else None,
               "over_compile_autotune": None,
               "compile_error": "" if compiled else "it broke",
-              "compile_autotune_error": "", "bytes_floor": 200_000_000}
+              "compile_autotune_error": "", "bytes_floor": 200_000_000,
+              "sm_mhz": {"candidate": 1980, "eager": 1965},
+              "throttled": ["power cap"]}
     told = {"verdict": {"correct": True, "kind": "correct", "reason": "",
                         "cases": 6, "max_error": 1e-7, "framework_error": 2e-7,
                         "tolerance": 1e-5,
@@ -112,6 +114,17 @@ class ScoreTest(unittest.TestCase):
         told = report.markdown(SETTINGS, rows, {}, [(0, 1)])
         self.assertIn("was 0.900 times as fast as in eager's (median; 0.90 to "
                       "0.90)", told)
+
+
+    def test_the_clocks_of_both_sides_are_told(self):
+        slow = result_of()
+        slow["timing"]["sm_mhz"] = {"candidate": 1500, "eager": 1980}
+        slow["timing"]["throttled"] = []
+        rows = [row_of(1), row_of(2, result_of()), row_of(3, slow)]
+        told = report.markdown(SETTINGS, rows, {}, [(0, 1)])
+        self.assertIn("ours 1740 MHz, eager 1972 MHz; more than 2 % apart in "
+                      "1 problems, lowered (by power, heat) in 1", told)
+        self.assertEqual(rows[1]["throttled"], "power cap")
 
 
 class FloorTest(unittest.TestCase):

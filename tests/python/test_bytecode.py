@@ -4,13 +4,17 @@ the processes of a run load that."""
 import compileall
 import glob
 import os
+import resource
+import subprocess
 import tempfile
 import unittest
 import venv
 from pathlib import Path
 
-from weft_case import WeftCase
-from weft_worker import bytecode
+from weft_case import WeftCase, environment
+from weft_worker import bytecode_fill
+
+WORKERS = os.path.dirname(bytecode_fill.__file__)
 
 # Enough of a PyTorch to be loaded as one.
 PACKAGE = {
@@ -24,7 +28,9 @@ PACKAGE = {
 }
 
 
-class BytecodeTest(WeftCase):
+class WithBarePyTorch(WeftCase):
+    """A Python whose PyTorch came as source only."""
+
     def setUp(self):
         super().setUp()
         place = self.path("python")
@@ -48,6 +54,8 @@ class BytecodeTest(WeftCase):
         self.assertEqual(len(lines), 1, done.stdout + done.stderr)
         return lines[0].strip()
 
+
+class BytecodeTest(WithBarePyTorch):
     def kept(self):
         files = glob.glob(self.path("cache") + "/weft/bytecode/**/*.pyc",
                           recursive=True)
@@ -97,24 +105,104 @@ class BytecodeTest(WeftCase):
     def test_a_pytorch_that_cannot_be_loaded(self):
         self.write(self.packages + "/torch/_dynamo/__init__.py", "1 / 0")
         said = self.doctor()
-        self.assertIn("no   bytecode: loading PyTorch for its bytecode failed",
+        self.assertIn("no   bytecode: PyTorch's bytecode could not be made",
                       said)
-        log = said.split(": ")[-1].removesuffix(" says why")
-        self.assertIn("ZeroDivisionError", Path(log).read_text())
+        log = Path(said.split(": ")[-1].split(" says why")[0])
+        self.assertIn("ZeroDivisionError", log.read_text())
+        # Not again in every run.
+        written = log.stat().st_size
+        self.assertEqual(self.doctor(), said)
+        self.assertEqual(log.stat().st_size, written)
+
+    def test_what_modules_print_is_no_answer(self):
+        self.write(self.packages + "/torch/_dynamo/__init__.py",
+                   "print('hello')")
+        self.assertIn("weft's own", self.doctor())
+
+    def test_files_that_others_may_not_see(self):
+        self.doctor()
+        os.chmod(self.path("cache"), 0)
+        self.addCleanup(os.chmod, self.path("cache"), 0o700)
+        if os.geteuid() != 0:
+            self.assertIn("no   bytecode", self.doctor())
+
+    def test_a_pytorch_that_was_replaced_gets_its_own(self):
+        first = self.doctor()
+        self.write(self.packages + "/torch/__init__.py", "version = 2")
+        self.assertNotEqual(self.doctor(), first)
+
+    def test_a_full_disk_is_told_and_leaves_nothing_broken(self):
+        limited = lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (60, 60))
+        folder = Path(self.path("cache"), "one")
+        folder.mkdir(parents=True)
+        words = [self.python, "-P", "-m", "weft_worker.bytecode_fill"]
+        told = environment(PYTHONPATH=str(Path(WORKERS).parent),
+                           PYTHONPYCACHEPREFIX=str(folder),
+                           PYTHONDONTWRITEBYTECODE=None)
+        done = subprocess.run(words, env=told, preexec_fn=limited,
+                              capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("is the disk full?", done.stderr)
+        self.assertFalse((folder / bytecode_fill.DONE).exists())
+        done = subprocess.run(words, env=told, capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"),
+                         done.stderr)
+
+    def test_two_at_once_fill_it_once(self):
+        folder = Path(self.path("cache"), "one")
+        folder.mkdir(parents=True)
+        told = environment(PYTHONPATH=str(Path(WORKERS).parent),
+                           PYTHONPYCACHEPREFIX=str(folder),
+                           PYTHONDONTWRITEBYTECODE=None)
+        both = [subprocess.Popen(
+            [self.python, "-P", "-m", "weft_worker.bytecode_fill"], env=told,
+            stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        for one in both:
+            self.assertEqual(one.communicate()[0], "done\n")
+        self.assertTrue((folder / bytecode_fill.DONE).exists())
+
+
+class ReadTest(WithBarePyTorch):
+    def loaded(self, module):
+        """Where a process of a run has that module's bytecode from."""
+        kept = glob.glob(self.path("cache") + "/weft/bytecode/*/")[0]
+        done = subprocess.run(
+            [self.python, "-P", "-v", "-c", f"import weft_worker, {module}"],
+            env=environment(PYTHONPATH=str(Path(WORKERS).parent),
+                            PYTHONDONTWRITEBYTECODE="1", WEFT_BYTECODE=kept),
+            capture_output=True, text=True, check=True)
+        lines = [line for line in done.stderr.splitlines()
+                 if f"/{module}/" in line and "code object from" in line]
+        return " ".join(lines), kept
+
+    def test_it_is_loaded_where_there_is_none_beside_the_source(self):
+        self.doctor()
+        lines, kept = self.loaded("torch")
+        self.assertIn(f"code object from '{kept}", lines.replace("//", "/"))
+
+    def test_what_has_bytecode_beside_it_loads_that(self):
+        self.write(self.packages + "/other/__init__.py", "")
+        compileall.compile_dir(self.packages + "/other", quiet=2)
+        self.doctor()
+        lines, _ = self.loaded("other")
+        self.assertIn(f"code object from '{self.packages}/other/__pycache__",
+                      lines)
 
 
 class ForgetTest(unittest.TestCase):
     def test_the_newest_folders_stay(self):
         with tempfile.TemporaryDirectory() as place:
             for age, name in enumerate("abcd"):
-                marker = Path(place, name, bytecode.DONE)
+                marker = Path(place, name, bytecode_fill.DONE)
                 marker.parent.mkdir()
                 marker.touch()
                 os.utime(marker, (1000 - age, 1000 - age))
-            Path(place, "being filled").mkdir()
-            bytecode.forget(Path(place), keep=2)
+            Path(place, "mine").mkdir()
+            bytecode_fill.forget(Path(place), 3, Path(place, "mine"))
             self.assertEqual(sorted(os.listdir(place)),
-                             ["a", "b", "being filled"])
+                             ["a", "b", "mine"])
 
 
 if __name__ == "__main__":

@@ -566,6 +566,32 @@ class DeviceClocks(unittest.TestCase):
         self.assertIn("less than writing", self.rejected([(0.0011, 0.0001)] * 3))
 
 
+class RatesOfTheDevice(unittest.TestCase):
+    def told(self, *after):
+        """What is reported where the driver says this after each call."""
+        made = device_rounds_with([], [])
+        left = list(after)
+        made._nvml = types.SimpleNamespace(clocks=lambda: left.pop(0))
+        for _ in range(device_rounds.CLOCKED_ROUNDS + 1):
+            for party in ("candidate", "eager"):
+                answer = {"ns": 1_000_000, "late_ns": 0}
+                made._clocks[party].append((0.0011, 0.001))
+                made._note(party, 0.0011, answer)
+        self.assertEqual(left, [])
+        return made.report()["gpu"]
+
+    def test_each_party_s_clock_is_read_after_its_first_calls(self):
+        slow = {"sm_mhz": 1500, "throttled": ["power cap"]}
+        fast = {"sm_mhz": 1980, "throttled": []}
+        told = self.told(*[slow, fast] * device_rounds.CLOCKED_ROUNDS)
+        self.assertEqual(told["sm_mhz"], {"candidate": 1500, "eager": 1980})
+        self.assertEqual(told["throttled"], ["power cap"])
+
+    def test_without_the_library_nothing_is_told(self):
+        told = self.told(*[{}] * (2 * device_rounds.CLOCKED_ROUNDS))
+        self.assertEqual((told["sm_mhz"], told["throttled"]), ({}, []))
+
+
 class ClocksOfACall(unittest.TestCase):
     def test_a_call_that_may_hide_work_begins_on_an_idle_device(self):
         library = FakeLibrary()

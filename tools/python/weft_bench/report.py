@@ -100,7 +100,7 @@ def _section(title, rows):
               "verified and more than p times as fast; means and medians are "
               "of verified ones. Faster and slower: the 95 % interval of the "
               "ratio does not hold 1.", "", _floors(rows), _kernels(rows),
-              _against_itself(rows)]
+              _against_itself(rows), _clocks(rows)]
     return "\n".join(line for line in lines if line is not None) + "\n"
 
 
@@ -136,7 +136,23 @@ def _against_itself(rows):
     return (f"* Where no kernel of ours won ({len(same)} problems), ModelNew is "
             "the framework's own code, which in its process was "
             f"{score.median(same):.3f} times as fast as in eager's (median; "
-            f"{same[0]:.2f} to {same[-1]:.2f}): there, no difference")
+            f"{same[0]:.2f} to {same[-1]:.2f}): there is no difference; means "
+            "and fast_p count what was measured")
+
+
+def _clocks(rows):
+    """What the device ran at while both sides were timed."""
+    both = [(row["ours_mhz"], row["eager_mhz"]) for row in rows
+            if row["ours_mhz"] and row["eager_mhz"]]
+    if not both:
+        return None
+    apart = sum(1 for ours, eager in both if abs(ours - eager) > 0.02 * eager)
+    lowered = sum(1 for row in rows if row["throttled"])
+    return ("* Clocks after calls, medians: ours "
+            f"{score.median([ours for ours, _ in both]):.0f} MHz, eager "
+            f"{score.median([eager for _, eager in both]):.0f} MHz; more than "
+            f"2 % apart in {apart} problems, lowered (by power, heat) in "
+            f"{lowered}")
 
 
 def _apart(rows):

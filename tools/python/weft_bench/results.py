@@ -21,6 +21,7 @@ COLUMNS = (
     "over_compile", "over_compile_low", "over_compile_high",
     "over_autotune", "over_autotune_low", "over_autotune_high",
     "bytes_floor", "operations", "floor_us", "floor_by", "floor_share",
+    "ours_mhz", "eager_mhz", "throttled",
     "kernels_ours", "kernels_extern", "variants", "compile_error", "wall_s",
 )
 
@@ -87,6 +88,9 @@ def _add_times(made, timing):
         if told:
             made[name] = told["ratio"]
             made[name + "_low"], made[name + "_high"] = told["low"], told["high"]
+    for name, side in _SIDES[:2]:
+        made[name + "_mhz"] = timing.get("sm_mhz", {}).get(side)
+    made["throttled"] = "; ".join(timing.get("throttled", ()))
     made["bytes_floor"] = timing["bytes_floor"] or None
     made["compile_error"] = timing["compile_error"]
 

@@ -20,6 +20,8 @@ HIDDEN_SHARE = 0.5
 LATE_SHARE = 0.25
 #: Nothing writes faster than the measured copy, beyond noise of this factor.
 BANDWIDTH_SLACK = 1.1
+#: Rounds after whose calls the clocks are read: each time asks the driver.
+CLOCKED_ROUNDS = 5
 
 
 class DeviceRounds(Rounds):
@@ -32,12 +34,12 @@ class DeviceRounds(Rounds):
         self._late = []
         self._nvml = gpu_facts.Nvml(device.driver.uuid())
         self._copy_gbps = 0.0
-        self._clocks_before = {}
+        self._sm_mhz = {}
+        self._throttled = set()
 
     def run(self, budget_s, generator, dice):
         self._copy_gbps = gpu_facts.copy_gbps(self._device)
         self._device.give_back_much()
-        self._clocks_before = self._nvml.clocks()
         super().run(budget_s, generator, dice)
 
     def _round(self, number, dice):
@@ -52,6 +54,16 @@ class DeviceRounds(Rounds):
         else:
             late = answer.get("late_ns")
             self._late.append(late / 1e9 if type(late) is int else 0.0)
+        self._read_clocks(party)
+
+    def _read_clocks(self, party):
+        """Right after a party's call: as fast as it ran, or less."""
+        seen = self._sm_mhz.setdefault(party, [])
+        if len(seen) == CLOCKED_ROUNDS:
+            return
+        told = self._nvml.clocks()
+        seen.append(told.get("sm_mhz", 0))
+        self._throttled.update(told.get("throttled", ()))
 
     def _overhead(self):
         """The most that a message of the framework's took beside its events:
@@ -94,7 +106,8 @@ class DeviceRounds(Rounds):
             "copy_gbps": self._copy_gbps,
             "floor_us": self._bench.bytes_floor / self._copy_gbps / 1e3,
             "late_us": max(self._late, default=0.0) * 1e6,
-            "clocks_before": self._clocks_before,
-            "clocks_after": self._nvml.clocks(),
+            "sm_mhz": {party: statistics.median_low(seen)
+                       for party, seen in self._sm_mhz.items() if any(seen)},
+            "throttled": sorted(self._throttled),
         }
         return told
