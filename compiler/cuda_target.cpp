@@ -132,7 +132,11 @@ class _WeftKernels:
         major, minor = torch.cuda.get_device_capability(device)
         package = _weft_package(source, f"sm_{major}{minor}")
         driver = ctypes.CDLL("libcuda.so.1")
-        self.scratch = package["scratch"]
+        # All scratch memory is one allocation: each takes the host a while.
+        self.scratch, self.scratch_bytes = [], 0
+        for size in package["scratch"]:
+            self.scratch.append(self.scratch_bytes)
+            self.scratch_bytes += -(-size // 256) * 256
         names = [f"{what}{i}" for what, count in (
             ("in", inputs), ("out", outputs), ("s", len(self.scratch)))
             for i in range(count)]
@@ -158,10 +162,12 @@ class _WeftKernels:
             self.launches.append((launch, places))
 
     def __call__(self, inputs, outputs):
-        scratch = [torch.empty(max(1, size), dtype=torch.uint8,
-                               device=outputs[0].device)
-                   for size in self.scratch]
-        pointers = [t.data_ptr() for t in (*inputs, *outputs, *scratch)]
+        pointers = [t.data_ptr() for t in (*inputs, *outputs)]
+        if self.scratch:
+            scratch = torch.empty(self.scratch_bytes, dtype=torch.uint8,
+                                  device=outputs[0].device)
+            first = scratch.data_ptr()
+            pointers += [first + offset for offset in self.scratch]
         for launch, places in self.launches:
             launch([pointers[i] for i in places])
 

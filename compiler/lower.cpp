@@ -100,6 +100,13 @@ std::optional<ExprId> argument_of_mish(const ScalarArena& arena,
   return std::nullopt;
 }
 
+/// Where nobody asks for the place of the largest element, its value will do.
+void forget_position(Stage& stage) {
+  stage.fold = stage.fold == Fold::argmax ? Fold::max : Fold::min;
+  stage.position = -1;
+  stage.results.pop_back();
+}
+
 void check_fold(Fold fold, const Virtual& value, const Shape& dims) {
   if (value.dtype() == DType::boolean && fold != Fold::max &&
       fold != Fold::min) {
@@ -402,6 +409,9 @@ void Lowering::drop_unused() {
         std::any_of(stage.results.begin(), stage.results.end(),
                     [&](int buffer) { return needed.contains(buffer); });
     if (!wanted) continue;
+    if (stage.position >= 0 && !needed.contains(stage.results[1])) {
+      forget_position(stage);
+    }
     for (const ExprId id : arena().reachable({stage.value})) {
       if (arena()[id].op == ScalarOp::load) needed.insert(arena()[id].buffer);
     }

@@ -65,9 +65,15 @@ class TritonKernel {
   TritonKernel(const Program& program, TritonModule& module);
   TritonKernel(const TritonKernel&) = delete;
 
-  /// 64-bit positions, where 32 are not enough.
+  /// 64-bit positions, where 32 are not enough: of all, or not of what differs
+  /// within a tile.
   bool wide() const { return wide_; }
-  void set_wide(bool wide) { wide_ = wide; }
+  bool has_wide_lanes() const { return has_wide_lanes_; }
+  void set_wide(bool wide) { set_wide(wide, wide); }
+  void set_wide(bool wide, bool lanes) {
+    wide_ = wide;
+    has_wide_lanes_ = lanes;
+  }
   /// "tl.program_id(0)", as wide as positions are.
   std::string program_id() const;
 
@@ -120,6 +126,7 @@ class TritonKernel {
   std::string body_;
   int depth_ = 1;
   bool wide_ = false;
+  bool has_wide_lanes_ = false;
   int renamings_ = 0;
   std::set<int> inner_variables_;
   std::set<int> inner_results_;

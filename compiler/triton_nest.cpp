@@ -10,6 +10,27 @@ namespace {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
+constexpr std::int64_t narrow_most = INT32_MAX - (1 << 22);
+
+bool fits(const Index& index) {
+  const auto [low, high] = index.range();
+  return high <= narrow_most && low >= -narrow_most;
+}
+
+/// All positions in a nest's memory, and those that it computes with.
+std::vector<Index> positions_of(const Program& program, const Nest& nest) {
+  std::vector<Index> all;
+  for (const Stage& stage : nest.stages) {
+    all.push_back(stage.offset);
+    all.insert(all.end(), stage.result_index.begin(), stage.result_index.end());
+    for (const ExprId id : program.arena.reachable(roots_of(stage))) {
+      const auto& index = program.arena[id].index;
+      all.insert(all.end(), index.begin(), index.end());
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<ExprId> roots_of(const Stage& stage) {
@@ -73,7 +94,10 @@ std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
     place = "(outer * " + text(last.extent) + " + p)";
   }
   const std::int64_t points = extent_of(variables);
-  kernel.line("first = " + block + " * " + text(height));
+  const std::string first = block + " * " + text(height);
+  kernel.line("first = " + (kernel.wide() && !kernel.has_wide_lanes()
+                                ? "(" + first + ").to(tl.int32)"
+                                : first));
   kernel.line("p = first + " + lanes);
   const bool ragged = points % height != 0;
   if (ragged) kernel.line("pm = p < " + text(points));
@@ -86,7 +110,7 @@ void NestText::open_inner(TritonKernel& kernel,
                           const std::string& first, std::int64_t width,
                           bool ragged) {
   std::string lanes = "tl.arange(0, " + text(width) + ")[None, :]";
-  if (kernel.wide()) lanes += ".to(tl.int64)";
+  if (kernel.has_wide_lanes()) lanes += ".to(tl.int64)";
   kernel.line("r = " + (first.empty() ? "" : first + " + ") + lanes);
   if (ragged) kernel.line("rm = r < " + text(extent_of(variables)));
   kernel.expect_inner(variables);
@@ -119,21 +143,28 @@ void NestText::spill(TritonKernel& kernel, const Stage& stage,
 }
 
 bool needs_wide(const Program& program, const Nest& nest) {
-  constexpr std::int64_t most = INT32_MAX - (1 << 22);
-  bool wide = extent_of(nest.outer) > most;
-  const auto check = [&](const Index& index) {
-    const auto [low, high] = index.range();
-    wide = wide || high > most || low < -most;
-  };
+  bool wide = extent_of(nest.outer) > narrow_most;
   for (const Stage& stage : nest.stages) {
-    wide = wide || extent_of(stage.inner) > most;
-    check(stage.offset);
-    for (const Index& index : stage.result_index) check(index);
-    for (const ExprId id : program.arena.reachable({stage.value})) {
-      for (const Index& index : program.arena[id].index) check(index);
-    }
+    wide = wide || extent_of(stage.inner) > narrow_most;
   }
-  return wide;
+  return wide || !std::ranges::all_of(positions_of(program, nest), fits);
+}
+
+// Where the last variable's neighbours are kept together, all others are
+// numbers, and pointers take what these come to.
+bool NestText::has_wide_lanes() const {
+  if (!blocks_last()) return true;
+  for (const Stage& stage : nest_.stages) {
+    if (extent_of(stage.inner) > narrow_most) return true;
+  }
+  for (Index index : positions_of(program(), nest_)) {
+    for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
+      const LoopVar outer = nest_.outer[i];
+      index = index - Index(outer) * index.coefficient(outer.id);
+    }
+    if (!fits(index)) return true;
+  }
+  return false;
 }
 
 void print_triton_nest(const Schedule& plan, const Nest& nest,

@@ -96,6 +96,8 @@ class NestText {
                           std::int64_t height) const;
   std::int64_t point_programs(std::int64_t height) const;
   bool blocks_last() const;
+  /// Whether what differs within a tile needs 64 bits, if anything does.
+  bool has_wide_lanes() const;
   /// Names inner variables at `first` + 0, 1, … width - 1; `ragged`: these may
   /// lie behind the last.
   static void open_inner(TritonKernel& kernel,

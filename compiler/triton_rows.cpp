@@ -95,7 +95,8 @@ std::int64_t NestText::open_points_across(TritonKernel& kernel, LoopVar across,
 
 void NestText::print_rows() {
   TritonKernel kernel(program(), module_);
-  kernel.set_wide(needs_wide(program(), nest_));
+  const bool wide = needs_wide(program(), nest_);
+  kernel.set_wide(wide, wide && has_wide_lanes());
   const Way way = this->way();
   Tile tile = tile_for(way);
   const auto across = way == Way::window ? crossing() : std::nullopt;

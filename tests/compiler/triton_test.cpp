@@ -80,8 +80,6 @@ bool takes_convolution(std::int64_t channels, std::int64_t results,
   return triton_can_lower(graph, graph.nodes[2], {});
 }
 
-}  // namespace
-
 /// Mean of windows of eight, four over the border, along rows of so many.
 Graph pooled(std::int64_t extent) {
   Graph graph;
@@ -91,6 +89,44 @@ Graph pooled(std::int64_t extent) {
            dense({4, 3, extent + 1}));
   graph.outputs = {"y"};
   return graph;
+}
+
+/// The largest in columns of such matrices; and where it is, if that is asked.
+Graph largest(TensorType images, bool and_where) {
+  Graph graph;
+  const TensorType made = dense({images.shape[0], images.shape[2]});
+  add_input(graph, "x", images);
+  Node& both =
+      add_call(graph, "m", "aten.max.dim", {ref("x"), integer(1)}, made);
+  both.is_tuple = true;
+  both.values = {made, made};
+  both.values[1]->dtype = DType::i64;
+  add_call(graph, "v", "getitem", {ref("m"), integer(0)}, made);
+  graph.outputs = {"v"};
+  if (!and_where) return graph;
+  TensorType places = made;
+  places.dtype = DType::i64;
+  add_call(graph, "w", "getitem", {ref("m"), integer(1)}, places);
+  graph.outputs = {"v", "w"};
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("A place that nobody reads is not looked for") {
+  const TensorType images = dense({64, 200, 300});
+  CHECK(has(first(largest(images, true)), "_argmax_of"));
+  CHECK_FALSE(has(first(largest(images, false)), "_argmax_of"));
+  CHECK(has(first(largest(images, false)), "_max_of"));
+}
+
+TEST_CASE(
+    "What differs within a tile has 32 bits where numbers take the rest") {
+  const std::string text = first(largest(dense({128, 4096, 4095}), false));
+  CHECK(has(text, "outer = tl.program_id(0).to(tl.int64)"));
+  CHECK(has(text, ".to(tl.int32)\n    p = first + "));
+  CHECK_FALSE(has(text, "[None, :].to(tl.int64)"));
+  CHECK(has(text, "in0 + outer * 16773120 + (p + (r * 4095))"));
 }
 
 TEST_CASE("Tiles that no window leaves are read without masks") {
