@@ -29,10 +29,8 @@ std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     const std::string type = stored_type(buffer.dtype);
-    std::int64_t count = 1;
-    for (const std::int64_t extent : buffer.shape) count *= extent;
     out.line("const Scratch<" + type + "> " + buffer.name + "_scratch(" +
-             std::to_string(count) + ");");
+             std::to_string(elements_of(buffer)) + ");");
     out.line(type + "* const " + buffer.name + " = " + buffer.name +
              "_scratch.data;");
   }

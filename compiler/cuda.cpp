@@ -93,12 +93,6 @@ LoweringOptions lowering_options(const CudaVariant& variant,
   return options;
 }
 
-std::int64_t size_of(const Buffer& buffer) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : buffer.shape) count *= extent;
-  return count;
-}
-
 /// Whether a fold reads its elements several times over: overlapping windows.
 bool folds_windows(const Program& program, const Nest& nest) {
   for (const Stage& stage : nest.stages) {
@@ -108,7 +102,8 @@ bool folds_windows(const Program& program, const Nest& nest) {
       const Scalar& node = program.arena[id];
       if (node.op != ScalarOp::load || node.index.size() != 1) continue;
       const Buffer& read = program.buffers[node.buffer];
-      if (elements_of(node.index[0]) == reads && reads > 2 * size_of(read)) {
+      if (elements_of(node.index[0]) == reads &&
+          reads > 2 * elements_of(read)) {
         return nest.columns;
       }
     }
@@ -129,7 +124,7 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     module.scratch.push_back(
-        {buffer.name, size_of(buffer) * element_bytes(buffer.dtype)});
+        {buffer.name, elements_of(buffer) * element_bytes(buffer.dtype)});
   }
   // Threads walk windows alike in all variants; Triton's may win there.
   module.varies = plan.nests.size() != 1 ||

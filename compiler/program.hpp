@@ -23,6 +23,12 @@ struct Buffer {
   std::vector<std::int64_t> shape;
 };
 
+inline std::int64_t elements_of(const Buffer& buffer) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : buffer.shape) count *= extent;
+  return count;
+}
+
 enum class Fold { sum, prod, max, min, argmax, argmin };
 
 /// One pass over `outer` × `inner`. With a fold, `inner` is folded away and

@@ -147,9 +147,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   TritonModule module;
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
-    std::int64_t count = 1;
-    for (const std::int64_t extent : buffer.shape) count *= extent;
-    module.scratch.push_back({buffer.name, count, buffer.dtype});
+    module.scratch.push_back({buffer.name, elements_of(buffer), buffer.dtype});
   }
   for (const Nest& nest : plan.nests) {
     print_triton_nest(plan, nest, variant, facts, module);

@@ -10,18 +10,13 @@ namespace {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-constexpr std::int64_t narrow_most = INT32_MAX - (1 << 22);
-
-bool fits(const Index& index) {
-  const auto [low, high] = index.range();
-  return high <= narrow_most && low >= -narrow_most;
-}
-
-/// All positions in a nest's memory, and those that it computes with.
+/// All positions in a nest's memory, those that it computes with, and how far
+/// its loops count.
 std::vector<Index> positions_of(const Program& program, const Nest& nest) {
   std::vector<Index> all;
   for (const Stage& stage : nest.stages) {
     all.push_back(stage.offset);
+    all.emplace_back(extent_of(stage.inner));
     all.insert(all.end(), stage.result_index.begin(), stage.result_index.end());
     for (const ExprId id : program.arena.reachable(roots_of(stage))) {
       const auto& index = program.arena[id].index;
@@ -143,26 +138,20 @@ void NestText::spill(TritonKernel& kernel, const Stage& stage,
 }
 
 bool needs_wide(const Program& program, const Nest& nest) {
-  bool wide = extent_of(nest.outer) > narrow_most;
-  for (const Stage& stage : nest.stages) {
-    wide = wide || extent_of(stage.inner) > narrow_most;
-  }
-  return wide || !std::ranges::all_of(positions_of(program, nest), fits);
+  return !fits_32_bits(extent_of(nest.outer)) ||
+         !std::ranges::all_of(positions_of(program, nest), fits_32_bits);
 }
 
 // Where the last variable's neighbours are kept together, all others are
 // numbers, and pointers take what these come to.
 bool NestText::has_wide_lanes() const {
   if (!blocks_last()) return true;
-  for (const Stage& stage : nest_.stages) {
-    if (extent_of(stage.inner) > narrow_most) return true;
-  }
   for (Index index : positions_of(program(), nest_)) {
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
       const LoopVar outer = nest_.outer[i];
       index = index - Index(outer) * index.coefficient(outer.id);
     }
-    if (!fits(index)) return true;
+    if (!fits_32_bits(index)) return true;
   }
   return false;
 }

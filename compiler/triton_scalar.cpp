@@ -57,11 +57,6 @@ Index number_of(const Index& index, const TritonVariables& variables) {
   return number;
 }
 
-bool fits_32_bits(const Index& index) {
-  const auto [low, high] = index.range();
-  return low >= INT32_MIN && high <= INT32_MAX;
-}
-
 void add_term(std::string& text, const Index::Term& term,
               const TritonVariables& variables) {
   const std::int64_t c = term.coefficient;
@@ -182,11 +177,17 @@ std::string triton_index(const Index& index, const TritonVariables& variables) {
   return text;
 }
 
+bool fits_32_bits(const Index& index) {
+  constexpr std::int64_t most = INT32_MAX - (1 << 22);
+  const auto [low, high] = index.range();
+  return low >= -most && high <= most;
+}
+
 std::string triton_place(const std::string& tensor, const Index& index,
                          const TritonVariables& variables) {
   const Index number = number_of(index, variables);
   const Index rest = index - number;
-  // Where the whole needs 64 bits, all positions have them.
+  // Where the whole needs 64 bits, numbers have them.
   const bool fits =
       !fits_32_bits(index) || (fits_32_bits(number) && fits_32_bits(rest));
   if (number.is_constant() || rest.is_constant() || !fits) {

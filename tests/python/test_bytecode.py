@@ -131,37 +131,33 @@ class BytecodeTest(WithBarePyTorch):
         self.write(self.packages + "/torch/__init__.py", "version = 2")
         self.assertNotEqual(self.doctor(), first)
 
-    def test_a_full_disk_is_told_and_leaves_nothing_broken(self):
-        limited = lambda: resource.setrlimit(
-            resource.RLIMIT_FSIZE, (60, 60))
+    def filling(self, **how):
+        """A process that fills the folder, which is there afterwards."""
         folder = Path(self.path("cache"), "one")
-        folder.mkdir(parents=True)
-        words = [self.python, "-P", "-m", "weft_worker.bytecode_fill"]
-        told = environment(PYTHONPATH=str(Path(WORKERS).parent),
-                           PYTHONPYCACHEPREFIX=str(folder),
-                           PYTHONDONTWRITEBYTECODE=None)
-        done = subprocess.run(words, env=told, preexec_fn=limited,
-                              capture_output=True, text=True, check=False)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("is the disk full?", done.stderr)
-        self.assertFalse((folder / bytecode_fill.DONE).exists())
-        done = subprocess.run(words, env=told, capture_output=True, text=True,
-                              check=False)
-        self.assertEqual((done.returncode, done.stdout), (0, "done\n"),
-                         done.stderr)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / bytecode_fill.DONE, subprocess.Popen(
+            [self.python, "-P", "-m", "weft_worker.bytecode_fill"], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment(PYTHONPATH=os.path.dirname(WORKERS),
+                            PYTHONPYCACHEPREFIX=str(folder),
+                            PYTHONDONTWRITEBYTECODE=None), **how)
+
+    def test_a_full_disk_is_told_and_leaves_nothing_broken(self):
+        done, filling = self.filling(preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (60, 60)))
+        _, said = filling.communicate()
+        self.assertNotEqual(filling.returncode, 0)
+        self.assertIn("is the disk full?", said)
+        self.assertFalse(done.exists())
+        done, filling = self.filling()
+        self.assertEqual(filling.communicate()[0], "done\n")
+        self.assertTrue(done.exists())
 
     def test_two_at_once_fill_it_once(self):
-        folder = Path(self.path("cache"), "one")
-        folder.mkdir(parents=True)
-        told = environment(PYTHONPATH=str(Path(WORKERS).parent),
-                           PYTHONPYCACHEPREFIX=str(folder),
-                           PYTHONDONTWRITEBYTECODE=None)
-        both = [subprocess.Popen(
-            [self.python, "-P", "-m", "weft_worker.bytecode_fill"], env=told,
-            stdout=subprocess.PIPE, text=True) for _ in range(2)]
-        for one in both:
-            self.assertEqual(one.communicate()[0], "done\n")
-        self.assertTrue((folder / bytecode_fill.DONE).exists())
+        both = [self.filling() for _ in range(2)]
+        for done, filling in both:
+            self.assertEqual(filling.communicate()[0], "done\n")
+            self.assertTrue(done.exists())
 
 
 class ReadTest(WithBarePyTorch):
@@ -170,7 +166,7 @@ class ReadTest(WithBarePyTorch):
         kept = glob.glob(self.path("cache") + "/weft/bytecode/*/")[0]
         done = subprocess.run(
             [self.python, "-P", "-v", "-c", f"import weft_worker, {module}"],
-            env=environment(PYTHONPATH=str(Path(WORKERS).parent),
+            env=environment(PYTHONPATH=os.path.dirname(WORKERS),
                             PYTHONDONTWRITEBYTECODE="1", WEFT_BYTECODE=kept),
             capture_output=True, text=True, check=True)
         lines = [line for line in done.stderr.splitlines()

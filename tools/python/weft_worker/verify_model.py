@@ -171,7 +171,6 @@ def _run_case(slot, whole, case, limits, verdict):
     number = verdict.cases
     with lap("write"):
         whole.write(case)
-        whole.device.synchronize()
     with lap("calls"):
         answer, _ = slot.call(
             3 * limits.wall_ms,
