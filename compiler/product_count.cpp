@@ -1,5 +1,6 @@
 #include "compiler/product_count.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -23,6 +24,33 @@ std::int64_t product(const Node& call, std::size_t left, const Types& types) {
   const TensorType* a = argument(call, left, types);
   if (!a || a->shape.empty() || !call.values.front()) return 0;
   return 2 * element_count(*call.values.front()) * a->shape.back();
+}
+
+/// Every combination of the equation's letters is one term. Several operands
+/// are multiplied in an order that the framework chooses: not counted.
+std::int64_t einsum(const Node& call, const Types& types) {
+  if (call.args.size() < 2) return 0;
+  const auto* equation = std::get_if<std::string>(&call.args[0].value);
+  const auto* operands = std::get_if<Arg::List>(&call.args[1].value);
+  if (!equation || !operands || operands->size() != 2) return 0;
+  std::string letters = equation->substr(0, equation->find("->"));
+  std::erase_if(letters, [](char c) { return c == ' ' || c == ','; });
+  if (letters.contains('.')) return 0;  // an ellipsis
+  std::map<char, std::int64_t> extents;
+  auto letter = letters.begin();
+  for (const Arg& operand : *operands) {
+    const auto* ref = std::get_if<NodeRef>(&operand.value);
+    const auto found = ref ? types.find(ref->name) : types.end();
+    if (found == types.end()) return 0;
+    for (const std::int64_t extent : found->second->shape) {
+      if (letter == letters.end()) return 0;
+      std::int64_t& most = extents[*letter++];
+      most = std::max(most, extent);
+    }
+  }
+  std::int64_t terms = 1;
+  for (const auto& [name, extent] : extents) terms *= extent;
+  return 2 * terms;
 }
 
 bool is_transposed(const Node& call) {
@@ -60,11 +88,14 @@ std::int64_t attention(const Node& call, const Types& types) {
 void count(const Node& call, const Types& types, ProductCount& total) {
   const std::string& op = call.target;
   if (op == "aten.mm.default" || op == "aten.bmm.default" ||
-      op == "aten.mv.default" || op == "aten.dot.default") {
+      op == "aten.mv.default" || op == "aten.dot.default" ||
+      op == "aten.matmul.default" || op == "aten.linear.default") {
     total.matrix_operations += product(call, 0, types);
   } else if (op == "aten.addmm.default" || op == "aten.baddbmm.default" ||
              op == "aten.addmv.default") {
     total.matrix_operations += product(call, 1, types);
+  } else if (op == "aten.einsum.default") {
+    total.matrix_operations += einsum(call, types);
   } else if (op == "aten.convolution.default") {
     total.convolution_operations += convolution(call, types);
   } else if (op.contains("scaled_dot_product")) {

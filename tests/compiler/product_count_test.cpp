@@ -50,6 +50,36 @@ TEST_CASE("a batched product counts every batch") {
   CHECK(count_products(builder.graph).matrix_operations == 2 * 3 * 4 * 8 * 16);
 }
 
+TEST_CASE("a product that broadcasts counts each of its results") {
+  GraphBuilder builder;
+  builder.input("a", dense({3, 4, 8}))
+      .input("b", dense({8, 16}))
+      .input("weight", dense({5, 16}))
+      .call("c", "matmul", {"a", "b"}, dense({3, 4, 16}))
+      .call("d", "linear", {"c", "weight"}, dense({3, 4, 5}));
+  CHECK(count_products(builder.graph).matrix_operations ==
+        2 * (3 * 4 * 16 * 8) + 2 * (3 * 4 * 5 * 16));
+}
+
+TEST_CASE("an einsum of two counts every combination of its letters") {
+  const auto counted = [](const std::string& equation) {
+    GraphBuilder builder;
+    builder.input("a", dense({2, 3, 4, 8})).input("b", dense({8, 5}));
+    Node node;
+    node.name = "c";
+    node.target = "aten.einsum.default";
+    node.args = {Arg{equation},
+                 Arg{Arg::List{Arg{NodeRef{"a"}}, Arg{NodeRef{"b"}}}}};
+    node.values = {dense({2, 3, 4, 5})};
+    builder.graph.nodes.push_back(std::move(node));
+    return count_products(builder.graph).matrix_operations;
+  };
+  CHECK(counted("bijl,lk->bijk") == 2 * (2 * 3 * 4 * 8 * 5));
+  CHECK(counted("b i j l, l k -> b i j k") == 2 * (2 * 3 * 4 * 8 * 5));
+  CHECK(counted("...l,lk->...k") == 0);
+  CHECK(counted("bij,lk->bik") == 0);
+}
+
 TEST_CASE("a convolution counts a filter for each element of its result") {
   CHECK(convolution_operations({2, 3, 8, 8}, {5, 3, 3, 3}, {2, 5, 6, 6}, false,
                                1) == 2LL * (2 * 5 * 6 * 6) * (3 * 3 * 3));

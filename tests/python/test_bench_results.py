@@ -141,7 +141,7 @@ class FloorTest(unittest.TestCase):
 
     def test_products_are_held_against_the_peak_of_their_precision(self):
         for precision, product_us, convolution_us in (
-                ("framework", 1000, 125), ("strict", 1000, 1000),
+                ("framework", 375, 125), ("strict", 375, 375),
                 ("tf32", 125, 125)):
             with self.subTest(precision):
                 row = self.floor(precision=precision,
@@ -151,6 +151,13 @@ class FloorTest(unittest.TestCase):
                 row = self.floor(precision=precision,
                                  convolution_operations=50_000_000_000)
                 self.assertAlmostEqual(row["floor_us"], convolution_us)
+
+    def test_without_matrix_units_float32_has_its_own_peak(self):
+        told = result_of(matrix_operations=50_000_000_000)
+        told["machine"]["gpu_measured"]["tf32_tflops"] = 50.0
+        rows = [row_of(1, told)]
+        results.add_floors(rows)
+        self.assertAlmostEqual(rows[0]["floor_us"], 1000)
 
     def test_the_best_rate_that_any_run_measured_counts(self):
         slow = result_of()

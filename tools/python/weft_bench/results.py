@@ -143,14 +143,16 @@ def best_rates(rows):
 
 def _operations_us(made, rates):
     """As the precision's policy has it: the framework's own flags allow TF32
-    in convolutions, and not in products."""
+    in convolutions, and not in products. What may not use TF32 can still be
+    made of three products in it, with float32's accuracy."""
+    short = rates.get("tf32_tflops", 0.0)
+    full = max(rates.get("fp32_tflops", 0.0), short / 3)
     policy = made["precision"]
-    products = "tf32_tflops" if policy == "tf32" else "fp32_tflops"
-    convolutions = "fp32_tflops" if policy == "strict" else "tf32_tflops"
+    products = short if policy == "tf32" else full
+    convolutions = full if policy == "strict" else short
     result = made["result"]
-    return (_us(result["matrix_operations"], rates.get(products), 1e12)
-            + _us(result["convolution_operations"], rates.get(convolutions),
-                  1e12))
+    return (_us(result["matrix_operations"], products, 1e12)
+            + _us(result["convolution_operations"], convolutions, 1e12))
 
 
 def _us(amount, rate, unit):
