@@ -60,7 +60,8 @@ struct Named {
 std::vector<Named> variants() {
   return {
       {"held", {}},
-      {"held apart", {.packs = 4, .unroll = 8, .joins = false}},
+      {"held apart",
+       {.packs = 4, .unroll = 8, .joins = false, .windows = false}},
       {"walked",
        {.packs = 1,
         .unroll = 8,
@@ -90,6 +91,7 @@ LoweringOptions lowering_options(const CudaVariant& variant,
   LoweringOptions options;
   options.has_function = &has_function;
   options.single_pass_elements = cuda_row_max(variant, facts);
+  options.depthwise = true;
   return options;
 }
 

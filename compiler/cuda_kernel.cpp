@@ -81,7 +81,8 @@ bool CudaKernel::is_packed(const Index& index) const {
 bool CudaKernel::is_pack_load(ExprId id) const {
   const Scalar& node = program_.arena[id];
   return node.op == ScalarOp::load && !node.guarded && !node.placed &&
-         node.index.size() == 1 && is_packed(node.index[0]);
+         node.index.size() == 1 && is_packed(node.index[0]) &&
+         !scope_.at_hand.contains(id);
 }
 
 void CudaKernel::print(ExprId id) {

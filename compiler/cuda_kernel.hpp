@@ -60,6 +60,10 @@ class CudaKernel {
   /// Declares the variables, whose product counts `position`.
   void declare(const std::vector<LoopVar>& variables,
                const std::string& position);
+  /// Names a variable, or says what it is where it has no name.
+  void set_variable(LoopVar variable, const std::string& text) {
+    scope_.variables[variable.id] = text;
+  }
   /// Says which variables are inner ones: what depends on them is not computed
   /// outside of their loop.
   void expect_inner(const std::vector<LoopVar>& variables);
@@ -103,6 +107,10 @@ class CudaKernel {
   /// A pack that was read before; its text.
   void hold(ExprId load, const std::string& text) { held_[load] = text; }
   void forget_held() { held_.clear(); }
+  /// What a load reads is in registers: its text, for one lane.
+  void set_at_hand(ExprId load, const std::string& text) {
+    scope_.at_hand[load] = text;
+  }
   void use(int buffer) { used_.insert(buffer); }
   /// A parameter that is no buffer of the program: its type, and scratch.
   void use(const std::string& type, const std::string& scratch);

@@ -53,6 +53,10 @@ void CudaNest::print() {
   const bool walks = std::ranges::any_of(
       passes_, [](const Pass& p) { return !p.inner.empty(); });
   if (!walks) return print_elements();
+  if (variant_.windows) {
+    const auto windows = find_windows(plan_, nest_, passes_, facts_);
+    if (windows) return print_windows(*windows);
+  }
   shape_ = cuda_shape(plan_, nest_, passes_, variant_, facts_);
   if (shape_.meet == Meet::grid) print_clearing();
   print_rows();

@@ -7,6 +7,7 @@
 
 #include "compiler/cuda_fold.hpp"
 #include "compiler/cuda_shape.hpp"
+#include "compiler/cuda_windows.hpp"
 
 namespace weft {
 
@@ -79,6 +80,9 @@ class CudaNest {
   // cuda_split.cpp
   void leave_part(CudaKernel& kernel, const CudaFold& fold);
   void print_merge();
+
+  // cuda_nest_windows.cpp
+  void print_windows(const CudaWindows& windows);
 
   // cuda_team.cpp
   void print_clearing();

@@ -28,6 +28,7 @@ const std::vector<Section>& sections_in_order() {
       {"team", cuda_team, {"block"}},
       {"ring", cuda_ring, {}},
       {"scan", cuda_scan, {"folds"}},
+      {"windows", cuda_windows, {}},
   };
   return list;
 }

@@ -9,7 +9,7 @@ namespace weft {
 
 /// Sections by name, with what they need: "packs", "folds", "arg_folds",
 /// "exponentials", "spread", "block", "columns", "cluster", "team", "ring",
-/// "scan".
+/// "scan", "windows".
 std::string cuda_prelude(const std::set<std::string>& sections);
 
 }  // namespace weft

@@ -14,5 +14,6 @@ extern const char* const cuda_cluster;
 extern const char* const cuda_team;
 extern const char* const cuda_ring;
 extern const char* const cuda_scan;
+extern const char* const cuda_windows;
 
 }  // namespace weft

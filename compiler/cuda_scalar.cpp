@@ -48,12 +48,19 @@ std::string atom_text(const Index::Atom& atom,
   return inner + sign + std::to_string(atom.divisor);
 }
 
-std::string load_text(const CudaScope& scope, const Scalar& node) {
-  if (node.index.empty()) return scope.results.at(node.buffer);
+std::string element_text(const CudaScope& scope, ExprId id) {
+  const auto found = scope.at_hand.find(id);
+  if (found != scope.at_hand.end()) return found->second;
+  const Scalar& node = scope.program->arena[id];
   std::string at = cuda_index(node.index[0], scope.variables);
   if (node.placed) at += " + " + cuda_operand(scope, node.place());
-  const std::string element =
-      scope.program->buffers[node.buffer].name + "[" + at + "]";
+  return scope.program->buffers[node.buffer].name + "[" + at + "]";
+}
+
+std::string load_text(const CudaScope& scope, ExprId id) {
+  const Scalar& node = scope.program->arena[id];
+  if (node.index.empty()) return scope.results.at(node.buffer);
+  const std::string element = element_text(scope, id);
   if (!node.guarded) return element;
   return cuda_operand(scope, node.guard()) + " ? " + element + " : " + "(" +
          cuda_type(node.dtype) + ")0";
@@ -162,7 +169,7 @@ std::string cuda_expression(const CudaScope& scope, ExprId id) {
     case ScalarOp::constant:
       return constant_text(node);
     case ScalarOp::load:
-      return load_text(scope, node);
+      return load_text(scope, id);
     case ScalarOp::position:
       return cuda_index(node.index[0], scope.variables);
     case ScalarOp::cast: {

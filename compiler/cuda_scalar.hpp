@@ -16,9 +16,10 @@ std::string cuda_type(DType dtype);
 /// What an expression's text depends on.
 struct CudaScope {
   const Program* program = nullptr;
-  std::map<int, std::string> variables;  ///< text of each loop variable
-  std::map<int, std::string> results;    ///< text of results that are at hand
-  std::map<ExprId, std::string> names;   ///< expressions printed already
+  std::map<int, std::string> variables;   ///< text of each loop variable
+  std::map<int, std::string> results;     ///< text of results that are at hand
+  std::map<ExprId, std::string> names;    ///< expressions printed already
+  std::map<ExprId, std::string> at_hand;  ///< what a load finds in registers
   std::set<std::string>* helpers = nullptr;
   std::string place_type = "int";  ///< of positions; "long long" where needed
 };

@@ -22,6 +22,7 @@ struct CudaVariant {
   int ring_threads = 1024;            ///< where a block has a multiprocessor
   bool joins = true;     ///< two folds of the same values go in one walk
   bool clusters = true;  ///< else blocks that share a row meet through memory
+  bool windows = true;   ///< kept in registers (cuda_windows.hpp)
 };
 
 /// Where what a pass read is for the next.

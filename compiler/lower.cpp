@@ -348,8 +348,13 @@ void Lowering::declare_input(const Node& node, int position) {
   if (node.values.size() != 1 || !node.values[0]) return;
   const TensorType type = *node.values[0];
   const int buffer = static_cast<int>(program_.buffers.size());
+  std::int64_t span = 1;
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    span += (type.shape[i] - 1) * type.stride[i];
+  }
   program_.buffers.push_back({BufferKind::input, type.dtype,
-                              "in" + std::to_string(position), type.shape});
+                              "in" + std::to_string(position), type.shape,
+                              span});
   values_[node.name] = {
       Virtual(type.dtype, type.shape, [=, this](const Position& at) {
         Index offset;

@@ -18,6 +18,8 @@ struct LoweringOptions {
   /// Matrix products, convolutions and attention become sums of products;
   /// without, they have no rule and stay the framework's.
   bool contractions = false;
+  /// Even so, convolutions of single channels become folds of windows.
+  bool depthwise = false;
   /// A transposed convolution's outputs are dealt into one class for each
   /// remainder by the stride, whose sums hold only the taps that meet an
   /// input. Without, its sums are over all taps, most of them guarded away.

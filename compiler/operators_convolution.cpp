@@ -226,10 +226,11 @@ Virtual transposed(Lowering& in, const Convolution& c) {
 }
 
 Values convolution(const Call& call) {
-  check_contractions(call);
   Lowering& in = call.in();
   const bool is_transposed = call.flag(6, "transposed", false);
   const Convolution c = read(call, is_transposed);
+  const bool is_depthwise = c.inputs == 1 && c.groups > 1 && !is_transposed;
+  if (!(is_depthwise && in.options().depthwise)) check_contractions(call);
   Virtual result = is_transposed ? transposed(in, c) : plain(in, c);
   result = in.reshape(result, call.result().shape);
   if (!call.given(2, "bias")) return {result};

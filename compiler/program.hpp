@@ -21,6 +21,8 @@ struct Buffer {
   DType dtype = DType::f32;
   std::string name;  ///< "in0", "out1", "r2"
   std::vector<std::int64_t> shape;
+  /// Of an input: from its first element to its last in memory, by its strides.
+  std::int64_t span = 0;
 };
 
 inline std::int64_t elements_of(const Buffer& buffer) {

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 import test_cpu_kernels as operators
 import test_movement_kernels as movement
 import test_pool_kernels as pools
-from kernel_cases import channels_last_cases, long_row_cases, numbers
+from kernel_cases import (channels_last_cases, long_row_cases, numbers,
+                          special)
 
 # Where a thread of the GPU is a fiber these take seconds each.
 SLOW = {"large_softmax", "large_softmax0", "large_var", "large_var0",
@@ -35,9 +36,56 @@ def row_cases():
     ]
 
 
+def window_cases():
+    """Windows that a thread keeps in registers, four side by side and some
+    below each other, where multiprocessors are few."""
+    image, strange = numbers(2, 8, 64, 64), special(2, 8, 64, 64)
+    volume = numbers(2, 4, 24, 20, 64)
+    taps, tall = numbers(8, 1, 3, 3), numbers(8, 1, 5, 1)
+    two_of_each, bias = numbers(16, 1, 3, 3), numbers(8)
+    return [
+        ("window_max", lambda x: F.max_pool2d(x, 4, 1, 1), (strange,)),
+        ("window_max_by_two", lambda x: F.max_pool2d(x, 3, 2, 1), (strange,)),
+        ("window_max_spread", lambda x: F.max_pool2d(x, 3, 1, 1, 2),
+         (strange,)),
+        ("window_max_apart", lambda x: F.max_pool2d(x, 3, 2, 1, 3),
+         (numbers(3, 8, 128, 64),)),
+        ("window_max_row", lambda x: F.max_pool1d(x, 8, 1, 4, 3),
+         (special(3, 5, 1028),)),
+        ("window_mean", lambda x: F.avg_pool2d(x, 3, 1, 1).relu(), (image,)),
+        ("window_mean_ragged", lambda x: F.avg_pool2d(x, 3, 1), (image,)),
+        ("window_mean_of_volume", lambda x: F.avg_pool3d(x, 3, 2, 1),
+         (numbers(4, 4, 24, 40, 128),)),
+        ("window_mean_of_halves", lambda x: F.avg_pool3d(x, 2, 2), (volume,)),
+        ("window_mean_and_more", lambda x, y: F.avg_pool2d(
+            x * 2 + 1, 3, 1, 1) * y, (image, numbers(2, 8, 64, 64, seed=3))),
+        ("window_mean_of_product", lambda x, y: F.avg_pool2d(x * y, 5, 1, 2),
+         (image, numbers(2, 8, 64, 64, seed=3))),
+        ("window_mean_of_one_image", lambda x: F.avg_pool2d(
+            x.expand(4, 8, 64, 64), 3, 1), (numbers(1, 8, 64, 64),)),
+        ("window_depthwise", lambda x, w: F.conv2d(x, w, groups=8),
+         (strange, taps)),
+        ("window_depthwise_padded", lambda x, w, b: F.conv2d(
+            x, w, b, padding=1, groups=8).relu(), (image, taps, bias)),
+        ("window_depthwise_tall", lambda x, w: F.conv2d(
+            x, w, padding=(2, 0), groups=8), (image, tall)),
+        ("window_depthwise_by_two", lambda x, w: F.conv2d(
+            x, w, stride=2, padding=1, groups=8),
+         (numbers(4, 8, 128, 64), taps)),
+        ("window_depthwise_spread", lambda x, w: F.conv2d(
+            x, w, dilation=2, groups=8), (image, taps)),
+        ("window_depthwise_twice", lambda x, w: F.conv2d(
+            x, w, padding=1, groups=8), (image, two_of_each)),
+        ("window_depthwise_odd", lambda x, w: F.conv2d(
+            x, w, padding=1, groups=8), (numbers(2, 8, 63, 61), taps)),
+        ("window_depthwise_volume", lambda x, w: F.conv3d(
+            x, w, padding=1, groups=4), (volume, numbers(4, 1, 3, 3, 3))),
+    ]
+
+
 GROUPS = (*operators.ALL, movement.movement_cases, movement.lookup_cases,
           pools.max_pool_cases, pools.average_pool_cases, pools.loss_cases,
-          row_cases)
+          row_cases, window_cases)
 
 
 def without_slow(group):

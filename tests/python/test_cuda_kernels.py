@@ -26,6 +26,12 @@ class CudaKernels(KernelCases, unittest.TestCase):
     groups = [cuda_cases.without_slow(group) for group in cuda_cases.GROUPS]
 
 
+class CudaWindows(KernelCases, unittest.TestCase):
+    variants = (CudaVariant("few multiprocessors", 0, 1, multiprocessors=2),)
+    groups = [cuda_cases.window_cases]
+    rounding = 4  # sums of products, each in its own order
+
+
 class CudaScans(KernelCases, unittest.TestCase):
     variants = VARIANTS[:3]
     groups = [cuda_cases.movement.scan_cases]

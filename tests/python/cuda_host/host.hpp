@@ -73,6 +73,15 @@ void launch(void (*kernel)(A...), const Launch& how, void** arguments) {
 #define threadIdx host::thread_place()
 #define blockIdx host::block_place()
 inline void __syncthreads() { host::meet_block(); }
+inline void __syncwarp() {
+  int nothing = 0;
+  host::exchange(&nothing, sizeof nothing, host::lane());
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int from) {
+  host::exchange(&value, sizeof value, from);
+  return value;
+}
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
   host::exchange(&value, sizeof value, host::lane() ^ mask);

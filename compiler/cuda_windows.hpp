@@ -1,0 +1,57 @@
+// Windows in registers: a thread takes four windows that lie side by side, and
+// several below each other; each row that they cover is read once, in packs,
+// and what the windows share comes from registers. (Register tiling of a
+// stencil; depthwise convolutions and pooling.)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/cpu_pass.hpp"
+#include "compiler/gpu_facts.hpp"
+#include "compiler/schedule.hpp"
+
+namespace weft {
+
+/// Windows of a thread, side by side; and elements of a pack.
+inline constexpr int cuda_window_lanes = 4;
+
+/// A load whose place moves along the row with the window.
+struct WindowRow {
+  ExprId load = -1;
+  std::int64_t step = 1;      ///< elements from one window to the next
+  std::int64_t spread = 0;    ///< from one of a window's elements to the next
+  std::int64_t shift = 0;     ///< of the first behind the pack that it lies in
+  std::int64_t elements = 0;  ///< that the lanes' windows cover, in whole packs
+};
+
+struct CudaWindows {
+  LoopVar lane;  ///< counts windows side by side
+  LoopVar tap;   ///< a window's own variable along them; id -1: it has none
+  std::vector<WindowRow> rows;
+  /// Counts windows below each other, of which a thread takes `together`, and
+  /// the window's own variable that way: a neighbour is `step` further.
+  LoopVar outer = {-1, 1};
+  LoopVar inner = {-1, 1};
+  std::int64_t step = 1;
+  std::int64_t together = 1;
+  /// What is folded of a row is the same in all windows that it is in.
+  bool alike = false;
+
+  /// Rows that windows below each other cover.
+  std::int64_t covered() const { return (together - 1) * step + inner.extent; }
+  bool is_ragged() const {
+    return lane.extent % cuda_window_lanes != 0 || outer.extent % together != 0;
+  }
+};
+
+/// Elements of a buffer that may be read, wanted or not.
+std::int64_t cuda_span(const Buffer& buffer);
+
+/// Nothing, where the nest folds no windows or not of this kind.
+std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
+                                        const std::vector<Pass>& passes,
+                                        const GpuFacts& facts);
+
+}  // namespace weft
