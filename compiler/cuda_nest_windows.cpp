@@ -57,11 +57,14 @@ class WindowsText {
     };
     for (const LoopVar& v : nest_.outer) points *= ceil_div(v.extent, each(v));
     const std::string place = "const " + kernel_.place_type() + " ";
-    out_.line(place + "point = (" + kernel_.place_type() + ")blockIdx.x * " +
-              text(threads) + " + threadIdx.x;");
+    // Unsigned, so that CUDA's compiler knows which guards hold everywhere.
+    const std::string counts = "const unsigned " + kernel_.place_type() + " ";
+    out_.line(counts + "point = blockIdx.x * " + text(threads) +
+              (kernel_.place_type() == "int" ? "u" : "ull") +
+              " + threadIdx.x;");
     // All threads go along, as they write for each other.
     out_.line("const bool inside = point < " + text(points) + ";");
-    out_.line(place + "p = inside ? point : 0;");
+    out_.line(counts + "p = inside ? point : 0;");
     std::int64_t stride = 1;
     for (std::size_t i = nest_.outer.size(); i-- > 0;) {
       const LoopVar v = nest_.outer[i];

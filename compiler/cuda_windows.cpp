@@ -122,7 +122,9 @@ class Finding {
         jam.step = step_of(jam.outer, inner);
         if (jam.step < 1) continue;
         jam.together = together_of(jam);
-        if (share_of(jam) < share_of(best)) best = jam;
+        if (jam.together == 1) continue;
+        // Of equals the last: its rows lie closer together.
+        if (share_of(jam) <= share_of(best)) best = jam;
       }
     }
     out_ = best;
