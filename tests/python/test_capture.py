@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -286,6 +287,16 @@ class RandomTest(CaptureTest):
             "return self.drop(x) * 2",
             init="self.drop = nn.Dropout(0.2).eval()"))
 
+    def test_dropout_that_drops_nothing_is_the_tensor_itself(self):
+        targets = self.assert_same_draws(simple(
+            "x = F.dropout2d(x, 0.0)\nreturn F.dropout(x, 0.0) * 2",
+            inputs="[torch.randn(2, 3, 4, 4)]"))
+        self.assertEqual(targets, ["aten.mul.Tensor"])
+        graph = self.capture(simple(
+            "y = self.drop(x)\ny.add_(1)\nreturn x * 2",
+            init="self.drop = nn.Dropout(0.0)"))
+        self.assertTrue(graph["mutations"][0]["is_input"])
+
     def test_tensors_drawn_inside_forward(self):
         self.assert_same_draws(simple(
             "n = torch.randn(4, 6) + torch.randn_like(x) + torch.rand(6)\n"
@@ -341,6 +352,39 @@ class SelfCheckTest(CaptureTest):
         with self.assertRaises(problems.ProblemError):
             capture_check.compare(half, torch.zeros_like(half), "output",
                                   has_tf32=True)
+
+    def test_what_cancels_is_held_against_what_it_is_made_of(self):
+        expected, other = torch.tensor([4e-9, -3e-9]), torch.tensor([-4e-9, 0])
+        with self.assertRaises(problems.ProblemError):
+            capture_check.compare(expected, other, "mean")
+        result, state = torch.ones(3), torch.zeros(1)
+
+        def runs(mean):
+            return [result], {"mean": mean}, [state]
+        capture_check.compare_runs(runs(expected), runs(other), "", False)
+        with self.assertRaises(problems.ProblemError):
+            capture_check.compare_runs(runs(expected), runs(other + 1e-6), "",
+                                       False)
+
+    def test_an_lstm_s_states_have_the_shapes_that_a_run_has(self):
+        from torch._decomp import decompositions
+
+        known = decompositions.one_layer_lstm
+
+        def of_older_frameworks(given, hidden, *rest, **named):
+            out, states = known(given, hidden, *rest, **named)
+            return out, [s.unsqueeze(0).squeeze(1) for s in states]
+        with unittest.mock.patch.object(
+                decompositions, "select_one_layer_lstm_function",
+                lambda *_: decompositions.one_layer_lstm), \
+                unittest.mock.patch.object(
+                    decompositions, "one_layer_lstm", of_older_frameworks):
+            graph = self.capture(simple(
+                "out, (h, c) = self.rnn(x)\nreturn out, h, c[-1]",
+                init="self.rnn = nn.LSTM(6, 5, 2, bidirectional=True)",
+                inputs="[torch.randn(7, 3, 6)]"))
+            self.assertIs(decompositions.one_layer_lstm, of_older_frameworks)
+        self.assertIn("aten.lstm.input", self.targets(graph))
 
     def test_nan_and_infinity_equal_themselves(self):
         special = torch.tensor([float("nan"), float("inf"), 1.0])

@@ -7,6 +7,8 @@ whose pieces all stay the framework's is no slower than the model, and draws
 the same numbers.
 """
 
+import contextlib
+
 # By operator name, all overloads. Core ATen keeps convolution, embedding,
 # addmm, mm, bmm, _softmax, native_layer_norm and their like by itself.
 KEPT_LIBRARY = (
@@ -117,6 +119,10 @@ def shield_random_calls(graph):
         name = aten_name(node.target)
         if name.rstrip("_") not in SHIELDED:
             continue
+        if returns_its_input(node):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+            continue
         operator = getattr(getattr(torch.ops, SHIELD), name.rstrip("_"))
         with graph.inserting_before(node):
             call = graph.call_function(operator.default, node.args,
@@ -129,6 +135,36 @@ def shield_random_calls(graph):
                 call.meta = dict(node.meta)
         node.replace_all_uses_with(call)
         graph.erase_node(node)
+
+
+def returns_its_input(node):
+    """Whether that dropout drops nothing: the framework then gives back the
+    tensor itself, and draws no numbers."""
+    probability, trains = (*node.args, *node.kwargs.values())[1:3]
+    return probability == 0 or trains is False
+
+
+@contextlib.contextmanager
+def shapes_of_lstm():
+    """Of an LSTM that no library of the processor's runs, PyTorch before 2.12
+    drops the wrong dimension of each layer's last state."""
+    from torch._decomp import decompositions
+
+    known = getattr(decompositions, "one_layer_lstm", None)
+    if known is None:
+        yield
+        return
+
+    def one_layer_lstm(given, hidden, *args, **kwargs):
+        out, states = known(given, hidden, *args, **kwargs)
+        return out, tuple(state.reshape(before.shape)
+                          for state, before in zip(states, hidden))
+
+    decompositions.one_layer_lstm = one_layer_lstm
+    try:
+        yield
+    finally:
+        decompositions.one_layer_lstm = known
 
 
 def aten_name(target):

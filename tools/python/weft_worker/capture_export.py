@@ -38,7 +38,8 @@ def export(problem, model, inputs):
     quiet = io.StringIO()
     try:
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
-                contextlib.redirect_stderr(quiet):
+                contextlib.redirect_stderr(quiet), \
+                decompositions.shapes_of_lstm():
             program = torch.export.export(model, tuple(inputs), strict=False)
             decompositions.shield_random_calls(program.graph)
             program = program.run_decompositions(
