@@ -28,6 +28,57 @@ def _weft_fits(tensor, shape, stride, dtype):
 
 constexpr std::string_view kDevice = "{device}";
 
+// Through the modules' own dictionaries: an attribute of a module takes ten
+// times as long to find, and a large model has hundreds.
+constexpr std::string_view kState = R"py(
+def _weft_state(model):
+    """The model's own tensors that forward() reads; None if one does not look
+    as it did when the model was captured."""
+    found = []
+    for path, tensors in _weft_modules:
+        module = model
+        for name in path:
+            module = module._modules.get(name) or getattr(module, name)
+        parameters, buffers = module._parameters, module._buffers
+        for name, shape, stride, dtype in tensors:
+            tensor = parameters.get(name)
+            if tensor is None:
+                tensor = buffers.get(name)
+            if tensor is None:
+                tensor = getattr(module, name, None)
+            if not _weft_fits(tensor, shape, stride, dtype):
+                return None
+            found.append(tensor)
+    return found
+
+
+)py";
+
+/// Operators that PyTorch's own functions call sooner than their overloads do.
+const std::map<std::string, std::string>& functions() {
+  static const std::map<std::string, std::string> known = {
+      {"aten.addmm.default", "torch.addmm"},
+      {"aten.bmm.default", "torch.bmm"},
+      {"aten.convolution.default", "torch.convolution"},
+      {"aten.linear.default", "torch.nn.functional.linear"},
+      {"aten.matmul.default", "torch.matmul"},
+      {"aten.mm.default", "torch.mm"},
+  };
+  return known;
+}
+
+/// "a.b.c" → "a", "b", "c".
+std::vector<std::string> parts_of(const std::string& target) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  while (begin <= target.size()) {
+    const auto end = std::min(target.find('.', begin), target.size());
+    parts.push_back(target.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 // A kernel on a GPU cannot read the processor's memory, not even one number.
 constexpr std::string_view kOnDevices = R"py(
 
@@ -73,15 +124,23 @@ class ForwardWriter {
                        "\"\"\"The captured computation, without gradients; "
                        "what was not captured\n" +
                        in + "goes to forward_reference.\"\"\"\n";
-    for (const std::string& line : reads_) text += in + line + "\n";
+    const std::string state = prefix_ + "state";
+    if (!read_.empty()) {
+      text += in + state + " = _weft_state(" + problem_.self + ")\n";
+    }
     text += in + "if not (" + joined(conditions(), "\n" + in + "        and ") +
             "):\n" + in + "    return " + problem_.self +
             ".forward_reference(" + passed_on() + ")\n";
+    if (!read_.empty()) {
+      text +=
+          in + "(" + joined(read_, ",\n" + in + " ") + ",) = " + state + "\n";
+    }
     text += in + "with torch.no_grad():\n";
     for (const std::string& line : body()) text += in + "    " + line + "\n";
     std::string fits(kFits);
     fits.replace(fits.find(kDevice), kDevice.size(), device_);
-    return {operators() + fits, text, defaults()};
+    if (!read_.empty()) fits += kState.substr(1);
+    return {operators() + fits + modules(), text, defaults()};
   }
 
  private:
@@ -97,15 +156,16 @@ class ForwardWriter {
   }
 
   /// Inputs are the arguments themselves; the rest is read from the module at
-  /// every call, since it may have been replaced.
+  /// every call, since it may have been replaced. Module by module.
   void read_placeholders() {
-    std::set<std::string> used(plan_.model.outputs.begin(),
-                               plan_.model.outputs.end());
+    needed_.insert(plan_.model.outputs.begin(), plan_.model.outputs.end());
+    for (const Node& node : plan_.model.nodes) {
+      for_each_ref(node,
+                   [&](const std::string& name) { needed_.insert(name); });
+    }
+    std::set<std::string> used = needed_;
     for (const Mutation& mutation : plan_.model.mutations) {
       used.insert(mutation.node);
-    }
-    for (const Node& node : plan_.model.nodes) {
-      for_each_ref(node, [&](const std::string& name) { used.insert(name); });
     }
     for (const Node& node : plan_.model.nodes) {
       if (node.kind == NodeKind::call) continue;
@@ -121,11 +181,42 @@ class ForwardWriter {
                           {},
                           {}});
       } else {
-        reads_.push_back(local(node.name) + " = " +
-                         attribute_path(problem_.self, node.target));
-        fits_.push_back(fits_condition(local(node.name), *node.values[0]));
+        std::vector<std::string> path = parts_of(node.target);
+        path.pop_back();
+        const auto found = std::ranges::find(
+            modules_, path, [](const auto& module) { return module.first; });
+        auto& module = found == modules_.end()
+                           ? modules_.emplace_back(path, Tensors())
+                           : *found;
+        module.second.push_back(&node);
+        state_[node.target] = node.name;
       }
     }
+    for (const auto& [path, tensors] : modules_) {
+      for (const Node* node : tensors) read_.push_back(local(node->name));
+    }
+  }
+
+  /// What _weft_state() finds, and how it looks.
+  std::string modules() const {
+    if (modules_.empty()) return "";
+    std::string text = "_weft_modules = (\n";
+    for (const auto& [path, tensors] : modules_) {
+      text += "    ((";
+      for (const std::string& part : path) {
+        text += python_string(part) + (&part == &path.back() ? "" : ", ");
+      }
+      text += path.size() == 1 ? ",), (\n" : "), (\n";
+      for (const Node* node : tensors) {
+        const TensorType& type = *node->values[0];
+        text += "        (" + python_string(parts_of(node->target).back()) +
+                ", " + python_tuple(type.shape) + ", " +
+                python_tuple(type.stride) + ", torch." +
+                std::string(dtype_name(type.dtype)) + "),\n";
+      }
+      text += "    )),\n";
+    }
+    return text + ")\n\n\n";
   }
 
   /// Where the model is, and so its kernels want their inputs.
@@ -162,7 +253,7 @@ class ForwardWriter {
     for (auto& one : argument_conditions(plan_.model, problem_)) {
       all.push_back(std::move(one));
     }
-    all.insert(all.end(), fits_.begin(), fits_.end());
+    if (!read_.empty()) all.push_back(prefix_ + "state is not None");
     return all;
   }
 
@@ -200,6 +291,10 @@ class ForwardWriter {
       if (node.kind != NodeKind::call) continue;
       const auto found = placed.find(node.name);
       if (found == placed.end()) {
+        if (const Mutation* counted = counted_by(node)) {
+          counters_[python_value(node.args[1])].push_back(counted);
+          continue;
+        }
         call_step(node);
       } else if (done.insert(found->second).second) {
         kernel_step(*found->second);
@@ -227,7 +322,9 @@ class ForwardWriter {
   std::string operator_variable(const std::string& target) {
     std::string name = "_weft_" + target;
     std::ranges::replace(name, '.', '_');
-    operators_[name] = "torch.ops." + target;
+    const auto known = functions().find(target);
+    operators_[name] =
+        known == functions().end() ? "torch.ops." + target : known->second;
     return name;
   }
 
@@ -267,15 +364,83 @@ class ForwardWriter {
                         {mutation.node},
                         {}});
     }
+    // One call for all: each takes longer than the copying.
+    std::vector<std::string> targets;
+    std::vector<std::string> values;
+    Step copies;
     for (const Mutation& mutation : plan_.model.mutations) {
+      if (is_counted(mutation)) continue;
       const auto found = aside.find(mutation.node);
       const std::string value =
           found == aside.end() ? local(mutation.node) : found->second;
-      const std::string target =
-          mutation.is_input ? local(mutation.target)
-                            : attribute_path(problem_.self, mutation.target);
-      steps_.push_back({target + ".copy_(" + value + ")", {mutation.node}, {}});
+      if (mutation.is_input) {
+        steps_.push_back({local(mutation.target) + ".copy_(" + value + ")",
+                          {mutation.node},
+                          {}});
+        continue;
+      }
+      targets.push_back(state_text(mutation.target));
+      values.push_back(value);
+      copies.uses.push_back(mutation.node);
     }
+    if (targets.size() == 1)
+      copies.text = targets[0] + ".copy_(" + values[0] + ")";
+    if (targets.size() > 1) {
+      copies.text = "torch._foreach_copy_([" + joined_names(targets) + "], [" +
+                    joined_names(values) + "])";
+    }
+    if (!targets.empty()) steps_.push_back(std::move(copies));
+    for (const auto& [number, mutations] : counters_) {
+      std::vector<std::string> counted;
+      for (const Mutation* mutation : mutations) {
+        counted.push_back(state_text(mutation->target));
+      }
+      steps_.push_back({"torch._foreach_add_([" + joined_names(counted) +
+                            "], " + number + ")",
+                        {},
+                        {}});
+    }
+  }
+
+  /// A parameter or buffer where it is written.
+  std::string state_text(const std::string& target) {
+    const auto found = state_.find(target);
+    return found == state_.end() ? attribute_path(problem_.self, target)
+                                 : local(found->second);
+  }
+
+  bool is_counted(const Mutation& mutation) const {
+    return std::ranges::any_of(counters_, [&](const auto& of_number) {
+      return std::ranges::find(of_number.second, &mutation) !=
+             of_number.second.end();
+    });
+  }
+
+  /// The buffer that the call adds a number to, where nothing else needs the
+  /// sum: num_batches_tracked of each batch norm. Else nullptr.
+  const Mutation* counted_by(const Node& call) const {
+    const Graph& model = plan_.model;
+    if (call.target != "aten.add.Tensor" || call.args.size() != 2 ||
+        !call.kwargs.empty() || !call.values.front()) {
+      return nullptr;
+    }
+    const auto* from = std::get_if<NodeRef>(&call.args[0].value);
+    const Node* buffer = from ? model.find(from->name) : nullptr;
+    const bool number =
+        std::holds_alternative<std::int64_t>(call.args[1].value) ||
+        std::holds_alternative<double>(call.args[1].value);
+    if (!buffer || !number || buffer->kind != NodeKind::buffer ||
+        buffer->values != call.values || needed_.contains(call.name)) {
+      return nullptr;
+    }
+    const auto found =
+        std::ranges::find_if(model.mutations, [&](const Mutation& one) {
+          return !one.is_input && one.node == call.name &&
+                 one.target == buffer->target;
+        });
+    const auto count =
+        std::ranges::count(model.mutations, call.name, &Mutation::node);
+    return found == model.mutations.end() || count != 1 ? nullptr : &*found;
   }
 
   /// The steps, with every value dropped after its last use.
@@ -348,8 +513,13 @@ class ForwardWriter {
   std::string prefix_ = "_t_";
   std::map<std::string, std::string> locals_;  // node → Python name
   std::set<std::string> placeholders_;
-  std::vector<std::string> reads_;
-  std::vector<std::string> fits_;
+  using Tensors = std::vector<const Node*>;
+  /// Paths of modules, and what is read of each.
+  std::vector<std::pair<std::vector<std::string>, Tensors>> modules_;
+  std::vector<std::string> read_;             // their Python names, in order
+  std::map<std::string, std::string> state_;  // target → node, of what is read
+  std::set<std::string> needed_;              // by a node or the caller
+  std::map<std::string, std::vector<const Mutation*>> counters_;  // by number
   std::string constants_;
   std::map<std::string, std::string> operators_;
   std::vector<Step> steps_;

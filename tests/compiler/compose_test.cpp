@@ -69,7 +69,7 @@ TEST_CASE("a kernel is called where its calls stood, the rest stays ATen") {
   const std::string text = composed();
   check_has(text, "_t_r = _weft_" + id + "(x, _t_w)\n");
   check_has(text, "_t_m = _weft_aten_mm_default(_t_r, x)\n");
-  check_has(text, "_weft_aten_mm_default = torch.ops.aten.mm.default\n");
+  check_has(text, "_weft_aten_mm_default = torch.mm\n");
   check_has(text, "r'''int x;\n'''");
 }
 
@@ -77,8 +77,54 @@ TEST_CASE("values are dropped after their last use") {
   check_has(composed(), "(_t_r, x)\n            del _t_r\n");
 }
 
-TEST_CASE("parameters are read at each call, by attribute") {
-  check_has(composed(), "_t_w = getattr(self.layers, \"0\").bias\n");
+TEST_CASE("parameters are read at each call, module by module") {
+  const std::string text = composed();
+  check_has(text,
+            "_weft_modules = (\n"
+            "    ((\"layers\", \"0\"), (\n"
+            "        (\"bias\", (3,), (1,), torch.float32),\n"
+            "    )),\n"
+            ")\n");
+  check_has(text, "        _t_state = _weft_state(self)\n");
+  check_has(text, "        and _t_state is not None):\n");
+  check_has(text, "        (_t_w,) = _t_state\n");
+}
+
+/// x + 1, and three buffers that become `value`, of x or of themselves.
+std::string with_buffers(const std::string& value) {
+  GraphBuilder b;
+  b.input("x", k3x3);
+  for (const char* name : {"a", "b", "c"}) {
+    b.placeholder(NodeKind::buffer, name, k3x3, "norm." + std::string(name));
+  }
+  b.call("s", "add.Tensor", {"x"}, k3x3, {Arg{std::int64_t{1}}});
+  for (const char* name : {"a", "b", "c"}) {
+    const std::string made = std::string("new_") + name;
+    b.call(made, "add.Tensor", {value.empty() ? name : value}, k3x3,
+           {Arg{std::int64_t{name[0] == 'c' ? 2 : 1}}});
+    b.graph.mutations.push_back({"norm." + std::string(name), false, made});
+  }
+  b.graph.output_template = "{0}";
+  const Plan plan = partition(
+      b.outputs({"s"}).graph,
+      [](const Graph&, const Node& call) { return call.name == "s"; });
+  const auto text = compose_source(
+      kProblem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+  REQUIRE(text);
+  return *text;
+}
+
+TEST_CASE("buffers that count calls are added to where they are") {
+  const std::string text = with_buffers("");
+  check_has(text, "torch._foreach_add_([_t_a, _t_b], 1)\n");
+  check_has(text, "torch._foreach_add_([_t_c], 2)\n");
+  CHECK_FALSE(text.contains("_t_new_a"));
+}
+
+TEST_CASE("several buffers are written in one call") {
+  check_has(with_buffers("x"),
+            "torch._foreach_copy_([self.norm.a, self.norm.b, self.norm.c], "
+            "[_t_new_a, _t_new_b, _t_new_c])\n");
 }
 
 TEST_CASE("anything but what was captured goes to the original forward") {
