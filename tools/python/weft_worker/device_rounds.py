@@ -9,6 +9,7 @@ framework's messages, which empty the same caches, do beside theirs.
 import statistics
 
 from . import gpu_facts
+from .laps import lap
 from .rounds import Rounds, net_s
 
 #: More than this beside the events, and beyond what the framework's messages
@@ -61,7 +62,8 @@ class DeviceRounds(Rounds):
         seen = self._sm_mhz.setdefault(party, [])
         if len(seen) == CLOCKED_ROUNDS:
             return
-        told = self._nvml.clocks()
+        with lap("clocks"):
+            told = self._nvml.clocks()
         seen.append(told.get("sm_mhz", 0))
         self._throttled.update(told.get("throttled", ()))
 

@@ -5,6 +5,7 @@ import statistics
 import torch
 
 from . import compare, inputs
+from .laps import lap
 from .rounds import BASELINE_START_MS, BASELINE_WALL_MS, ask_baseline
 from .slot import Ended
 from .verify import Limits, Verdict
@@ -116,19 +117,26 @@ class ModelBench:
                             or self._whole.buffers.trespass(self._kept))
         # What a candidate is timed on is not there yet; a baseline's caches
         # grow as cold meanwhile.
-        self._whole.hide_inputs()
-        slot.call(wall_ms, steps=["warm"], **how)
-        self._whole.buffers.write_inputs(self._kept)
-        # The other process does not wait for what this one began.
-        self._whole.device.synchronize()
+        with lap("hide"):
+            self._whole.hide_inputs()
+        with lap("warm"):
+            slot.call(wall_ms, steps=["warm"], **how)
+        with lap("hide"):
+            self._whole.buffers.write_inputs(self._kept)
+            # The other process does not wait for what this one began.
+            self._whole.device.synchronize()
 
     def call_candidate(self, slot, wall_ms):
         self._warm(slot, wall_ms)
-        seconds = self._load(slot, wall_ms, False, self._reuse)
+        with lap("loads"):
+            seconds = self._load(slot, wall_ms, False, self._reuse)
         self._off_clock["candidate loads"].append(seconds)
-        answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
+        with lap("timed calls"):
+            answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
         # In every round: the baseline reads the same inputs.
-        wrong = self._late_write or self._whole.buffers.trespass(self._kept)
+        with lap("guards"):
+            wrong = self._late_write or self._whole.buffers.trespass(
+                self._kept)
         if wrong:
             raise Ended("cheated", wrong)
         return answer, seconds
@@ -138,10 +146,12 @@ class ModelBench:
 
     def call_baseline(self, baseline, party):
         self._warm(baseline, BASELINE_WALL_MS, function=party)
-        seconds = self._load(baseline, BASELINE_WALL_MS, False, self._reuse)
+        with lap("loads"):
+            seconds = self._load(baseline, BASELINE_WALL_MS, False, self._reuse)
         self._off_clock["baseline loads"].append(seconds)
-        return baseline.call(BASELINE_WALL_MS, steps=["run"], function=party,
-                             **self._flush)
+        with lap("timed calls"):
+            return baseline.call(BASELINE_WALL_MS, steps=["run"],
+                                 function=party, **self._flush)
 
     def off_clock_s(self):
         """How much longer the candidate took than the baseline, a call, for
