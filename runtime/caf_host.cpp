@@ -105,6 +105,7 @@ class CafHost {
     port->second->start(
         *message, [this, asker = envelope.src, seq = envelope.seq,
                    address = envelope.dst](Message reply) {
+          if (is_closing()) return;
           post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
         });
   }
@@ -140,8 +141,15 @@ class CafHost {
   }
 
  private:
-  /// No port is asked after this. What runs in them is stopped; replies that
-  /// come until then are taken.
+  /// Ports that are stopped answer that what they did was killed: no answer to
+  /// keep, for whoever resumes the run asks again.
+  bool is_closing() {
+    const std::lock_guard lock(ports_mutex_);
+    return closing_;
+  }
+
+  /// No port is asked after this, and none is heard. What runs in them is
+  /// stopped.
   void close_ports() {
     {
       const std::lock_guard lock(ports_mutex_);

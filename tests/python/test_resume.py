@@ -1,6 +1,7 @@
 """A run that dies at any moment goes on where its journal ends, and comes to
 the same verdicts as one that was left in peace."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -34,6 +35,21 @@ def last_event(run):
             database.close()
     except sqlite3.Error:
         return 0
+
+
+def has_event(run, kind):
+    """Whether the journal holds a message of that type."""
+    file = os.path.join(run, "journal.db")
+    if last_event(run) == 0:
+        return False
+    try:
+        with contextlib.closing(sqlite3.connect(
+                f"file:{file}?mode=ro", uri=True)) as database:
+            return bool(database.execute(
+                "SELECT count(*) FROM event WHERE type = ?",
+                (kind,)).fetchone()[0])
+    except sqlite3.Error:
+        return False
 
 
 def waited_for(condition, seconds):
@@ -183,6 +199,20 @@ class ResumeTest(WeftCase):
         events = weft_case.events_of(self.run_folder)
         self.assert_nothing_was_repeated(events)
         self.assert_replays(self.run_folder)
+
+    def test_what_an_interrupt_kills_is_asked_again(self):
+        for kind in ("CaptureRequest", "CheckRequest"):
+            process = self.start()
+            asked = lambda: has_event(self.run_folder, kind)
+            self.assertTrue(waited_for(asked, 200), self.output())
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=60), 130,
+                             kind + self.output())
+            for event in weft_case.events_of(self.run_folder):
+                told = event["body"].get("failure", {"code": ""})
+                self.assertEqual(told["code"], "", event)
+        self.assertEqual(self.start().wait(timeout=400), 0, self.output())
+        self.assert_same_as_in_peace()
 
 
 if __name__ == "__main__":
