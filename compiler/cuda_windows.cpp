@@ -16,6 +16,11 @@ constexpr std::int64_t together_max = 8;
 constexpr std::int64_t rows_max = 16;
 // … and of the reads of windows one by one, so many at most.
 constexpr double share_max = 0.75;
+// What is unrolled is soon built.
+constexpr std::int64_t written_max = 512;
+// Threads of a multiprocessor: with fewer, several had better share a window;
+// with fewer of those that take several, each takes one.
+constexpr std::int64_t threads_min = 256;
 constexpr std::int64_t threads_of_sm = 1024;
 
 class Finding {
@@ -34,8 +39,14 @@ class Finding {
     if (out_.lane.extent < lanes || !stores_rows() || !find_rows()) return {};
     if (out_.lane.extent % lanes != 0 && reads(points_, out_.lane)) return {};
     choose_together();
-    const double share = reads_together() / reads_apart();
-    if (share > share_max) return {};
+    const bool is_window = out_.tap.id >= 0 || out_.together > 1;
+    const std::int64_t threads =
+        extent_of(nest_.outer) / (lanes * out_.together);
+    if (!is_window || written() > written_max ||
+        threads < threads_min * facts_.sms ||
+        packs_read() > share_max * elements_read()) {
+      return {};
+    }
     out_.alike = are_alike();
     return std::move(out_);
   }
@@ -112,7 +123,7 @@ class Finding {
   }
 
   void choose_together() {
-    CudaWindows best = out_;
+    std::optional<CudaWindows> best;
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
       for (const LoopVar& inner : fold_.inner) {
         if (inner == out_.tap) continue;
@@ -122,12 +133,12 @@ class Finding {
         jam.step = step_of(jam.outer, inner);
         if (jam.step < 1) continue;
         jam.together = together_of(jam);
-        if (jam.together == 1) continue;
+        if (share_of(jam) >= 1) continue;
         // Of equals the last: its rows lie closer together.
-        if (share_of(jam) <= share_of(best)) best = jam;
+        if (!best || share_of(jam) <= share_of(*best)) best = jam;
       }
     }
-    out_ = best;
+    if (best) out_ = *best;
   }
 
   /// Elements of `inner` that a step of `outer` is, in every row; 0: it isn't.
@@ -150,7 +161,7 @@ class Finding {
         extent_of(fold_.inner) / jam.inner.extent / out_.tap.extent;
     const std::int64_t points = extent_of(nest_.outer) / lanes;
     // A window that is not there may read nothing but rows.
-    const bool whole = reads(points_, jam.outer) || reads_apart(jam.outer);
+    const bool whole = reads(points_, jam.outer) || reads_besides(jam.outer);
     for (jam.together = together_max; jam.together > 1; --jam.together) {
       if (others * jam.covered() > rows_max) continue;
       if (points / jam.together < threads_of_sm * facts_.sms) continue;
@@ -172,7 +183,7 @@ class Finding {
   }
 
   /// Whether something else than a row is read that moves with the variable.
-  bool reads_apart(LoopVar variable) const {
+  bool reads_besides(LoopVar variable) const {
     return std::ranges::any_of(cuda_loads(program_, fold_), [&](ExprId id) {
       const bool row = std::ranges::any_of(
           out_.rows, [&](const WindowRow& r) { return r.load == id; });
@@ -180,15 +191,21 @@ class Finding {
     });
   }
 
-  /// Of a thread, for each of the window's rows: packs; and single elements.
-  double reads_together() const {
+  /// What stands in the kernel once all loops over windows are written out.
+  std::int64_t written() const {
+    return extent_of(fold_.inner) / out_.inner.extent * out_.covered();
+  }
+
+  /// For each of a window's rows: packs that a thread reads, and the elements
+  /// that windows read one by one.
+  double packs_read() const {
     double packs = 0;
     for (const WindowRow& row : out_.rows) {
       packs += static_cast<double>(row.elements) / lanes;
     }
     return packs * share_of(out_);
   }
-  double reads_apart() const {
+  double elements_read() const {
     return static_cast<double>(out_.rows.size()) * lanes *
            static_cast<double>(out_.tap.extent);
   }

@@ -41,9 +41,6 @@ struct CudaWindows {
 
   /// Rows that windows below each other cover.
   std::int64_t covered() const { return (together - 1) * step + inner.extent; }
-  bool is_ragged() const {
-    return lane.extent % cuda_window_lanes != 0 || outer.extent % together != 0;
-  }
 };
 
 /// Elements of a buffer that may be read, wanted or not.

@@ -38,7 +38,8 @@ def _weft_state(model):
     for path, tensors in _weft_modules:
         module = model
         for name in path:
-            module = module._modules.get(name) or getattr(module, name)
+            inner = module._modules.get(name)
+            module = getattr(module, name) if inner is None else inner
         parameters, buffers = module._parameters, module._buffers
         for name, shape, stride, dtype in tensors:
             tensor = parameters.get(name)
@@ -293,6 +294,7 @@ class ForwardWriter {
       if (found == placed.end()) {
         if (const Mutation* counted = counted_by(node)) {
           counters_[python_value(node.args[1])].push_back(counted);
+          counted_.insert(counted);
           continue;
         }
         call_step(node);
@@ -364,12 +366,13 @@ class ForwardWriter {
                         {mutation.node},
                         {}});
     }
-    // One call for all: each takes longer than the copying.
+    // Inputs first, then one call for all buffers, which are memory of their
+    // own: each call takes longer than the copying.
     std::vector<std::string> targets;
     std::vector<std::string> values;
     Step copies;
     for (const Mutation& mutation : plan_.model.mutations) {
-      if (is_counted(mutation)) continue;
+      if (counted_.contains(&mutation)) continue;
       const auto found = aside.find(mutation.node);
       const std::string value =
           found == aside.end() ? local(mutation.node) : found->second;
@@ -383,12 +386,10 @@ class ForwardWriter {
       values.push_back(value);
       copies.uses.push_back(mutation.node);
     }
-    if (targets.size() == 1)
-      copies.text = targets[0] + ".copy_(" + values[0] + ")";
-    if (targets.size() > 1) {
-      copies.text = "torch._foreach_copy_([" + joined_names(targets) + "], [" +
-                    joined_names(values) + "])";
-    }
+    copies.text = targets.size() == 1
+                      ? targets[0] + ".copy_(" + values[0] + ")"
+                      : "torch._foreach_copy_([" + joined_names(targets) +
+                            "], [" + joined_names(values) + "])";
     if (!targets.empty()) steps_.push_back(std::move(copies));
     for (const auto& [number, mutations] : counters_) {
       std::vector<std::string> counted;
@@ -407,13 +408,6 @@ class ForwardWriter {
     const auto found = state_.find(target);
     return found == state_.end() ? attribute_path(problem_.self, target)
                                  : local(found->second);
-  }
-
-  bool is_counted(const Mutation& mutation) const {
-    return std::ranges::any_of(counters_, [&](const auto& of_number) {
-      return std::ranges::find(of_number.second, &mutation) !=
-             of_number.second.end();
-    });
   }
 
   /// The buffer that the call adds a number to, where nothing else needs the
@@ -520,6 +514,7 @@ class ForwardWriter {
   std::map<std::string, std::string> state_;  // target → node, of what is read
   std::set<std::string> needed_;              // by a node or the caller
   std::map<std::string, std::vector<const Mutation*>> counters_;  // by number
+  std::set<const Mutation*> counted_;
   std::string constants_;
   std::map<std::string, std::string> operators_;
   std::vector<Step> steps_;

@@ -26,16 +26,20 @@ std::int64_t product(const Node& call, std::size_t left, const Types& types) {
   return 2 * element_count(*call.values.front()) * a->shape.back();
 }
 
-/// Every combination of the equation's letters is one term. Several operands
-/// are multiplied in an order that the framework chooses: not counted.
+/// Every combination of the equation's letters is one term, but for what one
+/// operand alone can be summed over beforehand. Several operands are multiplied
+/// in an order that the framework chooses: not counted.
 std::int64_t einsum(const Node& call, const Types& types) {
   if (call.args.size() < 2) return 0;
   const auto* equation = std::get_if<std::string>(&call.args[0].value);
   const auto* operands = std::get_if<Arg::List>(&call.args[1].value);
   if (!equation || !operands || operands->size() != 2) return 0;
-  std::string letters = equation->substr(0, equation->find("->"));
-  std::erase_if(letters, [](char c) { return c == ' ' || c == ','; });
-  if (letters.contains('.')) return 0;  // an ellipsis
+  const std::size_t arrow = equation->find("->");
+  if (arrow == std::string::npos || equation->contains('.')) return 0;
+  const std::string result = equation->substr(arrow);
+  std::string letters = equation->substr(0, arrow);
+  std::erase(letters, ' ');
+  std::erase(letters, ',');
   std::map<char, std::int64_t> extents;
   auto letter = letters.begin();
   for (const Arg& operand : *operands) {
@@ -49,8 +53,14 @@ std::int64_t einsum(const Node& call, const Types& types) {
     }
   }
   std::int64_t terms = 1;
-  for (const auto& [name, extent] : extents) terms *= extent;
-  return 2 * terms;
+  bool contracts = false;
+  for (const auto& [name, extent] : extents) {
+    const bool kept = result.contains(name);
+    const bool in_both = std::ranges::count(letters, name) > 1;
+    contracts = contracts || (in_both && !kept);
+    if (in_both || kept) terms *= extent;
+  }
+  return contracts ? 2 * terms : 0;
 }
 
 bool is_transposed(const Node& call) {

@@ -105,7 +105,7 @@ class CafHost {
     port->second->start(
         *message, [this, asker = envelope.src, seq = envelope.seq,
                    address = envelope.dst](Message reply) {
-          if (is_closing()) return;
+          if (closing_) return;  // it says that it was stopped
           post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
         });
   }
@@ -141,15 +141,8 @@ class CafHost {
   }
 
  private:
-  /// Ports that are stopped answer that what they did was killed: no answer to
-  /// keep, for whoever resumes the run asks again.
-  bool is_closing() {
-    const std::lock_guard lock(ports_mutex_);
-    return closing_;
-  }
-
-  /// No port is asked after this, and none is heard. What runs in them is
-  /// stopped.
+  /// No port is asked after this. What runs in them is stopped, and none is
+  /// heard: what they did was killed, and whoever resumes the run asks again.
   void close_ports() {
     {
       const std::lock_guard lock(ports_mutex_);
@@ -250,7 +243,7 @@ class CafHost {
   std::atomic<std::size_t> in_flight_ = 0;  // posted, not yet handled
   std::atomic<bool> is_broken_ = false;
   std::mutex ports_mutex_;
-  bool closing_ = false;
+  std::atomic<bool> closing_ = false;
   std::mutex mutex_;
   std::condition_variable_any ended_;
   std::optional<HostEnd> end_;

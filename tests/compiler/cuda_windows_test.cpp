@@ -62,7 +62,17 @@ TEST_CASE("of rows that windows share alike, a part is folded once") {
 TEST_CASE("windows that share no rows are taken one below another") {
   const std::string text = first(pooled(512, 2, 2));
   CHECK(text.contains("read_row("));
-  CHECK(text.contains("[1][4];"));
+  CHECK(text.contains("float a1[1][4];"));
+  CHECK_FALSE(text.contains("across"));
+}
+
+TEST_CASE("what is folded down whole columns is no window") {
+  Graph graph;
+  add_input(graph, "x", dense({256, 1024, 256}));
+  add_call(graph, "y", "aten.sum.dim_IntList", {ref("x"), list({1})},
+           dense({256, 256}));
+  graph.outputs = {"y"};
+  CHECK_FALSE(first(std::move(graph)).contains("read_row("));
 }
 
 TEST_CASE("rows that begin anywhere are not read in packs") {

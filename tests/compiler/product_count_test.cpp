@@ -76,6 +76,8 @@ TEST_CASE("an einsum of two counts every combination of its letters") {
   };
   CHECK(counted("bijl,lk->bijk") == 2 * (2 * 3 * 4 * 8 * 5));
   CHECK(counted("b i j l, l k -> b i j k") == 2 * (2 * 3 * 4 * 8 * 5));
+  CHECK(counted("bijl,lk->bik") == 2 * (2 * 3 * 8 * 5));  // j goes before
+  CHECK(counted("bijl,lk->bijlk") == 0);                  // nothing is summed
   CHECK(counted("...l,lk->...k") == 0);
   CHECK(counted("bij,lk->bik") == 0);
 }

@@ -85,6 +85,7 @@ class Rounds:
         for number in range(-self._bench.warm_rounds, ROUNDS_MAX):
             if number == 0:  # what it takes to warm up is not its budget's
                 start = time.monotonic()
+                self._examining_s = 0.0
             spent = time.monotonic() - start
             is_enough = number >= ROUNDS_MIN and spent > budget_s
             # Few rounds on a busy machine may look like hidden work.
