@@ -1,5 +1,6 @@
 #include "compiler/triton_scalar.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -79,9 +80,16 @@ std::string load_text(const TritonScope& scope, const Scalar& node) {
     const std::string guard = triton_operand(scope, node.guard());
     mask = mask.empty() ? guard : "(" + mask + ") & " + guard;
   }
-  const std::string text = "tl.load(" + place;
-  if (mask.empty()) return text + ")";
-  return text + ", mask=" + mask + ", other=0)";
+  if (mask.empty()) return "tl.load(" + place + ")";
+  // One place, read or not for each of a block: it becomes a block, too.
+  const auto spreads = [&](int id) {
+    return scope.variables.at(id).axis != Axis::none;
+  };
+  if (!node.placed && std::ranges::none_of(own_variables(node), spreads) &&
+      std::ranges::any_of(variables, spreads)) {
+    place += " + tl.where(" + mask + ", 0, 0)";
+  }
+  return "tl.load(" + place + ", mask=" + mask + ", other=0)";
 }
 
 std::string cast_text(DType to, const std::string& value) {

@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 import torch
+import torch.nn.functional as F
 
 import captured_cases
 from weft_worker import triton_build
@@ -80,10 +81,16 @@ def kernel_function(x):
 '''
 
 
-def generated_sources(count):
+SOFTMAX = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
+           (torch.ones(70, 33),))
+# What is normalised is padded after: the scale, one number, has its guard.
+SCALED = ("scaled", lambda x, s, w: F.conv2d(
+    x * s[:, None, None], w, padding=1, groups=8),
+          (torch.ones(2, 8, 64, 64), torch.ones(8), torch.ones(8, 1, 3, 3)))
+
+
+def generated_sources(count, case=SOFTMAX):
     """So many of the code generator's, for one subgraph."""
-    case = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
-            (torch.ones(70, 33),))
     cli = captured_cases.program("triton_codegen_cli", "WEFT_TRITON_CODEGEN")
     answer, = captured_cases.generate(captured_cases.graphs_of([case]),
                                       [cli, "4", str(count)])
@@ -200,6 +207,12 @@ class TritonBuild(unittest.TestCase):
                 kept = [name for name in one["arguments"]
                         if name.startswith(("in", "out"))]
                 self.assertEqual(kept, given)
+
+    def test_one_number_under_the_guard_of_a_block_builds(self):
+        sources = generated_sources(3, SCALED)
+        self.assertTrue(any(", 0, 0), mask=" in text for text in sources))
+        for text in sources:
+            self.build(text)
 
     def test_with_and_without_torch_the_package_is_the_same(self):
         text, = generated_sources(1)
