@@ -41,8 +41,8 @@ def window_cases():
     below each other, where multiprocessors are few."""
     image, strange = numbers(2, 8, 64, 64), special(2, 8, 64, 64)
     volume = numbers(2, 4, 24, 20, 64)
-    taps, tall = numbers(8, 1, 3, 3), numbers(8, 1, 5, 1)
-    two_of_each, bias = numbers(16, 1, 3, 3), numbers(8)
+    taps, tall = numbers(8, 1, 3, 3, scale=0.5), numbers(8, 1, 5, 1, scale=0.5)
+    two_of_each, bias = numbers(16, 1, 3, 3, scale=0.5), numbers(8)
     return [
         ("window_max", lambda x: F.max_pool2d(x, 4, 1, 1), (strange,)),
         ("window_max_by_two", lambda x: F.max_pool2d(x, 3, 2, 1), (strange,)),
@@ -79,7 +79,8 @@ def window_cases():
         ("window_depthwise_odd", lambda x, w: F.conv2d(
             x, w, padding=1, groups=8), (numbers(2, 8, 63, 61), taps)),
         ("window_depthwise_volume", lambda x, w: F.conv3d(
-            x, w, padding=1, groups=4), (volume, numbers(4, 1, 3, 3, 3))),
+            x, w, padding=1, groups=4),
+         (volume, numbers(4, 1, 3, 3, 3, scale=0.25))),
     ]
 
 
