@@ -39,7 +39,7 @@ class WindowsText {
     const std::int64_t points = open();
     for (const CudaFold& fold : folds_) {
       fold.need(kernel_);
-      declare(fold, fold.lanes(), it_.together);
+      declare(fold, fold.lanes(), it_.below.together);
     }
     print_walk();
     print_points();
@@ -51,9 +51,9 @@ class WindowsText {
   std::int64_t open() {
     std::int64_t points = 1;
     const auto each = [&](LoopVar v) -> std::int64_t {
-      return v == it_.lane    ? cuda_window_lanes
-             : v == it_.outer ? it_.together
-                              : 1;
+      return v == it_.lane          ? cuda_window_lanes
+             : v == it_.below.outer ? it_.below.together
+                                    : 1;
     };
     for (const LoopVar& v : nest_.outer) points *= ceil_div(v.extent, each(v));
     const std::string place = "const " + kernel_.place_type() + " ";
@@ -81,8 +81,10 @@ class WindowsText {
     return points;
   }
 
-  bool is_below(LoopVar v) const { return it_.together > 1 && v == it_.outer; }
-  std::string first_below() const { return "first" + text(it_.outer.id); }
+  bool is_below(LoopVar v) const {
+    return it_.below.together > 1 && v == it_.below.outer;
+  }
+  std::string first_below() const { return "first" + text(it_.below.outer.id); }
 
   void declare(const CudaFold& fold, const std::string& what,
                std::int64_t rows) {
@@ -98,7 +100,7 @@ class WindowsText {
   void print_walk() {
     std::vector<LoopVar> others;
     for (const LoopVar& v : fold_.inner) {
-      if (v != it_.tap && (it_.together == 1 || v != it_.inner)) {
+      if (v != it_.tap && (it_.below.together == 1 || v != it_.below.inner)) {
         others.push_back(v);
       }
     }
@@ -106,14 +108,14 @@ class WindowsText {
       open_unrolled(out_, "i", extent_of(others));
       kernel_.declare(others, "i");
     }
-    if (it_.together > 1) {
-      out_.line("// Row `row` of those that " + text(it_.together) +
+    if (it_.below.together > 1) {
+      out_.line("// Row `row` of those that " + text(it_.below.together) +
                 " windows below each other cover.");
-      open_unrolled(out_, "row", it_.covered(), kernel_.place_type());
-      kernel_.set_variable(it_.inner, "row");
+      open_unrolled(out_, "row", it_.below.covered(), kernel_.place_type());
+      kernel_.set_variable(it_.below.inner, "row");
     }
     read_rows();
-    if (it_.together == 1) {
+    if (it_.below.together == 1) {
       fold_row("[0]", false);
     } else {
       it_.alike ? fold_once() : fold_each();
@@ -161,22 +163,23 @@ class WindowsText {
 
   void fold_each() {
     open_below();
-    out_.line("const " + kernel_.place_type() + " " + name(it_.outer) + " = " +
-              first_below() + " + j;");
-    kernel_.set_variable(it_.outer, name(it_.outer));
-    kernel_.set_variable(it_.inner, name(it_.inner));
+    out_.line("const " + kernel_.place_type() + " " + name(it_.below.outer) +
+              " = " + first_below() + " + j;");
+    kernel_.set_variable(it_.below.outer, name(it_.below.outer));
+    kernel_.set_variable(it_.below.inner, name(it_.below.inner));
     fold_row("[j]", false);
     out_.close();
-    kernel_.set_variable(it_.outer, first_below());
+    kernel_.set_variable(it_.below.outer, first_below());
   }
 
   // The windows that the row is in, by which of their rows it is.
   void open_below() {
-    open_unrolled(out_, "j", it_.together);
-    out_.line("const int " + name(it_.inner) + " = (int)row - j * " +
-              text(it_.step) + ";");
-    out_.line("if (" + name(it_.inner) + " < 0 || " + name(it_.inner) +
-              " >= " + text(it_.inner.extent) + ") continue;");
+    open_unrolled(out_, "j", it_.below.together);
+    out_.line("const int " + name(it_.below.inner) + " = (int)row - j * " +
+              text(it_.below.step) + ";");
+    out_.line("if (" + name(it_.below.inner) + " < 0 || " +
+              name(it_.below.inner) + " >= " + text(it_.below.inner.extent) +
+              ") continue;");
   }
 
   void fold_row(const std::string& j, bool is_across) {
@@ -205,11 +208,11 @@ class WindowsText {
   }
 
   void print_points() {
-    open_unrolled(out_, "j", it_.together);
-    if (it_.together > 1) {
-      out_.line("const " + kernel_.place_type() + " " + name(it_.outer) +
+    open_unrolled(out_, "j", it_.below.together);
+    if (it_.below.together > 1) {
+      out_.line("const " + kernel_.place_type() + " " + name(it_.below.outer) +
                 " = " + first_below() + " + j;");
-      kernel_.set_variable(it_.outer, name(it_.outer));
+      kernel_.set_variable(it_.below.outer, name(it_.below.outer));
     }
     for (const CudaFold& fold : folds_) {
       fold.conclude(kernel_, fold.lanes() + "[j][l]", true);
@@ -241,8 +244,9 @@ class WindowsText {
     const std::string to = program_.buffers[stage.output].name + " + " +
                            kernel_.index(stage.offset);
     std::string exists = "inside";
-    if (it_.outer.extent % it_.together != 0) {
-      exists += " && " + name(it_.outer) + " < " + text(it_.outer.extent);
+    if (it_.below.outer.extent % it_.below.together != 0) {
+      exists +=
+          " && " + name(it_.below.outer) + " < " + text(it_.below.outer.extent);
     }
     const bool whole = it_.lane.extent % cuda_window_lanes == 0;
     if (whole && kernel_.is_packed(stage.offset)) {

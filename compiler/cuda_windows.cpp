@@ -39,9 +39,9 @@ class Finding {
     if (out_.lane.extent < lanes || !stores_rows() || !find_rows()) return {};
     if (out_.lane.extent % lanes != 0 && reads(points_, out_.lane)) return {};
     choose_together();
-    const bool is_window = out_.tap.id >= 0 || out_.together > 1;
+    const bool is_window = out_.tap.id >= 0 || out_.below.together > 1;
     const std::int64_t threads =
-        extent_of(nest_.outer) / (lanes * out_.together);
+        extent_of(nest_.outer) / (lanes * out_.below.together);
     if (!is_window || written() > written_max ||
         threads < threads_min * facts_.sms ||
         packs_read() > share_max * elements_read()) {
@@ -123,22 +123,19 @@ class Finding {
   }
 
   void choose_together() {
-    std::optional<CudaWindows> best;
+    std::optional<Jam> best;
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
       for (const LoopVar& inner : fold_.inner) {
         if (inner == out_.tap) continue;
-        CudaWindows jam = out_;
-        jam.outer = nest_.outer[i];
-        jam.inner = inner;
-        jam.step = step_of(jam.outer, inner);
+        Jam jam = {nest_.outer[i], inner, step_of(nest_.outer[i], inner)};
         if (jam.step < 1) continue;
         jam.together = together_of(jam);
-        if (share_of(jam) >= 1) continue;
+        if (jam.share() >= 1) continue;
         // Of equals the last: its rows lie closer together.
-        if (!best || share_of(jam) <= share_of(*best)) best = jam;
+        if (!best || jam.share() <= best->share()) best = jam;
       }
     }
-    if (best) out_ = *best;
+    if (best) out_.below = *best;
   }
 
   /// Elements of `inner` that a step of `outer` is, in every row; 0: it isn't.
@@ -156,7 +153,7 @@ class Finding {
     return step;
   }
 
-  std::int64_t together_of(CudaWindows jam) const {
+  std::int64_t together_of(Jam jam) const {
     const std::int64_t others =
         extent_of(fold_.inner) / jam.inner.extent / out_.tap.extent;
     const std::int64_t points = extent_of(nest_.outer) / lanes;
@@ -169,11 +166,6 @@ class Finding {
       break;
     }
     return jam.together;
-  }
-
-  static double share_of(const CudaWindows& jam) {
-    return static_cast<double>(jam.covered()) /
-           static_cast<double>(jam.together * jam.inner.extent);
   }
 
   bool reads(const Pass& pass, LoopVar variable) const {
@@ -193,7 +185,8 @@ class Finding {
 
   /// What stands in the kernel once all loops over windows are written out.
   std::int64_t written() const {
-    return extent_of(fold_.inner) / out_.inner.extent * out_.covered();
+    return extent_of(fold_.inner) / out_.below.inner.extent *
+           out_.below.covered();
   }
 
   /// For each of a window's rows: packs that a thread reads, and the elements
@@ -203,7 +196,7 @@ class Finding {
     for (const WindowRow& row : out_.rows) {
       packs += static_cast<double>(row.elements) / lanes;
     }
-    return packs * share_of(out_);
+    return packs * out_.below.share();
   }
   double elements_read() const {
     return static_cast<double>(out_.rows.size()) * lanes *
@@ -211,12 +204,13 @@ class Finding {
   }
 
   bool are_alike() const {
-    if (out_.together == 1) return true;
+    if (out_.below.together == 1) return true;
     ScalarArena arena = program_.arena;
     return std::ranges::all_of(fold_.stages, [&](const Stage* stage) {
       const ExprId moved = arena.substitute(
-          stage->value, {{out_.outer.id, Index(out_.outer) + Index(1)},
-                         {out_.inner.id, Index(out_.inner) - out_.step}});
+          stage->value,
+          {{out_.below.outer.id, Index(out_.below.outer) + Index(1)},
+           {out_.below.inner.id, Index(out_.below.inner) - out_.below.step}});
       return moved == stage->value;
     });
   }

@@ -10,6 +10,7 @@
 
 #include "compiler/cpu_pass.hpp"
 #include "compiler/gpu_facts.hpp"
+#include "compiler/jam.hpp"
 #include "compiler/schedule.hpp"
 
 namespace weft {
@@ -30,17 +31,9 @@ struct CudaWindows {
   LoopVar lane;  ///< counts windows side by side
   LoopVar tap;   ///< a window's own variable along them; id -1: it has none
   std::vector<WindowRow> rows;
-  /// Counts windows below each other, of which a thread takes `together`, and
-  /// the window's own variable that way: a neighbour is `step` further.
-  LoopVar outer = {-1, 1};
-  LoopVar inner = {-1, 1};
-  std::int64_t step = 1;
-  std::int64_t together = 1;
+  Jam below;  ///< windows below each other that a thread takes
   /// What is folded of a row is the same in all windows that it is in.
   bool alike = false;
-
-  /// Rows that windows below each other cover.
-  std::int64_t covered() const { return (together - 1) * step + inner.extent; }
 };
 
 /// Elements of a buffer that may be read, wanted or not.

@@ -72,18 +72,23 @@ std::vector<std::string> container_conditions(const Graph& model) {
 
 }  // namespace
 
-std::string attribute_path(const std::string& self, const std::string& target) {
-  std::string path = self;
+std::vector<std::string> parts_of(const std::string& target) {
+  std::vector<std::string> parts;
   std::size_t begin = 0;
   while (begin <= target.size()) {
     const auto end = std::min(target.find('.', begin), target.size());
-    const std::string part = target.substr(begin, end - begin);
-    if (is_plain_name(part)) {
-      path += "." + part;
-    } else {
-      path = "getattr(" + path + ", " + python_string(part) + ")";
-    }
+    parts.push_back(target.substr(begin, end - begin));
     begin = end + 1;
+  }
+  return parts;
+}
+
+std::string attribute_path(const std::string& self, const std::string& target) {
+  std::string path = self;
+  for (const std::string& part : parts_of(target)) {
+    path = is_plain_name(part)
+               ? path + "." + part
+               : "getattr(" + path + ", " + python_string(part) + ")";
   }
   return path;
 }

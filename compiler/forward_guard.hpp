@@ -19,6 +19,9 @@ std::vector<std::string> argument_conditions(const Graph& model,
 std::string fits_condition(const std::string& expression,
                            const TensorType& type);
 
+/// "a.b.c" → "a", "b", "c".
+std::vector<std::string> parts_of(const std::string& target);
+
 /// `self.layers`, then getattr(…, "0") where a part is no identifier.
 std::string attribute_path(const std::string& self, const std::string& target);
 

@@ -68,18 +68,6 @@ const std::map<std::string, std::string>& functions() {
   return known;
 }
 
-/// "a.b.c" → "a", "b", "c".
-std::vector<std::string> parts_of(const std::string& target) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (begin <= target.size()) {
-    const auto end = std::min(target.find('.', begin), target.size());
-    parts.push_back(target.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 // A kernel on a GPU cannot read the processor's memory, not even one number.
 constexpr std::string_view kOnDevices = R"py(
 

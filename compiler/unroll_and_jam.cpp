@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compiler/align.hpp"
+#include "compiler/jam.hpp"
 
 namespace weft {
 namespace {
@@ -18,22 +19,6 @@ constexpr double share_max = 0.75;
 constexpr std::int64_t written_max = 64;
 // … and what is unrolled is soon built.
 constexpr std::int64_t taps_max = 512;
-
-/// `together` windows along `outer`, a neighbour `step` elements of the
-/// window's own dimension `inner` further.
-struct Jam {
-  LoopVar outer;
-  LoopVar inner;
-  std::int64_t step = 1;
-  std::int64_t together = 1;
-
-  std::int64_t written() const { return together * inner.extent; }
-  /// Elements along that dimension that the windows cover.
-  std::int64_t covered() const { return (together - 1) * step + inner.extent; }
-  double share() const {
-    return static_cast<double>(covered()) / static_cast<double>(written());
-  }
-};
 
 /// Only what needs nothing but the order of a fold's elements, which is free.
 std::optional<std::string> combiner(const Program& program,

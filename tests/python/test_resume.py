@@ -21,35 +21,28 @@ QUICK_SECONDS = 1.5
 EVENTS_MAX = 50
 
 
-def last_event(run):
-    """0 while there is no journal, or nothing in it."""
+def number_in(run, query, *values):
+    """What that query of the journal gives; 0 while there is no journal."""
     file = os.path.join(run, "journal.db")
     if not os.path.exists(file):
         return 0
     try:
-        database = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
-        try:
-            return database.execute(
-                "SELECT coalesce(max(seq), 0) FROM event").fetchone()[0]
-        finally:
-            database.close()
+        with contextlib.closing(sqlite3.connect(
+                f"file:{file}?mode=ro", uri=True)) as database:
+            return database.execute(query, values).fetchone()[0]
     except sqlite3.Error:
         return 0
 
 
+def last_event(run):
+    """0 while there is no journal, or nothing in it."""
+    return number_in(run, "SELECT coalesce(max(seq), 0) FROM event")
+
+
 def has_event(run, kind):
     """Whether the journal holds a message of that type."""
-    file = os.path.join(run, "journal.db")
-    if last_event(run) == 0:
-        return False
-    try:
-        with contextlib.closing(sqlite3.connect(
-                f"file:{file}?mode=ro", uri=True)) as database:
-            return bool(database.execute(
-                "SELECT count(*) FROM event WHERE type = ?",
-                (kind,)).fetchone()[0])
-    except sqlite3.Error:
-        return False
+    return number_in(
+        run, "SELECT count(*) FROM event WHERE type = ?", kind) > 0
 
 
 def waited_for(condition, seconds):
