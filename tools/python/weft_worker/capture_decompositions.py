@@ -146,8 +146,8 @@ def returns_its_input(node):
 
 @contextlib.contextmanager
 def shapes_of_lstm():
-    """Of an LSTM that no library of the processor's runs, PyTorch before 2.12
-    drops the wrong dimension of each layer's last state."""
+    """Of an LSTM that no library of the processor's runs, PyTorch 2.11 drops the
+    wrong dimension of each layer's last state (2.13 no more)."""
     from torch._decomp import decompositions
 
     known = getattr(decompositions, "one_layer_lstm", None)
