@@ -241,6 +241,20 @@ class MutationTest(CaptureTest):
         self.assertEqual([item["target"] for item in graph["mutations"]],
                          ["steps"])
 
+    def test_what_is_bound_to_an_attribute_is_a_mutation(self):
+        for init in ("self.register_buffer('kept', torch.ones(6))",
+                     "self.kept = torch.ones(6)"):
+            graph = self.capture(simple(
+                "self.kept = self.kept + x[0]\nreturn self.kept * 2", init=init))
+            self.assertEqual([item["target"] for item in graph["mutations"]],
+                             ["kept"])
+
+    def test_a_plain_tensor_written_in_place_is_a_mutation(self):
+        graph = self.capture(simple("self.kept[2:] += x[0, 2:]\nreturn self.kept * x",
+                                    init="self.kept = torch.ones(6)"))
+        self.assertEqual([item["target"] for item in graph["mutations"]],
+                         ["kept"])
+
     def test_a_written_parameter_is_refused(self):
         self.refuse(simple(
             "with torch.no_grad():\n    self.w.add_(1)\nreturn x * self.w",

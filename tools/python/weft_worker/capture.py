@@ -186,12 +186,19 @@ def capture_steps(problem_path, watch, place, lock):
     """The graph; the device is used with a share of its lock."""
     import torch
 
-    from weft_worker import capture_check, capture_export, capture_graph, tf32
+    from weft_worker import (
+        capture_check,
+        capture_export,
+        capture_graph,
+        kept_state,
+        tf32,
+    )
 
     with lock.shared(), lock.for_at_most(SHARE_S):
         with watch.step("load"):
             problem = problems.load_problem(problem_path)
             model = problems.build_model(problem, device=place)
+            kept_state.write_back(problem, model)
         with watch.step("inputs"):
             inputs = problems.make_inputs(problem, device=place)
             problems.check_inputs_fit(problem, model, inputs)

@@ -16,9 +16,9 @@ from functools import partial
 import torch
 import torch.utils._pytree as pytree
 
-from . import function_model, operator_trace
+from . import function_model, kept_state, operator_trace
 from .harness import tensor_at
-from .module_state import laid_out, rng_digest, state_of
+from .module_state import HeldState, laid_out, rng_digest
 from .problem import (
     build_model,
     init_arguments,
@@ -70,6 +70,8 @@ def _build_candidate(job, device):
     torch.manual_seed(job["seed"])
     with made_on(device):
         made = module.ModelNew(*args, **kwargs)
+    for name in job["adopted"]:
+        kept_state.adopt_named(made, name)
     return made if device.type == "cpu" else made.to(device)
 
 
@@ -84,14 +86,14 @@ class ModelRunner:
             self._clock = clock_of(memory.driver)
         self.described = {"rng": rng_digest(memory.device)}
         self._forwards = {"eager": model}
-        self._state = state_of(model)
+        self._state = HeldState(model)
         self.described["state"] = [
             {
                 "name": name,
                 "dtype": str(tensor.dtype).removeprefix("torch."),
                 "shape": list(tensor.shape),
             }
-            for name, tensor in self._state
+            for name, tensor in self._state.named
         ]
         self.described["training"] = [m.training for m in model.modules()]
         places = job["places"]
@@ -103,7 +105,7 @@ class ModelRunner:
         self._result = None
         self._leaves = []
         if self.described["state"] == job["state"]:
-            self._put(self._state, tensors["state_after"])
+            self._put_state()
 
     def run(self, call):
         answer = {"ns": 0}
@@ -130,7 +132,8 @@ class ModelRunner:
         return {}
 
     def _take_state(self, parameters):
-        for (_, tensor), place in zip(self._state, self._places["state"]):
+        self._state.rewind()
+        for (_, tensor), place in zip(self._state.named, self._places["state"]):
             if parameters or not isinstance(tensor, torch.nn.Parameter):
                 # Not through .data: weights prepared ahead follow `_version`.
                 with torch.no_grad():
@@ -200,7 +203,7 @@ class ModelRunner:
     def _export(self, call):
         """Results to shared memory, if they fit; and what they look like."""
         held = [t for t in self._leaves if isinstance(t, torch.Tensor)]
-        owners = held + [t for _, t in self._state]
+        owners = held + [t for _, t in self._state.named]
         described = describe(self._result, owners)
         if described["outputs"] == [] or fits(described, self._wants):
             tensors = tensor_leaves(self._result)
@@ -208,12 +211,12 @@ class ModelRunner:
                 place.copy_(tensor)
         for tensor, place in zip(held, self._places["inputs_after"]):
             place.copy_(tensor)
-        self._put(self._state, self._places["state_after"])
+        self._put_state()
         return described
 
-    def _put(self, state, places):
-        for (_, tensor), place in zip(state, places):
-            place.copy_(tensor.detach())
+    def _put_state(self):
+        for tensor, place in zip(self._state.now(), self._places["state_after"]):
+            place.copy_(tensor)
 
 
 def tensor_leaves(result):

@@ -16,6 +16,42 @@ def state_of(model):
     return list(model.named_parameters()) + list(model.named_buffers())
 
 
+class HeldState:
+    """A module's parameters and buffers as they are now: forward() may bind
+    other tensors to their names, and then these are what it leaves behind."""
+
+    def __init__(self, model):
+        self.named = state_of(model)
+        self._slots = [_slot(model, name) for name, _ in self.named]
+
+    def rewind(self):
+        """Binds the tensors of the beginning again."""
+        for (table, key), (_, tensor) in zip(self._slots, self.named):
+            if table.get(key) is not tensor:
+                table[key] = tensor
+
+    def now(self):
+        """What is bound now, each of the dtype and shape of the beginning."""
+        bound = [table.get(key) for table, key in self._slots]
+        for found, (name, first) in zip(bound, self.named):
+            if found is not first and not _alike(found, first):
+                raise TypeError(f"forward() gave {name} another type or shape")
+        return [tensor.detach() for tensor in bound]
+
+
+def _slot(model, name):
+    """Where a module keeps the tensor of that name: the dict, and its key."""
+    path, _, key = name.rpartition(".")
+    module = model.get_submodule(path)
+    tables = (module._parameters, module._buffers)
+    return tables[0] if key in tables[0] else tables[1], key
+
+
+def _alike(found, first):
+    return (isinstance(found, torch.Tensor) and found.dtype == first.dtype
+            and found.shape == first.shape)
+
+
 def laid_out(values, stride):
     """A copy of `values` with that stride; None: contiguous."""
     if stride is None:

@@ -62,6 +62,9 @@ class Problem:
 
     path: str
     module: object
+    #: Of its model, once that is built: buffers that were plain attributes
+    #: (kept_state.py).
+    adopted: list = dataclasses.field(default_factory=list)
 
     @property
     def name(self):
@@ -268,6 +271,8 @@ def build_model(problem, seed=SEED, device=None):
     """Model(*get_init_inputs()), seeded before each as KernelBench does."""
     import torch
 
+    from . import kept_state
+
     with blaming(problem.path, "init_inputs_failed", "get_init_inputs()",
                  "it must return the list of the constructor's arguments"):
         torch.manual_seed(seed)
@@ -284,6 +289,7 @@ def build_model(problem, seed=SEED, device=None):
             "no_module", f"Model in {problem.name} is no torch.nn.Module: "
             "derive it from torch.nn.Module", file=problem.name)
     check_initialised(problem, model)
+    problem.adopted = kept_state.adopt(problem, model)
     return model if device is None else model.to(device)
 
 

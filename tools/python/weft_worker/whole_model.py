@@ -16,6 +16,7 @@ from .arena import BufferSet, same_bytes
 from .device import HOST
 from .laps import lap
 from .module_state import (
+    HeldState,
     laid_out,
     random_state,
     rng_digest,
@@ -150,6 +151,7 @@ class WholeModel:
             "treespec": pytree.treespec_dumps(self.treespec),
             "outputs": self.described["outputs"],
             "state": self.state_json(),
+            "adopted": self.problem.adopted,
             "precision": self.precision,
         }
 
@@ -264,8 +266,8 @@ class WholeModel:
         from .model_runner import describe, tensor_leaves
 
         self.device.make_way()
-        held = state_of(model)
-        for (_, target), value in zip(held, state):
+        held = HeldState(model)
+        for (_, target), value in zip(held.named, state):
             target.data.copy_(value)
         mine = [
             laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)
@@ -273,16 +275,20 @@ class WholeModel:
         args = self.arguments(mine)
         torch.manual_seed(seed)
         drawn = rng_state(self.device.torch)
-        with torch.no_grad():
-            result = model(*args)
+        owners = mine + [t for _, t in held.named]
+        try:
+            with torch.no_grad():
+                result = model(*args)
+            after = held.now()
+        finally:
+            held.rewind()
         return {
             "outputs": _of_its_own(
-                tensor_leaves(result),
-                [*mine, *(t for _, t in held), *_attributes(model)]),
+                tensor_leaves(result), [*owners, *after, *_attributes(model)]),
             "inputs_after": [_unless_changed(t, leaf)
                              for t, leaf in zip(mine, leaves)],
-            "state_after": [t.detach().clone() for _, t in held],
-            "described": describe(result, mine + [t for _, t in held]),
+            "state_after": [t.clone() for t in after],
+            "described": describe(result, owners),
             "drew": drawn != rng_state(self.device.torch),
         }
 
