@@ -1,7 +1,8 @@
 // Weaves the kernels that won into ModelNew, has it verified and timed end to
 // end, and writes the module and the report. When the whole is wrong it drops
 // the kernels that fit worst, half of them at a time; when it is slower than
-// eager it keeps the framework's forward. The last resort has no kernels.
+// eager, and so again when it is timed once more, it keeps the framework's
+// forward. The last resort has no kernels.
 #pragma once
 
 #include <map>
@@ -27,6 +28,7 @@ class Composer : public Role {
                       std::int64_t wall_ms, Context& context);
   void ended(const ErrandEnd& end, Context& context);
   void checked(const Verdict& verdict, Context& context);
+  void time(Context& context);
   void timed(const TimeReply& reply, Context& context);
   void take_all();
   void drop_some(const std::string& why, Context& context);
@@ -39,6 +41,7 @@ class Composer : public Role {
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
   std::string source_;                       ///< blob: model_new.py
   Report report_;
+  bool was_slower_ = false;  ///< than eager, the first time it was timed
   std::uint64_t probe_ = 0;  ///< the errand that asks about the machine
   bool over_ = false;
 };
