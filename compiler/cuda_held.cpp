@@ -112,7 +112,7 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
     out.line(copy + "ring" + text(load) + " + slot * " + text(shape_.threads) +
              ", " + program().buffers[node.buffer].name + " + " +
              kernel.index(node.index[0]) +
-             (shape_.shifted ? ", r, " + text(shape_.row) : "") + ");");
+             (shape_.shifted ? ", r, " + row_end() : "") + ");");
   }
   out.close();
   out.close();

@@ -75,7 +75,7 @@ bool CudaKernel::depends_on_lane(ExprId id) const {
 
 bool CudaKernel::is_packed(const Index& index) const {
   return step_along(index, lane_, lanes_) == 1 &&
-         (shifted_ > 0 || is_aligned(index, lane_, lanes_));
+         (!shifted_.empty() || is_aligned(index, lane_, lanes_));
 }
 
 bool CudaKernel::is_pack_load(ExprId id) const {
@@ -128,14 +128,13 @@ void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
 
 std::string CudaKernel::load_call(const std::string& place) const {
   const std::string count = std::to_string(lanes_);
-  if (shifted_ == 0) return "load_pack<" + count + ">(" + place + ")";
-  return "load_some<" + count + ">(" + place + ", r, " +
-         std::to_string(shifted_) + ")";
+  if (shifted_.empty()) return "load_pack<" + count + ">(" + place + ")";
+  return "load_some<" + count + ">(" + place + ", r, " + shifted_ + ")";
 }
 
 std::string CudaKernel::if_lane_inside() const {
-  if (shifted_ == 0) return "";
-  return "if (r + l >= 0 && r + l < " + std::to_string(shifted_) + ") ";
+  if (shifted_.empty()) return "";
+  return "if (r + l >= 0 && r + l < " + shifted_ + ") ";
 }
 
 void CudaKernel::compute(const std::vector<ExprId>& roots, bool points_only) {

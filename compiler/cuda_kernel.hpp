@@ -72,9 +72,9 @@ class CudaKernel {
   /// are read); with `points_only`, what does not depend on inner variables.
   void compute(const std::vector<ExprId>& roots, bool points_only);
   /// Lanes may lie before or behind the row: `first`, that of lane 0, is known
-  /// as "r", and there are so many elements. What is read and written side by
-  /// side is aligned then, whatever its index says.
-  void set_shifted(std::int64_t elements) { shifted_ = elements; }
+  /// as "r", and the row ends at `end`. What is read and written side by side
+  /// is aligned then, whatever its index says.
+  void set_shifted(std::string end) { shifted_ = std::move(end); }
   /// "if (…) ", where a lane may not exist; inside the loop over lanes.
   std::string if_lane_inside() const;
   void open_lanes();
@@ -132,7 +132,7 @@ class CudaKernel {
   Writer out_;
   int lane_;
   int lanes_;
-  std::int64_t shifted_ = 0;  ///< 0: every lane exists
+  std::string shifted_;  ///< where rows end; empty: every lane exists
   std::string lane_text_;
   std::map<ExprId, std::string> inverses_;  ///< of divisors
   std::set<int> inner_variables_;

@@ -36,6 +36,8 @@ class CudaNest {
   bool is_ragged(const Pass& pass) const;
   /// The condition of where `r` is in a row of so many elements.
   std::string in_row(std::int64_t elements) const;
+  std::string row_type() const;
+  std::string row_end() const;
   void declare_shift(CudaKernel& kernel);
   /// Declares `r`: which inner element a thread has in that step.
   void declare_place(CudaKernel& kernel, const std::string& step);

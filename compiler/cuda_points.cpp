@@ -87,8 +87,7 @@ void CudaNest::store_packs(CudaKernel& kernel,
     kernel.out().line(condition + (some ? "store_some(" : "store_pack(") +
                       program().buffers[stage.output].name + " + " +
                       kernel.index(stage.offset) + ", " + pack_name(i) +
-                      (some ? ", r, " + std::to_string(shape_.row) : "") +
-                      ");");
+                      (some ? ", r, " + row_end() : "") + ");");
   }
 }
 

@@ -21,9 +21,9 @@ DEVICE void store_pack(T* to, const Pack<T, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 // The same where only lanes from `first` on that are in [0, count) exist.
-template <int N, class T>
-DEVICE Pack<T, N> load_some(const T* from, long long first, long long count) {
-  if (first >= 0 && first + N <= count) return load_pack<N>(from);
+template <int N, class T, class I>
+DEVICE Pack<T, N> load_some(const T* from, I first, I count) {
+  if (first >= 0 && first <= count - N) return load_pack<N>(from);
   Pack<T, N> pack;
 #pragma unroll
   for (int l = 0; l < N; ++l) {
@@ -31,10 +31,9 @@ DEVICE Pack<T, N> load_some(const T* from, long long first, long long count) {
   }
   return pack;
 }
-template <int N, class T>
-DEVICE void store_some(T* to, const Pack<T, N>& pack, long long first,
-                       long long count) {
-  if (first >= 0 && first + N <= count) return store_pack(to, pack);
+template <int N, class T, class I>
+DEVICE void store_some(T* to, const Pack<T, N>& pack, I first, I count) {
+  if (first >= 0 && first <= count - N) return store_pack(to, pack);
 #pragma unroll
   for (int l = 0; l < N; ++l) {
     if (first + l >= 0 && first + l < count) to[l] = pack.at[l];

@@ -145,9 +145,9 @@ DEVICE void copy_async(void* to, const T* from) {
   }
 }
 // The same, where only lanes from `first` on that are in [0, count) exist.
-template <int N, class P, class T>
-DEVICE void copy_some(P* to, const T* from, long long first, long long count) {
-  if (first >= 0 && first + N <= count) {
+template <int N, class P, class T, class I>
+DEVICE void copy_some(P* to, const T* from, I first, I count) {
+  if (first >= 0 && first <= count - N) {
     return copy_async<sizeof(P)>(to, from);
   }
 #pragma unroll

@@ -22,7 +22,7 @@ std::string joined(const std::vector<std::string>& conditions) {
 void CudaNest::print_rows() {
   CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
   for (const Pass& pass : passes_) kernel.expect_inner(pass.inner);
-  if (shape_.shifted) kernel.set_shifted(shape_.row);
+  if (shape_.shifted) kernel.set_shifted(row_end());
   open_points(kernel);
   for (const Pass& pass : passes_) {
     if (pass.inner.empty()) {
@@ -127,7 +127,8 @@ std::int64_t CudaNest::steps_of(const Pass& pass) const {
 }
 
 void CudaNest::declare_place(CudaKernel& kernel, const std::string& step) {
-  std::string at = "(" + kernel.place_type() + ")" + step;
+  const std::string type = row_type();
+  std::string at = "(" + type + ")" + step;
   if (shape_.blocks > 1) {
     at = "(" + at + " * " + text(shape_.blocks) + " + rank)";
   }
@@ -136,7 +137,19 @@ void CudaNest::declare_place(CudaKernel& kernel, const std::string& step) {
     at = "(" + at + ") * " + text(shape_.lanes);
   }
   if (shape_.shifted) at += " - shift";
-  kernel.out().line("const " + kernel.place_type() + " r = " + at + ";");
+  kernel.out().line("const " + type + " r = " + at + ";");
+}
+
+// Of places in a row, also of those behind its end: arithmetic in 64 bits
+// takes several times as long, and each pack needs some.
+std::string CudaNest::row_type() const {
+  const std::int64_t step =
+      shape_.blocks * shape_.along * (shape_.columns ? 1 : shape_.lanes);
+  return shape_.row + step < INT32_MAX ? "int" : "long long";
+}
+
+std::string CudaNest::row_end() const {
+  return row_type() + "(" + text(shape_.row) + ")";
 }
 
 std::string CudaNest::in_row(std::int64_t elements) const {
@@ -148,8 +161,9 @@ std::string CudaNest::in_row(std::int64_t elements) const {
 // How far the row's first element lies behind a place where packs may lie.
 void CudaNest::declare_shift(CudaKernel& kernel) {
   if (!shape_.shifted) return;
-  kernel.out().line("const int shift = (" + kernel.index(shape_.row_begin) +
-                    ") % " + text(shape_.lanes) + ";");
+  kernel.out().line("const int shift = (unsigned)(" +
+                    kernel.index(shape_.row_begin) + ") % " +
+                    text(shape_.lanes) + ";");
 }
 
 bool CudaNest::is_ragged(const Pass& pass) const {
