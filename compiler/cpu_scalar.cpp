@@ -66,8 +66,9 @@ std::string guarded_text(const PrintScope& scope, const Scalar& node,
     const std::string base =
         varies ? lane_lambda(scope, index)
                : "[=](int64_t) { return " + index.text() + "; }";
-    return "gather_where(" + from + lanes + ", " + guard + ", " + base + ", " +
-           place + ")";
+    // All lanes, also outside of the loop over vectors: within it they are used.
+    return "gather_where(" + from + (vectors ? "lanes" : "Full{}") + ", " +
+           guard + ", " + base + ", " + place + ")";
   }
   if (!varies) {
     return "broadcast_where(" + from + index.text() + ", " + lanes + ", " +

@@ -130,6 +130,10 @@ def lookup_cases():
          (x, torch.tensor([[1], [4]]), torch.tensor([0, 6, -1]))),
         ("index_argmax", lambda x: x[x.argmax(0)], (table,)),
         ("index_moved", lambda x, i: x.t()[i], (table, indices % 6)),
+        ("index_of_a_row", lambda x, w, i: x[i].unsqueeze(-1) * w[i],
+         (numbers(11), table, indices)),
+        ("index_of_a_channel", lambda x, w, i: x * w[i][:, None, None],
+         (x, numbers(9), torch.tensor([4, 0, 8, 2][:x.shape[0]]))),
     ]
 
 
