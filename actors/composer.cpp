@@ -91,6 +91,11 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
     return probed(end.failure ? nullptr : &std::get<ProbeReply>(*end.reply),
                   context);
   }
+  if (end.failure && end.id == timing_) {
+    report_.notes.push_back("Verified, but not timed: " + end.failure.message);
+    take_all();
+    return probed(nullptr, context);
+  }
   if (end.failure) return give_up(end.failure, context);
   if (const auto* reply = std::get_if<CheckReply>(&*end.reply)) {
     checked(reply->verdict, context);
@@ -130,7 +135,8 @@ void Composer::time(Context& context) {
   request.wall_ms = check_wall_ms + request.budget_ms +
                     (request.with_compile ? compile_wall_ms : 0) +
                     (request.with_autotune ? autotune_wall_ms : 0);
-  start(address::verify, request, all_units, request.wall_ms, context);
+  timing_ =
+      start(address::verify, request, all_units, request.wall_ms, context);
 }
 
 void Composer::timed(const TimeReply& reply, Context& context) {

@@ -2,7 +2,8 @@
 // end, and writes the module and the report. When the whole is wrong it drops
 // the kernels that fit worst, half of them at a time; when it is slower than
 // eager, and so again when it is timed once more, it keeps the framework's
-// forward. The last resort has no kernels.
+// forward. The last resort has no kernels. What is right and cannot be timed is
+// reported so.
 #pragma once
 
 #include <map>
@@ -41,8 +42,9 @@ class Composer : public Role {
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
   std::string source_;                       ///< blob: model_new.py
   Report report_;
-  bool was_slower_ = false;  ///< than eager, the first time it was timed
-  std::uint64_t probe_ = 0;  ///< the errand that asks about the machine
+  bool was_slower_ = false;   ///< than eager, the first time it was timed
+  std::uint64_t timing_ = 0;  ///< the errand that times the whole
+  std::uint64_t probe_ = 0;   ///< the errand that asks about the machine
   bool over_ = false;
 };
 

@@ -11,22 +11,6 @@ namespace weft {
 
 namespace {
 
-/// Nodes whose memory leaves the model: outputs, new values of buffers, and
-/// whatever these are views of.
-std::set<std::string> escaping_nodes(const Graph& graph) {
-  std::set<std::string> escaping(graph.outputs.begin(), graph.outputs.end());
-  for (const Mutation& mutation : graph.mutations) {
-    escaping.insert(mutation.node);
-  }
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    const bool passes_on = is_view(node->target) || node->target == "getitem";
-    if (!passes_on || !escaping.contains(node->name)) continue;
-    for_each_ref(*node,
-                 [&](const std::string& name) { escaping.insert(name); });
-  }
-  return escaping;
-}
-
 /// Equal texts compute equal values.
 std::string call_text(const Node& node) {
   Json text = Json::array({node.target, Json::array(), Json::array()});
@@ -43,6 +27,20 @@ bool writes_in_place(const Node& node) {
 }
 
 }  // namespace
+
+std::set<std::string> escaping_nodes(const Graph& graph) {
+  std::set<std::string> escaping(graph.outputs.begin(), graph.outputs.end());
+  for (const Mutation& mutation : graph.mutations) {
+    escaping.insert(mutation.node);
+  }
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    const bool passes_on = is_view(node->target) || node->target == "getitem";
+    if (!passes_on || !escaping.contains(node->name)) continue;
+    for_each_ref(*node,
+                 [&](const std::string& name) { escaping.insert(name); });
+  }
+  return escaping;
+}
 
 Graph eliminate_common_subexpressions(Graph graph) {
   if (std::ranges::any_of(graph.nodes, writes_in_place)) return graph;

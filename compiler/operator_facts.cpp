@@ -21,9 +21,9 @@ constexpr auto kCopies = std::to_array<std::string_view>(
     {"clone", "contiguous", "copy", "lift_fresh_copy"});
 
 constexpr auto kFills = std::to_array<std::string_view>(
-    {"arange", "empty", "empty_like", "empty_strided", "eye", "full",
-     "full_like", "linspace", "new_empty", "new_full", "new_ones", "new_zeros",
-     "ones", "ones_like", "scalar_tensor", "zeros", "zeros_like"});
+    {"arange", "empty", "empty_like", "empty_permuted", "empty_strided", "eye",
+     "full", "full_like", "linspace", "new_empty", "new_full", "new_ones",
+     "new_zeros", "ones", "ones_like", "scalar_tensor", "zeros", "zeros_like"});
 
 // The attention and recurrent operators draw when their dropout is not zero.
 constexpr auto kRandom =

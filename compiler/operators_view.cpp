@@ -17,6 +17,13 @@ Values same(const Call& call) {
   return {call.in().cast(call.tensor(0, "self"), call.result().dtype)};
 }
 
+// What is copied there is all that is left of where it is copied to.
+Values copy(const Call& call) {
+  const Virtual source =
+      call.in().cast(call.tensor(1, "src"), call.result().dtype);
+  return {call.in().broadcast(source, call.result().shape)};
+}
+
 // Dimension i of the result is dimension order[i] of the source.
 Virtual permuted(const Virtual& value, const Shape& order) {
   Shape shape;
@@ -182,6 +189,7 @@ void add_view_rules(RuleTable& table) {
                            "lift_fresh_copy", "to", "positive"}) {
     table[name] = same;
   }
+  table["copy"] = copy;
   table["permute"] = permute;
   table["transpose"] = transpose;
   table["t"] = transpose;

@@ -10,7 +10,7 @@ Plan partition(const Graph& model, const Target& target,
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, cut);
   };
-  Graph graph = eliminate_dead_code(
+  Graph graph = join_written_pieces(
       eliminate_common_subexpressions(eliminate_dead_code(model)));
   if (!target.on_gpu) return partition(graph, lowerable);
   if (cut.tf32 && !cut.no_extern) graph = convolve_forward(graph);

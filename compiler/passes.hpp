@@ -19,6 +19,14 @@ Graph eliminate_dead_code(Graph graph);
 /// leave the model stay apart, so that they are two tensors as in eager mode.
 Graph eliminate_common_subexpressions(Graph graph);
 
+/// Nodes whose memory leaves the model: outputs, new values of buffers, and
+/// whatever these are views of.
+std::set<std::string> escaping_nodes(const Graph& graph);
+
+/// What is written piece by piece, out[:, t] = h, and all of it, is stacked;
+/// and a piece that is read back is what was written there.
+Graph join_written_pieces(Graph graph);
+
 /// Convolutions that stay the framework's, with a bias and calls of ours
 /// behind them, become one without and an addition, which then is part of our
 /// kernel: on a GPU the framework adds it in a kernel of its own, too.

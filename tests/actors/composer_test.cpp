@@ -151,6 +151,21 @@ TEST_CASE("an oracle that dies is asked once more, then the run ends") {
   CHECK(finished.summary.find("oracle died") != std::string::npos);
 }
 
+TEST_CASE("what is right and cannot be timed is reported so") {
+  ComposerBench composer;
+  composer.checked(true);
+  for (int i = 0; i < 2; ++i) {
+    TimeReply reply;
+    reply.effect = one<TimeRequest>(composer.sent).effect;
+    reply.failure = {"failed", "the baseline failed"};
+    composer.sent = composer.say(address::verify, reply);
+  }
+  const std::string report =
+      *composer.blobs.get(composer.files().files[0].blob);
+  CHECK(report.contains("Verified, but not timed: the baseline failed"));
+  CHECK(composer.finish().exit_code == 0);
+}
+
 TEST_CASE("a report is written even when the machine cannot be probed") {
   ComposerBench composer;
   composer.checked(true);

@@ -52,6 +52,75 @@ TEST_CASE("equal calls become one, also down the chain") {
   CHECK(graph.find("s")->args[1] == Arg{NodeRef{"e1"}});
 }
 
+/// out[:, t] = h of as many steps, as it is captured; `order` of the writes.
+GraphBuilder written(const std::vector<std::int64_t>& order) {
+  const TensorType whole = dense({4, 3}), row = k4;
+  GraphBuilder b;
+  b.input("a", k4).call("out", "full", {}, whole);
+  std::string last = "out";
+  for (const std::int64_t t : order) {
+    const std::string n = std::to_string(t);
+    const Arg dim{std::int64_t{1}}, at{t};
+    b.call("h" + n, "add", {"a"}, k4, {at});
+    b.call("v" + n, "select.int", {last}, row, {dim, at});
+    b.call("c" + n, "copy", {"v" + n, "h" + n}, row);
+    b.call("s" + n, "select_scatter", {last, "c" + n}, whole, {dim, at});
+    last = "s" + n;
+  }
+  return b.outputs({last});
+}
+
+TEST_CASE("what is written piece by piece is stacked") {
+  const Graph graph = join_written_pieces(written({0, 2, 1}).graph);
+  CHECK(calls_of(graph) == Names{"h0", "h2", "h1", "s1"});
+  const Node* stack = graph.find("s1");
+  CHECK(stack->target == "aten.stack.default");
+  CHECK(stack->args[0] ==
+        Arg{Arg::List{{NodeRef{"h0"}}, {NodeRef{"h1"}}, {NodeRef{"h2"}}}});
+  CHECK(stack->args[1] == Arg{std::int64_t{1}});
+}
+
+TEST_CASE("a piece that nothing is written to stays what it was") {
+  const Graph graph = join_written_pieces(written({0, 1}).graph);
+  CHECK(calls_of(graph) == Names{"out", "h0", "s0", "h1", "s1"});
+}
+
+TEST_CASE("a piece written twice is what was written last") {
+  GraphBuilder b = written({0, 1, 2});
+  b.call("again", "exp", {"a"}, k4);
+  b.call("s", "select_scatter", {"s2", "again"}, dense({4, 3}),
+         {{std::int64_t{-2}}, {std::int64_t{0}}});
+  CHECK(calls_of(join_written_pieces(b.graph)) ==
+        Names{"h0", "h1", "h2", "s2"});  // s2 is the output
+  b.graph.outputs = {"s"};
+  const Graph graph = join_written_pieces(b.graph);
+  CHECK(graph.find("s")->target == "aten.select_scatter.default");
+}
+
+TEST_CASE("a piece that is read back is what was written there") {
+  GraphBuilder b = written({0, 1, 2});
+  const Arg dim{std::int64_t{1}};
+  b.call("r", "select.int", {"s2"}, k4, {dim, {std::int64_t{-3}}});
+  b.call("e", "exp", {"r"}, k4).outputs({"s2", "e"});
+  const Graph graph = join_written_pieces(b.graph);
+  CHECK(graph.find("e")->args[0] == Arg{NodeRef{"h0"}});
+  CHECK(graph.find("s2")->target == "aten.stack.default");
+}
+
+TEST_CASE("a chain that is read on its way stays") {
+  GraphBuilder b = written({0, 1, 2});
+  b.call("e", "exp", {"s1"}, dense({4, 3})).outputs({"s2", "e"});
+  const Graph graph = join_written_pieces(b.graph);
+  CHECK(graph.find("s2")->target == "aten.select_scatter.default");
+}
+
+TEST_CASE("a copy that leaves the model stays a tensor of its own") {
+  GraphBuilder b;
+  b.input("a", k4).call("out", "full", {}, k4);
+  b.call("c", "copy", {"out", "a"}, k4).outputs({"c"});
+  CHECK(calls_of(join_written_pieces(b.graph)) == Names{"out", "c"});
+}
+
 TEST_CASE("an integer and a float argument are not equal") {
   GraphBuilder b;
   b.input("a", k4);

@@ -5,8 +5,11 @@ import subprocess
 import sys
 import unittest
 
+import torch
+
 from weft_case import QUICK, WeftCase
 from weft_worker.kept_state import changed_attributes
+from weft_worker.module_state import random_state, state_of
 
 RECURRENT = """
 import torch
@@ -78,6 +81,13 @@ class ChangedAttributesTest(unittest.TestCase):
     def test_the_first_argument_may_have_any_name(self):
         self.assertEqual(self.changed("me.a = x", "self.b = x",
                                       arguments="me, x"), {"a"})
+
+
+class RandomStateTest(unittest.TestCase):
+    def test_statistics_of_a_half_type_stay_of_that_type(self):
+        state = state_of(torch.nn.BatchNorm1d(3).bfloat16())
+        made = random_state(state, torch.Generator().manual_seed(1))
+        self.assertEqual([t.dtype for t in made], [t.dtype for _, t in state])
 
 
 class KeptStateTest(WeftCase):

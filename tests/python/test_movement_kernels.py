@@ -98,6 +98,8 @@ def movement_cases():
          (x, y)),
         ("slice_scatter_end", lambda x, y: torch.slice_scatter(x, y, 1, -2),
          (x, y)),
+        ("copied_over", lambda x, y: torch.ops.aten.copy(x, y) * 2,
+         (x, torch.arange(7, dtype=torch.int32))),
         ("select_scatter", lambda x, y: torch.select_scatter(x, y, 1, -2),
          (x, numbers(3, 7))),
         ("unfold", lambda x: x.unfold(2, 3, 2) + 1, (x,)),

@@ -8,6 +8,7 @@ import unittest
 import torch
 
 from weft_worker.device import HOST
+from weft_worker.slot import Ended
 from weft_worker.time_model import ModelBench
 from weft_worker.verify import ArenaKeeper
 from weft_worker.whole_model import WholeModel
@@ -26,6 +27,45 @@ class Model(torch.nn.Module):
 
 def get_inputs():
     return [torch.rand(4, 8)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+OFFSETS = """import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag(10, 16)
+
+    def forward(self, ids, offsets, weights):
+        return torch.relu(self.bag(ids, offsets)) * weights
+
+
+def get_inputs():
+    return [torch.randint(0, 10, (7,)), torch.tensor([0, 2, 5]),
+            torch.rand(3, 1)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+POSITIVE = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, a):
+        return torch.linalg.cholesky(a) * 2
+
+
+def get_inputs():
+    x = torch.randn(16, 16)
+    return [x @ x.t() + 16 * torch.eye(16)]
 
 
 def get_init_inputs():
@@ -77,6 +117,39 @@ class Timing(unittest.TestCase):
 
     def test_on_the_host_it_does_not_warm_up(self):
         self.assertEqual(self.ask({}), [("load", True), ("run", True)])
+
+
+class FreshInputs(unittest.TestCase):
+    def bench_of(self, text):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "problem.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return ModelBench(WholeModel(path, 1), path)
+
+    def changes(self, bench):
+        """Which of the inputs are others than those of the base case."""
+        fresh = bench._fresh(torch.Generator().manual_seed(1), bench._how)
+        return [not torch.equal(a, b)
+                for a, b in zip(fresh, bench._base.leaves)]
+
+    def test_all_inputs_are_new_where_the_model_takes_them(self):
+        self.assertEqual(self.changes(self.bench_of(PROBLEM)), [True])
+
+    def test_offsets_stay_where_no_others_are_taken(self):
+        self.assertEqual(self.changes(self.bench_of(OFFSETS)),
+                         [False, False, True])
+
+    def test_a_positive_definite_matrix_stays_one(self):
+        self.assertEqual(self.changes(self.bench_of(POSITIVE)), [True])
+
+    def test_a_model_that_takes_nothing_else_is_not_timed(self):
+        only = OFFSETS.replace(", weights", "").replace(
+            " * weights", "").replace(",\n            torch.rand(3, 1)]", "]")
+        with self.assertRaises(Ended) as raised:
+            self.bench_of(only)
+        self.assertIn("takes no inputs but", raised.exception.reason)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,8 @@ def _random_parameter(tensor, generator):
 
 
 def _random_buffer(name, tensor, generator):
-    where = {"generator": generator, "device": generator.device}
+    how = {"generator": generator, "device": generator.device,
+           "dtype": tensor.dtype}
     if tensor.dtype not in FLOATING:
         if tensor.numel() == 1 and name.endswith("num_batches_tracked"):
             return torch.randint_like(tensor, 1, 100)
@@ -107,9 +108,9 @@ def _random_buffer(name, tensor, generator):
         keeps = tensor.dtype == torch.bool
         return tensor.clone() if keeps else _permuted(tensor, generator)
     if name.endswith("running_var"):
-        return torch.rand(tensor.shape, **where).add_(0.5)
+        return torch.rand(tensor.shape, **how).add_(0.5)
     if name.endswith("running_mean"):
-        return torch.randn(tensor.shape, **where)
+        return torch.randn(tensor.shape, **how)
     if _is_mask(tensor):
         return tensor.contiguous().clone()
     return _random_parameter(tensor, generator)

@@ -292,6 +292,16 @@ class WholeModel:
             "drew": drawn != rng_state(self.device.torch),
         }
 
+    def takes(self, leaves, state, seed):
+        """Whether Model runs on them."""
+        try:
+            self._run(self.model, leaves, state, seed)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # whatever Model raises for what it does not take
+            return False
+        return True
+
     def arguments(self, tensors):
         """forward()'s arguments, with these tensors in them."""
         left = iter(tensors)
