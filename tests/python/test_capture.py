@@ -112,6 +112,15 @@ class WhatIsRecorded(CaptureTest):
                       {"torch": torch, "a": 1, "b": 2})
         self.assertIsInstance(result, torch.return_types.max)
 
+    def test_so_does_a_named_tuple_of_the_file_s_own(self):
+        graph = self.capture(
+            "from collections import OrderedDict, namedtuple\n"
+            "Pair = namedtuple('Pair', 'y rest')\n" + simple(
+                "return Pair(x * 2, OrderedDict(z=x + 1))"))
+        self.assertEqual(graph["output_template"],
+                         "Pair({0}, __import__('collections').OrderedDict("
+                         "[('z', {1})]))")
+
     def test_what_nothing_reads_is_dropped(self):
         graph = self.capture(simple("x.half().float()\nreturn x + 1"))
         self.assertEqual(self.targets(graph), ["aten.add.Tensor"])

@@ -1,11 +1,14 @@
 """Writes an exported program as docs/graph.md's JSON object."""
 
+import collections
 import contextlib
 import inspect
 import json
 import math
 import os
+import sys
 
+from weft_worker import problem as problems
 from weft_worker.capture_decompositions import unshielded
 from weft_worker.problem import ProblemError
 
@@ -225,6 +228,13 @@ class Writer:
         tree = pytree.tree_unflatten(leaves, self.program.call_spec.out_spec)
         return names, self.template(tree)
 
+    @staticmethod
+    def is_named(kind):
+        """A named tuple that the problem's file defines: ModelNew's has it."""
+        module = sys.modules.get(problems.MODULE_NAME)
+        return (issubclass(kind, tuple) and hasattr(kind, "_fields")
+                and getattr(module, kind.__name__, None) is kind)
+
     def template(self, tree):
         if isinstance(tree, Slot):
             return f"{{{tree.index}}}"
@@ -238,6 +248,12 @@ class Writer:
             parts = [self.template(part) for part in tree]
             return f"torch.return_types.{type(tree).__name__}((" + \
                 ", ".join(parts) + ",))"
+        if self.is_named(type(tree)):
+            parts = [self.template(part) for part in tree]
+            return f"{type(tree).__name__}(" + ", ".join(parts) + ")"
+        if type(tree) is collections.OrderedDict:
+            return ("__import__('collections').OrderedDict("
+                    f"{self.template(list(tree.items()))})")
         if type(tree) is dict and all(isinstance(key, (str, int))
                                       for key in tree):
             parts = [f"{braced(repr(key))}: {self.template(part)}"
