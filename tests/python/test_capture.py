@@ -264,6 +264,13 @@ class MutationTest(CaptureTest):
         self.assertEqual([item["target"] for item in graph["mutations"]],
                          ["kept"])
 
+    def test_data_is_the_tensor_itself(self):
+        graph = self.capture(simple(
+            "self.kept.data.mul_(0.9)\nreturn x.data * self.kept",
+            init="self.register_buffer('kept', torch.ones(6))"))
+        self.assertEqual([item["target"] for item in graph["mutations"]],
+                         ["kept"])
+
     def test_a_written_parameter_is_refused(self):
         self.refuse(simple(
             "with torch.no_grad():\n    self.w.add_(1)\nreturn x * self.w",

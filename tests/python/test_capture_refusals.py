@@ -136,6 +136,16 @@ class UncapturableTest(CaptureTest):
         self.refuse(simple("n = x.sum().item()\nreturn x * n if n > 1 else x"),
                     "data_dependent")
 
+    def test_other_memory_for_a_tensor(self):
+        self.refuse(simple("x.data = x * 2\nreturn x + 1"), "unsupported",
+                    says=("x.data = y", "copy_"), line="x.data = x")
+
+    def test_a_scripted_part(self):
+        self.refuse(simple(
+            "return self.part(x)",
+            init="self.part = torch.jit.script(torch.nn.ReLU())"),
+            "unsupported", says=("part is a scripted module",))
+
     def test_a_loop_over_data(self):
         self.refuse(simple("while x.max() > 1:\n    x = x / 2\nreturn x"),
                     "data_dependent", line="x.max() > 1")

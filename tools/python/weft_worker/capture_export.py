@@ -9,6 +9,8 @@ from weft_worker import capture_decompositions as decompositions
 from weft_worker import problem as problems
 from weft_worker.problem import ProblemError
 
+DATA_IS_SET = "x.data = y gives a tensor other memory"
+
 # What the exporter says, and what the user can do about it.
 REASONS = (
     (r"[Dd]ata.?[Dd]ependent|Could not guard|Could not extract specialized|"
@@ -22,10 +24,10 @@ REASONS = (
     (r"Unsupported input type",
      "inputs_do_not_fit",
      "it must take tensors and numbers in tuples, lists and dicts"),
+    (DATA_IS_SET, "unsupported", "use x.copy_(y), or another name"),
     (r"fake tensor in the exported program constant's list",
      "unsupported",
-     "it reaches a tensor in a way that cannot be followed, such as x.data: "
-     "use x.detach()"),
+     "it reaches a tensor in a way that cannot be followed"),
 )
 
 
@@ -33,13 +35,14 @@ def export(problem, model, inputs):
     """The decomposed, functional program of model(*inputs)."""
     import torch
 
+    refuse_scripted(problem, model)
     # What the model prints was printed by its eager run already, and the
     # exporter prints its graph before some of its errors.
     quiet = io.StringIO()
     try:
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
-                decompositions.shapes_of_lstm():
+                decompositions.shapes_of_lstm(), data_as_detach():
             program = torch.export.export(model, tuple(inputs), strict=False)
             decompositions.shield_random_calls(program.graph)
             program = program.run_decompositions(
@@ -50,6 +53,33 @@ def export(problem, model, inputs):
         raise
     except BaseException as error:
         raise explained(problem, error) from error
+
+
+def refuse_scripted(problem, model):
+    import torch
+
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ProblemError(
+                "unsupported", f"{name or 'Model'} is a scripted module, which "
+                "cannot be captured: use the module that it was made from",
+                file=problem.name)
+
+
+def data_as_detach():
+    """Within it x.data is x.detach(), which the exporter can follow."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if function == torch.Tensor.data.__get__:
+                return args[0].detach()
+            if function == torch.Tensor.data.__set__:
+                raise RuntimeError(DATA_IS_SET)
+            return function(*args, **(kwargs or {}))
+
+    return Mode()
 
 
 def explained(problem, error):
