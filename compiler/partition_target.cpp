@@ -10,8 +10,8 @@ Plan partition(const Graph& model, const Target& target,
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, cut);
   };
-  Graph graph = join_written_pieces(
-      eliminate_common_subexpressions(eliminate_dead_code(model)));
+  Graph graph = einsum_by_pairs(join_written_pieces(
+      eliminate_common_subexpressions(eliminate_dead_code(model))));
   if (!target.on_gpu) return partition(graph, lowerable);
   if (cut.tf32 && !cut.no_extern) graph = convolve_forward(graph);
   graph = separate_bias(std::move(graph), lowerable);

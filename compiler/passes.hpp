@@ -27,6 +27,10 @@ std::set<std::string> escaping_nodes(const Graph& graph);
 /// and a piece that is read back is what was written there.
 Graph join_written_pieces(Graph graph);
 
+/// An einsum of three operands or more becomes one of two after the other, the
+/// pair that leaves least first. What leaves the model stays as it is.
+Graph einsum_by_pairs(const Graph& graph);
+
 /// Convolutions that stay the framework's, with a bias and calls of ours
 /// behind them, become one without and an addition, which then is part of our
 /// kernel: on a GPU the framework adds it in a kernel of its own, too.

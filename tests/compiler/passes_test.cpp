@@ -52,6 +52,53 @@ TEST_CASE("equal calls become one, also down the chain") {
   CHECK(graph.find("s")->args[1] == Arg{NodeRef{"e1"}});
 }
 
+/// b[l, h], c[s, h], d[l, s] and x[s, p], multiplied and summed over h and s.
+GraphBuilder einsum_of_four(const std::string& equation) {
+  GraphBuilder b;
+  b.input("b", dense({4, 8})).input("c", dense({5, 8}));
+  b.input("d", dense({5, 4})).input("x", dense({5, 6}));
+  Node node;
+  node.name = "e";
+  node.target = "aten.einsum.default";
+  node.args = {
+      {equation},
+      {Arg::List{
+          {NodeRef{"b"}}, {NodeRef{"c"}}, {NodeRef{"d"}}, {NodeRef{"x"}}}}};
+  node.values = {dense({4, 6})};
+  b.graph.nodes.push_back(node);
+  return b.call("r", "relu", {"e"}, dense({4, 6})).outputs({"r"});
+}
+
+TEST_CASE(
+    "an einsum of several goes by pairs, the one that leaves least first") {
+  const Graph graph = einsum_by_pairs(einsum_of_four("lh,sh,sl,sp->lp").graph);
+  CHECK(calls_of(graph) ==
+        Names{"e_pair", "e_pair_1_view", "e_pair_1", "e", "r"});
+  const Node* first = graph.find("e_pair");
+  CHECK(first->args[0] == Arg{std::string("lh,sh->ls")});
+  CHECK(first->values[0] == dense({4, 5}));
+  // What sums nothing multiplies, as far as needed turned round.
+  const Node* second = graph.find("e_pair_1");
+  CHECK(second->target == "aten.mul.Tensor");
+  CHECK(second->args[0] == Arg{NodeRef{"e_pair"}});
+  CHECK(second->args[1] == Arg{NodeRef{"e_pair_1_view"}});
+  CHECK(graph.find("e_pair_1_view")->values[0] ==
+        TensorType{DType::f32, {4, 5}, {1, 4}});
+  CHECK(graph.find("e")->args[0] == Arg{std::string("ls,sp->lp")});
+}
+
+TEST_CASE("an einsum that is not plain stays") {
+  for (const char* equation :
+       {"lh,sh,sl,sp", "lh,sh,...l,sp->lp", "lh,sh,ss,sp->lp", "lh,sh,l,sp->lp",
+        "lh,sh,hl,sp->lp"}) {
+    const Graph graph = einsum_by_pairs(einsum_of_four(equation).graph);
+    CHECK(calls_of(graph) == Names{"e", "r"});
+  }
+  GraphBuilder b = einsum_of_four("lh,sh,sl,sp->lp");
+  b.outputs({"e"});  // it must lie in memory as the framework lays it
+  CHECK(calls_of(einsum_by_pairs(b.graph)) == Names{"e", "r"});
+}
+
 /// out[:, t] = h of as many steps, as it is captured; `order` of the writes.
 GraphBuilder written(const std::vector<std::int64_t>& order) {
   const TensorType whole = dense({4, 3}), row = k4;
