@@ -66,7 +66,8 @@ std::string guarded_text(const PrintScope& scope, const Scalar& node,
     const std::string base =
         varies ? lane_lambda(scope, index)
                : "[=](int64_t) { return " + index.text() + "; }";
-    // All lanes, also outside of the loop over vectors: within it they are used.
+    // All lanes, also outside of the loop over vectors: within it they are
+    // used.
     return "gather_where(" + from + (vectors ? "lanes" : "Full{}") + ", " +
            guard + ", " + base + ", " + place + ")";
   }
