@@ -92,6 +92,7 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
                   context);
   }
   if (end.failure && end.id == timing_) {
+    if (was_slower_) return drop_all(context);
     report_.notes.push_back("Verified, but not timed: " + end.failure.message);
     take_all();
     return probed(nullptr, context);
@@ -148,16 +149,20 @@ void Composer::timed(const TimeReply& reply, Context& context) {
   }
   if (slower_than_eager(reply.timing) && !chosen_.empty()) {
     if (!std::exchange(was_slower_, true)) return time(context);
-    report_.notes.push_back(
-        "The composition with kernels was right but slower than eager, twice: "
-        "the framework's forward stays.");
-    chosen_.clear();
-    return attempt(context);
+    return drop_all(context);
   }
   report_.timing = reply.timing;
   take_all();
   probe_ = start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
                  probe_wall_ms, context);
+}
+
+void Composer::drop_all(Context& context) {
+  report_.notes.push_back(
+      "The composition with kernels was right but slower than eager: "
+      "the framework's forward stays.");
+  chosen_.clear();
+  attempt(context);
 }
 
 void Composer::take_all() {

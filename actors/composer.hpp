@@ -31,6 +31,7 @@ class Composer : public Role {
   void checked(const Verdict& verdict, Context& context);
   void time(Context& context);
   void timed(const TimeReply& reply, Context& context);
+  void drop_all(Context& context);
   void take_all();
   void drop_some(const std::string& why, Context& context);
   void probed(const ProbeReply* reply, Context& context);

@@ -21,12 +21,14 @@ std::string call_text(const Node& node) {
   return text.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-bool writes_in_place(const Node& node) {
-  return node.kind == NodeKind::call && is_impure(node.target) &&
-         !is_random(node.target);
-}
-
 }  // namespace
+
+bool writes_in_place(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) {
+    return node.kind == NodeKind::call && is_impure(node.target) &&
+           !is_random(node.target);
+  });
+}
 
 std::set<std::string> escaping_nodes(const Graph& graph) {
   std::set<std::string> escaping(graph.outputs.begin(), graph.outputs.end());
@@ -43,7 +45,7 @@ std::set<std::string> escaping_nodes(const Graph& graph) {
 }
 
 Graph eliminate_common_subexpressions(Graph graph) {
-  if (std::ranges::any_of(graph.nodes, writes_in_place)) return graph;
+  if (writes_in_place(graph)) return graph;
   std::set<std::string> escaping = escaping_nodes(graph);
   std::map<std::string, std::string> first_of;  // call text → node
   std::map<std::string, std::string> renamed;

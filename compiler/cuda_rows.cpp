@@ -149,7 +149,7 @@ std::string CudaNest::row_type() const {
 }
 
 std::string CudaNest::row_end() const {
-  return row_type() + "(" + text(shape_.row) + ")";
+  return "(" + row_type() + ")" + text(shape_.row);
 }
 
 std::string CudaNest::in_row(std::int64_t elements) const {

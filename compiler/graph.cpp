@@ -13,7 +13,7 @@ struct DTypeFacts {
   std::int64_t bytes;
 };
 
-constexpr std::array<DTypeFacts, 10> kDTypes{{
+constexpr std::array<DTypeFacts, 12> kDTypes{{
     {DType::f64, "float64", 8},
     {DType::f32, "float32", 4},
     {DType::f16, "float16", 2},
@@ -24,6 +24,8 @@ constexpr std::array<DTypeFacts, 10> kDTypes{{
     {DType::i8, "int8", 1},
     {DType::u8, "uint8", 1},
     {DType::boolean, "bool", 1},
+    {DType::c64, "complex64", 8},
+    {DType::c128, "complex128", 16},
 }};
 
 const DTypeFacts& facts_of(DType dtype) {

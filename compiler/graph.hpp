@@ -15,7 +15,21 @@
 
 namespace weft {
 
-enum class DType { f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
+/// Complex numbers pass between the framework's own operators.
+enum class DType {
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u8,
+  boolean,
+  c64,
+  c128
+};
 
 /// What a tensor looks like; shape and stride in elements, outermost first.
 struct TensorType {

@@ -19,6 +19,9 @@ Graph eliminate_dead_code(Graph graph);
 /// leave the model stay apart, so that they are two tensors as in eager mode.
 Graph eliminate_common_subexpressions(Graph graph);
 
+/// Whether some call writes into its arguments.
+bool writes_in_place(const Graph& graph);
+
 /// Nodes whose memory leaves the model: outputs, new values of buffers, and
 /// whatever these are views of.
 std::set<std::string> escaping_nodes(const Graph& graph);

@@ -1,5 +1,7 @@
 // What a model writes piece by piece, out[:, t] = h, arrives as copies into
 // views and a chain of select_scatter, each of which copies the whole tensor.
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -9,6 +11,9 @@
 
 namespace weft {
 namespace {
+
+/// How far a piece that is read is looked for.
+constexpr int steps_max = 512;
 
 /// select_scatter's or select's dimension and index, both counted from zero.
 struct Piece {
@@ -63,28 +68,54 @@ class Pieces {
     return found;
   }
 
+  /// Where a select_scatter writes, if it writes what it is given as it is: a
+  /// number may lie on another device, and other types would be cast.
   std::optional<Piece> written(const Node& node) const {
     if (node.target != "aten.select_scatter.default") return std::nullopt;
-    return piece(node, 2);
+    const auto found = piece(node, 2);
+    const TensorType* source = type_of(find(ref(node, 1)));
+    if (!found || source == nullptr || !node.values[0]) return std::nullopt;
+    auto shape = node.values[0]->shape;
+    shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(found->dim));
+    const bool is_plain = !shape.empty() && source->shape == shape &&
+                          source->dtype == node.values[0]->dtype;
+    return is_plain ? found : std::nullopt;
   }
 
-  static bool looks_alike(const Node& a, const Node& b) {
-    return a.values.size() == 1 && b.values.size() == 1 && a.values[0] &&
-           b.values[0] && a.values[0]->dtype == b.values[0]->dtype &&
-           a.values[0]->shape == b.values[0]->shape;
+  static const TensorType* type_of(const Node* node) {
+    return node == nullptr || node->values.size() != 1 || !node->values[0]
+               ? nullptr
+               : &*node->values[0];
   }
 
-  /// What a node is another name for; nullptr if for nothing.
+  /// What a node is another name for; nullptr if for nothing. It must lie in
+  /// memory alike: views and layouts behind it follow from that.
   const std::string* same_as(const Node& node) const {
+    const TensorType* type = type_of(&node);
+    const std::string* source = nullptr;
     if (node.target == "aten.copy.default") {
-      const Node* source = find(ref(node, 1));
-      const bool is_it = source != nullptr && looks_alike(node, *source);
-      return is_it ? &source->name : nullptr;
+      source = ref(node, 1);
+    } else if (node.target == "aten.select.int") {
+      source = read_back(node);
     }
-    if (node.target != "aten.select.int") return nullptr;
+    const TensorType* from = type_of(find(source));
+    if (type == nullptr || from == nullptr || from->dtype != type->dtype ||
+        from->shape != type->shape) {
+      return nullptr;
+    }
+    const bool lies_alike =
+        from->stride == type->stride ||
+        (is_row_major(*from) &&
+         std::ranges::is_sorted(type->stride, std::ranges::greater_equal()));
+    return lies_alike ? source : nullptr;
+  }
+
+  /// What was written to the piece that a select reads.
+  const std::string* read_back(const Node& node) const {
     const auto wanted = piece(node, 1);
     const Node* whole = find(ref(node, 0));
-    while (wanted && whole != nullptr) {
+    for (int steps = 0; wanted && whole != nullptr && steps < steps_max;
+         ++steps) {
       const auto here = written(*whole);
       if (!here || here->dim != wanted->dim) return nullptr;
       if (here->index == wanted->index) return ref(*whole, 1);
@@ -113,15 +144,20 @@ class Pieces {
   void stack_chains() {
     by_name_.clear();
     std::map<std::string, int> uses;
+    std::set<std::string> continued;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      by_name_[graph_.nodes[i].name] = i;
-      for_each_ref(graph_.nodes[i],
-                   [&](const std::string& name) { ++uses[name]; });
+      const Node& node = graph_.nodes[i];
+      by_name_[node.name] = i;
+      for_each_ref(node, [&](const std::string& name) { ++uses[name]; });
+      if (written(node)) continued.insert(*ref(node, 0));
     }
     for (auto node = graph_.nodes.rbegin(); node != graph_.nodes.rend();
          ++node) {
       const auto last = written(*node);
-      if (!last || !is_row_major(*node->values[0])) continue;
+      const bool is_last = !continued.contains(node->name) ||
+                           uses[node->name] > 1 ||
+                           escaping_.contains(node->name);
+      if (!last || !is_last || !is_row_major(*node->values[0])) continue;
       const auto size = static_cast<std::size_t>(
           node->values[0]->shape[static_cast<std::size_t>(last->dim)]);
       std::map<std::int64_t, std::string> sources;
@@ -150,6 +186,7 @@ class Pieces {
 }  // namespace
 
 Graph join_written_pieces(Graph graph) {
+  if (writes_in_place(graph)) return graph;
   return Pieces(std::move(graph)).joined();
 }
 

@@ -107,6 +107,19 @@ TEST_CASE("a composition that was slower once is timed again") {
   CHECK(composer.finish().summary.find("2.00") != std::string::npos);
 }
 
+TEST_CASE("one that was slower and cannot be timed again gives way") {
+  ComposerBench composer;
+  composer.checked(true);
+  composer.timed(0.5);
+  for (int i = 0; i < 2; ++i) {
+    TimeReply reply;
+    reply.effect = one<TimeRequest>(composer.sent).effect;
+    reply.failure = {"failed", "out of memory"};
+    composer.sent = composer.say(address::verify, reply);
+  }
+  CHECK(!composer.holds(composer.composed(), 0));
+}
+
 TEST_CASE("one slower twice gives way to the framework's forward") {
   ComposerBench composer;
   composer.checked(true);

@@ -91,6 +91,12 @@ TEST_CASE("rows that begin anywhere are read in packs even so") {
   CHECK(text.contains("store_some("));
 }
 
+TEST_CASE("rows of more than 31 bits are counted in 64") {
+  const std::string text = first(softmax(2, (std::int64_t{1} << 31) + 1));
+  CHECK(text.contains(", r, (long long)2147483649)"));
+  CHECK_FALSE(text.contains("const int r ="));
+}
+
 TEST_CASE("softmax finds its largest value and its sum in one walk") {
   const std::string text = first(softmax(5000, 8192));
   CHECK(text.contains("Exponentials<float>::next(a"));

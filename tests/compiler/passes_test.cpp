@@ -161,6 +161,29 @@ TEST_CASE("a chain that is read on its way stays") {
   CHECK(graph.find("s2")->target == "aten.select_scatter.default");
 }
 
+TEST_CASE("a copy into another layout stays, and so does a cast") {
+  GraphBuilder b;
+  const TensorType across{DType::f32, {3, 4}, {1, 3}};
+  b.input("a", across).call("out", "full", {}, dense({3, 4}));
+  b.call("c", "copy", {"out", "a"}, dense({3, 4}));
+  b.call("v", "view", {"c"}, dense({12}), {{Arg::List{{std::int64_t{12}}}}});
+  CHECK(calls_of(join_written_pieces(b.outputs({"v"}).graph)) ==
+        Names{"out", "c", "v"});
+  GraphBuilder wide;
+  const TensorType k64 = dense({4}, DType::f64);
+  wide.input("a", k64).call("out", "full", {}, dense({1, 4}));
+  wide.call("s", "select_scatter", {"out", "a"}, dense({1, 4}),
+            {{std::int64_t{0}}, {std::int64_t{0}}});
+  CHECK(join_written_pieces(wide.outputs({"s"}).graph).find("s")->target ==
+        "aten.select_scatter.default");
+}
+
+TEST_CASE("where calls write in place nothing is joined") {
+  GraphBuilder b = written({0, 1, 2});
+  b.call("w", "add_.Tensor", {"h0"}, k4).outputs({"s2", "w"});
+  CHECK(join_written_pieces(b.graph) == b.graph);
+}
+
 TEST_CASE("a copy that leaves the model stays a tensor of its own") {
   GraphBuilder b;
   b.input("a", k4).call("out", "full", {}, k4);

@@ -264,6 +264,14 @@ class MutationTest(CaptureTest):
         self.assertEqual([item["target"] for item in graph["mutations"]],
                          ["kept"])
 
+    def test_complex_numbers_within(self):
+        graph = self.capture(simple(
+            "z = torch.view_as_complex(x.reshape(4, 3, 2)) * self.turn\n"
+            "return torch.view_as_real(z) + torch.fft.fft(z).abs()[..., None]",
+            init="self.turn = torch.polar(torch.ones(3), torch.ones(3))"))
+        self.assertIn("complex64", [value["dtype"] for node in graph["nodes"]
+                                    for value in node["values"]])
+
     def test_data_is_the_tensor_itself(self):
         graph = self.capture(simple(
             "self.kept.data.mul_(0.9)\nreturn x.data * self.kept",

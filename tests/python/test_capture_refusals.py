@@ -140,6 +140,12 @@ class UncapturableTest(CaptureTest):
         self.refuse(simple("x.data = x * 2\nreturn x + 1"), "unsupported",
                     says=("x.data = y", "copy_"), line="x.data = x")
 
+    def test_an_argument_that_is_kept_as_it_is(self):
+        self.refuse(simple("y = x + self.kept\nself.kept = x\nreturn y",
+                           init="self.kept = torch.ones(4, 6)",
+                           inputs="[torch.rand(4, 6)]"), "unsupported",
+                    says="copy_(x)")
+
     def test_a_scripted_part(self):
         self.refuse(simple(
             "return self.part(x)",
@@ -168,9 +174,16 @@ class UncapturableTest(CaptureTest):
     def test_a_number_from_data_that_nothing_branches_on(self):
         self.refuse(simple("return x * x.sum().item()"), "data_dependent")
 
-    def test_complex_numbers(self):
-        self.refuse(simple("return torch.fft.fft(x).abs()"), "unsupported",
-                    says="complex64", line="torch.fft")
+    def test_a_complex_result(self):
+        self.refuse(simple("return torch.fft.fft(x)"), "unsupported",
+                    says=("its result is complex64", "view_as_real"),
+                    line="torch.fft")
+
+    def test_a_complex_buffer_that_changes(self):
+        self.refuse(simple(
+            "self.kept *= 2\nreturn x * self.kept.abs()",
+            init="self.register_buffer('kept', torch.ones(6) + 1j)"),
+            "unsupported", says=("kept is complex64",))
 
     def test_complex_inputs(self):
         self.refuse(simple("return x.abs()", inputs="[torch.randn(3, "

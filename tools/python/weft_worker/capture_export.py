@@ -24,6 +24,9 @@ REASONS = (
     (r"Unsupported input type",
      "inputs_do_not_fit",
      "it must take tensors and numbers in tuples, lists and dicts"),
+    (r"missing nn_module_stack", "unsupported",
+     "it keeps one of its arguments or buffers as it is for the next call: "
+     "write it with self.name.copy_(x)"),
     (DATA_IS_SET, "unsupported", "use x.copy_(y), or another name"),
     (r"fake tensor in the exported program constant's list",
      "unsupported",

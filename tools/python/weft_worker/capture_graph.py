@@ -17,6 +17,9 @@ CONSTANT_ELEMENTS_MAX = 4096
 INTEGER_MAX = 1 << 53  # the graph's elements are read as doubles
 DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32",
           "int16", "int8", "uint8", "bool")
+#: Only between the framework's operators, and in buffers that stay as they are:
+#: verdicts are on real numbers.
+INNER_DTYPES = ("complex64", "complex128")
 
 
 def graph_of(program, model, inputs, path):
@@ -36,8 +39,13 @@ class Writer:
 
     def graph(self):
         specs = iter(self.signature.input_specs)
+        left = {spec.arg.name: spec.target or "its result"
+                for spec in self.signature.output_specs
+                if hasattr(spec.arg, "name")}
         nodes = []
         for node in self.program.graph.nodes:
+            if node.name in left:
+                self.refuse_complex(node, left[node.name], node.meta.get("val"))
             if node.op == "placeholder":
                 nodes.append(self.placeholder(node, next(specs)))
             elif node.op == "call_function":
@@ -89,10 +97,13 @@ class Writer:
         value = node.meta.get("val")
         if kind == "USER_INPUT":
             target = self.input_targets[node.name]
+            self.refuse_complex(node, f"its argument {target}", value)
             entry = self.entry(node, "input", target, [self.value(node, value)])
             if isinstance(value, (bool, int, float)):
                 entry["elements"] = [literal(value)]
             return entry
+        if kind == "PARAMETER":
+            self.refuse_complex(node, f"its parameter {spec.target}", value)
         if kind in ("PARAMETER", "BUFFER"):
             return self.entry(node, kind.lower(), spec.target,
                               [self.value(node, value)])
@@ -102,6 +113,13 @@ class Writer:
             node, "forward() uses an object that is no tensor ("
             f"{kind.lower().replace('_', ' ')} {spec.target})",
             "use tensors, numbers and torch's default generator")
+
+    def refuse_complex(self, node, what, value):
+        dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
+        if dtype in INNER_DTYPES:
+            raise self.unsupported(
+                node, f"{what} is {dtype}", "use torch.view_as_real, and "
+                "complex numbers only within forward()")
 
     def constant(self, node, target):
         """A tensor that the module holds unregistered, or a literal."""
@@ -158,7 +176,7 @@ class Writer:
         if not isinstance(value, torch.Tensor):
             return None
         dtype = str(value.dtype).removeprefix("torch.")
-        if dtype not in DTYPES:
+        if dtype not in DTYPES + INNER_DTYPES:
             raise self.unsupported(
                 node, f"a tensor of dtype {dtype} cannot be compiled",
                 "use " + ", ".join(DTYPES))

@@ -4,8 +4,6 @@ U[0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
 magnitude hides a lost accumulation, and finite data hides NaN semantics.
 """
 
-import dataclasses
-
 import torch
 
 from .reference import FLOATING
@@ -165,39 +163,19 @@ def altered(tensor, generator):
     return made
 
 
-@dataclasses.dataclass(frozen=True)
-class Freshening:
-    """How inputs are made new for each timed call."""
-
-    rolls: bool = True  #: floats
-    scales: bool = True  #: floats
-    rolls_others: bool = True  #: indices, truth values
-
-    def changes(self, dtype):
-        if dtype in FLOATING:
-            return self.rolls or self.scales
-        return self.rolls_others
-
-
-#: From the best on: a model may take no other offsets than its own, or need a
-#: matrix to stay positive definite.
-FRESHENINGS = (Freshening(), Freshening(rolls_others=False),
-               Freshening(rolls=False, rolls_others=False))
-
-
-def freshen(storage, dtype, generator, how=FRESHENINGS[0]):
+def freshen(storage, dtype, generator):
     """New data at the price of a copy: rolled, and scaled by up to two.
 
     Timed calls need inputs that never repeat, in contents or magnitude.
     """
-    is_float = dtype in FLOATING
+    if storage.numel() < 2:
+        return storage.clone()
     device = generator.device
-    made = storage
-    if storage.numel() > 1 and (how.rolls if is_float else how.rolls_others):
-        shift = int(torch.randint(1, storage.numel(), (1,),
-                                  generator=generator, device=device))
-        made = torch.roll(storage, shift)
-    if not (is_float and how.scales and storage.numel() > 1):
-        return made.clone() if made is storage else made
-    return made * (0.5 + 1.5 * float(
-        torch.rand(1, generator=generator, device=device)))
+    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator,
+                              device=device))
+    rolled = torch.roll(storage, shift)
+    if dtype not in FLOATING:
+        return rolled
+    scale = 0.5 + 1.5 * float(
+        torch.rand(1, generator=generator, device=device))
+    return rolled.mul_(scale)

@@ -9,6 +9,7 @@ problem's source: running forward() would tell of one path through it alone.
 import ast
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .problem import MODULE_NAME, ProblemError, read_source
 
@@ -34,10 +35,14 @@ def adopt_named(model, full):
     except AttributeError:
         return False
     value = vars(module).get(name)
-    if type(value) is not torch.Tensor:
+    # What is empty yet will get another shape; a class's own value would hide
+    # the buffer.
+    if (type(value) is not torch.Tensor or value.numel() == 0
+            or hasattr(type(module), name)):
         return False
     delattr(module, name)
-    module.register_buffer(name, value.detach(), persistent=False)
+    # A copy: each name has a value of its own, also if they began with one.
+    module.register_buffer(name, value.detach().clone(), persistent=False)
     return True
 
 
@@ -48,24 +53,39 @@ def _changed_by(kind, changed):
 
 
 def changed_attributes(source):
-    """{class: names} of attributes that methods but __init__ bind or write."""
-    found = {}
-    for kind in ast.walk(ast.parse(source)):
-        if not isinstance(kind, ast.ClassDef):
-            continue
-        for method in kind.body:
-            if (isinstance(method, ast.FunctionDef) and method.args.args
-                    and method.name != "__init__"):
-                found.setdefault(kind.name, set()).update(_written_in(method))
+    """{class: names} of attributes that methods bind or write which forward()
+    may come to, by their names: not what __init__ alone calls."""
+    methods = [(kind.name, method) for kind in ast.walk(ast.parse(source))
+               if isinstance(kind, ast.ClassDef) for method in kind.body
+               if isinstance(method, ast.FunctionDef) and method.args.args]
+    reached, found = {"forward"}, {}
+    while True:
+        called = {name for _, method in methods if method.name in reached
+                  for name in _called_in(method)} - {"__init__"}
+        if called <= reached:
+            break
+        reached |= called
+    for kind, method in methods:
+        if method.name in reached:
+            found.setdefault(kind, set()).update(_written_in(method))
     return found
+
+
+def _called_in(method):
+    for node in ast.walk(method):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield node.func.attr
 
 
 def _written_in(method):
     self = method.args.args[0].arg
     for node in ast.walk(method):
         for written in _written_by(node):
-            while isinstance(written, (ast.Subscript, ast.Starred)):
-                written = written.value  # self.cache[:, step] = ...
+            # self.cache[:, step] = ..., self.count.data.add_(1)
+            while isinstance(written, (ast.Subscript, ast.Starred)) or (
+                    isinstance(written, ast.Attribute)
+                    and written.attr == "data"):
+                written = written.value
             if (isinstance(written, ast.Attribute)
                     and isinstance(written.value, ast.Name)
                     and written.value.id == self):
@@ -75,7 +95,7 @@ def _written_in(method):
 def _written_by(node):
     """The expressions whose values that node binds or writes into."""
     if isinstance(node, ast.Assign):
-        targets = node.targets
+        targets = list(node.targets)
     elif isinstance(node, (ast.AugAssign, ast.AnnAssign)):
         targets = [node.target]
     elif isinstance(node, ast.Call):
@@ -86,9 +106,12 @@ def _written_by(node):
             targets.append(called.value)
     else:
         return
-    for target in targets:
-        is_several = isinstance(target, (ast.Tuple, ast.List))
-        yield from target.elts if is_several else [target]
+    while targets:
+        target = targets.pop()
+        if isinstance(target, (ast.Tuple, ast.List)):
+            targets.extend(target.elts)
+        else:
+            yield target
 
 
 def write_back(problem, model):
@@ -101,19 +124,34 @@ def write_back(problem, model):
                      for path, part in module.named_modules()]
 
     def settle(module, inputs, result):
-        with torch.no_grad():
-            for path, buffers, held in before:
-                for name, tensor in held.items():
-                    now = buffers.get(name)
-                    if now is tensor or tensor is None:
-                        continue
-                    full = f"{path}.{name}" if path else name
-                    check_alike(problem, full, tensor, now)
-                    buffers[name] = tensor.copy_(now)
+        changed = []
+        for path, buffers, held in before:
+            for name, tensor in held.items():
+                now = buffers.get(name)
+                if now is tensor or tensor is None:
+                    continue
+                full = f"{path}.{name}" if path else name
+                check_alike(problem, full, tensor, now)
+                changed.append((buffers, name, tensor, now))
         before.clear()
+        with torch.no_grad():
+            # All are read before one is written: they may be each other's, and
+            # the result one of them.
+            values = [now.clone() for *_, now in changed]
+            result = pytree.tree_map_only(
+                torch.Tensor, lambda leaf: _apart(leaf, changed), result)
+            for (buffers, name, tensor, _), value in zip(changed, values):
+                buffers[name] = tensor.copy_(value)
+        return result
 
     model.register_forward_pre_hook(note)
     model.register_forward_hook(settle)
+
+
+def _apart(leaf, changed):
+    """It, or a copy where it is a tensor that will be written."""
+    base = leaf._base if leaf._is_view() else leaf
+    return leaf.clone() if any(base is t for _, _, t, _ in changed) else leaf
 
 
 def check_alike(problem, name, tensor, now):

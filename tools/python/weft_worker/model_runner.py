@@ -244,8 +244,20 @@ def describe(result, owners):
         )
     # A class of the problem's own is in each file a class of its own.
     nesting = str(treespec).replace(f"'{NEW_MODULE}.", f"'{MODULE_NAME}.")
+    nesting += str(list(field_names(result)))
     shape = hashlib.sha256(nesting.encode()).hexdigest()[:16]
     return {"structure": shape, "outputs": outputs, "others": others}
+
+
+def field_names(result):
+    """Of the named tuples in it, in their order."""
+    if hasattr(result, "_fields"):
+        yield result._fields
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, (tuple, list)):
+        for part in result:
+            yield from field_names(part)
 
 
 def fits(described, wants):

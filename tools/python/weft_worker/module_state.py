@@ -48,8 +48,8 @@ def _slot(model, name):
 
 
 def _alike(found, first):
-    return (isinstance(found, torch.Tensor) and found.dtype == first.dtype
-            and found.shape == first.shape)
+    return (type(found) in (torch.Tensor, torch.nn.Parameter)
+            and found.dtype == first.dtype and found.shape == first.shape)
 
 
 def laid_out(values, stride):
@@ -74,11 +74,14 @@ def rng_digest(device):
     return hashlib.sha256(rng_state(device)).hexdigest()
 
 
-def random_state(state, generator):
-    """New values for each of `state`, contiguous."""
+def random_state(state, generator, changing=()):
+    """New values for each of `state`, contiguous. `changing`: names of those
+    that forward() changes, which are no masks, whatever they begin with."""
     made = []
     for name, tensor in state:
-        if isinstance(tensor, torch.nn.Parameter):
+        if name in changing and not _has_range(name) and _is_mask(tensor):
+            made.append(_positive(tensor, generator))
+        elif isinstance(tensor, torch.nn.Parameter):
             made.append(_random_parameter(tensor.detach(), generator))
         else:
             made.append(_random_buffer(name, tensor, generator))
@@ -114,6 +117,21 @@ def _random_buffer(name, tensor, generator):
     if _is_mask(tensor):
         return tensor.contiguous().clone()
     return _random_parameter(tensor, generator)
+
+
+def _has_range(name):
+    return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
+
+
+def _positive(tensor, generator):
+    """Of the size of counts and of hidden states, and fit for a square root."""
+    if tensor.dtype == torch.bool:
+        return tensor.clone()
+    values = torch.rand(
+        tensor.shape, generator=generator, device=generator.device)
+    if tensor.dtype not in FLOATING:
+        values = values * 100
+    return (values + 1 / 8).to(tensor.dtype)
 
 
 def _is_mask(tensor):

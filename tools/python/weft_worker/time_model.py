@@ -37,7 +37,7 @@ class ModelBench:
         self._base.outputs = self._base.inputs_after = []
         self._base.state_after = []
         self.is_large = whole.is_large
-        self._how = self._freshening(generator)
+        self._draws = self._must_draw(generator)
         if self.is_large:
             whole.device.give_back()  # the other processes need it
         self._flush = {"flush": True} if whole.device.is_cuda else {}
@@ -45,23 +45,26 @@ class ModelBench:
             place.spec.storage_bytes for place in whole.places["outputs"])
         self.bytes_floor = whole.bytes_floor
 
-    def _freshening(self, generator):
-        """How inputs can be made new so that Model still takes them."""
+    def _must_draw(self, generator):
+        """Whether inputs must be those that get_inputs() gives, another seed
+        each time: Model may not take them rolled and scaled (offsets that begin
+        at zero, a matrix that must stay positive definite)."""
         whole, base = self._whole, self._base
-        dtypes = [t.dtype for t in base.leaves]
-        if not whole.takes_any_values:  # and fails for good where it does not
-            return inputs.Freshening(scales=False)
-        for how in inputs.FRESHENINGS:
-            is_new = not dtypes or any(map(how.changes, dtypes))
-            if is_new and (whole.is_large or whole.takes(
-                    self._fresh(generator, how), base.state, base.seed)):
-                return how
-        raise Ended("failed", "forward() takes no inputs but those that "
-                    "get_inputs() gives: timing needs others for each call")
+        if whole.takes_any_values and (whole.is_large or whole.takes(
+                self._fresh(generator, False), base.state, base.seed)):
+            return False
+        drawn = self._fresh(generator, True)
+        if drawn is None or all(map(torch.equal, drawn, base.leaves)):
+            raise Ended("failed", "forward() takes no inputs but those that "
+                        "get_inputs() gives: timing needs others for each call")
+        return True
 
-    def _fresh(self, generator, how):
+    def _fresh(self, generator, draws):
+        if draws:
+            return self._whole.drawn(int(torch.randint(
+                1 << 30, (1,), generator=generator, device=generator.device)))
         return [
-            inputs.freshen(t.reshape(-1), t.dtype, generator, how).reshape(t.shape)
+            inputs.freshen(t.reshape(-1), t.dtype, generator).reshape(t.shape)
             for t in self._base.leaves
         ]
 
@@ -116,7 +119,7 @@ class ModelBench:
         self._late_write = ""
         self._case, self._kept = None, []
         base = self._base
-        leaves = self._fresh(generator, self._how)
+        leaves = self._fresh(generator, self._draws)
         self._case = (leaves, base.state)
         kept = leaves + base.state
         self._kept = [t.reshape(-1) for t in kept]

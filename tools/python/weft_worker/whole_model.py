@@ -81,7 +81,12 @@ class WholeModel:
             list(t.stride()) if _is_dense(t) else None for t in self.tensors
         ]
         self._uses_float64, self._convolves = True, False
+        self._changing = set(self.problem.adopted)
         first = self.case("given", device.generator(seed))
+        self._changing.update(
+            name for (name, _), was, after
+            in zip(self.state, first.state, first.state_after)
+            if not torch.equal(was, after.framework))
         self.described = first.described
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
@@ -197,8 +202,7 @@ class WholeModel:
             leaves = [_random_leaf(t, distribution, generator) for t in self.tensors]
         state = random_state(
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
-            generator,
-        )
+            generator, self._changing)
         return self.expect(distribution, seed, leaves, state)
 
     def altered(self, case, generator):
@@ -291,6 +295,16 @@ class WholeModel:
             "described": describe(result, owners),
             "drew": drawn != rng_state(self.device.torch),
         }
+
+    def drawn(self, seed):
+        """What get_inputs() gives after that seed; None, if of another form."""
+        given = make_inputs(self.problem, seed, self.device.torch)
+        leaves = [t.detach().contiguous().clone()
+                  for t in pytree.tree_leaves(given)
+                  if isinstance(t, torch.Tensor)]
+        form = [(t.dtype, t.shape) for t in leaves]
+        same = form == [(t.dtype, t.shape) for t in self.tensors]
+        return leaves if same else None
 
     def takes(self, leaves, state, seed):
         """Whether Model runs on them."""
