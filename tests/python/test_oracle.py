@@ -387,6 +387,19 @@ class WholeModels(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     def test_who_lacks_it_tries_again_with_all_of_it(self):
+        def raises():
+            raise torch.OutOfMemoryError("others have it")
+
+        self.assert_tried_again(raises)
+
+    def test_so_does_a_candidate_on_a_device(self):
+        device = mock.patch.object(world.oracle.device, "is_cuda", True)
+        for lacking in ({"verdict": {"kind": "out_of_memory"}},
+                        {"timing": {"rejected": "out_of_memory: cuMemAlloc"}}):
+            with mock.patch.object(world.oracle, "rest"), device:
+                self.assert_tried_again(lambda lacking=lacking: lacking)
+
+    def assert_tried_again(self, first):
         parts, tries = [], []
 
         class Lock(gpu_lock.NoLock):
@@ -396,9 +409,7 @@ class Memory(unittest.TestCase):
 
         def verb(request):
             tries.append(request)
-            if len(tries) == 1:
-                raise torch.OutOfMemoryError("others have it")
-            return {"made": True}
+            return first() if len(tries) == 1 else {"made": True}
 
         asked = world.oracle
         with (mock.patch.object(asked, "lock", Lock()),

@@ -165,9 +165,11 @@ class Oracle:
 
     def attempt(self, verb, request):
         """The verb; once more with all that is kept given up, and the device's
-        memory for itself, if that ran out."""
+        memory for itself, if that ran out: here, or for a candidate."""
         try:
-            return verb(request)
+            reply = verb(request)
+            if not (self.device.is_cuda and lacked_memory(reply)):
+                return reply
         except torch.OutOfMemoryError:
             pass  # its frames, which hold tensors, go with it
         except CudaError as error:
@@ -291,6 +293,13 @@ class Oracle:
         self.timer.close()
         self.model_timer.close()
         self.lock.close()
+
+
+def lacked_memory(reply):
+    """Whether what was judged ended for want of memory."""
+    verdict, timed = reply.get("verdict") or {}, reply.get("timing") or {}
+    return (verdict.get("kind") == "out_of_memory"
+            or timed.get("rejected", "").startswith("out_of_memory"))
 
 
 def copy_gbps(size_bytes=1 << 28, repeats=5):
