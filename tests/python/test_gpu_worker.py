@@ -256,6 +256,18 @@ class SharedMemory(unittest.TestCase):
             with self.assertRaisesRegex(driver.NoDriver, "--device cpu"):
                 driver.open_driver(0)
 
+    def test_a_device_that_others_fill_is_waited_for(self):
+        full = driver.CudaError("cuDevicePrimaryCtxRetain",
+                                "CUDA_ERROR_OUT_OF_MEMORY", "out of memory")
+        with (mock.patch.object(driver.ctypes, "CDLL"),
+              mock.patch.object(driver, "FULL_POLL_S", 0.0)):
+            with mock.patch.object(driver, "Driver", side_effect=[full, "it"]):
+                self.assertEqual(driver.open_driver(0), "it")
+            with (mock.patch.object(driver, "Driver", side_effect=full),
+                  mock.patch.object(driver, "FULL_WAIT_S", 0.0),
+                  self.assertRaisesRegex(driver.NoDriver, "others hold")):
+                driver.open_driver(0)
+
     def test_devices_have_names(self):
         self.assertEqual(device.parse("cuda"), torch.device("cuda", 0))
         self.assertEqual(device.parse("cuda:3"), torch.device("cuda", 3))

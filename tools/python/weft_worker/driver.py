@@ -7,9 +7,13 @@ before `open_driver`, so a machine without a GPU can import this module.
 
 import ctypes
 import functools
+import time
 from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
 LIBRARY = "libcuda.so.1"
+#: How long a device is waited for whose memory others fill.
+FULL_WAIT_S = 30.0
+FULL_POLL_S = 0.5
 
 #: CUdevice_attribute, as far as it is asked for.
 ATTRIBUTES = {
@@ -341,9 +345,17 @@ def open_driver(ordinal):
         raise NoDriver(
             f"no CUDA driver ({LIBRARY}): use --device cpu, or install NVIDIA's "
             "driver") from None
-    try:
-        return Driver(library, ordinal)
-    except CudaError as error:
-        raise NoDriver(
-            f"CUDA device {ordinal} cannot be used: {error}; use --device cpu, "
-            "or choose another device") from None
+    until = time.monotonic() + FULL_WAIT_S
+    while True:
+        try:
+            return Driver(library, ordinal)
+        except CudaError as error:
+            is_full = error.name == "CUDA_ERROR_OUT_OF_MEMORY"
+            if is_full and time.monotonic() < until:
+                time.sleep(FULL_POLL_S)
+                continue
+            advice = ("others hold its memory: wait for them"
+                      if is_full else "use --device cpu")
+            raise NoDriver(
+                f"CUDA device {ordinal} cannot be used: {error}; {advice}, or "
+                "choose another device") from None
