@@ -76,10 +76,12 @@ def rng_digest(device):
 
 def random_state(state, generator, changing=()):
     """New values for each of `state`, contiguous. `changing`: names of those
-    that forward() changes, which are no masks, whatever they begin with."""
+    that forward() changes, which are no masks, whatever they begin with. (But
+    integers may be places in others, so that they keep their values.)"""
     made = []
     for name, tensor in state:
-        if name in changing and not _has_range(name) and _is_mask(tensor):
+        if (name in changing and tensor.dtype in FLOATING
+                and not _has_range(name) and _is_mask(tensor)):
             made.append(_positive(tensor, generator))
         elif isinstance(tensor, torch.nn.Parameter):
             made.append(_random_parameter(tensor.detach(), generator))
@@ -120,17 +122,13 @@ def _random_buffer(name, tensor, generator):
 
 
 def _has_range(name):
-    return name.endswith(("running_mean", "running_var", "num_batches_tracked"))
+    return name.endswith(("running_mean", "running_var"))
 
 
 def _positive(tensor, generator):
-    """Of the size of counts and of hidden states, and fit for a square root."""
-    if tensor.dtype == torch.bool:
-        return tensor.clone()
+    """Of the size of hidden states, and fit for a square root."""
     values = torch.rand(
         tensor.shape, generator=generator, device=generator.device)
-    if tensor.dtype not in FLOATING:
-        values = values * 100
     return (values + 1 / 8).to(tensor.dtype)
 
 
