@@ -299,8 +299,7 @@ class WholeModel:
     def drawn(self, seed):
         """What get_inputs() gives after that seed; None, if of another form."""
         given = make_inputs(self.problem, seed, self.device.torch)
-        leaves = [t.detach().contiguous().clone()
-                  for t in pytree.tree_leaves(given)
+        leaves = [t.detach().contiguous() for t in pytree.tree_leaves(given)
                   if isinstance(t, torch.Tensor)]
         form = [(t.dtype, t.shape) for t in leaves]
         same = form == [(t.dtype, t.shape) for t in self.tensors]
