@@ -151,6 +151,9 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     if (!std::exchange(was_slower_, true)) return time(context);
     return drop_all(context);
   }
+  if (was_slower_) {
+    report_.notes.push_back("Timed twice: the first time it was slower.");
+  }
   report_.timing = reply.timing;
   take_all();
   probe_ = start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,

@@ -13,7 +13,7 @@ int exit_code_of(const Failure& failure);
 /// ratio says. A kernel must gain at least 3 % to be worth its place.
 bool faster_than_eager(const Timing& timing);
 
-/// Beyond noise, and by more than 5 %.
+/// Beyond noise, and by more than 2 %.
 bool slower_than_eager(const Timing& timing);
 
 /// Whether a kernel keeps what is remembered of it. Both its time and its

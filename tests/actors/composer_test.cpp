@@ -104,6 +104,8 @@ TEST_CASE("a composition that was slower once is timed again") {
   composer.timed(0.5);
   composer.timed(2.0);
   composer.probed();
+  CHECK(composer.blobs.get(composer.files().files[0].blob)
+            ->contains("Timed twice"));
   CHECK(composer.finish().summary.find("2.00") != std::string::npos);
 }
 
