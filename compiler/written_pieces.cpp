@@ -19,7 +19,6 @@ constexpr int steps_max = 512;
 struct Piece {
   std::int64_t dim = 0;
   std::int64_t index = 0;
-  auto operator<=>(const Piece&) const = default;
 };
 
 class Pieces {
