@@ -66,8 +66,7 @@ std::string guarded_text(const PrintScope& scope, const Scalar& node,
     const std::string base =
         varies ? lane_lambda(scope, index)
                : "[=](int64_t) { return " + index.text() + "; }";
-    // All lanes, also outside of the loop over vectors: within it they are
-    // used.
+    // All lanes: outside of the loop over vectors it is read for that loop.
     return "gather_where(" + from + (vectors ? "lanes" : "Full{}") + ", " +
            guard + ", " + base + ", " + place + ")";
   }

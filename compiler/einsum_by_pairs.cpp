@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/einsum_equation.hpp"
 #include "compiler/passes.hpp"
 
 namespace weft {
@@ -26,11 +27,6 @@ struct Equation {
 
 bool has(const Letters& letters, char letter) {
   return letters.find(letter) != Letters::npos;
-}
-
-bool has_twice(const Letters& letters) {
-  return std::set<char>(letters.begin(), letters.end()).size() !=
-         letters.size();
 }
 
 class ByPairs {
@@ -78,23 +74,18 @@ class ByPairs {
     if (text == nullptr || list == nullptr || list->size() < 3) {
       return std::nullopt;
     }
-    Letters letters = *text;
-    std::erase(letters, ' ');
-    const std::size_t arrow = letters.find("->");
-    if (arrow == Letters::npos || has(letters, '.')) return std::nullopt;
+    const auto parsed = parse_einsum(*text);
+    if (!parsed || parsed->operands.size() != list->size() ||
+        has_twice(parsed->result)) {
+      return std::nullopt;
+    }
     Equation found;
-    found.result = letters.substr(arrow + 2);
-    if (has_twice(found.result)) return std::nullopt;
-    letters.resize(arrow);
-    std::size_t from = 0;
-    for (const Arg& arg : *list) {
-      const auto* ref = std::get_if<NodeRef>(&arg.value);
+    found.result = parsed->result;
+    for (std::size_t n = 0; n < list->size(); ++n) {
+      const auto* ref = std::get_if<NodeRef>(&(*list)[n].value);
       const TensorType* type = ref == nullptr ? nullptr : type_of(ref->name);
-      if (type == nullptr || from > letters.size()) return std::nullopt;
-      const std::size_t comma =
-          std::min(letters.find(',', from), letters.size());
-      Operand operand{ref->name, letters.substr(from, comma - from)};
-      from = comma + 1;
+      if (type == nullptr) return std::nullopt;
+      Operand operand{ref->name, parsed->operands[n]};
       if (has_twice(operand.letters) ||
           operand.letters.size() != type->shape.size() ||
           type->dtype != node.values[0]->dtype) {

@@ -2,6 +2,7 @@
 // mul(a, b), which a target can recognise and put on its matrix units.
 #include <algorithm>
 
+#include "compiler/einsum_equation.hpp"
 #include "compiler/operators.hpp"
 
 namespace weft {
@@ -130,27 +131,17 @@ Values linear(const Call& call) {
                        {sum, in.cast(call.tensor(2, "bias"), dtype)})};
 }
 
-bool has_twice(const Letters& letters) {
-  Letters sorted = letters;
-  std::sort(sorted.begin(), sorted.end());
-  return std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-}
-
 // Two operands, each letter once in each, an explicit result.
 Values einsum(const Call& call) {
   check_contractions(call);
-  std::string equation = call.text(0, "equation");
-  std::erase(equation, ' ');
-  const std::size_t comma = equation.find(',');
-  const std::size_t arrow = equation.find("->");
+  const std::string text = call.text(0, "equation");
+  const auto equation = parse_einsum(text);
   const std::vector<Virtual> operands = call.tensors(1, "tensors");
-  if (operands.size() != 2 || comma == std::string::npos ||
-      arrow == std::string::npos || equation.find('.') != std::string::npos) {
-    throw Unsupported{"einsum " + equation};
+  if (!equation || equation->operands.size() != 2 || operands.size() != 2) {
+    throw Unsupported{"einsum " + text};
   }
-  const Letters a = equation.substr(0, comma);
-  const Letters b = equation.substr(comma + 1, arrow - comma - 1);
-  const Letters result = equation.substr(arrow + 2);
+  const Letters a = equation->operands[0], b = equation->operands[1];
+  const Letters& result = equation->result;
   if (has_twice(a) || has_twice(b) || has_twice(result)) {
     throw Unsupported{"einsum of a diagonal"};
   }

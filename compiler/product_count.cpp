@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include "compiler/einsum_equation.hpp"
+
 namespace weft {
 namespace {
 
@@ -31,15 +33,12 @@ std::int64_t product(const Node& call, std::size_t left, const Types& types) {
 /// in an order that the framework chooses: not counted.
 std::int64_t einsum(const Node& call, const Types& types) {
   if (call.args.size() < 2) return 0;
-  const auto* equation = std::get_if<std::string>(&call.args[0].value);
+  const auto* text = std::get_if<std::string>(&call.args[0].value);
   const auto* operands = std::get_if<Arg::List>(&call.args[1].value);
-  if (!equation || !operands || operands->size() != 2) return 0;
-  const std::size_t arrow = equation->find("->");
-  if (arrow == std::string::npos || equation->contains('.')) return 0;
-  const std::string result = equation->substr(arrow);
-  std::string letters = equation->substr(0, arrow);
-  std::erase(letters, ' ');
-  std::erase(letters, ',');
+  if (!text || !operands || operands->size() != 2) return 0;
+  const auto equation = parse_einsum(*text);
+  if (!equation || equation->operands.size() != 2) return 0;
+  const std::string letters = equation->operands[0] + equation->operands[1];
   std::map<char, std::int64_t> extents;
   auto letter = letters.begin();
   for (const Arg& operand : *operands) {
@@ -55,7 +54,7 @@ std::int64_t einsum(const Node& call, const Types& types) {
   std::int64_t terms = 1;
   bool contracts = false;
   for (const auto& [name, extent] : extents) {
-    const bool kept = result.contains(name);
+    const bool kept = equation->result.contains(name);
     const bool in_both = std::ranges::count(letters, name) > 1;
     contracts = contracts || (in_both && !kept);
     if (in_both || kept) terms *= extent;

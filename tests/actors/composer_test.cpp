@@ -48,6 +48,16 @@ struct ComposerBench : RunBench<Composer> {
     sent = say(address::verify,
                ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
   }
+  /// What was asked for cannot be had, nor when it is asked for again.
+  template <class Request, class Reply>
+  void fails(const std::string& why) {
+    for (int i = 0; i < 2; ++i) {
+      Reply reply;
+      reply.effect = one<Request>(sent).effect;
+      reply.failure = {"failed", why};
+      sent = say(address::verify, reply);
+    }
+  }
   WriteFilesRequest files() { return one<WriteFilesRequest>(sent); }
   RunFinished finish() {
     return one<RunFinished>(
@@ -113,12 +123,7 @@ TEST_CASE("one that was slower and cannot be timed again gives way") {
   ComposerBench composer;
   composer.checked(true);
   composer.timed(0.5);
-  for (int i = 0; i < 2; ++i) {
-    TimeReply reply;
-    reply.effect = one<TimeRequest>(composer.sent).effect;
-    reply.failure = {"failed", "out of memory"};
-    composer.sent = composer.say(address::verify, reply);
-  }
+  composer.fails<TimeRequest, TimeReply>("out of memory");
   CHECK(!composer.holds(composer.composed(), 0));
 }
 
@@ -155,12 +160,7 @@ TEST_CASE("when not even the bare model passes, the run is not verified") {
 
 TEST_CASE("an oracle that dies is asked once more, then the run ends") {
   ComposerBench composer;
-  for (int i = 0; i < 2; ++i) {
-    CheckReply reply;
-    reply.effect = one<CheckRequest>(composer.sent).effect;
-    reply.failure = {"failed", "the oracle died"};
-    composer.sent = composer.say(address::verify, reply);
-  }
+  composer.fails<CheckRequest, CheckReply>("the oracle died");
   const auto finished = one<RunFinished>(composer.sent);
   CHECK(finished.exit_code == 1);
   CHECK(finished.summary.find("oracle died") != std::string::npos);
@@ -169,12 +169,7 @@ TEST_CASE("an oracle that dies is asked once more, then the run ends") {
 TEST_CASE("what is right and cannot be timed is reported so") {
   ComposerBench composer;
   composer.checked(true);
-  for (int i = 0; i < 2; ++i) {
-    TimeReply reply;
-    reply.effect = one<TimeRequest>(composer.sent).effect;
-    reply.failure = {"failed", "the baseline failed"};
-    composer.sent = composer.say(address::verify, reply);
-  }
+  composer.fails<TimeRequest, TimeReply>("the baseline failed");
   const std::string report =
       *composer.blobs.get(composer.files().files[0].blob);
   CHECK(report.contains("Verified, but not timed: the baseline failed"));
@@ -185,12 +180,7 @@ TEST_CASE("a report is written even when the machine cannot be probed") {
   ComposerBench composer;
   composer.checked(true);
   composer.timed(2.0);
-  for (int i = 0; i < 2; ++i) {
-    ProbeReply reply;
-    reply.effect = one<ProbeRequest>(composer.sent).effect;
-    reply.failure = {"failed", "no"};
-    composer.sent = composer.say(address::verify, reply);
-  }
+  composer.fails<ProbeRequest, ProbeReply>("no");
   CHECK(composer.finish().exit_code == 0);
 }
 
