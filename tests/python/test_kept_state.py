@@ -7,7 +7,7 @@ import unittest
 
 import torch
 
-from weft_case import QUICK, WeftCase
+from weft_case import LOAD_BOTH, QUICK, WeftCase
 from weft_worker.kept_state import (
     adopt_named,
     changed_attributes,
@@ -43,14 +43,7 @@ def get_init_inputs():
 
 # The model in a file called old.py, ModelNew in a file called new.py, called
 # three times each.
-STEPS = """
-import importlib.util, sys, torch
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-old, new = load("old", sys.argv[1]), load("new", sys.argv[2])
+STEPS = LOAD_BOTH + """
 torch.manual_seed(3)
 model = old.Model()
 torch.manual_seed(3)

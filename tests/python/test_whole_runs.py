@@ -11,20 +11,19 @@ import tempfile
 import unittest
 
 import weft_case
-from weft_case import QUICK, TINY, WEFT, WeftCase, environment
+from weft_case import (
+    LOAD_BOTH,
+    QUICK,
+    TINY,
+    WEFT,
+    WeftCase,
+    environment,
+)
 
 # What a model's user has: no weft, no environment of weft's.
 BARE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
 
-COMPARE = """
-import importlib.util, sys, torch
-def load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-old = load("old", sys.argv[1])
-new = load("new", sys.argv[2])
+COMPARE = LOAD_BOTH + """
 torch.manual_seed(3)
 model = old.Model(*old.get_init_inputs())
 torch.manual_seed(3)

@@ -43,6 +43,17 @@ def get_init_inputs():
     return [96]
 """
 
+# How a script begins that is given the files of Model and of ModelNew.
+LOAD_BOTH = """
+import importlib.util, sys, torch
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+old, new = load("old", sys.argv[1]), load("new", sys.argv[2])
+"""
+
 QUICK = ("--variants", "2", "--no-compile-baseline")
 
 

@@ -204,7 +204,10 @@ def _as_words(raw):
 
 
 def copy_bytes(target, source):
-    """target.copy_(source) for flat tensors of one dtype."""
+    """target.copy_(source) for flat tensors of one dtype and length."""
+    if (target.dtype, target.numel()) != (source.dtype, source.numel()):
+        raise ValueError(f"{source.numel()} elements of {source.dtype} do not "
+                         f"fill {target.numel()} of {target.dtype}")
     if target.is_cuda or source.nbytes > _SERIAL_BYTES_MAX:
         target.copy_(source)
     else:

@@ -21,7 +21,7 @@ def adopt(problem, model):
     found = []
     for path, module in model.named_modules():
         for name in sorted(_changed_by(type(module), changed)):
-            full = f"{path}.{name}" if path else name
+            full = _joined(path, name)
             if adopt_named(model, full):
                 found.append(full)
     return found
@@ -44,6 +44,10 @@ def adopt_named(model, full):
     # A copy: each name has a value of its own, also if they began with one.
     module.register_buffer(name, value.detach().clone(), persistent=False)
     return True
+
+
+def _joined(path, name):
+    return f"{path}.{name}" if path else name
 
 
 def _changed_by(kind, changed):
@@ -130,8 +134,7 @@ def write_back(problem, model):
                 now = buffers.get(name)
                 if now is tensor or tensor is None:
                     continue
-                full = f"{path}.{name}" if path else name
-                check_alike(problem, full, tensor, now)
+                check_alike(problem, _joined(path, name), tensor, now)
                 changed.append((buffers, name, tensor, now))
         before.clear()
         with torch.no_grad():

@@ -80,13 +80,11 @@ def random_state(state, generator, changing=()):
     integers may be places in others, so that they keep their values.)"""
     made = []
     for name, tensor in state:
-        if (name in changing and tensor.dtype in FLOATING
-                and not _has_range(name) and _is_mask(tensor)):
-            made.append(_positive(tensor, generator))
-        elif isinstance(tensor, torch.nn.Parameter):
+        if isinstance(tensor, torch.nn.Parameter):
             made.append(_random_parameter(tensor.detach(), generator))
         else:
-            made.append(_random_buffer(name, tensor, generator))
+            made.append(_random_buffer(name, tensor, generator,
+                                       name in changing))
     return made
 
 
@@ -103,7 +101,7 @@ def _random_parameter(tensor, generator):
     return (mean + spread * noise).to(tensor.dtype)
 
 
-def _random_buffer(name, tensor, generator):
+def _random_buffer(name, tensor, generator, changes):
     how = {"generator": generator, "device": generator.device,
            "dtype": tensor.dtype}
     if tensor.dtype not in FLOATING:
@@ -116,20 +114,11 @@ def _random_buffer(name, tensor, generator):
         return torch.rand(tensor.shape, **how).add_(0.5)
     if name.endswith("running_mean"):
         return torch.randn(tensor.shape, **how)
-    if _is_mask(tensor):
-        return tensor.contiguous().clone()
-    return _random_parameter(tensor, generator)
-
-
-def _has_range(name):
-    return name.endswith(("running_mean", "running_var"))
-
-
-def _positive(tensor, generator):
-    """Of the size of hidden states, and fit for a square root."""
-    values = torch.rand(
-        tensor.shape, generator=generator, device=generator.device)
-    return (values + 1 / 8).to(tensor.dtype)
+    if not _is_mask(tensor):
+        return _random_parameter(tensor, generator)
+    if changes:  # of the size of hidden states, and fit for a square root
+        return torch.rand(tensor.shape, **how).add_(1 / 8)
+    return tensor.contiguous().clone()
 
 
 def _is_mask(tensor):

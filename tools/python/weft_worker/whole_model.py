@@ -192,12 +192,7 @@ class WholeModel:
         seed = int(torch.randint(
             1 << 30, (1,), generator=generator, device=generator.device))
         if distribution == "given":
-            given = make_inputs(self.problem, self.seed, self.device.torch)
-            leaves = [
-                t.detach().contiguous().clone()
-                for t in pytree.tree_leaves(given)
-                if isinstance(t, torch.Tensor)
-            ]
+            leaves = [t.clone() for t in self._given(self.seed)]
         else:
             leaves = [_random_leaf(t, distribution, generator) for t in self.tensors]
         state = random_state(
@@ -296,11 +291,15 @@ class WholeModel:
             "drew": drawn != rng_state(self.device.torch),
         }
 
+    def _given(self, seed):
+        """The tensors that get_inputs() gives after that seed, contiguous."""
+        given = make_inputs(self.problem, seed, self.device.torch)
+        return [t.detach().contiguous() for t in pytree.tree_leaves(given)
+                if isinstance(t, torch.Tensor)]
+
     def drawn(self, seed):
         """What get_inputs() gives after that seed; None, if of another form."""
-        given = make_inputs(self.problem, seed, self.device.torch)
-        leaves = [t.detach().contiguous() for t in pytree.tree_leaves(given)
-                  if isinstance(t, torch.Tensor)]
+        leaves = self._given(seed)
         form = [(t.dtype, t.shape) for t in leaves]
         same = form == [(t.dtype, t.shape) for t in self.tensors]
         return leaves if same else None
