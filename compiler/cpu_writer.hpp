@@ -18,6 +18,11 @@ class Writer {
     --depth_;
     line(tail);
   }
+  /// Closes a block, and opens the one that is taken otherwise.
+  void otherwise(const std::string& content) {
+    close("} else " + content + (content.empty() ? "{" : " {"));
+    ++depth_;
+  }
   const std::string& str() const { return out_; }
 
  private:

@@ -59,6 +59,7 @@ struct Named {
 
 std::vector<Named> variants() {
   return {
+      {"streamed", {.streams = true}},
       {"held", {}},
       {"held apart",
        {.packs = 4, .unroll = 8, .joins = false, .windows = false}},
@@ -153,6 +154,7 @@ Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
   for (const auto& [name, variant] : variants()) {
     if (static_cast<int>(sources.size()) >= variants_max) break;
     const CudaModule module = print_module(subgraph.graph, variant, facts);
+    if (variant.streams && !module.streams) continue;
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
     sources.push_back({name, source_text(subgraph, name, module)});
     if (!module.varies) break;

@@ -20,8 +20,8 @@ DType held(const Program& program, const Stage& stage) {
 }  // namespace
 
 CudaFold::CudaFold(const Program& program, const Stage& stage,
-                   const Stage* companion)
-    : program_(program), stage_(stage), companion_(companion) {
+                   const Stage* companion, bool closes)
+    : program_(program), stage_(stage), companion_(companion), closes_(closes) {
   if (has_position() && extent_of(stage.inner) > INT32_MAX) {
     throw Unsupported{"places of more than 31 bits"};
   }
@@ -83,6 +83,10 @@ void CudaFold::declare(CudaKernel& kernel) const {
   const std::string type = cuda_type(held(program_, stage_));
   const std::string none =
       reducer() + (is_spread() ? "::nothing();" : "::none();");
+  if (takes_packs(kernel)) {
+    kernel.out().line(value_type() + " " + lanes() + " = " + none);
+    return;
+  }
   kernel.out().line((is_spread() ? "Shifted<" + type + ">" : value_type()) +
                     " " + lanes() + "[" + count + "];");
   if (kernel.lanes() > 1) {
@@ -94,10 +98,28 @@ void CudaFold::declare(CudaKernel& kernel) const {
   }
 }
 
-std::string CudaFold::closed(int count) const {
+std::string CudaFold::closed(const CudaKernel& kernel) const {
+  if (takes_packs(kernel)) return lanes();
+  const int count = kernel.lanes();
   const std::string of = "<" + reducer() + ", " + std::to_string(count) + ">(";
   if (is_spread()) return "close_lanes" + of + lanes() + ")";
   return count > 1 ? "fold_lanes" + of + lanes() + ")" : lanes() + "[0]";
+}
+
+std::string CudaFold::pack() const {
+  return "p" + std::to_string(stage_.results[0]);
+}
+
+void CudaFold::open_pack(CudaKernel& kernel) const {
+  if (!takes_packs(kernel)) return;
+  kernel.out().line(cuda_type(held(program_, stage_)) + " " + pack() + "[" +
+                    std::to_string(kernel.lanes()) + "];");
+}
+
+void CudaFold::close_pack(CudaKernel& kernel) const {
+  if (!takes_packs(kernel)) return;
+  kernel.out().line(lanes() + " = " + reducer() + "::next(" + lanes() + ", " +
+                    pack() + ");");
 }
 
 std::string CudaFold::step_value(const CudaKernel& kernel) const {
@@ -108,8 +130,15 @@ std::string CudaFold::step_value(const CudaKernel& kernel) const {
 }
 
 void CudaFold::step(CudaKernel& kernel) const {
-  const std::string into = lanes() + kernel.at_lane();
   const std::string value = kernel.operand(stage_.value);
+  if (takes_packs(kernel)) {
+    const std::string into = pack() + kernel.at_lane() + " = ";
+    const std::string inside = kernel.if_lane_inside();
+    if (!inside.empty()) kernel.out().line(into + "-INFINITE;");
+    kernel.out().line(inside + into + value + ";");
+    return;
+  }
+  const std::string into = lanes() + kernel.at_lane();
   std::string call = reducer() + "::of(" + into + ", " + value + ");";
   if (has_position()) {
     call = reducer() + "::next(" + into + ", " + value + ", (int)" +

@@ -12,9 +12,10 @@ namespace weft {
 
 class CudaFold {
  public:
-  /// `companion`: a fold that this one takes along (companion_of()).
+  /// `companion`: a fold that this one takes along (go_together()). `closes`:
+  /// lanes are folded too.
   CudaFold(const Program& program, const Stage& stage,
-           const Stage* companion = nullptr);
+           const Stage* companion = nullptr, bool closes = false);
 
   const Stage& stage() const { return stage_; }
   const Stage* companion() const { return companion_; }
@@ -25,7 +26,7 @@ class CudaFold {
   std::string value_type() const;
   std::int64_t value_bytes() const;
   /// What folds all lanes' accumulators.
-  std::string closed(int lanes) const;
+  std::string closed(const CudaKernel& kernel) const;
   /// "a4": an array of one value a lane.
   std::string lanes() const;
   /// "f4": the whole fold, where lanes are folded too.
@@ -35,6 +36,9 @@ class CudaFold {
   /// What the stage computes, as the fold's value; inside the loop over lanes.
   std::string step_value(const CudaKernel& kernel) const;
   void step(CudaKernel& kernel) const;
+  /// Before and after the loop over lanes, where these go together.
+  void open_pack(CudaKernel& kernel) const;
+  void close_pack(CudaKernel& kernel) const;
   /// Makes the results known: what is in `text`, a fold's value.
   void conclude(CudaKernel& kernel, const std::string& text,
                 bool by_lane) const;
@@ -45,9 +49,17 @@ class CudaFold {
     return companion_ != nullptr && stage_.fold == Fold::sum;
   }
 
+  bool takes_packs(const CudaKernel& kernel) const {
+    return closes_ && companion_ != nullptr && !is_spread() &&
+           kernel.lanes() > 1;
+  }
+  /// "p4": what the lanes of a pack come to.
+  std::string pack() const;
+
   const Program& program_;
   const Stage& stage_;
   const Stage* companion_;
+  bool closes_;
 };
 
 /// Whether two folds of the same values, the second of which reads the first's

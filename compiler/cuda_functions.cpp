@@ -108,17 +108,6 @@ struct Helper {
 // Templates of float and double; `remainder` and `div_floor` of integers too.
 const std::map<std::string, Helper>& helpers_by_name() {
   static const std::map<std::string, Helper> table = {
-      {"inverse", {{}, R"cu(T inverse(T x) {
-  return fabs(x) > T(1e-30) && fabs(x) < T(1e30) ? 1 / x : T(0);
-}
-)cu"}},
-      {"quotient", {{"inverse"}, R"cu(T quotient(T x, T y, T inverse_of_y) {
-  if (inverse_of_y == 0) return x / y;
-  const T near = x * inverse_of_y;
-  const T exact = fma(fma(-near, y, x), inverse_of_y, near);
-  return exact - exact == 0 ? exact : near;
-}
-)cu"}},
       {"positive_part", {{}, R"cu(T positive_part(T x) {
   return larger(x, T(0));
 }

@@ -42,9 +42,14 @@ std::int64_t CudaNest::pack_bytes(ExprId load) const {
 std::int64_t CudaNest::ring_bytes() const {
   std::int64_t bytes = 0;
   for (const ExprId load : shape_.held) {
-    bytes += shape_.slots * shape_.threads * pack_bytes(load);
+    bytes += shape_.slots * slot_packs() * pack_bytes(load);
   }
   return bytes;
+}
+
+// A slot of a ring holds one pack of each thread, or a chunk of a stream.
+std::int64_t CudaNest::slot_packs() const {
+  return shape_.hold == Hold::stream ? shape_.chunk : shape_.threads;
 }
 
 // Into registers, before the first pass: all at once, so that many loads are
@@ -77,28 +82,34 @@ void CudaNest::read_held(CudaKernel& kernel, const Pass& pass) {
 
 void CudaNest::find_held(CudaKernel& kernel) {
   for (const ExprId load : shape_.held) {
-    if (shape_.hold == Hold::registers) {
+    if (shape_.hold != Hold::ring) {
       kernel.hold(load, "h" + text(load) + "[u]");
       continue;
     }
     kernel.out().line("const " + pack_type(load) + " h" + text(load) +
                       " = read_slot(ring" + text(load) + " + slot * " +
-                      text(shape_.threads) + ");");
+                      text(slot_packs()) + ");");
     kernel.hold(load, "h" + text(load));
   }
 }
 
-void CudaNest::declare_ring(CudaKernel& kernel) {
-  kernel.need("ring");
+void CudaNest::declare_slots(CudaKernel& kernel) {
   Writer& out = kernel.out();
   out.line("extern __shared__ __align__(16) unsigned char memory[];");
   std::int64_t bytes = 0;
   for (const ExprId load : shape_.held) {
     const std::string type = pack_type(load);
     out.line(type + "* const ring" + text(load) + " = reinterpret_cast<" +
-             type + "*>(memory + " + text(bytes) + ") + threadIdx.x;");
-    bytes += shape_.slots * shape_.threads * pack_bytes(load);
+             type + "*>(memory + " + text(bytes) + ")" +
+             (shape_.hold == Hold::ring ? " + threadIdx.x;" : ";"));
+    bytes += shape_.slots * slot_packs() * pack_bytes(load);
   }
+}
+
+void CudaNest::declare_ring(CudaKernel& kernel) {
+  kernel.need("ring");
+  declare_slots(kernel);
+  Writer& out = kernel.out();
   const std::string place = kernel.place_type();
   out.line("// Begins to read this thread's pack `u` of row `p`.");
   out.open("const auto ask = [&](" + place + " p, int u, int slot)");

@@ -98,8 +98,8 @@ std::string CudaKernel::text_of(ExprId id) const {
   if (node.op == ScalarOp::call && node.function == "div") {
     const auto found = inverses_.find(node.arguments[1]);
     if (found != inverses_.end()) {
-      return "quotient(" + operand(node.arguments[0]) + ", " +
-             operand(node.arguments[1]) + ", " + found->second + ")";
+      return "quotient(" + operand(node.arguments[0]) + ", " + found->second +
+             ")";
     }
   }
   return cuda_expression(scope_, id);
@@ -119,9 +119,10 @@ void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
         depends_on_inner(divisor) || depends_on_lane(divisor)) {
       continue;
     }
-    module_.helpers.insert("quotient");
-    const std::string name = "i" + std::to_string(divisor);
-    out_.line("const float " + name + " = inverse(" + operand(divisor) + ");");
+    need("divisor");
+    const std::string name = "d" + std::to_string(divisor);
+    out_.line("const Divisor " + name + " = divisor(" + operand(divisor) +
+              ");");
     inverses_[divisor] = name;
   }
 }

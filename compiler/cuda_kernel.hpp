@@ -42,6 +42,7 @@ struct CudaModule {
   std::set<std::string> helpers;
   std::set<std::string> sections;  ///< of the prelude
   bool varies = true;              ///< variants of it are worth trying
+  bool streams = false;  ///< rows go through shared memory (cuda_stream.cpp)
 };
 
 class CudaKernel {
@@ -83,9 +84,15 @@ class CudaKernel {
   void close_lanes();
 
   /// Names that a block of lines introduced end with it.
-  using Names = std::map<ExprId, std::string>;
-  Names names() const { return scope_.names; }
-  void set_names(Names names) { scope_.names = std::move(names); }
+  struct Names {
+    std::map<ExprId, std::string> values;
+    std::map<ExprId, std::string> inverses;
+  };
+  Names names() const { return {scope_.names, inverses_}; }
+  void set_names(Names names) {
+    scope_.names = std::move(names.values);
+    inverses_ = std::move(names.inverses);
+  }
 
   std::string operand(ExprId id) const { return cuda_operand(scope_, id); }
   std::string index(const Index& index) const {

@@ -66,6 +66,8 @@ class CudaNest {
   std::string pack_type(ExprId load) const;
   std::int64_t pack_bytes(ExprId load) const;
   std::int64_t ring_bytes() const;
+  std::int64_t slot_packs() const;
+  void declare_slots(CudaKernel& kernel);
   void read_held(CudaKernel& kernel, const Pass& pass);
   void find_held(CudaKernel& kernel);
   void declare_ring(CudaKernel& kernel);
@@ -73,6 +75,17 @@ class CudaNest {
   std::int64_t touched_steps() const;
   void bring_next(CudaKernel& kernel);
   void ask_next(CudaKernel& kernel);
+
+  // cuda_stream.cpp
+  void print_streamed();
+  void open_stream(CudaKernel& kernel, const CudaFold& fold);
+  void open_stream_rows(CudaKernel& kernel);
+  void open_stream_warps(CudaKernel& kernel, int first_warp);
+  void read_stream(CudaKernel& kernel);
+  void fold_stream(CudaKernel& kernel, const CudaFold& fold);
+  void store_stream(CudaKernel& kernel, const CudaFold& fold);
+  void print_chunks(CudaKernel& kernel, const Pass& pass,
+                    const std::vector<CudaFold>& folds, int warps);
 
   // cuda_scan.cpp
   void print_scan(CudaKernel& kernel, const Pass& pass);
@@ -87,7 +100,10 @@ class CudaNest {
   void print_windows(const CudaWindows& windows);
 
   // cuda_team.cpp
-  void print_clearing();
+  /// A kernel that makes memory for `count` of that type, all zero.
+  void print_clearing(const std::string& type, const std::string& name,
+                      std::int64_t count, std::int64_t bytes);
+  void clear_counters();
   void open_team(CudaKernel& kernel);
   std::string team_part(CudaKernel& kernel, const CudaFold& fold);
 

@@ -18,6 +18,7 @@ struct Section {
 const std::vector<Section>& sections_in_order() {
   static const std::vector<Section> list = {
       {"packs", cuda_packs, {}},
+      {"divisor", cuda_divisor, {}},
       {"folds", cuda_folds, {}},
       {"arg_folds", cuda_arg_folds, {"folds"}},
       {"exponentials", cuda_exponentials, {"folds"}},
@@ -27,6 +28,7 @@ const std::vector<Section>& sections_in_order() {
       {"cluster", cuda_cluster, {"block"}},
       {"team", cuda_team, {"block"}},
       {"ring", cuda_ring, {}},
+      {"stream", cuda_stream, {"folds"}},
       {"scan", cuda_scan, {"folds"}},
       {"windows", cuda_windows, {}},
   };

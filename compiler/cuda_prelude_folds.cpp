@@ -62,6 +62,27 @@ DEVICE float smaller(float a, float b) {
 
 )cu";
 
+const char* const cuda_divisor =
+    R"cu(// What many are divided by is inverted once, at a size that has an inverse.
+struct Divisor {
+  float by;
+  float inverse;
+  float scale;
+};
+DEVICE Divisor divisor(float y) {
+  const float scale = fabs(y) < 1e-30f  ? 0x1p64f
+                      : fabs(y) > 1e30f ? 0x1p-64f
+                                        : 1.0f;
+  return {y * scale, 1 / (y * scale), scale};
+}
+DEVICE float quotient(float x, Divisor y) {
+  const float near = x * y.inverse;
+  const float exact = fma(fma(-near, y.by, x), y.inverse, near);
+  return (exact - exact == 0 ? exact : near) * y.scale;
+}
+
+)cu";
+
 const char* const cuda_folds =
     R"cu(// A fold: its value before anything came, and of two values together.
 template <class T>
@@ -198,14 +219,26 @@ struct Exponentials {
     if (x > a.most || x != x) return {x, a.sum * scale + (x - x + 1)};
     return {a.most, x > T(-INFINITE) ? a.sum + scale : a.sum};
   }
-  static DEVICE Value of(Value a, Value b) {
-    if (b.most > a.most || b.most != b.most) {
-      const Value c = a;
-      a = b;
-      b = c;
+  // Of neighbours at once: seldom is one larger than all before.
+  template <int N>
+  static DEVICE Value next(Value a, const T (&x)[N]) {
+    T most = x[0];
+#pragma unroll
+    for (int l = 1; l < N; ++l) most = larger(most, x[l]);
+    if (!(most <= a.most)) {
+      most = larger(most, a.most);
+      a = {most, a.sum * exp(a.most - most)};
     }
-    if (b.most == T(-INFINITE)) return a;
-    return {a.most, a.sum + b.sum * exp(b.most - a.most)};
+    const T from = a.most == T(-INFINITE) ? T(0) : a.most;
+    T sum = exp(x[0] - from);
+#pragma unroll
+    for (int l = 1; l < N; ++l) sum += exp(x[l] - from);
+    return {a.most, a.sum + sum};
+  }
+  static DEVICE Value of(Value a, Value b) {
+    const T most = larger(a.most, b.most);
+    const T from = most == T(-INFINITE) ? T(0) : most;
+    return {most, a.sum * exp(a.most - from) + b.sum * exp(b.most - from)};
   }
 };
 
@@ -234,6 +267,13 @@ struct Shifted {
   T squares;
 };
 template <class T>
+DEVICE T share_of(T part, T whole) {
+  return whole == 0 ? T(0) : part / whole;
+}
+DEVICE float share_of(float part, float whole) {
+  return whole == 0 ? 0.0f : __fdividef(part, whole);
+}
+template <class T>
 struct Spread {
   using Value = Moments<T>;
   static DEVICE Shifted<T> nothing() { return {T(0), T(0), T(0), T(0)}; }
@@ -253,13 +293,12 @@ struct Spread {
   }
   static DEVICE Value none() { return {T(0), T(0), T(0)}; }
   static DEVICE Value of(Value a, Value b) {
-    if (a.count == 0) return b;
-    if (b.count == 0) return a;
     const T count = a.count + b.count;
-    const T share = b.count / count;
+    const T share = share_of(b.count, count);
+    const T both = a.count * share;
     const T d = b.mean - a.mean;
     return {count, d - d == 0 ? a.mean + d * share : a.mean + b.mean,
-            a.squares + b.squares + d * d * (a.count * share)};
+            a.squares + b.squares + (both == 0 ? T(0) : d * d * both)};
   }
 };
 template <class F, int N, class L>

@@ -4,6 +4,7 @@
 namespace weft {
 
 extern const char* const cuda_packs;
+extern const char* const cuda_divisor;
 extern const char* const cuda_folds;
 extern const char* const cuda_arg_folds;
 extern const char* const cuda_exponentials;
@@ -13,6 +14,7 @@ extern const char* const cuda_columns;
 extern const char* const cuda_cluster;
 extern const char* const cuda_team;
 extern const char* const cuda_ring;
+extern const char* const cuda_stream;
 extern const char* const cuda_scan;
 extern const char* const cuda_windows;
 

@@ -178,7 +178,8 @@ void CudaNest::print_pass(CudaKernel& kernel, const Pass& pass) {
   for (const Stage* stage : pass.folding()) {
     const auto found = companions_.find(stage);
     folds.emplace_back(program(), *stage,
-                       found == companions_.end() ? nullptr : found->second);
+                       found == companions_.end() ? nullptr : found->second,
+                       !shape_.columns);
   }
   kernel.compute(cuda_roots(pass), true);
   for (const CudaFold& fold : folds) fold.declare(kernel);
@@ -228,11 +229,13 @@ void CudaNest::print_tile(CudaKernel& kernel, const Pass& pass,
     if (stage->stores()) stores.push_back(stage);
   }
   declare_stores(kernel, stores);
+  for (const CudaFold& fold : folds) fold.open_pack(kernel);
   kernel.open_lanes();
   kernel.compute_lanes(cuda_roots(pass));
   for (const CudaFold& fold : folds) fold.step(kernel);
   store_lanes(kernel, stores, ragged_ ? "if (inside) " : "");
   kernel.close_lanes();
+  for (const CudaFold& fold : folds) fold.close_pack(kernel);
   store_packs(kernel, stores, ragged_ ? "if (inside) " : "");
   kernel.set_names(names);
 }
@@ -252,7 +255,7 @@ void CudaNest::conclude(CudaKernel& kernel, const CudaFold& fold) {
     fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);
     return spill_all(kernel, fold);
   }
-  std::string value = fold.closed(shape_.lanes);
+  std::string value = fold.closed(kernel);
   if (shape_.meet == Meet::cluster) {
     value = "fold_cluster<" + of + ", " + threads + ", " + text(shape_.blocks) +
             ">(" + value + ", rank, turn)";

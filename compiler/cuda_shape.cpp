@@ -14,6 +14,14 @@ constexpr std::int64_t slots_max = 31;  ///< as many groups can be awaited
 constexpr std::int64_t threads_of_sm = 2048;
 /// Shared memory that folds may need beside a ring.
 constexpr std::int64_t fold_bytes = 3 << 10;
+/// … and what a stream needs: its folds, and barriers.
+constexpr std::int64_t stream_bytes = 8 << 10;
+/// Packs that a stream reads at a time: two of each thread that has them.
+constexpr std::int64_t stream_chunk = 768;
+/// Bytes that a block's stream asks for at once.
+constexpr std::int64_t stream_ahead = 48 << 10;
+static_assert(stream_chunk % (64 * cuda_folding_warps) == 0 &&
+              stream_chunk % (64 * cuda_storing_warps) == 0);
 /// Shared memory that the driver keeps of each block.
 constexpr std::int64_t kept_bytes = 1 << 10;
 
@@ -169,6 +177,7 @@ class Shaping {
       if (!out_.held.empty()) out_.hold = Hold::registers;
       return;
     }
+    if (can_stream() && stream()) return;
     if (can_ring() && ring()) return;
     walk();
   }
@@ -223,6 +232,99 @@ class Shaping {
         std::min({room / (out_.threads * each), slots_max, 4 * out_.steps});
     if (out_.slots < out_.steps) return false;
     out_.hold = Hold::ring;
+    return true;
+  }
+
+  // What is folded in one walk, and then stored in another.
+  bool can_stream() const {
+    if (!variant_.streams || !facts_.clusters || out_.shifted ||
+        out_.held.empty() || !folds_first()) {
+      return false;
+    }
+    int walks = 0;
+    for (const Pass& pass : passes_) {
+      if (!is_walked(pass)) continue;
+      ++walks;
+      if (pass.inner != out_.held_inner || pass.folds() != (walks == 1)) {
+        return false;
+      }
+    }
+    return walks == 2 && std::ranges::all_of(out_.held, [&](ExprId id) {
+             return is_one_piece(id) &&
+                    out_.lanes * element_bytes(program().arena[id].dtype) == 16;
+           });
+  }
+
+  bool folds_first() const {
+    const Pass& pass = passes_.front();
+    return is_walked(pass) && pass.stages.size() == 1 && pass.folds();
+  }
+
+  // Whether a row of what it reads is one piece of memory.
+  bool is_one_piece(ExprId id) const {
+    const Index& index = program().arena[id].index[0];
+    std::int64_t stride = 1;
+    for (std::size_t i = out_.held_inner.size(); i-- > 0;) {
+      const LoopVar& v = out_.held_inner[i];
+      if (index.hides(v.id) || index.coefficient(v.id) != stride) return false;
+      stride *= v.extent;
+    }
+    return true;
+  }
+
+  // Whether something else is read that is as long as a row, weights for one.
+  bool reads_more() const {
+    for (const Pass& pass : passes_) {
+      for (const ExprId id : cuda_loads(program(), pass)) {
+        const bool held = std::ranges::find(out_.held, id) != out_.held.end();
+        const Index& index = program().arena[id].index[0];
+        if (!held && step_along(index, out_.lane, out_.lanes) != 0) return true;
+      }
+    }
+    return false;
+  }
+
+  // Blocks have so little of a row each that others find room while it waits
+  // for what other blocks' parts come to; or all that there is room for, where
+  // rows are longer than that.
+  bool stream() {
+    const std::int64_t whole = packs();
+    const std::int64_t room =
+        (facts_.shared_bytes - stream_bytes) / held_bytes();
+    if (room < 4 * stream_chunk) return false;
+    std::int64_t blocks = ceil_div(whole, room / 6);
+    if (blocks > facts_.sms) {
+      // Where all blocks share a row, they should have several of them.
+      blocks = whole * 5 <= facts_.sms * room * 2
+                   ? facts_.sms
+                   : ceil_div(whole * 8, room * 7);
+    }
+    if (blocks > facts_.sms) return false;
+    const std::int64_t teams = std::min(facts_.sms / blocks, out_.points);
+    blocks =
+        std::min(facts_.sms / teams, std::max(blocks, whole / stream_chunk));
+    // Weights come from memory again for each row, and nothing hides that.
+    if (teams == 1 && reads_more()) return false;
+    const std::int64_t share = ceil_div(whole, blocks);
+    // Finer where more blocks wait for each other, but still have several rows.
+    const bool fine = teams == 1 && share * 3 <= room;
+    const std::int64_t chunk = fine ? stream_chunk / 2 : stream_chunk;
+    const std::int64_t steps = ceil_div(share, chunk);
+    if (room / chunk < steps) return false;
+    out_.teams = teams;
+    out_.blocks = blocks;
+    out_.chunk = chunk;
+    out_.steps = steps;
+    out_.slots = std::min(room / chunk, 6 * steps);
+    // With more than this under way reads become slower.
+    out_.coming = std::clamp<std::int64_t>(
+        stream_ahead / (chunk * held_bytes()), 2, out_.slots);
+    // A block may be a ring ahead of what it stores, and another one as far
+    // ahead of that.
+    out_.rows_under_way = power_of_two(2 * ceil_div(out_.slots, steps) + 3);
+    out_.hold = Hold::stream;
+    out_.meet = Meet::grid;
+    set_block(32 * (3 + cuda_folding_warps + cuda_storing_warps));
     return true;
   }
 

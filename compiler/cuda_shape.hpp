@@ -23,6 +23,7 @@ struct CudaVariant {
   bool joins = true;     ///< two folds of the same values go in one walk
   bool clusters = true;  ///< else blocks that share a row meet through memory
   bool windows = true;   ///< kept in registers (cuda_windows.hpp)
+  bool streams = false;  ///< long rows, read, folded and stored side by side
 };
 
 /// Where what a pass read is for the next.
@@ -30,7 +31,13 @@ enum class Hold {
   nothing,    ///< in a cache, or in memory
   registers,  ///< of the thread that needs it again
   ring,       ///< shared memory; what comes next is read ahead into it
+  stream,     ///< the same, but each thread only folds, or only stores
 };
+
+/// Warps of a stream's block that fold, and that store; besides these one
+/// reads, one tells other blocks what is folded, and one hears theirs.
+inline constexpr int cuda_folding_warps = 12;
+inline constexpr int cuda_storing_warps = 12;
 
 /// How threads that share a row put their folds together.
 enum class Meet {
@@ -61,7 +68,10 @@ struct CudaShape {
   std::int64_t points = 1;
   Hold hold = Hold::nothing;
   Meet meet = Meet::block;
-  std::int64_t slots = 0;  ///< of the ring, for each thread
+  std::int64_t slots = 0;           ///< of the ring, for each thread
+  std::int64_t chunk = 0;           ///< packs of a stream's slot
+  std::int64_t coming = 0;          ///< chunks that are asked for at once
+  std::int64_t rows_under_way = 1;  ///< of a stream, at most
   std::int64_t teams = 0;  ///< points at a time; 0: all, each by its own blocks
   std::vector<ExprId> held;
   std::vector<LoopVar> held_inner;  ///< what the passes that hold walk

@@ -12,20 +12,23 @@ std::string text(std::int64_t number) { return std::to_string(number); }
 
 }  // namespace
 
-void CudaNest::print_clearing() {
-  const std::int64_t counters = shape_.teams * counter_distance;
-  count_name_ =
-      "count" + text(static_cast<std::int64_t>(module_.launches.size()));
-  module_.scratch.push_back({count_name_, counters * 4});
+void CudaNest::print_clearing(const std::string& type, const std::string& name,
+                              std::int64_t count, std::int64_t bytes) {
+  module_.scratch.push_back({name, count * bytes});
   CudaKernel kernel(program(), module_, -1, 1, false);
-  kernel.use("unsigned", count_name_);
+  kernel.use(type, name);
   kernel.out().line("const int i = blockIdx.x * 256 + threadIdx.x;");
-  kernel.out().line("if (i < " + text(counters) + ") " + count_name_ +
-                    "[i] = 0;");
+  kernel.out().line("if (i < " + text(count) + ") " + name + "[i] = 0;");
   CudaLaunch launch;
-  launch.blocks = ceil_div(counters, 256);
+  launch.blocks = ceil_div(count, 256);
   launch.threads = 256;
   kernel.finish(std::move(launch));
+}
+
+void CudaNest::clear_counters() {
+  count_name_ =
+      "count" + text(static_cast<std::int64_t>(module_.launches.size()));
+  print_clearing("unsigned", count_name_, shape_.teams * counter_distance, 4);
 }
 
 void CudaNest::open_team(CudaKernel& kernel) {

@@ -56,8 +56,34 @@ TEST_CASE("a longer row is held by a block") {
   CHECK(text.contains("h0[u] = load_pack<4>"));
 }
 
-TEST_CASE("a row of megabytes is held by a cluster, and read once") {
+TEST_CASE(
+    "a row of megabytes streams: some warps read, some fold, some store") {
   const std::string text = first(softmax(4096, 393'216));
+  CHECK(text.contains("\"cooperative\": true"));
+  CHECK(text.contains("copy_bulk(ring"));
+  CHECK(text.contains("Gathering<Exponentials<float>, 12, 44, "));
+  CHECK_FALSE(text.contains("load_pack<4>(in0"));
+}
+
+TEST_CASE("rows that begin anywhere do not stream") {
+  CHECK_FALSE(first(softmax(5000, 65'535)).contains("copy_bulk("));
+}
+
+TEST_CASE("weights keep a row that all blocks share from streaming") {
+  const auto weighted = [](std::int64_t rows, std::int64_t width) {
+    Graph graph = softmax(rows, width);
+    add_input(graph, "w", dense({width}));
+    add_call(graph, "z", "aten.mul.Tensor", {ref("y"), ref("w")},
+             dense({rows, width}));
+    graph.outputs = {"z"};
+    return graph;
+  };
+  CHECK(first(weighted(4096, 393'216)).contains("copy_bulk("));
+  CHECK_FALSE(first(weighted(16, 4 << 20)).contains("copy_bulk("));
+}
+
+TEST_CASE("a row of megabytes is held by a cluster, and read once") {
+  const std::string text = texts(softmax(4096, 393'216)).at(1);
   CHECK(text.contains("\"cluster\": 8"));
   CHECK(text.contains("fold_cluster<Exponentials<float>, 1024, 8>"));
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
@@ -75,11 +101,12 @@ TEST_CASE("a device without clusters is asked for none") {
   for (const std::string& text : texts(softmax(4096, 393'216), 16, older)) {
     CHECK_FALSE(text.contains("\"cluster\""));
     CHECK_FALSE(text.contains("fold_cluster<"));
+    CHECK_FALSE(text.contains("copy_bulk("));
   }
 }
 
 TEST_CASE("a row that no cluster can hold is held by blocks that all run") {
-  const std::string text = first(softmax(64, 4 << 20));
+  const std::string text = texts(softmax(64, 4 << 20)).at(1);
   CHECK(text.contains("\"cooperative\": true"));
   CHECK(text.contains("fold_team<Exponentials<float>"));
 }

@@ -36,6 +36,34 @@ def row_cases():
     ]
 
 
+def scaled_and_sum(x):
+    total = x.abs().sum(1, keepdim=True)
+    return [x / total, total]
+
+
+def stream_cases():
+    """Long rows, read once: so many that a ring of slots goes round often."""
+    rows = numbers(23, 33_000)
+    return [
+        ("stream_softmax", lambda x: x.softmax(1), (rows,)),
+        ("stream_norm", lambda x, w, b: F.layer_norm(x, (33_000,), w, b),
+         (rows + 7, numbers(33_000), numbers(33_000, seed=2))),
+        ("stream_group_norm", lambda x, w, b: F.group_norm(
+            x, 2, w, b).relu(), (numbers(5, 8, 96, 96) - 30, numbers(8),
+                                 numbers(8, seed=2))),
+        ("stream_of_two", lambda x, y: (x * y).log_softmax(1),
+         (rows, numbers(23, 33_000, seed=4))),
+        ("stream_and_sum", scaled_and_sum, (rows,)),
+        ("stream_from_largest", lambda x: x - x.amax(1, keepdim=True),
+         (special(6, 40_000),)),
+        ("stream_special", lambda x: x.softmax(1), (special(6, 40_000),)),
+        ("stream_integers", lambda x: x - x.sum(1, keepdim=True),
+         (numbers(9, 36_000, scale=100.0).long(),)),
+        ("stream_doubles", lambda x: x.softmax(1),
+         (numbers(3, 40_000).double(),)),
+    ]
+
+
 def window_cases():
     """Windows that a thread keeps in registers, four side by side and some
     below each other, where multiprocessors are few."""
@@ -86,7 +114,7 @@ def window_cases():
 
 GROUPS = (*operators.ALL, movement.movement_cases, movement.lookup_cases,
           pools.max_pool_cases, pools.average_pool_cases, pools.loss_cases,
-          row_cases, window_cases)
+          row_cases, stream_cases, window_cases)
 
 
 def without_slow(group):

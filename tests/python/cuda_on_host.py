@@ -22,7 +22,9 @@ FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda_host")
 #: What host.hpp has instead: it is written in the device's own words.
 OF_DEVICE = ("copy_async", "close_group", "await_groups", "meet_cluster",
              "store_remote", "meet_team", "larger(float", "smaller(float",
-             "read_slot", "touch")
+             "read_slot", "touch", "barrier_begin", "barriers_begun", "reads_done",
+             "barrier_arrive", "barrier_announce", "barrier_await",
+             "copy_bulk", "tell_word", "told_word")
 SOURCES_AT_ONCE = 24
 FLAGS = ["-std=c++20", "-O1", "-shared", "-fPIC", "-w",
          "-fno-gnu-unique", "-fvisibility-inlines-hidden"]

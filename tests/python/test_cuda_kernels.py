@@ -32,6 +32,13 @@ class CudaWindows(KernelCases, unittest.TestCase):
     rounding = 4  # sums of products, each in its own order
 
 
+class CudaStreams(KernelCases, unittest.TestCase):
+    variants = (CudaVariant("few multiprocessors", 0, 1, multiprocessors=3),
+                CudaVariant("little shared memory", 0, 1, multiprocessors=20,
+                            shared=48 << 10))
+    groups = [cuda_cases.stream_cases]
+
+
 class CudaScans(KernelCases, unittest.TestCase):
     variants = VARIANTS[:3]
     groups = [cuda_cases.movement.scan_cases]

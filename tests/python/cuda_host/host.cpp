@@ -5,6 +5,7 @@
 
 #include <barrier>
 #include <deque>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -34,6 +35,17 @@ struct Meeting {
   std::vector<Fiber*> waiting;
 };
 
+/// A phase ends when all have arrived and what was announced is there. It is
+/// copied as late as may be: when somebody awaits it.
+struct Barrier {
+  int arrivals;
+  int missing;
+  int announced = 0;
+  unsigned phase = 0;
+  std::vector<Copy> copies;
+  Meeting waiting;
+};
+
 struct Cluster {
   explicit Cluster(int blocks) : barrier(blocks), anchors(blocks) {}
   std::barrier<> barrier;
@@ -52,6 +64,7 @@ struct Block {
   Meeting all;
   std::vector<Meeting> warps;
   std::vector<unsigned char> memory;
+  std::map<void*, Barrier> barriers;
   int running;
   Fiber* current = nullptr;
 };
@@ -76,6 +89,31 @@ bool arrive(Meeting& meeting, int expected) {
 void release(Meeting& meeting) {
   for (Fiber* fiber : meeting.waiting) block->ready.push_back(fiber);
   meeting.waiting.clear();
+}
+
+void end_phase(Barrier& barrier) {
+  for (const Copy& copy : barrier.copies) {
+    std::memcpy(copy.to, copy.from, copy.bytes);
+  }
+  barrier.copies.clear();
+  barrier.announced = 0;
+  barrier.missing = barrier.arrivals;
+  ++barrier.phase;
+  release(barrier.waiting);
+}
+
+bool is_due(const Barrier& barrier) {
+  std::size_t bytes = 0;
+  for (const Copy& copy : barrier.copies) bytes += copy.bytes;
+  return barrier.missing == 0 &&
+         static_cast<int>(bytes) == barrier.announced;
+}
+
+void end_if_awaited(Barrier& barrier) {
+  const bool awaited = !barrier.waiting.waiting.empty();
+  if (is_due(barrier) && (awaited || barrier.announced == 0)) {
+    end_phase(barrier);
+  }
 }
 
 void begin() {
@@ -169,6 +207,42 @@ void await_groups(int pending) {
     }
     groups.pop_front();
   }
+}
+
+void yield_thread() {
+  block->ready.push_back(block->current);
+  leave();
+  sched_yield();
+}
+
+void barrier_begin(void* barrier, int arrivals) {
+  block->barriers[barrier] = {arrivals, arrivals};
+}
+
+void barrier_arrive(void* barrier, int bytes) {
+  Barrier& self = block->barriers.at(barrier);
+  if (self.missing == 0) __builtin_trap();  // more arrivals than expected
+  --self.missing;
+  self.announced += bytes;
+  end_if_awaited(self);
+}
+
+void barrier_await(void* barrier, unsigned parity) {
+  Barrier& self = block->barriers.at(barrier);
+  if (self.phase % 2 == parity && is_due(self)) end_phase(self);
+  if (self.phase % 2 != parity) return;
+  self.waiting.waiting.push_back(block->current);
+  leave();
+}
+
+void copy_bulk(void* to, const void* from, int bytes, void* barrier) {
+  Barrier& self = block->barriers.at(barrier);
+  if (bytes % 16 != 0 || reinterpret_cast<std::uintptr_t>(to) % 16 != 0 ||
+      reinterpret_cast<std::uintptr_t>(from) % 16 != 0) {
+    __builtin_trap();
+  }
+  self.copies.push_back({to, from, static_cast<std::size_t>(bytes)});
+  end_if_awaited(self);
 }
 
 void run(const Launch& launch, void (*body)(void*), void* context) {

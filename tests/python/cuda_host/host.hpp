@@ -35,6 +35,8 @@ const Place& block_place();
 void meet_block();
 void meet_cluster();
 void yield_block();
+/// Lets the block's other threads go on, and other blocks.
+void yield_thread();
 /// `bytes` of what the warp's thread number `lane` gave in the same call.
 void exchange(void* value, std::size_t bytes, int lane);
 int lane();
@@ -45,6 +47,11 @@ void set_anchor(char* anchor);
 void copy_async(void* to, const void* from, std::size_t bytes);
 void close_group();
 void await_groups(int pending);
+/// A barrier of the block, known by where it lies.
+void barrier_begin(void* barrier, int arrivals);
+void barrier_arrive(void* barrier, int bytes);
+void barrier_await(void* barrier, unsigned parity);
+void copy_bulk(void* to, const void* from, int bytes, void* barrier);
 void run(const Launch& launch, void (*body)(void*), void* context);
 
 /// A block's shared memory lies at the same distance from its anchor, which
@@ -98,6 +105,7 @@ inline float __int_as_float(int bits) {
   std::memcpy(&number, &bits, sizeof number);
   return number;
 }
+inline float __fdividef(float a, float b) { return a / b; }
 template <class T>
 T __ldcg(const T* from) {
   return *from;
@@ -127,6 +135,31 @@ void store_remote(V* to, int block, const V& value) {
 inline void meet_team(unsigned* count, unsigned goal) {
   __atomic_fetch_add(count, 1, __ATOMIC_RELEASE);
   while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < goal) host::yield_block();
+}
+inline void barrier_begin(unsigned long long* barrier, int arrivals) {
+  host::barrier_begin(barrier, arrivals);
+}
+inline void barriers_begun() {}
+inline void reads_done() {}
+inline void barrier_arrive(unsigned long long* barrier) {
+  host::barrier_arrive(barrier, 0);
+}
+inline void barrier_announce(unsigned long long* barrier, int bytes) {
+  host::barrier_arrive(barrier, bytes);
+}
+inline void barrier_await(unsigned long long* barrier, unsigned parity) {
+  host::barrier_await(barrier, parity);
+}
+inline void copy_bulk(void* to, const void* from, int bytes,
+                      unsigned long long* barrier) {
+  host::copy_bulk(to, from, bytes, barrier);
+}
+inline void tell_word(unsigned long long* to, unsigned long long word) {
+  __atomic_store_n(to, word, __ATOMIC_RELAXED);
+}
+inline unsigned long long told_word(const unsigned long long* from) {
+  host::yield_thread();
+  return __atomic_load_n(from, __ATOMIC_RELAXED);
 }
 inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
