@@ -40,6 +40,13 @@ std::int64_t CudaNest::pack_bytes(ExprId load) const {
 }
 
 std::int64_t CudaNest::ring_bytes() const {
+  if (shape_.hold == Hold::stream && shape_.columns) {
+    // Behind the last row are columns that do not exist.
+    const std::int64_t columns = nest_.outer.back().extent;
+    return (shape_.slots * shape_.chunk * columns +
+            shape_.lanes * shape_.across - columns) *
+           element_bytes(program().arena[shape_.held.front()].dtype);
+  }
   std::int64_t bytes = 0;
   for (const ExprId load : shape_.held) {
     bytes += shape_.slots * slot_packs() * pack_bytes(load);

@@ -74,7 +74,7 @@ bool CudaKernel::depends_on_lane(ExprId id) const {
 }
 
 bool CudaKernel::is_packed(const Index& index) const {
-  return step_along(index, lane_, lanes_) == 1 &&
+  return lane_distance_ == 1 && step_along(index, lane_, lanes_) == 1 &&
          (!shifted_.empty() || is_aligned(index, lane_, lanes_));
 }
 
@@ -170,7 +170,14 @@ void CudaKernel::open_lanes() {
   out_.line("#pragma unroll");
   out_.open("for (int l = 0; l < " + std::to_string(lanes_) + "; ++l)");
   lane_text_ = scope_.variables[lane_];
-  scope_.variables[lane_] = "(" + lane_text_ + " + l)";
+  if (lane_distance_ == 1) {
+    scope_.variables[lane_] = "(" + lane_text_ + " + l)";
+    return;
+  }
+  scope_.variables[lane_] =
+      "(" + lane_text_ + " + l * " + std::to_string(lane_distance_) + ")";
+  out_.line("const bool inside = " + scope_.variables[lane_] + " < " +
+            std::to_string(lane_end_) + ";");
 }
 
 void CudaKernel::compute_lanes(const std::vector<ExprId>& roots) {

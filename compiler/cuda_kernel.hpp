@@ -76,6 +76,12 @@ class CudaKernel {
   /// as "r", and the row ends at `end`. What is read and written side by side
   /// is aligned then, whatever its index says.
   void set_shifted(std::string end) { shifted_ = std::move(end); }
+  /// Lanes lie so far apart, and those from `end` on do not exist: `inside`
+  /// says so, in the loop over lanes. Nothing goes as a pack.
+  void set_far_lanes(std::int64_t distance, std::int64_t end) {
+    lane_distance_ = distance;
+    lane_end_ = end;
+  }
   /// "if (…) ", where a lane may not exist; inside the loop over lanes.
   std::string if_lane_inside() const;
   void open_lanes();
@@ -141,6 +147,8 @@ class CudaKernel {
   int lanes_;
   std::string shifted_;  ///< where rows end; empty: every lane exists
   std::string lane_text_;
+  std::int64_t lane_distance_ = 1;
+  std::int64_t lane_end_ = 0;
   std::map<ExprId, std::string> inverses_;  ///< of divisors
   std::set<int> inner_variables_;
   std::set<int> inner_results_;

@@ -58,7 +58,9 @@ void CudaNest::print() {
     if (windows) return print_windows(*windows);
   }
   shape_ = cuda_shape(plan_, nest_, passes_, variant_, facts_);
-  if (shape_.hold == Hold::stream) return print_streamed();
+  if (shape_.hold == Hold::stream) {
+    return shape_.columns ? print_streamed_columns() : print_streamed();
+  }
   if (shape_.meet == Meet::grid) clear_counters();
   print_rows();
   if (shape_.meet == Meet::parts) print_merge();

@@ -87,6 +87,13 @@ class CudaNest {
   void print_chunks(CudaKernel& kernel, const Pass& pass,
                     const std::vector<CudaFold>& folds, int warps);
 
+  // cuda_stream_columns.cpp
+  void print_streamed_columns();
+  void open_matrices(CudaKernel& kernel, const std::vector<LoopVar>& matrices);
+  void read_rows(CudaKernel& kernel, const Pass& pass, const std::string& slot);
+  void fold_rows(CudaKernel& kernel, const Pass& pass, const CudaFold& fold,
+                 const std::string& slot);
+
   // cuda_scan.cpp
   void print_scan(CudaKernel& kernel, const Pass& pass);
   void print_scan_tile(CudaKernel& kernel, const Pass& pass,

@@ -20,6 +20,8 @@ constexpr std::int64_t stream_bytes = 8 << 10;
 constexpr std::int64_t stream_chunk = 768;
 /// Bytes that a block's stream asks for at once.
 constexpr std::int64_t stream_ahead = 48 << 10;
+/// Threads that fold down columns.
+constexpr int column_threads = 512;
 static_assert(stream_chunk % (64 * cuda_folding_warps) == 0 &&
               stream_chunk % (64 * cuda_storing_warps) == 0);
 /// Shared memory that the driver keeps of each block.
@@ -272,6 +274,66 @@ class Shaping {
     return true;
   }
 
+  // Folded in one walk, and nothing else is read but matrices whose rows lie
+  // behind each other.
+  bool stream_columns() {
+    const LoopVar column = nest_.outer.back();
+    const Pass& pass = passes_.front();
+    if (!variant_.streams || !facts_.clusters || nest_.split ||
+        out_.lanes > 1 || !folds_first()) {
+      return false;
+    }
+    for (const Pass& other : passes_) {
+      if (&other != &pass && is_walked(other)) return false;
+    }
+    const std::vector<ExprId> loads = cuda_loads(program(), pass);
+    if (loads.size() != 1 || !is_matrix(loads[0], column)) return false;
+    const std::int64_t row =
+        column.extent * element_bytes(program().arena[loads[0]].dtype);
+    const std::int64_t room = facts_.shared_bytes - stream_bytes;
+    const std::int64_t matrices = out_.points / column.extent;
+    const std::int64_t waves = ceil_div(matrices, facts_.sms);
+    out_.chunk = std::max<std::int64_t>(4, stream_ahead / row / 4 * 4);
+    if (column.extent <= column_threads || room / row < 3 * out_.chunk ||
+        matrices * 5 < waves * facts_.sms * 4) {
+      return false;
+    }
+    out_.held = loads;
+    out_.hold = Hold::stream;
+    out_.slots = room / (row * out_.chunk);
+    out_.steps = ceil_div(out_.row, out_.chunk);
+    out_.teams = std::min<std::int64_t>(matrices, facts_.sms);
+    out_.lane = column.id;
+    out_.lanes = static_cast<int>(ceil_div(column.extent, column_threads));
+    out_.across = column_threads;
+    out_.along = 1;
+    out_.threads = column_threads + 32;
+    return true;
+  }
+
+  // Matrices begin at multiples of 16 bytes.
+  bool is_matrix(ExprId id, LoopVar column) const {
+    const Scalar& node = program().arena[id];
+    const Index& index = node.index[0];
+    if (node.guarded || node.placed || !index.is_affine() ||
+        index.coefficient(column.id) != 1) {
+      return false;
+    }
+    std::int64_t stride = column.extent;
+    const std::vector<LoopVar>& inner = passes_.front().inner;
+    for (std::size_t i = inner.size(); i-- > 0;) {
+      if (index.coefficient(inner[i].id) != stride) return false;
+      stride *= inner[i].extent;
+    }
+    const std::int64_t packed = 16 / element_bytes(node.dtype);
+    bool aligned = index.offset() % packed == 0 && stride % packed == 0;
+    for (const LoopVar& v : nest_.outer) {
+      if (v == column) continue;
+      aligned = aligned && index.coefficient(v.id) % packed == 0;
+    }
+    return aligned;
+  }
+
   // Whether something else is read that is as long as a row, weights for one.
   bool reads_more() const {
     for (const Pass& pass : passes_) {
@@ -392,6 +454,7 @@ class Shaping {
   // Points beside each other, one a lane; where they are few, several threads
   // share each.
   void columns() {
+    if (!out_.scans && stream_columns()) return;
     const std::int64_t wide = ceil_div(out_.points, out_.lanes);
     out_.threads = 256;
     out_.along = 1;

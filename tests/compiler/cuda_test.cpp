@@ -69,6 +69,23 @@ TEST_CASE("rows that begin anywhere do not stream") {
   CHECK_FALSE(first(softmax(5000, 65'535)).contains("copy_bulk("));
 }
 
+TEST_CASE("columns of rows that begin anywhere stream by whole rows") {
+  const auto largest = [](std::int64_t matrices, std::int64_t columns) {
+    Graph graph;
+    add_input(graph, "x", dense({matrices, 4096, columns}));
+    add_call(graph, "y", "aten.amax.default", {ref("x"), list({1})},
+             dense({matrices, columns}));
+    graph.outputs = {"y"};
+    return graph;
+  };
+  const std::string text = first(largest(128, 4095));
+  CHECK(text.contains("copy_bulk(rows + turn.slot * 16380, in0"));
+  CHECK(text.contains("if (inside) out0"));
+  // Too few matrices, and columns that lie in packs.
+  CHECK_FALSE(first(largest(64, 4095)).contains("copy_bulk("));
+  CHECK_FALSE(first(largest(128, 4096)).contains("copy_bulk("));
+}
+
 TEST_CASE("weights keep a row that all blocks share from streaming") {
   const auto weighted = [](std::int64_t rows, std::int64_t width) {
     Graph graph = softmax(rows, width);

@@ -35,7 +35,7 @@ class CudaWindows(KernelCases, unittest.TestCase):
 class CudaStreams(KernelCases, unittest.TestCase):
     variants = (CudaVariant("few multiprocessors", 0, 1, multiprocessors=3),
                 CudaVariant("little shared memory", 0, 1, multiprocessors=20,
-                            shared=48 << 10))
+                            shared=72 << 10))
     groups = [cuda_cases.stream_cases]
 
 
