@@ -1,10 +1,12 @@
 """The command `weft bench`: every problem to its end, whatever happens to some
 of them or to the bench itself."""
 
+import contextlib
 import csv
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -196,6 +198,25 @@ class BenchTest(WeftCase):
         self.assertEqual(record["state"], "died")
         self.assertEqual(len(record["tries"]), 2)
         self.assertIn("signal 9: a last word", record["reason"])
+
+    def test_a_run_that_another_weft_began_begins_anew(self):
+        self.problems(**{"1_good": GOOD})
+        os.makedirs(self.path("out/runs/1_good"))
+        with contextlib.closing(sqlite3.connect(
+                self.path("out/runs/1_good/journal.db"))) as journal:
+            journal.execute("CREATE TABLE event(seq)")
+            journal.execute("INSERT INTO event VALUES(1)")
+            journal.commit()
+        code = self.bench_with(f"""#!/bin/sh
+echo $1 >> {self.path('calls')}
+if [ $1 = resume ]; then echo this weft decides otherwise >&2; exit 2; fi
+echo '{{"type": "RunFinished", "body": {{"exit_code": 1, "summary": "done"}}}}'
+exit 1
+""")
+        self.assertEqual(code, 1)
+        with open(self.path("calls"), encoding="utf-8") as file:
+            self.assertEqual(file.read().split(), ["resume", "run"])
+        self.assertEqual(self.record("1_good")["state"], "finished")
 
     def test_runs_are_spread_over_the_devices(self):
         self.problems(**{f"{n}_good": GOOD for n in range(1, 5)})

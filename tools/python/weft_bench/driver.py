@@ -43,6 +43,7 @@ class Bench:
             alternate(p for p in self.chosen if self._is_due(p)))
         self._running = {}  # problem: (child, slot)
         self._late = set()
+        self._resumed = set()
         self._deaths = {}
         self._written_at = 0.0
         self._stopping = ""
@@ -146,6 +147,7 @@ class Bench:
         folder = self._records.run_folder(problem)
         python = ["--json", "--python", self._settings["python"]]
         if self._records.can_resume(problem):
+            self._resumed.add(problem)
             return [self._settings["weft"], "resume", folder, *python]
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
             if name.startswith("journal.db"):
@@ -186,6 +188,12 @@ class Bench:
         record.tries[-1][1] = time.time()
         record.exit_code = code
         record.state, record.reason = self._outcome(problem, child, code)
+        if record.state == REFUSED and problem in self._resumed:
+            # Another weft began it, and this one cannot go on with its journal.
+            self._resumed.remove(problem)
+            self._records.forget(problem)
+            self._waiting.appendleft(problem)
+            return
         self._records.save(problem, record)
         if record.state == DIED and self._deaths[problem] < _DEATHS_MAX:
             self._waiting.appendleft(problem)
