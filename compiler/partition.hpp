@@ -20,7 +20,7 @@ Plan partition(const Graph& model, const Lowerable& lowerable,
 /// what the model sees aliases what it aliases in eager mode.
 /// Then dissolves regions without real work: only views, fills and copies
 /// (but for large ones into another layout), or only arithmetic on single
-/// numbers.
+/// numbers; and those that read nothing: on which device would they be?
 void trim_regions(Graph& graph, Regions& regions);
 
 /// Reorders the nodes so that each region's stand together, every node after

@@ -148,13 +148,23 @@ bool is_real_work(const Graph& graph, const Node& node) {
 
 void dissolve_idle_regions(const Graph& graph, Regions& regions) {
   std::set<int> working;
+  std::set<int> reading;
+  std::map<std::string, int> region_of;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const int region = regions.region_of[i];
-    if (region == Regions::kNoRegion || working.contains(region)) continue;
-    if (is_real_work(graph, graph.nodes[i])) working.insert(region);
+    region_of[graph.nodes[i].name] = region;
+    if (region == Regions::kNoRegion) continue;
+    if (!working.contains(region) && is_real_work(graph, graph.nodes[i])) {
+      working.insert(region);
+    }
+    for_each_ref(graph.nodes[i], [&](const std::string& name) {
+      if (region_of[name] != region) reading.insert(region);
+    });
   }
   for (int& region : regions.region_of) {
-    if (!working.contains(region)) region = Regions::kNoRegion;
+    if (!working.contains(region) || !reading.contains(region)) {
+      region = Regions::kNoRegion;
+    }
   }
 }
 

@@ -137,6 +137,18 @@ TEST_CASE("arithmetic on single numbers stays with the framework") {
   CHECK(cut(b.graph).placements.empty());
 }
 
+TEST_CASE("what reads nothing stays with the framework") {
+  GraphBuilder b;
+  b.call("f", "full", {}, k2x3);
+  b.call("m", "triu", {"f"}, k2x3).outputs({"m"});
+  CHECK(cut(b.graph).placements.empty());
+  GraphBuilder read;
+  read.input("a", k2x3).call("f", "full", {}, k2x3);
+  read.call("m", "triu", {"f"}, k2x3);
+  read.call("s", "add", {"a", "m"}, k2x3).outputs({"s"});
+  CHECK(cut(read.graph).placements.size() == 1);
+}
+
 TEST_CASE("a view before the work belongs to it") {
   GraphBuilder b;
   b.input("a", k2x3).call("v", "view", {"a"}, dense({6}));
