@@ -105,6 +105,11 @@ class BadFileTest(CaptureTest):
         self.refuse(simple("raise KeyError('lost')"), "forward_failed",
                     says=("KeyError", "lost"), line="raise KeyError")
 
+    def test_a_result_on_another_device(self):
+        self.refuse(simple("return torch.empty(3, device='meta')"),
+                    "forward_failed", says="returns a tensor on meta",
+                    line="def forward")
+
     def test_init_arguments_in_their_wider_forms(self):
         text = simple("return x * self.k", init="self.k = k * scale")
         text = text.replace("__init__(self)", "__init__(self, k, *, scale=1)")

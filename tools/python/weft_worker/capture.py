@@ -265,6 +265,7 @@ class State:
         buffers = {storage(tensor) for tensor in self.buffers.values()}
         outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
                    if isinstance(leaf, torch.Tensor)]
+        self.refuse_elsewhere(outputs)
         outputs = [leaf.clone() if storage(leaf) in buffers else leaf
                    for leaf in outputs]
         after = {name: tensor.detach().clone()
@@ -274,6 +275,19 @@ class State:
             self.inputs = problems.make_inputs(self.problem, device=self.place)
         self.restore()
         return outputs, after, drawn
+
+    def refuse_elsewhere(self, outputs):
+        """A result that forward() made on another device than it runs on."""
+        for leaf in outputs:
+            if leaf.device.type == self.place.type:
+                continue
+            raise problems.ProblemError(
+                "forward_failed",
+                f"Model.forward returns a tensor on {leaf.device}, and runs on "
+                f"{self.place}: make it there, with device=x.device for one",
+                file=self.problem.name,
+                line=problems.first_line(self.model.forward,
+                                         self.problem.path))
 
     def graph_run(self, graph):
         """The same of the captured graph, which writes into nothing."""
