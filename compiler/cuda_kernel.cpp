@@ -67,7 +67,10 @@ bool CudaKernel::depends_on_lane(ExprId id) const {
     const bool at_hand = node.op == ScalarOp::load && node.index.empty();
     if (at_hand && lane_results_.contains(node.buffer)) return true;
     for (const Index& index : node.index) {
-      if (step_along(index, lane_, lanes_) != 0) return true;
+      const bool moves = lane_distance_ == 1
+                             ? step_along(index, lane_, lanes_) != 0
+                             : index.uses(lane_);
+      if (moves) return true;
     }
   }
   return false;
@@ -174,10 +177,12 @@ void CudaKernel::open_lanes() {
     scope_.variables[lane_] = "(" + lane_text_ + " + l)";
     return;
   }
-  scope_.variables[lane_] =
-      "(" + lane_text_ + " + l * " + std::to_string(lane_distance_) + ")";
-  out_.line("const bool inside = " + scope_.variables[lane_] + " < " +
-            std::to_string(lane_end_) + ";");
+  const std::string place =
+      lane_text_ + " + l * " + std::to_string(lane_distance_);
+  out_.line("const bool inside = " + place + " < " + std::to_string(lane_end_) +
+            ";");
+  out_.line("const int column = inside ? " + place + " : 0;");
+  scope_.variables[lane_] = "column";
 }
 
 void CudaKernel::compute_lanes(const std::vector<ExprId>& roots) {

@@ -76,8 +76,9 @@ class CudaKernel {
   /// as "r", and the row ends at `end`. What is read and written side by side
   /// is aligned then, whatever its index says.
   void set_shifted(std::string end) { shifted_ = std::move(end); }
-  /// Lanes lie so far apart, and those from `end` on do not exist: `inside`
-  /// says so, in the loop over lanes. Nothing goes as a pack.
+  /// Lanes lie so far apart, and those from `end` on do not exist: in the loop
+  /// over lanes `inside` says so, and `column` is always one that does. Nothing
+  /// goes as a pack.
   void set_far_lanes(std::int64_t distance, std::int64_t end) {
     lane_distance_ = distance;
     lane_end_ = end;

@@ -293,7 +293,10 @@ class Shaping {
     const std::int64_t room = facts_.shared_bytes - stream_bytes;
     const std::int64_t matrices = out_.points / column.extent;
     const std::int64_t waves = ceil_div(matrices, facts_.sms);
-    out_.chunk = std::max<std::int64_t>(4, stream_ahead / row / 4 * 4);
+    // So many rows begin and end at multiples of 16 bytes together.
+    const std::int64_t unit = std::max<std::int64_t>(
+        4, 16 / element_bytes(program().arena[loads[0]].dtype));
+    out_.chunk = std::max(unit, stream_ahead / row / unit * unit);
     if (column.extent <= column_threads || room / row < 3 * out_.chunk ||
         matrices * 5 < waves * facts_.sms * 4) {
       return false;

@@ -15,7 +15,10 @@ void CudaNest::print_streamed_columns() {
   module_.streams = true;
   CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
   const Pass& pass = passes_.front();
-  const CudaFold fold(program(), *pass.folding().front());
+  const Stage* folding = pass.folding().front();
+  const auto found = companions_.find(folding);
+  const CudaFold fold(program(), *folding,
+                      found == companions_.end() ? nullptr : found->second);
   const LoopVar column = nest_.outer.back();
   const std::vector<LoopVar> matrices(nest_.outer.begin(),
                                       nest_.outer.end() - 1);

@@ -1,6 +1,7 @@
 """The cases that tests of CUDA kernels share: all that the target has code for.
 """
 
+import torch
 import torch.nn.functional as F
 
 import test_cpu_kernels as operators
@@ -67,6 +68,24 @@ def stream_cases():
          (special(3, 36, 517),)),
         ("stream_down_doubles", lambda x: x.sum(1),
          (numbers(3, 32, 601).double(),)),
+        ("stream_down_truths", lambda x: [x.sum(1), x.any(1)],
+         (numbers(3, 192, 515) > 1,)),
+        ("stream_down_sum_of_truths", lambda x: x.sum(1),
+         (numbers(3, 192, 515) > 1,)),
+        ("stream_down_losses", lambda x, t: F.cross_entropy(
+            x, t, reduction="none"),
+         (numbers(3, 44, 515), torch.arange(1545).view(3, 515) % 44)),
+        ("stream_down_loss", F.cross_entropy,
+         (numbers(3, 44, 515), torch.arange(1545).view(3, 515) % 44)),
+        ("stream_down_one_share", lambda x: x.softmax(1)[:, 3],
+         (special(3, 44, 515),)),
+        ("stream_down_and_more", lambda x, w, b, i: (
+            x.amax(1) + w[i]).masked_fill(b, 0),
+         (numbers(3, 44, 515), numbers(77), numbers(3, 515) > 1,
+          torch.arange(515) % 77)),
+        ("stream_down_and_each_thrice", lambda x, w: x.amax(1) + w.view(
+            -1, 1).expand(-1, 3).reshape(-1)[:1033],
+         (numbers(3, 44, 1033), numbers(345))),
         ("stream_doubles", lambda x: x.softmax(1),
          (numbers(3, 40_000).double(),)),
     ]
