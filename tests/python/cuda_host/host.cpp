@@ -105,8 +105,7 @@ void end_phase(Barrier& barrier) {
 bool is_due(const Barrier& barrier) {
   std::size_t bytes = 0;
   for (const Copy& copy : barrier.copies) bytes += copy.bytes;
-  return barrier.missing == 0 &&
-         static_cast<int>(bytes) == barrier.announced;
+  return barrier.missing == 0 && static_cast<int>(bytes) == barrier.announced;
 }
 
 void end_if_awaited(Barrier& barrier) {
