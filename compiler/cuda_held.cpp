@@ -95,7 +95,7 @@ void CudaNest::find_held(CudaKernel& kernel) {
     }
     kernel.out().line("const " + pack_type(load) + " h" + text(load) +
                       " = read_slot(ring" + text(load) + " + slot * " +
-                      text(slot_packs()) + ");");
+                      text(shape_.threads) + ");");
     kernel.hold(load, "h" + text(load));
   }
 }

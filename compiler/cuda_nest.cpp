@@ -49,6 +49,14 @@ void CudaNest::join_folds() {
   }
 }
 
+// In columns each lane is a point of its own, and never closed.
+CudaFold CudaNest::fold_of(const Stage& stage) const {
+  const auto found = companions_.find(&stage);
+  return {program(), stage,
+          found == companions_.end() ? nullptr : found->second,
+          !shape_.columns};
+}
+
 void CudaNest::print() {
   const bool walks = std::ranges::any_of(
       passes_, [](const Pass& p) { return !p.inner.empty(); });

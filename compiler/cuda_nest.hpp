@@ -116,6 +116,7 @@ class CudaNest {
 
   const Program& program() const { return plan_.program; }
   void join_folds();
+  CudaFold fold_of(const Stage& stage) const;
   std::string part_name(const CudaFold& fold) const;
 
   const Schedule& plan_;

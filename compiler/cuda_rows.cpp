@@ -175,12 +175,7 @@ bool CudaNest::is_ragged(const Pass& pass) const {
 
 void CudaNest::print_pass(CudaKernel& kernel, const Pass& pass) {
   std::vector<CudaFold> folds;
-  for (const Stage* stage : pass.folding()) {
-    const auto found = companions_.find(stage);
-    folds.emplace_back(program(), *stage,
-                       found == companions_.end() ? nullptr : found->second,
-                       !shape_.columns);
-  }
+  for (const Stage* stage : pass.folding()) folds.push_back(fold_of(*stage));
   kernel.compute(cuda_roots(pass), true);
   for (const CudaFold& fold : folds) fold.declare(kernel);
   print_steps(kernel, pass, folds);

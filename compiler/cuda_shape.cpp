@@ -252,7 +252,8 @@ class Shaping {
       }
     }
     return walks == 2 && std::ranges::all_of(out_.held, [&](ExprId id) {
-             return is_one_piece(id) &&
+             return is_one_piece(program().arena[id].index[0], out_.held_inner,
+                                 1) &&
                     out_.lanes * element_bytes(program().arena[id].dtype) == 16;
            });
   }
@@ -262,12 +263,13 @@ class Shaping {
     return is_walked(pass) && pass.stages.size() == 1 && pass.folds();
   }
 
-  // Whether a row of what it reads is one piece of memory.
-  bool is_one_piece(ExprId id) const {
-    const Index& index = program().arena[id].index[0];
-    std::int64_t stride = 1;
-    for (std::size_t i = out_.held_inner.size(); i-- > 0;) {
-      const LoopVar& v = out_.held_inner[i];
+  // Whether what those variables count is one piece of memory, in steps of
+  // `stride`.
+  static bool is_one_piece(const Index& index,
+                           const std::vector<LoopVar>& inner,
+                           std::int64_t stride) {
+    for (std::size_t i = inner.size(); i-- > 0;) {
+      const LoopVar& v = inner[i];
       if (index.hides(v.id) || index.coefficient(v.id) != stride) return false;
       stride *= v.extent;
     }
@@ -322,14 +324,12 @@ class Shaping {
         index.coefficient(column.id) != 1) {
       return false;
     }
-    std::int64_t stride = column.extent;
-    const std::vector<LoopVar>& inner = passes_.front().inner;
-    for (std::size_t i = inner.size(); i-- > 0;) {
-      if (index.coefficient(inner[i].id) != stride) return false;
-      stride *= inner[i].extent;
+    if (!is_one_piece(index, passes_.front().inner, column.extent)) {
+      return false;
     }
+    const std::int64_t elements = out_.row * column.extent;
     const std::int64_t packed = 16 / element_bytes(node.dtype);
-    bool aligned = index.offset() % packed == 0 && stride % packed == 0;
+    bool aligned = index.offset() % packed == 0 && elements % packed == 0;
     for (const LoopVar& v : nest_.outer) {
       if (v == column) continue;
       aligned = aligned && index.coefficient(v.id) % packed == 0;

@@ -23,11 +23,7 @@ std::int64_t words_of(const CudaFold& fold) {
 
 void CudaNest::print_streamed() {
   module_.streams = true;
-  const Stage* folding = passes_.front().folding().front();
-  const auto found = companions_.find(folding);
-  const CudaFold fold(program(), *folding,
-                      found == companions_.end() ? nullptr : found->second,
-                      true);
+  const CudaFold fold = fold_of(*passes_.front().stages.front());
   print_clearing(
       "Word", part_name(fold),
       shape_.teams * shape_.rows_under_way * shape_.blocks * words_of(fold), 8);

@@ -15,10 +15,7 @@ void CudaNest::print_streamed_columns() {
   module_.streams = true;
   CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
   const Pass& pass = passes_.front();
-  const Stage* folding = pass.folding().front();
-  const auto found = companions_.find(folding);
-  const CudaFold fold(program(), *folding,
-                      found == companions_.end() ? nullptr : found->second);
+  const CudaFold fold = fold_of(*pass.stages.front());
   const LoopVar column = nest_.outer.back();
   const std::vector<LoopVar> matrices(nest_.outer.begin(),
                                       nest_.outer.end() - 1);
@@ -27,7 +24,6 @@ void CudaNest::print_streamed_columns() {
       cuda_type(program().arena[shape_.held.front()].dtype);
   kernel.expect_inner(pass.inner);
   kernel.need("stream");
-  kernel.need("ring");
   kernel.set_far_lanes(shape_.across, column.extent);
   ragged_ = true;
 
