@@ -1,5 +1,6 @@
 #include "compiler/cuda.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/cuda_functions.hpp"
@@ -93,6 +94,7 @@ LoweringOptions lowering_options(const CudaVariant& variant,
   options.has_function = &has_function;
   options.single_pass_elements = cuda_row_max(variant, facts);
   options.depthwise = true;
+  options.halves = true;
   return options;
 }
 
@@ -114,6 +116,14 @@ bool folds_windows(const Program& program, const Nest& nest) {
   return false;
 }
 
+bool has_halves(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) {
+    return std::ranges::any_of(node.values, [](const auto& value) {
+      return value && is_half(value->dtype);
+    });
+  });
+}
+
 CudaModule print_module(const Graph& graph, const CudaVariant& variant,
                         const GpuFacts& facts) {
   Result<Program> program = lower(graph, lowering_options(variant, facts));
@@ -124,6 +134,7 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   schedule_facts.holds_rows = true;
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   CudaModule module;
+  if (has_halves(graph)) module.sections.insert("halves");
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     module.scratch.push_back(
@@ -143,6 +154,7 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
 bool cuda_can_lower(const Graph& graph, const Node& call) {
   LoweringOptions options;
   options.has_function = &has_function;
+  options.halves = true;
   return can_lower(graph, call, options);
 }
 

@@ -22,18 +22,34 @@ std::vector<ExprId> cuda_loads(const Program& program, const Pass& pass) {
   return loads;
 }
 
-int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
-               LoopVar lane) {
+namespace {
+
+/// Bytes of the widest element; at least four, unless all that memory holds of
+/// the nest are halves.
+std::int64_t widest_bytes(const Program& program,
+                          const std::vector<Pass>& passes) {
   std::int64_t widest = 4;
+  bool halves = true;
+  const auto look = [&](DType dtype, bool in_memory) {
+    widest = std::max(widest, element_bytes(dtype));
+    halves = halves && (is_half(dtype) || !in_memory);
+  };
   for (const Pass& pass : passes) {
     for (const ExprId id : cuda_loads(program, pass)) {
-      widest = std::max(widest, element_bytes(program.arena[id].dtype));
+      look(program.arena[id].dtype, true);
     }
     for (const Stage* stage : pass.stages) {
-      widest =
-          std::max(widest, element_bytes(program.arena[stage->value].dtype));
+      look(program.arena[stage->value].dtype, stage->stores());
     }
   }
+  return halves && widest == 4 ? 2 : widest;
+}
+
+}  // namespace
+
+int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
+               LoopVar lane) {
+  const std::int64_t widest = widest_bytes(program, passes);
   for (int lanes = static_cast<int>(16 / widest); lanes > 1; lanes /= 2) {
     if (lane.extent % lanes != 0) continue;
     int packs = 0;

@@ -18,6 +18,7 @@ struct Section {
 const std::vector<Section>& sections_in_order() {
   static const std::vector<Section> list = {
       {"packs", cuda_packs, {}},
+      {"halves", cuda_halves, {}},
       {"divisor", cuda_divisor, {}},
       {"folds", cuda_folds, {}},
       {"arg_folds", cuda_arg_folds, {"folds"}},

@@ -4,6 +4,7 @@
 namespace weft {
 
 extern const char* const cuda_packs;
+extern const char* const cuda_halves;
 extern const char* const cuda_divisor;
 extern const char* const cuda_folds;
 extern const char* const cuda_arg_folds;

@@ -125,6 +125,10 @@ std::string cuda_type(DType dtype) {
       return "int";
     case DType::boolean:
       return "bool";
+    case DType::f16:
+      return "Half";
+    case DType::bf16:
+      return "Brain";
     default:
       return "float";
   }

@@ -12,7 +12,8 @@ struct GpuFacts {
   int sms = 108;                         ///< streaming multiprocessors
   std::int64_t l2_bytes = 40 << 20;      ///< the last cache
   std::int64_t shared_bytes = 99 << 10;  ///< that one block can have
-  bool clusters = true;  ///< blocks can share memory: from sm_90 on
+  bool clusters = true;     ///< blocks can share memory: from sm_90 on
+  bool interpreted = true;  ///< Triton's interpreter runs the kernels
 };
 
 GpuFacts gpu_facts(const Machine& machine);

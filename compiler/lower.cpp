@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/operator_facts.hpp"
 #include "compiler/operators.hpp"
 
 namespace weft {
@@ -50,11 +51,19 @@ bool contains(const Shape& dims, std::int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
 
-// Only these are computed in; others stay with the framework.
-bool is_supported(DType dtype) {
+// Others stay with the framework.
+bool is_supported(DType dtype, const LoweringOptions& options) {
+  if (is_half(dtype)) return options.halves;
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 ||
          dtype == DType::i32 || dtype == DType::boolean;
 }
+
+bool is_conversion(const Node& node) {
+  const std::string name(operator_name(node.target));
+  return name == "_to_copy" || name == "to";
+}
+
+DType computed_in(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
 // Truth values are lanes of -1 and 0, on which the arithmetic of integers is
 // wrong. Sums and products of them are or and and, as the framework has it.
@@ -119,21 +128,6 @@ void check_fold(Fold fold, const Virtual& value, const Shape& dims) {
   if (count > INT32_MAX) throw Unsupported{"positions beyond 32 bits"};
 }
 
-void check_type(const Node& node) {
-  for (const auto& value : node.values) {
-    if (!value) continue;
-    // Inference hands back empty statistics; nobody reads them.
-    if (node.is_tuple && element_count(*value) == 0) continue;
-    if (!is_supported(value->dtype)) {
-      throw Unsupported{node.name + ": dtype " +
-                        std::string(dtype_name(value->dtype))};
-    }
-    if (element_count(*value) == 0) {
-      throw Unsupported{node.name + ": a tensor without elements"};
-    }
-  }
-}
-
 }  // namespace
 
 Virtual Lowering::number(DType dtype, double value) {
@@ -146,6 +140,14 @@ Virtual Lowering::cast(const Virtual& value, DType dtype) {
   return Virtual(dtype, value.shape(), [=, this](const Position& at) {
     return arena().cast(dtype, value.at(at));
   });
+}
+
+Virtual Lowering::rounded(const Virtual& value, DType half) {
+  return cast(cast(value, half), DType::f32);
+}
+
+Virtual Lowering::factor(const Virtual& value) {
+  return is_half(result_type_) ? rounded(value, result_type_) : value;
 }
 
 Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {
@@ -355,14 +357,14 @@ void Lowering::declare_input(const Node& node, int position) {
   program_.buffers.push_back({BufferKind::input, type.dtype,
                               "in" + std::to_string(position), type.shape,
                               span});
-  values_[node.name] = {
-      Virtual(type.dtype, type.shape, [=, this](const Position& at) {
-        Index offset;
-        for (std::size_t i = 0; i < at.size(); ++i) {
-          offset = offset + at[i] * type.stride[i];
-        }
-        return arena().load(type.dtype, buffer, {offset});
-      })};
+  const Virtual value(type.dtype, type.shape, [=, this](const Position& at) {
+    Index offset;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      offset = offset + at[i] * type.stride[i];
+    }
+    return arena().load(type.dtype, buffer, {offset});
+  });
+  values_[node.name] = {cast(value, computed_in(type.dtype))};
 }
 
 void Lowering::store_output(const Virtual& value, const TensorType& type,
@@ -425,6 +427,41 @@ void Lowering::drop_unused() {
   program_.stages = std::move(kept);
 }
 
+void Lowering::check_type(const Node& node) const {
+  for (const auto& value : node.values) {
+    if (!value) continue;
+    // Inference hands back empty statistics; nobody reads them.
+    if (node.is_tuple && element_count(*value) == 0) continue;
+    if (!is_supported(value->dtype, options_)) {
+      throw Unsupported{node.name + ": dtype " +
+                        std::string(dtype_name(value->dtype))};
+    }
+    if (element_count(*value) == 0) {
+      throw Unsupported{node.name + ": a tensor without elements"};
+    }
+  }
+}
+
+// Rules know no halves: all that they see is in float32.
+std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
+  const Rule* rule = find_rule(node.target);
+  if (rule == nullptr) throw Unsupported{node.target + ": no rule"};
+  note_ = node.target + " " + node.name;
+  result_type_ = DType::f32;
+  Node wide = node;
+  for (auto& value : wide.values) {
+    if (!value) continue;
+    if (is_half(value->dtype)) result_type_ = value->dtype;
+    value->dtype = computed_in(value->dtype);
+  }
+  auto values = (*rule)(Call(wide, *this));
+  // What is asked for by name is rounded all the same.
+  if (is_conversion(node) && is_half(result_type_)) {
+    values = {rounded(values[0].value(), result_type_)};
+  }
+  return values;
+}
+
 Result<Program> Lowering::run(const Graph& graph) try {
   int inputs = 0;
   for (const Node& node : graph.nodes) {
@@ -433,10 +470,7 @@ Result<Program> Lowering::run(const Graph& graph) try {
       declare_input(node, inputs++);
       continue;
     }
-    const Rule* rule = find_rule(node.target);
-    if (rule == nullptr) throw Unsupported{node.target + ": no rule"};
-    set_note(node.target + " " + node.name);
-    values_[node.name] = (*rule)(Call(node, *this));
+    values_[node.name] = call(node);
   }
   int outputs = 0;
   for (const std::string& name : graph.outputs) {

@@ -76,6 +76,9 @@ class Lowering {
 
   Virtual number(DType dtype, double value);
   Virtual cast(const Virtual& value, DType dtype);
+  /// A factor of a matrix product or convolution. Where this call's result is a
+  /// half, so are its factors, as the framework's are.
+  Virtual factor(const Virtual& value);
   /// A call of the prelude's function, broadcasting the arguments.
   Virtual pointwise(const std::string& function, DType dtype,
                     const std::vector<Virtual>& arguments);
@@ -119,9 +122,12 @@ class Lowering {
 
   const std::vector<std::optional<Virtual>>* find(
       const std::string& name) const;
-  void set_note(std::string note) { note_ = std::move(note); }
 
  private:
+  std::vector<std::optional<Virtual>> call(const Node& node);
+  void check_type(const Node& node) const;
+  /// The value as that type would hold it, in float32.
+  Virtual rounded(const Virtual& value, DType half);
   ExprId read_inside(const Virtual& value, const Position& at);
   ExprId placed(ExprId id, const Places& places, ExprId guard);
   void declare_input(const Node& node, int position);
@@ -133,7 +139,8 @@ class Lowering {
   LoweringOptions options_;
   Program program_;
   std::map<std::string, std::vector<std::optional<Virtual>>> values_;
-  std::string note_;
+  std::string note_;                ///< of the call under way
+  DType result_type_ = DType::f32;  ///< and what it results in
 };
 
 Result<Program> lower(const Graph& graph, const LoweringOptions& options);

@@ -62,9 +62,12 @@ ExprId Lowering::read_if(const Virtual& value, const Position& at, Guard guard,
   if (!guard) return value.at(at);
   const ExprId bare = read_inside(value, at);
   const ExprId guarded = arena().guarded(bare, *guard);
-  // A guarded load is 0 by itself where it does not read.
+  // A guarded load is 0 by itself where it does not read, in any type.
   const bool zero = otherwise == arena().integer(value.dtype(), 0);
-  if (zero && arena()[guarded].op == ScalarOp::load) return guarded;
+  const Scalar& node = arena()[guarded];
+  const Scalar& read =
+      node.op == ScalarOp::cast ? arena()[node.arguments[0]] : node;
+  if (zero && read.op == ScalarOp::load) return guarded;
   return arena().call("select", value.dtype(), {*guard, guarded, otherwise});
 }
 

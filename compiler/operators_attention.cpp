@@ -10,7 +10,10 @@ namespace {
 using Values = std::vector<std::optional<Virtual>>;
 
 // a [batch…, m, k] and b [batch…, n, k] or [batch…, k, n].
-Virtual product(Lowering& in, const Virtual& a, const Virtual& b, bool turned) {
+Virtual product(Lowering& in, const Virtual& left, const Virtual& right,
+                bool turned) {
+  const Virtual a = in.factor(left);
+  const Virtual b = in.factor(right);
   const std::size_t rank = a.shape().size();
   Shape shape(a.shape().begin(), a.shape().end() - 1);
   shape.push_back(b.shape()[turned ? rank - 2 : rank - 1]);

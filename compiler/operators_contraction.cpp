@@ -36,8 +36,8 @@ std::int64_t extent_of(char letter, const Virtual& a, const Letters& of_a,
 
 Virtual contract(Lowering& in, DType dtype, Virtual a, const Letters& of_a,
                  Virtual b, const Letters& of_b, const Letters& result) {
-  a = in.cast(a, dtype);
-  b = in.cast(b, dtype);
+  a = in.factor(in.cast(a, dtype));
+  b = in.factor(in.cast(b, dtype));
   Letters all = result;
   Shape folded;
   for (const char letter : of_a + of_b) {

@@ -37,8 +37,9 @@ Shape per_dimension(const Call& call, std::size_t position, const char* name,
 Convolution read(const Call& call, bool transposed) {
   Convolution c;
   const DType dtype = call.result().dtype;
-  c.input = call.in().cast(call.tensor(0, "input"), dtype);
-  c.weight = call.in().cast(call.tensor(1, "weight"), dtype);
+  Lowering& in = call.in();
+  c.input = in.factor(in.cast(call.tensor(0, "input"), dtype));
+  c.weight = in.factor(in.cast(call.tensor(1, "weight"), dtype));
   const std::size_t rank = c.weight.shape().size() - 2;
   if (c.weight.shape().size() < 3 || c.input.shape().size() != rank + 2) {
     throw Unsupported{"a convolution without a batch"};

@@ -6,9 +6,12 @@
 
 namespace weft {
 
+bool is_half(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16;
+}
+
 bool is_float(DType dtype) {
-  return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 ||
-         dtype == DType::bf16;
+  return dtype == DType::f64 || dtype == DType::f32 || is_half(dtype);
 }
 
 ExprId ScalarArena::intern(Scalar node) {
@@ -93,6 +96,10 @@ ExprId ScalarArena::position(const Index& index) {
 ExprId ScalarArena::cast(DType dtype, ExprId value) {
   const Scalar& from = nodes_[value];
   if (from.dtype == dtype) return value;
+  if (from.op == ScalarOp::cast && is_half(dtype) && from.dtype == DType::f32 &&
+      nodes_[from.arguments[0]].dtype == dtype) {
+    return from.arguments[0];
+  }
   if (from.op == ScalarOp::constant) {
     if (!is_float(from.dtype)) return integer(dtype, from.integer);
     if (dtype == DType::boolean) return integer(dtype, from.number != 0);

@@ -80,5 +80,7 @@ class ScalarArena {
 };
 
 bool is_float(DType dtype);
+/// Of 16 bits: read and written so, computed in as float32.
+bool is_half(DType dtype);
 
 }  // namespace weft

@@ -129,6 +129,7 @@ LoweringOptions lowering_options(const TritonVariant& variant) {
   options.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
   options.contractions = true;
+  options.halves = true;
   return options;
 }
 

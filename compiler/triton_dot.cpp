@@ -36,6 +36,7 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
       it_(std::move(contraction)),
       variant_(variant),
       module_(module) {
+  choose_type(facts);
   sort_outer();
   rows_ = extent_of(it_.rows);
   columns_ = extent_of(it_.columns);
@@ -45,7 +46,8 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
   };
   tile_rows_ = clip(variant.dot_rows, rows_);
   tile_columns_ = clip(variant.dot_columns, columns_);
-  tile_folded_ = clip(variant.dot_folded, folded_);
+  // Of halves, as many bytes at a time.
+  tile_folded_ = clip(variant.dot_folded * 4 / element_bytes(dtype_), folded_);
   tiles_ = ceil_div(rows_, tile_rows_) * ceil_div(columns_, tile_columns_);
   choose_shares(facts);
   packs_ = wants_packing();
@@ -61,11 +63,27 @@ void DotText::print() {
   if (shares_ > 1) print_merge();
 }
 
+// Where both factors hold no more than 16 bits, the matrix units take these.
+// The interpreter would multiply the integers that it keeps a bfloat16 in.
+void DotText::choose_type(const GpuFacts& facts) {
+  const Scalar& a = plan_.program.arena[it_.a];
+  const Scalar& b = plan_.program.arena[it_.b];
+  if (a.op != ScalarOp::cast || b.op != ScalarOp::cast) return;
+  const DType dtype = plan_.program.arena[a.arguments[0]].dtype;
+  if (!is_half(dtype) || (dtype == DType::bf16 && facts.interpreted) ||
+      plan_.program.arena[b.arguments[0]].dtype != dtype) {
+    return;
+  }
+  it_.a = a.arguments[0];
+  it_.b = b.arguments[0];
+  dtype_ = dtype;
+}
+
 // As many steps under way as the shared memory holds.
 void DotText::choose_stages(const GpuFacts& facts) {
   const std::int64_t halves = packs_ ? 2 : 1;
-  const std::int64_t bytes =
-      halves * 4 * tile_folded_ * (tile_rows_ + tile_columns_);
+  const std::int64_t bytes = halves * element_bytes(dtype_) * tile_folded_ *
+                             (tile_rows_ + tile_columns_);
   const std::int64_t most = facts.shared_bytes / bytes;
   stages_ =
       static_cast<int>(std::clamp<std::int64_t>(most, 2, variant_.dot_stages));
@@ -234,8 +252,9 @@ void DotText::store_part(TritonKernel& kernel) {
 }
 
 // The framework lets convolutions use the matrix units' 19 bits, products
-// not: those are made of three, which keep float32's.
+// not: those are made of three, which keep float32's. Halves go as they are.
 std::string DotText::precision() const {
+  if (is_half(dtype_)) return "ieee";
   const bool convolves = sum().note.find("convolution") != std::string::npos;
   return convolves && !variant_.exact ? "tf32" : "tf32x3";
 }

@@ -18,13 +18,15 @@ class DotText {
 
  private:
   const Stage& sum() const { return nest_.stages.front(); }
+  /// What the factors are for the matrix units.
+  void choose_type(const GpuFacts& facts);
   /// Rows and columns in the order of what is written with them.
   void sort_outer();
   /// With too few tiles to go round, programs share the sums.
   void choose_shares(const GpuFacts& facts);
   void choose_stages(const GpuFacts& facts);
   std::string part() const { return "part" + std::to_string(sum().results[0]); }
-  /// "tf32" or "tf32x3": how float32 goes through the matrix units.
+  /// "tf32" or "tf32x3": how float32 goes through the matrix units; or "ieee".
   std::string precision() const;
 
   void print_product();
@@ -57,6 +59,7 @@ class DotText {
   Contraction it_;
   const TritonVariant& variant_;
   TritonModule& module_;
+  DType dtype_ = DType::f32;  ///< of the factors
   std::int64_t rows_ = 1;
   std::int64_t columns_ = 1;
   std::int64_t folded_ = 1;

@@ -30,7 +30,69 @@ def special(*shape):
 
 
 def doubled(tensor):
-    return tensor.double() if tensor.dtype == torch.float32 else tensor
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def half_cases():
+    """Tensors of 16 bits: alone, beside others, and where one is asked for."""
+    f16, bf16 = torch.float16, torch.bfloat16
+    rows = numbers(37, 264)
+    long_rows, image = numbers(5, 33_000), numbers(2, 6, 20, 24)
+    strange = special(9, 40)
+    strange[0, :4] = torch.tensor([70_000.0, 65_519.0, 6e-8, 2.9e-8])
+    weight, bias = numbers(264, seed=2), numbers(264, seed=3)
+    last = image.half().contiguous(memory_format=torch.channels_last)
+    taps = numbers(6, 1, 3, 3, scale=0.5)
+    labels = torch.arange(37) * 7 % 264
+
+    def both(name, function, *inputs):
+        for dtype in (f16, bf16):
+            yield (f"{name}_{dtype}".replace("torch.", ""), function, tuple(
+                t.to(dtype) if t.is_floating_point() else t for t in inputs))
+
+    return [
+        *both("half_gelu", F.gelu, rows),
+        *both("half_odd", lambda x: x * 2 + 1, numbers(7, 33)),
+        *both("half_special", lambda x: x - 1, strange),
+        *both("half_row", lambda x, y: x.exp() * y, rows, weight),
+        *both("half_turned", lambda x: x.t() + 1, rows),
+        *both("half_padded", lambda x: F.pad(x, (1, 2)).relu(), rows),
+        *both("half_joined", lambda x, y: torch.cat([x, y.relu()], 1),
+              rows, numbers(37, 24)),
+        *both("half_masked", lambda x: x.masked_fill(
+            x > 0.5, torch.finfo(x.dtype).min).softmax(1), rows),
+        *both("half_softmax", lambda x: x.softmax(1), rows),
+        *both("half_softmax_odd", lambda x: x.softmax(1), numbers(9, 333)),
+        *both("half_softmax_long", lambda x: x.softmax(1), long_rows),
+        *both("half_norm", lambda x, w, b: F.layer_norm(x, (264,), w, b),
+              rows + 3, weight, bias),
+        *both("half_norm_long", lambda x: F.layer_norm(x, (33_000,)),
+              long_rows),
+        *both("half_group_norm", lambda x: F.group_norm(x, 2).relu(), image),
+        *both("half_batch_norm", lambda x, m, v: F.batch_norm(x, m, v),
+              image, numbers(6), numbers(6).abs() + 1),
+        *both("half_sum", lambda x: [x.sum(1), x.mean(0)], rows),
+        *both("half_largest", lambda x: [x.amax(0), x.argmax(1)], rows),
+        *both("half_scan", lambda x: x.cumsum(1), numbers(5, 200, scale=0.3)),
+        *both("half_max_pool", lambda x: F.max_pool2d(x, 3, 2, 1), image),
+        *both("half_mean_pool", lambda x: F.avg_pool2d(x, 2), image),
+        *both("half_depthwise", lambda x, w: F.conv2d(
+            x, w, padding=1, groups=6), image, taps),
+        *both("half_loss", F.cross_entropy, rows, labels),
+        *both("half_table", F.embedding, labels, numbers(300, 40)),
+        *both("half_swapped", lambda x: torch.where(x > 0, x, -x * 3), rows),
+        ("half_last", lambda x: F.group_norm(x.contiguous(), 3), (last,)),
+        ("half_widened", lambda x: x.float().softmax(1), (rows.half(),)),
+        ("half_narrowed", lambda x: x.softmax(1).half(), (rows,)),
+        ("half_narrowed_long", lambda x: x.softmax(1).bfloat16(),
+         (long_rows,)),
+        ("half_rounded", lambda x: (x.half().float() - x) * 100, (rows,)),
+        ("half_of_both", lambda x, y: x + y, (rows.half(), rows.bfloat16())),
+        ("half_beside", lambda x, y: [x + y, x * 2], (rows.half(), rows)),
+        ("half_norm_wide", lambda x, w: F.rms_norm(
+            x.float(), (264,)) * w, (rows.bfloat16(), weight)),
+        ("half_steps", lambda x: x[:, ::2] * x[:, 1::2], (rows.half(),)),
+    ]
 
 
 def long_row_cases():
@@ -175,6 +237,7 @@ class KernelCases:
                 continue
             # Where the framework itself is off, or rounds to infinity or to
             # zero, so may we.
+            dtype = mine.dtype
             mine, theirs = mine.double(), theirs.double()
             same = (mine == theirs) | (mine.isnan() & theirs.isnan())
             same |= mine == truth
@@ -182,6 +245,8 @@ class KernelCases:
             theirs_off = (theirs - truth).abs().nan_to_num(0, 0, 0)
             scale = truth.abs().nan_to_num(0, 0, 0)
             limit = self.rounding * (2e-6 * scale + 3e-6) + 4 * theirs_off
+            if dtype.itemsize == 2:
+                limit += torch.finfo(dtype).eps * scale
             wrong = ~(same | (off <= limit))
             self.assertFalse(
                 wrong.any(),

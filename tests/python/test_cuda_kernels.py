@@ -9,7 +9,7 @@ import unittest
 
 import cuda_cases
 from cuda_on_host import CudaVariant
-from kernel_cases import KernelCases
+from kernel_cases import KernelCases, half_cases
 
 # Every case with the first source; what else there is for a part of them.
 # Multiprocessors and shared memory decide who shares a row, and how.
@@ -37,6 +37,12 @@ class CudaStreams(KernelCases, unittest.TestCase):
                 CudaVariant("little shared memory", 0, 1, multiprocessors=20,
                             shared=72 << 10))
     groups = [cuda_cases.stream_cases]
+
+
+class CudaHalves(KernelCases, unittest.TestCase):
+    variants = (CudaVariant("first", 0, 1, multiprocessors=132),
+                CudaVariant("few multiprocessors", 0, 6, multiprocessors=3))
+    groups = [half_cases]
 
 
 class CudaScans(KernelCases, unittest.TestCase):

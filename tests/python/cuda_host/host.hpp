@@ -105,6 +105,11 @@ inline float __int_as_float(int bits) {
   std::memcpy(&number, &bits, sizeof number);
   return number;
 }
+inline int __float_as_int(float number) {
+  int bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  return bits;
+}
 inline float __fdividef(float a, float b) { return a / b; }
 template <class T>
 T __ldcg(const T* from) {
@@ -160,6 +165,17 @@ inline void tell_word(unsigned long long* to, unsigned long long word) {
 inline unsigned long long told_word(const unsigned long long* from) {
   host::yield_thread();
   return __atomic_load_n(from, __ATOMIC_RELAXED);
+}
+inline float float_of_half(unsigned short bits) {
+  _Float16 number;
+  std::memcpy(&number, &bits, sizeof bits);
+  return number;
+}
+inline unsigned half_of_float(float value) {
+  const _Float16 number = static_cast<_Float16>(value);
+  unsigned short bits;
+  std::memcpy(&bits, &number, sizeof bits);
+  return bits;
 }
 inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
