@@ -169,6 +169,7 @@ Plan partition(const Graph& model, const Lowerable& lowerable,
   plan.model = model;
   Regions regions = cluster(plan.model, lowerable, apart);
   trim_regions(plan.model, regions);
+  release_moving_views(plan.model, regions);
   order_by_region(plan.model, regions);
 
   std::vector<int> in_order;

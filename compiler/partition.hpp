@@ -23,6 +23,10 @@ Plan partition(const Graph& model, const Lowerable& lowerable,
 /// numbers; and those that read nothing: on which device would they be?
 void trim_regions(Graph& graph, Regions& regions);
 
+/// Gives back selects and slices in front of regions that differ in nothing
+/// else: what step t of a loop reads of its input.
+void release_moving_views(const Graph& graph, Regions& regions);
+
 /// Reorders the nodes so that each region's stand together, every node after
 /// what it uses, impure calls in their old order, and else as before.
 void order_by_region(Graph& graph, Regions& regions);

@@ -133,6 +133,19 @@ LoweringOptions lowering_options(const TritonVariant& variant) {
   return options;
 }
 
+/// Products and convolutions of halves are the library's, but for depthwise
+/// ones.
+bool is_product_of_halves(const Graph& graph, const Node& call) {
+  if (call.values.empty() || !call.values[0] ||
+      !is_half(call.values[0]->dtype)) {
+    return false;
+  }
+  LoweringOptions options = lowering_options({});
+  options.contractions = false;
+  options.depthwise = true;
+  return !can_lower(graph, call, options);
+}
+
 TritonModule print_module(const Graph& graph, const TritonVariant& variant,
                           const GpuFacts& facts) {
   Result<Program> program = lower(graph, lowering_options(variant));
@@ -160,8 +173,9 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
-  return can_lower(graph, call, lowering_options({})) &&
-         (cut.no_extern || competes_with_library(graph, call, cut));
+  if (!can_lower(graph, call, lowering_options({}))) return false;
+  return cut.no_extern || (competes_with_library(graph, call, cut) &&
+                           !is_product_of_halves(graph, call));
 }
 
 Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,

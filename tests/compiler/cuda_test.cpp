@@ -44,6 +44,27 @@ TEST_CASE("elements that make no whole pack go one by one, and none too far") {
   CHECK(text.contains("if (p < 1023)"));
 }
 
+TEST_CASE("halves are read and written eight at a time") {
+  TensorType type = dense({64, 1024});
+  type.dtype = DType::bf16;
+  const std::string text = first(one_call("aten.relu.default", type));
+  CHECK(text.contains("Pack<Brain, 8>"));
+  CHECK(text.contains("load_pack<8>(in0 + "));
+  CHECK(text.contains("(float)q"));
+}
+
+TEST_CASE("beside wider elements halves are read four at a time") {
+  Graph graph;
+  TensorType half = dense({64, 1024});
+  half.dtype = DType::f16;
+  add_input(graph, "x", half);
+  add_call(graph, "y", "aten._to_copy.default", {ref("x")}, dense({64, 1024}));
+  graph.outputs = {"y"};
+  const std::string text = first(std::move(graph));
+  CHECK(text.contains("Pack<Half, 4>"));
+  CHECK(text.contains("Pack<float, 4>"));
+}
+
 TEST_CASE("a short row is held in the registers of a warp") {
   const std::string text = first(softmax(5000, 512));
   CHECK(text.contains("fold_warp<Exponentials<float>, 32>"));

@@ -158,6 +158,40 @@ TEST_CASE("a view before the work belongs to it") {
   CHECK(plan.placements.at(0).inputs == Names{"a"});
 }
 
+/// h = relu(mm(h, w)) + x[:, t], so many steps of it.
+Graph recurrence(std::int64_t steps, std::int64_t width) {
+  GraphBuilder b;
+  const TensorType state = dense({2, width});
+  TensorType part = state;
+  part.stride[0] = steps * width;
+  b.input("x", dense({2, steps, width})).input("h", state);
+  b.input("w", dense({width, width}));
+  std::string before = "h";
+  for (std::int64_t t = 0; t < steps; ++t) {
+    const std::string n = std::to_string(t);
+    b.call("m" + n, "mm", {before, "w"}, state);
+    b.call("x" + n, "select.int", {"x"}, part, {Arg{std::int64_t{1}}, Arg{t}});
+    b.call("r" + n, "relu", {"m" + n}, state);
+    b.call("h" + n, "add", {"r" + n, "x" + n}, state);
+    before = "h" + n;
+  }
+  b.outputs({before});
+  return b.graph;
+}
+
+TEST_CASE("the steps of a loop are one subgraph, whatever they read of x") {
+  const Plan plan = cut(recurrence(8, 4));
+  CHECK(plan.placements.size() == 8);
+  CHECK(plan.subgraphs.size() == 1);
+  CHECK(plan.placements[5].nodes == Names{"r5", "h5"});
+  CHECK(plan.placements[5].inputs == Names{"m5", "x5"});
+}
+
+TEST_CASE("few steps, and steps that begin anywhere, keep their views") {
+  CHECK(cut(recurrence(3, 4)).subgraphs.size() == 3);
+  CHECK(cut(recurrence(8, 3)).subgraphs.size() == 8);
+}
+
 TEST_CASE("a view of a parameter does not weld two places together") {
   GraphBuilder b;
   b.input("a", k2x3).input("c", k2x3);

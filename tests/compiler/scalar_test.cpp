@@ -73,3 +73,12 @@ TEST_CASE("An indirect load needs its place before it") {
   CHECK(order.back() == load);
   CHECK(order.size() == 4);
 }
+
+TEST_CASE("What was a half before it was widened is that half again") {
+  ScalarArena arena;
+  const ExprId half = arena.load(DType::f16, 0, {Index(kRow)});
+  const ExprId wide = arena.cast(DType::f32, half);
+  CHECK(wide != half);
+  CHECK(arena.cast(DType::f16, wide) == half);
+  CHECK(arena.cast(DType::bf16, wide) != half);
+}

@@ -22,6 +22,11 @@ Graph product(std::int64_t rows, std::int64_t folded, std::int64_t columns) {
   return graph;
 }
 
+Graph of_halves(Graph graph, DType dtype = DType::f16) {
+  for (Node& node : graph.nodes) node.values[0]->dtype = dtype;
+  return graph;
+}
+
 bool is_ours(const Graph& graph) {
   return triton_can_lower(graph, graph.nodes.back(), {});
 }
@@ -354,4 +359,41 @@ TEST_CASE("x tanh(softplus(x)) is one function") {
   CHECK_FALSE(has(text_with(1, "x"), "_softplus"));
   CHECK_FALSE(has(text_with(2, "x"), "= _mish("));
   CHECK_FALSE(has(text_with(1, "w"), "= _mish("));
+}
+
+TEST_CASE("Products of halves are the library's, unless it is kept out") {
+  const Graph graph = of_halves(product(64, 64, 64));
+  CHECK_FALSE(is_ours(graph));
+  CHECK(triton_can_lower(graph, graph.nodes.back(), {.no_extern = true}));
+  CHECK(is_ours(of_halves(one_call("aten.relu.default", dense({4, 6})))));
+}
+
+TEST_CASE("The matrix units take halves as they are") {
+  GpuFacts gpu;
+  gpu.interpreted = false;
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const std::string text = first(of_halves(product(64, 64, 64), dtype), gpu);
+    CHECK(has(text, "tl.dot("));
+    CHECK_FALSE(has(text, "tf32"));
+    CHECK_FALSE(has(text, ".to(tl.float32)"));
+  }
+}
+
+TEST_CASE("The interpreter multiplies no bfloat16") {
+  GpuFacts none;
+  none.interpreted = true;
+  CHECK(has(first(of_halves(product(64, 64, 64), DType::bf16), none),
+            ".to(tl.float32)"));
+  CHECK_FALSE(
+      has(first(of_halves(product(64, 64, 64)), none), ".to(tl.float32)"));
+}
+
+TEST_CASE("Between two operators on halves nothing is rounded") {
+  Graph graph = one_call("aten.exp.default", dense({64, 256}));
+  add_call(graph, "z", "aten.relu.default", {ref(graph.outputs[0])},
+           dense({64, 256}));
+  graph.outputs = {"z"};
+  const std::string text = first(of_halves(std::move(graph)));
+  CHECK(count(text, ".to(tl.float32)") == 1);
+  CHECK(count(text, ".to(tl.float16)") == 1);
 }

@@ -87,6 +87,8 @@ def half_cases():
         ("half_narrowed_long", lambda x: x.softmax(1).bfloat16(),
          (long_rows,)),
         ("half_rounded", lambda x: (x.half().float() - x) * 100, (rows,)),
+        ("half_rounded_bfloat16", lambda x: (x.bfloat16().float() - x) * 100,
+         (rows,)),
         ("half_of_both", lambda x, y: x + y, (rows.half(), rows.bfloat16())),
         ("half_beside", lambda x, y: [x + y, x * 2], (rows.half(), rows)),
         ("half_norm_wide", lambda x, w: F.rms_norm(

@@ -11,6 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import captured_cases
 import cuda_cases
+from kernel_cases import half_cases
 from weft_worker import cuda_build
 
 SOURCE = """// Twice its input.
@@ -96,7 +97,7 @@ class EveryCase(unittest.TestCase):
         groups = [g for g in cuda_cases.GROUPS if g not in (
             cuda_cases.operators.binary_cases,)]
         cases = [case for group in groups for case in group()]
-        cases += cuda_cases.movement.scan_cases()
+        cases += cuda_cases.movement.scan_cases() + half_cases()
         cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
         answers = captured_cases.generate(captured_cases.graphs_of(cases),
                                           [cli, "132", "2", "232448"])

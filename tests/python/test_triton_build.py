@@ -87,6 +87,10 @@ SOFTMAX = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
 SCALED = ("scaled", lambda x, s, w: F.conv2d(
     x * s[:, None, None], w, padding=1, groups=8),
           (torch.ones(2, 8, 64, 64), torch.ones(8), torch.ones(8, 1, 3, 3)))
+# Of 16 bits: on the matrix units, with what comes before and after.
+HALVES = ("halves", lambda x, w, y: [F.gelu(x.softmax(1) @ w), x + y],
+          (torch.ones(64, 128).half(), torch.ones(128, 64).half(),
+           torch.ones(128).bfloat16()))
 
 
 def generated_sources(count, case=SOFTMAX):
@@ -212,6 +216,11 @@ class TritonBuild(unittest.TestCase):
         sources = generated_sources(3, SCALED)
         self.assertTrue(any(", 0, 0), mask=" in text for text in sources))
         for text in sources:
+            self.build(text)
+
+    def test_halves_build(self):
+        for text in generated_sources(3, HALVES):
+            self.assertIn("tl.dot(", text)
             self.build(text)
 
     def test_with_and_without_torch_the_package_is_the_same(self):

@@ -13,6 +13,7 @@ import torch  # noqa: E402
 from triton.runtime import interpreter  # noqa: E402
 
 import captured_cases  # noqa: E402
+from weft_worker import triton_interpreter  # noqa: E402
 
 count = itertools.count()
 
@@ -65,6 +66,7 @@ def reduce_in_steps(self, inputs):
 
 
 interpreter.ReduceOps.generic_reduce = reduce_in_steps
+triton_interpreter.mend()
 
 
 def load(text, folder):

@@ -14,6 +14,7 @@ import sys
 import time
 from functools import partial
 
+from . import triton_interpreter
 from .driver import launch_config
 
 FORMAT = 1
@@ -149,6 +150,7 @@ class Interpreted:
 
         # Read when triton is imported and when a kernel is decorated.
         os.environ["TRITON_INTERPRET"] = "1"
+        triton_interpreter.mend()
         # A file, because Triton reads a kernel's source again.
         spec = importlib.util.spec_from_file_location(
             "weft_kernel", job["source"])

@@ -16,7 +16,7 @@ from functools import partial
 import torch
 import torch.utils._pytree as pytree
 
-from . import function_model, kept_state, operator_trace
+from . import function_model, kept_state, operator_trace, triton_interpreter
 from .harness import tensor_at
 from .module_state import HeldState, laid_out, rng_digest
 from .problem import (
@@ -55,6 +55,7 @@ def _build_candidate(job, device):
     """ModelNew(*get_init_inputs()), seeded as KernelBench does."""
     for name in _BUILD_FOLDERS:
         os.environ.setdefault(name, job["kernel_cache"])
+    triton_interpreter.mend()
     spec = importlib.util.spec_from_file_location(NEW_MODULE, job["module"])
     module = importlib.util.module_from_spec(spec)
     sys.modules[NEW_MODULE] = module
