@@ -74,6 +74,17 @@ DEVICE unsigned half_of_float(float value) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
   return bits;
 }
+// To the nearest, ties to even.
+DEVICE unsigned brain_of_float(float value) {
+#if __CUDA_ARCH__ >= 800
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+#else
+  const unsigned all = __float_as_int(value);
+  return value != value ? 0x7fff : (all + 0x7fff + (all >> 16 & 1)) >> 16;
+#endif
+}
 // float16.
 struct Half {
   unsigned short bits;
@@ -81,15 +92,11 @@ struct Half {
   DEVICE Half(float value) : bits(half_of_float(value)) {}
   DEVICE operator float() const { return float_of_half(bits); }
 };
-// bfloat16: a float's upper half, rounded to the nearest, ties to even.
+// bfloat16, a float's upper half.
 struct Brain {
   unsigned short bits;
   Brain() = default;
-  DEVICE Brain(float value) {
-    const unsigned all = __float_as_int(value);
-    const unsigned odd = all >> 16 & 1;
-    bits = value != value ? 0x7fff : (all + 0x7fff + odd) >> 16;
-  }
+  DEVICE Brain(float value) : bits(brain_of_float(value)) {}
   DEVICE operator float() const { return __int_as_float(bits << 16); }
 };
 // Packs of them in words: else no more than four are read at once.
