@@ -31,6 +31,18 @@ TWO_CONVOLUTIONS = problem_with(
     forward="return torch.relu(self.second(torch.relu(self.first(x))))",
     inputs="[torch.randn(1, 2, 16, 32, 32)]")
 
+# The library's convolution in bfloat16, statistics in float32, and a result
+# that is widened again.
+MIXED = problem_with(
+    init="self.conv = nn.Conv2d(3, 4, 3); self.norm = nn.BatchNorm2d(4); "
+         "self.head = nn.Linear(4, 5)",
+    forward="""
+        with torch.autocast(x.device.type, dtype=torch.bfloat16):
+            x = F.gelu(self.norm(self.conv(x)))
+            return self.head(x.mean((2, 3))).float()""",
+    inputs="[torch.randn(2, 3, 12, 12)]",
+    head="import torch.nn.functional as F")
+
 
 class TritonRuns(WeftCase):
     def run_of(self, problem):
@@ -64,6 +76,18 @@ class TritonRuns(WeftCase):
         for row in self.assert_proven(run).values():
             self.assertEqual(row["eager_median_us"], "")
         self.assert_replays(run)
+
+    def test_mixed_precision_is_proven(self):
+        run = self.run_of(MIXED)
+        rows = self.assert_proven(run)
+        self.assertEqual({row["verdict"] for row in rows.values()}, {"proven"})
+        texts = ""
+        for name in rows:
+            source = os.path.join(run, "kernels", name, "kernel.py")
+            with open(source, encoding="utf-8") as file:
+                texts += file.read()
+        self.assertIn(".to(tl.bfloat16)", texts)
+        self.assertNotIn("tl.dot(", texts)
 
     def test_between_two_of_the_librarys_convolutions_channels_stay_last(self):
         run = self.run_of(TWO_CONVOLUTIONS)
