@@ -2,6 +2,7 @@
 
 import os
 import sys
+import types
 import unittest
 
 import torch
@@ -10,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
 sys.path[:0] = [PACKAGES]
 
-from weft_worker import compare  # noqa: E402
+from weft_worker import compare, expected  # noqa: E402
 
 
 class ErrorModel(unittest.TestCase):
@@ -39,6 +40,15 @@ class ErrorModel(unittest.TestCase):
             got = torch.tensor([value, 1.0])
             self.assertEqual(not compare.compare(got, made).reason, is_right)
 
+    def test_where_float64_is_lost_the_framework_is_the_measure(self):
+        for lost in (float("nan"), float("inf"), float("-inf")):
+            made = compare.expect("y", torch.tensor([2.0, 1.0]),
+                                  torch.tensor([lost, 1.0]).double())
+            for value, is_right in ((2.0, True), (2.01, False), (0.0, False)):
+                got = torch.tensor([value, 1.0])
+                self.assertEqual(not compare.compare(got, made).reason,
+                                 is_right, (lost, value))
+
     def test_infinities_must_have_the_right_sign(self):
         truth = torch.tensor([float("inf"), 1.0])
         made = compare.expect("y", truth, truth.double())
@@ -53,6 +63,46 @@ class ErrorModel(unittest.TestCase):
         self.assertTrue(compare.compare(torch.zeros(2), made).reason)
         self.assertTrue(compare.compare(torch.tensor([1.0, 1.0001]), made).reason)
         self.assertFalse(compare.compare(torch.ones(2), made).reason)
+
+
+class LongestSum(unittest.TestCase):
+    """By the shapes of a call's operands."""
+
+    def length(self, name, *shapes, before=(), result=(4, 5)):
+        nodes = {f"x{i}": {"name": f"x{i}", "kind": "input",
+                           "values": [{"shape": shape}]}
+                 for i, shape in enumerate(shapes)}
+        call = {"name": "y", "kind": "call", "target": f"aten.{name}.default",
+                "args": [*before, *({"node": name} for name in nodes)],
+                "values": [{"shape": result}]}
+        graph = types.SimpleNamespace(
+            nodes=nodes, graph={"nodes": [*nodes.values(), call]})
+        return expected.reduction_length(graph)
+
+    def test_of_products_it_is_what_both_share(self):
+        self.assertEqual(self.length("mm", [4, 96], [96, 5]), 96)
+        self.assertEqual(self.length("linear", [2, 4, 96], [5, 96]), 96)
+        self.assertEqual(self.length("linear", [4, 96], [5, 96], [5]), 96)
+        self.assertEqual(self.length("addmm", [5], [4, 96], [96, 5]), 96)
+        self.assertEqual(self.length("matmul", [4, 96], [3, 96, 5]), 96)
+
+    def test_of_a_convolution_it_is_a_filter(self):
+        self.assertEqual(
+            self.length("convolution", [2, 8, 9, 9], [16, 8, 3, 3]), 72)
+
+    def test_of_an_einsum_it_is_what_the_result_lacks(self):
+        shapes = [2, 4, 96], [2, 96, 5]
+        for equation, length in (("bmk,bkn->bmn", 96), ("bmk,bkn->mn", 192)):
+            self.assertEqual(
+                self.length("einsum", *shapes, before=[equation]), length)
+
+    def test_of_attention_it_is_the_longer_of_two(self):
+        self.assertEqual(
+            self.length("scaled_dot_product_attention", [2, 7, 64],
+                        [2, 300, 64], [2, 300, 64]), 300)
+
+    def test_of_what_sums_nothing_it_is_one(self):
+        self.assertEqual(self.length("relu", [4, 96]), 1)
 
 
 if __name__ == "__main__":

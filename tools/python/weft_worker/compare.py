@@ -214,9 +214,9 @@ def _chunk_error(x, truth, framework, made):
         # Every element of both is finite: nan fails the comparison above.
         return worst, None, float(error.dot(error))
     framework = framework.double()
-    # Where float64 and the framework part (a branch, an overflow), either
-    # answer is right.
-    near = (x - framework).abs_().div_(scale)
+    # Where float64 and the framework part (a branch, an overflow, an infinity
+    # that one of them subtracts from itself), either answer is right.
+    near = (x - framework).abs_().div_(framework.abs().add_(made.scale))
     error = torch.minimum(
         torch.nan_to_num(error, nan=math.inf),
         torch.nan_to_num(near, nan=math.inf),
