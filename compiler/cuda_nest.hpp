@@ -79,10 +79,6 @@ class CudaNest {
   // cuda_stream.cpp
   void print_streamed();
   void open_stream(CudaKernel& kernel, const CudaFold& fold);
-  std::int64_t stream_share() const;
-  std::string stream_count() const;
-  std::string stream_place(const std::string& pack) const;
-  void declare_stream_row(CudaKernel& kernel);
   void open_stream_rows(CudaKernel& kernel);
   void open_stream_warps(CudaKernel& kernel, int first_warp);
   void read_stream(CudaKernel& kernel);

@@ -239,8 +239,8 @@ class Shaping {
 
   // What is folded in one walk, and then stored in another.
   bool can_stream() const {
-    if (!variant_.streams || !facts_.clusters || out_.held.empty() ||
-        !folds_first()) {
+    if (!variant_.streams || !facts_.clusters || out_.shifted ||
+        out_.held.empty() || !folds_first()) {
       return false;
     }
     int walks = 0;
@@ -252,17 +252,10 @@ class Shaping {
       }
     }
     return walks == 2 && std::ranges::all_of(out_.held, [&](ExprId id) {
-             const Scalar& node = program().arena[id];
-             return is_one_piece(node.index[0], out_.held_inner, 1) &&
-                    out_.lanes * element_bytes(node.dtype) == 16 &&
-                    (!out_.shifted || ends_with_a_pack(node.buffer));
+             return is_one_piece(program().arena[id].index[0], out_.held_inner,
+                                 1) &&
+                    out_.lanes * element_bytes(program().arena[id].dtype) == 16;
            });
-  }
-
-  // What a shifted row's last pack has of the next row must be there.
-  bool ends_with_a_pack(int number) const {
-    const Buffer& buffer = program().buffers[number];
-    return buffer.kind == BufferKind::input && buffer.span % out_.lanes == 0;
   }
 
   bool folds_first() const {

@@ -29,7 +29,6 @@ void CudaNest::print_streamed() {
       shape_.teams * shape_.rows_under_way * shape_.blocks * words_of(fold), 8);
   CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
   kernel.expect_inner(shape_.held_inner);
-  if (shape_.shifted) kernel.set_shifted(row_end());
   Writer& out = kernel.out();
   open_stream(kernel, fold);
   out.open("if (warp == 0)");
@@ -56,12 +55,15 @@ void CudaNest::open_stream(CudaKernel& kernel, const CudaFold& fold) {
   Writer& out = kernel.out();
   const std::string blocks = text(shape_.blocks);
   const std::string rows = text(shape_.rows_under_way);
+  const std::int64_t packs = shape_.row / shape_.lanes;
+  const std::string share = text(ceil_div(packs, shape_.blocks));
   out.line("const int rank = blockIdx.x % " + blocks + ";");
   out.line("const int group = blockIdx.x / " + blocks + ";");
   out.line("const int warp = threadIdx.x / 32;");
   out.line("// This block's packs of a row, and how many these are.");
-  out.line("const int first = rank * " + text(stream_share()) + ";");
-  if (!shape_.shifted) out.line(stream_count());
+  out.line("const int first = rank * " + share + ";");
+  out.line("const int count = min(" + share + ", " + text(packs) +
+           " - first);");
   declare_slots(kernel);
   out.line("__shared__ Ring<" + text(shape_.slots) + ", " +
            text(cuda_storing_warps) + "> ring;");
@@ -77,36 +79,6 @@ void CudaNest::open_stream(CudaKernel& kernel, const CudaFold& fold) {
   out.line("barriers_begun();");
   out.close();
   out.line("__syncthreads();");
-}
-
-// A block's packs of a row, at most.
-std::int64_t CudaNest::stream_share() const {
-  const std::int64_t more = shape_.shifted ? shape_.lanes - 1 : 0;
-  return ceil_div(ceil_div(shape_.row + more, shape_.lanes), shape_.blocks);
-}
-
-// Where rows begin anywhere, not all have equally many packs.
-std::string CudaNest::stream_count() const {
-  const std::string packs = shape_.shifted
-                                ? "(" + text(shape_.row + shape_.lanes - 1) +
-                                      " + shift) / " + text(shape_.lanes)
-                                : text(shape_.row / shape_.lanes);
-  return "const int count = min(" + text(stream_share()) + ", " + packs +
-         " - first);";
-}
-
-// What row `p` is to a warp that reads, folds or stores it.
-void CudaNest::declare_stream_row(CudaKernel& kernel) {
-  kernel.declare(nest_.outer, "p");
-  if (!shape_.shifted) return;
-  declare_shift(kernel);
-  kernel.out().line(stream_count());
-}
-
-// The first element of that pack of this block's.
-std::string CudaNest::stream_place(const std::string& pack) const {
-  return "const int r = (first + " + pack + ") * " + text(shape_.lanes) +
-         (shape_.shifted ? " - shift;" : ";");
 }
 
 void CudaNest::open_stream_rows(CudaKernel& kernel) {
@@ -125,7 +97,7 @@ void CudaNest::read_stream(CudaKernel& kernel) {
   out.line("Turn<" + text(shape_.slots) + "> arrived;");
   out.line("int coming = 0;");
   open_stream_rows(kernel);
-  declare_stream_row(kernel);
+  kernel.declare(nest_.outer, "p");
   out.open("for (int c = 0; c < " + text(shape_.steps) + "; ++c)");
   out.line("const int packs = max(0, min(" + chunk + ", count - c * " + chunk +
            "));");
@@ -137,7 +109,8 @@ void CudaNest::read_stream(CudaKernel& kernel) {
   out.close();
   out.line("ring.announce(turn, packs * " + text(bytes) + ");");
   out.open("if (packs > 0)");
-  out.line(stream_place("c * " + chunk));
+  out.line("const int r = (first + c * " + chunk + ") * " + text(shape_.lanes) +
+           ";");
   kernel.declare(shape_.held_inner, "r");
   for (const ExprId load : shape_.held) {
     const Scalar& node = program().arena[load];
@@ -191,7 +164,7 @@ void CudaNest::open_stream_warps(CudaKernel& kernel, int first_warp) {
   out.line("const int t = threadIdx.x - " + text(32 * first_warp) + ";");
   out.line("Turn<" + text(shape_.slots) + "> turn;");
   open_stream_rows(kernel);
-  declare_stream_row(kernel);
+  kernel.declare(nest_.outer, "p");
 }
 
 // A pass over a row's chunks, as they come. Who stores has a chunk in registers
@@ -218,7 +191,8 @@ void CudaNest::print_chunks(CudaKernel& kernel, const Pass& pass,
   }
   if (folds.empty()) out.line("ring.empty(turn);");
   out.open("const auto step = [&](int u)");
-  out.line(stream_place("c * " + chunk + " + u * " + threads + " + t"));
+  out.line("const int r = (first + c * " + chunk + " + u * " + threads +
+           " + t) * " + text(shape_.lanes) + ";");
   kernel.declare(pass.inner, "r");
   print_tile(kernel, pass, folds, true);
   out.close("};");

@@ -86,11 +86,8 @@ TEST_CASE(
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
 }
 
-TEST_CASE("rows that begin anywhere stream where the last ends with a pack") {
-  const std::string text = first(softmax(5000, 65'535));
-  CHECK(text.contains("copy_bulk("));
-  CHECK(text.contains("- shift;"));
-  CHECK_FALSE(first(softmax(5001, 65'535)).contains("copy_bulk("));
+TEST_CASE("rows that begin anywhere do not stream") {
+  CHECK_FALSE(first(softmax(5000, 65'535)).contains("copy_bulk("));
 }
 
 TEST_CASE("columns of rows that begin anywhere stream by whole rows") {
