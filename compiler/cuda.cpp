@@ -124,6 +124,22 @@ bool has_halves(const Graph& graph) {
   });
 }
 
+/// All results are halves, and nothing is computed in more than float32.
+bool stores_halves(const Graph& graph) {
+  const auto is = [](const Node& node, auto holds) {
+    return std::ranges::all_of(node.values, [&](const auto& value) {
+      return !value || holds(value->dtype);
+    });
+  };
+  return std::ranges::all_of(graph.outputs,
+                             [&](const std::string& name) {
+                               return is(*graph.find(name), is_half);
+                             }) &&
+         std::ranges::all_of(graph.nodes, [&](const Node& node) {
+           return is(node, [](DType dtype) { return dtype != DType::f64; });
+         });
+}
+
 CudaModule print_module(const Graph& graph, const CudaVariant& variant,
                         const GpuFacts& facts) {
   Result<Program> program = lower(graph, lowering_options(variant, facts));
@@ -135,6 +151,8 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   CudaModule module;
   if (has_halves(graph)) module.sections.insert("halves");
+  module.coarse = stores_halves(graph);
+  if (module.coarse) module.sections.insert("coarse");
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     module.scratch.push_back(

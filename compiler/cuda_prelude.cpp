@@ -19,7 +19,9 @@ const std::vector<Section>& sections_in_order() {
   static const std::vector<Section> list = {
       {"packs", cuda_packs, {}},
       {"halves", cuda_halves, {}},
+      {"coarse", cuda_coarse, {}},
       {"divisor", cuda_divisor, {}},
+      {"coarse_divisor", cuda_coarse_divisor, {}},
       {"folds", cuda_folds, {}},
       {"arg_folds", cuda_arg_folds, {"folds"}},
       {"exponentials", cuda_exponentials, {"folds"}},

@@ -65,6 +65,17 @@ TEST_CASE("beside wider elements halves are read four at a time") {
   CHECK(text.contains("Pack<float, 4>"));
 }
 
+TEST_CASE("what stores nothing but halves takes coarse functions") {
+  Graph graph = softmax(64, 1024);
+  CHECK_FALSE(first(graph).contains("coarse_exp"));
+  for (Node& node : graph.nodes) node.values[0]->dtype = DType::bf16;
+  const std::string text = first(graph);
+  CHECK(text.contains("#define exp coarse_exp"));
+  CHECK_FALSE(text.contains("fma("));
+  graph.nodes.back().values[0]->dtype = DType::f32;
+  CHECK_FALSE(first(graph).contains("coarse_exp"));
+}
+
 TEST_CASE("a short row is held in the registers of a warp") {
   const std::string text = first(softmax(5000, 512));
   CHECK(text.contains("fold_warp<Exponentials<float>, 32>"));

@@ -3,6 +3,7 @@
 // threads. Copies past the registers come as late as they may.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <tuple>
@@ -177,5 +178,6 @@ inline unsigned half_of_float(float value) {
   std::memcpy(&bits, &number, sizeof bits);
   return bits;
 }
+inline float coarse_exp(float x) { return std::exp2(x * 1.442695041f); }
 inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
