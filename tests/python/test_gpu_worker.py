@@ -337,6 +337,23 @@ class PassingCases(unittest.TestCase):
         self.assertEqual(set(cases.controls.values()), {True})
         self.assertGreater(cases.framework_error, 0)
 
+    def test_where_float64_finds_no_room_it_is_told(self):
+        cases = self.cases()
+        cases.case(0)
+        self.assertFalse(cases.lacks_float64)
+
+        def lacks_room(*tensors):
+            raise torch.OutOfMemoryError("others have it")
+
+        maker = cases._maker
+        storages = maker.storages("normal", torch.Generator())
+        shared = mock.Mock(is_cuda=True, torch=device.HOST.torch)
+        with (mock.patch.object(maker, "_wide", lacks_room),
+              mock.patch.object(maker, "_device", shared)):
+            outputs = maker.expect(storages)
+        self.assertTrue(cases.lacks_float64)
+        self.assertIs(outputs[0].truth, outputs[0].framework)
+
     def test_every_buffer_set_sees_two_contents(self):
         seen = {}
         for which, case in verify._schedule(expected.PassingCases.count):

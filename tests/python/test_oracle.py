@@ -395,6 +395,7 @@ class Memory(unittest.TestCase):
     def test_so_does_a_candidate_on_a_device(self):
         device = mock.patch.object(world.oracle.device, "is_cuda", True)
         for lacking in ({"verdict": {"kind": "out_of_memory"}},
+                        {"verdict": {"kind": "wrong", "lacks_float64": True}},
                         {"timing": {"rejected": "out_of_memory: cuMemAlloc"}}):
             with mock.patch.object(world.oracle, "rest"), device:
                 self.assert_tried_again(lambda lacking=lacking: lacking)

@@ -58,6 +58,7 @@ class Cases:
     reference: Reference
     cases: list
     controls: dict
+    lacks_float64: bool  #: there was no room for it, in a case or all
 
     @property
     def count(self):
@@ -93,6 +94,10 @@ class PassingCases:
     @property
     def controls(self):
         return self._controls.rejected
+
+    @property
+    def lacks_float64(self):
+        return self._maker.lacks_float64
 
     def case(self, number):
         self._device.give_back()
@@ -168,7 +173,7 @@ def make_cases(reference, seed, device=HOST):
         for case in cases:
             controls.hold(
                 maker.views(case.storages), case.outputs, case.finite)
-    return Cases(reference, cases, controls.rejected)
+    return Cases(reference, cases, controls.rejected, maker.lacks_float64)
 
 
 class CaseMaker:
@@ -176,6 +181,7 @@ class CaseMaker:
 
     def __init__(self, reference, device=HOST):
         self.reference = reference
+        self.lacks_float64 = False
         self._device = device
         self._selectors = _selectors(reference)
         operands = sorted({s[0] for s in self._selectors.values()})
@@ -276,6 +282,7 @@ class CaseMaker:
             if not self._device.is_cuda:
                 raise
         self._device.give_back()
+        self.lacks_float64 = True
         return None
 
 

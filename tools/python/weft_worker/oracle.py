@@ -296,9 +296,11 @@ class Oracle:
 
 
 def lacked_memory(reply):
-    """Whether what was judged ended for want of memory."""
+    """Whether what was judged ended for want of memory: its own, or of float64,
+    without which the tolerance is narrower."""
     verdict, timed = reply.get("verdict") or {}, reply.get("timing") or {}
     return (verdict.get("kind") == "out_of_memory"
+            or (verdict.get("kind") == "wrong" and verdict["lacks_float64"])
             or timed.get("rejected", "").startswith("out_of_memory"))
 
 
