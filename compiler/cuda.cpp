@@ -8,6 +8,7 @@
 #include "compiler/cuda_prelude.hpp"
 #include "compiler/lower.hpp"
 #include "compiler/lowerable.hpp"
+#include "compiler/operator_facts.hpp"
 
 namespace weft {
 namespace {
@@ -124,20 +125,34 @@ bool has_halves(const Graph& graph) {
   });
 }
 
-/// All results are halves, and nothing is computed in more than float32.
-bool stores_halves(const Graph& graph) {
-  const auto is = [](const Node& node, auto holds) {
-    return std::ranges::all_of(node.values, [&](const auto& value) {
-      return !value || holds(value->dtype);
+/// All results are halves, and what is a little off leaves them a little off: a
+/// quotient that is not quite 1 would be far off where it is rounded down.
+bool may_be_coarse(const Graph& graph) {
+  static const std::set<std::string_view> smooth = {
+      "_softmax",   "_log_softmax",
+      "exp",        "sigmoid",
+      "silu",       "tanh",
+      "gelu",       "add",
+      "sub",        "mul",
+      "div",        "neg",
+      "relu",       "sum",
+      "mean",       "amax",
+      "amin",       "native_layer_norm",
+      "layer_norm", "native_group_norm",
+      "group_norm", "rms_norm",
+      "getitem"};
+  return std::ranges::all_of(graph.nodes, [&](const Node& node) {
+    const bool is_output =
+        std::ranges::find(graph.outputs, node.name) != graph.outputs.end();
+    const bool fits = std::ranges::all_of(node.values, [&](const auto& value) {
+      return !value || is_half(value->dtype) ||
+             (value->dtype == DType::f32 && !is_output);
     });
-  };
-  return std::ranges::all_of(graph.outputs,
-                             [&](const std::string& name) {
-                               return is(*graph.find(name), is_half);
-                             }) &&
-         std::ranges::all_of(graph.nodes, [&](const Node& node) {
-           return is(node, [](DType dtype) { return dtype != DType::f64; });
-         });
+    return fits && (node.kind != NodeKind::call || is_view(node.target) ||
+                    is_copy(node.target) ||
+                    (smooth.contains(operator_name(node.target)) &&
+                     !node.target.ends_with("_mode")));
+  });
 }
 
 CudaModule print_module(const Graph& graph, const CudaVariant& variant,
@@ -151,7 +166,7 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   CudaModule module;
   if (has_halves(graph)) module.sections.insert("halves");
-  module.coarse = stores_halves(graph);
+  module.coarse = may_be_coarse(graph);
   if (module.coarse) module.sections.insert("coarse");
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];

@@ -80,7 +80,8 @@ DEVICE void store_pack(Brain* to, const Pack<Brain, N>& pack) {
 )cu";
 
 const char* const cuda_coarse =
-    R"cu(// All that is stored has 16 bits: of an exponential 18 are enough.
+    R"cu(// All that is stored has 16 bits, and nothing has steps: of an exponential 18
+// are enough.
 DEVICE float coarse_exp(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.442695041f));

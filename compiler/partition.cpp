@@ -110,36 +110,36 @@ void order_by_region(Graph& graph, Regions& regions) {
   regions = std::move(ordered);
 }
 
-Extracted extract_region(const Graph& graph, const Regions& regions,
-                         int region) {
-  Extracted piece;
-  std::set<std::string> inside;
-  std::set<std::string> used_outside(graph.outputs.begin(),
-                                     graph.outputs.end());
+Extractor::Extractor(const Graph& graph)
+    : graph_(graph),
+      users_(graph.nodes.size()),
+      visible_(graph.outputs.begin(), graph.outputs.end()) {
   for (const Mutation& mutation : graph.mutations) {
-    used_outside.insert(mutation.node);
+    visible_.insert(mutation.node);
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (regions.region_of[i] == region) {
-      inside.insert(node.name);
-    } else {
-      for_each_ref(node,
-                   [&](const std::string& name) { used_outside.insert(name); });
-    }
+    place_of_[graph.nodes[i].name] = i;
+    for_each_ref(graph.nodes[i], [&](const std::string& name) {
+      users_[place_of_.at(name)].push_back(i);
+    });
   }
+}
+
+Extracted Extractor::extract(const std::vector<std::size_t>& places) const {
+  Extracted piece;
+  const std::set<std::size_t> inside(places.begin(), places.end());
   std::map<std::string, std::string> canonical;
   std::vector<Node> calls;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (regions.region_of[i] != region) continue;
-    Node call = graph.nodes[i];
+  for (const std::size_t place : places) {
+    Node call = graph_.nodes[place];
     for_each_ref(call, [&](const std::string& name) {
-      if (inside.contains(name) || canonical.contains(name)) return;
+      const std::size_t from = place_of_.at(name);
+      if (inside.contains(from) || canonical.contains(name)) return;
       Node input;
       input.name = "x" + std::to_string(piece.inputs.size());
       input.kind = NodeKind::input;
       input.target = input.name;
-      input.values = graph.find(name)->values;
+      input.values = graph_.nodes[from].values;
       canonical[name] = input.name;
       piece.inputs.push_back(name);
       piece.graph.nodes.push_back(std::move(input));
@@ -150,15 +150,20 @@ Extracted extract_region(const Graph& graph, const Regions& regions,
     call.name = canonical[call.name];
     calls.push_back(std::move(call));
   }
-  for (const std::string& name : piece.nodes) {
-    if (!used_outside.contains(name)) continue;
-    const Node* node = graph.find(name);
-    if (node->is_tuple) continue;  // its getitems are the outputs
-    piece.outputs.push_back(name);
-    piece.graph.outputs.push_back(canonical[name]);
+  for (const std::size_t place : places) {
+    const Node& node = graph_.nodes[place];
+    const bool is_used_outside =
+        visible_.contains(node.name) ||
+        std::ranges::any_of(users_[place], [&](std::size_t user) {
+          return !inside.contains(user);
+        });
+    // A tuple's getitems are the outputs.
+    if (!is_used_outside || node.is_tuple) continue;
+    piece.outputs.push_back(node.name);
+    piece.graph.outputs.push_back(canonical[node.name]);
   }
   for (Node& call : calls) piece.graph.nodes.push_back(std::move(call));
-  piece.graph.training = graph.training;
+  piece.graph.training = graph_.training;
   piece.graph.output_template = template_of(piece.outputs.size());
   return piece;
 }
@@ -172,17 +177,21 @@ Plan partition(const Graph& model, const Lowerable& lowerable,
   release_moving_views(plan.model, regions);
   order_by_region(plan.model, regions);
 
-  std::vector<int> in_order;
-  for (int region : regions.region_of) {
-    if (region == Regions::kNoRegion) continue;
-    if (in_order.empty() || in_order.back() != region) {
-      in_order.push_back(region);
+  std::vector<std::vector<std::size_t>> in_order;
+  int before = Regions::kNoRegion;
+  for (std::size_t i = 0; i < regions.region_of.size(); ++i) {
+    const int region = regions.region_of[i];
+    if (region != Regions::kNoRegion) {
+      if (region != before) in_order.emplace_back();
+      in_order.back().push_back(i);
     }
+    before = region;
   }
+  const Extractor extractor(plan.model);
   std::map<std::string, std::string> id_of_signature;
   std::map<std::string, std::string> signature_of_id;
-  for (int region : in_order) {
-    Extracted piece = extract_region(plan.model, regions, region);
+  for (const auto& places : in_order) {
+    Extracted piece = extractor.extract(places);
     const std::string signature = signature_of(piece.graph);
     auto [found, is_new] = id_of_signature.emplace(signature, "");
     if (is_new) {

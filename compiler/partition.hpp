@@ -2,8 +2,10 @@
 // the compiler lower this call?" as a parameter.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "compiler/cluster.hpp"
 #include "compiler/subgraph.hpp"
@@ -31,15 +33,28 @@ void release_moving_views(const Graph& graph, Regions& regions);
 /// what it uses, impure calls in their old order, and else as before.
 void order_by_region(Graph& graph, Regions& regions);
 
-/// The region's calls as a graph of its own, canonically named, and which
-/// nodes of the model its inputs and outputs are.
+/// A region's calls as a graph of its own, canonically named, and which nodes
+/// of the model its inputs and outputs are.
 struct Extracted {
   Graph graph;
   std::vector<std::string> nodes;
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
 };
-Extracted extract_region(const Graph& graph, const Regions& regions,
-                         int region);
+
+/// Extracts pieces of one graph: who uses what is looked up once.
+class Extractor {
+ public:
+  explicit Extractor(const Graph& graph);
+
+  /// The nodes at these places, in their order.
+  Extracted extract(const std::vector<std::size_t>& places) const;
+
+ private:
+  const Graph& graph_;
+  std::map<std::string, std::size_t> place_of_;
+  std::vector<std::vector<std::size_t>> users_;
+  std::set<std::string> visible_;  ///< results of the model
+};
 
 }  // namespace weft

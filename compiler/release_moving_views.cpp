@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-/// So many regions that differ in nothing else are a loop.
+/// So many different regions that differ in nothing else are a loop.
 constexpr std::size_t repeats_min = 4;
 /// Kernels read tensors that begin at multiples of so many bytes; others are
 /// copied first.
@@ -46,50 +46,62 @@ bool is_moving_view(const Graph& graph, const Node& node) {
          0;
 }
 
-/// By region, such views that read nothing of it but each other.
-std::map<int, std::vector<std::size_t>> views_in_front(const Graph& graph,
-                                                       const Regions& regions) {
+/// A region's nodes, by their places.
+struct Region {
+  std::vector<std::size_t> all;
+  std::vector<std::size_t>
+      views;  ///< such as read nothing of it but each other
+  std::vector<std::size_t> rest;
+};
+
+std::map<int, Region> regions_behind_views(const Graph& graph,
+                                           const Regions& regions) {
   std::map<std::string, std::size_t> place;
-  std::map<int, std::vector<std::size_t>> found;
+  std::map<int, Region> found;
   std::set<std::size_t> in_front;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    place[graph.nodes[i].name] = i;
-    const int region = regions.region_of[i];
-    if (region == Regions::kNoRegion ||
-        !is_moving_view(graph, graph.nodes[i])) {
-      continue;
+    const Node& node = graph.nodes[i];
+    place[node.name] = i;
+    const int id = regions.region_of[i];
+    if (id == Regions::kNoRegion) continue;
+    Region& region = found[id];
+    region.all.push_back(i);
+    bool is_in_front = false;
+    if (is_moving_view(graph, node)) {
+      const auto& ref = std::get<NodeRef>(node.args[0].value);
+      const std::size_t from = place.at(ref.name);
+      is_in_front = regions.region_of[from] != id || in_front.contains(from);
     }
-    const auto& ref = std::get<NodeRef>(graph.nodes[i].args[0].value);
-    const std::size_t from = place.at(ref.name);
-    if (regions.region_of[from] == region && !in_front.contains(from)) continue;
-    in_front.insert(i);
-    found[region].push_back(i);
+    if (is_in_front) in_front.insert(i);
+    (is_in_front ? region.views : region.rest).push_back(i);
   }
+  std::erase_if(found,
+                [](const auto& one) { return one.second.views.empty(); });
   return found;
 }
-
-struct Alike {
-  std::set<std::string> signatures;  ///< with the views
-  std::vector<std::size_t> views;
-};
 
 }  // namespace
 
 void release_moving_views(const Graph& graph, Regions& regions) {
-  std::map<std::string, Alike> by_rest;
-  for (const auto& [region, views] : views_in_front(graph, regions)) {
-    Regions rest = regions;
-    for (const std::size_t i : views) rest.region_of[i] = Regions::kNoRegion;
-    Alike& alike =
-        by_rest[signature_of(extract_region(graph, rest, region).graph)];
-    alike.signatures.insert(
-        signature_of(extract_region(graph, regions, region).graph));
-    alike.views.insert(alike.views.end(), views.begin(), views.end());
+  const auto found = regions_behind_views(graph, regions);
+  if (found.size() < repeats_min) return;
+  const Extractor extractor(graph);
+  const auto signature = [&](const std::vector<std::size_t>& places) {
+    return signature_of(extractor.extract(places).graph);
+  };
+  std::map<std::string, std::vector<const Region*>> by_rest;
+  for (const auto& [id, region] : found) {
+    by_rest[signature(region.rest)].push_back(&region);
   }
   for (const auto& [rest, alike] : by_rest) {
-    if (alike.signatures.size() < repeats_min) continue;
-    for (const std::size_t i : alike.views) {
-      regions.region_of[i] = Regions::kNoRegion;
+    if (alike.size() < repeats_min) continue;
+    std::set<std::string> different;
+    for (const Region* region : alike) different.insert(signature(region->all));
+    if (different.size() < repeats_min) continue;
+    for (const Region* region : alike) {
+      for (const std::size_t i : region->views) {
+        regions.region_of[i] = Regions::kNoRegion;
+      }
     }
   }
 }

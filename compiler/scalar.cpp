@@ -14,6 +14,24 @@ bool is_float(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || is_half(dtype);
 }
 
+namespace {
+
+/// The nearest number that the type has, ties to even.
+double as_half(DType dtype, double number) {
+  if (number == 0 || !std::isfinite(number)) return number;
+  const bool brain = dtype == DType::bf16;
+  const int digits = brain ? 8 : 11;
+  const double most = brain ? 0x1.fep127 : 65504;
+  int exponent = 0;
+  std::frexp(number, &exponent);
+  exponent = std::max(exponent, brain ? -125 : -13);
+  const double nearest = std::ldexp(
+      std::nearbyint(std::ldexp(number, digits - exponent)), exponent - digits);
+  return std::abs(nearest) > most ? std::copysign(INFINITY, number) : nearest;
+}
+
+}  // namespace
+
 ExprId ScalarArena::intern(Scalar node) {
   std::string key = std::to_string(static_cast<int>(node.op)) + "|" +
                     std::to_string(static_cast<int>(node.dtype)) + "|" +
@@ -37,7 +55,7 @@ ExprId ScalarArena::constant(DType dtype, double number) {
   }
   Scalar node;
   node.dtype = dtype;
-  node.number = number;
+  node.number = is_half(dtype) ? as_half(dtype, number) : number;
   return intern(std::move(node));
 }
 

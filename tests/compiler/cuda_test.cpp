@@ -76,6 +76,23 @@ TEST_CASE("what stores nothing but halves takes coarse functions") {
   CHECK_FALSE(first(graph).contains("coarse_exp"));
 }
 
+TEST_CASE("where a quotient is rounded down it is exact") {
+  TensorType type = dense({64, 1024});
+  type.dtype = DType::bf16;
+  TensorType column = dense({64, 1});
+  column.dtype = DType::bf16;
+  Graph graph;
+  add_input(graph, "x", type);
+  add_call(graph, "m", "aten.amax.default", {ref("x"), list({1}), truth(true)},
+           column);
+  add_call(graph, "q", "aten.div.Tensor", {ref("x"), ref("m")}, type);
+  graph.outputs = {"q"};
+  CHECK_FALSE(first(graph).contains("fma("));
+  add_call(graph, "f", "aten.floor.default", {ref("q")}, type);
+  graph.outputs = {"f"};
+  CHECK(first(graph).contains("fma("));
+}
+
 TEST_CASE("a short row is held in the registers of a warp") {
   const std::string text = first(softmax(5000, 512));
   CHECK(text.contains("fold_warp<Exponentials<float>, 32>"));

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace weft;
 
 namespace {
@@ -72,6 +74,23 @@ TEST_CASE("An indirect load needs its place before it") {
   const auto order = arena.reachable({load});
   CHECK(order.back() == load);
   CHECK(order.size() == 4);
+}
+
+TEST_CASE("A half's constants are those that it has") {
+  ScalarArena arena;
+  const auto through = [&](DType half, double number) {
+    const ExprId narrow = arena.cast(half, arena.constant(DType::f32, number));
+    return arena[arena.cast(DType::f32, narrow)].number;
+  };
+  CHECK(through(DType::f16, 0.1) == 0.0999755859375);
+  CHECK(through(DType::bf16, 0.1) == 0.10009765625);
+  CHECK(through(DType::f16, 2049) == 2048);  // ties to even
+  CHECK(through(DType::f16, 65519) == 65504);
+  CHECK(through(DType::f16, 1e5) == INFINITY);
+  CHECK(through(DType::bf16, -1e39) == -INFINITY);
+  CHECK(through(DType::f16, 1e-7) == 0x1p-23);
+  CHECK(through(DType::f16, 1e-9) == 0);
+  CHECK(through(DType::bf16, 0x1p-133) == 0x1p-133);
 }
 
 TEST_CASE("What was a half before it was widened is that half again") {

@@ -71,6 +71,10 @@ def half_cases():
         *both("half_group_norm", lambda x: F.group_norm(x, 2).relu(), image),
         *both("half_batch_norm", lambda x, m, v: F.batch_norm(x, m, v),
               image, numbers(6), numbers(6).abs() + 1),
+        *both("half_steps_of_quotients",
+              lambda x: [(x / x.amax(1, keepdim=True)).floor(),
+                         torch.where(x / x.amax(1, keepdim=True) >= 1, x, 0)],
+              rows),
         *both("half_sum", lambda x: [x.sum(1), x.mean(0)], rows),
         *both("half_largest", lambda x: [x.amax(0), x.argmax(1)], rows),
         *both("half_scan", lambda x: x.cumsum(1), numbers(5, 200, scale=0.3)),
@@ -93,7 +97,7 @@ def half_cases():
         ("half_beside", lambda x, y: [x + y, x * 2], (rows.half(), rows)),
         ("half_norm_wide", lambda x, w: F.rms_norm(
             x.float(), (264,)) * w, (rows.bfloat16(), weight)),
-        ("half_steps", lambda x: x[:, ::2] * x[:, 1::2], (rows.half(),)),
+        ("half_strided", lambda x: x[:, ::2] * x[:, 1::2], (rows.half(),)),
     ]
 
 

@@ -49,6 +49,30 @@ class ErrorModel(unittest.TestCase):
                 self.assertEqual(not compare.compare(got, made).reason,
                                  is_right, (lost, value))
 
+    def test_what_is_lost_is_held_against_its_own_size(self):
+        for wide in ([float("nan")] * 2, [float("nan"), 1e3]):
+            made = compare.expect("y", torch.tensor([1e-7, wide[1]]).nan_to_num(
+                1e-7), torch.tensor(wide).double())
+            made.tolerance = 1e-5
+            for value, is_right in ((1e-7, True), (0.0, False)):
+                got = made.framework.clone()
+                got[0] = value
+                self.assertEqual(not compare.compare(got, made).reason,
+                                 is_right, (wide, value))
+
+    def test_a_half_format_does_not_hide_a_coarser_one(self):
+        truth = torch.randn(4096, generator=torch.Generator().manual_seed(1))
+        truth = truth.double()
+        for dtype, less in ((torch.bfloat16, 2), (torch.float16, 2)):
+            made = compare.expect("y", truth.to(dtype), truth)
+            self.assertFalse(compare.compare(made.framework, made).reason)
+            digits = {torch.bfloat16: 8, torch.float16: 11}[dtype] - less
+            mantissa, exponent = torch.frexp(truth)
+            coarse = torch.ldexp((mantissa * 2**digits).round() / 2**digits,
+                                 exponent)
+            self.assertIn("root mean square",
+                          compare.compare(coarse.to(dtype), made).reason)
+
     def test_infinities_must_have_the_right_sign(self):
         truth = torch.tensor([float("inf"), 1.0])
         made = compare.expect("y", truth, truth.double())

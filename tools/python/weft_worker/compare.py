@@ -27,6 +27,11 @@ ROUNDOFF_UNITS = 32.0
 FLOAT32_FLOOR_MAX = 2.0**-14
 #: What TF32 may cost, where that is known of other data only.
 TF32_NEAR_MAX = 2.0**-7
+#: Of a half format, all elements' errors together may be so many times the
+#: framework's, or so many units: what is computed in float32 and rounded once
+#: has 0.09, of two bits less 0.3.
+HALF_RMS_FACTOR = 2.0
+HALF_RMS_UNITS = 0.25
 #: Elements compared at once: their float64 temporaries stay in the cache …
 CHUNK = 1 << 17
 #: … or, on a device, are large enough to drown what a step costs.
@@ -41,9 +46,12 @@ class Expected:
     framework: torch.Tensor
     wide: torch.Tensor | None  # None: float64 could not be had
     scale: float = 1.0
+    #: The framework's own, where float64's answer is lost to nan or infinity.
+    lost_scale: float = 1.0
     framework_error: float = 0.0
     tolerance: float = 0.0
-    #: Of all elements' errors together; looked at where TF32 is allowed.
+    #: Of all elements' errors together; looked at where TF32 is allowed, and in
+    #: half formats, where a coarser one may hide below the largest error.
     rms_tolerance: float = math.inf
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
@@ -77,7 +85,12 @@ def expect(name, framework, wide, reduction_length=1):
         return made
     made.scale = _rms(made.truth)
     if made.wide is not None:
-        made.framework_error, _ = _errors_of(made.framework, made)
+        made.lost_scale = min(made.scale, _rms_where_lost(made))
+        made.framework_error, together = _errors_of(made.framework, made)
+        if framework.dtype.itemsize == 2:
+            made.rms_tolerance = max(
+                HALF_RMS_FACTOR * together,
+                HALF_RMS_UNITS * torch.finfo(framework.dtype).eps)
     made.tolerance = max(
         FRAMEWORK_FACTOR * made.framework_error,
         roundoff_floor(framework.dtype, reduction_length),
@@ -95,12 +108,12 @@ def near(framework, like):
     if framework.dtype not in FLOATING:
         return made
     made.scale = _rms(made.framework)
-    if like.rms_tolerance < math.inf:
-        most = TF32_NEAR_MAX
-    elif framework.dtype == torch.float32:
-        most = FLOAT32_FLOOR_MAX
-    else:
-        most = roundoff_floor(framework.dtype, 1)
+    if framework.dtype != torch.float32:
+        made.tolerance = min(
+            like.tolerance, roundoff_floor(framework.dtype, 1)) / 2
+        return made
+    most = (TF32_NEAR_MAX if like.rms_tolerance < math.inf
+            else FLOAT32_FLOOR_MAX)
     made.tolerance = min(like.tolerance, most) / 2
     made.rms_tolerance = min(like.rms_tolerance, most) / 2
     return made
@@ -148,6 +161,17 @@ def _rms(truth):
         # Beyond 1e154 a square overflows: such elements count as that.
         total += float(finite.clamp(-1e150, 1e150).square().sum())
         count += finite.numel()
+    return math.sqrt(total / count) if total > 0.0 else 1.0
+
+
+def _rms_where_lost(made):
+    """Of the framework's finite elements where float64's are not."""
+    total, count = 0.0, 0
+    for truth, framework in _chunks(made.wide, made.framework):
+        lost = ~torch.isfinite(truth) & torch.isfinite(framework)
+        if bool(lost.any()):
+            part = framework[lost].double().clamp(-1e150, 1e150)
+            total, count = total + float(part.dot(part)), count + part.numel()
     return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
@@ -216,7 +240,9 @@ def _chunk_error(x, truth, framework, made):
     framework = framework.double()
     # Where float64 and the framework part (a branch, an overflow, an infinity
     # that one of them subtracts from itself), either answer is right.
-    near = (x - framework).abs_().div_(framework.abs().add_(made.scale))
+    lost = framework.abs().add_(made.lost_scale)
+    near = (x - framework).abs_().div_(
+        torch.where(torch.isfinite(truth), scale, lost))
     error = torch.minimum(
         torch.nan_to_num(error, nan=math.inf),
         torch.nan_to_num(near, nan=math.inf),

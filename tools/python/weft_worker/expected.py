@@ -19,7 +19,7 @@ from .laps import lap
 from .reference import Reference, load_graph, wide_default, widen
 
 #: Calls that sum over something; how long the sum is comes from the shapes.
-#: Products, by the place of their left factor: its last dimension is summed.
+#: Of products by the place of their left factor, whose last dimension is summed.
 _PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "matmul": 0, "linear": 0,
              "addmm": 1, "baddbmm": 1, "addmv": 1}
 _REDUCERS = ("sum", "mean", "var", "std", "norm", "prod", "pool")
