@@ -43,6 +43,11 @@ MIXED = problem_with(
     inputs="[torch.randn(2, 3, 12, 12)]",
     head="import torch.nn.functional as F")
 
+# Float32 outside, bfloat16 inside: its own rounding is not the measure.
+CAST = problem_with(
+    forward="y = x.bfloat16(); return (F.gelu(y * y + y) * 3).float()",
+    inputs="[torch.randn(13, 24)]", head="import torch.nn.functional as F")
+
 
 class TritonRuns(WeftCase):
     def run_of(self, problem):
@@ -88,6 +93,10 @@ class TritonRuns(WeftCase):
                 texts += file.read()
         self.assertIn(".to(tl.bfloat16)", texts)
         self.assertNotIn("tl.dot(", texts)
+
+    def test_what_a_model_casts_is_held_against_float64(self):
+        rows = self.assert_proven(self.run_of(CAST))
+        self.assertEqual([row["kernel"] for row in rows.values()], ["ours"])
 
     def test_between_two_of_the_librarys_convolutions_channels_stay_last(self):
         run = self.run_of(TWO_CONVOLUTIONS)

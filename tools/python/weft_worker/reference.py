@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -232,3 +233,15 @@ class wide_default:
 
     def __exit__(self, *_):
         torch.set_default_dtype(self._before)
+
+
+class WideCasts(TorchDispatchMode):
+    """Within it, what is cast to a floating type becomes float64: a model that
+    computes in bfloat16 inside would else be held against its own rounding."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if (function is torch.ops.aten._to_copy.default
+                and kwargs.get("dtype") in FLOATING):
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return function(*args, **kwargs)

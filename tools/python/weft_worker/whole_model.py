@@ -24,7 +24,7 @@ from .module_state import (
     state_of,
 )
 from .problem import build_model, load_problem, make_inputs
-from .reference import FLOATING, TensorSpec, wide_default, widen
+from .reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
 
 #: Stands for the longest sum in a model, whose graph is not looked at: with
 #: it the tolerance is compare.FLOAT32_FLOOR_MAX.
@@ -334,7 +334,7 @@ class WholeModel:
                     if isinstance(value, torch.Tensor):
                         setattr(module, name, widen(value))
             widened = [widen(t) for t in state]
-            with wide_default():
+            with wide_default(), WideCasts():
                 return self._run(model, leaves, widened, seed, widen)
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()
