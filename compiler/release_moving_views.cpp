@@ -1,5 +1,6 @@
 // A loop over time reads x[:, t] in its step t. With that view inside, each
 // step would be a subgraph of its own; outside, all are one.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -15,8 +16,11 @@ namespace {
 /// So many different regions that differ in nothing else are a loop.
 constexpr std::size_t repeats_min = 4;
 /// Kernels read tensors that begin at multiples of so many bytes; others are
-/// copied first.
+/// copied first, which is worth it in loops of so many steps, of tensors that
+/// are not larger than that.
 constexpr std::int64_t aligned_bytes = 16;
+constexpr std::size_t unaligned_repeats_min = 16;
+constexpr std::int64_t unaligned_bytes_max = 1 << 20;
 
 std::int64_t integer(const Node& call, std::size_t position) {
   if (position >= call.args.size()) return 0;
@@ -24,26 +28,32 @@ std::int64_t integer(const Node& call, std::size_t position) {
   return value == nullptr ? 0 : *value;
 }
 
-/// A select or slice of one tensor that begins at a multiple of those bytes in
-/// it.
-bool is_moving_view(const Graph& graph, const Node& node) {
+enum class Begin { none, aligned, anywhere };
+
+/// Where a select or slice of one tensor begins in it; none: it is neither, or
+/// not worth a copy.
+Begin begin_of(const Graph& graph, const Node& node) {
   const std::string_view name = operator_name(node.target);
-  if (name != "select" && name != "slice") return false;
+  if (name != "select" && name != "slice") return Begin::none;
   const auto* ref =
       node.args.empty() ? nullptr : std::get_if<NodeRef>(&node.args[0].value);
   const Node* from = ref == nullptr ? nullptr : graph.find(ref->name);
   if (from == nullptr || from->values.size() != 1 || !from->values[0]) {
-    return false;
+    return Begin::none;
   }
   const TensorType& type = *from->values[0];
   const auto rank = static_cast<std::int64_t>(type.shape.size());
   const std::int64_t given = integer(node, 1);
   const std::int64_t dim = given < 0 ? given + rank : given;
-  if (dim < 0 || dim >= rank) return false;
+  if (dim < 0 || dim >= rank) return Begin::none;
+  const std::int64_t bytes = element_bytes(type.dtype);
   const std::int64_t start = integer(node, 2);
   const std::int64_t first = start < 0 ? start + type.shape[dim] : start;
-  return first * type.stride[dim] * element_bytes(type.dtype) % aligned_bytes ==
-         0;
+  if (first * type.stride[dim] * bytes % aligned_bytes == 0) {
+    return Begin::aligned;
+  }
+  return element_count(type) * bytes <= unaligned_bytes_max ? Begin::anywhere
+                                                            : Begin::none;
 }
 
 /// A region's nodes, by their places.
@@ -52,6 +62,7 @@ struct Region {
   std::vector<std::size_t>
       views;  ///< such as read nothing of it but each other
   std::vector<std::size_t> rest;
+  bool is_aligned = true;  ///< all of these views
 };
 
 std::map<int, Region> regions_behind_views(const Graph& graph,
@@ -67,12 +78,14 @@ std::map<int, Region> regions_behind_views(const Graph& graph,
     Region& region = found[id];
     region.all.push_back(i);
     bool is_in_front = false;
-    if (is_moving_view(graph, node)) {
+    const Begin begin = begin_of(graph, node);
+    if (begin != Begin::none) {
       const auto& ref = std::get<NodeRef>(node.args[0].value);
       const std::size_t from = place.at(ref.name);
       is_in_front = regions.region_of[from] != id || in_front.contains(from);
     }
     if (is_in_front) in_front.insert(i);
+    if (is_in_front && begin == Begin::anywhere) region.is_aligned = false;
     (is_in_front ? region.views : region.rest).push_back(i);
   }
   std::erase_if(found,
@@ -94,10 +107,12 @@ void release_moving_views(const Graph& graph, Regions& regions) {
     by_rest[signature(region.rest)].push_back(&region);
   }
   for (const auto& [rest, alike] : by_rest) {
-    if (alike.size() < repeats_min) continue;
+    const bool is_aligned = std::ranges::all_of(alike, &Region::is_aligned);
+    const std::size_t least = is_aligned ? repeats_min : unaligned_repeats_min;
+    if (alike.size() < least) continue;
     std::set<std::string> different;
     for (const Region* region : alike) different.insert(signature(region->all));
-    if (different.size() < repeats_min) continue;
+    if (different.size() < least) continue;
     for (const Region* region : alike) {
       for (const std::size_t i : region->views) {
         regions.region_of[i] = Regions::kNoRegion;

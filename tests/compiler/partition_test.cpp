@@ -192,6 +192,12 @@ TEST_CASE("few steps, and steps that begin anywhere, keep their views") {
   CHECK(cut(recurrence(8, 3)).subgraphs.size() == 8);
 }
 
+TEST_CASE("many steps that begin anywhere are one, if a copy is cheap") {
+  CHECK(cut(recurrence(32, 3)).subgraphs.size() == 1);
+  // Eight of them begin at multiples of 16 bytes, and are one.
+  CHECK(cut(recurrence(32, 9001)).subgraphs.size() == 25);
+}
+
 TEST_CASE("a view of a parameter does not weld two places together") {
   GraphBuilder b;
   b.input("a", k2x3).input("c", k2x3);

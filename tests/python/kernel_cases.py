@@ -90,6 +90,8 @@ def half_cases():
         ("half_narrowed", lambda x: x.softmax(1).half(), (rows,)),
         ("half_narrowed_long", lambda x: x.softmax(1).bfloat16(),
          (long_rows,)),
+        ("half_small", lambda x: x.float() * 1e30,
+         ((numbers(9, 40) * 3e-39).bfloat16(),)),
         ("half_rounded", lambda x: (x.half().float() - x) * 100, (rows,)),
         ("half_rounded_bfloat16", lambda x: (x.bfloat16().float() - x) * 100,
          (rows,)),

@@ -1,5 +1,5 @@
-"""Triton's interpreter rounds to bfloat16 as a GPU does: by itself it cuts off
-what it should round, twice the error."""
+"""Triton's interpreter converts to and from bfloat16 as a GPU does: by itself it
+cuts off what it should round, and reads small numbers as zero."""
 
 import functools
 import importlib.util
@@ -24,6 +24,9 @@ def _converted(convert, values, source, target, rounding):
     import numpy as np
     import triton.language as tl
 
+    if (source, target) == (tl.bfloat16, tl.float32):
+        bits = np.ascontiguousarray(values).view(np.uint16)
+        return (bits.astype(np.uint32) << 16).reshape(values.shape)
     if (source, target) != (tl.float32, tl.bfloat16):
         return convert(values, source, target, rounding)
     bits = np.ascontiguousarray(values).view(np.uint32)
