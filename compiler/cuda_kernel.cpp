@@ -122,7 +122,7 @@ void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
         depends_on_inner(divisor) || depends_on_lane(divisor)) {
       continue;
     }
-    need(module_.coarse ? "coarse_divisor" : "divisor");
+    need(module_.coarse ? "coarse_quotient" : "quotient");
     const std::string name = "d" + std::to_string(divisor);
     out_.line("const Divisor " + name + " = divisor(" + operand(divisor) +
               ");");

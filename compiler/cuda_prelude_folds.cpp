@@ -75,7 +75,10 @@ DEVICE Divisor divisor(float y) {
                                         : 1.0f;
   return {y * scale, 1 / (y * scale), scale};
 }
-DEVICE float quotient(float x, Divisor y) {
+)cu";
+
+const char* const cuda_quotient =
+    R"cu(DEVICE float quotient(float x, Divisor y) {
   const float near = x * y.inverse;
   const float exact = fma(fma(-near, y.by, x), y.inverse, near);
   return (exact - exact == 0 ? exact : near) * y.scale;

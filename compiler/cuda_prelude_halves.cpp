@@ -92,19 +92,8 @@ DEVICE float coarse_exp(float x) {
 
 )cu";
 
-const char* const cuda_coarse_divisor =
-    R"cu(// What many are divided by is inverted once, at a size that has an inverse;
-// what is stored of a quotient has 16 bits.
-struct Divisor {
-  float inverse;
-  float scale;
-};
-DEVICE Divisor divisor(float y) {
-  const float scale = fabs(y) < 1e-30f  ? 0x1p64f
-                      : fabs(y) > 1e30f ? 0x1p-64f
-                                        : 1.0f;
-  return {1 / (y * scale), scale};
-}
+const char* const cuda_coarse_quotient =
+    R"cu(// What is stored of a quotient has 16 bits.
 DEVICE float quotient(float x, Divisor y) {
   return x * y.inverse * y.scale;
 }

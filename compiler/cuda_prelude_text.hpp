@@ -6,8 +6,9 @@ namespace weft {
 extern const char* const cuda_packs;
 extern const char* const cuda_halves;
 extern const char* const cuda_coarse;
-extern const char* const cuda_coarse_divisor;
+extern const char* const cuda_coarse_quotient;
 extern const char* const cuda_divisor;
+extern const char* const cuda_quotient;
 extern const char* const cuda_folds;
 extern const char* const cuda_arg_folds;
 extern const char* const cuda_exponentials;

@@ -59,7 +59,7 @@ bool is_supported(DType dtype, const LoweringOptions& options) {
 }
 
 bool is_conversion(const Node& node) {
-  const std::string name(operator_name(node.target));
+  const std::string_view name = operator_name(node.target);
   return name == "_to_copy" || name == "to";
 }
 

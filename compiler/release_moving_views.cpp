@@ -56,11 +56,11 @@ Begin begin_of(const Graph& graph, const Node& node) {
                                                             : Begin::none;
 }
 
-/// A region's nodes, by their places.
+/// A region's nodes, by their places: views in front read nothing of it but
+/// each other.
 struct Region {
   std::vector<std::size_t> all;
-  std::vector<std::size_t>
-      views;  ///< such as read nothing of it but each other
+  std::vector<std::size_t> views;
   std::vector<std::size_t> rest;
   bool is_aligned = true;  ///< all of these views
 };

@@ -53,6 +53,7 @@ class Expected:
     #: Of all elements' errors together; looked at where TF32 is allowed, and in
     #: half formats, where a coarser one may hide below the largest error.
     rms_tolerance: float = math.inf
+    allows_tf32: bool = False
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
@@ -108,14 +109,15 @@ def near(framework, like):
     if framework.dtype not in FLOATING:
         return made
     made.scale = _rms(made.framework)
-    if framework.dtype != torch.float32:
-        made.tolerance = min(
-            like.tolerance, roundoff_floor(framework.dtype, 1)) / 2
-        return made
-    most = (TF32_NEAR_MAX if like.rms_tolerance < math.inf
-            else FLOAT32_FLOOR_MAX)
+    if like.allows_tf32:
+        most = TF32_NEAR_MAX
+    elif framework.dtype == torch.float32:
+        most = FLOAT32_FLOOR_MAX
+    else:
+        most = roundoff_floor(framework.dtype, 1)
     made.tolerance = min(like.tolerance, most) / 2
-    made.rms_tolerance = min(like.rms_tolerance, most) / 2
+    together = like.rms_tolerance if like.allows_tf32 else most
+    made.rms_tolerance = min(together, most) / 2
     return made
 
 
@@ -124,6 +126,7 @@ def allow(made, lossy):
     tf32.py."""
     if made.framework.dtype not in FLOATING:
         return
+    made.allows_tf32 = True
     if made.rms_tolerance == math.inf:
         floor = made.tolerance
         if made.wide is not None:
