@@ -23,7 +23,7 @@ class FakeBench:
     compile_errors = {}
 
     def off_clock_s(self):
-        return 0.0
+        return 0.0, 0.0
 
 
 def device_rounds_with(candidate, baseline, late=0.0):
@@ -64,7 +64,7 @@ class Budget(unittest.TestCase):
             clock[0] += next(loads, 0.01)
         bench = types.SimpleNamespace(
             warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
-            off_clock_s=lambda: 0.0,
+            off_clock_s=lambda: (0.0, 0.0),
             examine=lambda slot, limits, dice: (1, ""),
             call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
             call_candidate=lambda slot, wall_ms: ({"ns": 1000}, 1e-6),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -455,6 +456,24 @@ class Clocks(unittest.TestCase):
     def test_one_quiet_round_clears_an_honest_clock(self):
         clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
+
+    def told(self, off_clock, eager_s):
+        bench = types.SimpleNamespace(off_clock_s=lambda: off_clock, calls=1,
+                                      compile_errors={}, bytes_floor=0)
+        made = rounds.Rounds(None, None, bench, ["eager"], None)
+        made._clocks["candidate"] = [(0.001, 0.001)] * 25
+        made._clocks["eager"] = [(s, s) for s in eager_s]
+        made._empty = [0.0] * 25
+        return made.report()
+
+    def test_work_that_is_surely_beside_the_clock_is_cheating(self):
+        told = self.told((0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
+        self.assertRegex(told["rejected"], "cheated: 2.2 ms of work")
+
+    def test_what_may_be_noise_beside_the_clock_is_charged_only(self):
+        told = self.told((0.0039, 0.0002), [0.003] * 25)
+        self.assertEqual(told["rejected"], "")
+        self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
 
     def test_a_time_is_never_below_the_clock_of_its_own(self):
         times = rounds.summary([(0.001, 0.004)] * 3, 0.002, 2)

@@ -115,6 +115,23 @@ class Timing(unittest.TestCase):
         self.assertEqual(self.ask({"flush": True}), [
             ("warm", False), ("load", True), ("run", True)])
 
+    def off_clock(self, candidate, baseline):
+        took = {"candidate loads": candidate, "baseline loads": baseline}
+        took |= {name: [0.001] for name in self.bench._off_clock
+                 if name not in took}
+        self.bench._off_clock = took
+        return self.bench.off_clock_s()
+
+    def test_noise_beside_the_clock_is_not_surely_there(self):
+        median, least = self.off_clock(
+            [0.002, 0.006, 0.002, 0.006, 0.006], [0.002] * 5)
+        self.assertAlmostEqual(median, 0.004)
+        self.assertEqual(least, 0.0)
+
+    def test_work_beside_the_clock_of_every_call_is(self):
+        _, least = self.off_clock([0.005, 0.009, 0.005], [0.002, 0.006, 0.002])
+        self.assertAlmostEqual(least, 0.003)
+
     def test_on_the_host_it_does_not_warm_up(self):
         self.assertEqual(self.ask({}), [("load", True), ("run", True)])
 

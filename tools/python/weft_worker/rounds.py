@@ -38,7 +38,8 @@ CLOCK_SLACK_S = 0.001
 #: so much more than the framework's side, beyond a share of its own time.
 OFF_CLOCK_SLACK_S = 0.001
 OFF_CLOCK_SHARE = 0.5
-#: Beyond this share of eager's time it is no busy machine, but hidden work.
+#: Beyond this share of eager's time it is hidden work: surely, where both are
+#: the least that their intervals allow.
 OFF_CLOCK_EAGER_SHARE = 1 / 3
 
 
@@ -115,11 +116,16 @@ class Rounds:
             self._examine(dice)
 
     def _seems_to_hide(self):
-        """Whether `report` would call it cheating as things stand."""
-        eager = statistics.median(
-            net_s(both, self._overhead()) for both in self._clocks["eager"])
-        most = OFF_CLOCK_SLACK_S + OFF_CLOCK_EAGER_SHARE * eager
-        return self._bench.off_clock_s() > most
+        """Whether `report` calls it cheating, unless it turns out as noise."""
+        hidden, _ = self._bench.off_clock_s()
+        return self._is_meant(hidden)
+
+    def _is_meant(self, hidden):
+        """Whether no busy machine puts so many seconds beside the clock."""
+        overhead = self._overhead()
+        _, eager, _ = median_bounds(
+            [net_s(both, overhead) for both in self._clocks["eager"]])
+        return hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_EAGER_SHARE * eager
 
     def _has_unsure_lead(self):
         """Whether it is faster than eager, but not beyond noise."""
@@ -184,13 +190,13 @@ class Rounds:
         rejected = self._reason
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
-        hidden = self._bench.off_clock_s()
-        is_meant = self._charge(hidden, overhead)
-        if not rejected and is_meant:
+        hidden, at_least = self._bench.off_clock_s()
+        if not rejected and self._is_meant(at_least):
             rejected = (
                 f"cheated: {hidden * 1e3:.1f} ms of work a call lie before or "
                 "after the time that is taken"
             )
+        self._charge(hidden, overhead)
         times = {
             name: summary(both, overhead, self._bench.calls)
             for name, both in self._clocks.items()
@@ -223,19 +229,14 @@ class Rounds:
 
     def _charge(self, hidden, overhead):
         """Adds work done while no time was taken to the candidate's times,
-        where it is more than noise. True: so much that it was meant to."""
-        net = {
-            name: statistics.median(net_s(both, overhead) for both in clocks)
-            for name, clocks in self._clocks.items()
-        }
-        own = OFF_CLOCK_SLACK_S + OFF_CLOCK_SHARE * net["candidate"]
-        if hidden <= own:
-            return False
-        self._clocks["candidate"] = [
-            (outside + hidden, inside + hidden)
-            for outside, inside in self._clocks["candidate"]
-        ]
-        return hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_EAGER_SHARE * net["eager"]
+        where it is more than a share of them."""
+        own = statistics.median(
+            net_s(both, overhead) for both in self._clocks["candidate"])
+        if hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_SHARE * own:
+            self._clocks["candidate"] = [
+                (outside + hidden, inside + hidden)
+                for outside, inside in self._clocks["candidate"]
+            ]
 
     def _over(self, party, overhead):
         """How many times faster the candidate is, round by round: what
@@ -267,7 +268,7 @@ def net_s(both, overhead):
     return max(outside - overhead, own, 1e-9)
 
 
-def median_interval(values):
+def median_bounds(values):
     """The median and its 95 % confidence interval from order statistics (no
     assumption on the noise); the whole range when there are few values."""
     ordered = sorted(values)
@@ -275,11 +276,12 @@ def median_interval(values):
     reach = 0.98 * math.sqrt(count)  # 1.96 standard deviations of a binomial
     low = max(0, math.floor(count / 2 - reach))
     high = min(count - 1, math.ceil(count / 2 + reach))
-    return {
-        "ratio": statistics.median(ordered),
-        "low": ordered[low],
-        "high": ordered[high],
-    }
+    return statistics.median(ordered), ordered[low], ordered[high]
+
+
+def median_interval(values):
+    """Such bounds of a ratio, as reports hold them."""
+    return dict(zip(("ratio", "low", "high"), median_bounds(values)))
 
 
 def summary(clocks, overhead, calls):
