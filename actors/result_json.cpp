@@ -109,6 +109,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"timing", timing_json(report.timing)},
       {"matrix_operations", products.matrix_operations},
       {"convolution_operations", products.convolution_operations},
+      {"half_operations", products.half_operations},
       {"subgraphs", subgraphs_json(report, plan)},
       {"externs", extern_counts(plan)},
       {"notes", report.notes}};

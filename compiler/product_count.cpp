@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/einsum_equation.hpp"
+#include "compiler/scalar.hpp"
 
 namespace weft {
 namespace {
@@ -94,21 +95,32 @@ std::int64_t attention(const Node& call, const Types& types) {
   return 2 * rows * keys * (query->shape.back() + value->shape.back());
 }
 
-void count(const Node& call, const Types& types, ProductCount& total) {
+/// Of a product or attention; 0 for anything else.
+std::int64_t matrix_product(const Node& call, const Types& types) {
   const std::string& op = call.target;
   if (op == "aten.mm.default" || op == "aten.bmm.default" ||
       op == "aten.mv.default" || op == "aten.dot.default" ||
       op == "aten.matmul.default" || op == "aten.linear.default") {
-    total.matrix_operations += product(call, 0, types);
-  } else if (op == "aten.addmm.default" || op == "aten.baddbmm.default" ||
-             op == "aten.addmv.default") {
-    total.matrix_operations += product(call, 1, types);
-  } else if (op == "aten.einsum.default") {
-    total.matrix_operations += einsum(call, types);
-  } else if (op == "aten.convolution.default") {
-    total.convolution_operations += convolution(call, types);
-  } else if (op.contains("scaled_dot_product")) {
-    total.matrix_operations += attention(call, types);
+    return product(call, 0, types);
+  }
+  if (op == "aten.addmm.default" || op == "aten.baddbmm.default" ||
+      op == "aten.addmv.default") {
+    return product(call, 1, types);
+  }
+  if (op == "aten.einsum.default") return einsum(call, types);
+  return op.contains("scaled_dot_product") ? attention(call, types) : 0;
+}
+
+void count(const Node& call, const Types& types, ProductCount& total) {
+  const bool convolves = call.target == "aten.convolution.default";
+  const std::int64_t operations =
+      convolves ? convolution(call, types) : matrix_product(call, types);
+  if (is_half(call.values.front()->dtype)) {
+    total.half_operations += operations;
+  } else if (convolves) {
+    total.convolution_operations += operations;
+  } else {
+    total.matrix_operations += operations;
   }
 }
 

@@ -50,6 +50,19 @@ TEST_CASE("a batched product counts every batch") {
   CHECK(count_products(builder.graph).matrix_operations == 2 * 3 * 4 * 8 * 16);
 }
 
+TEST_CASE("what is computed in 16 bits is counted apart") {
+  TensorType half = dense({4, 16});
+  half.dtype = DType::bf16;
+  GraphBuilder builder;
+  builder.input("a", dense({4, 8}))
+      .input("b", dense({8, 16}))
+      .call("c", "mm", {"a", "b"}, half)
+      .call("d", "relu", {"c"}, half);
+  const ProductCount count = count_products(builder.graph);
+  CHECK(count.half_operations == 2 * 4 * 8 * 16);
+  CHECK(count.matrix_operations == 0);
+}
+
 TEST_CASE("a product that broadcasts counts each of its results") {
   GraphBuilder builder;
   builder.input("a", dense({3, 4, 8}))

@@ -51,7 +51,8 @@ def result_of(ours_us=100.0, eager=2.0, compiled=1.5, **changes):
                         "torch": "2.11", "copy_gbps": 100.0,
                         "gpu_measured": {"copy_gbps": 4000.0,
                                          "fp32_tflops": 50.0,
-                                         "tf32_tflops": 400.0}},
+                                         "tf32_tflops": 400.0,
+                                         "half_tflops": 800.0}},
             "subgraphs": [
                 {"ours": True, "count": 2, "variant": "rows"},
                 {"ours": False, "count": 1, "variant": "split"}],
@@ -151,6 +152,11 @@ class FloorTest(unittest.TestCase):
                 row = self.floor(precision=precision,
                                  convolution_operations=50_000_000_000)
                 self.assertAlmostEqual(row["floor_us"], convolution_us)
+
+    def test_halves_have_a_peak_of_their_own(self):
+        row = self.floor(half_operations=800_000_000_000)
+        self.assertAlmostEqual(row["floor_us"], 1000)
+        self.assertEqual(row["operations"], 800_000_000_000)
 
     def test_without_matrix_units_float32_has_its_own_peak(self):
         told = result_of(matrix_operations=50_000_000_000)

@@ -102,7 +102,8 @@ def _add_kernels(made, result):
     made["kernels_extern"] = rest + sum(result["externs"].values())
     made["variants"] = "; ".join(s["variant"] for s in ours)
     made["operations"] = (result["matrix_operations"]
-                          + result["convolution_operations"])
+                          + result["convolution_operations"]
+                          + result.get("half_operations", 0))
 
 
 def add_floors(rows):
@@ -152,7 +153,9 @@ def _operations_us(made, rates):
     convolutions = full if policy == "strict" else short
     result = made["result"]
     return (_us(result["matrix_operations"], products, 1e12)
-            + _us(result["convolution_operations"], convolutions, 1e12))
+            + _us(result["convolution_operations"], convolutions, 1e12)
+            + _us(result.get("half_operations", 0),  # older runs have none
+                  rates.get("half_tflops"), 1e12))
 
 
 def _us(amount, rate, unit):

@@ -23,8 +23,9 @@ def probe(device):
         "shared_bytes": driver.attribute("shared_bytes"),
         "driver": driver.version(),
         "copy_gbps": copy_gbps(device),
-        "fp32_tflops": product_tflops(device, False),
-        "tf32_tflops": product_tflops(device, True),
+        "fp32_tflops": product_tflops(device, torch.float32, False),
+        "tf32_tflops": product_tflops(device, torch.float32, True),
+        "half_tflops": product_tflops(device, torch.bfloat16, False),
         "clocks": Nvml(driver.uuid()).clocks(),
     }
 
@@ -45,13 +46,13 @@ def copy_gbps(device):
     return _measured["copy"]
 
 
-def product_tflops(device, allows_tf32):
-    """10^12 operations each second of a large float32 matrix product."""
+def product_tflops(device, dtype, allows_tf32):
+    """10^12 operations each second of a large matrix product."""
     matmul = torch.backends.cuda.matmul
     before, matmul.allow_tf32 = matmul.allow_tf32, allows_tf32
     try:
         size = (_PRODUCT_SIZE, _PRODUCT_SIZE)
-        a, b = torch.randn(2, *size, device=device.torch)
+        a, b = torch.randn(2, *size, device=device.torch, dtype=dtype)
         out = torch.empty_like(a)
         best = best_s(lambda: torch.mm(a, b, out=out))
     finally:
