@@ -14,6 +14,7 @@ import torch.utils._pytree as pytree
 from . import compare, inputs, operator_trace, tf32
 from .arena import BufferSet, same_bytes
 from .device import HOST
+from .draws import Give, Take
 from .laps import lap
 from .module_state import (
     HeldState,
@@ -220,7 +221,7 @@ class WholeModel:
             narrow = self._run(self.model, leaves, state, seed)
         grown = self.device.peak_bytes() - before
         with lap("float64"):
-            wide = self._run_wide(leaves, state, seed, grown)
+            wide = self._run_wide(leaves, state, seed, grown, narrow["drew"])
         made = []
         is_wide = wide is not None
         for key in _KEYS:
@@ -323,7 +324,7 @@ class WholeModel:
         ]
         return pytree.tree_unflatten(filled, self.treespec)
 
-    def _run_wide(self, leaves, state, seed, bytes_narrow):
+    def _run_wide(self, leaves, state, seed, bytes_narrow, draws):
         """The float64 results, or None where the model has none."""
         if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
             return None
@@ -334,7 +335,11 @@ class WholeModel:
                     if isinstance(value, torch.Tensor):
                         setattr(module, name, widen(value))
             widened = [widen(t) for t in state]
-            with wide_default(), WideCasts():
+            drawn = []
+            if draws:
+                with Take(drawn):
+                    self._run(self.model, leaves, state, seed)
+            with wide_default(), WideCasts(), Give(drawn):
                 return self._run(model, leaves, widened, seed, widen)
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()
