@@ -457,11 +457,11 @@ class Clocks(unittest.TestCase):
         clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
 
-    def told(self, off_clock, eager_s):
+    def told(self, off_clock, eager_s, own_s=0.001):
         bench = types.SimpleNamespace(off_clock_s=lambda: off_clock, calls=1,
                                       compile_errors={}, bytes_floor=0)
         made = rounds.Rounds(None, None, bench, ["eager"], None)
-        made._clocks["candidate"] = [(0.001, 0.001)] * 25
+        made._clocks["candidate"] = [(own_s, own_s)] * 25
         made._clocks["eager"] = [(s, s) for s in eager_s]
         made._empty = [0.0] * 25
         return made.report()
@@ -469,6 +469,11 @@ class Clocks(unittest.TestCase):
     def test_work_that_is_surely_beside_the_clock_is_cheating(self):
         told = self.told((0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
         self.assertRegex(told["rejected"], "cheated: 2.2 ms of work")
+
+    def test_what_is_little_beside_its_own_time_is_neither(self):
+        told = self.told((0.0022, 0.0021), [0.003] * 25, 0.030)
+        self.assertEqual(told["rejected"], "")
+        self.assertAlmostEqual(told["candidate"]["median_us"], 30000)
 
     def test_what_may_be_noise_beside_the_clock_is_charged_only(self):
         told = self.told((0.0039, 0.0002), [0.003] * 25)

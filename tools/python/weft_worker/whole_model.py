@@ -4,6 +4,7 @@ Makes inputs and state for each case, runs Model on them in float32 and, where
 the model allows it, in float64, and lays out the memory that both sides share.
 """
 
+import contextlib
 import copy
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +40,7 @@ _STRICT_OPERATORS = (
 _LARGE_ELEMENTS = 1 << 26
 #: What a run leaves behind.
 _KEYS = ("outputs", "inputs_after", "state_after")
-#: Above this, float32 and float64 have drawn different random numbers.
+#: Of a model that draws: above this, it has drawn others in float64.
 SAME_DRAWS_MAX = 1e-2
 
 
@@ -335,11 +336,13 @@ class WholeModel:
                     if isinstance(value, torch.Tensor):
                         setattr(module, name, widen(value))
             widened = [widen(t) for t in state]
-            drawn = []
+            given = contextlib.nullcontext()
             if draws:
-                with Take(drawn):
+                drawn = []
+                with Take(drawn, self.device.torch):
                     self._run(self.model, leaves, state, seed)
-            with wide_default(), WideCasts(), Give(drawn):
+                given = Give(drawn)
+            with wide_default(), WideCasts(), given:
                 return self._run(model, leaves, widened, seed, widen)
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()
