@@ -3,17 +3,15 @@ no device is needed.
 """
 
 import os
-import random
 import sys
 import types
 import unittest
-import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
                                 "tools", "python"))
 
-from weft_worker import device_rounds, rounds  # noqa: E402
+from weft_worker import device_rounds  # noqa: E402
 
 
 class FakeBench:
@@ -39,42 +37,6 @@ def device_rounds_with(candidate, baseline, late=0.0):
             answer = {"ns": int(own * 1e9), "late_ns": int(late * 1e9)}
             made._note(party, outside, answer)
     return made
-
-
-class RestedBaseline(unittest.TestCase):
-    def test_it_takes_its_memory_again_before_it_is_timed(self):
-        called = []
-        bench = types.SimpleNamespace(
-            baseline_rested=True,
-            call_empty=lambda baseline, party: ({}, 0.0),
-            call_baseline=lambda baseline, party: called.append(party))
-        made = rounds.Rounds(None, None, bench, ["eager", "compile"], None)
-        made._warm_up()
-        made._warm_up()
-        self.assertEqual(called, ["eager", "compile"])
-        self.assertFalse(any(made._clocks.values()))
-
-
-class Budget(unittest.TestCase):
-    def test_warming_up_is_no_part_of_it(self):
-        clock = [0.0]
-        loads = iter([5.0, 0.5])  # what the first calls have to load
-
-        def refresh(generator, dice):
-            clock[0] += next(loads, 0.01)
-        bench = types.SimpleNamespace(
-            warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
-            off_clock_s=lambda: (0.0, 0.0),
-            examine=lambda slot, limits, dice: (1, ""),
-            call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
-            call_candidate=lambda slot, wall_ms: ({"ns": 1000}, 1e-6),
-            call_baseline=lambda baseline, party: ({"ns": 1000}, 1e-6))
-        made = rounds.Rounds(None, None, bench, ["eager"],
-                             types.SimpleNamespace(wall_ms=1000))
-        with unittest.mock.patch.object(
-                rounds.time, "monotonic", lambda: clock[0]):
-            made.run(0.3, None, random.Random(1))
-        self.assertGreater(len(made._clocks["candidate"]), 25)
 
 
 class DeviceClocks(unittest.TestCase):

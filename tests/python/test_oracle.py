@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import types
 import unittest
 from unittest import mock
 
@@ -19,7 +18,7 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from weft_worker import compare, expected, gpu_lock, oracle  # noqa: E402
-from weft_worker import reference, rounds, timing  # noqa: E402
+from weft_worker import reference, timing  # noqa: E402
 from weft_worker.slot import Slot, SlotBroken  # noqa: E402
 
 import torch  # noqa: E402
@@ -441,48 +440,6 @@ class Slots(unittest.TestCase):
         slot = Slot(refusing, 1, dict(os.environ))
         with self.assertRaisesRegex(SlotBroken, "no such folder"):
             slot.start()
-
-
-class Clocks(unittest.TestCase):
-    def rounds(self, clocks, empty):
-        made = rounds.Rounds(None, None, None, ["eager"], None)
-        made._clocks["candidate"], made._empty = clocks, empty
-        return made
-
-    def test_a_clock_that_hides_time_in_every_round_is_false(self):
-        clocks = [(0.020, 0.001), (0.021, 0.001), (0.019, 0.001)]
-        self.assertTrue(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
-
-    def test_one_quiet_round_clears_an_honest_clock(self):
-        clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
-        self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
-
-    def told(self, off_clock, eager_s, own_s=0.001):
-        bench = types.SimpleNamespace(off_clock_s=lambda: off_clock, calls=1,
-                                      compile_errors={}, bytes_floor=0)
-        made = rounds.Rounds(None, None, bench, ["eager"], None)
-        made._clocks["candidate"] = [(own_s, own_s)] * 25
-        made._clocks["eager"] = [(s, s) for s in eager_s]
-        made._empty = [0.0] * 25
-        return made.report()
-
-    def test_work_that_is_surely_beside_the_clock_is_cheating(self):
-        told = self.told((0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
-        self.assertRegex(told["rejected"], "cheated: 2.2 ms of work")
-
-    def test_what_is_little_beside_its_own_time_is_neither(self):
-        told = self.told((0.0022, 0.0021), [0.003] * 25, 0.030)
-        self.assertEqual(told["rejected"], "")
-        self.assertAlmostEqual(told["candidate"]["median_us"], 30000)
-
-    def test_what_may_be_noise_beside_the_clock_is_charged_only(self):
-        told = self.told((0.0039, 0.0002), [0.003] * 25)
-        self.assertEqual(told["rejected"], "")
-        self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
-
-    def test_a_time_is_never_below_the_clock_of_its_own(self):
-        times = rounds.summary([(0.001, 0.004)] * 3, 0.002, 2)
-        self.assertEqual(times["median_us"], 2000)
 
 
 class NormalisationWeights(unittest.TestCase):

@@ -325,29 +325,33 @@ class WholeModel:
         ]
         return pytree.tree_unflatten(filled, self.treespec)
 
+    def _draws_of(self, leaves, state, seed):
+        """A context that draws what Model draws in such a run."""
+        drawn = []
+        with Take(drawn, self.device.torch):
+            self._run(self.model, leaves, state, seed)
+        return Give(drawn)
+
     def _run_wide(self, leaves, state, seed, bytes_narrow, draws):
         """The float64 results, or None where the model has none."""
         if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
             return None
         try:
+            # Before there is a second model, which takes memory.
+            given = (self._draws_of(leaves, state, seed) if draws
+                     else contextlib.nullcontext())
             model = copy.deepcopy(self.model).double()
             for module in model.modules():
                 for name, value in list(vars(module).items()):
                     if isinstance(value, torch.Tensor):
                         setattr(module, name, widen(value))
             widened = [widen(t) for t in state]
-            given = contextlib.nullcontext()
-            if draws:
-                drawn = []
-                with Take(drawn, self.device.torch):
-                    self._run(self.model, leaves, state, seed)
-                given = Give(drawn)
             with wide_default(), WideCasts(), given:
                 return self._run(model, leaves, widened, seed, widen)
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()
             return None
-        except Exception:  # the model insists on float32 somewhere
+        except Exception:  # it insists on float32, or draws untold
             self._uses_float64 = False
             return None
 

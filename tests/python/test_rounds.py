@@ -1,0 +1,98 @@
+"""Rounds of timed calls, and what is made of their clocks: the reckoning alone,
+no process is timed.
+"""
+
+import os
+import random
+import sys
+import types
+import unittest
+import unittest.mock
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
+                                "tools", "python"))
+
+from weft_worker import rounds  # noqa: E402
+
+
+class RestedBaseline(unittest.TestCase):
+    def test_it_takes_its_memory_again_before_it_is_timed(self):
+        called = []
+        bench = types.SimpleNamespace(
+            baseline_rested=True,
+            call_empty=lambda baseline, party: ({}, 0.0),
+            call_baseline=lambda baseline, party: called.append(party))
+        made = rounds.Rounds(None, None, bench, ["eager", "compile"], None)
+        made._warm_up()
+        made._warm_up()
+        self.assertEqual(called, ["eager", "compile"])
+        self.assertFalse(any(made._clocks.values()))
+
+
+class Budget(unittest.TestCase):
+    def test_warming_up_is_no_part_of_it(self):
+        clock = [0.0]
+        loads = iter([5.0, 0.5])  # what the first calls have to load
+
+        def refresh(generator, dice):
+            clock[0] += next(loads, 0.01)
+        bench = types.SimpleNamespace(
+            warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
+            off_clock_s=lambda: (0.0, 0.0),
+            examine=lambda slot, limits, dice: (1, ""),
+            call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
+            call_candidate=lambda slot, wall_ms: ({"ns": 1000}, 1e-6),
+            call_baseline=lambda baseline, party: ({"ns": 1000}, 1e-6))
+        made = rounds.Rounds(None, None, bench, ["eager"],
+                             types.SimpleNamespace(wall_ms=1000))
+        with unittest.mock.patch.object(
+                rounds.time, "monotonic", lambda: clock[0]):
+            made.run(0.3, None, random.Random(1))
+        self.assertGreater(len(made._clocks["candidate"]), 25)
+
+
+class Clocks(unittest.TestCase):
+    def rounds(self, clocks, empty):
+        made = rounds.Rounds(None, None, None, ["eager"], None)
+        made._clocks["candidate"], made._empty = clocks, empty
+        return made
+
+    def test_a_clock_that_hides_time_in_every_round_is_false(self):
+        clocks = [(0.020, 0.001), (0.021, 0.001), (0.019, 0.001)]
+        self.assertTrue(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
+
+    def test_one_quiet_round_clears_an_honest_clock(self):
+        clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
+        self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
+
+    def told(self, off_clock, eager_s, own_s=0.001):
+        bench = types.SimpleNamespace(off_clock_s=lambda: off_clock, calls=1,
+                                      compile_errors={}, bytes_floor=0)
+        made = rounds.Rounds(None, None, bench, ["eager"], None)
+        made._clocks["candidate"] = [(own_s, own_s)] * 25
+        made._clocks["eager"] = [(s, s) for s in eager_s]
+        made._empty = [0.0] * 25
+        return made.report()
+
+    def test_work_that_is_surely_beside_the_clock_is_cheating(self):
+        told = self.told((0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
+        self.assertRegex(told["rejected"], "cheated: 2.2 ms of work")
+
+    def test_what_is_little_beside_its_own_time_is_neither(self):
+        told = self.told((0.0022, 0.0021), [0.003] * 25, 0.030)
+        self.assertEqual(told["rejected"], "")
+        self.assertAlmostEqual(told["candidate"]["median_us"], 30000)
+
+    def test_what_may_be_noise_beside_the_clock_is_charged_only(self):
+        told = self.told((0.0039, 0.0002), [0.003] * 25)
+        self.assertEqual(told["rejected"], "")
+        self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
+
+    def test_a_time_is_never_below_the_clock_of_its_own(self):
+        times = rounds.summary([(0.001, 0.004)] * 3, 0.002, 2)
+        self.assertEqual(times["median_us"], 2000)
+
+
+if __name__ == "__main__":
+    unittest.main()
