@@ -20,10 +20,6 @@ struct LoweringOptions {
   bool contractions = false;
   /// Even so, convolutions of single channels become folds of windows.
   bool depthwise = false;
-  /// A transposed convolution's outputs are dealt into one class for each
-  /// remainder by the stride, whose sums hold only the taps that meet an
-  /// input. Without, its sums are over all taps, most of them guarded away.
-  bool transposed_phases = true;
   /// float16 and bfloat16 are read and written, and computed in as float32:
   /// what stands between two operators is not rounded.
   bool halves = false;

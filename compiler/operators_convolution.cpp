@@ -92,36 +92,38 @@ Virtual plain(Lowering& in, const Convolution& c) {
   return in.fold(Fold::sum, product, folded)[0];
 }
 
+// Where stride and dilation of a transposed convolution share a factor, the
+// outputs that meet an input lie `every` so many apart, and all others are 0.
+struct Met {
+  std::int64_t first = 0;
+  std::int64_t every = 1;
+};
+
+// Makes of one dimension a convolution of the outputs that are met alone.
+Met keep_met(Convolution& c, std::size_t i) {
+  Met met;
+  met.every = std::gcd(c.stride[i], c.dilation[i]);
+  met.first = (met.every - c.padding[i] % met.every) % met.every;
+  c.stride[i] /= met.every;
+  c.dilation[i] /= met.every;
+  c.padding[i] = (c.padding[i] + met.first) / met.every;
+  const std::int64_t least = met.first + 1;  // none met: one that is not read
+  c.extents[i] = (std::max(c.extents[i], least) - least) / met.every + 1;
+  return met;
+}
+
 // One dimension of a transposed convolution: which tap stands at a step of the
-// fold, and which input it meets.
+// fold, if there is one, and which input it meets.
 struct Meeting {
   Index tap;
   Index input;
-  Guard guard;
+  Guard has_tap;
 };
 
 // An offset that makes the value never negative, in whole strides.
 std::int64_t strides_above(const Index& value, std::int64_t stride) {
   const std::int64_t least = value.range().first;
   return least >= 0 ? 0 : (-least + stride - 1) / stride;
-}
-
-// Output o meets input i with tap k where o + padding = i · stride + k ·
-// dilation. Every tap is tried.
-Meeting try_tap(Lowering& in, const Convolution& c, std::size_t i,
-                const Index& output, const Index& tap) {
-  const std::int64_t stride = c.stride[i];
-  const Index from = output + c.padding[i] - tap * c.dilation[i];
-  const std::int64_t above = strides_above(from, stride);
-  const Index raised = from + above * stride;
-  Meeting meeting{tap, floor_div(raised, stride) - above, {}};
-  const Index rest = floor_mod(raised, stride);
-  if (!rest.is_constant() || rest.offset() != 0) {
-    meeting.guard = in.arena().call(
-        "eq", DType::boolean,
-        {in.arena().position(rest), in.arena().integer(DType::i64, 0)});
-  }
-  return meeting;
 }
 
 // The number that undoes a factor among the remainders by `modulus`.
@@ -131,10 +133,11 @@ std::int64_t inverse(std::int64_t factor, std::int64_t modulus) {
   return result;
 }
 
-// The output o = stride · block + phase meets only the taps first + stride ·
+// Output o meets input i with tap k where o + padding = i · stride + k ·
+// dilation. So o = stride · block + phase meets only the taps first + stride ·
 // step, where first depends on the phase alone.
-Meeting meet_tap(Lowering& in, const Convolution& c, std::size_t i,
-                 const Index& block, const Index& phase, const Index& step) {
+Meeting meet(Lowering& in, const Convolution& c, std::size_t i,
+             const Index& block, const Index& phase, const Index& step) {
   const std::int64_t stride = c.stride[i];
   const std::int64_t back = inverse(c.dilation[i], stride);
   const Index first = floor_mod((phase + c.padding[i]) * back, stride);
@@ -144,38 +147,23 @@ Meeting meet_tap(Lowering& in, const Convolution& c, std::size_t i,
   meeting.tap = first + step * stride;
   meeting.input = block - step * c.dilation[i] - above +
                   floor_div(from + above * stride, stride);
-  meeting.guard = in.inside(meeting.tap, c.taps(i));
+  meeting.has_tap = in.inside(meeting.tap, c.taps(i));
   return meeting;
 }
 
-// How one dimension is walked: blocks of phases, or every output by itself.
-struct Walk {
-  bool phases = false;
-  std::int64_t blocks = 1;
-  std::int64_t count = 1;  ///< phases
-  std::int64_t steps = 1;  ///< of the fold
-};
-
-Walk walk_of(const Convolution& c, std::size_t i, bool phases) {
-  const std::int64_t stride = c.stride[i];
-  if (!phases || stride == 1 || std::gcd(stride, c.dilation[i]) != 1) {
-    return {false, c.extents[i], 1, c.taps(i)};
-  }
-  return {true, (c.extents[i] + stride - 1) / stride, stride,
-          (c.taps(i) + stride - 1) / stride};
-}
-
 //   batch, group, output, phases…, blocks…, input, steps…
-Virtual sums_of_transposed(Lowering& in, const Convolution& c,
-                           const std::vector<Walk>& walks) {
+Virtual sums_of_transposed(Lowering& in, const Convolution& c) {
   const std::size_t rank = c.rank();
   Shape shape = {c.input.shape()[0], c.groups, c.outputs};
-  for (const Walk& walk : walks) shape.push_back(walk.count);
-  for (const Walk& walk : walks) shape.push_back(walk.blocks);
-  Shape folded;
-  for (std::size_t i = 0; i <= rank; ++i) {
+  shape.insert(shape.end(), c.stride.begin(), c.stride.end());
+  for (std::size_t i = 0; i < rank; ++i) {
+    shape.push_back((c.extents[i] + c.stride[i] - 1) / c.stride[i]);
+  }
+  Shape folded = {static_cast<std::int64_t>(shape.size())};
+  shape.push_back(c.inputs);
+  for (std::size_t i = 0; i < rank; ++i) {
     folded.push_back(static_cast<std::int64_t>(shape.size()));
-    shape.push_back(i == 0 ? c.inputs : walks[i - 1].steps);
+    shape.push_back((c.taps(i) + c.stride[i] - 1) / c.stride[i]);
   }
   const DType dtype = c.input.dtype();
   const Virtual product(dtype, shape, [=, &in](const Position& at) {
@@ -185,44 +173,56 @@ Virtual sums_of_transposed(Lowering& in, const Convolution& c,
     Guard meets;
     Guard has_tap;
     for (std::size_t i = 0; i < rank; ++i) {
-      const Index& phase = at[3 + i];
-      const Index& block = at[3 + rank + i];
-      const Index& step = at[4 + 2 * rank + i];
-      const Meeting meeting = walks[i].phases
-                                  ? meet_tap(in, c, i, block, phase, step)
-                                  : try_tap(in, c, i, block, step);
+      const Meeting meeting =
+          meet(in, c, i, at[3 + rank + i], at[3 + i], at[4 + 2 * rank + i]);
       of_input.push_back(meeting.input);
       of_weight.push_back(meeting.tap);
-      if (walks[i].phases) has_tap = in.both(has_tap, meeting.guard);
-      meets = in.both(meets, meeting.guard);
+      has_tap = in.both(has_tap, meeting.has_tap);
+      meets = in.both(meets, meeting.has_tap);
       meets = in.both(meets, in.inside(meeting.input, c.input.shape()[i + 2]));
     }
     const ExprId zero = in.arena().integer(dtype, 0);
-    return in.arena().call("mul", dtype,
-                           {in.read_if(c.input, of_input, meets, zero),
-                            in.read_if(c.weight, of_weight, has_tap, zero)});
+    const ExprId made =
+        in.arena().call("mul", dtype,
+                        {in.read_if(c.input, of_input, meets, zero),
+                         in.read_if(c.weight, of_weight, has_tap, zero)});
+    // What meets no input is no term: an infinite weight makes no nan there.
+    if (!meets) return made;
+    return in.arena().call("select", dtype, {*meets, made, zero});
   });
   return in.fold(Fold::sum, product, folded)[0];
 }
 
-Virtual transposed(Lowering& in, const Convolution& c) {
+Guard is_zero(Lowering& in, const Index& index) {
+  if (index.is_constant() && index.offset() == 0) return {};
+  return in.arena().call(
+      "eq", DType::boolean,
+      {in.arena().position(index), in.arena().integer(DType::i64, 0)});
+}
+
+Virtual transposed(Lowering& in, Convolution c) {
   const std::size_t rank = c.rank();
-  std::vector<Walk> walks;
-  for (std::size_t i = 0; i < rank; ++i) {
-    walks.push_back(walk_of(c, i, in.options().transposed_phases));
-  }
-  const Virtual sums = sums_of_transposed(in, c, walks);
   Shape shape = {c.input.shape()[0], c.groups, c.outputs};
   shape.insert(shape.end(), c.extents.begin(), c.extents.end());
-  return Virtual(sums.dtype(), shape, [=](const Position& at) {
-    Position inner(at.begin(), at.begin() + 3);
+  std::vector<Met> met;
+  for (std::size_t i = 0; i < rank; ++i) met.push_back(keep_met(c, i));
+  const Virtual sums = sums_of_transposed(in, c);
+  return Virtual(sums.dtype(), shape, [=, &in](const Position& at) {
+    Position phases(at.begin(), at.begin() + 3);
+    Position blocks;
+    Guard is_met;
     for (std::size_t i = 0; i < rank; ++i) {
-      inner.push_back(floor_mod(at[3 + i], walks[i].count));
+      const auto [first, every] = met[i];
+      const std::int64_t raised = first > 0 ? 1 : 0;  // quotients need it
+      const Index from = at[3 + i] - first + raised * every;
+      const Index output = floor_div(from, every) - raised;
+      is_met = in.both(is_met, is_zero(in, floor_mod(from, every)));
+      phases.push_back(floor_mod(output, c.stride[i]));
+      blocks.push_back(floor_div(output, c.stride[i]));
     }
-    for (std::size_t i = 0; i < rank; ++i) {
-      inner.push_back(floor_div(at[3 + i], walks[i].count));
-    }
-    return sums.at(inner);
+    phases.insert(phases.end(), blocks.begin(), blocks.end());
+    return in.read_if(sums, phases, is_met,
+                      in.arena().integer(sums.dtype(), 0));
   });
 }
 

@@ -227,6 +227,7 @@ void DotText::print_product() {
     kernel.line(
         "sums = tl.where(tl.abs(sums) < float(\"inf\"), sums + small, sums)");
   }
+  if (it_.guard) print_without_left_out(kernel, shape);
   if (shares_ > 1) {
     store_part(kernel);
   } else {
@@ -234,6 +235,30 @@ void DotText::print_product() {
   }
   kernel.finish(tiles_ * extent_of(it_.batch) * shares_, variant_.dot_warps,
                 stages_);
+}
+
+// The matrix units know no guard. That takes long, and infinities are rare.
+void DotText::print_without_left_out(TritonKernel& kernel,
+                                     const std::string& shape) const {
+  const ExprId product = sum().value;
+  const std::int64_t steps = shares_ > 1 ? share_ : folded_;
+  const std::string mask = folded_ % steps != 0 ? "onem" : "";
+  kernel.line("if tl.max(tl.max((sums != sums).to(tl.int32), 1), 0) > 0:");
+  kernel.indent();
+  kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
+  kernel.line("for k in range(0, " + text(steps) + "):");
+  kernel.indent();
+  kernel.line("one = " + first());
+  if (!mask.empty()) kernel.line(mask + " = one < " + text(folded_));
+  kernel.expect_inner(it_.folded);
+  kernel.name_variables(it_.folded, "one", Axis::none, mask);
+  kernel.compute({product}, false);
+  const std::string term = kernel.operand(product);
+  kernel.line("sums += " +
+              (mask.empty() ? term : "tl.where(onem, " + term + ", 0.0)"));
+  kernel.forget_inner();
+  kernel.dedent();
+  kernel.dedent();
 }
 
 void DotText::store_part(TritonKernel& kernel) {
@@ -302,19 +327,51 @@ void DotText::print_merge() {
                 warps_for(block, variant_.per_thread));
 }
 
+namespace {
+
+bool calls(const Scalar& node, std::string_view function) {
+  return node.op == ScalarOp::call && node.function == function;
+}
+
+bool is_zero(const Scalar& node) {
+  return node.op == ScalarOp::constant && node.integer == 0 && node.number == 0;
+}
+
+bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId factor) {
+  const Scalar& node = arena[factor];
+  if (node.op == ScalarOp::load) return node.guard() == guard;
+  if (node.op == ScalarOp::cast) {
+    return is_zero_without(guard, arena, node.arguments[0]);
+  }
+  return calls(node, "select") && node.arguments[0] == guard &&
+         is_zero(arena[node.arguments[2]]);
+}
+
+}  // namespace
+
 std::optional<Contraction> contraction_of(const Program& program,
                                           const Stage& stage,
                                           const std::vector<LoopVar>& outer) {
-  const Scalar& product = program.arena[stage.value];
+  Contraction found;
+  ExprId value = stage.value;
+  if (calls(program.arena[value], "select")) {
+    const std::vector<ExprId>& choice = program.arena[value].arguments;
+    if (!is_zero(program.arena[choice[2]])) return std::nullopt;
+    found.guard = choice[0];
+    value = choice[1];
+  }
+  const Scalar& product = program.arena[value];
   if (!stage.folds || stage.fold != Fold::sum || stage.inner.empty() ||
-      product.op != ScalarOp::call || product.function != "mul" ||
-      product.dtype != DType::f32) {
+      !calls(product, "mul") || product.dtype != DType::f32) {
     return std::nullopt;
   }
-  Contraction found;
   found.a = product.arguments[0];
   found.b = product.arguments[1];
   found.folded = stage.inner;
+  if (found.guard && !is_zero_without(*found.guard, program.arena, found.a) &&
+      !is_zero_without(*found.guard, program.arena, found.b)) {
+    return std::nullopt;
+  }
   const std::set<int> of_a = all_variables(program.arena, found.a);
   const std::set<int> of_b = all_variables(program.arena, found.b);
   for (const LoopVar& v : outer) {

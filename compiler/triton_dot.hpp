@@ -10,10 +10,13 @@
 namespace weft {
 
 /// A fold of a product, by what its factors depend on. `a` does not know the
-/// columns, `b` not the rows; both know the batch and what is folded.
+/// columns, `b` not the rows; both know the batch and what is folded. Where
+/// there is a guard and it does not hold, the product is no term of the sum;
+/// one of its factors is 0 there.
 struct Contraction {
   ExprId a = 0;
   ExprId b = 0;
+  std::optional<ExprId> guard;
   std::vector<LoopVar> batch;
   std::vector<LoopVar> rows;
   std::vector<LoopVar> columns;

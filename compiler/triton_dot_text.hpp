@@ -37,6 +37,10 @@ class DotText {
   /// One factor's tile at this step of the fold.
   void print_factor(TritonKernel& kernel, ExprId factor, const char* name,
                     Axis folded, const std::string& shape) const;
+  /// Where a term that is left out has made a nan of its 0 and an infinity:
+  /// the sums once more, term by term.
+  void print_without_left_out(TritonKernel& kernel,
+                              const std::string& shape) const;
   /// Where this step's folded elements begin.
   std::string first() const;
   void store_part(TritonKernel& kernel);

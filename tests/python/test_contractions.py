@@ -140,9 +140,13 @@ def transposed_cases():
                     padding=2, output_padding=1),
         convolution("transposed1d_dilated", 1, 3, 4, (9,), (3,), stride=2,
                     padding=1, dilation=3),
-        # No phase has its own taps, where both share a factor.
+        # Where both share a factor, only some outputs meet an input at all.
         convolution("transposed1d_shared", 1, 3, 4, (9,), (3,), stride=2,
                     dilation=2, padding=1),
+        convolution("transposed1d_shared_odd", 1, 3, 4, (7,), (4,), stride=6,
+                    dilation=4, padding=5, output_padding=3),
+        convolution("transposed1d_alone", 1, 3, 4, (1,), (1,), stride=4,
+                    dilation=4, padding=1, output_padding=3),
         convolution("transposed1d_sparse", 1, 3, 4, (5,), (2,), stride=4,
                     output_padding=1),
         convolution("transposed2d", 2, 3, 4, (5, 6), (3, 3), bias=False),
@@ -170,12 +174,6 @@ class Contractions(KernelCases, unittest.TestCase):
               transposed_cases)
     variants = VARIANTS
     options = ("contractions",)
-
-
-class TransposedWithoutPhases(KernelCases, unittest.TestCase):
-    groups = (transposed_cases,)
-    variants = VARIANTS[:1]
-    options = ("contractions", "all-taps")
 
 
 if __name__ == "__main__":

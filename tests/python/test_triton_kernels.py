@@ -60,6 +60,15 @@ def row_cases():
     ]
 
 
+def infinite_weights(name, inputs, outputs, space, taps, **options):
+    """A transposed convolution of positive numbers, each weight of two outputs
+    infinite: so are these, and nan where a zero was multiplied."""
+    name, forward, (x, w) = convolution(
+        name, len(space), inputs, outputs, space, taps, bias=False, **options)
+    w[:, 1], w[:, -1] = INF, -INF
+    return [(name, forward, (x.abs() * 0.1, w))]
+
+
 def product_cases():
     """Large enough for the matrix units, and odd in every extent."""
     a, b = numbers(37, 45), numbers(45, 21)
@@ -149,6 +158,11 @@ def convolution_cases():
                     padding=1),
         convolution("transposed2d_units", 2, 16, 18, (5, 4), (3, 3), stride=2,
                     padding=1, output_padding=1),
+        # Infinities stand in all taps: no nan where a tap meets no input.
+        *infinite_weights("transposed1d_units_infinite", 16, 17, (11,), (4,),
+                          stride=2, padding=1),
+        *infinite_weights("transposed1d_units_infinite_shared", 128, 17, (11,),
+                          (4,), padding=2),
         convolution("transposed2d_units_groups", 2, 16, 32, (4, 5), (3, 3),
                     groups=2),
     ]

@@ -1,8 +1,7 @@
 // Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
 // line of JSON: the variants' sources, or why there are none. For tests that
 // build and run generated kernels from Python. Arguments: cores, bytes of a
-// vector, most variants, and then what else is to be lowered: "contractions",
-// "all-taps" (transposed convolutions without phases).
+// vector, most variants, and then what else is to be lowered: "contractions".
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -18,7 +17,6 @@ int main(int count, char** arguments) {
   for (int i = 4; i < count; ++i) {
     const std::string_view option = arguments[i];
     if (option == "contractions") options.contractions = true;
-    if (option == "all-taps") options.transposed_phases = false;
   }
   std::string line;
   while (std::getline(std::cin, line)) {
