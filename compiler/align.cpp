@@ -72,19 +72,21 @@ const Stage* maker_of(const Nest& nest, int buffer) {
   return nullptr;
 }
 
-// The variable under a quotient or remainder, and where to split it.
+// The variable under a quotient or remainder, and where to split it; whether
+// that is into whole blocks is asked.
 std::optional<std::pair<LoopVar, std::int64_t>> hidden_split(
-    const Index& index) {
+    const Index& index, bool whole = true) {
   for (const auto& [coefficient, atom] : index.terms()) {
     if (atom->kind == Index::AtomKind::variable) continue;
-    if (const auto deeper = hidden_split(atom->inner)) return deeper;
+    if (const auto deeper = hidden_split(atom->inner, whole)) return deeper;
     std::map<int, LoopVar> variables;
     atom->inner.collect(variables);
     for (const auto& [id, variable] : variables) {
       const std::int64_t step = atom->inner.coefficient(id);
       if (step <= 0 || atom->divisor % step != 0) continue;
       const std::int64_t low = atom->divisor / step;
-      if (low > 1 && low < variable.extent && variable.extent % low == 0) {
+      if (low > 1 && low < variable.extent &&
+          (variable.extent % low == 0) == whole) {
         return std::pair(variable, low);
       }
     }
@@ -324,6 +326,7 @@ void substitute(Program& program, Stage& stage, const IndexMap& map) {
   }
   for (Index& index : stage.result_index) index = index.substitute(map);
   stage.offset = stage.offset.substitute(map);
+  for (auto& [index, extent] : stage.bounds) index = index.substitute(map);
 }
 
 bool align_to_results(Program& program, Nest& nest, Stage& stage) {
@@ -339,6 +342,31 @@ bool align_to_results(Program& program, Nest& nest, Stage& stage) {
     }
   }
   return false;
+}
+
+void walk_whole_blocks(Program& program, const Nest& nest, Stage& stage) {
+  if (!stage.stores()) return;
+  const auto broken = [&]() -> std::optional<std::pair<LoopVar, std::int64_t>> {
+    for (const ExprId id : loads_of(program, nest, stage)) {
+      for (const Index& index : program.arena[id].index) {
+        if (const auto split = hidden_split(index, false)) return split;
+      }
+    }
+    return std::nullopt;
+  };
+  while (const auto found = broken()) {
+    const auto [variable, block] = *found;
+    const std::int64_t blocks = (variable.extent + block - 1) / block;
+    ScalarArena& arena = program.arena;
+    const ExprId inside =
+        arena.call("lt", DType::boolean,
+                   {arena.position(Index(variable)),
+                    arena.integer(DType::i64, variable.extent)});
+    stage.value = arena.guarded(stage.value, inside);
+    stage.bounds.emplace_back(variable, variable.extent);
+    substitute(program, stage,
+               {{variable.id, Index(program.new_variable(blocks * block))}});
+  }
 }
 
 bool align_to_scan(Program& program, Nest& nest, Stage& stage) {

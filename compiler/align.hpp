@@ -16,8 +16,12 @@ bool align_to_results(Program& program, Nest& nest, Stage& stage);
 /// of the scan, what it has come to there.
 bool align_to_scan(Program& program, Nest& nest, Stage& stage);
 
-/// The same for a stage that needs nothing of the nest, but reads the same
-/// elements of an input in the same places.
+/// Lets a stage that stores walk whole blocks of the nest's results, where the
+/// last one that it reads is not whole; beyond, nothing is read nor stored.
+void walk_whole_blocks(Program& program, const Nest& nest, Stage& stage);
+
+/// Like align_to_results, for a stage that needs nothing of the nest, but reads
+/// the same elements of an input in the same places.
 bool align_to_loads(Program& program, Nest& nest, Stage& stage);
 
 /// Makes two variables of one that counts two dimensions which that index tells

@@ -1,6 +1,7 @@
 // Convolutions of one to three dimensions, plain and transposed, as folds of
 // the product of a guarded read of the input and a read of the weight.
 #include <numeric>
+#include <set>
 
 #include "compiler/operators.hpp"
 
@@ -92,137 +93,119 @@ Virtual plain(Lowering& in, const Convolution& c) {
   return in.fold(Fold::sum, product, folded)[0];
 }
 
-// Where stride and dilation of a transposed convolution share a factor, the
-// outputs that meet an input lie `every` so many apart, and all others are 0.
-struct Met {
+// One dimension of a transposed convolution: output stride · block + phase
+// meets the inputs block + first + every · step.
+struct Walk {
+  std::int64_t blocks = 1;
   std::int64_t first = 0;
   std::int64_t every = 1;
+  std::int64_t steps = 1;
 };
-
-// Makes of one dimension a convolution of the outputs that are met alone.
-Met keep_met(Convolution& c, std::size_t i) {
-  Met met;
-  met.every = std::gcd(c.stride[i], c.dilation[i]);
-  met.first = (met.every - c.padding[i] % met.every) % met.every;
-  c.stride[i] /= met.every;
-  c.dilation[i] /= met.every;
-  c.padding[i] = (c.padding[i] + met.first) / met.every;
-  const std::int64_t least = met.first + 1;  // none met: one that is not read
-  c.extents[i] = (std::max(c.extents[i], least) - least) / met.every + 1;
-  return met;
-}
-
-// One dimension of a transposed convolution: which tap stands at a step of the
-// fold, if there is one, and which input it meets.
-struct Meeting {
-  Index tap;
-  Index input;
-  Guard has_tap;
-};
-
-// An offset that makes the value never negative, in whole strides.
-std::int64_t strides_above(const Index& value, std::int64_t stride) {
-  const std::int64_t least = value.range().first;
-  return least >= 0 ? 0 : (-least + stride - 1) / stride;
-}
-
-// The number that undoes a factor among the remainders by `modulus`.
-std::int64_t inverse(std::int64_t factor, std::int64_t modulus) {
-  std::int64_t result = 0;
-  while (result * factor % modulus != 1 % modulus) ++result;
-  return result;
-}
 
 // Output o meets input i with tap k where o + padding = i · stride + k ·
-// dilation. So o = stride · block + phase meets only the taps first + stride ·
-// step, where first depends on the phase alone.
-Meeting meet(Lowering& in, const Convolution& c, std::size_t i,
-             const Index& block, const Index& phase, const Index& step) {
+// dilation. The steps are those that any phase meets an input in.
+Walk walk_of(const Convolution& c, std::size_t i) {
   const std::int64_t stride = c.stride[i];
-  const std::int64_t back = inverse(c.dilation[i], stride);
-  const Index first = floor_mod((phase + c.padding[i]) * back, stride);
-  const Index from = phase + c.padding[i] - first * c.dilation[i];
-  const std::int64_t above = strides_above(from, stride);
-  Meeting meeting;
-  meeting.tap = first + step * stride;
-  meeting.input = block - step * c.dilation[i] - above +
-                  floor_div(from + above * stride, stride);
-  meeting.has_tap = in.inside(meeting.tap, c.taps(i));
-  return meeting;
+  std::set<std::int64_t> met;
+  for (std::int64_t phase = 0; phase < stride; ++phase) {
+    for (std::int64_t tap = 0; tap < c.taps(i); ++tap) {
+      const std::int64_t at = phase + c.padding[i] - tap * c.dilation[i];
+      if (at % stride == 0) met.insert(at / stride);
+    }
+  }
+  Walk walk;
+  walk.blocks = (c.extents[i] + stride - 1) / stride;
+  walk.first = *met.begin();
+  walk.every = 0;
+  for (const std::int64_t at : met) {
+    walk.every = std::gcd(walk.every, at - walk.first);
+  }
+  walk.every = std::max<std::int64_t>(walk.every, 1);
+  walk.steps = (*met.rbegin() - walk.first) / walk.every + 1;
+  return walk;
 }
 
-//   batch, group, output, phases…, blocks…, input, steps…
-Virtual sums_of_transposed(Lowering& in, const Convolution& c) {
+// The tap that a phase meets the step's input with, and whether there is one.
+std::pair<Index, Guard> tap_at(Lowering& in, const Convolution& c,
+                               std::size_t i, const Walk& walk,
+                               const Index& phase, const Index& step) {
+  const std::int64_t dilation = c.dilation[i];
+  Index taps =
+      phase + c.padding[i] - (step * walk.every + walk.first) * c.stride[i];
+  const std::int64_t least = taps.range().first;
+  // In whole dilations, so that the quotient is never one of less than 0.
+  const std::int64_t above = least < 0 ? (dilation - 1 - least) / dilation : 0;
+  taps = taps + above * dilation;
+  const Index tap = floor_div(taps, dilation) - above;
+  Guard guard = in.inside(tap, c.taps(i));
+  const Index rest = floor_mod(taps, dilation);
+  if (!rest.is_constant() || rest.offset() != 0) {
+    guard =
+        in.both(guard, in.arena().call("eq", DType::boolean,
+                                       {in.arena().position(rest),
+                                        in.arena().integer(DType::i64, 0)}));
+  }
+  return {tap, guard};
+}
+
+// The inputs do not know the phases, and the weights not the blocks: a product
+// of matrices, whose result lies as the outputs do. (Sub-pixel convolution.)
+//   batch, group, output, (block, phase)…, input, steps…
+Virtual sums_of_transposed(Lowering& in, const Convolution& c,
+                           const std::vector<Walk>& walks) {
   const std::size_t rank = c.rank();
   Shape shape = {c.input.shape()[0], c.groups, c.outputs};
-  shape.insert(shape.end(), c.stride.begin(), c.stride.end());
   for (std::size_t i = 0; i < rank; ++i) {
-    shape.push_back((c.extents[i] + c.stride[i] - 1) / c.stride[i]);
+    shape.insert(shape.end(), {walks[i].blocks, c.stride[i]});
   }
   Shape folded = {static_cast<std::int64_t>(shape.size())};
   shape.push_back(c.inputs);
-  for (std::size_t i = 0; i < rank; ++i) {
+  for (const Walk& walk : walks) {
     folded.push_back(static_cast<std::int64_t>(shape.size()));
-    shape.push_back((c.taps(i) + c.stride[i] - 1) / c.stride[i]);
+    shape.push_back(walk.steps);
   }
   const DType dtype = c.input.dtype();
   const Virtual product(dtype, shape, [=, &in](const Position& at) {
     const Index channel = at[1] * c.inputs + at[3 + 2 * rank];
     Position of_input = {at[0], channel};
     Position of_weight = {channel, at[2]};
-    Guard meets;
     Guard has_tap;
     for (std::size_t i = 0; i < rank; ++i) {
-      const Meeting meeting =
-          meet(in, c, i, at[3 + rank + i], at[3 + i], at[4 + 2 * rank + i]);
-      of_input.push_back(meeting.input);
-      of_weight.push_back(meeting.tap);
-      has_tap = in.both(has_tap, meeting.has_tap);
-      meets = in.both(meets, meeting.has_tap);
-      meets = in.both(meets, in.inside(meeting.input, c.input.shape()[i + 2]));
+      const Index& step = at[4 + 2 * rank + i];
+      const auto [tap, guard] = tap_at(in, c, i, walks[i], at[4 + 2 * i], step);
+      of_input.push_back(at[3 + 2 * i] + step * walks[i].every +
+                         walks[i].first);
+      of_weight.push_back(tap);
+      has_tap = in.both(has_tap, guard);
     }
+    const Guard has_input = in.inside(of_input, c.input.shape());
+    const Guard meets = in.both(has_input, has_tap);
     const ExprId zero = in.arena().integer(dtype, 0);
     const ExprId made =
         in.arena().call("mul", dtype,
-                        {in.read_if(c.input, of_input, meets, zero),
+                        {in.read_if(c.input, of_input, has_input, zero),
                          in.read_if(c.weight, of_weight, has_tap, zero)});
-    // What meets no input is no term: an infinite weight makes no nan there.
+    // What does not meet is no term: an infinity makes no nan of it.
     if (!meets) return made;
     return in.arena().call("select", dtype, {*meets, made, zero});
   });
   return in.fold(Fold::sum, product, folded)[0];
 }
 
-Guard is_zero(Lowering& in, const Index& index) {
-  if (index.is_constant() && index.offset() == 0) return {};
-  return in.arena().call(
-      "eq", DType::boolean,
-      {in.arena().position(index), in.arena().integer(DType::i64, 0)});
-}
-
-Virtual transposed(Lowering& in, Convolution c) {
+Virtual transposed(Lowering& in, const Convolution& c) {
   const std::size_t rank = c.rank();
+  std::vector<Walk> walks;
+  for (std::size_t i = 0; i < rank; ++i) walks.push_back(walk_of(c, i));
+  const Virtual sums = sums_of_transposed(in, c, walks);
   Shape shape = {c.input.shape()[0], c.groups, c.outputs};
   shape.insert(shape.end(), c.extents.begin(), c.extents.end());
-  std::vector<Met> met;
-  for (std::size_t i = 0; i < rank; ++i) met.push_back(keep_met(c, i));
-  const Virtual sums = sums_of_transposed(in, c);
-  return Virtual(sums.dtype(), shape, [=, &in](const Position& at) {
-    Position phases(at.begin(), at.begin() + 3);
-    Position blocks;
-    Guard is_met;
+  return Virtual(sums.dtype(), shape, [=](const Position& at) {
+    Position inner(at.begin(), at.begin() + 3);
     for (std::size_t i = 0; i < rank; ++i) {
-      const auto [first, every] = met[i];
-      const std::int64_t raised = first > 0 ? 1 : 0;  // quotients need it
-      const Index from = at[3 + i] - first + raised * every;
-      const Index output = floor_div(from, every) - raised;
-      is_met = in.both(is_met, is_zero(in, floor_mod(from, every)));
-      phases.push_back(floor_mod(output, c.stride[i]));
-      blocks.push_back(floor_div(output, c.stride[i]));
+      inner.push_back(floor_div(at[3 + i], c.stride[i]));
+      inner.push_back(floor_mod(at[3 + i], c.stride[i]));
     }
-    phases.insert(phases.end(), blocks.begin(), blocks.end());
-    return in.read_if(sums, phases, is_met,
-                      in.arena().integer(sums.dtype(), 0));
+    return sums.at(inner);
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/scalar.hpp"
@@ -40,7 +41,7 @@ enum class Fold { sum, prod, max, min, argmax, argmin };
 /// has an element for every point of outer × inner, and `result_index` names
 /// the inner variable too. A scan from the end, or one that leaves out its own
 /// point, is one whose `value` and readers are indexed so. With neither,
-/// `value` is stored at `offset` of `output`.
+/// `value` is stored at `offset` of `output`, where all `bounds` hold.
 struct Stage {
   bool folds = false;
   bool scans = false;  ///< never both
@@ -55,6 +56,8 @@ struct Stage {
   std::vector<Index> result_index;
   int output = -1;
   Index offset;
+  /// Each less than that; only in nests of what a target wants alone.
+  std::vector<std::pair<Index, std::int64_t>> bounds;
   std::string note;  ///< the call it came from, for people
 };
 

@@ -78,6 +78,7 @@ bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
 bool joins_alone(Program& program, Nest& nest, Stage& stage) {
   Nest tried = nest;
   Stage aligned = stage;
+  walk_whole_blocks(program, nest, aligned);
   if (!align_to_results(program, tried, aligned) || !aligned.inner.empty()) {
     return false;
   }
@@ -275,6 +276,7 @@ void flatten_result_index(const Schedule& plan, const Innermost& innermost,
 std::vector<Index> indices_of(const Program& program, const Stage& stage) {
   std::vector<Index> all = stage.result_index;
   all.push_back(stage.offset);
+  for (const auto& [index, extent] : stage.bounds) all.push_back(index);
   std::vector<ExprId> roots = {stage.value};
   if (stage.position >= 0) roots.push_back(stage.position);
   for (const ExprId id : program.arena.reachable(roots)) {

@@ -38,6 +38,7 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
       module_(module) {
   choose_type(facts);
   sort_outer();
+  choose_interleave();
   rows_ = extent_of(it_.rows);
   columns_ = extent_of(it_.columns);
   folded_ = extent_of(it_.folded);
@@ -89,12 +90,17 @@ void DotText::choose_stages(const GpuFacts& facts) {
       static_cast<int>(std::clamp<std::int64_t>(most, 2, variant_.dot_stages));
 }
 
-// Rows and columns in the order of what is written with them.
-void DotText::sort_outer() {
+Index DotText::place() const {
   Index place = sum().result_index.empty() ? Index() : sum().result_index[0];
   for (const Stage& stage : nest_.stages) {
     if (stage.output >= 0) place = stage.offset;
   }
+  return place;
+}
+
+// Rows and columns in the order of what is written with them.
+void DotText::sort_outer() {
+  const Index place = this->place();
   sort_by(place, it_.rows);
   sort_by(place, it_.columns);
   sort_by(place, it_.batch);
@@ -143,14 +149,20 @@ void DotText::open_tile(TritonKernel& kernel) const {
                         const std::vector<LoopVar>& variables,
                         std::int64_t tile, Axis axis) {
     const std::int64_t extent = extent_of(variables);
+    const bool is_columns = axis == Axis::columns;
     const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
     const char* spread = axis == Axis::rows ? "[:, None]" : "[None, :]";
     kernel.line(std::string(name) + " = (" + block + " * " + text(tile) +
                 " + tl.arange(0, " + text(tile) + ")" + spread + ")" + wide);
-    std::string mask;
+    std::string inside = is_columns ? phase_mask(name) : "";
     if (extent % tile != 0) {
+      inside += (inside.empty() ? "(" : " & (") + std::string(name) + " < " +
+                text(extent) + ")";
+    }
+    std::string mask;
+    if (!inside.empty()) {
       mask = std::string(name) + "m";
-      kernel.line(mask + " = " + name + " < " + text(extent));
+      kernel.line(mask + " = " + inside);
     }
     kernel.name_variables(variables, name, axis, mask);
   };
@@ -287,16 +299,30 @@ std::string DotText::precision() const {
 void DotText::print_epilogue(TritonKernel& kernel,
                              const std::string& shape) const {
   const int result = sum().results[0];
+  const bool turns = phases_ > 0 && shares_ == 1;
+  std::vector<std::string> values = {"sums"};
   kernel.set_result(result, "sums", false);
-  if (plan_.spilled.contains(result)) {
-    kernel.store(result, sum().result_index[0], "sums");
-  }
   for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
     const Stage& stage = nest_.stages[i];
     kernel.compute({stage.value}, false);
-    kernel.store(
-        stage.output, stage.offset,
-        "tl.broadcast_to(" + kernel.operand(stage.value) + ", " + shape + ")");
+    values.push_back("tl.broadcast_to(" + kernel.operand(stage.value) + ", " +
+                     shape + ")");
+  }
+  if (turns) {
+    for (std::string& value : values) value = turned(value);
+    open_turned(kernel);
+  }
+  if (plan_.spilled.contains(result)) {
+    kernel.store(result, sum().result_index[0], values[0]);
+  }
+  for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
+    const Stage& stage = nest_.stages[i];
+    std::string inside;
+    for (const auto& [index, extent] : stage.bounds) {
+      inside += (inside.empty() ? "(" : " & (") + kernel.index(index) + " < " +
+                text(extent) + ")";
+    }
+    kernel.store(stage.output, stage.offset, values[i], inside);
   }
 }
 
@@ -308,8 +334,11 @@ void DotText::print_merge() {
   kernel.set_wide(needs_wide(plan_.program, nest_));
   kernel.line("r = " + kernel.program_id() + " * " + text(block) +
               " + tl.arange(0, " + text(block) + ")[None, :]");
-  const bool ragged = elements % block != 0;
-  if (ragged) kernel.line("rm = r < " + text(elements));
+  const bool ragged = elements % block != 0 || !phase_mask("r").empty();
+  if (ragged) {
+    kernel.line("rm = (r < " + text(elements) + ")" +
+                (phase_mask("r").empty() ? "" : " & " + phase_mask("r")));
+  }
   std::vector<LoopVar> all = it_.batch;
   all.insert(all.end(), it_.rows.begin(), it_.rows.end());
   all.insert(all.end(), it_.columns.begin(), it_.columns.end());
@@ -337,14 +366,27 @@ bool is_zero(const Scalar& node) {
   return node.op == ScalarOp::constant && node.integer == 0 && node.number == 0;
 }
 
-bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId factor) {
+// What must hold for the factor not to be 0; nothing if nobody knows.
+std::optional<ExprId> guard_of(const ScalarArena& arena, ExprId factor) {
   const Scalar& node = arena[factor];
-  if (node.op == ScalarOp::load) return node.guard() == guard;
-  if (node.op == ScalarOp::cast) {
-    return is_zero_without(guard, arena, node.arguments[0]);
+  if (node.op == ScalarOp::cast) return guard_of(arena, node.arguments[0]);
+  if (node.guarded) return node.guard();
+  if (calls(node, "select") && is_zero(arena[node.arguments[2]])) {
+    return node.arguments[0];
   }
-  return calls(node, "select") && node.arguments[0] == guard &&
-         is_zero(arena[node.arguments[2]]);
+  return std::nullopt;
+}
+
+// Whether one of the factors is 0 wherever that guard does not hold.
+bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId a,
+                     ExprId b) {
+  const auto of_a = guard_of(arena, a);
+  const auto of_b = guard_of(arena, b);
+  if (of_a == guard || of_b == guard) return true;
+  const Scalar& node = arena[guard];
+  return calls(node, "logical_and") &&
+         is_zero_without(node.arguments[0], arena, a, b) &&
+         is_zero_without(node.arguments[1], arena, a, b);
 }
 
 }  // namespace
@@ -368,8 +410,8 @@ std::optional<Contraction> contraction_of(const Program& program,
   found.a = product.arguments[0];
   found.b = product.arguments[1];
   found.folded = stage.inner;
-  if (found.guard && !is_zero_without(*found.guard, program.arena, found.a) &&
-      !is_zero_without(*found.guard, program.arena, found.b)) {
+  if (found.guard &&
+      !is_zero_without(*found.guard, program.arena, found.a, found.b)) {
     return std::nullopt;
   }
   const std::set<int> of_a = all_variables(program.arena, found.a);

@@ -20,6 +20,8 @@ class DotText {
   const Stage& sum() const { return nest_.stages.front(); }
   /// What the factors are for the matrix units.
   void choose_type(const GpuFacts& facts);
+  /// Where the result is written.
+  Index place() const;
   /// Rows and columns in the order of what is written with them.
   void sort_outer();
   /// With too few tiles to go round, programs share the sums.
@@ -48,7 +50,16 @@ class DotText {
   /// Adds up what the shares left, element by element.
   void print_merge();
 
+  // Interleaved results: triton_interleave.cpp.
+  void choose_interleave();
+  /// Whether a column is a phase, and not padding; "" where all are.
+  std::string phase_mask(const std::string& column) const;
+  std::string turned(const std::string& value) const;
+  /// Names the variables as they lie in the turned tile.
+  void open_turned(TritonKernel& kernel) const;
+
   // Packed factors: triton_packed.cpp.
+  bool may_pack() const;
   bool wants_packing() const;
   std::string packed(const char* name, const char* half) const;
   std::int64_t padded(std::int64_t extent, std::int64_t tile) const;
@@ -70,6 +81,7 @@ class DotText {
   std::int64_t tile_rows_ = 16;
   std::int64_t tile_columns_ = 16;
   std::int64_t tile_folded_ = 16;
+  std::int64_t phases_ = 0;  ///< the last column's, if they are interleaved
   std::int64_t tiles_ = 1;
   std::int64_t share_ = 0;   ///< of the folded elements, a program's
   std::int64_t shares_ = 1;  ///< programs for one tile

@@ -106,13 +106,15 @@ void TritonKernel::set_result(int buffer, const std::string& text, bool inner) {
 }
 
 void TritonKernel::store(int buffer, const Index& offset,
-                         const std::string& value) {
+                         const std::string& value,
+                         const std::string& condition) {
   used_.insert(buffer);
   std::map<int, LoopVar> found;
   offset.collect(found);
   std::set<int> variables;
   for (const auto& [id, v] : found) variables.insert(id);
-  const std::string mask = triton_mask(scope_.variables, variables);
+  std::string mask = triton_mask(scope_.variables, variables);
+  if (!condition.empty()) mask += (mask.empty() ? "" : " & ") + condition;
   // One pointer for a tile would be written once by each of its elements.
   line("tl.store(" +
        triton_place(program_.buffers[buffer].name, offset, scope_.variables) +

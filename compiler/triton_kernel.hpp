@@ -108,7 +108,9 @@ class TritonKernel {
   std::string mask_of(const std::vector<LoopVar>& variables) const;
   /// `inner`: it depends on inner variables.
   void set_result(int buffer, const std::string& text, bool inner);
-  void store(int buffer, const Index& offset, const std::string& value);
+  /// Where the variables are in range and `condition` holds ("" for none).
+  void store(int buffer, const Index& offset, const std::string& value,
+             const std::string& condition = "");
   /// A buffer that lines mention by its name.
   void use(int buffer) { used_.insert(buffer); }
   void use(const std::string& scratch) { scratch_used_.push_back(scratch); }

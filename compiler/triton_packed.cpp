@@ -35,9 +35,13 @@ std::int64_t DotText::padded_folded() const {
   return rounded_up(read, std::max(square, tile_folded_));
 }
 
+bool DotText::may_pack() const {
+  return variant_.packs && precision() == "tf32x3";
+}
+
 bool DotText::wants_packing() const {
-  if (!variant_.packs || precision() != "tf32x3" || rows_ < extent_min ||
-      columns_ < extent_min || folded_ < folded_min) {
+  if (!may_pack() || rows_ < extent_min || columns_ < extent_min ||
+      folded_ < folded_min) {
     return false;
   }
   const std::int64_t most =

@@ -109,10 +109,14 @@ TEST_CASE("Padded windows see through a view") {
   CHECK(read.index[0].is_affine());
 }
 
-TEST_CASE("A transposed convolution's phases sum only the taps that meet") {
+TEST_CASE("A transposed convolution's phases share the inputs that they meet") {
   const Graph graph = convolution(true, 4, 1, 18);
   const auto phases = lower(graph, contractions());
   REQUIRE(phases.has_value());
-  CHECK(steps(*phases) == 3 * 2);
-  CHECK_FALSE(factors(*phases).second.guarded);
+  // Output 2 b meets inputs b - 1 and b with taps 3 and 1, 2 b + 1 those at b
+  // and b + 1 with 2 and 0.
+  CHECK(steps(*phases) == 3 * 3);
+  const auto [input, weight] = factors(*phases);
+  CHECK(input.guarded);
+  CHECK(weight.guarded);
 }

@@ -1,0 +1,80 @@
+// Interleaved results of products: where neighbours in memory alternate between
+// a tile's rows and columns (the phases of a transposed convolution), the tile
+// is turned before it is stored, so that whole sectors are written. A sector
+// that is written in parts costs the memory many times as much.
+#include <algorithm>
+
+#include "compiler/triton_dot_text.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+// More phases than this would leave a tile few columns of each.
+constexpr std::int64_t phases_max = 16;
+
+}  // namespace
+
+// Phases are columns, the fastest of them, padded to what a tile is split by.
+void DotText::choose_interleave() {
+  if (may_pack() || it_.rows.empty() || it_.columns.empty()) return;
+  const Index place = this->place();
+  const auto alternate = [&](const LoopVar& phase, const LoopVar& block) {
+    return phase.extent > 1 && phase.extent <= phases_max &&
+           place.coefficient(phase.id) == 1 &&
+           place.coefficient(block.id) == phase.extent;
+  };
+  if (alternate(it_.rows.back(), it_.columns.back())) {
+    std::swap(it_.rows, it_.columns);
+    std::swap(it_.a, it_.b);
+  }
+  if (!alternate(it_.columns.back(), it_.rows.back())) return;
+  phases_ = it_.columns.back().extent;
+  it_.columns.back().extent = power_of_two(phases_);
+}
+
+std::string DotText::phase_mask(const std::string& column) const {
+  if (phases_ == 0 || phases_ == it_.columns.back().extent) return "";
+  return "(" + column + " % " + text(it_.columns.back().extent) + " < " +
+         text(phases_) + ")";
+}
+
+std::string DotText::turned(const std::string& value) const {
+  const std::int64_t phases = it_.columns.back().extent;
+  const std::string rows = text(tile_rows_);
+  const std::string others = text(tile_columns_ / phases);
+  return "tl.reshape(tl.permute(tl.reshape(" + value + ", (" + rows + ", " +
+         others + ", " + text(phases) + ")), (1, 0, 2)), (" + others + ", " +
+         text(tile_rows_ * phases) + "))";
+}
+
+// Rows and phases along the turned tile, the other columns across.
+void DotText::open_turned(TritonKernel& kernel) const {
+  const std::int64_t phases = it_.columns.back().extent;
+  const std::int64_t others = tile_columns_ / phases;
+  const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
+  std::vector<LoopVar> across = it_.columns;
+  across.pop_back();
+  const auto masked = [&](const char* name, bool is_masked,
+                          std::int64_t extent) -> std::string {
+    if (!is_masked) return "";
+    kernel.line(std::string(name) + "m = " + name + " < " + text(extent));
+    return std::string(name) + "m";
+  };
+  kernel.line("t = tl.arange(0, " + text(tile_rows_ * phases) + ")[None, :]");
+  kernel.line("m = (row * " + text(tile_rows_) + " + t // " + text(phases) +
+              ")" + wide);
+  kernel.name_variables(it_.rows, "m", Axis::columns,
+                        masked("m", rows_ % tile_rows_ != 0, rows_));
+  kernel.line("phase = t % " + text(phases));
+  kernel.name_variables({it_.columns.back()}, "phase", Axis::columns,
+                        masked("phase", phases != phases_, phases_));
+  kernel.line("n = (column * " + text(others) + " + tl.arange(0, " +
+              text(others) + ")[:, None])" + wide);
+  const std::int64_t extent = extent_of(across);
+  kernel.name_variables(across, "n", Axis::rows,
+                        masked("n", extent % others != 0, extent));
+}
+
+}  // namespace weft
