@@ -158,6 +158,18 @@ def convolution_cases():
                     padding=1),
         convolution("transposed2d_units", 2, 16, 18, (5, 4), (3, 3), stride=2,
                     padding=1, output_padding=1),
+        # Phases that are no power of two, blocks that are not whole.
+        convolution("transposed2d_units_odd", 2, 16, 18, (5, 4), (3, 5),
+                    stride=(2, 3), padding=(1, 2), dilation=(2, 1)),
+        convolution("transposed2d_units_many", 2, 8, 16, (2, 3), (3, 3),
+                    stride=5, dilation=2,
+                    then=lambda x: x.relu() + x.flip(0)),
+        ("transposed1d_units_fused", lambda x, w, b, y:
+         F.conv_transpose1d(x, w, b, stride=2, padding=1).tanh() + y,
+         (numbers(2, 16, 11), numbers(16, 8, 3, scale=0.5), numbers(8),
+          numbers(2, 8, 21))),
+        convolution("transposed1d_units_norm", 1, 16, 16, (9,), (3,), stride=2,
+                    then=lambda x: F.group_norm(x, 4)),
         # Infinities stand in all taps: no nan where a tap meets no input.
         *infinite_weights("transposed1d_units_infinite", 16, 17, (11,), (4,),
                           stride=2, padding=1),
