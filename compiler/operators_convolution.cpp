@@ -125,6 +125,13 @@ Walk walk_of(const Convolution& c, std::size_t i) {
   return walk;
 }
 
+Guard is_zero(Lowering& in, const Index& index) {
+  if (index.is_constant() && index.offset() == 0) return {};
+  return in.arena().call(
+      "eq", DType::boolean,
+      {in.arena().position(index), in.arena().integer(DType::i64, 0)});
+}
+
 // The tap that a phase meets the step's input with, and whether there is one.
 std::pair<Index, Guard> tap_at(Lowering& in, const Convolution& c,
                                std::size_t i, const Walk& walk,
@@ -137,15 +144,8 @@ std::pair<Index, Guard> tap_at(Lowering& in, const Convolution& c,
   const std::int64_t above = least < 0 ? (dilation - 1 - least) / dilation : 0;
   taps = taps + above * dilation;
   const Index tap = floor_div(taps, dilation) - above;
-  Guard guard = in.inside(tap, c.taps(i));
-  const Index rest = floor_mod(taps, dilation);
-  if (!rest.is_constant() || rest.offset() != 0) {
-    guard =
-        in.both(guard, in.arena().call("eq", DType::boolean,
-                                       {in.arena().position(rest),
-                                        in.arena().integer(DType::i64, 0)}));
-  }
-  return {tap, guard};
+  return {tap, in.both(in.inside(tap, c.taps(i)),
+                       is_zero(in, floor_mod(taps, dilation)))};
 }
 
 // The inputs do not know the phases, and the weights not the blocks: a product
@@ -192,6 +192,24 @@ Virtual sums_of_transposed(Lowering& in, const Convolution& c,
   return in.fold(Fold::sum, product, folded)[0];
 }
 
+// Where stride and dilation share a factor, outputs that meet an input lie so
+// many apart.
+std::int64_t apart(const Convolution& c, std::size_t i) {
+  return std::gcd(c.stride[i], c.dilation[i]);
+}
+
+// The convolution of those outputs alone, of which there may be few: `first`
+// and then every so many of one dimension.
+Convolution of_met(Convolution c, std::size_t i, std::int64_t first) {
+  const std::int64_t every = apart(c, i);
+  c.stride[i] /= every;
+  c.dilation[i] /= every;
+  c.padding[i] = (c.padding[i] + first) / every;
+  c.extents[i] =
+      std::max<std::int64_t>(c.extents[i] - first - 1, 0) / every + 1;
+  return c;
+}
+
 Virtual transposed(Lowering& in, const Convolution& c) {
   const std::size_t rank = c.rank();
   std::vector<Walk> walks;
@@ -209,13 +227,47 @@ Virtual transposed(Lowering& in, const Convolution& c) {
   });
 }
 
+// The same by way of the outputs that meet an input, zeros between them. It
+// costs a pass over the result, and pays where these are few.
+Virtual sparse_transposed(Lowering& in, const Convolution& c) {
+  Convolution met = c;
+  Shape first;
+  for (std::size_t i = 0; i < c.rank(); ++i) {
+    const std::int64_t every = apart(c, i);
+    first.push_back((every - c.padding[i] % every) % every);
+    met = of_met(met, i, first[i]);
+  }
+  const Virtual sums = transposed(in, met);
+  Shape shape = {c.input.shape()[0], c.groups, c.outputs};
+  shape.insert(shape.end(), c.extents.begin(), c.extents.end());
+  return Virtual(sums.dtype(), shape, [=, &in](const Position& at) {
+    Position inner(at.begin(), at.begin() + 3);
+    Guard is_met;
+    for (std::size_t i = 0; i < c.rank(); ++i) {
+      const std::int64_t every = apart(c, i);
+      const std::int64_t raised = first[i] > 0 ? 1 : 0;  // for the quotient
+      const Index from = at[3 + i] - first[i] + raised * every;
+      inner.push_back(floor_div(from, every) - raised);
+      is_met = in.both(is_met, is_zero(in, floor_mod(from, every)));
+    }
+    return in.read_if(sums, inner, is_met, in.arena().integer(sums.dtype(), 0));
+  });
+}
+
+Virtual any_transposed(Lowering& in, const Convolution& c) {
+  constexpr std::int64_t sparse_min = 4;
+  std::int64_t of = 1;
+  for (std::size_t i = 0; i < c.rank(); ++i) of *= apart(c, i);
+  return of >= sparse_min ? sparse_transposed(in, c) : transposed(in, c);
+}
+
 Values convolution(const Call& call) {
   Lowering& in = call.in();
   const bool is_transposed = call.flag(6, "transposed", false);
   const Convolution c = read(call, is_transposed);
   const bool is_depthwise = c.inputs == 1 && c.groups > 1 && !is_transposed;
   if (!(is_depthwise && in.options().depthwise)) check_contractions(call);
-  Virtual result = is_transposed ? transposed(in, c) : plain(in, c);
+  Virtual result = is_transposed ? any_transposed(in, c) : plain(in, c);
   result = in.reshape(result, call.result().shape);
   if (!call.given(2, "bias")) return {result};
   const DType dtype = call.result().dtype;

@@ -1,6 +1,7 @@
 #include "compiler/triton_choice.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/convolution_facts.hpp"
 #include "compiler/operator_facts.hpp"
@@ -36,11 +37,21 @@ bool wins_transposed(const Convolution& one) {
          (one.weight->shape[0] <= 4 || (strides && one.window >= 125));
 }
 
+/// Whether most outputs meet no input at all, for dilations that are in step
+/// with the strides.
+bool is_sparse(const Convolution& one) {
+  std::int64_t of = 1;
+  for (std::size_t i = 0; i < one.steps.size(); ++i) {
+    of *= std::gcd(one.steps[i], one.dilation[i]);
+  }
+  return of >= 4;
+}
+
 /// Of transposed ones that stand alone, the library is the faster by far where
 /// it works with channels innermost and results get many products each.
 bool is_fast(const Convolution& one) {
   return one.groups == 1 && one.weight->shape.size() > 3 &&
-         std::ranges::max(one.steps) <= 2;
+         std::ranges::max(one.steps) <= 2 && !is_sparse(one);
 }
 
 }  // namespace

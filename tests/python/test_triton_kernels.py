@@ -164,6 +164,8 @@ def convolution_cases():
         convolution("transposed2d_units_many", 2, 8, 16, (2, 3), (3, 3),
                     stride=5, dilation=2,
                     then=lambda x: x.relu() + x.flip(0)),
+        convolution("transposed2d_units_sparse", 2, 16, 18, (5, 4), (3, 3),
+                    stride=2, dilation=2, padding=1),
         ("transposed1d_units_fused", lambda x, w, b, y:
          F.conv_transpose1d(x, w, b, stride=2, padding=1).tanh() + y,
          (numbers(2, 16, 11), numbers(16, 8, 3, scale=0.5), numbers(8),
