@@ -13,6 +13,9 @@ constexpr std::int64_t columns_min = 8;
 constexpr std::int64_t folded_min = 8;
 constexpr std::int64_t tile_min = 16;
 
+// Elements that are copied at a time.
+constexpr std::int64_t pack = 4;
+
 // Tiles whose rows are walked together, so that their columns stay in cache.
 constexpr std::int64_t group = 8;
 
@@ -48,7 +51,10 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
   tile_rows_ = clip(variant.dot_rows, rows_);
   tile_columns_ = clip(variant.dot_columns, columns_);
   // Of halves, as many bytes at a time.
-  tile_folded_ = clip(variant.dot_folded * 4 / element_bytes(dtype_), folded_);
+  tile_folded_ =
+      clip(gathers() ? variant.gathered
+                     : variant.dot_folded * 4 / element_bytes(dtype_),
+           folded_);
   tiles_ = ceil_div(rows_, tile_rows_) * ceil_div(columns_, tile_columns_);
   choose_shares(facts);
   packs_ = wants_packing();
@@ -80,8 +86,32 @@ void DotText::choose_type(const GpuFacts& facts) {
   dtype_ = dtype;
 }
 
-// As many steps under way as the shared memory holds.
+bool DotText::convolves() const {
+  return sum().note.find("convolution") != std::string::npos;
+}
+
+bool DotText::gathers() const {
+  const auto is_single = [&](ExprId id) {
+    const Scalar& node = plan_.program.arena[id];
+    if (node.op != ScalarOp::load || node.index.empty()) return false;
+    const auto& terms = node.index[0].terms();
+    return node.guarded || std::ranges::count_if(terms, [](const auto& term) {
+                             return term.coefficient % pack != 0;
+                           }) > 1;
+  };
+  return convolves() &&
+         std::ranges::any_of(plan_.program.arena.reachable({it_.a, it_.b}),
+                             is_single);
+}
+
+// As many steps under way as the shared memory holds. What is gathered goes
+// through registers: copies of single elements behind the program's back take
+// longer than to wait for them.
 void DotText::choose_stages(const GpuFacts& facts) {
+  if (gathers()) {
+    stages_ = 1;
+    return;
+  }
   const std::int64_t halves = packs_ ? 2 : 1;
   const std::int64_t bytes = halves * element_bytes(dtype_) * tile_folded_ *
                              (tile_rows_ + tile_columns_);
@@ -292,8 +322,7 @@ void DotText::store_part(TritonKernel& kernel) {
 // not: those are made of three, which keep float32's. Halves go as they are.
 std::string DotText::precision() const {
   if (is_half(dtype_)) return "ieee";
-  const bool convolves = sum().note.find("convolution") != std::string::npos;
-  return convolves && !variant_.exact ? "tf32" : "tf32x3";
+  return convolves() && !variant_.exact ? "tf32" : "tf32x3";
 }
 
 void DotText::print_epilogue(TritonKernel& kernel,

@@ -27,6 +27,10 @@ class DotText {
   /// With too few tiles to go round, programs share the sums.
   void choose_shares(const GpuFacts& facts);
   void choose_stages(const GpuFacts& facts);
+  bool convolves() const;
+  /// Whether a convolution's factor is read element by element, as its window
+  /// moves by single ones.
+  bool gathers() const;
   std::string part() const { return "part" + std::to_string(sum().results[0]); }
   /// "tf32" or "tf32x3": how float32 goes through the matrix units; or "ieee".
   std::string precision() const;

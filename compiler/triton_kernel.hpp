@@ -23,6 +23,8 @@ struct TritonVariant {
   std::int64_t dot_rows = 128;   ///< of a product: its tile,
   std::int64_t dot_columns = 128;
   std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
+  std::int64_t gathered = 32;    ///< the same, where neighbours are not read
+                                 ///< in packs
   int dot_warps = 8;
   int dot_stages = 3;   ///< most steps under way
   bool packs = false;   ///< factors of exact products are split beforehand
