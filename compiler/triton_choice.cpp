@@ -20,21 +20,29 @@ bool is_alone(const Graph& graph) {
 // What follows was measured on an H200, amid what a kernel fuses with, against
 // the library's on images with their channels innermost (docs/performance.md).
 
-// Depthwise ones at 2 to 22 times torch.compile's speed, and those of few
-// channels to many at 1.1 to 1.5 times the library's; others at 0.3 to 0.9.
+// Depthwise ones at 2 to 22 times torch.compile's speed. Of others those whose
+// sums are short: to read the image in another layout and to write the result
+// in two passes takes the library longer than all of it takes us.
 bool wins(const Convolution& one) {
-  if (one.weight->shape[1] == 1) return true;
-  return one.groups == 1 && one.weight->shape[1] <= 8 &&
-         one.result->shape[1] >= 64 && one.window <= 27;
+  const std::int64_t inputs = one.weight->shape[1];
+  if (inputs == 1) return true;
+  const std::int64_t terms = inputs * one.window;
+  return one.groups == 1 && one.result->shape[1] >= 16 &&
+         ((inputs <= 8 && terms <= 384) || (inputs <= 16 && terms <= 144));
 }
 
 // Not those of volumes that step by one, which are turned round before. Those
-// of few channels at 2.1 to 2.6 times the library's speed, and 5 × 5 × 5 in
-// steps of two, for which it has no fast kernel, at 2.7; others at 0.3 to 0.9.
+// of few channels at 2.1 to 5.5 times torch.compile's speed, as are 5 × 5 × 5
+// in steps of two, for which the library has no fast kernel; of more channels
+// where steps of two leave few taps for each result.
 bool wins_transposed(const Convolution& one) {
+  if (one.groups != 1) return false;
+  const std::int64_t inputs = one.weight->shape[0];
   const bool strides = std::ranges::count(one.steps, 1) == 0;
-  return one.groups == 1 &&
-         (one.weight->shape[0] <= 4 || (strides && one.window >= 125));
+  return inputs <= 4 ||
+         (strides &&
+          (one.window >= 125 || (inputs <= 16 && one.window <= 27) ||
+           (inputs <= 64 && one.window <= 9 && one.result->shape[1] <= 64)));
 }
 
 /// Whether most outputs meet no input at all, for dilations that are in step

@@ -13,9 +13,6 @@ constexpr std::int64_t columns_min = 8;
 constexpr std::int64_t folded_min = 8;
 constexpr std::int64_t tile_min = 16;
 
-// Elements that are copied at a time.
-constexpr std::int64_t pack = 4;
-
 // Tiles whose rows are walked together, so that their columns stay in cache.
 constexpr std::int64_t group = 8;
 
@@ -42,6 +39,7 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
   choose_type(facts);
   sort_outer();
   choose_interleave();
+  pad_rows();
   rows_ = extent_of(it_.rows);
   columns_ = extent_of(it_.columns);
   folded_ = extent_of(it_.folded);
@@ -58,6 +56,7 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
   tiles_ = ceil_div(rows_, tile_rows_) * ceil_div(columns_, tile_columns_);
   choose_shares(facts);
   packs_ = wants_packing();
+  lays_out_ = wants_layout();
   choose_stages(facts);
 }
 
@@ -66,6 +65,7 @@ void DotText::print() {
     print_packing(it_.a, "a", it_.rows, tile_rows_);
     print_packing(it_.b, "b", it_.columns, tile_columns_);
   }
+  if (lays_out_) print_layout();
   print_product();
   if (shares_ > 1) print_merge();
 }
@@ -84,24 +84,6 @@ void DotText::choose_type(const GpuFacts& facts) {
   it_.a = a.arguments[0];
   it_.b = b.arguments[0];
   dtype_ = dtype;
-}
-
-bool DotText::convolves() const {
-  return sum().note.find("convolution") != std::string::npos;
-}
-
-bool DotText::gathers() const {
-  const auto is_single = [&](ExprId id) {
-    const Scalar& node = plan_.program.arena[id];
-    if (node.op != ScalarOp::load || node.index.empty()) return false;
-    const auto& terms = node.index[0].terms();
-    return node.guarded || std::ranges::count_if(terms, [](const auto& term) {
-                             return term.coefficient % pack != 0;
-                           }) > 1;
-  };
-  return convolves() &&
-         std::ranges::any_of(plan_.program.arena.reachable({it_.a, it_.b}),
-                             is_single);
 }
 
 // As many steps under way as the shared memory holds. What is gathered goes
@@ -174,27 +156,33 @@ void DotText::open_program(TritonKernel& kernel) const {
   }
 }
 
+// Where a position in tiles of that size is none of padding and in range.
+std::string DotText::mask(TritonKernel& kernel, const std::string& name,
+                          const std::string& padding, std::int64_t extent,
+                          std::int64_t tile) {
+  std::string inside = padding;
+  if (extent % tile != 0) {
+    inside +=
+        (inside.empty() ? "(" : " & (") + name + " < " + text(extent) + ")";
+  }
+  if (inside.empty()) return "";
+  kernel.line(name + "m = " + inside);
+  return name + "m";
+}
+
 void DotText::open_tile(TritonKernel& kernel) const {
   const auto open = [&](const char* name, const char* block,
                         const std::vector<LoopVar>& variables,
                         std::int64_t tile, Axis axis) {
     const std::int64_t extent = extent_of(variables);
-    const bool is_columns = axis == Axis::columns;
     const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
     const char* spread = axis == Axis::rows ? "[:, None]" : "[None, :]";
     kernel.line(std::string(name) + " = (" + block + " * " + text(tile) +
                 " + tl.arange(0, " + text(tile) + ")" + spread + ")" + wide);
-    std::string inside = is_columns ? phase_mask(name) : "";
-    if (extent % tile != 0) {
-      inside += (inside.empty() ? "(" : " & (") + std::string(name) + " < " +
-                text(extent) + ")";
-    }
-    std::string mask;
-    if (!inside.empty()) {
-      mask = std::string(name) + "m";
-      kernel.line(mask + " = " + inside);
-    }
-    kernel.name_variables(variables, name, axis, mask);
+    const std::string padding =
+        axis == Axis::columns ? phase_mask(name) : row_mask(name);
+    kernel.name_variables(variables, name, axis,
+                          mask(kernel, name, padding, extent, tile));
   };
   open("m", "row", it_.rows, tile_rows_, Axis::rows);
   open("n", "column", it_.columns, tile_columns_, Axis::columns);
@@ -233,8 +221,12 @@ std::string DotText::first() const {
 void DotText::print_step(TritonKernel& kernel) const {
   print_factor(kernel, it_.a, "a", Axis::columns,
                "(" + text(tile_rows_) + ", " + text(tile_folded_) + ")");
-  print_factor(kernel, it_.b, "b", Axis::rows,
-               "(" + text(tile_folded_) + ", " + text(tile_columns_) + ")");
+  if (lays_out_) {
+    print_laid_out(kernel);
+  } else {
+    print_factor(kernel, it_.b, "b", Axis::rows,
+                 "(" + text(tile_folded_) + ", " + text(tile_columns_) + ")");
+  }
   kernel.line("sums = tl.dot(a, b, sums, input_precision=\"" + precision() +
               "\")");
 }
@@ -250,7 +242,8 @@ void DotText::print_product() {
     open_packed(kernel);
   } else {
     kernel.expect_inner(it_.folded);
-    kernel.compute({it_.a, it_.b}, true);
+    kernel.compute({it_.a}, true);
+    if (!lays_out_) kernel.compute({it_.b}, true);
   }
   kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
   if (packs_) {
@@ -363,22 +356,23 @@ void DotText::print_merge() {
   kernel.set_wide(needs_wide(plan_.program, nest_));
   kernel.line("r = " + kernel.program_id() + " * " + text(block) +
               " + tl.arange(0, " + text(block) + ")[None, :]");
-  const bool ragged = elements % block != 0 || !phase_mask("r").empty();
-  if (ragged) {
-    kernel.line("rm = (r < " + text(elements) + ")" +
-                (phase_mask("r").empty() ? "" : " & " + phase_mask("r")));
-  }
+  std::string padding = phase_mask("r");
+  const std::string of_rows = row_mask("(r // " + text(columns_) + ")");
+  if (!padding.empty() && !of_rows.empty()) padding += " & ";
+  const std::string inside =
+      mask(kernel, "r", padding + of_rows, elements, block);
   std::vector<LoopVar> all = it_.batch;
   all.insert(all.end(), it_.rows.begin(), it_.rows.end());
   all.insert(all.end(), it_.columns.begin(), it_.columns.end());
-  kernel.name_variables(all, "r", Axis::columns, ragged ? "rm" : "");
+  kernel.name_variables(all, "r", Axis::columns, inside);
   const std::string shape = "(1, " + text(block) + ")";
   kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
   kernel.line("for share in range(0, " + text(shares_) + "):");
   kernel.indent();
   kernel.use(part());
   kernel.line("sums += tl.load(" + part() + " + (share * " + text(elements) +
-              " + r)" + (ragged ? ", mask=rm, other=0.0)" : ")"));
+              " + r)" +
+              (inside.empty() ? ")" : ", mask=" + inside + ", other=0.0)"));
   kernel.dedent();
   print_epilogue(kernel, shape);
   kernel.finish(ceil_div(elements, block),

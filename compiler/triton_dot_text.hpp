@@ -27,10 +27,6 @@ class DotText {
   /// With too few tiles to go round, programs share the sums.
   void choose_shares(const GpuFacts& facts);
   void choose_stages(const GpuFacts& facts);
-  bool convolves() const;
-  /// Whether a convolution's factor is read element by element, as its window
-  /// moves by single ones.
-  bool gathers() const;
   std::string part() const { return "part" + std::to_string(sum().results[0]); }
   /// "tf32" or "tf32x3": how float32 goes through the matrix units; or "ieee".
   std::string precision() const;
@@ -39,6 +35,10 @@ class DotText {
   /// Which tile, batch and share the program has.
   void open_program(TritonKernel& kernel) const;
   void open_tile(TritonKernel& kernel) const;
+  /// The name of a mask, which it prints; "" where none is needed.
+  static std::string mask(TritonKernel& kernel, const std::string& name,
+                          const std::string& padding, std::int64_t extent,
+                          std::int64_t tile);
   void print_step(TritonKernel& kernel) const;
   /// One factor's tile at this step of the fold.
   void print_factor(TritonKernel& kernel, ExprId factor, const char* name,
@@ -53,6 +53,23 @@ class DotText {
   void print_epilogue(TritonKernel& kernel, const std::string& shape) const;
   /// Adds up what the shares left, element by element.
   void print_merge();
+
+  // Convolutions: triton_gather.cpp.
+  bool convolves() const;
+  /// Whether a convolution's factor is read element by element, as its window
+  /// moves by single ones.
+  bool gathers() const;
+  void pad_rows();
+  /// Whether a row is none of padding; "" where none is.
+  std::string row_mask(const std::string& row) const;
+  bool wants_layout() const;
+  std::int64_t laid_out_width() const;
+  std::int64_t laid_out_elements() const;
+  std::string laid_out() const {
+    return "laid" + std::to_string(sum().results[0]);
+  }
+  void print_layout();
+  void print_laid_out(TritonKernel& kernel) const;
 
   // Interleaved results: triton_interleave.cpp.
   void choose_interleave();
@@ -90,6 +107,8 @@ class DotText {
   std::int64_t share_ = 0;   ///< of the folded elements, a program's
   std::int64_t shares_ = 1;  ///< programs for one tile
   bool packs_ = false;
+  bool lays_out_ = false;      ///< the weights
+  std::int64_t last_row_ = 0;  ///< extent of the last row's, if it is padded
   int stages_ = 2;
 };
 

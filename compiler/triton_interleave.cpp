@@ -56,25 +56,18 @@ void DotText::open_turned(TritonKernel& kernel) const {
   const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
   std::vector<LoopVar> across = it_.columns;
   across.pop_back();
-  const auto masked = [&](const char* name, bool is_masked,
-                          std::int64_t extent) -> std::string {
-    if (!is_masked) return "";
-    kernel.line(std::string(name) + "m = " + name + " < " + text(extent));
-    return std::string(name) + "m";
-  };
   kernel.line("t = tl.arange(0, " + text(tile_rows_ * phases) + ")[None, :]");
   kernel.line("m = (row * " + text(tile_rows_) + " + t // " + text(phases) +
               ")" + wide);
   kernel.name_variables(it_.rows, "m", Axis::columns,
-                        masked("m", rows_ % tile_rows_ != 0, rows_));
+                        mask(kernel, "m", row_mask("m"), rows_, tile_rows_));
   kernel.line("phase = t % " + text(phases));
   kernel.name_variables({it_.columns.back()}, "phase", Axis::columns,
-                        masked("phase", phases != phases_, phases_));
+                        mask(kernel, "phase", "", phases_, phases));
   kernel.line("n = (column * " + text(others) + " + tl.arange(0, " +
               text(others) + ")[:, None])" + wide);
-  const std::int64_t extent = extent_of(across);
   kernel.name_variables(across, "n", Axis::rows,
-                        masked("n", extent % others != 0, extent));
+                        mask(kernel, "n", "", extent_of(across), others));
 }
 
 }  // namespace weft

@@ -153,8 +153,10 @@ TEST_CASE(
     "convolutions between few channels and many are ours, and only they") {
   CHECK(takes_convolution(3, 64, 3, false));
   CHECK(takes_convolution(8, 64, 5, false));
-  CHECK_FALSE(takes_convolution(16, 64, 3, false));
-  CHECK_FALSE(takes_convolution(3, 16, 3, false));
+  CHECK(takes_convolution(16, 64, 3, false));
+  CHECK(takes_convolution(3, 16, 3, false));
+  CHECK_FALSE(takes_convolution(16, 64, 5, false));
+  CHECK_FALSE(takes_convolution(3, 8, 3, false));
   CHECK(takes_convolution(3, 16, 3, true));
   CHECK_FALSE(takes_convolution(8, 64, 3, true));
 }
