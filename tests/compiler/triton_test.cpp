@@ -162,10 +162,11 @@ TEST_CASE(
 }
 
 TEST_CASE("alone, a convolution is tried where the library may be slow") {
-  const auto tried = [](bool transposed, std::int64_t step, bool tf32) {
+  const auto tried = [](bool transposed, std::int64_t step, bool tf32,
+                        std::int64_t channels = 128) {
     Graph graph;
-    add_input(graph, "x", dense({4, 64, 32, 32}));
-    add_input(graph, "w", dense({64, 64, 3, 3}));
+    add_input(graph, "x", dense({4, channels, 32, 32}));
+    add_input(graph, "w", dense({channels, channels, 3, 3}));
     const Arg none = list({0, 0});
     const std::int64_t made = 31 * step + 3;
     add_call(graph, "y", "aten.convolution.default",
@@ -178,13 +179,39 @@ TEST_CASE("alone, a convolution is tried where the library may be slow") {
               truth(transposed),
               none,
               integer(1)},
-             dense({4, 64, made, made}));
+             dense({4, channels, made, made}));
     graph.outputs = {"y"};
     return triton_can_lower(graph, graph.nodes[2], {.tf32 = tf32});
   };
   CHECK(tried(true, 5, true));
   CHECK_FALSE(tried(true, 2, true));
+  CHECK(tried(true, 2, true, 64));
   CHECK(tried(true, 2, false));
+}
+
+TEST_CASE("A strided transposed convolution is one product of turned tiles") {
+  Graph graph;
+  add_input(graph, "x", dense({8, 16, 32, 30}));
+  add_input(graph, "w", dense({16, 32, 3, 3}));
+  add_call(graph, "y", "aten.convolution.default",
+           {ref("x"),
+            ref("w"),
+            {},
+            list({2, 2}),
+            list({1, 1}),
+            list({1, 1}),
+            truth(true),
+            list({0, 0}),
+            integer(1)},
+           dense({8, 32, 63, 59}));
+  graph.outputs = {"y"};
+  const std::string text = first(graph);
+  CHECK(count(text, "@triton.jit") == 2);  // the weights are laid out before
+  CHECK(count(text, "tl.dot") == 1);
+  CHECK(count(text, "tl.permute") == 1);
+  CHECK(has(text, "m % 32 < 30"));   // lanes that Triton sees side by side
+  CHECK(has(text, "num_stages=1"));  // windows are gathered
+  CHECK(has(text, "if tl.max("));    // infinities, once more
 }
 
 TEST_CASE("A padded convolution of one channel stays a product of matrices") {

@@ -164,6 +164,10 @@ def convolution_cases():
         convolution("transposed2d_units_many", 2, 8, 16, (2, 3), (3, 3),
                     stride=5, dilation=2,
                     then=lambda x: x.relu() + x.flip(0)),
+        # Enough rows for weights to be laid out; lanes beyond the last one.
+        convolution("transposed2d_units_laid", 2, 8, 16, (64, 62), (3, 3),
+                    stride=2),
+        convolution("units_conv2d_laid", 2, 3, 16, (66, 65), (3, 3)),
         convolution("transposed2d_units_sparse", 2, 16, 18, (5, 4), (3, 3),
                     stride=2, dilation=2, padding=1),
         ("transposed1d_units_fused", lambda x, w, b, y:
