@@ -74,14 +74,19 @@ bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
   return true;
 }
 
-// So does what the target wants alone, but for what has no loop of its own.
-bool joins_alone(Program& program, Nest& nest, Stage& stage) {
+// So does what the target wants alone, but for what has no loop of its own and
+// leaves the nest what the target wants.
+bool joins_alone(Program& program, Nest& nest, Stage& stage,
+                 const CpuFacts& facts) {
   Nest tried = nest;
   Stage aligned = stage;
   walk_whole_blocks(program, nest, aligned);
   if (!align_to_results(program, tried, aligned) || !aligned.inner.empty()) {
     return false;
   }
+  Stage first = tried.stages.front();
+  first.outer = tried.outer;
+  if (!facts.is_alone(program, first)) return false;
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
@@ -101,9 +106,9 @@ void place(Program& program, std::vector<Nest>& nests, Stage stage,
       facts.is_alone != nullptr && facts.is_alone(program, stage);
   for (std::size_t i = first; i < nests.size() && !alone; ++i) {
     const bool reads = depends && i == first;
-    const bool fits = nests[i].alone
-                          ? reads && joins_alone(program, nests[i], stage)
-                          : joins(program, nests[i], stage, reads, facts);
+    const bool fits =
+        nests[i].alone ? reads && joins_alone(program, nests[i], stage, facts)
+                       : joins(program, nests[i], stage, reads, facts);
     if (!fits) continue;
     if (!scans(nests[i])) share_inner(program, nests[i], stage);
     nests[i].stages.push_back(std::move(stage));

@@ -11,7 +11,6 @@ namespace {
 constexpr std::int64_t rows_min = 16;
 constexpr std::int64_t columns_min = 8;
 constexpr std::int64_t folded_min = 8;
-constexpr std::int64_t tile_min = 16;
 
 // Tiles whose rows are walked together, so that their columns stay in cache.
 constexpr std::int64_t group = 8;
@@ -278,6 +277,7 @@ void DotText::print_without_left_out(TritonKernel& kernel,
   const ExprId product = sum().value;
   const std::int64_t steps = shares_ > 1 ? share_ : folded_;
   const std::string mask = folded_ % steps != 0 ? "onem" : "";
+  const TritonKernel::Names names = kernel.names();
   kernel.line("if tl.max(tl.max((sums != sums).to(tl.int32), 1), 0) > 0:");
   kernel.indent();
   kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
@@ -292,6 +292,7 @@ void DotText::print_without_left_out(TritonKernel& kernel,
   kernel.line("sums += " +
               (mask.empty() ? term : "tl.where(onem, " + term + ", 0.0)"));
   kernel.forget_inner();
+  kernel.set_names(names);
   kernel.dedent();
   kernel.dedent();
 }
@@ -400,12 +401,21 @@ std::optional<ExprId> guard_of(const ScalarArena& arena, ExprId factor) {
   return std::nullopt;
 }
 
+bool implies(const ScalarArena& arena, ExprId condition, ExprId other) {
+  const Scalar& node = arena[condition];
+  return condition == other || (calls(node, "logical_and") &&
+                                (implies(arena, node.arguments[0], other) ||
+                                 implies(arena, node.arguments[1], other)));
+}
+
 // Whether one of the factors is 0 wherever that guard does not hold.
 bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId a,
                      ExprId b) {
-  const auto of_a = guard_of(arena, a);
-  const auto of_b = guard_of(arena, b);
-  if (of_a == guard || of_b == guard) return true;
+  const auto asks = [&](ExprId factor) {
+    const auto own = guard_of(arena, factor);
+    return own && implies(arena, *own, guard);
+  };
+  if (asks(a) || asks(b)) return true;
   const Scalar& node = arena[guard];
   return calls(node, "logical_and") &&
          is_zero_without(node.arguments[0], arena, a, b) &&

@@ -8,6 +8,9 @@
 
 namespace weft {
 
+/// The matrix units' smallest tiles, of rows, columns and folded elements.
+inline constexpr std::int64_t tile_min = 16;
+
 class DotText {
  public:
   DotText(const Schedule& plan, const Nest& nest, Contraction contraction,

@@ -3,8 +3,9 @@
 //
 // Neighbours along an image's last dimension are read by neighbouring lanes
 // only if Triton sees them side by side, which it does by powers of two: rows
-// are padded to these. And weights are laid out once, in the order in which
-// they are folded, so that no tap is looked for in the loop.
+// are padded to these. And the factor with fewer elements (the weights, but for
+// tiny images) is laid out once, in the order in which it is folded, so that no
+// tap is looked for in the loop.
 #include <algorithm>
 
 #include "compiler/triton_dot_text.hpp"
@@ -93,8 +94,9 @@ std::int64_t DotText::laid_out_elements() const {
 void DotText::print_layout() {
   const std::int64_t elements = laid_out_elements();
   TritonKernel kernel(plan_.program, module_);
-  kernel.line("r = tl.program_id(0) * " + text(block) + " + tl.arange(0, " +
-              text(block) + ")[None, :]");
+  kernel.set_wide(needs_wide(plan_.program, nest_));
+  kernel.line("r = " + kernel.program_id() + " * " + text(block) +
+              " + tl.arange(0, " + text(block) + ")[None, :]");
   kernel.line("k = r % " + text(laid_out_width()));
   kernel.line("n = r // " + text(laid_out_width()) + " % " +
               text(elements / laid_out_width()));

@@ -16,7 +16,8 @@ constexpr std::int64_t phases_max = 16;
 
 }  // namespace
 
-// Phases are columns, the fastest of them, padded to what a tile is split by.
+// Phases are columns, the fastest of them, padded to what a tile is split by;
+// unless a tile has more columns than there are.
 void DotText::choose_interleave() {
   if (may_pack() || it_.rows.empty() || it_.columns.empty()) return;
   const Index place = this->place();
@@ -29,9 +30,14 @@ void DotText::choose_interleave() {
     std::swap(it_.rows, it_.columns);
     std::swap(it_.a, it_.b);
   }
-  if (!alternate(it_.columns.back(), it_.rows.back())) return;
-  phases_ = it_.columns.back().extent;
-  it_.columns.back().extent = power_of_two(phases_);
+  LoopVar& phase = it_.columns.back();
+  const std::int64_t padded = power_of_two(phase.extent);
+  if (!alternate(phase, it_.rows.back()) ||
+      extent_of(it_.columns) / phase.extent * padded < tile_min) {
+    return;
+  }
+  phases_ = phase.extent;
+  phase.extent = padded;
 }
 
 std::string DotText::phase_mask(const std::string& column) const {

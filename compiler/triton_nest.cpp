@@ -18,6 +18,7 @@ std::vector<Index> positions_of(const Program& program, const Nest& nest) {
     all.push_back(stage.offset);
     all.emplace_back(extent_of(stage.inner));
     all.insert(all.end(), stage.result_index.begin(), stage.result_index.end());
+    for (const auto& [index, extent] : stage.bounds) all.push_back(index);
     for (const ExprId id : program.arena.reachable(roots_of(stage))) {
       const auto& index = program.arena[id].index;
       all.insert(all.end(), index.begin(), index.end());

@@ -233,6 +233,27 @@ TEST_CASE("A padded convolution of one channel stays a product of matrices") {
   CHECK(has(first(graph), "tl.dot"));
 }
 
+TEST_CASE("A transposed convolution of a padded image is one of matrices") {
+  Graph graph;
+  add_input(graph, "x", dense({8, 16, 64}));
+  add_input(graph, "w", dense({16, 32, 4}));
+  add_call(graph, "p", "aten.constant_pad_nd.default",
+           {ref("x"), list({1, 2}), number(0)}, dense({8, 16, 67}));
+  add_call(graph, "y", "aten.convolution.default",
+           {ref("p"),
+            ref("w"),
+            {},
+            list({2}),
+            list({1}),
+            list({1}),
+            truth(true),
+            list({0}),
+            integer(1)},
+           dense({8, 32, 134}));
+  graph.outputs = {"y"};
+  CHECK(has(first(graph), "tl.dot"));
+}
+
 TEST_CASE("Equal subgraphs give equal Triton sources") {
   CHECK(texts(softmax(64, 1000)) == texts(softmax(64, 1000)));
   CHECK(texts(product(200, 300, 100)) == texts(product(200, 300, 100)));

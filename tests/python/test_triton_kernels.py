@@ -181,6 +181,19 @@ def convolution_cases():
                           stride=2, padding=1),
         *infinite_weights("transposed1d_units_infinite_shared", 128, 17, (11,),
                           (4,), padding=2),
+        # One column a tile would hold phases of, and no other.
+        convolution("transposed1d_units_one", 1, 16, 1, (64,), (16,),
+                    stride=8),
+        # Its guard is one of those that the padding brings.
+        ("transposed1d_units_padded", lambda x, w, b:
+         F.conv_transpose1d(F.pad(x, (1, 2)), w, b, stride=2, padding=1),
+         (numbers(2, 16, 11), numbers(16, 17, 4, scale=0.5), numbers(17))),
+        # What follows asks again what the sum asked, in a block of its own.
+        ("transposed1d_units_asked", lambda x, w, b, y:
+         F.conv_transpose1d(x, w, b, stride=4, output_padding=1)
+         + F.pad(y, (0, 1)).flatten(-2),
+         (numbers(1, 8, 8200), numbers(8, 16, 3), numbers(16),
+          numbers(1, 16, 8200, 3))),
         convolution("transposed2d_units_groups", 2, 16, 32, (4, 5), (3, 3),
                     groups=2),
     ]
