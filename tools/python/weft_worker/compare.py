@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
+from . import error_sums
 from .reference import FLOATING
 
 #: A candidate may err this many times as much as the framework itself does.
@@ -32,10 +33,6 @@ TF32_NEAR_MAX = 2.0**-7
 #: has 0.09, of two bits less 0.3.
 HALF_RMS_FACTOR = 2.0
 HALF_RMS_UNITS = 0.25
-#: Elements compared at once: their float64 temporaries stay in the cache …
-CHUNK = 1 << 17
-#: … or, on a device, are large enough to drown what a step costs.
-DEVICE_CHUNK = 1 << 26
 
 
 @dataclass
@@ -153,51 +150,22 @@ def roundoff_floor(dtype, reduction_length):
 
 def _rms(truth):
     """Root of the mean square of the finite elements; 1 if that is 0."""
-    total, count = 0.0, 0
-    for (part,) in _chunks(truth):
-        part = part.double()
-        square = float(part.dot(part))
-        if math.isfinite(square):
-            total, count = total + square, count + part.numel()
-            continue
-        finite = part[torch.isfinite(part)]
-        # Beyond 1e154 a square overflows: such elements count as that.
-        total += float(finite.clamp(-1e150, 1e150).square().sum())
-        count += finite.numel()
-    return math.sqrt(total / count) if total > 0.0 else 1.0
+    return _root(*error_sums.squares(truth))
 
 
 def _rms_where_lost(made):
     """Of the framework's finite elements where float64's are not."""
-    total, count = 0.0, 0
-    for truth, framework in _chunks(made.wide, made.framework):
-        lost = ~torch.isfinite(truth) & torch.isfinite(framework)
-        if bool(lost.any()):
-            part = framework[lost].double().clamp(-1e150, 1e150)
-            total, count = total + float(part.dot(part)), count + part.numel()
+    return _root(*error_sums.squares_where_lost(made.wide, made.framework))
+
+
+def _root(total, count):
     return math.sqrt(total / count) if total > 0.0 else 1.0
 
 
 def _errors_of(result, made):
     """(the largest error, the root of their mean square)."""
-    worst, total, count = 0.0, 0.0, 0
-    for x, truth in _chunks(result, made.truth):
-        truth = truth.double()
-        error = (x.double() - truth).abs_().div_(truth.abs() + made.scale)
-        peak = float(error.max())
-        if not math.isfinite(peak):
-            error = error[torch.isfinite(x) & torch.isfinite(truth)]
-            peak = float(error.max()) if error.numel() else 0.0
-        worst = max(worst, peak)
-        total, count = total + float(error.dot(error)), count + error.numel()
+    worst, total, count = error_sums.errors(result, made.truth, made.scale)
     return worst, math.sqrt(total / max(1, count))
-
-
-def _chunks(*tensors):
-    flat = [t.reshape(-1) for t in tensors]
-    size = DEVICE_CHUNK if flat[0].is_cuda else CHUNK
-    for start in range(0, flat[0].numel(), size):
-        yield [t[start : start + size] for t in flat]
 
 
 def compare(got, made):
@@ -207,20 +175,15 @@ def compare(got, made):
     got = got.contiguous()
     if got.dtype not in FLOATING:
         return _compare_exact(got, made)
-    worst, total = 0.0, 0.0
-    offset = 0
-    for x, truth, framework in _chunks(got, made.truth, made.framework):
-        error, bad, squares = _chunk_error(x, truth, framework, made)
-        if bad is not None:
-            return Finding(error, _place(made, got, offset + bad, error))
-        worst, total = max(worst, error), total + squares
-        offset += x.numel()
-    together = math.sqrt(total / offset)
+    held = error_sums.hold(got, made)
+    if held.place is not None:
+        return Finding(held.worst, _place(made, got, held.place, held.worst))
+    together = math.sqrt(held.squares / got.numel())
     if together > made.rms_tolerance:
-        return Finding(worst, f"output {made.name}: its elements' errors have a "
-                       f"root mean square of {together:.3g} > "
+        return Finding(held.worst, f"output {made.name}: its elements' errors "
+                       f"have a root mean square of {together:.3g} > "
                        f"{made.rms_tolerance:.3g}")
-    return Finding(worst)
+    return Finding(held.worst)
 
 
 def first_reason(views, expectations):
@@ -228,45 +191,6 @@ def first_reason(views, expectations):
     comparison is kept."""
     found = (compare(x, made).reason for x, made in zip(views, expectations))
     return next(filter(None, found), "")
-
-
-def _chunk_error(x, truth, framework, made):
-    """(worst error, None, sum of the errors' squares), or (its error, index of
-    an element too far off, 0)."""
-    x, truth = x.double(), truth.double()
-    scale = truth.abs().add_(made.scale)
-    error = (x - truth).abs_().div_(scale)
-    worst = float(error.max())
-    if worst <= made.tolerance:
-        # Every element of both is finite: nan fails the comparison above.
-        return worst, None, float(error.dot(error))
-    framework = framework.double()
-    # Where float64 and the framework part (a branch, an overflow, an infinity
-    # that one of them subtracts from itself), either answer is right.
-    lost = framework.abs().add_(made.lost_scale)
-    near = (x - framework).abs_().div_(
-        torch.where(torch.isfinite(truth), scale, lost))
-    error = torch.minimum(
-        torch.nan_to_num(error, nan=math.inf),
-        torch.nan_to_num(near, nan=math.inf),
-    )
-    same = _same_kind(x, truth) | _same_kind(x, framework)
-    error = torch.where(torch.isfinite(x), error, math.inf)
-    error = torch.where(same, 0.0, error)
-    worst, where = error.max(0)
-    if float(worst) <= made.tolerance:
-        return float(worst), None, float(error.dot(error))
-    return float(worst), int(where), 0.0
-
-
-def _same_kind(x, other):
-    """Where both are the same infinity, or `other` is nan and x not finite.
-
-    A nan may come of the algorithm alone (a running mean subtracts infinities
-    where a plain sum keeps them), so an infinity in its place is no error.
-    """
-    both_lost = ~torch.isfinite(x) & torch.isnan(other)
-    return both_lost | (torch.isinf(x) & (x == other))
 
 
 def _place(made, got, flat, error):
