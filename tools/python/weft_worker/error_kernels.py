@@ -40,6 +40,34 @@ DEVICE double element(const void* data, int kind, long long i) {
   return bits & 0x8000 ? -size : size;
 }
 
+// So many elements at a time, that the memory is asked for together.
+constexpr int pack = 4;
+
+struct Pack {
+  double at[pack];
+};
+
+// Those in steps from i on; nan instead of what lies beyond the end.
+DEVICE Pack elements(const void* data, int kind, long long i, long long step,
+                     long long all) {
+  Pack made;
+  if (i + (pack - 1) * step >= all) {
+    for (int j = 0; j < pack; ++j, i += step)
+      made.at[j] = i < all ? element(data, kind, i) : __int_as_float(0x7fffffff);
+  } else if (kind == 0) {
+#pragma unroll
+    for (int j = 0; j < pack; ++j) made.at[j] = element(data, 0, i + j * step);
+  } else if (kind == 1) {
+#pragma unroll
+    for (int j = 0; j < pack; ++j) made.at[j] = element(data, 1, i + j * step);
+  } else {
+#pragma unroll
+    for (int j = 0; j < pack; ++j)
+      made.at[j] = element(data, kind, i + j * step);
+  }
+  return made;
+}
+
 DEVICE bool is_finite(double x) { return fabs(x) <= 1.7976931348623157e308; }
 DEVICE bool is_nan(double x) { return x != x; }
 
@@ -67,12 +95,14 @@ extern "C" __global__ void squares(const void* tensor, const double* facts,
   const long long threads = facts[THREADS], all = facts[COUNT];
   const int kind = facts[KIND];
   double total = 0, count = 0;
-#pragma unroll 4
-  for (long long i = thread(); i < all; i += threads) {
-    const double x = element(tensor, kind, i);
-    if (!is_finite(x)) continue;
-    total += square(x);
-    count += 1;
+  for (long long i = thread(); i < all; i += pack * threads) {
+    const Pack x = elements(tensor, kind, i, threads, all);
+#pragma unroll
+    for (int j = 0; j < pack; ++j) {
+      const bool counts = is_finite(x.at[j]);
+      total += counts ? square(x.at[j]) : 0;
+      count += counts;
+    }
   }
   leave(out, facts, 0, total);
   leave(out, facts, 1, count);
@@ -85,12 +115,15 @@ extern "C" __global__ void squares_where_lost(const void* framework,
   const long long threads = facts[THREADS], all = facts[COUNT];
   const int kind = facts[KIND], truth_kind = facts[TRUTH_KIND];
   double total = 0, count = 0;
-#pragma unroll 4
-  for (long long i = thread(); i < all; i += threads) {
-    const double x = element(framework, kind, i);
-    if (is_finite(element(truth, truth_kind, i)) || !is_finite(x)) continue;
-    total += square(x);
-    count += 1;
+  for (long long i = thread(); i < all; i += pack * threads) {
+    const Pack x = elements(framework, kind, i, threads, all);
+    const Pack want = elements(truth, truth_kind, i, threads, all);
+#pragma unroll
+    for (int j = 0; j < pack; ++j) {
+      const bool counts = is_finite(x.at[j]) && !is_finite(want.at[j]);
+      total += counts ? square(x.at[j]) : 0;
+      count += counts;
+    }
   }
   leave(out, facts, 0, total);
   leave(out, facts, 1, count);
@@ -102,15 +135,18 @@ extern "C" __global__ void errors(const void* result, const void* truth,
   const int kind = facts[KIND], truth_kind = facts[TRUTH_KIND];
   const double scale = facts[SCALE];
   double worst = 0, total = 0, count = 0;
-#pragma unroll 4
-  for (long long i = thread(); i < all; i += threads) {
-    const double x = element(result, kind, i);
-    const double want = element(truth, truth_kind, i);
-    if (!is_finite(x) || !is_finite(want)) continue;
-    const double error = fabs(x - want) / (fabs(want) + scale);
-    worst = fmax(worst, error);
-    total += error * error;
-    count += 1;
+  for (long long i = thread(); i < all; i += pack * threads) {
+    const Pack x = elements(result, kind, i, threads, all);
+    const Pack want = elements(truth, truth_kind, i, threads, all);
+#pragma unroll
+    for (int j = 0; j < pack; ++j) {
+      const bool counts = is_finite(x.at[j]) && is_finite(want.at[j]);
+      const double size = fabs(want.at[j]) + scale;
+      const double error = counts ? fabs(x.at[j] - want.at[j]) / size : 0;
+      worst = fmax(worst, error);
+      total += error * error;
+      count += counts;
+    }
   }
   leave(out, facts, 0, worst);
   leave(out, facts, 1, total);
@@ -192,11 +228,10 @@ class Kernels:
         worst, total, count = self._run("errors", [result, truth], scale)
         return float(worst.max()), float(total.sum()), int(count.sum())
 
-    def nearest(self, got, made):
+    def nearest(self, result, truth, framework, scale, lost_scale):
         """(the largest error, sum of squares, place of the first of these)."""
         worst, where, total = self._run(
-            "nearest", [got, made.truth, made.framework], made.scale,
-            made.lost_scale)
+            "nearest", [result, truth, framework], scale, lost_scale)
         most = worst.max()
         return float(most), float(total.sum()), int(where[worst == most].min())
 

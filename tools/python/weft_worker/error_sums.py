@@ -16,6 +16,8 @@ from . import error_kernels
 CHUNK = 1 << 17
 #: … or, on a device, are large enough to drown what a step costs.
 DEVICE_CHUNK = 1 << 26
+#: … or, where one pass does it, show early that something is wrong.
+KERNEL_CHUNK = 1 << 28
 #: A square beyond float64 counts as this number's.
 LARGEST = 1e150
 
@@ -79,21 +81,17 @@ def errors(result, truth, scale):
 
 def hold(got, made):
     """Holds every element of `got` against the expectation `made`."""
-    if kernels := _kernels(got):
-        worst, total, count = kernels.errors(got, made.truth, made.scale)
-        if count == got.numel() and worst <= made.tolerance:
-            return Held(worst, total)
-        worst, total, place = kernels.nearest(got, made)
-        return Held(worst, total, None if worst <= made.tolerance else place)
-    held, offset = Held(0.0), 0
-    for x, truth, framework in _chunks(got, made.truth, made.framework):
-        part = _hold_chunk(x, truth, framework, made)
+    kernels, held, offset = _kernels(got), Held(0.0), 0
+    size = KERNEL_CHUNK if kernels else None
+    for tensors in _chunks(got, made.truth, made.framework, size=size):
+        part = (_hold_by(kernels, *tensors, made) if kernels
+                else _hold_chunk(*tensors, made))
         if part.place is not None:
             part.place += offset
             return part
         held.worst = max(held.worst, part.worst)
         held.squares += part.squares
-        offset += x.numel()
+        offset += tensors[0].numel()
     return held
 
 
@@ -103,11 +101,20 @@ def _kernels(tensor):
     return error_kernels.of(tensor.device.index)
 
 
-def _chunks(*tensors):
+def _chunks(*tensors, size=None):
     flat = [t.reshape(-1) for t in tensors]
-    size = DEVICE_CHUNK if flat[0].is_cuda else CHUNK
+    size = size or (DEVICE_CHUNK if flat[0].is_cuda else CHUNK)
     for start in range(0, flat[0].numel(), size):
         yield [t[start : start + size] for t in flat]
+
+
+def _hold_by(kernels, x, truth, framework, made):
+    worst, total, count = kernels.errors(x, truth, made.scale)
+    if count == x.numel() and worst <= made.tolerance:
+        return Held(worst, total)
+    worst, total, place = kernels.nearest(
+        x, truth, framework, made.scale, made.lost_scale)
+    return Held(worst, total, None if worst <= made.tolerance else place)
 
 
 def _hold_chunk(x, truth, framework, made):

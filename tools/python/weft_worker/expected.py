@@ -100,13 +100,15 @@ class PassingCases:
         return self._maker.lacks_float64
 
     def case(self, number):
-        self._device.give_back()
+        with lap("memory"):
+            self._device.give_back()
         distribution, finite = inputs.FEW_DISTRIBUTIONS[number]
         # Each from a seed of its own, so that it can be made again.
         seed = (self._seed * self.count + number) % (1 << 63)
         generator = self._device.generator(seed)
         with lap("expectations"):
-            storages = self._maker.storages(distribution, generator)
+            with lap("inputs"):
+                storages = self._maker.storages(distribution, generator)
             outputs = self._maker.expect(storages)
         made = Case(distribution, finite, storages, outputs)
         if number >= self._made:

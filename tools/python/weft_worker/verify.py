@@ -157,8 +157,9 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
     # The second set moves every pointer; large ones overlap to save memory.
     base = first.end if first.end <= 1 << 28 else 1 << 16
     second = BufferSet(base, reference.inputs, reference.outputs)
-    arena = keeper.of(max(first.end, second.end))
-    arena.clear()
+    with lap("memory"):
+        arena = keeper.of(max(first.end, second.end))
+        arena.clear()
     sets = [first.bind(arena), second.bind(arena)]
     described = {**job, "sets": [s.to_json() for s in sets]}
     slot.begin(described, arena, limits.for_loading(keeper.device))
@@ -189,8 +190,9 @@ def _schedule(count):
 
 def run_case(slot, buffers, which, case, limits):
     """Calls the candidate once on fresh buffers; its outputs."""
-    buffers.write_inputs(case.storages)
-    buffers.fill_outputs()
+    with lap("write"):
+        buffers.write_inputs(case.storages)
+        buffers.fill_outputs()
     with lap("calls"):
         slot.call(limits.wall_ms, sets=[which])
     with lap("guards"):
@@ -219,7 +221,9 @@ def _judge_repeat(got, first, case, verdict):
             continue  # each run was held against the reference exactly
         again = replace(made, framework=before.contiguous(), wide=None)
         again.tolerance = 4 * made.tolerance
-        if compare.compare(x, again).reason:
+        with lap("compare"):
+            finding = compare.compare(x, again)
+        if finding.reason:
             text = f"output {made.name} differs between two runs"
             verdict.fail("wrong", text)
             return
