@@ -199,14 +199,15 @@ ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
 
 // For results whose points are made side by side along another dimension than
 // their last: that dimension, which is innermost in scratch. Not those that are
-// read at places known only as values, which count row by row.
+// read at places known only as values, which count row by row; nor those of
+// what the target wants alone, which it writes as it likes.
 using Innermost = std::map<int, std::size_t>;
 
 Innermost innermost_in_scratch(const Program& program,
                                const std::vector<Nest>& nests) {
   Innermost found;
   for (const Nest& nest : nests) {
-    if (!nest.columns) continue;
+    if (!nest.columns || nest.alone) continue;
     for (const Stage& stage : nest.stages) {
       for (std::size_t i = 0; i < stage.result_index.size(); ++i) {
         if (!(stage.result_index[i] == Index(nest.outer.back()))) continue;

@@ -233,6 +233,27 @@ TEST_CASE("A padded convolution of one channel stays a product of matrices") {
   CHECK(has(first(graph), "tl.dot"));
 }
 
+TEST_CASE("What is made of a strided transposed convolution reads it in rows") {
+  Graph graph;
+  add_input(graph, "x", dense({8, 16, 32, 32}));
+  add_input(graph, "w", dense({16, 32, 3, 3}));
+  add_call(graph, "c", "aten.convolution.default",
+           {ref("x"),
+            ref("w"),
+            {},
+            list({2, 2}),
+            list({1, 1}),
+            list({1, 1}),
+            truth(true),
+            list({1, 1}),
+            integer(1)},
+           dense({8, 32, 64, 64}));
+  add_call(graph, "y", "aten.sum.dim_IntList",
+           {ref("c"), list({2, 3}), truth(false)}, dense({8, 32}));
+  graph.outputs = {"y"};
+  CHECK(has(first(graph), "tl.permute"));
+}
+
 TEST_CASE("A transposed convolution of a padded image is one of matrices") {
   Graph graph;
   add_input(graph, "x", dense({8, 16, 64}));
