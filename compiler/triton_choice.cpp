@@ -56,10 +56,14 @@ bool is_sparse(const Convolution& one) {
 }
 
 /// Of transposed ones that stand alone, the library is the faster by far where
-/// it works with channels innermost and results get many products each.
+/// it works with channels innermost and results get many products each: in
+/// volumes of few channels that step by two, too few for the copies.
 bool is_fast(const Convolution& one) {
-  return one.groups == 1 && one.weight->shape.size() > 3 &&
-         std::ranges::max(one.steps) <= 2 && !is_sparse(one);
+  const auto& weight = one.weight->shape;
+  const bool copies = weight.size() == 5 && std::ranges::min(one.steps) == 2 &&
+                      weight[0] <= 32 && weight[1] <= 32;
+  return one.groups == 1 && weight.size() > 3 &&
+         std::ranges::max(one.steps) <= 2 && !copies && !is_sparse(one);
 }
 
 }  // namespace

@@ -189,6 +189,30 @@ TEST_CASE("alone, a convolution is tried where the library may be slow") {
   CHECK(tried(true, 2, false));
 }
 
+TEST_CASE("alone, volumes of few channels that step by two are not copied") {
+  const auto tried = [](std::int64_t step, std::int64_t channels) {
+    Graph graph;
+    add_input(graph, "x", dense({4, channels, 8, 16, 16}));
+    add_input(graph, "w", dense({channels, channels, 3, 3, 3}));
+    add_call(graph, "y", "aten.convolution.default",
+             {ref("x"),
+              ref("w"),
+              {},
+              list({step, step, step}),
+              list({1, 1, 1}),
+              list({1, 1, 1}),
+              truth(true),
+              list({0, 0, 0}),
+              integer(1)},
+             dense({4, channels, 7 * step + 1, 15 * step + 1, 15 * step + 1}));
+    graph.outputs = {"y"};
+    return triton_can_lower(graph, graph.nodes[2], {.tf32 = true});
+  };
+  CHECK(tried(2, 32));
+  CHECK_FALSE(tried(2, 64));
+  CHECK_FALSE(tried(1, 32));
+}
+
 TEST_CASE("A strided transposed convolution is one product of turned tiles") {
   Graph graph;
   add_input(graph, "x", dense({8, 16, 32, 30}));

@@ -5,9 +5,9 @@ draws would have no float64 answer.
 """
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .module_state import rng_state
+from .operator_trace import Mode
 from .reference import widen
 
 #: What is drawn does not follow from operands, or is a choice among them.
@@ -18,7 +18,7 @@ _DRAWN = {
 }
 
 
-class _Draws(TorchDispatchMode):
+class _Draws(Mode):
     """`drawn`: (operator, what it drew), in order."""
 
     def __init__(self, drawn):

@@ -108,7 +108,7 @@ def _trace(oracle, whole, job, limits, found):
         arena.clear()
         whole.buffers.bind(arena)
         verify_model.begin(oracle.slot, whole, job, arena, limits, Verdict())
-        case = whole.case("given", whole.device.generator(whole.seed))
+        case = whole.bare_case("given", whole.device.generator(whole.seed))
         whole.write(case)
         answer, _ = oracle.slot.call(
             3 * limits.wall_ms,
@@ -139,7 +139,7 @@ def _trace(oracle, whole, job, limits, found):
 
 def operators_of(whole):
     """What the reference itself calls. Trusted: it runs here."""
-    case = whole.case("given", whole.device.generator(whole.seed))
+    case = whole.bare_case("given", whole.device.generator(whole.seed))
     args = whole.arguments(case.leaves)
     torch.manual_seed(case.seed)
     return operator_trace.run(whole.model, args)[1]

@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from .operator_trace import Mode
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -235,7 +236,7 @@ class wide_default:
         torch.set_default_dtype(self._before)
 
 
-class WideCasts(TorchDispatchMode):
+class WideCasts(Mode):
     """Within it, what is cast to a floating type becomes float64: a model that
     computes in bfloat16 inside would else be held against its own rounding."""
 

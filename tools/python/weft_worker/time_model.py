@@ -29,10 +29,8 @@ class ModelBench:
     def __init__(self, whole, path):
         self._whole, self._path = whole, path
         generator = whole.device.generator(whole.seed)
-        self._base = whole.case("given", generator)
         # What it should give is worked out for each round's own inputs.
-        self._base.outputs = self._base.inputs_after = []
-        self._base.state_after = []
+        self._base = whole.bare_case("given", generator)
         self.is_large = whole.is_large
         self._draws = self._must_draw(generator)
         if self.is_large:

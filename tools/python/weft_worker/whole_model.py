@@ -82,9 +82,11 @@ class WholeModel:
         self._strides = [
             list(t.stride()) if _is_dense(t) else None for t in self.tensors
         ]
-        self._uses_float64, self._convolves = True, False
+        # Of the first case only shapes are asked, and what changes.
+        self._uses_float64 = self._convolves = False
         self._changing = set(self.problem.adopted)
         first = self.case("given", device.generator(seed))
+        self._uses_float64 = True
         self._changing.update(
             name for (name, _), was, after
             in zip(self.state, first.state, first.state_after)
@@ -191,6 +193,11 @@ class WholeModel:
 
     def case(self, distribution, generator):
         """A case of that distribution; raises what forward() raises."""
+        bare = self.bare_case(distribution, generator)
+        return self.expect(distribution, bare.seed, bare.leaves, bare.state)
+
+    def bare_case(self, distribution, generator):
+        """The same, of which nothing is expected yet."""
         seed = int(torch.randint(
             1 << 30, (1,), generator=generator, device=generator.device))
         if distribution == "given":
@@ -200,7 +207,8 @@ class WholeModel:
         state = random_state(
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
             generator, self._changing)
-        return self.expect(distribution, seed, leaves, state)
+        return ModelCase(distribution, _is_finite(distribution), seed, leaves,
+                         state, None, [], [], [])
 
     def altered(self, case, generator):
         """That case with few elements of its inputs changed: what was
@@ -246,10 +254,9 @@ class WholeModel:
         if is_wide and narrow["drew"] and _parted(made):
             self._uses_float64 = False
             return self.expect(distribution, seed, leaves, state)
-        finite = dict(inputs.DISTRIBUTIONS).get(distribution, True)
         return ModelCase(
-            distribution, finite, seed, leaves, state, narrow["described"], *made
-        )
+            distribution, _is_finite(distribution), seed, leaves, state,
+            narrow["described"], *made)
 
     @staticmethod
     def _allow(made, lossy):
@@ -354,6 +361,10 @@ class WholeModel:
         except Exception:  # it insists on float32, or draws untold
             self._uses_float64 = False
             return None
+
+
+def _is_finite(distribution):
+    return dict(inputs.DISTRIBUTIONS).get(distribution, True)
 
 
 def _parted(made):
