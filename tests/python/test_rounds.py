@@ -89,6 +89,12 @@ class Clocks(unittest.TestCase):
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
 
+    def test_an_interval_leaves_out_as_many_at_both_ends(self):
+        for count in (3, 6, 8, 25, 100):
+            _, low, high = rounds.median_bounds(list(range(count)))
+            self.assertEqual(low, count - 1 - high)
+        self.assertEqual((low, high), (39, 60))
+
     def test_a_time_is_never_below_the_clock_of_its_own(self):
         times = rounds.summary([(0.001, 0.004)] * 3, 0.002, 2)
         self.assertEqual(times["median_us"], 2000)

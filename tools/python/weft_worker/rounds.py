@@ -276,9 +276,8 @@ def median_bounds(values):
     ordered = sorted(values)
     count = len(ordered)
     reach = 0.98 * math.sqrt(count)  # 1.96 standard deviations of a binomial
-    low = max(0, math.floor(count / 2 - reach))
     high = min(count - 1, math.ceil(count / 2 + reach))
-    return statistics.median(ordered), ordered[low], ordered[high]
+    return statistics.median(ordered), ordered[count - 1 - high], ordered[high]
 
 
 def median_interval(values):
