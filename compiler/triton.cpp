@@ -1,6 +1,7 @@
 #include "compiler/triton.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "compiler/compose.hpp"
 #include "compiler/interior.hpp"
@@ -42,26 +43,44 @@ std::string launch_text(const TritonLaunch& launch) {
          ", num_stages=" + std::to_string(launch.stages) + ")\n";
 }
 
+/// What makes each tensor that is no input, by its name.
+std::map<std::string, std::string> allocations(const Graph& graph,
+                                               const TritonModule& module) {
+  std::map<std::string, std::string> lines;
+  std::size_t at = 0;
+  for (const std::string& output : graph.outputs) {
+    const TensorType& type = tensor_type(graph, output);
+    const std::string name = "out" + std::to_string(at++);
+    lines[name] = "    " + name + " = torch.empty_strided(\n        " +
+                  python_tuple(type.shape) + ", " + python_tuple(type.stride) +
+                  ", dtype=" + torch_type(type.dtype) +
+                  ", device=in0.device)\n";
+  }
+  for (const TritonScratch& scratch : module.scratch) {
+    lines[scratch.name] = "    " + scratch.name + " = torch.empty(" +
+                          std::to_string(scratch.elements) +
+                          ", dtype=" + torch_type(scratch.dtype) +
+                          ", device=in0.device)\n";
+  }
+  return lines;
+}
+
+// Memory is asked for when it is needed: the device is idle until the first
+// launch, and busy from then on.
 std::string function_text(const Subgraph& subgraph,
                           const TritonModule& module) {
   const Graph& graph = subgraph.graph;
   const std::size_t inputs = input_names(graph).size();
   std::string text = "def kernel_function(" + names_text("in", inputs) + "):\n";
-  std::size_t at = 0;
-  for (const std::string& name : graph.outputs) {
-    const TensorType& type = tensor_type(graph, name);
-    text += "    out" + std::to_string(at++) + " = torch.empty_strided(\n" +
-            "        " + python_tuple(type.shape) + ", " +
-            python_tuple(type.stride) + ", dtype=" + torch_type(type.dtype) +
-            ", device=in0.device)\n";
-  }
-  for (const TritonScratch& scratch : module.scratch) {
-    text += "    " + scratch.name + " = torch.empty(" +
-            std::to_string(scratch.elements) +
-            ", dtype=" + torch_type(scratch.dtype) + ", device=in0.device)\n";
-  }
-  for (const TritonLaunch& launch : module.launches)
+  std::map<std::string, std::string> due = allocations(graph, module);
+  for (const TritonLaunch& launch : module.launches) {
+    for (const std::string& name : launch.tensors) {
+      const auto allocation = due.extract(name);
+      if (allocation) text += allocation.mapped();
+    }
     text += launch_text(launch);
+  }
+  for (const auto& [name, line] : due) text += line;
   return text + "    return " + names_text("out", graph.outputs.size()) + "\n";
 }
 
