@@ -19,6 +19,7 @@ sys.path[:0] = [PACKAGES, HERE]
 import cuda_on_host  # noqa: E402
 from kernel_cases import numbers, special  # noqa: E402
 from weft_worker import compare, error_kernels, error_sums  # noqa: E402
+from weft_worker.driver import CudaError  # noqa: E402
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
@@ -127,6 +128,16 @@ class ErrorKernels(unittest.TestCase):
         for got in (made.framework * (1 + 1e-7), made.framework * 1.01):
             steps, kernels = self.both(lambda: compare.compare(got, made))
             self.assertEqual(steps.reason, kernels.reason)
+
+    def test_a_driver_that_refuses_them_leaves_the_frameworks_steps(self):
+        driver = mock.Mock()
+        driver.attribute.return_value = 9
+        refused = CudaError("cuModuleLoadData", "CUDA_ERROR_INVALID_IMAGE", "")
+        driver.load_module.side_effect = refused
+        with mock.patch.object(error_kernels, "opened", lambda _: driver), \
+                mock.patch.object(error_kernels, "Compiler"):
+            self.assertIsNone(error_kernels.of.__wrapped__(0))
+        driver.load_module.assert_called_once()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import functools
 import torch
 
 from .cuda_build import BuildError, Compiler, NoCompiler
-from .driver import opened
+from .driver import CudaError, opened
 from .gpu_facts import arch
 
 THREADS = 256
@@ -189,13 +189,14 @@ FIELDS = {"squares": 2, "squares_where_lost": 2, "errors": 3, "nearest": 3}
 
 @functools.cache
 def of(ordinal):
-    """The kernels on that device; None where nothing can build them."""
+    """The kernels on that device; None where nothing can build them, or its
+    driver is older than what has built them."""
     driver = opened(ordinal)
     try:
         cubin = Compiler().cubin(SOURCE, arch(driver))
-    except (NoCompiler, BuildError):
+        return Kernels(_Launcher(driver, cubin))
+    except (NoCompiler, BuildError, CudaError):
         return None
-    return Kernels(_Launcher(driver, cubin))
 
 
 class _Launcher:
