@@ -62,6 +62,11 @@ class Clocks(unittest.TestCase):
         clocks = [(0.020, 0.001), (0.021, 0.001), (0.019, 0.001)]
         self.assertTrue(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
 
+    def test_one_slow_empty_call_hides_no_false_clock(self):
+        clocks = [(0.003, 1e-9)] * 15
+        self.assertTrue(
+            self.rounds(clocks, [0.0003] * 14 + [0.004])._has_false_clock())
+
     def test_one_quiet_round_clears_an_honest_clock(self):
         clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
