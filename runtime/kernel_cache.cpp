@@ -9,6 +9,8 @@
 namespace weft {
 namespace {
 
+constexpr int kBuildNiceness = 10;
+
 namespace fs = std::filesystem;
 
 std::string how_it_ended(const SandboxReport& report) {
@@ -141,6 +143,8 @@ SandboxRequest KernelCache::build_request(const Target& target,
   request.command = target.build_command(workshop_.tools);
   request.scratch = scratch;
   request.limits.wall_ms = wall_ms;
+  // Calls that are being timed go first: many builds run beside them.
+  request.limits.niceness = kBuildNiceness;
   if (!target.on_gpu) return request;
   request.readable = workshop_.readable;
   request.environment = workshop_.environment;

@@ -22,6 +22,8 @@ struct SandboxLimits {
   int processes = 64;                                 ///< threads count too
   std::int64_t output_bytes = 1 << 20;  ///< of stdout and stderr each, kept
   std::int64_t scratch_bytes = std::int64_t{4} << 30;  ///< of all its files
+  int niceness =
+      0;  ///< above ours: what may wait for a core leaves it to others
 };
 
 struct SandboxRequest {

@@ -38,6 +38,8 @@ bool read_limit(std::string_view flag, std::string_view value,
   }
   if (flag == "--processes") {
     order.request.limits.processes = static_cast<int>(number);
+  } else if (flag == "--nice") {
+    order.request.limits.niceness = static_cast<int>(number);
   } else if (flag == "--status-fd") {
     order.status_fd = static_cast<int>(number);
   } else if (flag == "--uid") {
@@ -89,6 +91,7 @@ std::vector<std::string> words_of(const SandboxOrder& order) {
     say(known.flag, std::to_string(request.limits.*known.limit));
   }
   say("--processes", std::to_string(request.limits.processes));
+  say("--nice", std::to_string(request.limits.niceness));
   if (order.status_fd >= 0) {
     say("--status-fd", std::to_string(order.status_fd));
   }

@@ -31,25 +31,52 @@ class RestedBaseline(unittest.TestCase):
 
 
 class Budget(unittest.TestCase):
-    def test_warming_up_is_no_part_of_it(self):
-        clock = [0.0]
-        loads = iter([5.0, 0.5])  # what the first calls have to load
+    def made(self, budget_s, loads=(), candidate=None, off_clock=(0.0, 0.0)):
+        """Rounds, each of which takes what `loads` says, or 10 ms; the
+        candidate's (outside, own) seconds are 1 us, or come from a list."""
+        clock, loads = [0.0], iter(loads)
+        candidate = iter(candidate or [])
 
         def refresh(generator, dice):
             clock[0] += next(loads, 0.01)
+
+        def call_candidate(slot, wall_ms):
+            outside, own = next(candidate, (1e-6, 1e-6))
+            return {"ns": int(own * 1e9)}, outside
         bench = types.SimpleNamespace(
             warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
-            off_clock_s=lambda: (0.0, 0.0),
+            off_clock_s=lambda: off_clock,
             examine=lambda slot, limits, dice: (1, ""),
             call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
-            call_candidate=lambda slot, wall_ms: ({"ns": 1000}, 1e-6),
+            call_candidate=call_candidate,
             call_baseline=lambda baseline, party: ({"ns": 1000}, 1e-6))
         made = rounds.Rounds(None, None, bench, ["eager"],
                              types.SimpleNamespace(wall_ms=1000))
         with unittest.mock.patch.object(
                 rounds.time, "monotonic", lambda: clock[0]):
-            made.run(0.3, None, random.Random(1))
-        self.assertGreater(len(made._clocks["candidate"]), 25)
+            made.run(budget_s, None, random.Random(1))
+        return made
+
+    def count(self, *args, **more):
+        return len(self.made(*args, **more)._clocks["candidate"])
+
+    def test_warming_up_is_no_part_of_it(self):
+        # What the first calls have to load.
+        self.assertGreater(self.count(0.3, [5.0, 0.5]), 25)
+
+    def test_few_rounds_are_enough_where_nothing_is_in_doubt(self):
+        self.assertLess(self.count(0.05), 10)
+
+    def test_what_would_be_charged_is_looked_at_for_longer(self):
+        self.assertEqual(self.count(0.05, off_clock=(0.002, 0.0)),
+                         rounds.ROUNDS_IN_DOUBT)
+
+    def test_a_false_clock_is_looked_at_for_longer(self):
+        slow = (0.020, 0.001)
+        # Two of them warm up; then one is quiet, long after the budget.
+        made = self.made(0.05, candidate=[slow] * 17 + [(0.001, 0.001)])
+        self.assertEqual(len(made._clocks["candidate"]), 16)
+        self.assertFalse(made._has_false_clock())
 
 
 class Clocks(unittest.TestCase):
@@ -101,7 +128,8 @@ class Clocks(unittest.TestCase):
         self.assertEqual((low, high), (39, 60))
 
     def test_a_time_is_never_below_the_clock_of_its_own(self):
-        times = rounds.summary([(0.001, 0.004)] * 3, 0.002, 2)
+        made = self.rounds([(0.001, 0.004)] * 3, [0.002] * 3)
+        times = rounds.summary(made._seconds("candidate"), 2)
         self.assertEqual(times["median_us"], 2000)
 
 

@@ -62,7 +62,7 @@ TEST_CASE("an order survives its way through the command line") {
   order.request.scratch = "/s p";
   order.request.readable = {"/r1", "/r2"};
   order.request.environment = {{"A", "1=2"}, {"B", ""}};
-  order.request.limits = {1, 2, 3, 4, 5, 6, 7};
+  order.request.limits = {1, 2, 3, 4, 5, 6, 7, 11};
   order.request.gpu = true;
   order.status_fd = 8;
   order.uid = 9;
@@ -75,6 +75,7 @@ TEST_CASE("an order survives its way through the command line") {
   CHECK(read->request.command == order.request.command);
   CHECK(read->request.environment == order.request.environment);
   CHECK(read->request.limits.scratch_bytes == 7);
+  CHECK(read->request.limits.niceness == 11);
   CHECK(read->request.gpu);
 }
 
@@ -161,6 +162,14 @@ TEST_CASE("the environment is the request's, not ours") {
   CHECK(report.out.find("GREETING=hi there\n") != std::string::npos);
   CHECK(report.out.find("HOME=/tmp\n") != std::string::npos);
   CHECK(report.out.find("hunter2") == std::string::npos);
+}
+
+TEST_CASE("what may wait for a core is nicer than we are") {
+  const TestFolder scratch;
+  auto request = quick_request(scratch.path, {"nice"});
+  const int ours = std::stoi(run_well(request).out);
+  request.limits.niceness = 5;
+  CHECK(std::stoi(run_well(request).out) == ours + 5);
 }
 
 TEST_CASE("output above the limit is dropped and the command goes on") {

@@ -60,6 +60,8 @@ Result<void> become(std::int64_t uid) {
 
 Result<void> give_up_rights(const SandboxOrder& order) {
   const SandboxLimits& limits = order.request.limits;
+  errno = 0;  // -1 may be the new niceness
+  if (nice(limits.niceness) == -1 && errno != 0) return refused("be nicer");
   if (auto done = set_limits(order.request); !done) return done;
   if (order.uid >= 0) {
     if (auto done = become(order.uid); !done) return done;

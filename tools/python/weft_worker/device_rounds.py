@@ -10,7 +10,7 @@ import statistics
 
 from . import gpu_facts
 from .laps import lap
-from .rounds import Rounds, net_s
+from .rounds import Rounds
 
 #: More than this beside the events, and beyond what the framework's messages
 #: ever took beside theirs, in every round, is work that the events do not see …
@@ -72,6 +72,13 @@ class DeviceRounds(Rounds):
         a candidate's time is its events', unless even so more has passed."""
         return max(self._beside)
 
+    def _seconds(self, party):
+        """How late a message comes says what else the machine does: where the
+        events can be trusted it counts for nothing."""
+        if party == "candidate" and self._bench.trusts_events:
+            return [own for _, own in self._clocks[party]]
+        return super()._seconds(party)
+
     def _has_false_clock(self):
         most = self._overhead()
         return all(
@@ -93,9 +100,8 @@ class DeviceRounds(Rounds):
     def report(self):
         """docs/worker-protocol.md's `timing`, with `gpu`."""
         told = super().report()
-        overhead, calls = self._overhead(), self._bench.calls
-        seconds = statistics.median(
-            net_s(both, overhead) / calls for both in self._clocks["candidate"])
+        seconds = (statistics.median(self._seconds("candidate"))
+                   / self._bench.calls)
         if not told["rejected"] and self._goes_on():
             told["rejected"] = (
                 "cheated: its work goes on after the stream that it was "

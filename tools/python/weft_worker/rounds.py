@@ -62,7 +62,8 @@ class Rounds:
     one timed call, `examine` compares what the candidate left, `calls` says
     how often one message runs the code, `warm_rounds` how many rounds are not
     counted, `baseline_rested` whether the baseline gave its memory up since it
-    was last called.
+    was last called, `trusts_events` whether no code of a candidate's runs in
+    the process that reads a device's events.
     """
 
     def __init__(self, slot, baseline, bench, parties, limits):
@@ -90,8 +91,9 @@ class Rounds:
             spent = time.monotonic() - start
             is_enough = number >= ROUNDS_MIN and spent > budget_s
             # Few rounds on a busy machine may look like hidden work.
-            in_doubt = (is_enough and number < ROUNDS_IN_DOUBT
-                        and self._seems_to_hide())
+            is_few = is_enough and number < ROUNDS_IN_DOUBT
+            seems_to_hide = is_few and self._seems_to_hide()
+            in_doubt = seems_to_hide or (is_few and self._has_false_clock())
             if is_enough and not is_extended:
                 is_extended = self._has_unsure_lead()
             # Once begun, to the end: to stop at the first good interval
@@ -107,7 +109,7 @@ class Rounds:
             self._round(number, dice)
             is_chosen = dice.random() < CHECKED_SHARE
             is_cheap = self._examining_s < CHECKED_TIME_SHARE * spent
-            is_examined = (number in (-1, lucky) or in_doubt
+            is_examined = (number in (-1, lucky) or seems_to_hide
                            or (is_chosen and is_cheap))
             if is_examined:
                 self._examine(dice)
@@ -116,20 +118,18 @@ class Rounds:
             self._examine(dice)
 
     def _seems_to_hide(self):
-        """Whether `report` calls it cheating, unless it turns out as noise."""
+        """Whether `report` charges it, unless that turns out as noise."""
         hidden, _ = self._bench.off_clock_s()
-        return self._is_meant(hidden)
+        return self._is_charged(hidden)
 
     def _is_meant(self, hidden):
         """Whether no busy machine puts so many seconds beside the clock."""
-        overhead = self._overhead()
-        _, eager, _ = median_bounds(
-            [net_s(both, overhead) for both in self._clocks["eager"]])
+        _, eager, _ = median_bounds(self._seconds("eager"))
         return hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_EAGER_SHARE * eager
 
     def _has_unsure_lead(self):
         """Whether it is faster than eager, but not beyond noise."""
-        over = self._over("eager", self._overhead())
+        over = self._over("eager")
         return over["low"] <= 1.0 and over["ratio"] > LEAD_MIN
 
     def _warm_up(self):
@@ -191,24 +191,26 @@ class Rounds:
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
         hidden, at_least = self._bench.off_clock_s()
-        is_charged = self._charge(hidden, overhead)
+        is_charged = self._is_charged(hidden)
+        if is_charged:
+            self._charge(hidden)
         if not rejected and is_charged and self._is_meant(at_least):
             rejected = (
                 f"cheated: {hidden * 1e3:.1f} ms of work a call lie before or "
                 "after the time that is taken"
             )
         times = {
-            name: summary(both, overhead, self._bench.calls)
-            for name, both in self._clocks.items()
+            name: summary(self._seconds(name), self._bench.calls)
+            for name in self._clocks
         }
         return {
             "candidate": times["candidate"],
             "eager": times["eager"],
             "compile": times.get("compile"),
             "compile_autotune": times.get("compile-autotune"),
-            "over_eager": self._over("eager", overhead),
-            "over_compile": self._over("compile", overhead),
-            "over_compile_autotune": self._over("compile-autotune", overhead),
+            "over_eager": self._over("eager"),
+            "over_compile": self._over("compile"),
+            "over_compile_autotune": self._over("compile-autotune"),
             "compile_error": self._bench.compile_errors.get("compile", ""),
             "compile_autotune_error": self._bench.compile_errors.get(
                 "compile-autotune", ""),
@@ -227,28 +229,31 @@ class Rounds:
         exceed a whole small batch."""
         return sorted(self._empty)[len(self._empty) // 10]
 
-    def _charge(self, hidden, overhead):
-        """Adds work done while no time was taken to the candidate's times,
-        where it is more than a share of them. Whether it did."""
-        own = statistics.median(
-            net_s(both, overhead) for both in self._clocks["candidate"])
-        if hidden <= OFF_CLOCK_SLACK_S + OFF_CLOCK_SHARE * own:
-            return False
+    def _seconds(self, party):
+        """Of a message's work, in each round."""
+        overhead = self._overhead()
+        return [net_s(both, overhead) for both in self._clocks[party]]
+
+    def _is_charged(self, hidden):
+        """Whether work done while no time was taken is more than a share of
+        the candidate's times."""
+        own = statistics.median(self._seconds("candidate"))
+        return hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_SHARE * own
+
+    def _charge(self, hidden):
+        """Adds it to them."""
         self._clocks["candidate"] = [
             (outside + hidden, inside + hidden)
             for outside, inside in self._clocks["candidate"]
         ]
-        return True
 
-    def _over(self, party, overhead):
+    def _over(self, party):
         """How many times faster the candidate is, round by round: what
         disturbs the machine disturbs both sides of a round."""
         if party not in self._clocks:
             return None
-        pairs = zip(self._clocks[party], self._clocks["candidate"])
-        return median_interval(
-            [net_s(other, overhead) / net_s(own, overhead) for other, own in pairs]
-        )
+        pairs = zip(self._seconds(party), self._seconds("candidate"))
+        return median_interval([other / own for other, own in pairs])
 
     def _clock_ratio(self, overhead):
         """Outside over inside time of the candidate, medians."""
@@ -285,9 +290,9 @@ def median_interval(values):
     return dict(zip(("ratio", "low", "high"), median_bounds(values)))
 
 
-def summary(clocks, overhead, calls):
-    """T of docs/worker-protocol.md from [(outside, inside)] of messages."""
-    net = sorted(net_s(both, overhead) / calls * 1e6 for both in clocks)
+def summary(seconds, calls):
+    """T of docs/worker-protocol.md from what messages of so many calls took."""
+    net = sorted(one / calls * 1e6 for one in seconds)
     last = len(net) - 1
     return {
         "median_us": statistics.median(net),

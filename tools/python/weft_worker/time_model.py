@@ -25,6 +25,7 @@ class ModelBench:
     #: otherwise: until then a timed call may have to ask for more.
     warm_rounds = 2
     baseline_rested = False
+    trusts_events = False
 
     def __init__(self, whole, path):
         self._whole, self._path = whole, path
