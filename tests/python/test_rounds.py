@@ -2,6 +2,7 @@
 no process is timed.
 """
 
+import itertools
 import os
 import random
 import sys
@@ -33,9 +34,11 @@ class RestedBaseline(unittest.TestCase):
 class Budget(unittest.TestCase):
     def made(self, budget_s, loads=(), candidate=None, off_clock=(0.0, 0.0)):
         """Rounds, each of which takes what `loads` says, or 10 ms; the
-        candidate's (outside, own) seconds are 1 us, or come from a list."""
+        candidate's (outside, own) seconds are as given, then 1 us."""
         clock, loads = [0.0], iter(loads)
-        candidate = iter(candidate or [])
+        # By half, so that no interval is narrow.
+        candidate = iter(candidate or itertools.cycle(
+            [(1e-6, 1e-6), (1.5e-6, 1.5e-6)]))
 
         def refresh(generator, dice):
             clock[0] += next(loads, 0.01)
@@ -66,6 +69,12 @@ class Budget(unittest.TestCase):
 
     def test_few_rounds_are_enough_where_nothing_is_in_doubt(self):
         self.assertLess(self.count(0.05), 10)
+
+    def test_it_ends_before_where_nothing_is_left_to_learn(self):
+        self.assertEqual(self.count(3.0, candidate=[(2e-6, 2e-6)] * 400),
+                         rounds.ROUNDS_SHARP)
+        unsteady = [(2e-6, 2e-6), (2.2e-6, 2.2e-6)] * 200
+        self.assertGreater(self.count(3.0, candidate=unsteady), 200)
 
     def test_what_would_be_charged_is_looked_at_for_longer(self):
         self.assertEqual(self.count(0.05, off_clock=(0.002, 0.0)),

@@ -13,6 +13,9 @@ from .slot import Ended
 
 ROUNDS_MIN = 3
 ROUNDS_MAX = 400
+#: After so many it is over if every interval is so narrow, high over low.
+ROUNDS_SHARP = 12
+SHARP = 1.02
 #: So many before a time is rejected for work that lies beside it.
 ROUNDS_IN_DOUBT = 25
 #: So many before a lead over eager counts as noise: of fewer, one slow call
@@ -78,7 +81,8 @@ class Rounds:
         self._reason = ""
 
     def run(self, budget_s, generator, dice):
-        """Until the budget is spent, but at least ROUNDS_MIN rounds."""
+        """Until the budget is spent, or nothing is left to learn for it; but
+        at least ROUNDS_MIN rounds."""
         start = time.monotonic()
         # One of the first rounds is always compared; which, nobody knows.
         lucky = dice.randrange(ROUNDS_MIN)
@@ -89,7 +93,8 @@ class Rounds:
                 start = time.monotonic()
                 self._examining_s = 0.0
             spent = time.monotonic() - start
-            is_enough = number >= ROUNDS_MIN and spent > budget_s
+            is_enough = (number >= ROUNDS_MIN and spent > budget_s
+                         or number >= ROUNDS_SHARP and self._is_sharp())
             # Few rounds on a busy machine may look like hidden work.
             is_few = is_enough and number < ROUNDS_IN_DOUBT
             seems_to_hide = is_few and self._seems_to_hide()
@@ -116,6 +121,12 @@ class Rounds:
         # Who is right at first and wrong for good later is found here.
         if not is_examined:
             self._examine(dice)
+
+    def _is_sharp(self):
+        """Whether every interval is narrow (whatever it says: to stop where
+        it says what one hopes for would be to choose it)."""
+        overs = map(self._over, self._parties[1:])
+        return all(over["high"] <= SHARP * over["low"] for over in overs)
 
     def _seems_to_hide(self):
         """Whether `report` charges it, unless that turns out as noise."""
