@@ -3,7 +3,9 @@
 import os
 import random
 import tempfile
+import types
 import unittest
+from unittest import mock
 
 import torch
 
@@ -87,7 +89,7 @@ class WatchingSlot:
         return {"ns": 1}, 0.001
 
 
-class Timing(unittest.TestCase):
+class OneModel(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -105,6 +107,8 @@ class Timing(unittest.TestCase):
             for what in ("loads", "exports")}
         self.slot = WatchingSlot(self.bench, self.whole)
 
+
+class Timing(OneModel):
     def ask(self, flush):
         self.bench._flush = flush
         self.bench.refresh(torch.Generator().manual_seed(1), random.Random(1))
@@ -134,6 +138,45 @@ class Timing(unittest.TestCase):
 
     def test_on_the_host_it_does_not_warm_up(self):
         self.assertEqual(self.ask({}), [("load", True), ("run", True)])
+
+
+class Examined(OneModel):
+    def examine(self, change=lambda result: result):
+        """(why it was wrong, whether float64 was asked), of a candidate that
+        leaves the framework's results but for that change."""
+        self.bench.refresh(torch.Generator().manual_seed(1), random.Random(1))
+        whole, leaves = self.whole, self.bench._case[0]
+        case = whole.expect("given", 1, *self.bench._case)
+        for view, made in zip(whole.buffers.output_views, case.expectations):
+            view.copy_(made.framework)
+        whole.buffers.output_views[0].copy_(
+            change(torch.relu(leaves[0] * self.bench._case[1][0])))
+        self.slot.call = lambda wall_ms, steps, **how: (case.described, 0.001)
+        self.bench._baseline = self.slot
+        with mock.patch.object(whole, "_run_wide",
+                               wraps=whole._run_wide) as wide:
+            limits = types.SimpleNamespace(wall_ms=1000)
+            _, reason = self.bench.examine(self.slot, limits, random.Random(1))
+        return reason, wide.called
+
+    def test_float64_is_asked_once_while_results_are_near(self):
+        self.assertEqual(self.examine(), ("", True))
+        self.assertEqual(self.examine(), ("", False))
+        self.assertEqual(self.examine(lambda y: y * (1 + 2e-7)), ("", False))
+
+    def test_float64_decides_on_what_is_less_near(self):
+        self.examine()
+        tolerance = self.bench._like.outputs[0].tolerance
+        reason, asked = self.examine(
+            lambda y: y + 0.7 * tolerance * y.square().mean().sqrt())
+        self.assertTrue(asked)
+        self.assertEqual(reason, "")
+
+    def test_what_is_wrong_later_is_found(self):
+        self.examine()
+        reason, asked = self.examine(lambda y: y * 1.01)
+        self.assertTrue(asked)
+        self.assertIn("output0", reason)
 
 
 class FreshInputs(unittest.TestCase):

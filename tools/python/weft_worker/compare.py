@@ -6,7 +6,7 @@ against an absolute number that a small output could hide below.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -64,6 +64,10 @@ class Expected:
     def bytes(self):
         tensors = (self.framework, self.wide, self.operand)
         return sum(t.nbytes for t in tensors if t is not None)
+
+    def without_tensors(self):
+        """What `near` asks of another's."""
+        return replace(self, framework=None, wide=None, operand=None)
 
 
 @dataclass

@@ -6,7 +6,6 @@ torch.compile costs more than everything else together.
 """
 
 import contextlib
-import dataclasses
 import hashlib
 import random
 import time
@@ -336,8 +335,7 @@ class SubgraphBench:
             return ""
         self._rest()
         made = self._maker.expect(kept)
-        self._like = [dataclasses.replace(one, framework=None, wide=None,
-                                          operand=None) for one in made]
+        self._like = [one.without_tensors() for one in made]
         reason = compare.first_reason(views, made)
         if self.is_large:
             del made

@@ -6,7 +6,7 @@ the model allows it, in float64, and lays out the memory that both sides share.
 
 import contextlib
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -61,6 +61,12 @@ class ModelCase:
     @property
     def expectations(self):
         return self.outputs + self.inputs_after + self.state_after
+
+    def without_tensors(self):
+        """What `WholeModel.expect_near` asks of another's."""
+        groups = {key: [one.without_tensors() for one in getattr(self, key)]
+                  for key in _KEYS}
+        return replace(self, leaves=[], state=[], **groups)
 
 
 class WholeModel:
@@ -257,6 +263,16 @@ class WholeModel:
         return ModelCase(
             distribution, _is_finite(distribution), seed, leaves, state,
             narrow["described"], *made)
+
+    def expect_near(self, leaves, state, like):
+        """The same by Model's answer alone, for other data of the same kind
+        as that case's is of: compare.near says what may be concluded."""
+        with lap("framework"):
+            narrow = self._run(self.model, leaves, state, like.seed)
+        made = [list(map(compare.near, narrow[key], getattr(like, key)))
+                for key in _KEYS]
+        return ModelCase(like.distribution, like.finite, like.seed, leaves,
+                         state, narrow["described"], *made)
 
     @staticmethod
     def _allow(made, lossy):
