@@ -53,6 +53,10 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   // A piece that is the whole model is timed beside it as such.
   if (plan_.placements.size() == 1 && extern_counts(plan_).empty()) {
     options.compile_baseline = false;
+    // A device's events need no longer look: the module has it.
+    if (!dispatch_->run.machine.gpus.empty()) {
+      options.final_timing_ms = options.timing_ms;
+    }
   }
   context.send(address::agent(subgraph.id),
                OptimizeSubgraph{subgraph.id, subgraph.type, subgraph.signature,

@@ -23,6 +23,17 @@ bool faster_than_eager(const Timing& timing) {
   return timing.over_eager.low > 1 && timing.over_eager.ratio >= gain_min;
 }
 
+bool is_faster(const Timing& timing, const Timing& other) {
+  const bool by_events = timing.floor_us > 0 && other.floor_us > 0;
+  return by_events ? timing.candidate.median_us < other.candidate.median_us
+                   : timing.over_eager.ratio > other.over_eager.ratio;
+}
+
+bool looks_longer(const RunOptions& options) {
+  return options.compile_baseline ||
+         options.final_timing_ms > options.timing_ms;
+}
+
 bool slower_than_eager(const Timing& timing) {
   return timing.over_eager.high < 1 &&
          timing.over_eager.ratio < module_loss_min;

@@ -2,6 +2,7 @@
 // exit codes and winners, in one place.
 #pragma once
 
+#include "messages/run.hpp"
 #include "messages/vocabulary.hpp"
 
 namespace weft {
@@ -12,6 +13,15 @@ int exit_code_of(const Failure& failure);
 /// Both sides ran interleaved; noise is what the confidence interval of their
 /// ratio says. A kernel must gain at least 3 % to be worth its place.
 bool faster_than_eager(const Timing& timing);
+
+/// Which of two kernels of one subgraph to take. Each was timed beside eager at
+/// its own moment: a processor's ratio carries over from one moment to another,
+/// its time does not; a device's events are steadier than eager's time, of
+/// which launching is a part.
+bool is_faster(const Timing& timing, const Timing& other);
+
+/// Whether the best kernel is timed otherwise than each was.
+bool looks_longer(const RunOptions& options);
 
 /// Beyond noise, and by more than 2 %.
 bool slower_than_eager(const Timing& timing);

@@ -181,7 +181,10 @@ void SubgraphAgent::decide(Context& context) {
   }
   if (const SeedResult* best = fastest()) {
     final_ = best->seed.id;
-    if (final_ == known_id_) return conclude(context);  // it is timed so
+    // The last timing would be the one that it has.
+    if (final_ == known_id_ || !looks_longer(work_->options)) {
+      return conclude(context);
+    }
     context.send(address::user,
                  Progress{work_->subgraph, "time", best->seed.variant});
     context.send(address::worker(work_->subgraph, final_),
@@ -226,16 +229,9 @@ const SeedResult* SubgraphAgent::of_library() const {
 
 const SeedResult* SubgraphAgent::fastest() const {
   const SeedResult* best = nullptr;
-  double best_speedup = 0;
   for (const auto& [id, result] : results_) {
     if (!result.verdict.correct || !result.timed) continue;
-    // Each seed was timed beside eager at its own moment: the ratio carries
-    // over from one moment to another, the time does not.
-    const double speedup = result.timing.over_eager.ratio;
-    if (speedup > best_speedup) {
-      best = &result;
-      best_speedup = speedup;
-    }
+    if (!best || is_faster(result.timing, best->timing)) best = &result;
   }
   return best;
 }

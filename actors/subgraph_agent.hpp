@@ -1,9 +1,10 @@
 // Finds the best kernel for one subgraph: asks the sources for seeds, has each
 // verified by a worker of its own, and has the fastest right one timed once
-// more, longer and beside torch.compile. The library's kernel goes first: where
-// it is right and as fast as remembered, what it has outdone before is spared.
-// A kernel that can hardly be bettered stops the other seeds. The best one is
-// kept in the library. Ends in exactly one SubgraphDone.
+// more, longer and beside torch.compile, if that is asked for. The library's
+// kernel goes first: where it is right and as fast as remembered, what it has
+// outdone before is spared. A kernel that can hardly be bettered stops the
+// other seeds. The best one is kept in the library. Ends in exactly one
+// SubgraphDone.
 #pragma once
 
 #include <map>

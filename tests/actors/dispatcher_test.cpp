@@ -7,9 +7,11 @@ using namespace weft;
 namespace {
 
 struct DispatcherBench : RunBench<Dispatcher> {
-  explicit DispatcherBench(const Graph& graph = two_piece_graph()) {
+  explicit DispatcherBench(const Graph& graph = two_piece_graph(),
+                           const std::vector<Gpu>& gpus = {}) {
     plan = partition(graph, *find_target("cpu"));
     run = small_run(blobs);
+    run.machine.gpus = gpus;
     const std::string blob = blobs.put(plan_to_json(plan));
     take(say(address::extractor, Dispatch{blob, run}));
   }
@@ -18,6 +20,7 @@ struct DispatcherBench : RunBench<Dispatcher> {
     for (const auto& [to, m] : only<OptimizeSubgraph>(sent)) {
       started.push_back(m.subgraph);
       compiles.push_back(m.options.compile_baseline);
+      final_ms.push_back(m.options.final_timing_ms);
     }
     for (const auto& [to, m] : only<Compose>(sent)) composed.push_back(m);
     for (const auto& [to, m] : only<RunFinished>(sent)) finished.push_back(m);
@@ -44,10 +47,21 @@ struct DispatcherBench : RunBench<Dispatcher> {
   Failure failure;
   std::vector<std::string> started;
   std::vector<bool> compiles;
+  std::vector<std::int64_t> final_ms;
   std::vector<std::string> paths;
   std::vector<Compose> composed;
   std::vector<RunFinished> finished;
 };
+
+Graph one_piece_graph() {
+  const TensorType square = dense({64, 64});
+  GraphBuilder builder;
+  builder.input("x", square)
+      .call("y", "sin", {"x"}, square)
+      .call("z", "exp", {"y"}, square)
+      .outputs({"z"});
+  return builder.graph;
+}
 
 }  // namespace
 
@@ -109,13 +123,18 @@ TEST_CASE("a file that cannot be written ends the run") {
 }
 
 TEST_CASE("a piece that is the whole model is compiled once, as the model") {
-  const TensorType square = dense({64, 64});
-  GraphBuilder builder;
-  builder.input("x", square)
-      .call("y", "sin", {"x"}, square)
-      .call("z", "exp", {"y"}, square)
-      .outputs({"z"});
-  DispatcherBench whole(builder.graph);
+  DispatcherBench whole(one_piece_graph());
   CHECK(whole.compiles == std::vector{false});
   CHECK(DispatcherBench().compiles.front());
+}
+
+TEST_CASE("on a device it is timed for long once, as the model") {
+  const RunOptions usual;
+  const std::vector<Gpu> one(1);
+  CHECK(DispatcherBench(one_piece_graph(), one).final_ms.front() ==
+        usual.timing_ms);
+  CHECK(DispatcherBench(one_piece_graph()).final_ms.front() ==
+        usual.final_timing_ms);
+  CHECK(DispatcherBench(two_piece_graph(), one).final_ms.front() ==
+        usual.final_timing_ms);
 }

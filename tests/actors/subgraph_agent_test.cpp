@@ -33,11 +33,15 @@ SeedResult wrong(const std::string& id) {
 struct AgentBench : Bench<SubgraphAgent> {
   explicit AgentBench(const std::vector<std::string>& ids,
                       const std::string& target = "cpu",
-                      const std::vector<Gpu>& gpus = {}) {
+                      const std::vector<Gpu>& gpus = {})
+      : AgentBench(ids, options_for(target), gpus) {}
+
+  AgentBench(const std::vector<std::string>& ids, const RunOptions& options,
+             const std::vector<Gpu>& gpus = {}) {
     OptimizeSubgraph work;
     work.machine.gpus = gpus;
     work.subgraph = "sg";
-    work.options.target = target;
+    work.options = options;
     const auto asked = give(address::dispatcher, work);
     CHECK(only<SeedsRequest>(asked).front().first == "seeds/compiler");
     SeedsReply reply{"sg", "compiler", {}, {}, {}};
@@ -45,6 +49,11 @@ struct AgentBench : Bench<SubgraphAgent> {
     const auto sent = give("seeds/compiler", reply);
     CHECK(only<VerifySeed>(sent).size() == ids.size());
     answer = sent;
+  }
+  static RunOptions options_for(const std::string& target) {
+    RunOptions options;
+    options.target = target;
+    return options;
   }
   std::vector<Outgoing> result(const SeedResult& r) {
     return give("worker/sg." + r.seed.id, r);
@@ -82,6 +91,26 @@ TEST_CASE("speed is compared beside eager, not across moments") {
   agent.result(right("a", 50, 200));                   // 4x at a slow moment
   const auto last = agent.result(right("b", 30, 60));  // 2x at a fast one
   CHECK(only<TimeSeed>(last).front().first == "worker/sg.a");
+}
+
+TEST_CASE("a device's events are compared across moments") {
+  AgentBench agent({"a", "b"});
+  SeedResult slow = right("a", 50, 200);
+  SeedResult fast = right("b", 30, 60);
+  slow.timing.floor_us = fast.timing.floor_us = 10;
+  agent.result(slow);
+  CHECK(only<TimeSeed>(agent.result(fast)).front().first == "worker/sg.b");
+}
+
+TEST_CASE("a best one whose last timing would be as the one it had has it") {
+  RunOptions options;
+  options.compile_baseline = false;
+  options.final_timing_ms = options.timing_ms;
+  AgentBench agent({"a", "b"}, options);
+  agent.result(right("a", 50, 100));
+  const auto last = agent.result(right("b", 40, 100));
+  CHECK(only<TimeSeed>(last).empty());
+  CHECK(one<SubgraphDone>(last).best.seed.id == "b");
 }
 
 TEST_CASE("a winner that fails its last timing gives way to the next") {
