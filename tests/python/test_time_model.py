@@ -172,6 +172,12 @@ class Examined(OneModel):
         self.assertTrue(asked)
         self.assertEqual(reason, "")
 
+    def test_float64_decides_where_there_is_no_room_for_the_shorter_way(self):
+        self.examine()
+        no_room = torch.OutOfMemoryError("others have it")
+        with mock.patch.object(self.whole, "expect_near", side_effect=no_room):
+            self.assertEqual(self.examine(), ("", True))
+
     def test_what_is_wrong_later_is_found(self):
         self.examine()
         reason, asked = self.examine(lambda y: y * 1.01)

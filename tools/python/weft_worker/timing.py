@@ -10,8 +10,6 @@ import hashlib
 import random
 import time
 
-import torch
-
 from . import compare, inputs
 from .arena import BufferSet
 from .baseline import COMPILE_MODES
@@ -346,5 +344,7 @@ class SubgraphBench:
         try:
             near = self._maker.expect_near(kept, self._like)
             return not compare.first_reason(views, near)
-        except torch.OutOfMemoryError:
-            return False  # there is more once the baseline rests
+        except RuntimeError:
+            # Out of memory, or what a library makes of that: there is more
+            # once the baseline rests. What else it is, it will be again.
+            return False
