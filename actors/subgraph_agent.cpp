@@ -134,7 +134,12 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   results_[result.seed.id] = result;
   if (result.seed.id == known_id_) return known_judged(result, context);
   if (!last_timing) {
-    if (is_near_floor(result)) stop_others(context);
+    if (is_near_floor(result)) {
+      stop_others("another kernel is near the floor", context);
+    } else if (result.verdict.correct &&
+               !can_time(work_->options, work_->machine)) {
+      stop_others("another kernel is right, and none can be timed", context);
+    }
     return decide(context);
   }
   if (!result.verdict.correct || !result.timed) {
@@ -161,12 +166,11 @@ void SubgraphAgent::known_judged(const SeedResult& result, Context& context) {
   decide(context);
 }
 
-void SubgraphAgent::stop_others(Context& context) {
+void SubgraphAgent::stop_others(const std::string& why, Context& context) {
   settled_ = true;
   for (const auto& [id, seed] : seeds_) {
     if (results_.contains(id)) continue;
-    context.send(address::worker(work_->subgraph, id),
-                 StopSeed{"another kernel is near the floor"});
+    context.send(address::worker(work_->subgraph, id), StopSeed{why});
   }
 }
 

@@ -3,8 +3,8 @@
 // more, longer and beside torch.compile, if that is asked for. The library's
 // kernel goes first: where it is right and as fast as remembered, what it has
 // outdone before is spared. A kernel that can hardly be bettered stops the
-// other seeds. The best one is kept in the library. Ends in exactly one
-// SubgraphDone.
+// other seeds, and so does a right one where none can be timed. The best one is
+// kept in the library. Ends in exactly one SubgraphDone.
 #pragma once
 
 #include <map>
@@ -30,7 +30,7 @@ class SubgraphAgent : public Role {
   void start_waiting(Context& context);
   void result_came(const SeedResult& result, Context& context);
   void known_judged(const SeedResult& result, Context& context);
-  void stop_others(Context& context);
+  void stop_others(const std::string& why, Context& context);
   void decide(Context& context);
   void conclude(Context& context);
   void finish(std::string outcome, std::string reason, Context& context);

@@ -165,6 +165,16 @@ TEST_CASE("where nothing can be timed, a right seed is proven, not fast") {
   CHECK(done.reason.contains("no GPU"));
 }
 
+TEST_CASE("where nothing can be timed, one right seed is enough") {
+  AgentBench agent({"a", "b", "c"}, "triton");
+  CHECK(agent.result(wrong("a")).empty());
+  SeedResult untimed = right("b", 50, 100);
+  untimed.timed = false;
+  const auto last = agent.result(untimed);
+  CHECK(only<StopSeed>(last).front().first == "worker/sg.c");
+  CHECK(one<SubgraphDone>(last).outcome == "proven");
+}
+
 TEST_CASE("where nothing can be timed, a wrong seed is still wrong") {
   AgentBench agent({"a"}, "triton");
   CHECK(one<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");
