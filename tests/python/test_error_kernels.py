@@ -48,7 +48,7 @@ class ErrorKernels(unittest.TestCase):
         """What the framework's steps say, and what the kernels say."""
         steps = ask()
         with mock.patch.object(error_sums, "_kernels",
-                               lambda tensor: self.kernels):
+                               lambda *tensors: self.kernels):
             return steps, ask()
 
     def assert_close(self, ask):
@@ -61,11 +61,45 @@ class ErrorKernels(unittest.TestCase):
             for tensor in (numbers(7001), special(400), numbers(1)):
                 with self.subTest(dtype=dtype, elements=tensor.numel()):
                     tensor = tensor.to(dtype)
-                    self.assert_close(lambda: error_sums.squares(tensor))
+                    self.assert_close(lambda: error_sums.squares(tensor, tensor))
 
     def test_no_square_overflows(self):
-        tensor = torch.tensor([1e200, -1e300, 3.0], dtype=torch.float64)
-        self.assert_close(lambda: error_sums.squares(tensor))
+        for first in (1e152, 1e200):
+            tensor = torch.tensor([first, -1e300, 3.0], dtype=torch.float64)
+            self.assert_close(lambda: error_sums.squares(tensor, tensor))
+
+    def test_sums_of_squares_leave_out_what_overflows_beside_them(self):
+        wide = numbers(9000).double()
+        wide[[7, 8000]] = 1e86
+        self.assert_close(lambda: error_sums.squares(wide, wide.float()))
+        total, count = error_sums.squares(wide, wide.float())
+        self.assertEqual(count, 8998)
+        self.assertLess(total, 1e6)
+
+    def test_tensors_that_are_not_alike_are_left_to_the_steps(self):
+        one = numbers(600)
+        for other in (numbers(601), one.long(), one.to("meta")):
+            self.assertFalse(error_kernels.takes([one, other]))
+            with self.assertRaises(ValueError):
+                self.kernels.errors(one, other, 1.0)
+
+    def test_a_scale_that_is_no_number_makes_no_output_right(self):
+        made = types.SimpleNamespace(
+            truth=numbers(300).double(), framework=numbers(300), tolerance=0.5,
+            scale=float("nan"), lost_scale=float("nan"))
+        steps, kernels = self.both(
+            lambda: error_sums.hold(made.framework, made).place)
+        self.assertIsNotNone(steps)
+        self.assertIsNotNone(kernels)
+
+    def test_the_worst_is_named_by_its_place_in_the_whole(self):
+        made = compare.expect("y", numbers(3000), numbers(3000).double())
+        got = made.framework.clone()
+        got[2345] += 1
+        with mock.patch.object(error_sums, "KERNEL_CHUNK", 1000):
+            steps, kernels = self.both(
+                lambda: error_sums.hold(got, made).place)
+        self.assertEqual((steps, kernels), (2345, 2345))
 
     def test_where_float64_is_lost_the_framework_is_summed(self):
         wide, framework = special(20_000).double(), numbers(20_000)
@@ -137,7 +171,18 @@ class ErrorKernels(unittest.TestCase):
         with mock.patch.object(error_kernels, "opened", lambda _: driver), \
                 mock.patch.object(error_kernels, "Compiler"):
             self.assertIsNone(error_kernels.of.__wrapped__(0))
-        driver.load_module.assert_called_once()
+            refused.name = "CUDA_ERROR_OUT_OF_MEMORY"
+            with self.assertRaises(CudaError):  # there may be room later
+                error_kernels.of.__wrapped__(0)
+
+    def test_they_run_on_the_framework_s_stream(self):
+        driver = mock.Mock(ordinal=1)
+        with mock.patch.object(torch.cuda, "current_stream") as current:
+            current.return_value.cuda_stream = 77
+            error_kernels._Launcher(driver, b"")("errors", 3, [1, 2])
+        current.assert_called_once_with(1)
+        self.assertEqual(driver.launch.call_args.args[1:],
+                         (3, error_kernels.THREADS, [1, 2], 77))
 
 
 if __name__ == "__main__":

@@ -79,6 +79,27 @@ class ErrorModel(unittest.TestCase):
         self.assertFalse(compare.compare(truth, made).reason)
         self.assertTrue(compare.compare(-truth, made).reason)
 
+    def test_one_element_that_overflows_excuses_no_others(self):
+        for dtype, largest in ((torch.float32, 200), (torch.float16, 40)):
+            x = torch.randn(10_000, generator=torch.Generator().manual_seed(1))
+            x[7] = largest
+            wide = x.to(dtype).double().exp()
+            made = compare.expect("y", wide.to(dtype), wide)
+            self.assertTrue(torch.isinf(made.framework[7]))
+            self.assertFalse(compare.compare(made.framework, made).reason)
+            nothing = torch.zeros_like(made.framework)
+            nothing[7] = float("inf")
+            self.assertTrue(compare.compare(nothing, made).reason)
+
+    def test_another_shape_is_not_what_is_expected(self):
+        made = compare.expect("y", torch.ones(6), torch.ones(6).double())
+        self.assertIn("shape", compare.compare(torch.ones(2, 3), made).reason)
+
+    def test_float64_of_another_shape_is_none(self):
+        made = compare.expect("y", torch.ones(6), torch.ones(7).double())
+        self.assertIsNone(made.wide)
+        self.assertTrue(compare.compare(torch.zeros(6), made).reason)
+
     def test_one_element_beyond_a_threshold_excuses_no_others(self):
         apart = compare.expect(
             "y", torch.tensor([1.0, -1.0]), torch.tensor([1.0, 1.0]).double())

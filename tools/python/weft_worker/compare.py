@@ -81,11 +81,12 @@ class Finding:
 def expect(name, framework, wide, reduction_length=1):
     """The expectation for one output, with its tolerance worked out."""
     made = Expected(name, framework.contiguous(), None)
-    if wide is not None:
+    # Where values decide on the shape, float64 may have come to another.
+    if wide is not None and wide.shape == framework.shape:
         made.wide = wide.contiguous()
     if framework.dtype not in FLOATING:
         return made
-    made.scale = _rms(made.truth)
+    made.scale = _rms(made.truth, made.framework)
     if made.wide is not None:
         made.lost_scale = min(made.scale, _rms_where_lost(made))
         made.framework_error, together = _errors_of(made.framework, made)
@@ -109,7 +110,7 @@ def near(framework, like):
     made = Expected(like.name, framework.contiguous(), None)
     if framework.dtype not in FLOATING:
         return made
-    made.scale = _rms(made.framework)
+    made.scale = _rms(made.framework, made.framework)
     if like.allows_tf32:
         most = TF32_NEAR_MAX
     elif framework.dtype == torch.float32:
@@ -125,7 +126,8 @@ def near(framework, like):
 def allow(made, lossy):
     """Widens the tolerance by what the framework gives with a loss of
     tf32.py."""
-    if made.framework.dtype not in FLOATING:
+    is_alike = lossy.shape == made.framework.shape
+    if made.framework.dtype not in FLOATING or not is_alike:
         return
     made.allows_tf32 = True
     if made.rms_tolerance == math.inf:
@@ -152,9 +154,11 @@ def roundoff_floor(dtype, reduction_length):
     return 4 * eps
 
 
-def _rms(truth):
-    """Root of the mean square of the finite elements; 1 if that is 0."""
-    return _root(*error_sums.squares(truth))
+def _rms(truth, framework):
+    """Root of the mean square of the elements that are finite in both; 1 if
+    that is 0. What overflows in the framework's type alone is beyond all its
+    other elements, which would be errors of nothing."""
+    return _root(*error_sums.squares(truth, framework))
 
 
 def _rms_where_lost(made):
@@ -174,6 +178,9 @@ def _errors_of(result, made):
 
 def compare(got, made):
     """Holds the tensor `got` against one expectation."""
+    if got.shape != made.framework.shape:
+        return Finding(math.inf, f"output {made.name} has the shape "
+                       f"{list(got.shape)}, not {list(made.framework.shape)}")
     if got.numel() == 0:
         return Finding()
     got = got.contiguous()
@@ -183,7 +190,7 @@ def compare(got, made):
     if held.place is not None:
         return Finding(held.worst, _place(made, got, held.place, held.worst))
     together = math.sqrt(held.squares / got.numel())
-    if together > made.rms_tolerance:
+    if not together <= made.rms_tolerance:
         return Finding(held.worst, f"output {made.name}: its elements' errors "
                        f"have a root mean square of {together:.3g} > "
                        f"{made.rms_tolerance:.3g}")
@@ -271,5 +278,5 @@ def _equal_choice(got, wrong, made):
         return False
     chosen = operand.gather(dim, got)
     ideal = operand.gather(dim, best)
-    slack = 4 * torch.finfo(torch.float32).eps * (ideal.abs() + _rms(operand))
+    slack = 4 * torch.finfo(torch.float32).eps * (ideal.abs() + _rms(operand, operand))
     return bool((((chosen - ideal).abs() <= slack) | ~wrong).all())

@@ -251,12 +251,12 @@ class Driver:
             self.call("cuFuncSetAttribute", found, asked, 1)
         return found
 
-    def launch(self, function, blocks, threads, addresses):
-        """On the default stream, with these addresses as its arguments."""
+    def launch(self, function, blocks, threads, addresses, stream):
+        """On that stream, with these addresses as its arguments."""
         values = [c_void_p(address) for address in addresses]
         array = (c_void_p * len(values))(*map(ctypes.addressof, values))
         self.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0,
-                  None, array, None)
+                  stream, array, None)
 
     def allocate(self, size_bytes):
         """The address of new device memory, full of NaN: whatever was there

@@ -5,6 +5,7 @@ of additions is the same each time.
 """
 
 import functools
+import sys
 
 import torch
 
@@ -26,7 +27,7 @@ SOURCE = f"#define BLOCK {THREADS}\n" + r"""
 // As doubles: they are all small enough.
 enum Fact { COUNT, THREADS, KIND, TRUTH_KIND, FRAMEWORK_KIND, SCALE, LOST };
 
-constexpr double largest = 1e150;
+constexpr double largest = 1e140;
 
 DEVICE double element(const void* data, int kind, long long i) {
   if (kind == 0) return static_cast<const float*>(data)[i];
@@ -90,16 +91,17 @@ DEVICE void leave(double* out, const double* facts, int field, double value) {
   out[field * threads + thread()] = value;
 }
 
-extern "C" __global__ void squares(const void* tensor, const double* facts,
-                                   double* out) {
+extern "C" __global__ void squares(const void* tensor, const void* other,
+                                   const double* facts, double* out) {
   const long long threads = facts[THREADS], all = facts[COUNT];
-  const int kind = facts[KIND];
+  const int kind = facts[KIND], other_kind = facts[TRUTH_KIND];
   double total = 0, count = 0;
   for (long long i = thread(); i < all; i += pack * threads) {
     const Pack x = elements(tensor, kind, i, threads, all);
+    const Pack beside = elements(other, other_kind, i, threads, all);
 #pragma unroll
     for (int j = 0; j < pack; ++j) {
-      const bool counts = is_finite(x.at[j]);
+      const bool counts = is_finite(x.at[j]) && is_finite(beside.at[j]);
       total += counts ? square(x.at[j]) : 0;
       count += counts;
     }
@@ -143,7 +145,7 @@ extern "C" __global__ void errors(const void* result, const void* truth,
       const bool counts = is_finite(x.at[j]) && is_finite(want.at[j]);
       const double size = fabs(want.at[j]) + scale;
       const double error = counts ? fabs(x.at[j] - want.at[j]) / size : 0;
-      worst = fmax(worst, error);
+      if (!(error <= worst) && !is_nan(worst)) worst = error;  // nan, too
       total += error * error;
       count += counts;
     }
@@ -187,6 +189,13 @@ extern "C" __global__ void nearest(const void* result, const void* truth,
 FIELDS = {"squares": 2, "squares_where_lost": 2, "errors": 3, "nearest": 3}
 
 
+def takes(tensors):
+    """Whether they lie on one device, are of one size, and of known types."""
+    first = tensors[0]
+    return all(t.device == first.device and t.numel() == first.numel()
+               and t.dtype in _KINDS for t in tensors)
+
+
 @functools.cache
 def of(ordinal):
     """The kernels on that device; None where nothing can build them, or its
@@ -195,7 +204,11 @@ def of(ordinal):
     try:
         cubin = Compiler().cubin(SOURCE, arch(driver))
         return Kernels(_Launcher(driver, cubin))
-    except (NoCompiler, BuildError, CudaError):
+    except (NoCompiler, BuildError, CudaError) as error:
+        if getattr(error, "name", "") == "CUDA_ERROR_OUT_OF_MEMORY":
+            raise  # asked again when there is room
+        print(f"weft: no kernels for the error model: {error}",
+              file=sys.stderr, flush=True)
         return None
 
 
@@ -207,8 +220,10 @@ class _Launcher:
             name: driver.function(module, name, 0) for name in FIELDS}
 
     def __call__(self, name, blocks, addresses):
-        """On the default stream, as the framework's own."""
-        self._driver.launch(self._functions[name], blocks, THREADS, addresses)
+        """On the stream of the framework's own."""
+        stream = torch.cuda.current_stream(self._driver.ordinal).cuda_stream
+        self._driver.launch(self._functions[name], blocks, THREADS, addresses,
+                            stream)
 
 
 class Kernels:
@@ -217,8 +232,8 @@ class Kernels:
     def __init__(self, launch, threads_max=THREADS_MAX):
         self._launch, self._threads_max = launch, threads_max
 
-    def squares(self, tensor):
-        total, count = self._run("squares", [tensor])
+    def squares(self, tensor, other):
+        total, count = self._run("squares", [tensor, other])
         return float(total.sum()), int(count.sum())
 
     def squares_where_lost(self, wide, framework):
@@ -237,7 +252,9 @@ class Kernels:
         return float(most), float(total.sum()), int(where[worst == most].min())
 
     def _run(self, name, tensors, scale=1.0, lost_scale=1.0):
-        tensors = [t.contiguous() for t in tensors]
+        if not takes(tensors):
+            raise ValueError("tensors that are not alike")
+        tensors = [t.resolve_neg().contiguous() for t in tensors]
         first = tensors[0]
         count = first.numel()
         threads = min(self._threads_max, count // ELEMENTS_MIN + 1)
@@ -247,7 +264,7 @@ class Kernels:
                  scale, lost_scale]
         on = {"dtype": torch.float64, "device": first.device}
         facts = torch.tensor(facts, **on)
-        out = torch.empty((FIELDS[name], blocks * THREADS), **on)
+        out = torch.full((FIELDS[name], blocks * THREADS), torch.nan, **on)
         self._launch(name, blocks,
                      [t.data_ptr() for t in (*tensors, facts, out)])
         return out

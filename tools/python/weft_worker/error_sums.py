@@ -19,7 +19,7 @@ DEVICE_CHUNK = 1 << 26
 #: … or, where one pass does it, show early that something is wrong.
 KERNEL_CHUNK = 1 << 28
 #: A square beyond float64 counts as this number's.
-LARGEST = 1e150
+LARGEST = 1e140
 
 
 @dataclass
@@ -31,26 +31,24 @@ class Held:
     place: int | None = None  #: of the worst, if it is beyond the tolerance
 
 
-def squares(tensor):
-    """(sum of the squares, number) of the finite elements."""
-    if kernels := _kernels(tensor):
-        return kernels.squares(tensor)
+def squares(tensor, other):
+    """(sum of the squares, number) of the elements that are finite in both."""
+    if kernels := _kernels(tensor, other):
+        return kernels.squares(tensor, other)
     total, count = 0.0, 0
-    for (part,) in _chunks(tensor):
+    for part, beside in _chunks(tensor, other):
         part = part.double()
         square = float(part.dot(part))
-        if math.isfinite(square):
-            total, count = total + square, count + part.numel()
-            continue
-        finite = part[torch.isfinite(part)]
-        total += float(finite.clamp(-LARGEST, LARGEST).square().sum())
-        count += finite.numel()
+        if not (square <= LARGEST**2 and bool(torch.isfinite(beside).all())):
+            part = part[torch.isfinite(part) & torch.isfinite(beside)]
+            square = float(part.clamp(-LARGEST, LARGEST).square().sum())
+        total, count = total + square, count + part.numel()
     return total, count
 
 
 def squares_where_lost(wide, framework):
     """The same of the framework's elements where float64's are not finite."""
-    if kernels := _kernels(wide):
+    if kernels := _kernels(wide, framework):
         return kernels.squares_where_lost(wide, framework)
     total, count = 0.0, 0
     for truth, part in _chunks(wide, framework):
@@ -64,7 +62,7 @@ def squares_where_lost(wide, framework):
 def errors(result, truth, scale):
     """(the largest error, sum of their squares, number) of the elements that
     are finite in both."""
-    if kernels := _kernels(result):
+    if kernels := _kernels(result, truth):
         return kernels.errors(result, truth, scale)
     worst, total, count = 0.0, 0.0, 0
     for x, truth_part in _chunks(result, truth):
@@ -81,7 +79,8 @@ def errors(result, truth, scale):
 
 def hold(got, made):
     """Holds every element of `got` against the expectation `made`."""
-    kernels, held, offset = _kernels(got), Held(0.0), 0
+    kernels = _kernels(got, made.truth, made.framework)
+    held, offset = Held(0.0), 0
     size = KERNEL_CHUNK if kernels else None
     for tensors in _chunks(got, made.truth, made.framework, size=size):
         part = (_hold_by(kernels, *tensors, made) if kernels
@@ -95,10 +94,14 @@ def hold(got, made):
     return held
 
 
-def _kernels(tensor):
-    if not tensor.is_cuda or tensor.numel() <= DEVICE_CHUNK:
+def _kernels(*tensors):
+    """None where the steps are as good, or know better what is wrong."""
+    first = tensors[0]
+    if not first.is_cuda or first.numel() <= DEVICE_CHUNK:
         return None
-    return error_kernels.of(tensor.device.index)
+    if not error_kernels.takes(tensors):
+        return None
+    return error_kernels.of(first.device.index)
 
 
 def _chunks(*tensors, size=None):
