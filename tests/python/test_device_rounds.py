@@ -83,6 +83,16 @@ class DeviceClocks(unittest.TestCase):
         self.assertIn("clock", self.rejected([(0.0060, 0.001)] * 3,
                                              bench=PackageBench))
 
+    def test_one_slow_message_of_the_framework_s_hides_no_false_clock(self):
+        made = device_rounds_with(
+            [(0.0060, 0.001)] * 15, self.BASELINE * 4 + [(0.0500, 0.0020)])
+        self.assertIn("clock", made.report()["rejected"])
+
+    def test_a_package_that_takes_no_time_divides_nothing_by_it(self):
+        made = device_rounds_with([(0.0011, 0.0)] * 3, self.BASELINE,
+                                  bench=PackageBench)
+        self.assertIn("less than writing", made.report()["rejected"])
+
     def test_work_after_the_end_of_the_stream_is_cheating(self):
         self.assertIn("goes on", self.rejected([(0.0021, 0.001)] * 3, late=0.0005))
 

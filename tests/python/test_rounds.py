@@ -80,6 +80,10 @@ class Budget(unittest.TestCase):
         self.assertEqual(self.count(0.05, off_clock=(0.002, 0.0)),
                          rounds.ROUNDS_IN_DOUBT)
 
+    def test_doubt_ends_where_rounds_take_long(self):
+        count = self.count(0.05, [10.0] * 40, off_clock=(0.002, 0.0))
+        self.assertLess(count, rounds.ROUNDS_IN_DOUBT)
+
     def test_a_false_clock_is_looked_at_for_longer(self):
         slow = (0.020, 0.001)
         # Two of them warm up; then one is quiet, long after the budget.

@@ -118,7 +118,8 @@ def near(framework, like):
     else:
         most = roundoff_floor(framework.dtype, 1)
     made.tolerance = min(like.tolerance, most) / 2
-    together = like.rms_tolerance if like.allows_tf32 else most
+    is_held = like.allows_tf32 or framework.dtype.itemsize == 2
+    together = like.rms_tolerance if is_held else most
     made.rms_tolerance = min(together, most) / 2
     return made
 

@@ -18,6 +18,8 @@ ROUNDS_SHARP = 12
 SHARP = 1.02
 #: So many before a time is rejected for work that lies beside it.
 ROUNDS_IN_DOUBT = 25
+#: … while that takes no more than this.
+DOUBT_S = 30.0
 #: So many before a lead over eager counts as noise: of fewer, one slow call
 #: widens the interval over 1.
 ROUNDS_UNDECIDED = 12
@@ -96,7 +98,8 @@ class Rounds:
             is_enough = (number >= ROUNDS_MIN and spent > budget_s
                          or number >= ROUNDS_SHARP and self._is_sharp())
             # Few rounds on a busy machine may look like hidden work.
-            is_few = is_enough and number < ROUNDS_IN_DOUBT
+            is_few = (is_enough and number < ROUNDS_IN_DOUBT
+                      and spent < budget_s + DOUBT_S)
             seems_to_hide = is_few and self._seems_to_hide()
             in_doubt = seems_to_hide or (is_few and self._has_false_clock())
             if is_enough and not is_extended:
