@@ -2,6 +2,7 @@
 
 The oracle's clock decides: from sending a call to its answer, less what an
 empty call costs at least. The party's own clock can only make a time longer.
+On a GPU its events decide, where our own code reads them (device_rounds.py).
 """
 
 import math
