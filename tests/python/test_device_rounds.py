@@ -21,7 +21,7 @@ class FakeBench:
     compile_errors = {}
     trusts_events = False
 
-    def off_clock_s(self):
+    def off_clock_s(self, timed):
         return 0.0, 0.0
 
 

@@ -132,33 +132,55 @@ class Locks(unittest.TestCase):
     def test_as_many_as_fit_have_room(self):
         first, second, third = self.lock(), self.lock(), self.lock()
         order = []
-        with first.room(2), second.room(1):
+        half, quarter = gpu_lock.ROOM_PARTS // 2, gpu_lock.ROOM_PARTS // 4
+        # Too much for a quarter beside it: the two can only follow each other.
+        most = gpu_lock.ROOM_PARTS - quarter + 1
+        with first.room(half), second.room(quarter):
             self.assertLess(second.waited_s, 0.1)
-            waiting = self.begin(self.take_room, third, order, 2)
+            waiting = self.begin(self.take_room, third, order, most)
             # Who would fit does not pass by who has waited longer.
-            fourth = self.begin(self.take_room, self.lock(), order, 1)
+            fourth = self.begin(self.take_room, self.lock(), order, quarter)
             self.assertEqual(order, [])
         waiting.join()
         fourth.join()
-        self.assertEqual(order, [2, 1])
+        self.assertEqual(order, [most, quarter])
+
+    def test_room_grows_only_while_nobody_waits(self):
+        first, second = self.lock(), self.lock()
+        with first.room(3):
+            self.assertTrue(first.extend_room(5))
+            self.assertEqual(first.room_held, 5)
+            with second.room(gpu_lock.ROOM_PARTS - 5):
+                self.assertFalse(first.extend_room(6))
+            self.assertFalse(first.is_room_sought())
+            waiting = self.begin(
+                self.take_room, second, [], gpu_lock.ROOM_PARTS)
+            self.assertTrue(first.is_room_sought())
+            self.assertFalse(first.extend_room(5))
+        waiting.join()
+        self.assertEqual((first.room_held, second.room_held), (0, 0))
+        self.assertFalse(first.is_room_sought())
 
     def test_room_is_by_the_size_of_tensors(self):
         gib = 1 << 30
-        parts = [gpu_lock.parts_of(140 * gib, n * gib) for n in (3, 8, 12, 15)]
-        self.assertEqual(parts, [1, 2, 3, 4])
-        self.assertEqual(gpu_lock.parts_of(80 * gib, 100 * gib), 4)
+        parts = [gpu_lock.parts_of(140 * gib, n * gib) for n in (3, 8, 12, 18)]
+        self.assertEqual(parts, [3, 8, 11, 16])
+        self.assertEqual(gpu_lock.parts_of(80 * gib, 100 * gib), 16)
+        near = gpu_lock.parts_of(
+            140 * gib, 12 * gib, gpu_lock.ROOM_COPIES_NEAR)
+        self.assertLessEqual(2 * near, gpu_lock.ROOM_PARTS)
 
     def test_all_of_the_memory_is_for_one(self):
         first, second = self.lock(), self.lock()
         order = []
-        with first.room(4):
+        with first.room(gpu_lock.ROOM_PARTS):
             waiting = threading.Thread(
                 target=lambda: self.take_room(second, order))
             waiting.start()
             time.sleep(0.2)
             order.append("first")
         waiting.join()
-        self.assertEqual(order, ["first", 4])
+        self.assertEqual(order, ["first", gpu_lock.ROOM_PARTS])
         self.assertGreater(second.waited_s, 0.1)
 
     def test_a_capture_that_lacks_memory_has_all_of_it_the_next_time(self):
@@ -191,7 +213,7 @@ class Locks(unittest.TestCase):
                 return False
         return True
 
-    def take_room(self, lock, order, parts=4):
+    def take_room(self, lock, order, parts=gpu_lock.ROOM_PARTS):
         with lock.room(parts):
             order.append(parts)
 

@@ -20,7 +20,7 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from weft_worker import device, driver  # noqa: E402
-from weft_worker import device_clock, expected, gpu_package, harness, oracle  # noqa: E402
+from weft_worker import device_clock, gpu_package, harness, oracle  # noqa: E402
 from weft_worker import candidate, reference, slot, verify  # noqa: E402
 from weft_worker.slot import Ended  # noqa: E402
 
@@ -315,50 +315,6 @@ class Interpreter(unittest.TestCase):
         verdict = self.check("+", "o[0]")
         self.assertEqual(verdict["kind"], "crashed")
         self.assertIn("result 0", verdict["reason"])
-
-
-class PassingCases(unittest.TestCase):
-    def cases(self):
-        made = reference.Reference(samples.GRAPHS["add_mul"])
-        return expected.PassingCases(made, 3, device.HOST)
-
-    def test_a_case_can_be_made_again(self):
-        cases = self.cases()
-        first = cases.case(0)
-        cases.case(1)
-        again = cases.case(0)
-        for a, b in zip(first.storages, again.storages):
-            self.assertTrue(torch.equal(a, b))
-
-    def test_controls_are_held_while_the_cases_pass(self):
-        cases = self.cases()
-        for number in range(cases.count):
-            cases.case(number)
-        self.assertEqual(set(cases.controls.values()), {True})
-        self.assertGreater(cases.framework_error, 0)
-
-    def test_where_float64_finds_no_room_it_is_told(self):
-        cases = self.cases()
-        cases.case(0)
-        self.assertFalse(cases.lacks_float64)
-
-        def lacks_room(*tensors):
-            raise torch.OutOfMemoryError("others have it")
-
-        maker = cases._maker
-        storages = maker.storages("normal", torch.Generator())
-        shared = mock.Mock(is_cuda=True, torch=device.HOST.torch)
-        with (mock.patch.object(maker, "_wide", lacks_room),
-              mock.patch.object(maker, "_device", shared)):
-            outputs = maker.expect(storages)
-        self.assertTrue(cases.lacks_float64)
-        self.assertIs(outputs[0].truth, outputs[0].framework)
-
-    def test_every_buffer_set_sees_two_contents(self):
-        seen = {}
-        for which, case in verify._schedule(expected.PassingCases.count):
-            seen.setdefault(which, set()).add(case)
-        self.assertTrue(all(len(cases) > 1 for cases in seen.values()), seen)
 
 
 class References(unittest.TestCase):

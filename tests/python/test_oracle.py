@@ -17,7 +17,7 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft_worker import compare, expected, gpu_lock, oracle  # noqa: E402
+from weft_worker import compare, expected, inputs, oracle  # noqa: E402
 from weft_worker import reference, timing  # noqa: E402
 from weft_worker.slot import Slot, SlotBroken  # noqa: E402
 
@@ -282,6 +282,28 @@ def get_init_inputs():
 """
 
 
+class TimedData(unittest.TestCase):
+    def test_no_seed_tells_what_is_timed(self):
+        seen = []
+        for _ in range(2):
+            reply = world.oracle.answer(world.request(
+                "time", "add_mul", "honest", budget_ms=10, seed=1))
+            self.assertEqual(reply["timing"]["rejected"], "")
+            kept = world.oracle.timer._bench._kept
+            seen.append([x.clone() for x in kept[0]])
+        for first, second in zip(*seen):
+            self.assertFalse(torch.equal(first, second))
+
+    def test_a_roll_of_it_has_another_sum(self):
+        generator = torch.Generator().manual_seed(1)
+        for dtype in (torch.float32, torch.int64):
+            given = torch.arange(5000).to(dtype)
+            made = inputs.freshen(given, dtype, generator)
+            scale = float(made.max() / given.max())
+            self.assertNotAlmostEqual(float(made.sum()) / scale,
+                                      float(given.sum()), delta=1.0)
+
+
 class WholeModels(unittest.TestCase):
     def write(self, name, text):
         path = os.path.join(world.folder, name)
@@ -383,41 +405,6 @@ class WholeModels(unittest.TestCase):
         self.assertIsNone(timing["timing"]["compile"])  # not asked for
         self.assertEqual(prepared.compile_errors, {"compile": ""})
         self.assertIs(world.oracle.model_timer._bench, prepared)
-
-
-class Memory(unittest.TestCase):
-    def test_who_lacks_it_tries_again_with_all_of_it(self):
-        def raises():
-            raise torch.OutOfMemoryError("others have it")
-
-        self.assert_tried_again(raises)
-
-    def test_so_does_a_candidate_on_a_device(self):
-        device = mock.patch.object(world.oracle.device, "is_cuda", True)
-        for lacking in ({"verdict": {"kind": "out_of_memory"}},
-                        {"verdict": {"kind": "wrong", "lacks_float64": True}},
-                        {"timing": {"rejected": "out_of_memory: cuMemAlloc"}}):
-            with mock.patch.object(world.oracle, "rest"), device:
-                self.assert_tried_again(lambda lacking=lacking: lacking)
-
-    def assert_tried_again(self, first):
-        parts, tries = [], []
-
-        class Lock(gpu_lock.NoLock):
-            def room(self, wanted):
-                parts.append(wanted)
-                return self.shared()
-
-        def verb(request):
-            tries.append(request)
-            return first() if len(tries) == 1 else {"made": True}
-
-        asked = world.oracle
-        with (mock.patch.object(asked, "lock", Lock()),
-              mock.patch.dict(asked.verbs, {"make": verb})):
-            self.assertTrue(asked.answer({"id": 1, "verb": "make"})["made"])
-            asked.rest()
-        self.assertEqual(parts, [gpu_lock.ROOM_PARTS])
 
 
 class Slots(unittest.TestCase):

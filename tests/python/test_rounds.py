@@ -48,7 +48,7 @@ class Budget(unittest.TestCase):
             return {"ns": int(own * 1e9)}, outside
         bench = types.SimpleNamespace(
             warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
-            off_clock_s=lambda: off_clock,
+            off_clock_s=lambda timed: off_clock,
             examine=lambda slot, limits, dice: (1, ""),
             call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
             call_candidate=call_candidate,
@@ -112,7 +112,7 @@ class Clocks(unittest.TestCase):
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
 
     def told(self, off_clock, eager_s, own_s=0.001):
-        bench = types.SimpleNamespace(off_clock_s=lambda: off_clock, calls=1,
+        bench = types.SimpleNamespace(off_clock_s=lambda timed: off_clock, calls=1,
                                       compile_errors={}, bytes_floor=0)
         made = rounds.Rounds(None, None, bench, ["eager"], None)
         made._clocks["candidate"] = [(own_s, own_s)] * 25
@@ -129,10 +129,15 @@ class Clocks(unittest.TestCase):
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 30000)
 
-    def test_what_may_be_noise_beside_the_clock_is_charged_only(self):
-        told = self.told((0.0039, 0.0002), [0.003] * 25)
+    def test_what_no_eager_call_is_long_enough_for_is_charged_only(self):
+        told = self.told((0.0039, 0.0009), [0.003] * 25)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
+
+    def test_what_may_be_noise_beside_the_clock_is_not_charged(self):
+        told = self.told((0.0039, 0.0002), [0.003] * 25)
+        self.assertEqual(told["rejected"], "")
+        self.assertAlmostEqual(told["candidate"]["median_us"], 1000)
 
     def test_an_interval_leaves_out_as_many_at_both_ends(self):
         for count in (3, 6, 8, 25, 100):

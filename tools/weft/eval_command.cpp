@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <stop_token>
 #include <thread>
 
@@ -68,7 +69,7 @@ json question(const EvalFlags& flags, const Place& place,
           {"candidate", fs::absolute(candidate).string()},
           {"precision", flags.precision},
           {"interprets", place.interprets},
-          {"seed", flags.seed},
+          {"seed", *flags.seed},
           {"baselines", timed ? baselines : json::array()},
           {"budget_ms", flags.timing_ms},
           {"limits",
@@ -170,7 +171,8 @@ int evaluate_all(const CommonFlags& common, const EvalFlags& flags,
 
 }  // namespace
 
-int eval_command(const CommonFlags& common, const EvalFlags& flags) {
+int eval_command(const CommonFlags& common, EvalFlags flags) {
+  if (!flags.seed) flags.seed = std::random_device{}();
   const Interrupt interrupt;
   if (const auto there = check_files(flags); !there) {
     return report_error(common, there.error());

@@ -1,6 +1,7 @@
 // `weft eval`: the oracle's verdict on candidates from anywhere (docs/eval.md).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tools/weft/commands.hpp"
@@ -17,11 +18,12 @@ struct EvalFlags {
   std::int64_t call_ms = 60'000;
   std::int64_t timing_ms = 4'000;
   std::int64_t memory_bytes = std::int64_t{8} << 30;
-  std::uint64_t seed = 1;
+  /// None: one that no candidate can know.
+  std::optional<std::uint64_t> seed;
 };
 
 /// 0 if all candidates are accepted, 1 if one is rejected; 2 and 3 as
 /// elsewhere. The highest of several candidates counts.
-int eval_command(const CommonFlags& common, const EvalFlags& flags);
+int eval_command(const CommonFlags& common, EvalFlags flags);
 
 }  // namespace weft

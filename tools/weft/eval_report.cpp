@@ -88,6 +88,7 @@ void show(const std::string& name, const json& evaluation) {
             verdict.value("tolerance", 0.0),
             verdict.value("framework_error", 0.0)));
   if (evaluation.value("accepted", false)) line("controls", controls(verdict));
+  line("seed", std::to_string(evaluation.value("seed", std::uint64_t{0})));
   line("device", evaluation.value("device", "") + ", precision " +
                      evaluation.value("precision", ""));
   if (evaluation["timing"].is_object()) show_timing(evaluation["timing"]);

@@ -64,8 +64,9 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
   eval->add_flag("--no-timing", flags.no_timing, "Only check");
   eval->add_flag("!--no-compile-baseline", flags.compile_baseline,
                  "Do not time torch.compile");
-  eval->add_option("--seed", flags.seed, "Of all random inputs")
-      ->capture_default_str();
+  eval->add_option(
+      "--seed", flags.seed,
+      "Of all checked inputs; default: one that is drawn, and told");
   eval->add_option("--timing-ms", flags.timing_ms, "Time spent on timing")
       ->check(CLI::Range(10, 3'600'000))
       ->capture_default_str();

@@ -63,6 +63,8 @@ class Zygote:
         #: Whether a child is forked before its job is there.
         self.forks_ahead = True
         self.is_running = False
+        #: Stopped since it answered.
+        self.is_frozen = False
         self.is_resting = False
         #: The job's number, in every word of ours: an end may be said twice,
         #: when the child leaves just as it is told to.
@@ -149,11 +151,12 @@ class Zygote:
             return
         for line in lines:
             self.link.sendall(b"C" + line + b"\n")
-        if lines and self.is_running:
+        if lines and self.is_running and not self.is_frozen:
             # Stopped at once: what a thread would write later is not there
             # when the oracle looks.
             self.signal_all(signal.SIGSTOP)
             self.await_stop()
+            self.is_frozen = True
             self.say({"frozen": True})
 
     def rested(self, lines):
@@ -199,18 +202,37 @@ class Zygote:
             self.job = order["job"]
             self.memory_bytes = order["memory_bytes"]
             self.is_running = True
+            self.is_frozen = False
             self.tell_child(b"", [self.arena])
             self.tell_child(line)
         elif order["do"] == "call":
-            self.signal_all(signal.SIGCONT)
-            self.tell_child(line)
+            self.wake(line)
         elif order["do"] == "rest":
             self.is_resting = self.is_running
-            self.signal_all(signal.SIGCONT)
-            self.tell_child(line)
+            self.wake(line)
         elif order["do"] == "end":
             self.forks_ahead = order["ahead"]
             self.end("ended")
+
+    def wake(self, line):
+        """Lets it go on, with that order, if it stood still until now."""
+        if self.is_frozen and self.take_change():
+            self.end("woken")
+            return
+        self.is_frozen = False
+        self.signal_all(signal.SIGCONT)
+        self.take_change()  # our own is no news
+        self.tell_child(line)
+
+    def take_change(self):
+        """Whether the child was continued or stopped since this was asked: a
+        timer of its own can send SIGCONT to a process that stands still."""
+        flags = os.WCONTINUED | os.WSTOPPED | os.WNOHANG
+        try:
+            return (self.child is not None
+                    and os.waitid(os.P_PID, self.child.pid, flags) is not None)
+        except ChildProcessError:
+            return False
 
     def tell_child(self, line, fds=()):
         if self.child is None or not self.is_running:
@@ -240,7 +262,8 @@ class Zygote:
         try:
             os.waitid(os.P_PID, self.child.pid, flags)
         except ChildProcessError:
-            pass
+            return
+        self.take_change()
 
     def end(self, how):
         """Ends the job, kills whatever it left, and reports."""

@@ -72,11 +72,12 @@ class Device:
         """Whether buffers of that size must not be kept in numbers."""
         return self.is_cuda and size_bytes > LARGE_BYTES
 
-    def parts_for(self, size_bytes):
+    def parts_for(self, size_bytes, copies=gpu_lock.ROOM_COPIES):
         """Of its memory, for who shares it (gpu_lock.py); 0 for small ones."""
         if not self.is_large(size_bytes):
             return 0
-        return gpu_lock.parts_of(self.driver.memory_bytes(), size_bytes)
+        return gpu_lock.parts_of(
+            self.driver.memory_bytes(), size_bytes, copies)
 
     def give_back(self):
         """Memory that the framework holds and does not use."""

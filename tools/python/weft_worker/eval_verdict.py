@@ -35,6 +35,7 @@ def evaluate(oracle, request):
         "contract": contract,
         "device": oracle.device.name,
         "precision": whole.precision,
+        "seed": whole.seed,
         "timing": None,
         "untimed": "",
         "operators": None,

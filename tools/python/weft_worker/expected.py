@@ -30,6 +30,8 @@ _SELECTORS = {
     "aten.max.dim",
     "aten.min.dim",
 }
+#: So many large subgraphs' tolerances are remembered.
+PASSING_MAX = 64
 
 
 class BadSubgraph(Exception):
@@ -44,6 +46,7 @@ class Case:
     finite: bool
     storages: list
     outputs: list  # of compare.Expected
+    is_near: bool = False  #: of the framework's answer alone: compare.near
 
     @property
     def bytes(self):
@@ -67,6 +70,8 @@ class Cases:
     def case(self, number):
         return self.cases[number]
 
+    quick_case = case
+
     @property
     def bytes(self):
         return sum(case.bytes for case in self.cases)
@@ -89,7 +94,8 @@ class PassingCases:
         self._maker = CaseMaker(reference, device)
         self._seed, self._device = seed, device
         self._controls = Controls()
-        self._made = 0
+        #: What was expected of each so far, less the tensors.
+        self._like = {}
 
     @property
     def controls(self):
@@ -100,6 +106,28 @@ class PassingCases:
         return self._maker.lacks_float64
 
     def case(self, number):
+        made = self._made(number, self._maker.expect)
+        if number not in self._like:
+            if not self.lacks_float64:
+                self._like[number] = [
+                    one.without_tensors() for one in made.outputs]
+            views = self._maker.views(made.storages)
+            with lap("controls"):
+                self._controls.hold(views, made.outputs, made.finite)
+            self.framework_error = max(self.framework_error, _worst_error(made))
+        return made
+
+    def quick_case(self, number):
+        """The same without float64, which takes longer than all the rest, once
+        it is known what that said: who is near to the framework is right."""
+        if number not in self._like:
+            return self.case(number)
+        made = self._made(number, partial(
+            self._maker.expect_near, like=self._like[number]))
+        made.is_near = True
+        return made
+
+    def _made(self, number, expect):
         with lap("memory"):
             self._device.give_back()
         distribution, finite = inputs.FEW_DISTRIBUTIONS[number]
@@ -109,15 +137,18 @@ class PassingCases:
         with lap("expectations"):
             with lap("inputs"):
                 storages = self._maker.storages(distribution, generator)
-            outputs = self._maker.expect(storages)
-        made = Case(distribution, finite, storages, outputs)
-        if number >= self._made:
-            self._made = number + 1
-            views = self._maker.views(storages)
-            with lap("controls"):
-                self._controls.hold(views, outputs, finite)
-            self.framework_error = max(self.framework_error, _worst_error(made))
-        return made
+            return Case(distribution, finite, storages, expect(storages))
+
+    @property
+    def like(self):
+        """What was expected of the first case, less the tensors, once all
+        were made; before, None."""
+        return self._like[0] if len(self._like) == self.count else None
+
+    def rest(self):
+        """Keeps no tensor, and hopes for more room."""
+        self._controls.rest()
+        self._maker.lacks_float64 = False
 
 
 def _worst_error(case):
@@ -131,10 +162,18 @@ class Library:
         self._bytes_max = bytes_max
         self._device = device
         self._held = OrderedDict()
+        self._passing = OrderedDict()
+
+    def like(self, path, seed):
+        """PassingCases.like of a large subgraph's; None of others."""
+        passing = self._passing.get(_key_of(path, seed))
+        return None if passing is None else passing.like
 
     def cases(self, path, seed):
-        with open(path, "rb") as file:
-            key = (hashlib.sha256(file.read()).hexdigest(), seed)
+        key = _key_of(path, seed)
+        if key in self._passing:
+            self.forget()
+            return self._passing[key]
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
@@ -142,7 +181,11 @@ class Library:
         size = BufferSet.bytes_needed(reference.inputs, reference.outputs)
         if self._device.is_large(size):
             self.forget()
-            return PassingCases(reference, seed, self._device)
+            if len(self._passing) == PASSING_MAX:
+                self._passing.popitem(last=False)
+            made = PassingCases(reference, seed, self._device)
+            self._passing[key] = made
+            return made
         made = make_cases(reference, seed, self._device)
         self._held[key] = made
         while len(self._held) > 1 and self.bytes > self._bytes_max:
@@ -150,13 +193,24 @@ class Library:
         return made
 
     def forget(self):
-        """Gives up everything that is kept."""
+        """Gives up all tensors that are kept."""
         self._held.clear()
+        self.rest()
         self._device.give_back()
+
+    def rest(self):
+        """Gives up those that only one request may keep."""
+        for cases in self._passing.values():
+            cases.rest()
 
     @property
     def bytes(self):
         return sum(cases.bytes for cases in self._held.values())
+
+
+def _key_of(path, seed):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest(), seed
 
 
 def make_cases(reference, seed, device=HOST):
@@ -392,6 +446,10 @@ class Controls:
                     for make, want in zip(outputs, wants)
                 )
         self._before = [want.framework for want in wants]
+
+    def rest(self):
+        """Nothing of a case is kept: the next one is held against none."""
+        self._before = None
 
 
 def _imposters(views, wants, before, is_finite):

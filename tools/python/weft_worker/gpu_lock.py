@@ -14,23 +14,28 @@ import tempfile
 import threading
 import time
 
+from .laps import lap
 
 #: Where the files lie, for who has another temporary folder: in a sandbox.
 FOLDER_VARIABLE = "WEFT_GPU_LOCKS"
 #: A device's memory is given out in so many parts, …
-ROOM_PARTS = 4
+ROOM_PARTS = 16
 #: … this share of it: the rest is for many processes' contexts and small things.
 ROOM_SHARE = 0.75
 #: A verdict on tensors takes so many times their size: inputs and results of
-#: three processes, and those of float64.
+#: three processes, and those of float64 …
 ROOM_COPIES = 6
+#: … or so many where that is not asked for, as a rule.
+ROOM_COPIES_NEAR = 4
+#: Who keeps what it will need again has so many: that, and a verdict beside it.
+ROOM_COPIES_KEPT = 10
 _ROOM_POLL_S = 0.02
 
 
-def parts_of(memory_bytes, tensors_bytes):
+def parts_of(memory_bytes, tensors_bytes, copies=ROOM_COPIES):
     """How much room to take, of ROOM_PARTS, for a verdict on such tensors."""
     part = memory_bytes * ROOM_SHARE / ROOM_PARTS
-    return min(ROOM_PARTS, math.ceil(tensors_bytes * ROOM_COPIES / part))
+    return min(ROOM_PARTS, math.ceil(tensors_bytes * copies / part))
 
 
 def lock_of(driver):
@@ -46,6 +51,7 @@ class NoLock:
     """The same interface where nothing is shared."""
 
     waited_s = 0.0
+    room_held = 0
 
     @contextlib.contextmanager
     def shared(self):
@@ -81,6 +87,7 @@ class DeviceLock:
         self._seeking = open_lock_file(path + ".room")
         self._room = [open_lock_file(f"{path}.room{part}")
                       for part in range(ROOM_PARTS)]
+        self._parts = []  # that are ours
         self._mode = fcntl.LOCK_UN
         self.waited_s = 0.0
 
@@ -128,7 +135,8 @@ class DeviceLock:
         so that who waits for it keeps nobody from ending; nor twice."""
         start = time.monotonic()
         try:
-            self._seek(parts)
+            with lap("room"):
+                self._seek(parts)
             self.waited_s += time.monotonic() - start
             yield
         finally:
@@ -138,20 +146,45 @@ class DeviceLock:
         """One after another, so that who needs much is not passed by."""
         fcntl.flock(self._seeking, fcntl.LOCK_EX)
         try:
-            free = list(self._room)
-            while parts:
-                part = next(filter(_take, free), None)
-                if part is None:
-                    time.sleep(_ROOM_POLL_S)
-                else:
-                    free.remove(part)
-                    parts -= 1
+            while not self._take_parts(parts):
+                time.sleep(_ROOM_POLL_S)
         finally:
             fcntl.flock(self._seeking, fcntl.LOCK_UN)
+
+    def _take_parts(self, parts):
+        """Those that are free, up to so many in all; whether that is all."""
+        for part in self._room:
+            if len(self._parts) < parts and part not in self._parts \
+                    and _take(part):
+                self._parts.append(part)
+        return len(self._parts) >= parts
 
     def _leave_room(self):
         for part in self._room:
             fcntl.flock(part, fcntl.LOCK_UN)
+        self._parts.clear()
+
+    @property
+    def room_held(self):
+        """Parts of the device's memory."""
+        return len(self._parts)
+
+    def extend_room(self, parts):
+        """Within `room`: whether it has so many now, without waiting, and
+        nobody waits for any."""
+        if not _take(self._seeking):
+            return False
+        try:
+            return self._take_parts(parts)
+        finally:
+            fcntl.flock(self._seeking, fcntl.LOCK_UN)
+
+    def is_room_sought(self):
+        """Whether somebody waits for a part."""
+        if not _take(self._seeking, fcntl.LOCK_SH):  # as others who look
+            return True
+        fcntl.flock(self._seeking, fcntl.LOCK_UN)
+        return False
 
     @contextlib.contextmanager
     def for_at_most(self, seconds):
@@ -179,10 +212,11 @@ class DeviceLock:
         if mode != fcntl.LOCK_UN:
             start = time.monotonic()
             is_alone = mode == fcntl.LOCK_EX
-            fcntl.flock(
-                self._turn, fcntl.LOCK_SH if is_alone else fcntl.LOCK_EX)
-            fcntl.flock(self._lock, mode)
-            fcntl.flock(self._turn, fcntl.LOCK_UN)
+            with lap("alone" if is_alone else "share"):
+                fcntl.flock(
+                    self._turn, fcntl.LOCK_SH if is_alone else fcntl.LOCK_EX)
+                fcntl.flock(self._lock, mode)
+                fcntl.flock(self._turn, fcntl.LOCK_UN)
             self.waited_s += time.monotonic() - start
         return before
 
@@ -191,10 +225,10 @@ class DeviceLock:
             os.close(descriptor)
 
 
-def _take(descriptor):
+def _take(descriptor, mode=fcntl.LOCK_EX):
     """Whether it was free, and is ours now."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

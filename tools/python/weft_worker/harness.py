@@ -19,8 +19,13 @@ from . import gpu_lock, precision, process
 from .gpu_package import KINDS
 
 
+#: Of glibc's mallopt(3).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
 def prepare(compiles):
     """What the zygote can do once for all its children."""
+    keep_memory()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     if compiles:
@@ -31,6 +36,15 @@ def prepare(compiles):
         from torch._inductor import compile_fx  # noqa: F401: takes seconds
 
         let_go_of_nvml()
+
+
+def keep_memory():
+    """Has glibc keep what is freed, for each party alike: else the history of
+    a heap decides whether every result's pages are new (identical code had
+    between 0.6 and 2.4 times its own speed)."""
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # it takes no more
+    libc.mallopt(_M_TRIM_THRESHOLD, 1 << 30)
 
 
 def let_go_of_nvml():

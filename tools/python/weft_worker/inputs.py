@@ -1,31 +1,36 @@
 """Input data for checks: several distributions, because each hides something.
 
 U[0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
-magnitude hides a lost accumulation, and finite data hides NaN semantics.
+magnitude hides a lost accumulation, rows that all look alike hide a lost
+epsilon, and finite data hides NaN semantics.
 """
 
 import torch
 
 from .reference import FLOATING
 
-#: (name, whether all values are finite). Two of "normal" in a row: the same
-#: buffers hold new data, which unmasks outputs remembered by pointer.
+#: (name, whether all values are finite). The second has the buffers of the
+#: first, which unmasks outputs remembered by pointer.
 DISTRIBUTIONS = (
     ("normal", True),
-    ("normal", True),
+    ("edges", True),
     ("uniform", True),
     ("wide", True),
     ("special", False),
 )
 
 #: Of tensors that fill a good part of a device: what finds most.
-FEW_DISTRIBUTIONS = (("normal", True), ("wide", True), ("special", False))
+FEW_DISTRIBUTIONS = (("edges", True), ("wide", True), ("special", False))
 
 #: Integer inputs whose use does not bound them stay below this.
 INTEGER_LIMIT = 8
 
 #: Of so many elements one is changed in an altered copy.
 ALTERED_SHARE = 1024
+
+#: Of "edges" so many parts are rows like no others, if there are so many
+#: elements: zeros, small ones, all alike, and large ones.
+_EDGES = 16
 
 _SPECIAL = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-40, -1e-40)
 
@@ -129,6 +134,12 @@ def floats(count, distribution, generator):
         exponent = torch.rand(count, generator=generator, device=device)
         exponent.mul_(6).sub_(4)
         return values.mul_(torch.pow(10, exponent, out=exponent))
+    if distribution == "edges" and count >= _EDGES:
+        zeros, small, alike, large = values.split(count // _EDGES)[:4]
+        zeros.zero_()
+        small.mul_(1e-4)
+        alike.fill_(0.5)
+        large.mul_(1e4)
     if distribution == "special" and count:
         # Few enough that most rows of a reduction stay finite.
         sites = max(1, min(4 * len(_SPECIAL), count // 16))
@@ -148,25 +159,36 @@ def altered(tensor, generator):
     """A copy with one element in ALTERED_SHARE changed, at random places."""
     made = tensor.clone(memory_format=torch.contiguous_format)
     flat = made.view(-1)
-    count = flat.numel()
-    if count == 0:
+    if flat.numel() == 0:
         return made
-    sites = max(1, count // ALTERED_SHARE)
-    on = {"generator": generator, "device": generator.device}
-    where = torch.randint(0, count, (sites,), **on)
-    if tensor.dtype in FLOATING:
-        values = 3 * torch.randn(sites, **on)
-        flat[where] = values.to(tensor.dtype)
-    else:  # values that are there already stay valid, whatever they mean
-        others = torch.randint(0, count, (sites,), **on)
-        flat[where] = flat[others].clone()
+    if tensor.dtype not in FLOATING:
+        _mix(flat, generator)
+        return made
+    where = _some_places(flat, generator)
+    values = 3 * torch.randn(
+        len(where), generator=generator, device=generator.device)
+    flat[where] = values.to(tensor.dtype)
     return made
 
 
-def freshen(storage, dtype, generator):
-    """New data at the price of a copy: rolled, and scaled by up to two.
+def _mix(flat, generator):
+    """Gives one element in ALTERED_SHARE another's value: all are values that
+    were there, and valid, whatever they mean."""
+    others = _some_places(flat, generator)
+    flat[_some_places(flat, generator)] = flat[others]
 
-    Timed calls need inputs that never repeat, in contents or magnitude.
+
+def _some_places(flat, generator):
+    count = flat.numel()
+    return torch.randint(0, count, (max(1, count // ALTERED_SHARE),),
+                         generator=generator, device=generator.device)
+
+
+def freshen(storage, dtype, generator):
+    """New data at the price of a copy: rolled, mixed, and scaled by up to two.
+
+    Timed calls need inputs that never repeat, in contents or magnitude; nor
+    may a sum or a largest value be that of another call, but for the scale.
     """
     if storage.numel() < 2:
         return storage.clone()
@@ -174,6 +196,7 @@ def freshen(storage, dtype, generator):
     shift = int(torch.randint(1, storage.numel(), (1,), generator=generator,
                               device=device))
     rolled = torch.roll(storage, shift)
+    _mix(rolled, generator)
     if dtype not in FLOATING:
         return rolled
     scale = 0.5 + 1.5 * float(

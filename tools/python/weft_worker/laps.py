@@ -1,6 +1,7 @@
 """Where a request's time goes, for the oracle's log.
 
-Times of a GPU's work count where it is waited for.
+Times of a GPU's work count where it is waited for. `room`, `share` and `alone`
+are what was waited for others, and may be part of what they interrupt.
 """
 
 import contextlib

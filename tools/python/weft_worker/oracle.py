@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import platform
+import select
 import signal
 import sys
 import time
@@ -69,15 +70,21 @@ from . import (  # noqa: E402
     whole_model,
 )
 from .arena import BufferSet  # noqa: E402
-from .device import Device  # noqa: E402
+from .device import LARGE_BYTES, Device  # noqa: E402
 from .driver import CudaError, NoDriver  # noqa: E402
 from .problem import ProblemError  # noqa: E402
 from .reference import BadGraph, Reference, load_graph  # noqa: E402
 from .slot import SlotBroken  # noqa: E402
 
 
+#: How often it is looked whether others wait for what is kept.
+IDLE_POLL_S = 0.05
 #: Who waited longer for a device shares it with others that are at work.
 BUSY_S = 0.2
+
+
+class NoRoom(Exception):
+    """A device's memory is others' now."""
 
 
 class Oracle:
@@ -94,10 +101,15 @@ class Oracle:
         self.lock = self.device.lock = gpu_lock.lock_of(self.device.driver)
         #: What `rest` gives up: the lock that a reply was made under.
         self.holding = contextlib.ExitStack()
-        #: Parts of the device's memory, while a large request has them …
+        #: Parts of the device's memory: a large request's, and as long after
+        #: it as nobody else waits for them …
         self.room = contextlib.ExitStack()
-        #: … and how many, by the file that says what it is about.
-        self.parts = {}
+        #: … by the bytes of what it is about, here by that one's file.
+        self.bytes = {}
+        #: Not, where that once was too much.
+        self.may_keep = True
+        #: A `prepare_model` whose process has only begun.
+        self.later = None
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
@@ -124,9 +136,13 @@ class Oracle:
             "probe": self.probe,
         }
 
-    def answer(self, request):
+    def answer(self, request, at_once=False):
         """The reply to one request; never raises for a bad one. Whoever has
-        passed it on lets the oracle `rest`."""
+        passed it on lets the oracle `rest`. at_once: it fails if it would have
+        to wait for room."""
+        if request.get("verb") == "time_model":
+            self.later = None  # it prepares for itself
+        self.catch_up()
         self.rest()
         reply = {"id": request.get("id"), "ok": True}
         try:
@@ -135,10 +151,14 @@ class Oracle:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             self.lock.waited_s = 0.0
             parts = self.parts_for(request)
-            if parts:
-                self.room.enter_context(self.lock.room(parts))
+            if parts > self.lock.room_held:
+                self.make_room()
+                self.room.enter_context(
+                    self.lock.room(0 if at_once else parts))
+                if at_once and not self.lock.extend_room(parts):
+                    raise NoRoom("others have the room that it needs")
             self.holding.enter_context(self.lock.shared())
-            reply.update(self.attempt(verb, request))
+            reply.update(self.attempt(verb, request, at_once))
             if self.lock.waited_s:
                 reply["waited_ms"] = self.lock.waited_s * 1000
         except Exception as error:
@@ -148,22 +168,27 @@ class Oracle:
         return reply
 
     def parts_for(self, request):
-        """Of the device's memory, for what the request is about. Of a model it
-        is known for sure once it was built."""
-        path = request.get("problem") or request.get("subgraph")
-        if path is None or not self.device.is_cuda:
+        """Of the device's memory, for what the request is about."""
+        copies = gpu_lock.ROOM_COPIES
+        if not self.device.is_cuda:
             return 0
-        if path not in self.parts:
-            self.parts[path] = self.device.parts_for(
-                2 * capture.input_bytes(path) if "problem" in request
-                else self.subgraph_bytes(path))
-        return self.parts[path]
+        if "problem" in request:
+            path = request["problem"]
+            if path not in self.bytes:  # for sure, once the model was built
+                self.bytes[path] = 2 * capture.input_bytes(path)
+        elif "subgraph" in request:
+            path = request["subgraph"]
+            if path not in self.bytes:
+                reference = Reference(load_graph(path), self.device.torch)
+                self.bytes[path] = BufferSet.bytes_needed(
+                    reference.inputs, reference.outputs)
+            if self.known.like(path, request.get("seed", 0)) is not None:
+                copies = gpu_lock.ROOM_COPIES_NEAR
+        else:
+            return 0
+        return self.device.parts_for(self.bytes[path], copies)
 
-    def subgraph_bytes(self, path):
-        reference = Reference(load_graph(path), self.device.torch)
-        return BufferSet.bytes_needed(reference.inputs, reference.outputs)
-
-    def attempt(self, verb, request):
+    def attempt(self, verb, request, at_once):
         """The verb; once more with all that is kept given up, and the device's
         memory for itself, if that ran out: here, or for a candidate."""
         try:
@@ -176,6 +201,9 @@ class Oracle:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise
         self.give_up()
+        self.may_keep = False
+        if at_once:
+            raise NoRoom("the device's memory ran out")
         # Room is never waited for within the lock.
         self.holding.close()
         self.room.close()
@@ -193,18 +221,59 @@ class Oracle:
         self.known.forget()
 
     def rest(self):
-        """After a reply, which does not wait for it: the job is over, large
-        things go, and others may have the device."""
-        with self.room, self.holding:
+        """After a reply, which does not wait for it: the job is over, others
+        may have the device, and large things go if they need the memory."""
+        with self.holding:
             self.slot.settle()
+            if self.keeps():
+                return
             if self.device.is_cuda and not self.is_lost:
                 self.give_back()
+        self.room.close()
+
+    def keeps(self):
+        """Whether large things stay for the next request: while nobody waits
+        for room, and there is some for that request beside them."""
+        most = max(self.bytes.values(), default=0)
+        parts = self.device.parts_for(most, gpu_lock.ROOM_COPIES_KEPT)
+        return (self.may_keep and not self.is_lost
+                and self.lock.room_held > 0 and parts < gpu_lock.ROOM_PARTS
+                and self.lock.extend_room(parts))
+
+    def idle(self):
+        """While no request comes; in how many seconds again, or None."""
+        self.catch_up()
+        if self.lock.room_held and self.lock.is_room_sought():
+            self.make_room()
+        is_needed = self.later is not None or self.lock.room_held > 0
+        return IDLE_POLL_S if is_needed else None
+
+    def catch_up(self):
+        """Does what was put off, if that need not wait any more."""
+        if self.later is None or self.model_timer.is_starting:
+            return
+        request, self.later = self.later, None
+        start = time.perf_counter()
+        # What goes wrong will again, where it is asked for; and a request that
+        # comes meanwhile has a time limit.
+        reply = self.answer(request, at_once=True)
+        self.rest()
+        note("prepare_model, later,", reply, time.perf_counter() - start)
+
+    def make_room(self):
+        """No large thing is kept any more."""
+        if self.lock.room_held == 0:
+            return
+        with self.lock.shared():
+            self.give_back()
+        self.room.close()
 
     def give_back(self):
         """Others may sit on the same device, and need the memory more."""
         if self.keeper.is_large:
             self.slot.forget_arena()
             self.keeper.close()
+        self.known.rest()
         self.timer.forget_large()
         self.model_timer.forget_large()
         if self._whole is not None and self._whole.is_large:
@@ -222,7 +291,9 @@ class Oracle:
         job = verify.stage(request["candidate"], self.scratch)
         limits = verify.Limits.from_request(request)
         path = os.path.abspath(request["subgraph"])
-        return {"timing": self.timer.time_subgraph(path, job, request, limits)}
+        like = self.known.like(path, request.get("seed", 0))
+        return {"timing": self.timer.time_subgraph(
+            path, job, request, limits, like)}
 
     def check_model(self, request):
         whole = self.whole(request)
@@ -250,7 +321,11 @@ class Oracle:
     def prepare_model(self, request):
         """What `time_model` will need: above all torch.compile, which goes on
         beside the requests that follow. What is too large to keep is in its
-        disk cache, and is left alone where others wait for the memory."""
+        disk cache, and is left alone where others wait for the memory. While
+        the process for it begins, other requests come first."""
+        if self.model_timer.is_starting:
+            self.later = request
+            return {}
         whole = self.whole(request)
         if whole.is_large and self.lock.waited_s > BUSY_S:
             return {}
@@ -269,7 +344,8 @@ class Oracle:
             made = whole_model.WholeModel(
                 request["problem"], *key[1:], self.device)
             self.whole_key, self._whole = key, made
-            self.parts[request["problem"]] = made.parts
+            self.bytes[request["problem"]] = (
+                max(made.bytes_floor, LARGE_BYTES + 1) if made.is_large else 0)
             if made.is_large:
                 self.device.give_back()  # others take part in what follows
             else:
@@ -292,6 +368,7 @@ class Oracle:
         self.slot.kill()
         self.timer.close()
         self.model_timer.close()
+        self.room.close()
         self.lock.close()
 
 
@@ -299,9 +376,11 @@ def lacked_memory(reply):
     """Whether what was judged ended for want of memory: its own, or of float64,
     without which the tolerance is narrower."""
     verdict, timed = reply.get("verdict") or {}, reply.get("timing") or {}
+    rejected = timed.get("rejected", "")
     return (verdict.get("kind") == "out_of_memory"
             or (verdict.get("kind") == "wrong" and verdict["lacks_float64"])
-            or timed.get("rejected", "").startswith("out_of_memory"))
+            or rejected.startswith("out_of_memory")
+            or (rejected.startswith("wrong") and timed.get("lacks_float64")))
 
 
 def copy_gbps(size_bytes=1 << 28, repeats=5):
@@ -335,6 +414,20 @@ def explain(error):
     place = f"{os.path.basename(where.filename)}:{where.lineno}"
     text = f"{type(error).__name__}: {error} ({place})"
     return {"code": "failed", "message": text}
+
+
+def lines_of(descriptor, idle):
+    """The lines that come from there; `idle` is called before each wait, and
+    says for how many seconds at most."""
+    rest = b""
+    while True:
+        while not select.select([descriptor], [], [], idle())[0]:
+            pass
+        data = os.read(descriptor, 1 << 16)
+        *lines, rest = (rest + data).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in lines)
+        if not data:
+            return
 
 
 def serve(oracle, requests, replies):
@@ -394,7 +487,7 @@ def main(options, places):
         sys.exit(2)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
-        serve(oracle, sys.stdin, replies)
+        serve(oracle, lines_of(0, oracle.idle), replies)
     finally:
         oracle.close()
 

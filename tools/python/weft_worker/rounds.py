@@ -41,11 +41,11 @@ BASELINE_START_MS = 900_000
 CLOCK_RATIO_MAX = 3.0
 CLOCK_SLACK_S = 0.001
 #: Taking inputs and giving results, which are not timed, may cost a candidate
-#: so much more than the framework's side, beyond a share of its own time.
-OFF_CLOCK_SLACK_S = 0.001
+#: so much more than the framework's side, beyond a share of its own time, by the
+#: low end of an interval: a busy machine makes it longer, never shorter.
+OFF_CLOCK_SLACK_S = 0.0002
 OFF_CLOCK_SHARE = 0.5
-#: Beyond this share of eager's time it is hidden work, by the low ends of both
-#: intervals: a busy machine makes either longer, never shorter.
+#: Beyond this share of eager's time, by its low end, too, it is hidden work.
 OFF_CLOCK_EAGER_SHARE = 1 / 3
 
 
@@ -71,6 +71,8 @@ class Rounds:
     was last called, `trusts_events` whether no code of a candidate's runs in
     the process that reads a device's events.
     """
+
+    off_clock_slack_s = OFF_CLOCK_SLACK_S
 
     def __init__(self, slot, baseline, bench, parties, limits):
         self._slot, self._baseline = slot, baseline
@@ -134,13 +136,16 @@ class Rounds:
 
     def _seems_to_hide(self):
         """Whether `report` charges it, unless that turns out as noise."""
-        hidden, _ = self._bench.off_clock_s()
+        hidden, _ = self._off_clock_s()
         return self._is_charged(hidden)
+
+    def _off_clock_s(self):
+        return self._bench.off_clock_s(self._seconds("candidate"))
 
     def _is_meant(self, hidden):
         """Whether no busy machine puts so many seconds beside the clock."""
         _, eager, _ = median_bounds(self._seconds("eager"))
-        return hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_EAGER_SHARE * eager
+        return hidden > self.off_clock_slack_s + OFF_CLOCK_EAGER_SHARE * eager
 
     def _has_unsure_lead(self):
         """Whether it is faster than eager, but not beyond noise."""
@@ -205,8 +210,8 @@ class Rounds:
         rejected = self._reason
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
-        hidden, at_least = self._bench.off_clock_s()
-        is_charged = self._is_charged(hidden)
+        hidden, at_least = self._off_clock_s()
+        is_charged = self._is_charged(at_least)
         if is_charged:
             self._charge(hidden)
         if not rejected and is_charged and self._is_meant(at_least):
@@ -253,7 +258,7 @@ class Rounds:
         """Whether work done while no time was taken is more than a share of
         the candidate's times."""
         own = statistics.median(self._seconds("candidate"))
-        return hidden > OFF_CLOCK_SLACK_S + OFF_CLOCK_SHARE * own
+        return hidden > self.off_clock_slack_s + OFF_CLOCK_SHARE * own
 
     def _charge(self, hidden):
         """Adds it to them."""

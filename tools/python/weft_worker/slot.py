@@ -19,6 +19,8 @@ from .laps import lap
 START_TIMEOUT_S = 120.0
 END_TIMEOUT_S = 5.0
 MESSAGE_BYTES_MAX = 1 << 21
+#: From an answer until nothing of it runs any more, as a rule at most.
+FREEZE_S = 0.0005
 #: So many jobs one child serves at most …
 JOBS_MAX = 32
 #: … of these kinds, whose code is the device's alone, or the framework's.
@@ -108,6 +110,12 @@ class Slot:
         self._is_running = self._is_ending = self._is_warm = False
         self._job = self._rests = 0
 
+    @property
+    def is_starting(self):
+        """Whether the zygote has been launched and says nothing yet."""
+        return (self._process is not None and not self._is_warm
+                and not select.select([self._link], [], [], 0)[0])
+
     def start(self):
         """Starts the zygote if there is none; blocks until it is warm."""
         self.launch()
@@ -179,10 +187,12 @@ class Slot:
         """What `call` returns, of the call that `ask` began; the limit is on
         the time from here."""
         answer = self._answer(self._call, wall_ms)
-        seconds = time.perf_counter() - self._asked_at
+        answered_at = time.perf_counter()
         self._await_frozen()
         self._is_well = True
-        return answer, seconds
+        # What goes on until it stands still is timed, too.
+        late = time.perf_counter() - answered_at - FREEZE_S
+        return answer, answered_at - self._asked_at + max(0.0, late)
 
     def dismiss(self, keep=False, more=True):
         """Has the job ended and all that it left killed, without waiting.
@@ -313,6 +323,8 @@ class Slot:
         how = message.get("ended")
         if how == "out_of_memory" or "std::bad_alloc" in printed:
             raise Ended("out_of_memory", "used more memory than allowed")
+        if how == "woken":
+            raise Ended("cheated", "it ran while it was stopped")
         if how == "flooded":
             raise Ended("cheated", "flooded the result channel")
         if "signal" in message:

@@ -1,6 +1,7 @@
 """The bench for a whole model: Model eager and compiled against ModelNew."""
 
 import statistics
+from dataclasses import replace
 
 import torch
 
@@ -13,10 +14,6 @@ from .verify import Limits, Verdict
 from .verify_model import begin, layout_difference
 
 
-#: What a call takes that is not timed.
-_OFF_CLOCK = ("loads", "exports")
-
-
 class ModelBench:
     """One set of inputs, refilled each round; state as of one random case."""
 
@@ -26,12 +23,14 @@ class ModelBench:
     warm_rounds = 2
     baseline_rested = False
     trusts_events = False
+    lacks_float64 = False  # of a case it is not told
 
     def __init__(self, whole, path):
         self._whole, self._path = whole, path
         generator = whole.device.generator(whole.seed)
         # What it should give is worked out for each round's own inputs.
         self._base = whole.bare_case("given", generator)
+        self._seed = self._base.seed
         self.is_large = whole.is_large
         self._draws = self._must_draw(generator)
         if self.is_large:
@@ -87,9 +86,11 @@ class ModelBench:
         self._whole.write(self._base)
 
     def begin(self, slot, job, limits):
-        self._off_clock = {
-            f"{who} {part}": []
-            for who in ("candidate", "baseline") for part in _OFF_CLOCK}
+        #: Seconds that calls take and that are not timed: the candidate's in
+        #: each round, and by the number of rounds that were compared, …
+        self._loads, self._exports = [], {}
+        #: … and the framework's.
+        self._usual_loads, self._usual_exports = [], []
         self._bind()
         verdict = Verdict()
         begin(slot, self._whole, job, self._arena, limits, verdict)
@@ -103,7 +104,7 @@ class ModelBench:
         _, seconds = slot.call(
             wall_ms,
             steps=["load"],
-            seed=self._base.seed,
+            seed=self._seed,
             parameters=parameters,
             reuse=reuse,
         )
@@ -119,6 +120,9 @@ class ModelBench:
         self._late_write = ""
         self._case, self._kept = None, []
         base = self._base
+        # What forward() draws is new, too: a mask could be remembered.
+        self._seed = int(torch.randint(
+            1 << 30, (1,), generator=generator, device=generator.device))
         leaves = self._fresh(generator, self._draws)
         self._case = (leaves, base.state)
         kept = leaves + base.state
@@ -151,7 +155,7 @@ class ModelBench:
         self._warm(slot, wall_ms)
         with lap("loads"):
             seconds = self._load(slot, wall_ms, False, self._reuse)
-        self._off_clock["candidate loads"].append(seconds)
+        self._loads.append(seconds)
         with lap("timed calls"):
             answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
         # In every round: the baseline reads the same inputs.
@@ -169,24 +173,32 @@ class ModelBench:
         self._warm(baseline, BASELINE_WALL_MS, function=party)
         with lap("loads"):
             seconds = self._load(baseline, BASELINE_WALL_MS, False, self._reuse)
-        self._off_clock["baseline loads"].append(seconds)
+        self._usual_loads.append(seconds)
         with lap("timed calls"):
             return baseline.call(BASELINE_WALL_MS, steps=["run"],
                                  function=party, **self._flush)
 
-    def off_clock_s(self):
-        """How much longer the candidate took than the baseline, a call, for
-        what is not timed: both copy the same inputs and results. (In the
-        median, at least.)"""
-        took = self._off_clock
-        if not all(took.values()):
+    def off_clock_s(self, timed):
+        """How much longer a call takes the candidate with what is not timed,
+        beyond what that takes the baseline: both copy the same inputs and
+        results. (In the median; at least.) `timed`: seconds of each round that
+        counts. Work may lie before the clock in one round and after it in
+        another: so all is added up by the round."""
+        if not self._usual_exports:
             return 0.0, 0.0  # no result was right: it is rejected for that
-        longer = [
-            median_bounds([s - statistics.median(took[f"baseline {part}"])
-                           for s in took[f"candidate {part}"]])
-            for part in _OFF_CLOCK]
-        return (sum(max(0.0, median) for median, _, _ in longer),
-                sum(max(0.0, low) for _, low, _ in longer))
+        first = len(self._loads) - len(timed)
+        usual_load = statistics.median(self._usual_loads)
+        usual_export = statistics.median(self._usual_exports)
+        begun = {number: timed[number - first] + seconds - usual_load
+                 for number, seconds in enumerate(self._loads)
+                 if number >= first}
+        ended = [begun[number] + seconds - usual_export
+                 for number, seconds in self._exports.items() if number >= first]
+        own = statistics.median(timed)
+        beyond = [(median - own, low - own) for median, low, _
+                  in map(median_bounds, filter(None, (begun.values(), ended)))]
+        median, least = map(max, zip(*beyond))
+        return max(0.0, median), max(0.0, least)
 
     def _is_near(self, answer):
         """Whether what the last call left is right by Model's answer alone,
@@ -194,7 +206,8 @@ class ModelBench:
         if self._like is None:
             return False
         try:
-            near = self._whole.expect_near(*self._case, self._like)
+            like = replace(self._like, seed=self._seed)
+            near = self._whole.expect_near(*self._case, like)
             return not self._difference(answer, near)
         except RuntimeError:
             # Out of memory, or what a library makes of that: there is more
@@ -206,7 +219,7 @@ class ModelBench:
         if self.is_large:
             ask_baseline(self._baseline, steps=["rest"])
             self.baseline_rested = True
-        case = self._whole.expect("given", self._base.seed, *self._case)
+        case = self._whole.expect("given", self._seed, *self._case)
         self._like = case.without_tensors()
         return self._difference(answer, case)
 
@@ -218,7 +231,7 @@ class ModelBench:
     def examine(self, slot, limits, dice):
         """(1, why the last call was wrong)."""
         answer, seconds = slot.call(limits.wall_ms, steps=["export"])
-        self._off_clock["candidate exports"].append(seconds)
+        self._exports[len(self._loads) - 1] = seconds
         wrong = self._late_write or self._whole.buffers.trespass(self._kept)
         if wrong:
             raise Ended("cheated", wrong)
@@ -231,5 +244,5 @@ class ModelBench:
         # Last: it writes where the candidate's results were. The candidate
         # stands still until they are overwritten.
         _, seconds = ask_baseline(self._baseline, steps=["export"])
-        self._off_clock["baseline exports"].append(seconds)
+        self._usual_exports.append(seconds)
         return 1, ""

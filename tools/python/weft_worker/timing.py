@@ -74,13 +74,19 @@ class Timer:
         if is_large and self._keeper.is_large:
             self.forget()
 
-    def time_subgraph(self, path, job, request, limits):
+    def time_subgraph(self, path, job, request, limits, like=None):
+        """`like`: what a check expected of such data, if it is known."""
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         key = ("subgraph", digest, request.get("seed", 0))
-        return self._time(key, 
-                          lambda: SubgraphBench(path, key[2], self._device),
-                          job, request, limits)
+        return self._time(
+            key, lambda: SubgraphBench(path, key[2], self._device, like),
+            job, request, limits)
+
+    @property
+    def is_starting(self):
+        """Whether `prepare` would have to wait for a process to begin."""
+        return self._baseline.is_starting
 
     def prepare(self, make_bench, key, request):
         """The bench, with what is to be compiled of it on its way; a large
@@ -103,8 +109,10 @@ class Timer:
         bench = self._prepare(key, make_bench)
         parties = ["eager", *(name for name in compiled_baselines(request)
                               if self._is_compiled(bench, name))]
-        seed = request.get("seed", 0)
-        generator = self._device.generator(seed)
+        # Not the request's seed: a candidate may know that one, and could work
+        # out all that it is timed on before it is called.
+        secret = random.SystemRandom().getrandbits(62)
+        generator = self._device.generator(secret)
         budget_s = float(request.get("budget_ms", 2000)) / 1000
         rounds = self._rounds(bench, parties, limits)
         is_right = False
@@ -121,7 +129,7 @@ class Timer:
         finally:
             # After a module's timing a run is over.
             self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
-        return rounds.report()
+        return {**rounds.report(), "lacks_float64": bench.lacks_float64}
 
     def _rounds(self, bench, parties, limits):
         if not self._device.is_cuda:
@@ -211,7 +219,7 @@ class SubgraphBench:
     baseline_rested = False
     trusts_events = False
 
-    def __init__(self, path, seed, device):
+    def __init__(self, path, seed, device, like=None):
         self._path, self._device = path, device
         self.reference = Reference(load_graph(path), device.torch)
         self._maker = CaseMaker(self.reference, device)
@@ -222,8 +230,9 @@ class SubgraphBench:
         self.bytes_floor = sum(s.storage_bytes for s in specs)
         self._order = list(range(self.calls))
         self._kept = {}
-        #: What was expected of the first compared call, less the tensors.
-        self._like = []
+        #: What was expected of a check's data, or of the first compared call's,
+        #: less the tensors.
+        self._like = like or []
         #: Whatever the algorithm: an input may rightly be read in part.
         self.bytes_written = sum(
             s.storage_bytes for s in self.reference.outputs)
@@ -267,6 +276,11 @@ class SubgraphBench:
             baseline.begin(
                 job, self._arena, Limits(BASELINE_START_MS, 0, False))
 
+    @property
+    def lacks_float64(self):
+        """Whether there was no room for it."""
+        return self._maker.lacks_float64
+
     def _rest(self):
         """The baseline's spare memory, before float64 needs it."""
         if self.is_large:
@@ -302,7 +316,7 @@ class SubgraphBench:
     def call_candidate(self, slot, wall_ms):
         return slot.call(wall_ms * self.calls, sets=self._order, **self._flush)
 
-    def off_clock_s(self):
+    def off_clock_s(self, timed):
         return 0.0, 0.0  # a kernel finds its buffers filled, and fills them
 
     def call_empty(self, baseline, party):

@@ -100,8 +100,6 @@ class WholeModel:
         self.described = first.described
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
-        self.parts = (max(1, device.parts_for(self.bytes_floor))
-                      if self.is_large else 0)
         self.takes_any_values = True
         if device.is_cuda:
             self.takes_any_values = self._is_tolerant(first)

@@ -1,0 +1,138 @@
+"""Cases too large to keep, and what the second kernel's check needs of them."""
+
+import json
+import tempfile
+import unittest
+from unittest import mock
+
+import oracle_samples as samples
+from weft_worker import device, expected, reference, timing, verify
+
+import torch
+
+
+class PassingCases(unittest.TestCase):
+    def cases(self):
+        made = reference.Reference(samples.GRAPHS["add_mul"])
+        return expected.PassingCases(made, 3, device.HOST)
+
+    def test_a_case_can_be_made_again(self):
+        cases = self.cases()
+        first = cases.case(0)
+        cases.case(1)
+        again = cases.case(0)
+        for a, b in zip(first.storages, again.storages):
+            self.assertTrue(torch.equal(a, b))
+
+    def test_controls_are_held_while_the_cases_pass(self):
+        cases = self.cases()
+        for number in range(cases.count):
+            cases.case(number)
+        self.assertEqual(set(cases.controls.values()), {True})
+        self.assertGreater(cases.framework_error, 0)
+
+    def test_where_float64_finds_no_room_it_is_told(self):
+        cases = self.cases()
+        cases.case(0)
+        self.assertFalse(cases.lacks_float64)
+
+        def lacks_room(*tensors):
+            raise torch.OutOfMemoryError("others have it")
+
+        maker = cases._maker
+        storages = maker.storages("normal", torch.Generator())
+        shared = mock.Mock(is_cuda=True, torch=device.HOST.torch)
+        with (mock.patch.object(maker, "_wide", lacks_room),
+              mock.patch.object(maker, "_device", shared)):
+            outputs = maker.expect(storages)
+        self.assertTrue(cases.lacks_float64)
+        self.assertIs(outputs[0].truth, outputs[0].framework)
+
+    def verdict_of(self, cases, alter=lambda out: None):
+        """Of a candidate that gives the framework's results, altered."""
+        eager = cases.reference.function()
+
+        def run_case(slot, buffers, which, case, limits):
+            made = [x.clone() for x in eager(*cases._maker.views(case.storages))]
+            alter(made[0])
+            return made
+
+        with mock.patch.object(verify, "run_case", run_case):
+            return verify.check(
+                mock.Mock(), verify.ArenaKeeper(), cases, {}, verify.Limits())
+
+    def test_the_second_kernel_needs_no_float64_while_it_is_near(self):
+        cases = self.cases()
+        self.assertTrue(self.verdict_of(cases).correct)
+        with mock.patch.object(cases._maker, "_wide", mock.Mock(
+                side_effect=AssertionError("float64 was asked"))):
+            verdict = self.verdict_of(cases)
+        self.assertTrue(verdict.correct, verdict.reason)
+        self.assertEqual(set(verdict.controls.values()), {True})
+
+    def test_who_is_not_near_is_held_against_float64(self):
+        cases = self.cases()
+        first = self.verdict_of(cases, lambda out: out[0].mul_(1.001))
+        self.assertEqual(first.kind, "wrong")
+        self.verdict_of(cases)
+        again = self.verdict_of(cases, lambda out: out[0].mul_(1.001))
+        self.assertEqual((again.kind, again.reason), ("wrong", first.reason))
+        self.assertGreater(again.max_error, again.tolerance)
+        share = 0.95 * cases.case(0).outputs[0].tolerance
+        wide = mock.Mock(side_effect=cases._maker._wide)
+        with mock.patch.object(cases._maker, "_wide", wide):
+            between = self.verdict_of(cases, lambda out: out.mul_(1 + share))
+        self.assertTrue(between.correct, between.reason)
+        wide.assert_called()
+
+    def test_what_was_known_without_float64_is_not_remembered(self):
+        cases = self.cases()
+        cases._maker.lacks_float64 = True
+        cases.case(0)
+        self.assertFalse(cases.quick_case(0).is_near)
+        cases.rest()
+        self.assertFalse(cases.quick_case(0).is_near)
+        self.assertTrue(cases.quick_case(0).is_near)
+
+    def test_what_a_check_expected_serves_the_timing(self):
+        cases = self.cases()
+        self.assertIsNone(cases.like)
+        self.verdict_of(cases)
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as graph:
+            json.dump(samples.GRAPHS["add_mul"], graph)
+            graph.flush()
+            bench = timing.SubgraphBench(graph.name, 5, device.HOST, cases.like)
+        kept = cases.case(0).storages
+        right = cases._maker._eager(*cases._maker.views(kept))
+        with mock.patch.object(bench._maker, "_wide", mock.Mock(
+                side_effect=AssertionError("float64 was asked"))):
+            self.assertEqual(bench._reason(right, kept), "")
+        self.assertIn("expected", bench._reason([right[0] * 1.001], kept))
+        self.assertFalse(bench.lacks_float64)
+
+    def test_a_library_keeps_what_was_found_and_no_tensor(self):
+        graph = tempfile.NamedTemporaryFile("w", suffix=".json")
+        self.addCleanup(graph.close)
+        json.dump(samples.GRAPHS["add_mul"], graph)
+        graph.flush()
+        large = mock.Mock(wraps=device.HOST, is_cuda=False,
+                          torch=device.HOST.torch, lock=device.HOST.lock)
+        large.is_large = lambda size: True
+        library = expected.Library(1 << 20, large)
+        cases = library.cases(graph.name, 1)
+        cases.case(0)
+        self.assertIsNotNone(cases._controls._before)
+        library.rest()
+        self.assertIsNone(cases._controls._before)
+        self.assertIs(library.cases(graph.name, 1), cases)
+        self.assertIsNot(library.cases(graph.name, 2), cases)
+
+    def test_every_buffer_set_sees_two_contents(self):
+        seen = {}
+        for which, case in verify._schedule(expected.PassingCases.count):
+            seen.setdefault(which, set()).add(case)
+        self.assertTrue(all(len(cases) > 1 for cases in seen.values()), seen)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,222 @@
+"""What an oracle keeps between requests, gives up for others, and puts off."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+import unittest
+from unittest import mock
+
+from weft_worker import gpu_lock, oracle, timing
+
+import torch
+
+
+def setUpModule():
+    global folder, shared
+    folder = tempfile.mkdtemp(prefix="weft-oracle-")
+    torch.set_grad_enabled(False)
+    shared = oracle.Oracle(os.path.join(folder, "scratch"), [], 2)
+
+
+def tearDownModule():
+    shared.close()
+    shutil.rmtree(folder)
+
+
+class Memory(unittest.TestCase):
+    def test_who_lacks_it_tries_again_with_all_of_it(self):
+        def raises():
+            raise torch.OutOfMemoryError("others have it")
+
+        self.assert_tried_again(raises)
+
+    def test_so_does_a_candidate_on_a_device(self):
+        device = mock.patch.object(shared.device, "is_cuda", True)
+        for lacking in ({"verdict": {"kind": "out_of_memory"}},
+                        {"verdict": {"kind": "wrong", "lacks_float64": True}},
+                        {"timing": {"rejected": "out_of_memory: cuMemAlloc"}},
+                        {"timing": {"rejected": "wrong: a timed call's …",
+                                    "lacks_float64": True}}):
+            with mock.patch.object(shared, "rest"), device:
+                self.assert_tried_again(lambda lacking=lacking: lacking)
+
+    def assert_tried_again(self, first):
+        parts, tries = [], []
+
+        class Lock(gpu_lock.NoLock):
+            def room(self, wanted):
+                parts.append(wanted)
+                return self.shared()
+
+        def verb(request):
+            tries.append(request)
+            return first() if len(tries) == 1 else {"made": True}
+
+        with (mock.patch.object(shared, "lock", Lock()),
+              mock.patch.dict(shared.verbs, {"make": verb})):
+            self.assertTrue(shared.answer({"id": 1, "verb": "make"})["made"])
+            shared.rest()
+        self.assertEqual(parts, [gpu_lock.ROOM_PARTS])
+
+
+class Keeping(unittest.TestCase):
+    """What stays between requests of large tensors, on a stand-in device."""
+
+    GIB = 1 << 30
+
+    def setUp(self):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        self.path = os.path.join(folder, "gpu")
+        self.lock = self.new_lock()
+        self.addCleanup(shared.room.close)
+        self.give_back = mock.Mock()
+        driver = mock.Mock()
+        driver.memory_bytes.return_value = 140 * self.GIB
+        for target, name, value in (
+                (shared, "lock", self.lock), (shared, "bytes", {}),
+                (shared, "may_keep", True), (shared, "give_back", self.give_back),
+                (shared, "later", None), (shared.device, "works", lambda: True),
+                (shared.device, "driver", driver), (shared.device, "is_cuda", True)):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def new_lock(self):
+        made = gpu_lock.DeviceLock(self.path)
+        self.addCleanup(made.close)
+        return made
+
+    def answer_about(self, gib, verb=lambda request: {}):
+        """A request about so much; the parts that it had."""
+        shared.bytes["problem.py"] = gib * self.GIB
+        held = []
+
+        def noting(request):
+            held.append(self.lock.room_held)
+            return verb(request)
+
+        with mock.patch.dict(shared.verbs, {"make": noting}):
+            shared.answer({"verb": "make", "problem": "problem.py"})
+        shared.rest()
+        return held
+
+    def test_large_things_stay_while_nobody_needs_the_room(self):
+        self.assertEqual(self.answer_about(4), [4])
+        self.assertEqual(self.lock.room_held, 7)  # for a verdict beside them
+        self.assertIsNotNone(shared.idle())
+        self.give_back.reset_mock()
+        self.assertEqual(self.answer_about(4), [7])
+        self.give_back.assert_not_called()
+
+    def test_they_go_as_soon_as_somebody_waits(self):
+        self.answer_about(4)
+        self.give_back.reset_mock()
+        other = self.new_lock()
+
+        def take():
+            with other.room(gpu_lock.ROOM_PARTS):
+                pass
+
+        waiting = threading.Thread(target=take)
+        waiting.start()
+        until = time.monotonic() + 5
+        while shared.idle() is not None:
+            self.assertLess(time.monotonic(), until)
+        waiting.join(5)
+        self.assertFalse(waiting.is_alive())
+        self.give_back.assert_called_once()
+
+    def test_what_was_put_off_waits_for_no_room(self):
+        request = {"verb": "make", "problem": "problem.py"}
+        shared.bytes["problem.py"] = 4 * self.GIB
+        made = mock.Mock(return_value={})
+        with (mock.patch.dict(shared.verbs, make=made),
+              self.new_lock().room(gpu_lock.ROOM_PARTS - 1)):
+            shared.later = request
+            shared.idle()
+        made.assert_not_called()
+        self.assertIsNone(shared.later)
+        self.assertEqual(self.lock.room_held, 0)
+
+    def test_what_leaves_too_little_is_given_back(self):
+        self.answer_about(12)
+        self.give_back.assert_called()
+        self.assertEqual(self.lock.room_held, 0)
+        self.assertIsNone(shared.idle())
+
+    def test_so_is_all_once_that_was_too_much(self):
+        tries = []
+
+        def lacks_memory(request):
+            tries.append(self.lock.room_held)
+            if len(tries) == 1:
+                raise torch.OutOfMemoryError("kept too much")
+            return {}
+
+        self.answer_about(4, lacks_memory)
+        self.assertEqual(tries, [4, gpu_lock.ROOM_PARTS])
+        self.assertEqual(self.lock.room_held, 0)
+
+    def test_who_needs_more_than_is_kept_seeks_it_anew(self):
+        self.answer_about(3)
+        self.give_back.reset_mock()
+        with self.new_lock().room(5):
+            self.assertLess(self.lock.room_held, 8)
+            self.assertEqual(self.answer_about(8), [8])
+        self.give_back.assert_called()
+
+
+class PuttingOff(unittest.TestCase):
+    def test_a_process_that_begins_is_not_waited_for(self):
+        made = []
+        patches = (
+            mock.patch.object(timing.Timer, "is_starting", True),
+            mock.patch.object(shared, "whole", lambda _: made.append("whole")
+                              or mock.Mock(is_large=False)),
+            mock.patch.object(shared, "model_bench", lambda *_: (None, "key")),
+            mock.patch.object(timing.Timer, "prepare",
+                              lambda *_: made.append("bench")))
+        request = {"verb": "prepare_model", "problem": "problem.py"}
+        with contextlib.ExitStack() as held:
+            for patch in patches:
+                held.enter_context(patch)
+            self.assertTrue(shared.answer(request)["ok"])
+            self.assertIsNotNone(shared.idle())
+            self.assertEqual(made, [])
+            with mock.patch.object(timing.Timer, "is_starting", False):
+                self.assertIsNone(shared.idle())
+            self.assertEqual(made, ["whole", "bench"])
+            # The next request does it first; who times does it by itself.
+            for verb, wanted in (("probe", 4), ("time_model", 4)):
+                shared.answer(request)
+                with (mock.patch.object(timing.Timer, "is_starting", False),
+                      mock.patch.dict(shared.verbs, {verb: lambda _: {}})):
+                    shared.answer({"verb": verb})
+                self.assertEqual(len(made), wanted)
+                self.assertIsNone(shared.later)
+
+    def test_lines_come_whole_and_waits_are_used(self):
+        ours, theirs = os.pipe()
+        waits = []
+
+        def idle():
+            waits.append(1)
+            if len(waits) == 2:
+                os.write(theirs, b"b\nc\nd")
+            elif len(waits) == 4:
+                os.write(theirs, b"e\n")
+                os.close(theirs)
+            return 0.01
+
+        os.write(theirs, b"a\n")
+        lines = list(oracle.lines_of(ours, idle))
+        os.close(ours)
+        self.assertEqual(lines, ["a", "b", "c", "de"])
+
+
+if __name__ == "__main__":
+    unittest.main()
