@@ -59,6 +59,13 @@ class EvalTest(WeftCase):
         done = self.weft("eval", bad, HONEST)
         self.assert_ends(done, 2, "get_inputs")
 
+    def test_a_reference_that_sets_its_parameters_exits_2(self):
+        text = problem_with(
+            "self.loc.data.copy_(x[0])\n        return x + self.loc",
+            init="self.loc = nn.Parameter(torch.zeros(16))")
+        done = self.weft("eval", self.write("sets.py", text), HONEST)
+        self.assert_ends(done, 2, "writes into its parameter loc")
+
     def test_a_candidate_that_does_not_parse_is_rejected(self):
         broken = self.write("broken.py", "def kernel_function(x:\n")
         done = self.weft("eval", RELU, broken)

@@ -258,9 +258,14 @@ class State:
         import torch
         from torch.utils import _pytree as pytree
 
+        from weft_worker import kept_state, remembered
+
         before = versions(self.inputs)
         set_generators(self.place, self.generators)
-        result = problems.run_forward(self.problem, self.model, self.inputs)
+        with remembered.refused(self.problem, self.model), \
+                kept_state.parameters_refused(self.problem, self.model):
+            result = problems.run_forward(
+                self.problem, self.model, self.inputs)
         drawn = generators(self.place)
         buffers = {storage(tensor) for tensor in self.buffers.values()}
         outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)

@@ -7,10 +7,12 @@ problem's source: running forward() would tell of one path through it alone.
 """
 
 import ast
+import contextlib
 
 import torch
 from torch.utils import _pytree as pytree
 
+from .arena import same_bytes
 from .problem import MODULE_NAME, ProblemError, read_source
 
 
@@ -75,6 +77,53 @@ def changed_attributes(source):
     return found
 
 
+@contextlib.contextmanager
+def parameters_refused(problem, model):
+    """Around a call of the model: ProblemError if it writes a parameter, as
+    one does that sets its own in the first call."""
+    before = {name: tensor.detach().clone()
+              for name, tensor in model.named_parameters()}
+    yield
+    for name, tensor in model.named_parameters():
+        if name in before and not same_values(tensor, before[name]):
+            raise written_parameter(problem, name)
+
+
+def same_values(one, other):
+    """Byte by byte."""
+    return (one.shape == other.shape and one.dtype == other.dtype
+            and same_bytes(*(t.detach().contiguous().reshape(-1)
+                             for t in (one, other))))
+
+
+def written_parameter(problem, name):
+    return ProblemError(
+        "unsupported", f"Model.forward writes into its parameter {name}, which "
+        "a model's calls must leave as it is: set it in __init__, or make it a "
+        "buffer", file=problem.name,
+        line=_line_of_write(problem, name.rpartition(".")[2]))
+
+
+def _line_of_write(problem, name):
+    """0: it is not seen where."""
+    for node in nodes_of_calls(problem):
+        for written in _written_by(node):
+            if getattr(_whole(written), "attr", None) == name:
+                return node.lineno
+    return 0
+
+
+def nodes_of_calls(problem):
+    """The source's syntax nodes, in order of lines, but for constructors'."""
+    source = ast.parse(read_source(problem.path))
+    left_out = {id(node) for method in ast.walk(source)
+                if isinstance(method, ast.FunctionDef)
+                and method.name == "__init__" for node in ast.walk(method)}
+    found = [node for node in ast.walk(source)
+             if id(node) not in left_out and hasattr(node, "lineno")]
+    return sorted(found, key=lambda node: node.lineno)
+
+
 def _called_in(method):
     for node in ast.walk(method):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -84,16 +133,19 @@ def _called_in(method):
 def _written_in(method):
     self = method.args.args[0].arg
     for node in ast.walk(method):
-        for written in _written_by(node):
-            # self.cache[:, step] = ..., self.count.data.add_(1)
-            while isinstance(written, (ast.Subscript, ast.Starred)) or (
-                    isinstance(written, ast.Attribute)
-                    and written.attr == "data"):
-                written = written.value
+        for written in map(_whole, _written_by(node)):
             if (isinstance(written, ast.Attribute)
                     and isinstance(written.value, ast.Name)
                     and written.value.id == self):
                 yield written.attr
+
+
+def _whole(written):
+    """self.cache of self.cache[:, step] = ..., and of self.cache.data.add_(1)"""
+    while isinstance(written, (ast.Subscript, ast.Starred)) or (
+            isinstance(written, ast.Attribute) and written.attr == "data"):
+        written = written.value
+    return written
 
 
 def _written_by(node):

@@ -16,6 +16,7 @@ from . import compare, inputs, operator_trace, tf32
 from .arena import BufferSet, same_bytes
 from .device import HOST
 from .draws import Give, Take
+from .kept_state import written_parameter
 from .laps import lap
 from .module_state import (
     HeldState,
@@ -97,6 +98,9 @@ class WholeModel:
             name for (name, _), was, after
             in zip(self.state, first.state, first.state_after)
             if not torch.equal(was, after.framework))
+        for name, _ in self.model.named_parameters():
+            if name in self._changing:
+                raise written_parameter(self.problem, name)
         self.described = first.described
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
