@@ -278,10 +278,13 @@ class MutationTest(CaptureTest):
             "self.register_buffer('kept', torch.ones(6))")
 
     def test_a_written_parameter_is_refused(self):
-        self.refuse(simple(
-            "with torch.no_grad():\n    self.w.add_(1)\nreturn x * self.w",
-            init="self.w = nn.Parameter(torch.ones(6))"), "unsupported",
-            says=("w", "only buffers and inputs"))
+        for write, words in (("add_(1)", "parameter w"),
+                             ("mul_(1)", "only buffers and inputs")):
+            self.refuse(simple(
+                f"with torch.no_grad():\n    self.w.{write}\n"
+                "return x * self.w",
+                init="self.w = nn.Parameter(torch.ones(6))"), "unsupported",
+                says=("w", words))
 
 
 class RandomTest(CaptureTest):
