@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import traceback
+import types
 
 from weft_worker import capture_decompositions as decompositions
 from weft_worker import problem as problems
@@ -14,10 +15,11 @@ DATA_IS_SET = "x.data = y gives a tensor other memory"
 # What the exporter says, and what the user can do about it.
 REASONS = (
     (r"[Dd]ata.?[Dd]ependent|Could not guard|Could not extract specialized|"
-     r"unbacked|[Dd]ynamic.?[Oo]utput.?[Ss]hape",
+     r"unbacked|[Dd]ynamic.?[Oo]utput.?[Ss]hape|failed to unpack.*FakeTensor",
      "data_dependent",
-     "what it does depends on the values of a tensor (an if, a loop, .item() "
-     "or a shape): write it with torch.where and fixed shapes"),
+     "what it does depends on the values of a tensor (an if, a loop, .item(), "
+     "a shape, a packed sequence, a batch norm's momentum=None): write it with "
+     "torch.where and fixed shapes"),
     (r"in output, which is not a known type",
      "unsupported",
      "it must return tensors in tuples, lists and dicts"),
@@ -45,7 +47,8 @@ def export(problem, model, inputs):
     try:
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
-                decompositions.shapes_of_lstm(), data_as_detach():
+                decompositions.shapes_of_lstm(), data_as_detach(), \
+                buffers_written_once(), without_value_checks():
             program = torch.export.export(model, tuple(inputs), strict=False)
             decompositions.shield_random_calls(program.graph)
             program = program.run_decompositions(
@@ -83,6 +86,40 @@ def data_as_detach():
             return function(*args, **(kwargs or {}))
 
     return Mode()
+
+
+@contextlib.contextmanager
+def buffers_written_once():
+    """What forward() binds to a buffer's name is written into that buffer by
+    kept_state.write_back. The exporter would do so a second time, and does not
+    know one tensor that two names are bound to."""
+    from torch.export import _trace as tracing
+
+    name = "register_buffer_assignment_hook"
+    known = getattr(tracing, name, None)
+    if known is None:
+        yield
+        return
+    setattr(tracing, name, lambda model, assigned:
+            types.SimpleNamespace(remove=lambda: None))
+    try:
+        yield
+    finally:
+        setattr(tracing, name, known)
+
+
+@contextlib.contextmanager
+def without_value_checks():
+    """A distribution looks at the values of its arguments only to refuse some;
+    the eager run has had that."""
+    from torch.distributions import Distribution
+
+    known = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(known)
 
 
 def explained(problem, error):
