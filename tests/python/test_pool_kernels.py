@@ -19,6 +19,8 @@ def max_pool_cases():
     long[:, :, ::97] = float("nan")
     ties = torch.ones(1, 2, 9, 20)
     low = torch.full((1, 1, 7, 9), -INF)
+    # Of several that are no numbers the last one's place is told.
+    unknown = torch.where(numbers(1, 2, 9, 20) > 0, torch.nan, ties)
     return [
         ("max1d", lambda x: F.max_pool1d(x, 3, 2, 1, 2), (line,)),
         ("max1d_long", lambda x: F.max_pool1d(x, 3, 2, 1, 2), (long,)),
@@ -41,6 +43,9 @@ def max_pool_cases():
         ("max2d_where_ties", lambda x: F.max_pool2d(x, 3, 2, 1,
                                                     return_indices=True),
          (ties,)),
+        ("max2d_where_unknown", lambda x: F.max_pool2d(x, 3, 2, 1,
+                                                       return_indices=True),
+         (unknown,)),
         ("max2d_where_low", lambda x: F.max_pool2d(x, 3, 2, 1, 2,
                                                    return_indices=True),
          (low,)),
