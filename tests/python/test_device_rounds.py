@@ -12,6 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
                                 "tools", "python"))
 
 from weft_worker import device_rounds  # noqa: E402
+from weft_worker.rounds import OffClock  # noqa: E402
 
 
 class FakeBench:
@@ -21,8 +22,8 @@ class FakeBench:
     compile_errors = {}
     trusts_events = False
 
-    def off_clock_s(self, timed):
-        return 0.0, 0.0
+    def off_clock(self, timed):
+        return OffClock()
 
 
 class PackageBench(FakeBench):

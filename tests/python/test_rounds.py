@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
                                 "tools", "python"))
 
 from weft_worker import rounds  # noqa: E402
+from weft_worker.rounds import OffClock  # noqa: E402
 
 
 class RestedBaseline(unittest.TestCase):
@@ -32,7 +33,7 @@ class RestedBaseline(unittest.TestCase):
 
 
 class Budget(unittest.TestCase):
-    def made(self, budget_s, loads=(), candidate=None, off_clock=(0.0, 0.0)):
+    def made(self, budget_s, loads=(), candidate=None, off_clock=OffClock()):
         """Rounds, each of which takes what `loads` says, or 10 ms; the
         candidate's (outside, own) seconds are as given, then 1 us."""
         clock, loads = [0.0], iter(loads)
@@ -48,7 +49,7 @@ class Budget(unittest.TestCase):
             return {"ns": int(own * 1e9)}, outside
         bench = types.SimpleNamespace(
             warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
-            off_clock_s=lambda timed: off_clock,
+            off_clock=lambda timed: off_clock,
             examine=lambda slot, limits, dice: (1, ""),
             call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
             call_candidate=call_candidate,
@@ -77,11 +78,11 @@ class Budget(unittest.TestCase):
         self.assertGreater(self.count(3.0, candidate=unsteady), 200)
 
     def test_what_would_be_charged_is_looked_at_for_longer(self):
-        self.assertEqual(self.count(0.05, off_clock=(0.002, 0.0)),
+        self.assertEqual(self.count(0.05, off_clock=OffClock(0.002)),
                          rounds.ROUNDS_IN_DOUBT)
 
     def test_doubt_ends_where_rounds_take_long(self):
-        count = self.count(0.05, [10.0] * 40, off_clock=(0.002, 0.0))
+        count = self.count(0.05, [10.0] * 40, off_clock=OffClock(0.002))
         self.assertLess(count, rounds.ROUNDS_IN_DOUBT)
 
     def test_a_false_clock_is_looked_at_for_longer(self):
@@ -112,7 +113,7 @@ class Clocks(unittest.TestCase):
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
 
     def told(self, off_clock, eager_s, own_s=0.001):
-        bench = types.SimpleNamespace(off_clock_s=lambda timed: off_clock, calls=1,
+        bench = types.SimpleNamespace(off_clock=lambda timed: off_clock, calls=1,
                                       compile_errors={}, bytes_floor=0)
         made = rounds.Rounds(None, None, bench, ["eager"], None)
         made._clocks["candidate"] = [(own_s, own_s)] * 25
@@ -121,21 +122,26 @@ class Clocks(unittest.TestCase):
         return made.report()
 
     def test_work_that_is_surely_beside_the_clock_is_cheating(self):
-        told = self.told((0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
+        told = self.told(OffClock(0.0022, 0.0021), [0.003] * 10 + [0.009] * 15)
         self.assertRegex(told["rejected"], "cheated: 2.2 ms of work")
 
     def test_what_is_little_beside_its_own_time_is_neither(self):
-        told = self.told((0.0022, 0.0021), [0.003] * 25, 0.030)
+        told = self.told(OffClock(0.0022, 0.0021), [0.003] * 25, 0.030)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 30000)
 
     def test_what_no_eager_call_is_long_enough_for_is_charged_only(self):
-        told = self.told((0.0039, 0.0009), [0.003] * 25)
+        told = self.told(OffClock(0.0039, 0.0009), [0.003] * 25)
+        self.assertEqual(told["rejected"], "")
+        self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
+
+    def test_what_the_framework_varies_by_as_much_is_charged_only(self):
+        told = self.told(OffClock(0.0039, 0.0030, 0.0035), [0.003] * 25)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
 
     def test_what_may_be_noise_beside_the_clock_is_not_charged(self):
-        told = self.told((0.0039, 0.0002), [0.003] * 25)
+        told = self.told(OffClock(0.0039, 0.0002), [0.003] * 25)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 1000)
 

@@ -21,6 +21,7 @@ from .rounds import (
     BASELINE_START_MS,
     BASELINE_WALL_MS,
     BaselineLost,
+    OffClock,
     Rounds,
     ask_baseline,
     rejection,
@@ -316,8 +317,8 @@ class SubgraphBench:
     def call_candidate(self, slot, wall_ms):
         return slot.call(wall_ms * self.calls, sets=self._order, **self._flush)
 
-    def off_clock_s(self, timed):
-        return 0.0, 0.0  # a kernel finds its buffers filled, and fills them
+    def off_clock(self, timed):
+        return OffClock()  # a kernel finds its buffers filled, and fills them
 
     def call_empty(self, baseline, party):
         return baseline.call(BASELINE_WALL_MS, sets=[], function=party)
