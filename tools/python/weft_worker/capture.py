@@ -205,6 +205,7 @@ def capture_steps(problem_path, watch, place, lock):
         state = State(problem, model, inputs, place)
         with watch.step("eager"):
             expected = state.eager_run()
+            state.check_calls_in_a_row()
             settle(place)
     with watch.step("export"):
         program = capture_export.export(problem, model, state.inputs)
@@ -280,6 +281,14 @@ class State:
             self.inputs = problems.make_inputs(self.problem, device=self.place)
         self.restore()
         return outputs, after, drawn
+
+    def check_calls_in_a_row(self):
+        from weft_worker import calls_in_a_row
+
+        calls_in_a_row.check(
+            self.problem, self.model, self.inputs,
+            lambda: set_generators(self.place, self.generators))
+        self.restore()
 
     def refuse_elsewhere(self, outputs):
         """A result that forward() made on another device than it runs on."""

@@ -187,6 +187,7 @@ def write_back(problem, model):
                 if now is tensor or tensor is None:
                     continue
                 check_alike(problem, _joined(path, name), tensor, now)
+                check_own(problem, _joined(path, name), now, inputs)
                 changed.append((buffers, name, tensor, now))
         before.clear()
         with torch.no_grad():
@@ -219,3 +220,19 @@ def check_alike(problem, name, tensor, now):
         "unsupported", f"Model.forward binds {name}, which was {tensor.dtype} "
         f"{list(tensor.shape)}, to {what}: what it keeps for the next call must "
         "keep its shape", file=problem.name)
+
+
+def check_own(problem, name, now, inputs):
+    """A caller that writes into an argument afterwards would write into what is
+    kept. (The exporter's own tensors, which have no memory, come later.)"""
+    if type(now) is not torch.Tensor:
+        return
+    held = now.untyped_storage().data_ptr()
+    for leaf in pytree.tree_leaves(inputs):
+        if (type(leaf) is torch.Tensor and leaf.numel()
+                and leaf.untyped_storage().data_ptr() == held):
+            raise ProblemError(
+                "unsupported", f"Model.forward keeps one of its arguments as it "
+                f"is in {name}, where its caller may write: write it with "
+                f"self.{name}.copy_(x)", file=problem.name,
+                line=_line_of_write(problem, name.rpartition(".")[2]))

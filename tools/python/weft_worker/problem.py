@@ -267,8 +267,9 @@ def moved(value, device):
     return pytree.tree_map_only(torch.Tensor, lambda t: t.to(device), value)
 
 
-def build_model(problem, seed=SEED, device=None):
-    """Model(*get_init_inputs()), seeded before each as KernelBench does."""
+def build_model(problem, seed=SEED, device=None, adopts=True):
+    """Model(*get_init_inputs()), seeded before each as KernelBench does.
+    adopts: what it keeps in attributes becomes buffers."""
     import torch
 
     from . import kept_state
@@ -289,7 +290,8 @@ def build_model(problem, seed=SEED, device=None):
             "no_module", f"Model in {problem.name} is no torch.nn.Module: "
             "derive it from torch.nn.Module", file=problem.name)
     check_initialised(problem, model)
-    problem.adopted = kept_state.adopt(problem, model)
+    if adopts:
+        problem.adopted = kept_state.adopt(problem, model)
     return model if device is None else model.to(device)
 
 
