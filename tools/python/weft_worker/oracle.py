@@ -19,8 +19,9 @@ import traceback
 #: As the candidate and the baseline shall see it.
 ENVIRONMENT = dict(os.environ)
 # The oracle's own threads must sleep, not spin, while others are timed. Read
-# once, when torch loads its OpenMP.
+# once, when torch loads its OpenMP. (A spin count that is given goes first.)
 os.environ["OMP_WAIT_POLICY"] = "passive"
+os.environ["GOMP_SPINCOUNT"] = "0"
 # What is given back to a device for the other processes must go whole: no small
 # tensor may lie in what a large one left. (Expandable segments would do it, too,
 # but take twenty times as long to come and go.)

@@ -53,7 +53,8 @@ OFF_CLOCK_EAGER_SHARE = 1 / 3
 
 class OffClock(typing.NamedTuple):
     """Seconds of work a call that lie beside the clock: in the median, at
-    least, and how many the framework's own vary by there, nine times in ten."""
+    least; and how many the framework's own may exceed their median by there,
+    but for the longest tenth before the clock, and after it."""
 
     median_s: float = 0.0
     least_s: float = 0.0
@@ -76,7 +77,7 @@ class Rounds:
     """Times one candidate on a bench, which knows what a call is:
 
     `refresh` puts new data in place, `call_candidate` and `call_baseline` make
-    one timed call, `examine` compares what the candidate left, `calls` says
+    one timed call (the latter after `call_empty`), `examine` compares what the candidate left, `calls` says
     how often one message runs the code, `warm_rounds` how many rounds are not
     counted, `baseline_rested` whether the baseline gave its memory up since it
     was last called, `trusts_events` whether no code of a candidate's runs in

@@ -2,7 +2,6 @@
 
 import statistics
 from dataclasses import replace
-from itertools import cycle, islice
 
 import torch
 
@@ -153,8 +152,10 @@ class ModelBench:
             self._whole.device.synchronize()
 
     def call_candidate(self, slot, wall_ms):
-        # As the baseline is, whose empty calls tell what a message costs.
-        _, woken = slot.call(wall_ms, steps=[])
+        woken = 0.0
+        if not self._flush:
+            # By an empty call, as the baseline was; it counts as loading.
+            _, woken = slot.call(wall_ms, steps=[])
         self._warm(slot, wall_ms)
         with lap("loads"):
             seconds = self._load(slot, wall_ms, False, self._reuse)
@@ -170,41 +171,45 @@ class ModelBench:
         return answer, seconds
 
     def call_empty(self, baseline, party):
-        answer, self._woken = baseline.call(BASELINE_WALL_MS, steps=[])
-        return answer, self._woken
+        answer, seconds = baseline.call(BASELINE_WALL_MS, steps=[])
+        # On a device it is the warm call that wakes, with no inputs in sight.
+        self._woken_s = 0.0 if self._flush else seconds
+        return answer, seconds
 
     def call_baseline(self, baseline, party):
         self._warm(baseline, BASELINE_WALL_MS, function=party)
         with lap("loads"):
             seconds = self._load(baseline, BASELINE_WALL_MS, False, self._reuse)
-        self._usual_loads.append(self._woken + seconds)
+        self._usual_loads.append(self._woken_s + seconds)
         with lap("timed calls"):
             return baseline.call(BASELINE_WALL_MS, steps=["run"],
                                  function=party, **self._flush)
 
     def off_clock(self, timed):
         """The OffClock of a candidate whose timed calls took so many seconds in
-        each round that counts. Both sides copy the same inputs and results, so
-        its calls are held against what they would take with the framework's
-        copying. Work may lie before the clock in one round and after it in
-        another: so all is added up by the round. And so is what it is held
-        against, because noise in what is added moves a median, too."""
-        loads, exports = self._usual_loads, self._usual_exports
-        if not exports:
+        each round that counts: how much longer a call takes it with what is not
+        timed, beyond what that takes the baseline, since both copy the same
+        inputs and results. Work may lie before the clock in one round and after
+        it in another: so all is added up by the round."""
+        if not self._usual_exports:
             return OffClock()  # no result was right: it is rejected for that
+        # Of the rounds that count; the first export was before them.
+        loads = self._usual_loads[-len(timed):]
+        exports = self._usual_exports[1:] or self._usual_exports
         first = len(self._loads) - len(timed)
-        begun = [sum(both) for both in zip(timed, self._loads[first:])]
-        beyond = [_beyond(begun, _added(timed, loads))]
-        examined = [number - first for number in self._exports
-                    if number >= first]
-        if examined:
-            beyond.append(_beyond(
-                [begun[number] + self._exports[first + number]
-                 for number in examined],
-                _added([timed[number] for number in examined], loads, exports)))
+        usual_load = statistics.median(loads)
+        usual_export = statistics.median(exports)
+        begun = {number: timed[number - first] + seconds - usual_load
+                 for number, seconds in enumerate(self._loads)
+                 if number >= first}
+        ended = [begun[number] + seconds - usual_export
+                 for number, seconds in self._exports.items() if number >= first]
+        own = statistics.median(timed)
+        beyond = [(median - own, low - own) for median, low, _
+                  in map(median_bounds, filter(None, (begun.values(), ended)))]
         median, least = map(max, zip(*beyond))
         return OffClock(max(0.0, median), max(0.0, least),
-                        _noise(loads) + _noise(exports))
+                        _spread(loads) + _spread(exports))
 
     def _is_near(self, answer):
         """Whether what the last call left is right by Model's answer alone,
@@ -254,20 +259,7 @@ class ModelBench:
         return 1, ""
 
 
-def _added(*parts):
-    """Sums of one value of each, until every value has been in one."""
-    count = max(map(len, parts))
-    return [sum(one) for one in islice(zip(*map(cycle, parts)), count)]
-
-
-def _beyond(found, usual):
-    """By how much the median of `found` exceeds that of `usual`, and at least."""
-    median, least, _ = median_bounds(found)
-    usual = statistics.median(usual)
-    return median - usual, least - usual
-
-
-def _noise(values):
-    """What nine of ten exceed their median by at most."""
+def _spread(values):
+    """By how much nine of ten exceed their median at most."""
     ordered = sorted(values)
-    return ordered[9 * len(ordered) // 10] - statistics.median(ordered)
+    return ordered[(9 * len(ordered) - 1) // 10] - statistics.median(ordered)
