@@ -28,6 +28,12 @@ class CallsInARowTest(CaptureTest):
         self.refuse_for("self.a.add_(1)\nreturn self.b + x",
                         "self.a = torch.ones(4, 6)\nself.b = self.a")
 
+    def test_one_buffer_under_two_names(self):
+        self.refuse_for("self.a.add_(1)\nreturn self.b + x",
+                        "self.register_buffer('a', torch.ones(4, 6))\n"
+                        "self.register_buffer('b', self.a[:])",
+                        says=("clone()", "buffers"))
+
     def test_a_parameter_under_another_name(self):
         self.refuse_for("self.a.add_(1)\nr = self.w + x\n"
                         "self.a = self.w.data\nreturn r",

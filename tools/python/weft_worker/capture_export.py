@@ -29,6 +29,9 @@ REASONS = (
     (r"missing nn_module_stack", "unsupported",
      "it keeps one of its arguments or buffers as it is for the next call: "
      "write it with self.name.copy_(x)"),
+    (r"expected compiled_fn to be GraphModule", "unsupported",
+     "it writes into a tensor that shares memory with another of its buffers or "
+     "arguments: give each one of its own, with clone()"),
     (DATA_IS_SET, "unsupported", "use x.copy_(y), or another name"),
     (r"fake tensor in the exported program constant's list",
      "unsupported",
