@@ -22,6 +22,7 @@ import oracle_samples as samples  # noqa: E402
 from weft_worker import device, driver  # noqa: E402
 from weft_worker import device_clock, gpu_package, harness, oracle  # noqa: E402
 from weft_worker import candidate, reference, slot, verify  # noqa: E402
+from weft_worker.places import Places  # noqa: E402
 from weft_worker.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
@@ -368,7 +369,7 @@ class Resting(unittest.TestCase):
         if pid == 0:
             ours.close()
             try:
-                candidate.Zygote(theirs, False, "cpu").serve()
+                candidate.Zygote(theirs, False, "cpu", "").serve()
             except OSError:  # the test is over
                 pass
             finally:
@@ -443,14 +444,14 @@ class CompilerLoadedAhead(unittest.TestCase):
     def last_word(self, folder):
         """A warm baseline's last; that folder may hold a libcuda.so.1."""
         place = slot.Slot([], 1, {**os.environ, "LD_LIBRARY_PATH": folder},
-                          compiles=True)
+                          compiler="ahead")
         self.addCleanup(place.kill)
         place.start()
         with open(f"/proc/{place._process.pid}/cmdline", "rb") as file:
             return file.read().split(b"\0")[-2]
 
     def test_it_is_loaded_where_that_leaves_the_driver_alone(self):
-        self.assertEqual(self.last_word(tempfile.gettempdir()), b"compiles")
+        self.assertEqual(self.last_word(tempfile.gettempdir()), b"ahead")
 
     def test_a_process_that_used_the_driver_begins_anew_without_it(self):
         folder = tempfile.mkdtemp()
@@ -460,6 +461,26 @@ class CompilerLoadedAhead(unittest.TestCase):
         subprocess.run(["g++", "-xc", "-shared", "-o", library, "-"],
                        input=text, text=True, check=True)
         self.assertEqual(self.last_word(folder), b"")
+
+    def test_a_child_loads_it_while_no_job_comes(self):
+        ours, theirs = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(theirs.close)
+        with (mock.patch.object(harness, "load_compiler") as load,
+              mock.patch.object(harness, "IDLE_S", 0.05)):
+            harness.load_compiler_if_idle(theirs)
+            load.assert_called_once_with()
+            ours.send(b"a job")
+            harness.load_compiler_if_idle(theirs)
+            load.assert_called_once_with()
+
+    def test_who_is_asked_to_compile_at_once_has_it_at_once(self):
+        places = Places([], 1, {}, device="cuda:0")
+        self.assertEqual(
+            [one.compiler for one in (places.candidate, places.baseline,
+                                      places.model_baseline)],
+            ["", "idle", "ahead"])
+        self.assertEqual(Places([], 1, {}).baseline.compiler, "")
 
 
 class OpenedAhead(unittest.TestCase):

@@ -79,7 +79,8 @@ class Keeping(unittest.TestCase):
         for target, name, value in (
                 (shared, "lock", self.lock), (shared, "bytes", {}),
                 (shared, "may_keep", True), (shared, "give_back", self.give_back),
-                (shared, "later", None), (shared.device, "works", lambda: True),
+                (shared, "later", None), (shared, "busy_at", 0.0),
+                (shared.device, "works", lambda: True),
                 (shared.device, "driver", driver), (shared.device, "is_cuda", True)):
             patch = mock.patch.object(target, name, value)
             patch.start()
@@ -198,6 +199,30 @@ class PuttingOff(unittest.TestCase):
                     shared.answer({"verb": verb})
                 self.assertEqual(len(made), wanted)
                 self.assertIsNone(shared.later)
+
+    def test_a_large_model_waits_until_it_is_quiet(self):
+        made = []
+        request = {"verb": "prepare_model", "problem": "problem.py"}
+        patches = (
+            mock.patch.object(shared, "parts_for", lambda _: 4),
+            mock.patch.object(shared, "later", request),
+            mock.patch.object(shared, "busy_at", 0.0),
+            mock.patch.object(shared.lock, "room", lambda _: shared.lock.shared()),
+            mock.patch.object(shared.lock, "extend_room", lambda _: True,
+                              create=True),
+            mock.patch.dict(shared.verbs, prepare_model=lambda _: made.append(1)
+                            or {}, probe=lambda _: {}))
+        with contextlib.ExitStack() as held:
+            for patch in patches:
+                held.enter_context(patch)
+            with mock.patch.object(oracle, "QUIET_S", 100.0):
+                shared.answer({"verb": "probe"})
+                self.assertIsNotNone(shared.idle())
+            self.assertEqual(made, [])
+            with mock.patch.object(oracle, "QUIET_S", 0.0):
+                shared.idle()
+            self.assertEqual(made, [1])
+            self.assertIsNone(shared.later)
 
     def test_lines_come_whole_and_waits_are_used(self):
         ours, theirs = os.pipe()

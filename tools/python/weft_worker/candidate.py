@@ -51,10 +51,10 @@ class Child:
 
 
 class Zygote:
-    def __init__(self, link, is_private, device):
+    def __init__(self, link, is_private, device, compiler):
         self.link = link
-        #: What a child opens while it waits for its job.
-        self.device = device
+        #: What a child opens while it waits for its job, and may load.
+        self.device, self.compiler = device, compiler
         #: Everything else in this PID namespace is ours to kill.
         self.is_private = is_private
         self.arena = -1
@@ -92,7 +92,7 @@ class Zygote:
         if pid == 0:
             try:
                 _become_child(theirs.fileno(), answers[1], printed[1],
-                              self.device)
+                              self.device, self.compiler == "idle")
             finally:
                 os._exit(70)
         theirs.close()
@@ -348,7 +348,7 @@ def _await_exit(pid, seconds):
         time.sleep(0.002)
 
 
-def _become_child(commands, answers, printed, device):
+def _become_child(commands, answers, printed, device, compiles):
     """In the fork: only the job's own descriptors stay open."""
     os.setsid()
     process.die_with_parent()
@@ -362,7 +362,7 @@ def _become_child(commands, answers, printed, device):
     os.closerange(3, 200)
     from . import harness
 
-    harness.run_job(*high, device)
+    harness.run_job(*high, device, compiles)
 
 
 def load(link, compiles):
@@ -386,12 +386,12 @@ def main():
     if os.getppid() == int(os.environ.get("WEFT_ORACLE_PID", "-1")):
         process.die_with_parent()
     process.adopt_orphans()
-    outside, device, compiles = sys.argv[1:]
-    load(link, bool(compiles))
+    outside, device, compiler = sys.argv[1:]
+    load(link, compiler == "ahead")
     is_private = process.pid_namespace() != outside
     process.harden()
     try:
-        Zygote(link, is_private, device).serve()
+        Zygote(link, is_private, device, compiler).serve()
     except (BrokenPipeError, ConnectionResetError):
         os._exit(0)
 

@@ -10,6 +10,7 @@ import json
 import mmap
 import os
 import resource
+import select
 import socket
 import time
 
@@ -19,6 +20,8 @@ from . import gpu_lock, precision, process
 from .gpu_package import KINDS
 
 
+#: A child that has waited so long for its job has time to spare.
+IDLE_S = 1.5
 #: Of glibc's mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -29,13 +32,24 @@ def prepare(compiles):
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     if compiles:
-        from torch._inductor import config
-
-        # Before the rest, which would start processes.
-        config.compile_threads = 1
-        from torch._inductor import compile_fx  # noqa: F401: takes seconds
-
+        load_compiler()
         let_go_of_nvml()
+
+
+def load_compiler():
+    """torch.compile's, which takes seconds."""
+    from torch._inductor import config
+
+    # Before the rest, which would start processes.
+    config.compile_threads = 1
+    from torch._inductor import compile_fx  # noqa: F401
+
+
+def load_compiler_if_idle(link):
+    """Unless an order comes before: it may be for a job that needs none, which
+    should not wait for it; and one that does will load it."""
+    if not select.select([link], [], [], IDLE_S)[0]:
+        load_compiler()
 
 
 def keep_memory():
@@ -131,10 +145,12 @@ def receive_arena(link):
     return fds[0]
 
 
-def run_job(commands, answers, device):
+def run_job(commands, answers, device, compiles=False):
     """Serves jobs, mostly one, until its input ends. Never returns."""
     open_ahead(device)
     link = socket.socket(fileno=commands)
+    if compiles:
+        load_compiler_if_idle(link)
     line = Line(link, answers)
     while True:
         # Nothing is read ahead: an order comes when the one before is done.

@@ -80,6 +80,8 @@ from .slot import SlotBroken  # noqa: E402
 
 #: How often it is looked whether others wait for what is kept.
 IDLE_POLL_S = 0.05
+#: So long without a request, and what is put off keeps none waiting.
+QUIET_S = 0.2
 #: Who waited longer for a device shares it with others that are at work.
 BUSY_S = 0.2
 
@@ -111,6 +113,7 @@ class Oracle:
         self.may_keep = True
         #: A `prepare_model` whose process has only begun.
         self.later = None
+        self.busy_at = 0.0  # when it last had something to do
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
@@ -226,11 +229,12 @@ class Oracle:
         may have the device, and large things go if they need the memory."""
         with self.holding:
             self.slot.settle()
-            if self.keeps():
-                return
-            if self.device.is_cuda and not self.is_lost:
+            keeps = self.keeps()
+            if not keeps and self.device.is_cuda and not self.is_lost:
                 self.give_back()
-        self.room.close()
+        if not keeps:
+            self.room.close()
+        self.busy_at = time.monotonic()
 
     def keeps(self):
         """Whether large things stay for the next request: while nobody waits
@@ -243,15 +247,19 @@ class Oracle:
 
     def idle(self):
         """While no request comes; in how many seconds again, or None."""
-        self.catch_up()
+        self.catch_up(time.monotonic() > self.busy_at + QUIET_S)
         if self.lock.room_held and self.lock.is_room_sought():
             self.make_room()
         is_needed = self.later is not None or self.lock.room_held > 0
         return IDLE_POLL_S if is_needed else None
 
-    def catch_up(self):
-        """Does what was put off, if that need not wait any more."""
+    def catch_up(self, is_quiet=False):
+        """Does what was put off, if that need not wait any more. A small model
+        is compiled beside the requests that follow; of a large one nothing but
+        the compiler's cache is left then, and it would keep them waiting."""
         if self.later is None or self.model_timer.is_starting:
+            return
+        if self.parts_for(self.later) and not is_quiet:
             return
         request, self.later = self.later, None
         start = time.perf_counter()

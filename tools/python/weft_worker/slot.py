@@ -44,11 +44,13 @@ class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
     def __init__(self, prefix, threads, environment, precision="framework",
-                 device="cpu", compiles=False):
-        """compiles: it will be asked for torch.compile."""
+                 device="cpu", compiler=""):
+        """compiler: torch.compile is loaded by the zygote, before it is ready
+        ("ahead"); by a child that waits long for its job ("idle"); or by the
+        first job that needs it ("")."""
         self.precision = precision
         self.device = device
-        self.compiles = compiles
+        self.compiler = compiler
         self.prefix = list(prefix)
         self.environment = environment
         self.threads = threads
@@ -83,10 +85,10 @@ class Slot:
         # -P and -s: not a module may come from the scratch folder (the working
         # folder and home), where an earlier candidate could have left it.
         words = ["-P", "-s", "-c", program, process.pid_namespace(),
-                 self.device, "compiles" if self.compiles else ""]
+                 self.device, self.compiler]
         command = [sys.executable, *words]
         environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
-        if self.compiles:
+        if self.compiler == "ahead":
             # Else PyTorch uses the driver to count devices, and a process that
             # has used it cannot fork another that does.
             environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
