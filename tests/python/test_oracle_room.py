@@ -79,8 +79,7 @@ class Keeping(unittest.TestCase):
         for target, name, value in (
                 (shared, "lock", self.lock), (shared, "bytes", {}),
                 (shared, "may_keep", True), (shared, "give_back", self.give_back),
-                (shared, "later", None), (shared, "busy_at", 0.0),
-                (shared.device, "works", lambda: True),
+                (shared, "later", None), (shared.device, "works", lambda: True),
                 (shared.device, "driver", driver), (shared.device, "is_cuda", True)):
             patch = mock.patch.object(target, name, value)
             patch.start()
@@ -206,7 +205,7 @@ class PuttingOff(unittest.TestCase):
         patches = (
             mock.patch.object(shared, "parts_for", lambda _: 4),
             mock.patch.object(shared, "later", request),
-            mock.patch.object(shared, "busy_at", 0.0),
+            mock.patch.object(shared, "busy_at", time.monotonic()),
             mock.patch.object(shared.lock, "room", lambda _: shared.lock.shared()),
             mock.patch.object(shared.lock, "extend_room", lambda _: True,
                               create=True),

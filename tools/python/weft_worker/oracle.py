@@ -113,7 +113,7 @@ class Oracle:
         self.may_keep = True
         #: A `prepare_model` whose process has only begun.
         self.later = None
-        self.busy_at = 0.0  # when it last had something to do
+        self.busy_at = 0.0  # when it was done with the last request
         self.scratch = os.path.abspath(scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.threads = threads
@@ -229,12 +229,11 @@ class Oracle:
         may have the device, and large things go if they need the memory."""
         with self.holding:
             self.slot.settle()
-            keeps = self.keeps()
-            if not keeps and self.device.is_cuda and not self.is_lost:
+            if self.keeps():
+                return
+            if self.device.is_cuda and not self.is_lost:
                 self.give_back()
-        if not keeps:
-            self.room.close()
-        self.busy_at = time.monotonic()
+        self.room.close()
 
     def keeps(self):
         """Whether large things stay for the next request: while nobody waits
@@ -459,6 +458,7 @@ def serve(oracle, requests, replies):
         replies.write(json.dumps(_finite(reply)) + "\n")
         replies.flush()
         oracle.rest()
+        oracle.busy_at = time.monotonic()
         note(verb, reply, time.perf_counter() - start)
         if oracle.is_lost:
             return
