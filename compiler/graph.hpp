@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/part.hpp"
 #include "messages/result.hpp"
 
 namespace weft {
@@ -108,6 +109,8 @@ struct Graph {
   std::string output_template = "{0}";
   std::vector<Mutation> mutations;
   bool training = true;  ///< the module's mode while it was captured
+  /// The model and all in it, each after what it is in. Empty: not known.
+  std::vector<Part> parts;
 
   /// The node of that name, or nullptr. Linear; build an index for many.
   const Node* find(std::string_view name) const;

@@ -62,6 +62,24 @@ Result<void> check_values(const Node& node) {
   return {};
 }
 
+Result<void> check_parts(const Graph& graph) {
+  std::set<std::string> known;
+  for (const Part& part : graph.parts) {
+    const auto dot = part.module.rfind('.');
+    const std::string above =
+        dot == std::string::npos ? "" : part.module.substr(0, dot);
+    if (!known.contains(above) && !part.module.empty()) {
+      return fail(ErrorCode::wrong_input,
+                  "captured graph: part " + part.module + ": it is in nothing");
+    }
+    if (!known.insert(part.module).second) {
+      return fail(ErrorCode::wrong_input,
+                  "captured graph: part " + part.module + ": told of twice");
+    }
+  }
+  return {};
+}
+
 void visit_arg(const Arg& arg,
                const std::function<void(const std::string&)>& visit) {
   if (const auto* ref = std::get_if<NodeRef>(&arg.value)) visit(ref->name);
@@ -95,6 +113,7 @@ void rename_refs(Node& node,
 }
 
 Result<void> check_graph(const Graph& graph) {
+  if (auto checked = check_parts(graph); !checked) return checked;
   std::set<std::string> known;
   for (const Node& node : graph.nodes) {
     if (!is_identifier(node.name)) return broken(node, "not an identifier");

@@ -168,6 +168,39 @@ Json node_to_value(const Node& node) {
               {"elements", elements}};
 }
 
+Json part_to_value(const Part& part) {
+  Json settings = Json::object();
+  for (const auto& [name, text] : part.settings) settings[name] = text;
+  return Json{{"module", part.module}, {"class", part.kind},
+              {"hooks", part.hooks},   {"size", part.size},
+              {"settings", settings},  {"absent", part.absent},
+              {"empty", part.empty}};
+}
+
+Result<Part> part_from_value(const Json& value) {
+  if (!value.is_object()) return misfit("parts", "not an object");
+  Part part;
+  part.module = text_of(value, "module");
+  part.kind = text_of(value, "class");
+  part.size = value.value("size", Json()).is_number_integer()
+                  ? value["size"].get<std::int64_t>()
+                  : 0;
+  for (auto [field, names] :
+       {std::pair{"hooks", &part.hooks}, std::pair{"absent", &part.absent},
+        std::pair{"empty", &part.empty}}) {
+    auto read = strings_from_value(list_of(value, field), field);
+    if (!read) return std::unexpected(read.error());
+    *names = std::move(*read);
+  }
+  const auto settings = value.find("settings");
+  if (settings == value.end() || !settings->is_object()) return part;
+  for (const auto& [name, text] : settings->items()) {
+    if (!text.is_string()) return misfit("part " + part.module, "no text");
+    part.settings.emplace_back(name, text.get<std::string>());
+  }
+  return part;
+}
+
 Result<void> read_arguments(const Json& value, const std::string& where,
                             Node& node) {
   for (const Json& item : list_of(value, "args")) {
@@ -261,12 +294,17 @@ Json graph_to_value(const Graph& graph) {
                              {"is_input", mutation.is_input},
                              {"node", mutation.node}});
   }
-  return Json{{"version", 1},
-              {"nodes", nodes},
-              {"outputs", graph.outputs},
-              {"output_template", graph.output_template},
-              {"mutations", mutations},
-              {"training", graph.training}};
+  Json value{{"version", 1},
+             {"nodes", nodes},
+             {"outputs", graph.outputs},
+             {"output_template", graph.output_template},
+             {"mutations", mutations},
+             {"training", graph.training}};
+  // A subgraph has none, and what is journalled of it stays as it always was.
+  for (const Part& part : graph.parts) {
+    value["parts"].push_back(part_to_value(part));
+  }
+  return value;
 }
 
 Result<std::vector<std::string>> strings_from_value(const Json& value,
@@ -304,6 +342,11 @@ Result<Graph> graph_from_value(const Json& value) {
                                text_of(item, "node")});
   }
   graph.training = flag_of(value, "training", true);
+  for (const Json& item : list_of(value, "parts")) {
+    auto part = part_from_value(item);
+    if (!part) return std::unexpected(part.error());
+    graph.parts.push_back(std::move(*part));
+  }
   if (auto checked = check_graph(graph); !checked) {
     return std::unexpected(checked.error());
   }

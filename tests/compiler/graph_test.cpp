@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tests/compiler/graph_builder.hpp"
+
 namespace weft {
 namespace {
 
@@ -26,7 +28,12 @@ constexpr std::string_view kSmall = R"json({
      "kwargs": {"dtype": {"dtype": "float32"}, "l": [1, [null, "a"]]},
      "values": [{"dtype": "float32", "shape": [2, 1], "stride": [1, 1]}]}],
   "outputs": ["c"], "output_template": "({0},)",
-  "mutations": [{"target": "x", "is_input": true, "node": "c"}]})json";
+  "mutations": [{"target": "x", "is_input": true, "node": "c"}],
+  "parts": [
+    {"module": "", "class": ".Model", "size": 1},
+    {"module": "act", "class": "torch.nn.modules.activation.GELU",
+     "hooks": ["log"], "settings": {"approximate": "'none'"},
+     "absent": ["forward"], "empty": ["bias"]}]})json";
 
 std::string replaced(std::string text, std::string_view from,
                      std::string_view to) {
@@ -58,6 +65,14 @@ TEST_CASE("a captured graph is read with all it says") {
   CHECK(std::get<double>(clamp->args[1].value) == 1.0);
   CHECK(std::isinf(std::get<double>(clamp->args[2].value)));
   CHECK(clamp->kwargs[0].second == Arg{Symbol{"dtype", "float32"}});
+  CHECK(graph->parts == std::vector<Part>{{"", ".Model", {}, 1, {}, {}, {}},
+                                          {"act",
+                                           "torch.nn.modules.activation.GELU",
+                                           {"log"},
+                                           0,
+                                           {{"approximate", "'none'"}},
+                                           {"forward"},
+                                           {"bias"}}});
 }
 
 TEST_CASE("a graph survives the way to JSON and back") {
@@ -108,6 +123,16 @@ TEST_CASE("what does not fit is refused by name") {
                 "node x: shape and stride");
   check_refused(replaced(good, "{\"float\": \"inf\"}", "{\"float\": \"x\"}"),
                 "node c: argument");
+  check_refused(replaced(good, "\"act\"", "\"a.act\""), "part a.act: it is in");
+  check_refused(replaced(good, "\"act\"", "\"\""), "told of twice");
+  check_refused(replaced(good, "\"'none'\"", "0"), "part act: no text");
+}
+
+TEST_CASE("of a graph that says nothing of parts none is written") {
+  GraphBuilder b;
+  const std::string json =
+      graph_to_json(b.input("x", dense({2})).outputs({"x"}).graph);
+  CHECK_FALSE(json.contains("parts"));
 }
 
 TEST_CASE("sizes count elements and bytes") {

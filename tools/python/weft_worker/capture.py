@@ -211,6 +211,7 @@ def capture_steps(problem_path, watch, place, lock):
         program = capture_export.export(problem, model, state.inputs)
     with watch.step("write"):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)
+        graph["parts"] = state.parts
     with watch.step("check"), lock.shared(), lock.for_at_most(SHARE_S):
         got = state.graph_run(graph)
         has_tf32 = tf32.is_allowed(torch.device(place)) and tf32.convolves(
@@ -241,6 +242,7 @@ class State:
         self.problem = problem
         self.model = model
         self.inputs = inputs
+        self.parts = []  # as parts.py tells of them, once it was run
         self.buffers = dict(model.named_buffers())
         self.saved = {name: tensor.detach().clone()
                       for name, tensor in self.buffers.items()}
@@ -259,14 +261,15 @@ class State:
         import torch
         from torch.utils import _pytree as pytree
 
-        from weft_worker import kept_state, remembered
+        from weft_worker import kept_state, parts, remembered
 
         before = versions(self.inputs)
         set_generators(self.place, self.generators)
-        with remembered.refused(self.problem, self.model), \
+        with remembered.refused(self.problem, self.model) as read, \
                 kept_state.parameters_refused(self.problem, self.model):
             result = problems.run_forward(
                 self.problem, self.model, self.inputs)
+        self.parts = parts.of(self.model, read)
         drawn = generators(self.place)
         buffers = {storage(tensor) for tensor in self.buffers.values()}
         outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)

@@ -15,12 +15,11 @@ from collections import deque
 import torch
 
 from .kept_state import nodes_of_calls
+from .parts import ATOMS as _ATOMS
 from .problem import MODULE_NAME, ProblemError
 
 #: Every module has these, and no user of one; but the mode forward() may set.
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"}
-_ATOMS = (bool, int, float, complex, str, bytes, type(None), type(...),
-          torch.dtype, torch.device, torch.Size)
 #: Of one value in a message.
 _LENGTH_MAX = 60
 
@@ -28,12 +27,15 @@ _LENGTH_MAX = 60
 @contextlib.contextmanager
 def refused(problem, model):
     """Around a call of the model: ProblemError if a later one could tell that
-    it was made."""
+    it was made. Gives the set of (id of a module, attribute) that the call read
+    and did not bind; it is filled when the call was made."""
     modules = dict(model.named_modules())
     before = {path: _attributes(module) for path, module in modules.items()}
     names = _names_of(problem)
-    with _recorded(modules.values()) as read:
-        yield
+    left_alone = set()
+    with _recorded(modules.values()) as (read, bound):
+        yield left_alone
+    left_alone |= read - bound
     for path, module in modules.items():
         now = _attributes(module)
         for name in sorted(before[path] | now):
@@ -88,8 +90,8 @@ def _line_of_use(problem, name, kind):
 
 @contextlib.contextmanager
 def _recorded(modules):
-    """Gives the set of (id of a module, attribute) that are read before they
-    are bound; it fills."""
+    """Gives two sets of (id of a module, attribute), which fill: what is read
+    before it is bound, and what is bound."""
     read, bound = set(), set()
 
     def methods_of(kind):
@@ -113,7 +115,7 @@ def _recorded(modules):
                 continue  # refused by name
             for method in methods_of(kind):
                 patches.enter_context(_patched(kind, method))
-        yield read
+        yield read, bound
 
 
 @contextlib.contextmanager
