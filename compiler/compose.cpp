@@ -13,9 +13,9 @@ namespace {
 constexpr std::string_view kTitle =
     "# Made by weft: the problem's Model as ModelNew. Verified kernels stand "
     "in for\n# pieces of forward(); everything else is the framework's own. "
-    "forward() runs\n# without gradients and skips hooks of submodules; "
-    "other shapes, dtypes, layouts\n# or modes than captured go to "
-    "forward_reference().\n";
+    "forward() runs\n# without gradients. What was not captured goes to "
+    "forward_reference(): other\n# shapes, dtypes, layouts or modes, parts or "
+    "settings changed since, autocast.\n";
 
 /// Each target's loader once, however many of its kernels there are.
 std::string loaders(const std::map<std::string, ComposedKernel>& kernels,
@@ -45,8 +45,7 @@ Result<std::string> compose_source(
   const auto problem = split_problem(problem_source);
   if (!problem) return std::unexpected(problem.error());
   const Target& target = *kernels.at(*used.begin()).target;
-  const ForwardSource forward = forward_source(
-      plan, used, *problem, std::string(target.device_condition));
+  const ForwardSource forward = forward_source(plan, used, *problem, target);
 
   std::string text(kTitle);
   text += problem->before + "import inspect\n" + loaders(kernels, used) +

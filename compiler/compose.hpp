@@ -22,8 +22,9 @@ struct ComposedKernel {
 /// runs the plan: kernels where `kernels` (by subgraph id) has one, ATen calls
 /// elsewhere. Self-contained: embeds the C++ sources, builds them on first
 /// import into a per-user cache, needs only torch and g++. Inputs of another
-/// shape or dtype than captured go to the original forward, kept as
-/// `forward_reference`. With no kernels at all, forward() is the original's.
+/// shape or dtype than captured, and a model whose parts have changed, go to
+/// the original forward, kept as `forward_reference`. With no kernels at all,
+/// forward() is the original's.
 Result<std::string> compose_source(
     std::string_view problem_source, const Plan& plan,
     const std::map<std::string, ComposedKernel>& kernels);

@@ -7,6 +7,7 @@
 #include "compiler/forward_guard.hpp"
 #include "compiler/graph_check.hpp"
 #include "compiler/operator_facts.hpp"
+#include "compiler/parts_source.hpp"
 #include "compiler/python_text.hpp"
 
 namespace weft {
@@ -95,8 +96,8 @@ struct Step {
 class ForwardWriter {
  public:
   ForwardWriter(const Plan& plan, const std::set<std::string>& kernel_ids,
-                const ProblemSource& problem, const std::string& device)
-      : plan_(plan), kernels_(kernel_ids), problem_(problem), device_(device) {
+                const ProblemSource& problem, const Target& target)
+      : plan_(plan), kernels_(kernel_ids), problem_(problem), target_(target) {
     while (problem.header.find(prefix_) != std::string::npos) prefix_ += "_";
     for (const Node& node : plan.model.nodes) {
       locals_[node.name] = prefix_ + node.name;
@@ -127,9 +128,10 @@ class ForwardWriter {
     text += in + "with torch.no_grad():\n";
     for (const std::string& line : body()) text += in + "    " + line + "\n";
     std::string fits(kFits);
-    fits.replace(fits.find(kDevice), kDevice.size(), device_);
+    fits.replace(fits.find(kDevice), kDevice.size(), target_.device_condition);
     if (!read_.empty()) fits += kState.substr(1);
-    return {operators() + fits + modules(), text, defaults()};
+    return {operators() + fits + modules() + parts_source(plan_.model.parts),
+            text, defaults()};
   }
 
  private:
@@ -243,6 +245,13 @@ class ForwardWriter {
       all.push_back(std::move(one));
     }
     if (!read_.empty()) all.push_back(prefix_ + "state is not None");
+    const std::string autocast = "not torch.is_autocast_enabled";
+    if (target_.on_gpu) all.push_back(autocast + "(\"cuda\")");
+    // Without a GPU, kernels for one may be interpreted.
+    if (!target_.needs_gpu) all.push_back(autocast + "(\"cpu\")");
+    if (!plan_.model.parts.empty()) {
+      all.push_back("_weft_as_captured(" + problem_.self + ")");
+    }
     return all;
   }
 
@@ -491,7 +500,7 @@ class ForwardWriter {
   const Plan& plan_;
   const std::set<std::string>& kernels_;
   const ProblemSource& problem_;
-  const std::string& device_;
+  const Target& target_;
   std::string prefix_ = "_t_";
   std::map<std::string, std::string> locals_;  // node → Python name
   std::set<std::string> placeholders_;
@@ -513,8 +522,8 @@ class ForwardWriter {
 ForwardSource forward_source(const Plan& plan,
                              const std::set<std::string>& kernel_ids,
                              const ProblemSource& problem,
-                             const std::string& device) {
-  return ForwardWriter(plan, kernel_ids, problem, device).write();
+                             const Target& target) {
+  return ForwardWriter(plan, kernel_ids, problem, target).write();
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 
 #include "compiler/problem_source.hpp"
 #include "compiler/subgraph.hpp"
+#include "compiler/target.hpp"
 
 namespace weft {
 
@@ -17,10 +18,10 @@ struct ForwardSource {
   std::string after;
 };
 
-/// `device`: in Python, whether `tensor` lies where the kernels run.
+/// `target`: what the kernels are for; it says where their tensors lie.
 ForwardSource forward_source(const Plan& plan,
                              const std::set<std::string>& kernel_ids,
                              const ProblemSource& problem,
-                             const std::string& device);
+                             const Target& target);
 
 }  // namespace weft

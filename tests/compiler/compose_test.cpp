@@ -34,6 +34,10 @@ Graph sample() {
   b.graph.mutations = {{"seen", false, "w"}};
   b.graph.output_template = "({0}, {{'a': {0}}})";
   b.graph.training = false;
+  b.graph.parts = {
+      {"", ".Model", {}, 1, {{"_Model__n", "2"}}, {}, {}},
+      {"layers", "torch.nn.ModuleList", {}, 1, {}, {}, {}},
+      {"layers.0", ".Model.Own", {"log"}, 0, {{"p", "0.5"}}, {"fwd"}, {"b"}}};
   return b.outputs({"m"}).graph;
 }
 
@@ -86,7 +90,7 @@ TEST_CASE("parameters are read at each call, module by module") {
             "    )),\n"
             ")\n");
   check_has(text, "        _t_state = _weft_state(self)\n");
-  check_has(text, "        and _t_state is not None):\n");
+  check_has(text, "        and _t_state is not None\n");
   check_has(text, "        (_t_w,) = _t_state\n");
 }
 
@@ -134,6 +138,28 @@ TEST_CASE("anything but what was captured goes to the original forward") {
   check_has(text, "and type(scale) is type(2.0) and scale == 2.0\n");
   check_has(text, "and mask is _weft_defaults[\"mask\"]\n");
   check_has(text, "return self.forward_reference(x, scale, mask)\n");
+}
+
+TEST_CASE("so does a part that is another than was captured") {
+  const std::string text = composed();
+  check_has(text, "        and _weft_as_captured(self)):\n");
+  check_has(text,
+            "_weft_parts = (\n"
+            "    (0, \"\", \".ModelNew\", (), 1,\n"
+            "     {\"_ModelNew__n\": \"2\"},\n     (), ()),\n"
+            "    (0, \"layers\", \"torch.nn.ModuleList\", (), 1,\n"
+            "     {},\n     (), ()),\n"
+            "    (1, \"0\", \".ModelNew.Own\", (\"log\",), 0,\n"
+            "     {\"p\": \"0.5\"},\n     (\"fwd\",), (\"b\",)),\n)\n");
+}
+
+TEST_CASE("a graph that says nothing of parts has none to look at") {
+  CHECK_FALSE(with_buffers("").contains("_weft_as_captured"));
+}
+
+TEST_CASE("autocast on the kernels' device goes to the original forward") {
+  check_has(composed(), "and not torch.is_autocast_enabled(\"cpu\")\n");
+  CHECK_FALSE(composed().contains("is_autocast_enabled(\"cuda\")"));
 }
 
 TEST_CASE("buffers get their new values, taken aside if they are no new ones") {

@@ -65,6 +65,15 @@ for Model in (model_new.ModelNew, context["ModelNew"]):
     model.load_state_dict({"shift": torch.ones(3)})
     assert torch.allclose(model(x), original(x), atol=1e-6)
     assert len(gone) == 3, len(gone)
+    model.scale = 2.0
+    assert torch.equal(model(x), original(x))
+    assert len(gone) == 4, len(gone)
+    del model.scale
+    with torch.autocast("cpu"):
+        assert torch.equal(model(x), original(x))
+    assert len(gone) == 5, len(gone)
+    model(x)
+    assert len(gone) == 5, len(gone)
 )py";
 
 Plan sample_plan() {
@@ -78,6 +87,7 @@ Plan sample_plan() {
   b.call("s2", "add.Tensor", {"m", "w"}, square);
   b.call("r2", "relu", {"s2"}, square);
   b.call("t", "t", {"r2"}, {DType::f32, {3, 3}, {1, 3}}).outputs({"t"});
+  b.graph.parts = {{"", ".Model", {}, 0, {}, {"scale"}, {"scale"}}};
   return partition(b.graph, [](const Graph&, const Node& call) {
     return call.target.find("mm") == std::string::npos;
   });
