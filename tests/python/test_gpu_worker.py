@@ -441,10 +441,10 @@ class Resting(unittest.TestCase):
 
 
 class CompilerLoadedAhead(unittest.TestCase):
-    def last_word(self, folder):
-        """A warm baseline's last; that folder may hold a libcuda.so.1."""
+    def last_word(self, folder, compiler="ahead"):
+        """A warm zygote's last; that folder may hold a libcuda.so.1."""
         place = slot.Slot([], 1, {**os.environ, "LD_LIBRARY_PATH": folder},
-                          compiler="ahead")
+                          compiler=compiler)
         self.addCleanup(place.kill)
         place.start()
         with open(f"/proc/{place._process.pid}/cmdline", "rb") as file:
@@ -461,6 +461,18 @@ class CompilerLoadedAhead(unittest.TestCase):
         subprocess.run(["g++", "-xc", "-shared", "-o", library, "-"],
                        input=text, text=True, check=True)
         self.assertEqual(self.last_word(folder), b"")
+
+    def test_a_candidates_zygote_has_tritons(self):
+        code = ("from weft_worker import harness; import sys; "
+                "harness.prepare('triton'); "
+                "print('triton.backends.nvidia.compiler' in sys.modules)")
+        done = subprocess.run([sys.executable, "-c", code], text=True,
+                              cwd=os.path.dirname(os.path.dirname(
+                                  harness.__file__)),
+                              capture_output=True, check=True)
+        self.assertEqual(done.stdout.strip(), "True")
+        self.assertEqual(self.last_word(tempfile.gettempdir(), "triton"),
+                         b"triton")
 
     def test_a_child_loads_it_while_no_job_comes(self):
         ours, theirs = socket.socketpair()
@@ -479,7 +491,7 @@ class CompilerLoadedAhead(unittest.TestCase):
         self.assertEqual(
             [one.compiler for one in (places.candidate, places.baseline,
                                       places.model_baseline)],
-            ["", "idle", "ahead"])
+            ["triton", "idle", "ahead"])
         self.assertEqual(Places([], 1, {}).baseline.compiler, "")
 
 

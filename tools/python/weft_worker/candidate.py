@@ -365,12 +365,12 @@ def _become_child(commands, answers, printed, device, compiles):
     harness.run_job(*high, device, compiles)
 
 
-def load(link, compiles):
-    """What all jobs need; the compiler too, if that leaves CUDA alone."""
+def load(link, compiler):
+    """What all jobs need; a compiler too, if that leaves CUDA alone."""
     from . import driver, harness  # imports torch, runs nothing
 
-    harness.prepare(compiles)
-    if compiles and driver.is_in_use():
+    harness.prepare(compiler)
+    if compiler in ("ahead", "triton") and driver.is_in_use():
         # By some PyTorch's way to ask for devices. From the start, without.
         for fd in (0, 1):
             os.dup2(link.fileno(), fd)
@@ -387,7 +387,7 @@ def main():
         process.die_with_parent()
     process.adopt_orphans()
     outside, device, compiler = sys.argv[1:]
-    load(link, compiler == "ahead")
+    load(link, compiler)
     is_private = process.pid_namespace() != outside
     process.harden()
     try:

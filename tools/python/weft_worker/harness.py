@@ -20,20 +20,23 @@ from . import gpu_lock, precision, process
 from .gpu_package import KINDS
 
 
-#: A child that has waited so long for its job has time to spare.
-IDLE_S = 1.5
+#: A child that has waited so long for its job has time to spare. (A kernel that
+#: the library knew was checked, and is to be timed, within two seconds.)
+IDLE_S = 3.0
 #: Of glibc's mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
-def prepare(compiles):
+def prepare(compiler):
     """What the zygote can do once for all its children."""
     keep_memory()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    if compiles:
+    if compiler == "ahead":
         load_compiler()
         let_go_of_nvml()
+    if compiler == "triton":
+        load_triton()
 
 
 def load_compiler():
@@ -43,6 +46,14 @@ def load_compiler():
     # Before the rest, which would start processes.
     config.compile_threads = 1
     from torch._inductor import compile_fx  # noqa: F401
+
+
+def load_triton():
+    """What a module of Triton kernels imports and compiles with; the first call
+    of each that is checked or timed would load it."""
+    with contextlib.suppress(ImportError):
+        from triton import compiler, language  # noqa: F401
+        from triton.backends.nvidia import compiler  # noqa: F401, F811
 
 
 def load_compiler_if_idle(link):

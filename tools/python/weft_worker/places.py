@@ -19,7 +19,7 @@ class Places:
             return Slot(sandbox, threads, environment, precision, device,
                         compiler if device != "cpu" else "")
 
-        self.candidate = slot(prefix, "")
+        self.candidate = slot(prefix, "triton")
         #: A kernel that the library knew is first timed beside eager alone.
         self.baseline = slot([], "idle")
         #: On a device a model is compiled ahead, and its baseline outlives

@@ -47,7 +47,7 @@ class Slot:
                  device="cpu", compiler=""):
         """compiler: torch.compile is loaded by the zygote, before it is ready
         ("ahead"); by a child that waits long for its job ("idle"); or by the
-        first job that needs it ("")."""
+        first job that needs it (""). "triton": Triton's compiler ahead."""
         self.precision = precision
         self.device = device
         self.compiler = compiler
