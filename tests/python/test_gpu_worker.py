@@ -478,13 +478,22 @@ class CompilerLoadedAhead(unittest.TestCase):
         ours, theirs = socket.socketpair()
         self.addCleanup(ours.close)
         self.addCleanup(theirs.close)
-        with (mock.patch.object(harness, "load_compiler") as load,
+        loaded = []
+
+        def load(name):
+            loaded.append(name)
+            if len(loaded) == 7:
+                ours.send(b"a job")
+            return types.SimpleNamespace()
+
+        with (mock.patch.object(harness.importlib, "import_module", load),
               mock.patch.object(harness, "IDLE_S", 0.05)):
             harness.load_compiler_if_idle(theirs)
-            load.assert_called_once_with()
-            ours.send(b"a job")
-            harness.load_compiler_if_idle(theirs)
-            load.assert_called_once_with()
+            self.assertEqual(tuple(loaded), harness.COMPILER_PARTS)
+            harness.load_compiler_if_idle(theirs)  # it comes after two parts
+            self.assertEqual(len(loaded), 7)
+            harness.load_compiler_if_idle(theirs)  # it is there
+            self.assertEqual(len(loaded), 7)
 
     def test_who_is_asked_to_compile_at_once_has_it_at_once(self):
         places = Places([], 1, {}, device="cuda:0")

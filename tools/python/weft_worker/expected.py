@@ -251,8 +251,9 @@ class CaseMaker:
         self._norm_weights = inputs.norm_weights(reference)
         self._integer_limit = inputs.INTEGER_LIMIT
         self._trial, self._trial_device = self._eager, device.torch
-        if device.is_cuda and self._has_integers():
-            # An index out of range would end this process' use of the GPU.
+        if device.is_cuda and not inputs.are_bounded(reference):
+            # An index out of range would end this process' use of the GPU. (On
+            # the host a cross entropy of half a gigabyte takes half a second.)
             self._trial_device = HOST.torch
             self._trial = Reference(reference.graph).function()
 

@@ -6,6 +6,7 @@ clock. `answer` lines are JSON objects with the number of the call.
 
 import contextlib
 import ctypes
+import importlib
 import json
 import mmap
 import os
@@ -21,8 +22,12 @@ from .gpu_package import KINDS
 
 
 #: A child that has waited so long for its job has time to spare. (A kernel that
-#: the library knew was checked, and is to be timed, within two seconds.)
+#: the library knew was mostly checked, and is to be timed, within two seconds.)
 IDLE_S = 3.0
+#: What loads torch.compile's compiler, in parts of some tenths of a second.
+COMPILER_PARTS = ("sympy", "torch._inductor.config",
+                  "torch._functorch.aot_autograd", "torch._inductor.kernel.mm",
+                  "torch._inductor.compile_fx")
 #: Of glibc's mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -39,13 +44,15 @@ def prepare(compiler):
         load_triton()
 
 
-def load_compiler():
-    """torch.compile's, which takes seconds."""
-    from torch._inductor import config
-
-    # Before the rest, which would start processes.
-    config.compile_threads = 1
-    from torch._inductor import compile_fx  # noqa: F401
+def load_compiler(is_wanted=lambda: True):
+    """torch.compile's, which takes seconds; no further than it is wanted."""
+    for name in COMPILER_PARTS:
+        if not is_wanted():
+            return
+        module = importlib.import_module(name)
+        if name.endswith(".config"):
+            # Before the rest, which would start processes.
+            module.compile_threads = 1
 
 
 def load_triton():
@@ -57,10 +64,13 @@ def load_triton():
 
 
 def load_compiler_if_idle(link):
-    """Unless an order comes before: it may be for a job that needs none, which
-    should not wait for it; and one that does will load it."""
-    if not select.select([link], [], [], IDLE_S)[0]:
-        load_compiler()
+    """Until an order comes: it may be for a job that needs none, which should
+    not wait for it; and one that does will load what is missing."""
+    def is_idle(seconds=0.0):
+        return not select.select([link], [], [], seconds)[0]
+
+    if is_idle(IDLE_S):
+        load_compiler(is_idle)
 
 
 def keep_memory():

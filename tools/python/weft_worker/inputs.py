@@ -5,9 +5,11 @@ magnitude hides a lost accumulation, rows that all look alike hide a lost
 epsilon, and finite data hides NaN semantics.
 """
 
+import collections
+
 import torch
 
-from .reference import FLOATING
+from .reference import FLOATING, names_in
 
 #: (name, whether all values are finite). The second has the buffers of the
 #: first, which unmasks outputs remembered by pointer.
@@ -44,6 +46,9 @@ _INDEXERS = {
     "aten.scatter.value": (0, 1, 2),
     "aten.scatter_add.default": (0, 1, 2),
 }
+#: … of a class: the second operand, along the first one's classes.
+_CLASSIFIERS = ("aten.nll_loss_forward.default",
+                "aten.nll_loss2d_forward.default")
 
 #: Where normalisations take their weight. An infinite one gives an infinity or
 #: a nan, depending on whether it multiplies the normalised value or is folded
@@ -80,26 +85,41 @@ def without_infinities(storage):
 def integer_limits(reference):
     """For each input name, the number that its integers must stay below."""
     limits = {}
+    for name, size in _indices(reference):
+        limits[name] = min(limits.get(name, size), size)
+    return limits
 
-    def bound(arg, size):
-        if isinstance(arg, dict) and "node" in arg:
-            name = arg["node"]
-            limits[name] = min(limits.get(name, size), size)
 
+def are_bounded(reference):
+    """Whether integers that are inputs are read as such indices and nothing
+    else, so that no value below the limits can be out of range."""
+    known = collections.Counter(name for name, _ in _indices(reference))
+    reads = collections.Counter(
+        name for node in reference.graph["nodes"]
+        for name in names_in([node["args"], list(node["kwargs"].values())]))
+    return all(known[spec.name] == reads[spec.name]
+               for spec in reference.inputs
+               if spec.dtype not in FLOATING and spec.dtype != torch.bool)
+
+
+def _indices(reference):
+    """(node, how many places it may name) of each index that a call reads."""
     for node in reference.graph["nodes"]:
         if node["kind"] != "call":
             continue
-        args = node["args"]
+        args, read = node["args"], []
         if node["target"] == "aten.index.Tensor":
-            shape = _shape(reference, args[0])
-            for size, index in zip(shape, args[1]):
-                bound(index, size)
+            read = zip(args[1], _shape(reference, args[0]))
         elif node["target"] in _INDEXERS:
             table, dim, index = _INDEXERS[node["target"]]
             shape = _shape(reference, args[table])
             if shape:
-                bound(args[index], shape[0 if dim is None else args[dim]])
-    return limits
+                read = [(args[index], shape[0 if dim is None else args[dim]])]
+        elif node["target"] in _CLASSIFIERS:
+            read = [(args[1], _shape(reference, args[0])[:2][-1])]
+        for arg, size in read:
+            if isinstance(arg, dict) and "node" in arg:
+                yield arg["node"], size
 
 
 def _shape(reference, arg):

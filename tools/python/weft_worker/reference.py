@@ -162,7 +162,7 @@ class Reference:
             if node["kind"] != "call":
                 continue
             last[node["name"]] = node["name"]
-            for name in _names_in([node["args"], list(node["kwargs"].values())]):
+            for name in names_in([node["args"], list(node["kwargs"].values())]):
                 if name not in self._constants:
                     last[name] = node["name"]
         freed = {}
@@ -211,11 +211,11 @@ def _operator(target):
     return getattr(packet, overload)
 
 
-def _names_in(args):
+def names_in(args):
     """Names of the nodes that are arguments, at any depth."""
     for arg in args:
         if isinstance(arg, list):
-            yield from _names_in(arg)
+            yield from names_in(arg)
         elif isinstance(arg, dict) and "node" in arg:
             yield arg["node"]
 
