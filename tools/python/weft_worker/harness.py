@@ -56,11 +56,15 @@ def load_compiler(is_wanted=lambda: True):
 
 
 def load_triton():
-    """What a module of Triton kernels imports and compiles with; the first call
-    of each that is checked or timed would load it."""
+    """What a module of Triton kernels imports, and asks for once in a process:
+    else the first call of each that is checked or timed would, for most of a
+    second."""
     with contextlib.suppress(ImportError):
-        from triton import compiler, language  # noqa: F401
-        from triton.backends.nvidia import compiler  # noqa: F401, F811
+        from triton.backends.nvidia import compiler  # noqa: F401
+        from triton.experimental.gluon.nvidia import hopper  # noqa: F401
+        from triton.runtime.cache import triton_key
+
+        triton_key()  # reads all of Triton
 
 
 def load_compiler_if_idle(link):
