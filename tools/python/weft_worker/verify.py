@@ -162,11 +162,14 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
         arena.clear()
     sets = [first.bind(arena), second.bind(arena)]
     described = {**job, "sets": [s.to_json() for s in sets]}
+    # Made before the candidate's process is waited for: it may still begin.
+    case = cases.quick_case(0)
     slot.begin(described, arena, limits.for_loading(keeper.device))
     first = None
     for number, (which, chosen) in enumerate(_schedule(cases.count)):
-        keeper.device.make_way()
-        case = cases.quick_case(chosen)
+        if number > 0:
+            keeper.device.make_way()
+            case = cases.quick_case(chosen)
         got = run_case(slot, sets[which].bind(arena), which, case, limits)
         verdict.cases = number + 1
         again = first if number == cases.count else None
