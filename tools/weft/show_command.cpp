@@ -2,6 +2,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,16 @@ std::string seed_line(const SeedResult& result) {
   return text + (result.timed ? numbers : result.verdict.kind);
 }
 
+/// How many seeds of a subgraph were judged: the others were stopped when one
+/// was as good as any can be.
+int judged(const Story& story, const std::string& subgraph) {
+  std::set<std::string> ids;  // the best is timed twice
+  const auto seeds = story.seeds.find(subgraph);
+  if (seeds == story.seeds.end()) return 0;
+  for (const SeedResult& result : seeds->second) ids.insert(result.seed.id);
+  return static_cast<int>(ids.size());
+}
+
 void print(const Story& story, const std::string& only) {
   if (story.start) {
     std::printf("%s, target %s, weft %s\n", story.start->problem_name.c_str(),
@@ -69,9 +80,13 @@ void print(const Story& story, const std::string& only) {
   }
   for (const SubgraphDone& done : story.subgraphs) {
     if (!only.empty() && done.subgraph != only) continue;
-    std::printf("  %s  %s  %d of %d seeds right  %s\n", done.subgraph.c_str(),
-                done.outcome.c_str(), done.right, done.seeds,
-                done.reason.c_str());
+    const int verdicts = judged(story, done.subgraph);
+    std::printf("  %s  %s  %d of %d seeds right", done.subgraph.c_str(),
+                done.outcome.c_str(), done.right, verdicts);
+    if (done.seeds > verdicts) {
+      std::printf(", %d stopped before their verdict", done.seeds - verdicts);
+    }
+    std::printf("  %s\n", done.reason.c_str());
     const auto seeds = story.seeds.find(done.subgraph);
     if (seeds == story.seeds.end()) continue;
     for (const SeedResult& result : seeds->second) {
@@ -90,9 +105,13 @@ void print_json(const Story& story, const std::string& only) {
   using nlohmann::json;
   for (const SubgraphDone& done : story.subgraphs) {
     if (!only.empty() && done.subgraph != only) continue;
-    json line = {{"subgraph", done.subgraph}, {"outcome", done.outcome},
-                 {"reason", done.reason},     {"seeds", done.seeds},
-                 {"right", done.right},       {"results", json::array()}};
+    json line = {{"subgraph", done.subgraph},
+                 {"outcome", done.outcome},
+                 {"reason", done.reason},
+                 {"seeds", done.seeds},
+                 {"judged", judged(story, done.subgraph)},
+                 {"right", done.right},
+                 {"results", json::array()}};
     const auto seeds = story.seeds.find(done.subgraph);
     if (seeds != story.seeds.end()) {
       for (const SeedResult& result : seeds->second) {
