@@ -31,6 +31,32 @@ class PassingCases(unittest.TestCase):
         self.assertEqual(set(cases.controls.values()), {True})
         self.assertGreater(cases.framework_error, 0)
 
+    def test_a_sum_of_logarithms_is_checked_on_numbers(self):
+        made = reference.Reference(samples.graph(
+            samples.given((64, 64))
+            + [samples.node("l", "call", "aten.log.default",
+                            [samples.ref("x0")], samples.tensor((64, 64))),
+               samples.node("y", "call", "aten.sum.default",
+                            [samples.ref("l")], samples.tensor(()))],
+            ["y"]))
+        cases = expected.PassingCases(made, 3, device.HOST)
+        answers = [cases.case(n) for n in range(cases.count)]
+        self.assertEqual([case.distribution for case in answers],
+                         ["uniform", "uniform", "special"])
+        self.assertEqual(
+            [bool(case.outputs[0].framework.isfinite()) for case in answers],
+            [True, True, False])
+        self.assertNotEqual(*(case.outputs[0].framework.item()
+                              for case in answers[:2]))
+        # Who always says nan would have passed.
+        nan = self.verdict_of(cases, lambda out: out.fill_(float("nan")))
+        self.assertEqual(nan.kind, "wrong")
+
+    def test_what_has_finite_answers_keeps_its_cases(self):
+        cases = self.cases()
+        self.assertEqual([cases.case(n).distribution for n in range(3)],
+                         ["edges", "wide", "special"])
+
     def test_where_float64_finds_no_room_it_is_told(self):
         cases = self.cases()
         cases.case(0)

@@ -1,6 +1,6 @@
 """Input data for checks: several distributions, because each hides something.
 
-U[0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
+U(0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
 magnitude hides a lost accumulation, rows that all look alike hide a lost
 epsilon, and finite data hides NaN semantics.
 """
@@ -23,6 +23,9 @@ DISTRIBUTIONS = (
 
 #: Of tensors that fill a good part of a device: what finds most.
 FEW_DISTRIBUTIONS = (("edges", True), ("wide", True), ("special", False))
+#: Instead of those that are finite where they have no finite answer: a sum of
+#: logarithms, say, is nan for any tensor with a negative number.
+INSIDE_EVERY_DOMAIN = "uniform"
 
 #: Integer inputs whose use does not bound them stay below this.
 INTEGER_LIMIT = 8
@@ -146,8 +149,9 @@ def floats(count, distribution, generator):
     """`count` float32 values of the named distribution, on the generator's
     device."""
     device = generator.device
-    if distribution == "uniform":
-        return torch.rand(count, generator=generator, device=device)
+    if distribution == "uniform":  # where a logarithm has an answer: not at 0
+        values = torch.rand(count, generator=generator, device=device)
+        return values.clamp_(min=2**-24)
     values = torch.randn(count, generator=generator, device=device)
     if distribution == "wide":
         # Six decades: small values count beside large ones, exp overflows.
