@@ -62,6 +62,8 @@ void CudaNest::print() {
       passes_, [](const Pass& p) { return !p.inner.empty(); });
   if (!walks) return print_elements();
   if (variant_.windows) {
+    const auto strips = find_strips(plan_, nest_, passes_, facts_);
+    if (strips) return print_strips(*strips);
     const auto windows = find_windows(plan_, nest_, passes_, facts_);
     if (windows) return print_windows(*windows);
   }

@@ -7,6 +7,7 @@
 
 #include "compiler/cuda_fold.hpp"
 #include "compiler/cuda_shape.hpp"
+#include "compiler/cuda_strips.hpp"
 #include "compiler/cuda_windows.hpp"
 
 namespace weft {
@@ -105,6 +106,9 @@ class CudaNest {
 
   // cuda_nest_windows.cpp
   void print_windows(const CudaWindows& windows);
+
+  // cuda_nest_strips.cpp
+  void print_strips(const CudaStrips& strips);
 
   // cuda_team.cpp
   /// A kernel that makes memory for `count` of that type, all zero.

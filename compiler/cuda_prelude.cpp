@@ -35,6 +35,7 @@ const std::vector<Section>& sections_in_order() {
       {"stream", cuda_stream, {"folds"}},
       {"scan", cuda_scan, {"folds"}},
       {"windows", cuda_windows, {}},
+      {"strips", cuda_strips, {"folds"}},
   };
   return list;
 }

@@ -136,8 +136,8 @@ DEVICE typename F::Value fold_lanes(const typename F::Value (&lanes)[N]) {
   return all;
 }
 // Over groups of R neighbouring threads of a warp.
-template <class F, int R>
-DEVICE typename F::Value fold_warp(typename F::Value value) {
+template <class F, int R, class V>
+DEVICE V fold_warp(V value) {
 #pragma unroll
   for (int mask = R / 2; mask > 0; mask /= 2) {
     value = F::of(value, of_neighbour(value, mask));
@@ -257,12 +257,6 @@ struct Moments {
   T squares;
 };
 template <class T>
-DEVICE Moments<T> of_neighbour(Moments<T> part, int mask) {
-  return {__shfl_xor_sync(0xffffffffu, part.count, mask),
-          __shfl_xor_sync(0xffffffffu, part.mean, mask),
-          __shfl_xor_sync(0xffffffffu, part.squares, mask)};
-}
-template <class T>
 struct Shifted {
   T count;
   T begin;
@@ -286,8 +280,7 @@ struct Spread {
     return {a.count + 1, begin, a.sum + d, a.squares + d * d};
   }
   static DEVICE Value closed(Shifted<T> a) {
-    if (a.count == 0) return none();
-    const T drift = a.sum / a.count;
+    const T drift = share_of(a.sum, a.count);
     const T rest = a.squares - a.sum * drift;
     // Overflown, not infinite: so is the result.
     const bool is_over = a.sum - a.sum == 0 && a.squares - a.squares != 0;
@@ -304,12 +297,56 @@ struct Spread {
             a.squares + b.squares + (both == 0 ? T(0) : d * d * both)};
   }
 };
-template <class F, int N, class L>
-DEVICE typename F::Value close_lanes(const L (&lanes)[N]) {
-  typename F::Value all = F::closed(lanes[0]);
+// Many parts at once: how far their means drift from one of these, and then
+// their squares about the mean of all.
+template <class T>
+DEVICE T drift_of(Moments<T> part, T near) {
+  const T d = part.mean - near;
+  return part.count == 0 ? T(0) : d - d == 0 ? d * part.count : part.mean;
+}
+template <class T>
+DEVICE T squares_about(Moments<T> part, T mean) {
+  const T d = part.mean - mean;
+  return part.count == 0 ? T(0) : part.squares + d * d * part.count;
+}
+template <class T>
+DEVICE T finite_or_zero(T x) {
+  return x - x == 0 ? x : T(0);
+}
+template <class F, int N, class T>
+DEVICE Moments<T> close_lanes(const Shifted<T> (&lanes)[N]) {
+  Moments<T> parts[N];
+  T count = 0, drift = 0, squares = 0;
 #pragma unroll
-  for (int l = 1; l < N; ++l) all = F::of(all, F::closed(lanes[l]));
-  return all;
+  for (int l = 0; l < N; ++l) parts[l] = F::closed(lanes[l]);
+  const T near = finite_or_zero(parts[0].mean);
+#pragma unroll
+  for (int l = 0; l < N; ++l) {
+    count += parts[l].count;
+    drift += drift_of(parts[l], near);
+  }
+  const T mean = near + share_of(drift, count);
+#pragma unroll
+  for (int l = 0; l < N; ++l) squares += squares_about(parts[l], mean);
+  return {count, mean, squares};
+}
+template <class F, int R, class T>
+DEVICE Moments<T> fold_warp(Moments<T> part) {
+  const T near = finite_or_zero(
+      __shfl_sync(0xffffffffu, part.mean, threadIdx.x % 32 / R * R));
+  T count = part.count, drift = drift_of(part, near);
+#pragma unroll
+  for (int mask = R / 2; mask > 0; mask /= 2) {
+    count += of_neighbour(count, mask);
+    drift += of_neighbour(drift, mask);
+  }
+  const T mean = near + share_of(drift, count);
+  T squares = squares_about(part, mean);
+#pragma unroll
+  for (int mask = R / 2; mask > 0; mask /= 2) {
+    squares += of_neighbour(squares, mask);
+  }
+  return {count, mean, squares};
 }
 
 )cu";

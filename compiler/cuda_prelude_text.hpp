@@ -21,5 +21,6 @@ extern const char* const cuda_ring;
 extern const char* const cuda_stream;
 extern const char* const cuda_scan;
 extern const char* const cuda_windows;
+extern const char* const cuda_strips;
 
 }  // namespace weft

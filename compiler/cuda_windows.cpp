@@ -237,21 +237,24 @@ std::int64_t cuda_span(const Buffer& buffer) {
   return buffer.kind == BufferKind::input ? buffer.span : elements_of(buffer);
 }
 
+bool folds_freely(const Schedule& plan, const Nest& nest,
+                  const std::vector<Pass>& passes) {
+  if (!nest.columns || nest.split || passes.size() != 2) return false;
+  const Pass& fold = passes.front();
+  const Pass& points = passes.back();
+  return !fold.inner.empty() && points.inner.empty() &&
+         std::ranges::all_of(
+             fold.stages,
+             [&](const Stage* stage) { return is_free(plan, *stage); }) &&
+         std::ranges::all_of(points.stages, [](const Stage* stage) {
+           return stage->stores();
+         });
+}
+
 std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
                                         const std::vector<Pass>& passes,
                                         const GpuFacts& facts) {
-  if (!nest.columns || nest.split || passes.size() != 2) return {};
-  const Pass& fold = passes.front();
-  const Pass& points = passes.back();
-  const bool folds = !fold.inner.empty() &&
-                     std::ranges::all_of(fold.stages, [&](const Stage* stage) {
-                       return is_free(plan, *stage);
-                     });
-  const bool stores =
-      points.inner.empty() &&
-      std::ranges::all_of(points.stages,
-                          [](const Stage* stage) { return stage->stores(); });
-  if (!folds || !stores) return {};
+  if (!folds_freely(plan, nest, passes)) return {};
   return Finding(plan, nest, passes, facts).found();
 }
 

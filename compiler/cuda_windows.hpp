@@ -39,6 +39,10 @@ struct CudaWindows {
 /// Elements of a buffer that may be read, wanted or not.
 std::int64_t cuda_span(const Buffer& buffer);
 
+/// Whether a nest folds columns, in any order, and stores what is made of them.
+bool folds_freely(const Schedule& plan, const Nest& nest,
+                  const std::vector<Pass>& passes);
+
 /// Nothing, where the nest folds no windows or not of this kind.
 std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
                                         const std::vector<Pass>& passes,

@@ -274,3 +274,22 @@ TEST_CASE("windows that overlap are walked in one way, others in several") {
   CHECK(texts(pooled(1)).size() == 1);
   CHECK(texts(pooled(3)).size() > 1);
 }
+
+TEST_CASE("windows of a volume go across rows first and keep what they share") {
+  const auto pooled = [](std::int64_t width) {
+    Graph graph;
+    add_input(graph, "x", dense({16, 32, 128, 128, width}));
+    add_call(graph, "y", "aten.avg_pool3d.default",
+             {ref("x"), list({3, 3, 3}), list({2, 2, 2}), list({1, 1, 1})},
+             dense({16, 32, 64, 64, (width - 1) / 2 + 1}));
+    graph.outputs = {"y"};
+    return texts(graph).front();
+  };
+  const std::string wide = pooled(256);
+  CHECK(wide.contains("Strip<Sum<float>, true> kept[1][1];"));
+  CHECK(wide.contains("beside<-1, 1, 0>"));
+  // A row within a warp needs nothing of others.
+  CHECK(pooled(128).contains("Strip<Sum<float>, false>"));
+  // Rows that do not begin in packs are windows in registers, as before.
+  CHECK_FALSE(pooled(126).contains("Strip<"));
+}

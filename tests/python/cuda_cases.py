@@ -139,6 +139,32 @@ def window_cases():
     ]
 
 
+def strip_cases():
+    """Pools whose windows share planes, on a device of one multiprocessor."""
+    volume = numbers(2, 4, 24, 48, 128)
+    return [
+        ("strip_mean_of_volume", lambda x: F.avg_pool3d(x, 3, 2, 1), (volume,)),
+        ("strip_mean_of_wide_volume", lambda x: F.avg_pool3d(x, 3, 2, 1),
+         (numbers(2, 4, 24, 24, 256),)),
+        ("strip_max_apart", lambda x: F.max_pool3d(x, 3, 2, 1, 3),
+         (special(2, 4, 26, 40, 128),)),
+        ("strip_mean_by_one", lambda x: F.avg_pool3d(x, 3, 1, 1),
+         (numbers(1, 4, 20, 24, 256),)),
+        ("strip_max_by_one", lambda x: F.max_pool3d(
+            x, (4, 2, 5), 1, (2, 1, 2)), (special(1, 4, 20, 24, 256),)),
+        ("strip_max_spread", lambda x: F.max_pool3d(
+            x, 3, 1, 1, (3, 2, 1)), (special(1, 4, 24, 24, 256),)),
+        ("strip_max_by_four", lambda x: F.max_pool2d(x, 5, 4, 2),
+         (special(4, 16, 256, 128),)),
+        ("strip_max_of_small_rows", lambda x: F.max_pool2d(x, 3, 2, 1),
+         (special(64, 8, 48, 16),)),
+        ("strip_mean_unpadded", lambda x: F.avg_pool2d(x, (3, 5), (1, 4)),
+         (numbers(8, 16, 96, 128),)),
+        ("strip_mean_and_more", lambda x, y: F.avg_pool3d(
+            x, 3, 2, 1).relu() * y, (volume, numbers(2, 4, 12, 24, 64))),
+    ]
+
+
 GROUPS = (*operators.ALL, movement.movement_cases, movement.lookup_cases,
           pools.max_pool_cases, pools.average_pool_cases, pools.loss_cases,
           row_cases, stream_cases, window_cases)

@@ -7,6 +7,7 @@ WEFT_CUDA_CODEGEN, or it stands in build/. On a GPU: tests/gpu/cuda_kernels.py.
 
 import unittest
 
+import captured_cases
 import cuda_cases
 from cuda_on_host import CudaVariant
 from kernel_cases import KernelCases, half_cases
@@ -30,6 +31,20 @@ class CudaWindows(KernelCases, unittest.TestCase):
     variants = (CudaVariant("few multiprocessors", 0, 1, multiprocessors=2),)
     groups = [cuda_cases.window_cases]
     rounding = 4  # sums of products, each in its own order
+
+
+class CudaStrips(KernelCases, unittest.TestCase):
+    variants = (CudaVariant("one multiprocessor", 0, 1, multiprocessors=1),)
+    groups = [cuda_cases.strip_cases]
+
+    def test_these_are_strips(self):
+        cases = cuda_cases.strip_cases()
+        cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
+        answers = captured_cases.generate(
+            captured_cases.graphs_of(cases), [cli, "1", "1"])
+        plain = [case[0] for case, answer in zip(cases, answers)
+                 if "Strip<" not in answer["variants"][0]["text"]]
+        self.assertEqual(plain, [])
 
 
 class CudaStreams(KernelCases, unittest.TestCase):
