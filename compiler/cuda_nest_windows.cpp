@@ -208,6 +208,9 @@ class WindowsText {
   }
 
   void print_points() {
+    for (const Stage* stage : points_.stages) {
+      if (!is_packed(*stage)) print_places(*stage);
+    }
     open_unrolled(out_, "j", it_.below.together);
     if (it_.below.together > 1) {
       out_.line("const " + kernel_.place_type() + " " + name(it_.below.outer) +
@@ -240,23 +243,47 @@ class WindowsText {
     return "y" + text(stage.output);
   }
 
+  bool is_packed(const Stage& stage) const {
+    return it_.lane.extent % cuda_window_lanes == 0 &&
+           kernel_.is_packed(stage.offset);
+  }
+
+  static std::string places(const Stage& stage) {
+    return "places" + text(stage.output);
+  }
+
+  // Of the first row of the thread's windows; the others lie below it.
+  void print_places(const Stage& stage) {
+    kernel_.use(stage.output);
+    const Buffer& buffer = program_.buffers[stage.output];
+    const bool whole = it_.lane.extent % cuda_window_lanes == 0;
+    const std::string left = text(it_.lane.extent) + " - " + name(it_.lane);
+    const bool ragged = it_.below.outer.extent % it_.below.together != 0;
+    const std::string rows = ragged ? "(int)(" + text(it_.below.outer.extent) +
+                                          " - " + first_below() + ")"
+                                    : text(it_.below.together);
+    out_.line("const RowPlaces<" + cuda_type(buffer.dtype) + "> " +
+              places(stage) + " = row_places(" + buffer.name + " + " +
+              kernel_.index(stage.offset) + ", inside ? " +
+              (whole ? text(cuda_window_lanes) : "(int)(" + left + ")") +
+              " : 0, " + rows + ");");
+  }
+
   void store(const Stage& stage) {
-    const std::string to = program_.buffers[stage.output].name + " + " +
-                           kernel_.index(stage.offset);
+    const std::string& output = program_.buffers[stage.output].name;
+    if (!is_packed(stage)) {
+      out_.line("write_row(" + places(stage) + ", " + pack(stage) +
+                ", j, j * " +
+                text(stage.offset.coefficient(it_.below.outer.id)) + ");");
+      return;
+    }
     std::string exists = "inside";
     if (it_.below.outer.extent % it_.below.together != 0) {
       exists +=
           " && " + name(it_.below.outer) + " < " + text(it_.below.outer.extent);
     }
-    const bool whole = it_.lane.extent % cuda_window_lanes == 0;
-    if (whole && kernel_.is_packed(stage.offset)) {
-      out_.line("if (" + exists + ") store_pack(" + to + ", " + pack(stage) +
-                ");");
-      return;
-    }
-    const std::string left = text(it_.lane.extent) + " - " + name(it_.lane);
-    out_.line("write_row(" + to + ", " + pack(stage) + ", " + exists + " ? " +
-              (whole ? "4" : left) + " : 0);");
+    out_.line("if (" + exists + ") store_pack(" + output + " + " +
+              kernel_.index(stage.offset) + ", " + pack(stage) + ");");
   }
 
   const Program& program_;

@@ -17,24 +17,44 @@ DEVICE void read_row(T (&row)[N], const T* from, long long at,
     for (int l = 0; l < 4; ++l) row[i + l] = pack.at[l];
   }
 }
-// The first `count` elements of each thread's pack, to anywhere: threads that
-// are neighbours write neighbours. All threads of a warp come here.
+// Where a warp's packs go, to anywhere: threads that are neighbours write
+// neighbours, each one element of four packs. Of a pack `count` elements exist,
+// and `rows` packs below it.
 template <class T>
-DEVICE void write_row(T* to, const Pack<T, 4>& pack, int count) {
-  __shared__ T stage[8][32][4];
-  T(*const own)[4] = stage[threadIdx.x / 32];
+struct RowPlaces {
+  T* to[4];
+  int rows[4];
+};
+// All threads of a warp come here, and there.
+template <class T>
+DEVICE RowPlaces<T> row_places(T* to, int count, int rows) {
+  RowPlaces<T> places;
+  const int lane = threadIdx.x % 4;
+#pragma unroll
+  for (int m = 0; m < 4; ++m) {
+    const int from = 8 * m + threadIdx.x % 32 / 4;
+    places.to[m] = lane + reinterpret_cast<T*>(__shfl_sync(
+        0xffffffffu, (unsigned long long)to, from));
+    const int some = __shfl_sync(0xffffffffu, count, from);
+    const int all = __shfl_sync(0xffffffffu, rows, from);
+    places.rows[m] = lane < some ? all : 0;
+  }
+  return places;
+}
+// Row `row` of these, `further` elements behind the first.
+template <class T, class I>
+DEVICE void write_row(const RowPlaces<T>& places, const Pack<T, 4>& pack,
+                      int row, I further) {
+  __shared__ Pack<T, 4> stage[8][32];
+  Pack<T, 4>* const own = stage[threadIdx.x / 32];
   const int thread = threadIdx.x % 32;
   __syncwarp();  // who still reads the row before
-#pragma unroll
-  for (int l = 0; l < 4; ++l) own[thread][l] = pack.at[l];
+  own[thread] = pack;
   __syncwarp();
 #pragma unroll
   for (int m = 0; m < 4; ++m) {
-    const int from = 8 * m + thread / 4;
-    T* const there = reinterpret_cast<T*>(
-        __shfl_sync(0xffffffffu, (unsigned long long)to, from));
-    const int some = __shfl_sync(0xffffffffu, count, from);
-    if (thread % 4 < some) there[thread % 4] = own[from][thread % 4];
+    if (row >= places.rows[m]) continue;
+    places.to[m][further] = own[8 * m + thread / 4].at[thread % 4];
   }
 }
 

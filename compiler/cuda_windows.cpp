@@ -125,6 +125,7 @@ class Finding {
   void choose_together() {
     std::optional<Jam> best;
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
+      if (is_hidden(nest_.outer[i])) continue;
       for (const LoopVar& inner : fold_.inner) {
         if (inner == out_.tap) continue;
         Jam jam = {nest_.outer[i], inner, step_of(nest_.outer[i], inner)};
@@ -136,6 +137,13 @@ class Finding {
       }
     }
     if (best) out_.below = *best;
+  }
+
+  /// Whether a step of it leads who knows where in what is stored.
+  bool is_hidden(LoopVar outer) const {
+    return std::ranges::any_of(points_.stages, [&](const Stage* stage) {
+      return stage->offset.hides(outer.id);
+    });
   }
 
   /// Elements of `inner` that a step of `outer` is, in every row; 0: it isn't.
@@ -246,9 +254,8 @@ bool folds_freely(const Schedule& plan, const Nest& nest,
          std::ranges::all_of(
              fold.stages,
              [&](const Stage* stage) { return is_free(plan, *stage); }) &&
-         std::ranges::all_of(points.stages, [](const Stage* stage) {
-           return stage->stores();
-         });
+         std::ranges::all_of(
+             points.stages, [](const Stage* stage) { return stage->stores(); });
 }
 
 std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
