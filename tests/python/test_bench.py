@@ -86,6 +86,23 @@ class BenchTest(WeftCase):
         self.check_files(done)
         self.check_second_call()
 
+    def test_on_a_gpu_max_autotune_is_a_baseline_unless_told_else(self):
+        self.problems(**{"1_broken": BROKEN})
+        for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+            os.symlink(os.path.join(os.path.dirname(WEFT), "libfake_driver.so"),
+                       self.path(name))
+        for words, expected in (((), True), (["--no-autotune-baseline"], False),
+                                (["--no-compile-baseline"], False)):
+            with self.subTest(words=words):
+                done = self.weft(
+                    "bench", self.path("problems"), "--target", "cuda",
+                    "--out", self.path("gpu"), "--rerun", *words,
+                    LD_LIBRARY_PATH=self.path("."))
+                self.assertIn(done.returncode, (1, 3), done.stderr)
+                with open(self.path("gpu/bench.json"), encoding="utf-8") as file:
+                    settings = file.read()
+                self.assertEqual("--autotune-baseline" in settings, expected)
+
     def check_files(self, done):
         report = self.text("report.md")
         self.assertIn("2 of 4 problems verified", report)

@@ -81,6 +81,17 @@ int choose_jobs(const Place& place) {
   return std::max(1, place.cores / cores_per_interpreted_run);
 }
 
+/// On a GPU all three of the framework's ways are baselines, unless told else.
+std::vector<std::string> run_words(const BenchFlags& flags,
+                                   const Place& place) {
+  std::vector<std::string> words = flags.run_words;
+  const bool is_autotuned = !place.gpu.empty() && !flags.no_autotune &&
+                            !flags.options.autotune_baseline &&
+                            flags.options.compile_baseline;
+  if (is_autotuned) words.push_back("--autotune-baseline");
+  return words;
+}
+
 json settings(const CommonFlags& common, const BenchFlags& flags,
               const Place& place, const Installation& installation) {
   std::error_code ignored;
@@ -105,7 +116,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"gpu", place.gpu},
           {"devices", place.devices},
           {"timed", place.is_timed},
-          {"run_flags", flags.run_words},
+          {"run_flags", run_words(flags, place)},
           {"json", common.json},
           {"quiet", common.quiet}};
 }

@@ -18,6 +18,7 @@ struct BenchFlags {
   double limit_minutes = 0;  ///< of the whole; 0: none
   double problem_minutes = 10;
   int jobs = 0;  ///< problems at a time; 0: as the machine allows
+  bool no_autotune = false;  ///< torch.compile's max-autotune is left out
   bool rerun = false;
   bool rerun_failed = false;
   RunOptions options;

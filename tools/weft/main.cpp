@@ -114,6 +114,8 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       ->add_option("--jobs", flags.jobs,
                    "Problems at a time (default: as the machine allows)")
       ->check(CLI::Range(1, 256));
+  bench->add_flag("--no-autotune-baseline", flags.no_autotune,
+                  "On a GPU: do not time torch.compile's max-autotune");
   auto* all = bench->add_flag("--rerun", flags.rerun,
                               "Begin all again, finished ones too");
   bench
