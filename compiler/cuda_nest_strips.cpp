@@ -235,30 +235,42 @@ class StripsText {
     fold_.conclude(kernel_, fold_.lanes() + at, true);
     const std::vector<ExprId> roots = cuda_roots(points_);
     kernel_.compute(roots, false);
-    const std::string lanes = text(it_.windows);
-    for (const Stage* stage : points_.stages) {
-      kernel_.use(stage->output);
-      out_.line("Pack<" + cuda_type(program_.buffers[stage->output].dtype) +
-                ", " + lanes + "> y" + text(stage->output) + ";");
-    }
-    kernel_.open_lanes();
-    kernel_.compute_lanes(roots);
-    for (const Stage* stage : points_.stages) {
-      out_.line("y" + text(stage->output) + ".at" + at + " = " +
-                kernel_.operand(stage->value) + ";");
-    }
-    kernel_.close_lanes();
+    if (it_.windows > 1) pack_results(roots);
     std::string exists = "inside";
     if (it_.threads * it_.windows != it_.lane.extent) {
       exists += " && pack < " + text(it_.lane.extent / it_.windows);
     }
     if (is_ragged()) exists += " && begin + step <= " + last();
     for (const Stage* stage : points_.stages) {
-      out_.line("if (" + exists + ") store_pack(" +
-                program_.buffers[stage->output].name + " + " +
-                kernel_.index(stage->offset) + ", y" + text(stage->output) +
-                ");");
+      kernel_.use(stage->output);
+      const std::string& output = program_.buffers[stage->output].name;
+      const std::string place = kernel_.index(stage->offset);
+      const std::string store =
+          it_.windows > 1
+              ? "store_pack(" + output + " + " + place + ", " + pack(*stage) +
+                    ")"
+              : output + "[" + place + "] = " + kernel_.operand(stage->value);
+      out_.line("if (" + exists + ") " + store + ";");
     }
+  }
+
+  static std::string pack(const Stage& stage) {
+    return "y" + text(stage.output);
+  }
+
+  void pack_results(const std::vector<ExprId>& roots) {
+    for (const Stage* stage : points_.stages) {
+      const Buffer& buffer = program_.buffers[stage->output];
+      out_.line("Pack<" + cuda_type(buffer.dtype) + ", " + text(it_.windows) +
+                "> " + pack(*stage) + ";");
+    }
+    kernel_.open_lanes();
+    kernel_.compute_lanes(roots);
+    for (const Stage* stage : points_.stages) {
+      out_.line(pack(*stage) + ".at[l] = " + kernel_.operand(stage->value) +
+                ";");
+    }
+    kernel_.close_lanes();
   }
 
   const Nest& nest_;

@@ -272,8 +272,8 @@ class WindowsText {
   void store(const Stage& stage) {
     const std::string& output = program_.buffers[stage.output].name;
     if (!is_packed(stage)) {
-      out_.line("write_row(" + places(stage) + ", " + pack(stage) +
-                ", j, j * " +
+      out_.line("write_row(" + places(stage) + ", " + pack(stage) + ", j, " +
+                (kernel_.place_type() == "int" ? "j * " : "(long long)j * ") +
                 text(stage.offset.coefficient(it_.below.outer.id)) + ");");
       return;
     }

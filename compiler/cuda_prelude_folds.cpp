@@ -297,50 +297,61 @@ struct Spread {
             a.squares + b.squares + (both == 0 ? T(0) : d * d * both)};
   }
 };
-// Many parts at once: how far their means drift from one of these, and then
-// their squares about the mean of all.
+// Many parts at once: their mean is one of theirs and what the others drift from
+// it, each by its share; then their squares are put about the mean of all.
 template <class T>
-DEVICE T drift_of(Moments<T> part, T near) {
-  const T d = part.mean - near;
-  return part.count == 0 ? T(0) : d - d == 0 ? d * part.count : part.mean;
+DEVICE T anchor_of(Moments<T> part) {
+  const bool is_one = part.count != 0 && part.mean - part.mean == 0;
+  return is_one ? part.mean : T(-INFINITE);
+}
+template <class T>
+DEVICE T anchored(T anchor) {
+  return anchor > T(-INFINITE) ? anchor : T(0);
+}
+template <class T>
+DEVICE T drift_of(Moments<T> part, T anchor, T count) {
+  const T d = part.mean - anchor;
+  if (part.count == 0) return T(0);
+  return d - d == 0 ? d * share_of(part.count, count) : part.mean;
 }
 template <class T>
 DEVICE T squares_about(Moments<T> part, T mean) {
   const T d = part.mean - mean;
   return part.count == 0 ? T(0) : part.squares + d * d * part.count;
 }
-template <class T>
-DEVICE T finite_or_zero(T x) {
-  return x - x == 0 ? x : T(0);
-}
 template <class F, int N, class T>
 DEVICE Moments<T> close_lanes(const Shifted<T> (&lanes)[N]) {
   Moments<T> parts[N];
-  T count = 0, drift = 0, squares = 0;
-#pragma unroll
-  for (int l = 0; l < N; ++l) parts[l] = F::closed(lanes[l]);
-  const T near = finite_or_zero(parts[0].mean);
+  T count = 0, anchor = -INFINITE, drift = 0, squares = 0;
 #pragma unroll
   for (int l = 0; l < N; ++l) {
+    parts[l] = F::closed(lanes[l]);
     count += parts[l].count;
-    drift += drift_of(parts[l], near);
+    anchor = larger(anchor, anchor_of(parts[l]));
   }
-  const T mean = near + share_of(drift, count);
+  anchor = anchored(anchor);
+#pragma unroll
+  for (int l = 0; l < N; ++l) drift += drift_of(parts[l], anchor, count);
+  const T mean = anchor + drift;
 #pragma unroll
   for (int l = 0; l < N; ++l) squares += squares_about(parts[l], mean);
   return {count, mean, squares};
 }
 template <class F, int R, class T>
 DEVICE Moments<T> fold_warp(Moments<T> part) {
-  const T near = finite_or_zero(
-      __shfl_sync(0xffffffffu, part.mean, threadIdx.x % 32 / R * R));
-  T count = part.count, drift = drift_of(part, near);
+  T count = part.count, anchor = anchor_of(part);
 #pragma unroll
   for (int mask = R / 2; mask > 0; mask /= 2) {
     count += of_neighbour(count, mask);
+    anchor = larger(anchor, of_neighbour(anchor, mask));
+  }
+  anchor = anchored(anchor);
+  T drift = drift_of(part, anchor, count);
+#pragma unroll
+  for (int mask = R / 2; mask > 0; mask /= 2) {
     drift += of_neighbour(drift, mask);
   }
-  const T mean = near + share_of(drift, count);
+  const T mean = anchor + drift;
   T squares = squares_about(part, mean);
 #pragma unroll
   for (int mask = R / 2; mask > 0; mask /= 2) {

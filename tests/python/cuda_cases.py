@@ -156,6 +156,11 @@ def strip_cases():
             x, 3, 1, 1, (3, 2, 1)), (special(1, 4, 24, 24, 256),)),
         ("strip_max_by_four", lambda x: F.max_pool2d(x, 5, 4, 2),
          (special(4, 16, 256, 128),)),
+        ("strip_max_by_four_of_halves",
+         lambda x: F.max_pool2d(x, 5, 4, 2).half(),
+         (numbers(4, 16, 256, 128),)),
+        ("strip_mean_of_halves", lambda x: F.avg_pool3d(
+            x, 3, 2, 1).bfloat16(), (volume,)),
         ("strip_max_of_small_rows", lambda x: F.max_pool2d(x, 3, 2, 1),
          (special(64, 8, 48, 16),)),
         ("strip_mean_unpadded", lambda x: F.avg_pool2d(x, (3, 5), (1, 4)),
@@ -165,9 +170,20 @@ def strip_cases():
     ]
 
 
+def mean_where_spread(x):
+    variance, mean = torch.var_mean(x, 1)
+    return torch.where(variance > 1e30, mean * 1e-36, variance)
+
+
+def moment_cases():
+    """Numbers whose squares no float holds; their mean it does."""
+    return [("mean_where_squares_overflow", mean_where_spread,
+             (numbers(7, 4099) * 1e36,))]
+
+
 GROUPS = (*operators.ALL, movement.movement_cases, movement.lookup_cases,
           pools.max_pool_cases, pools.average_pool_cases, pools.loss_cases,
-          row_cases, stream_cases, window_cases)
+          row_cases, stream_cases, window_cases, moment_cases)
 
 
 def without_slow(group):

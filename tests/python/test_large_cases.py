@@ -52,6 +52,22 @@ class PassingCases(unittest.TestCase):
         nan = self.verdict_of(cases, lambda out: out.fill_(float("nan")))
         self.assertEqual(nan.kind, "wrong")
 
+    def test_every_output_is_checked_on_numbers_once(self):
+        made = reference.Reference(samples.graph(
+            samples.given((64, 64))
+            + [samples.node("l", "call", "aten.log.default",
+                            [samples.ref("x0")], samples.tensor((64, 64))),
+               samples.node("y", "call", "aten.sum.default",
+                            [samples.ref("l")], samples.tensor(())),
+               samples.node("z", "call", "aten.relu.default",
+                            [samples.ref("x0")], samples.tensor((64, 64)))],
+            ["y", "z"]))
+        cases = expected.PassingCases(made, 3, device.HOST)
+        answers = [cases.case(n) for n in range(cases.count)]
+        self.assertEqual([case.distribution for case in answers],
+                         ["edges", "uniform", "special"])
+        self.assertTrue(answers[1].outputs[0].framework.isfinite())
+
     def test_what_has_finite_answers_keeps_its_cases(self):
         cases = self.cases()
         self.assertEqual([cases.case(n).distribution for n in range(3)],

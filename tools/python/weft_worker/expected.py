@@ -94,6 +94,7 @@ class PassingCases:
         self._maker = CaseMaker(reference, device)
         self._seed, self._device = seed, device
         self._distributions = list(inputs.FEW_DISTRIBUTIONS)
+        self._numbered = set()  #: outputs of which the first case has numbers
         self._controls = Controls()
         #: What was expected of each so far, less the tensors.
         self._like = {}
@@ -109,11 +110,9 @@ class PassingCases:
     def case(self, number):
         made = self._made(number, self._maker.expect)
         if number not in self._like:
-            distribution, finite = self._distributions[number]
-            inside = inputs.INSIDE_EVERY_DOMAIN
-            if finite and distribution != inside and not any(
-                    map(_has_finite, made.outputs)):
-                self._distributions[number] = (inside, True)
+            if self._tells_nothing(number, made.outputs):
+                self._distributions[number] = (
+                    inputs.INSIDE_EVERY_DOMAIN, True)
                 del made
                 return self.case(number)
             if not self.lacks_float64:
@@ -124,6 +123,18 @@ class PassingCases:
                 self._controls.hold(views, made.outputs, made.finite)
             self.framework_error = max(self.framework_error, _worst_error(made))
         return made
+
+    def _tells_nothing(self, number, outputs):
+        """Whether a finite case has no finite answer, or the second lacks one
+        of an output that had none before."""
+        distribution, finite = self._distributions[number]
+        if not finite or distribution == inputs.INSIDE_EVERY_DOMAIN:
+            return False
+        lacking = {one.name for one in outputs if not _has_finite(one)}
+        if number == 0 and len(lacking) < len(outputs):
+            self._numbered |= {one.name for one in outputs} - lacking
+            return False
+        return bool(lacking - self._numbered)
 
     def quick_case(self, number):
         """The same without float64, which takes longer than all the rest, once
