@@ -104,12 +104,7 @@ class Finding {
     it_.shift = at().offset() - lanes * floor_of(at().offset(), lanes);
     it_.windows = lanes / it_.step;
     return cuda_span(buffer) % lanes == 0 &&
-           std::ranges::all_of(at().terms(), [&](const Index::Term& term) {
-             const bool moves = term.atom->kind == Index::AtomKind::variable &&
-                                (term.atom->variable == it_.lane ||
-                                 term.atom->variable == it_.tap);
-             return moves || term.coefficient % lanes == 0;
-           });
+           begins_in_packs(at(), it_.lane, it_.tap);
   }
 
   bool stores_packs() const {
@@ -144,10 +139,10 @@ class Finding {
         })) {
       return false;
     }
-    it_.first_pack = low / lanes;
-    it_.packs = high / lanes - it_.first_pack + 1;
+    const std::int64_t first_pack = low / lanes;
+    it_.packs = high / lanes - first_pack + 1;
     for (std::int64_t* place : {&it_.shift, &it_.low, &it_.high}) {
-      *place -= lanes * it_.first_pack;
+      *place -= lanes * first_pack;
     }
     return true;
   }
@@ -235,7 +230,7 @@ class Finding {
             static_cast<double>(fresh) / static_cast<double>(plane.extent);
         if (share >= best || distance >= walked.extent ||
             distance * (plane.extent - fresh) > kept_max ||
-            !meet(walked, distance, plane, fresh)) {
+            !windows_share(program_, fold_, walked, distance, plane, fresh)) {
           continue;
         }
         best = share;
@@ -260,16 +255,6 @@ class Finding {
     it_.walk = ceil_div(it_.walked.extent,
                         ceil_div(it_.walked.extent, it_.walk));  // alike
     return true;
-  }
-
-  /// Whether a window's plane is another's, `distance` windows further.
-  bool meet(LoopVar walked, std::int64_t distance, LoopVar plane,
-            std::int64_t fresh) const {
-    ScalarArena arena = program_.arena;
-    const ExprId moved = arena.substitute(
-        stage().value, {{walked.id, Index(walked) + Index(distance)},
-                        {plane.id, Index(plane) - fresh}});
-    return moved == stage().value;
   }
 
   const Program& program_;

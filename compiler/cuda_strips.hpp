@@ -35,18 +35,16 @@ struct CudaStrips {
   std::int64_t shift = 0;
   std::int64_t low = 0;
   std::int64_t high = 0;
-  std::int64_t windows = 1;  ///< of a thread, side by side
-  std::int64_t first_pack =
-      0;                      ///< of the load's place where lane and tap are 0
-  std::int64_t packs = 0;     ///< of a row
-  std::int64_t threads = 0;   ///< of a row
-  std::int64_t left = 0;      ///< packs that a warp needs before its own
-  std::int64_t right = 0;     ///< … and behind
-  LoopVar walked;             ///< counts windows in the walk's direction
-  LoopVar plane;              ///< a window's own variable in that direction
-  std::int64_t distance = 1;  ///< windows whose planes meet lie so far apart
-  std::int64_t fresh = 1;     ///< planes of a window that none before had
-  std::int64_t walk = 1;      ///< windows of one walk
+  std::int64_t windows = 1;     ///< of a thread, side by side
+  std::int64_t packs = 0;       ///< of a row
+  std::int64_t threads = 0;     ///< of a row
+  std::int64_t left = 0;        ///< packs that a warp needs before its own
+  std::int64_t right = 0;       ///< … and behind
+  LoopVar walked;               ///< counts windows in the walk's direction
+  LoopVar plane;                ///< a window's own variable in that direction
+  std::int64_t distance = 1;    ///< windows whose planes meet lie so far apart
+  std::int64_t fresh = 1;       ///< planes of a window that none before had
+  std::int64_t walk = 1;        ///< windows of one walk
   std::vector<LoopVar> others;  ///< the rest of a window's own variables
   std::vector<ExprId> guards;   ///< of the load, but for those along the row
 

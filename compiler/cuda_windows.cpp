@@ -98,7 +98,7 @@ class Finding {
       row.step = at.coefficient(out_.lane.id);
       row.spread = at.coefficient(out_.tap.id);
       if (row.step <= 0 || row.spread < 0 || at.hides(out_.lane.id) ||
-          at.hides(out_.tap.id) || !begins_in_packs(at)) {
+          at.hides(out_.tap.id) || !begins_in_packs(at, out_.lane, out_.tap)) {
         return false;
       }
       row.shift = (at.offset() % lanes + lanes) % lanes;
@@ -109,17 +109,6 @@ class Finding {
       out_.rows.push_back(row);
     }
     return !out_.rows.empty();
-  }
-
-  /// But for the offset; and a thread's first window is a multiple of lanes.
-  bool begins_in_packs(const Index& at) const {
-    return std::ranges::all_of(at.terms(), [&](const Index::Term& term) {
-      const Index::Atom& atom = *term.atom;
-      const bool moves =
-          atom.kind == Index::AtomKind::variable &&
-          (atom.variable == out_.lane || atom.variable == out_.tap);
-      return moves || term.coefficient % lanes == 0;
-    });
   }
 
   void choose_together() {
@@ -213,14 +202,8 @@ class Finding {
 
   bool are_alike() const {
     if (out_.below.together == 1) return true;
-    ScalarArena arena = program_.arena;
-    return std::ranges::all_of(fold_.stages, [&](const Stage* stage) {
-      const ExprId moved = arena.substitute(
-          stage->value,
-          {{out_.below.outer.id, Index(out_.below.outer) + Index(1)},
-           {out_.below.inner.id, Index(out_.below.inner) - out_.below.step}});
-      return moved == stage->value;
-    });
+    return windows_share(program_, fold_, out_.below.outer, 1, out_.below.inner,
+                         out_.below.step);
   }
 
   const Program& program_;
@@ -243,6 +226,26 @@ bool is_free(const Schedule& plan, const Stage& stage) {
 
 std::int64_t cuda_span(const Buffer& buffer) {
   return buffer.kind == BufferKind::input ? buffer.span : elements_of(buffer);
+}
+
+bool begins_in_packs(const Index& at, LoopVar lane, LoopVar tap) {
+  return std::ranges::all_of(at.terms(), [&](const Index::Term& term) {
+    const Index::Atom& atom = *term.atom;
+    const bool moves = atom.kind == Index::AtomKind::variable &&
+                       (atom.variable == lane || atom.variable == tap);
+    return moves || term.coefficient % cuda_window_lanes == 0;
+  });
+}
+
+bool windows_share(const Program& program, const Pass& fold, LoopVar outer,
+                   std::int64_t distance, LoopVar inner, std::int64_t further) {
+  ScalarArena arena = program.arena;
+  return std::ranges::all_of(fold.stages, [&](const Stage* stage) {
+    const ExprId moved = arena.substitute(
+        stage->value, {{outer.id, Index(outer) + Index(distance)},
+                       {inner.id, Index(inner) - further}});
+    return moved == stage->value;
+  });
 }
 
 bool folds_freely(const Schedule& plan, const Nest& nest,

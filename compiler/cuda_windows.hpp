@@ -43,6 +43,15 @@ std::int64_t cuda_span(const Buffer& buffer);
 bool folds_freely(const Schedule& plan, const Nest& nest,
                   const std::vector<Pass>& passes);
 
+/// Whether rows begin in packs: all of the place is a multiple of one, but for
+/// its offset and what moves along the row.
+bool begins_in_packs(const Index& at, LoopVar lane, LoopVar tap);
+
+/// Whether a window has the same for an element as the window that lies
+/// `distance` before it along `outer` has `further` elements along `inner`.
+bool windows_share(const Program& program, const Pass& fold, LoopVar outer,
+                   std::int64_t distance, LoopVar inner, std::int64_t further);
+
 /// Nothing, where the nest folds no windows or not of this kind.
 std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
                                         const std::vector<Pass>& passes,
