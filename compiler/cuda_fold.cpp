@@ -75,6 +75,7 @@ void CudaFold::need(CudaKernel& kernel) const {
               : companion_ != nullptr ? "exponentials"
               : has_position()        ? "arg_folds"
                                       : "folds");
+  if (companion_ != nullptr && !is_spread()) kernel.need_exp_below();
 }
 
 void CudaFold::declare(CudaKernel& kernel) const {
@@ -168,6 +169,7 @@ void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
         companion_->results[0],
         "(" + text + ".most == -INFINITE ? NOT_A_NUMBER : " + text + ".sum)",
         by_lane);
+    kernel.set_shares(companion_->value, companion_->results[0]);
     return;
   }
   if (!has_position()) {

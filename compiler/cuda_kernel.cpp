@@ -101,11 +101,26 @@ std::string CudaKernel::text_of(ExprId id) const {
   if (node.op == ScalarOp::call && node.function == "div") {
     const auto found = inverses_.find(node.arguments[1]);
     if (found != inverses_.end()) {
-      return "quotient(" + operand(node.arguments[0]) + ", " + found->second +
-             ")";
+      return (is_share(node) ? "share(" : "quotient(") +
+             operand(node.arguments[0]) + ", " + found->second + ")";
     }
   }
+  if (shares_.contains(id)) {
+    return "exp_below(" + operand(node.arguments[0]) + ")";
+  }
   return cuda_expression(scope_, id);
+}
+
+void CudaKernel::set_shares(ExprId power, int sum) {
+  if (module_.coarse || program_.arena[power].dtype != DType::f32) return;
+  shares_[power] = sum;
+}
+
+bool CudaKernel::is_share(const Scalar& division) const {
+  const auto found = shares_.find(division.arguments[0]);
+  const Scalar& sum = program_.arena[division.arguments[1]];
+  return found != shares_.end() && sum.op == ScalarOp::load &&
+         sum.buffer == found->second;
 }
 
 // What many elements are divided by is inverted once.
@@ -117,12 +132,15 @@ void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
       continue;
     }
     const ExprId divisor = node.arguments[1];
-    if (inverses_.contains(divisor) || !depends_on_inner(id) ||
+    if (!depends_on_inner(id) ||
         program_.arena[divisor].op == ScalarOp::constant ||
         depends_on_inner(divisor) || depends_on_lane(divisor)) {
       continue;
     }
-    need(module_.coarse ? "coarse_quotient" : "quotient");
+    need(module_.coarse   ? "coarse_quotient"
+         : is_share(node) ? "share"
+                          : "quotient");
+    if (inverses_.contains(divisor)) continue;
     const std::string name = "d" + std::to_string(divisor);
     out_.line("const Divisor " + name + " = divisor(" + operand(divisor) +
               ");");

@@ -91,6 +91,10 @@ class CudaKernel {
   void compute_lanes(const std::vector<ExprId>& roots);
   void close_lanes();
 
+  /// From here on that is known: `power` is an exponential of what is not
+  /// above 0, and that buffer has the sum of all of them, at least 1.
+  void set_shares(ExprId power, int sum);
+
   /// Names that a block of lines introduced end with it.
   struct Names {
     std::map<ExprId, std::string> values;
@@ -130,6 +134,10 @@ class CudaKernel {
   /// A parameter that is no buffer of the program: its type, and scratch.
   void use(const std::string& type, const std::string& scratch);
   void need(const std::string& section) { module_.sections.insert(section); }
+  /// An exponential of what is not above 0; a coarse one serves as well.
+  void need_exp_below() {
+    if (!module_.coarse) need("exp_below");
+  }
 
   /// Adds the kernel and its launch to the module.
   void finish(CudaLaunch launch);
@@ -139,6 +147,7 @@ class CudaKernel {
   bool depends_on_lane(ExprId id) const;
   void print(ExprId id);
   std::string text_of(ExprId id) const;
+  bool is_share(const Scalar& division) const;
   void invert_divisors(const std::vector<ExprId>& roots);
 
   const Program& program_;
@@ -152,6 +161,7 @@ class CudaKernel {
   std::int64_t lane_distance_ = 1;
   std::int64_t lane_end_ = 0;
   std::map<ExprId, std::string> inverses_;  ///< of divisors
+  std::map<ExprId, int> shares_;            ///< powers, and their sums
   std::set<int> inner_variables_;
   std::set<int> inner_results_;
   std::set<int> lane_results_;

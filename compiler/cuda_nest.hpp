@@ -82,11 +82,13 @@ class CudaNest {
   void open_stream(CudaKernel& kernel, const CudaFold& fold);
   void open_stream_rows(CudaKernel& kernel);
   void open_stream_warps(CudaKernel& kernel, int first_warp);
+  int first_storing_warp() const;
   void read_stream(CudaKernel& kernel);
   void fold_stream(CudaKernel& kernel, const CudaFold& fold);
+  void fold_chunks(CudaKernel& kernel, const Pass& pass, const CudaFold& fold);
   void store_stream(CudaKernel& kernel, const CudaFold& fold);
-  void print_chunks(CudaKernel& kernel, const Pass& pass,
-                    const std::vector<CudaFold>& folds, int warps);
+  void declare_chunks(CudaKernel& kernel, std::int64_t packs);
+  void read_chunk(CudaKernel& kernel, const std::string& pack);
 
   // cuda_stream_columns.cpp
   void print_streamed_columns();

@@ -19,9 +19,12 @@ const std::vector<Section>& sections_in_order() {
   static const std::vector<Section> list = {
       {"packs", cuda_packs, {}},
       {"halves", cuda_halves, {}},
-      {"coarse", cuda_coarse, {}},
+      {"hardware_exp2", cuda_hardware_exp2, {}},
+      {"exp_below", cuda_exp_below, {"hardware_exp2"}},
+      {"coarse", cuda_coarse, {"hardware_exp2"}},
       {"divisor", cuda_divisor, {}},
       {"quotient", cuda_quotient, {"divisor"}},
+      {"share", cuda_share, {"divisor"}},
       {"coarse_quotient", cuda_coarse_quotient, {"divisor"}},
       {"folds", cuda_folds, {}},
       {"arg_folds", cuda_arg_folds, {"folds"}},

@@ -86,6 +86,37 @@ const char* const cuda_quotient =
 
 )cu";
 
+const char* const cuda_hardware_exp2 =
+    R"cu(// 2^x as the hardware has it, right to two units; 0 below 2^-126.
+DEVICE float hardware_exp2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+)cu";
+
+const char* const cuda_exp_below =
+    R"cu(// e^x of what is not above 0: 2^t, and what t was rounded by. Right to two units
+// where it is above e^-10, to five elsewhere.
+DEVICE float exp_below(float x) {
+  const float from = larger(x, -120.0f);
+  const float t = from * 1.442695041f;
+  const float power = hardware_exp2(t);
+  return fma(power, fma(t, -0.693147181f, from), power);
+}
+DEVICE double exp_below(double x) { return exp(x); }
+
+)cu";
+
+const char* const cuda_share =
+    R"cu(// A quotient of what lies in [0, 1] and what is at least 1.
+DEVICE float share(float x, Divisor y) {
+  const float near = x * y.inverse;
+  return fma(fma(-near, y.by, x), y.inverse, near);
+}
+
+)cu";
+
 const char* const cuda_folds =
     R"cu(// A fold: its value before anything came, and of two values together.
 template <class T>
@@ -128,9 +159,9 @@ template <class T>
 DEVICE T of_neighbour(T value, int mask) {
   return __shfl_xor_sync(0xffffffffu, value, mask);
 }
-template <class F, int N>
-DEVICE typename F::Value fold_lanes(const typename F::Value (&lanes)[N]) {
-  typename F::Value all = lanes[0];
+template <class F, int N, class V>
+DEVICE V fold_lanes(const V (&lanes)[N]) {
+  V all = lanes[0];
 #pragma unroll
   for (int l = 1; l < N; ++l) all = F::of(all, lanes[l]);
   return all;
@@ -217,7 +248,7 @@ struct Exponentials {
   using Value = Peak<T>;
   static DEVICE Value none() { return {T(-INFINITE), T(0)}; }
   static DEVICE Value next(Value a, T x) {
-    const T scale = exp(-fabs(x - a.most));
+    const T scale = exp_below(-fabs(x - a.most));
     // An infinity above itself is NaN, as it is in the sum of two walks.
     if (x > a.most || x != x) return {x, a.sum * scale + (x - x + 1)};
     return {a.most, x > T(-INFINITE) ? a.sum + scale : a.sum};
@@ -230,18 +261,18 @@ struct Exponentials {
     for (int l = 1; l < N; ++l) most = larger(most, x[l]);
     if (!(most <= a.most)) {
       most = larger(most, a.most);
-      a = {most, a.sum * exp(a.most - most)};
+      a = {most, a.sum * exp_below(a.most - most)};
     }
     const T from = a.most == T(-INFINITE) ? T(0) : a.most;
-    T sum = exp(x[0] - from);
+    T sum = exp_below(x[0] - from);
 #pragma unroll
-    for (int l = 1; l < N; ++l) sum += exp(x[l] - from);
+    for (int l = 1; l < N; ++l) sum += exp_below(x[l] - from);
     return {a.most, a.sum + sum};
   }
   static DEVICE Value of(Value a, Value b) {
     const T most = larger(a.most, b.most);
     const T from = most == T(-INFINITE) ? T(0) : most;
-    return {most, a.sum * exp(a.most - from) + b.sum * exp(b.most - from)};
+    return {most, a.sum * exp_below(a.most - from) + b.sum * exp_below(b.most - from)};
   }
 };
 
@@ -320,12 +351,10 @@ DEVICE T squares_about(Moments<T> part, T mean) {
   return part.count == 0 ? T(0) : part.squares + d * d * part.count;
 }
 template <class F, int N, class T>
-DEVICE Moments<T> close_lanes(const Shifted<T> (&lanes)[N]) {
-  Moments<T> parts[N];
+DEVICE Moments<T> fold_lanes(const Moments<T> (&parts)[N]) {
   T count = 0, anchor = -INFINITE, drift = 0, squares = 0;
 #pragma unroll
   for (int l = 0; l < N; ++l) {
-    parts[l] = F::closed(lanes[l]);
     count += parts[l].count;
     anchor = larger(anchor, anchor_of(parts[l]));
   }
@@ -336,6 +365,13 @@ DEVICE Moments<T> close_lanes(const Shifted<T> (&lanes)[N]) {
 #pragma unroll
   for (int l = 0; l < N; ++l) squares += squares_about(parts[l], mean);
   return {count, mean, squares};
+}
+template <class F, int N, class T>
+DEVICE Moments<T> close_lanes(const Shifted<T> (&lanes)[N]) {
+  Moments<T> parts[N];
+#pragma unroll
+  for (int l = 0; l < N; ++l) parts[l] = F::closed(lanes[l]);
+  return fold_lanes<F, N>(parts);
 }
 template <class F, int R, class T>
 DEVICE Moments<T> fold_warp(Moments<T> part) {

@@ -82,13 +82,10 @@ DEVICE void store_pack(Brain* to, const Pack<Brain, N>& pack) {
 const char* const cuda_coarse =
     R"cu(// All that is stored has 16 bits, and nothing has steps: of an exponential 18
 // are enough.
-DEVICE float coarse_exp(float x) {
-  float power;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.442695041f));
-  return power;
-}
+DEVICE float coarse_exp(float x) { return hardware_exp2(x * 1.442695041f); }
 // Also in what follows here.
 #define exp coarse_exp
+#define exp_below coarse_exp
 
 )cu";
 

@@ -52,17 +52,29 @@ DEVICE void copy_bulk(void* to, const void* from, int bytes, Word* barrier) {
 DEVICE void reads_done() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Half a word is what is told, the other half which row it is of: a word is
-// written and read as one.
-DEVICE void tell_word(Word* to, Word word) {
-  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(to), "l"(word)
-               : "memory");
+// What blocks tell each other: three words, and which row they are of. A note
+// is written and read as one.
+struct alignas(16) Note {
+  unsigned row;
+  unsigned words[3];
+};
+DEVICE void tell_note(Note* to, Note note) {
+  asm volatile("{\n.reg .b64 low, high;\n.reg .b128 note;\n"
+               "mov.b64 low, {%1, %2};\nmov.b64 high, {%3, %4};\n"
+               "mov.b128 note, {low, high};\n"
+               "st.relaxed.gpu.global.b128 [%0], note;\n}"
+               :: "l"(to), "r"(note.row), "r"(note.words[0]),
+                  "r"(note.words[1]), "r"(note.words[2]) : "memory");
 }
-DEVICE Word told_word(const Word* from) {
-  Word word;
-  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];"
-               : "=l"(word) : "l"(from) : "memory");
-  return word;
+DEVICE Note told_note(const Note* from) {
+  Note note;
+  asm volatile("{\n.reg .b64 low, high;\n.reg .b128 note;\n"
+               "ld.relaxed.gpu.global.b128 note, [%4];\n"
+               "mov.b128 {low, high}, note;\n"
+               "mov.b64 {%0, %1}, low;\nmov.b64 {%2, %3}, high;\n}"
+               : "=r"(note.row), "=r"(note.words[0]), "=r"(note.words[1]),
+                 "=r"(note.words[2]) : "l"(from) : "memory");
+  return note;
 }
 
 // Where a walk over a ring of SLOTS stands.
@@ -77,15 +89,15 @@ struct Turn {
     }
   }
 };
-// Which slots are full, and which have been emptied by all STORING warps.
-template <int SLOTS, int STORING>
+// Which slots are full, and which have been emptied by all READING warps.
+template <int SLOTS, int READING>
 struct Ring {
   Word full[SLOTS];
   Word emptied[SLOTS];
   DEVICE void begin() {
     for (int i = 0; i < SLOTS; ++i) {
       barrier_begin(full + i, 1);
-      barrier_begin(emptied + i, STORING);
+      barrier_begin(emptied + i, READING);
     }
   }
   // The slot is free, and that many bytes will come.
@@ -110,8 +122,10 @@ struct Ring {
 template <class F, int FOLDING, int B, int N>
 struct Gathering {
   using Value = typename F::Value;
-  static constexpr int words = (sizeof(Value) + 3) / 4;
+  static constexpr int notes = (sizeof(Value) + 11) / 12;
   static constexpr int each = (B + 31) / 32;
+  static constexpr int lanes =
+      FOLDING > 8 ? 16 : FOLDING > 4 ? 8 : FOLDING > 2 ? 4 : FOLDING;
   static_assert(FOLDING <= 16, "half a warp folds what they leave");
   Value parts[N][FOLDING];
   Value wholes[N];
@@ -131,55 +145,55 @@ struct Gathering {
     barrier_arrive(folded + i % N);
   }
   // One warp tells the other blocks what this one's come to.
-  DEVICE void tell(Word* memory, int rank, int i) {
+  DEVICE void tell(Note* memory, int rank, int i) {
     barrier_await(folded + i % N, i / N % 2);
-    const int lane = threadIdx.x % 32;
-    const Value value = fold_warp<F, 16>(
-        lane % 16 < FOLDING ? parts[i % N][lane % 16] : F::none());
-    if (lane != 0) return;
-    unsigned halves[words] = {};
-    memcpy(halves, &value, sizeof(Value));
+    const int lane = threadIdx.x % lanes;
+    const Value value = fold_warp<F, lanes>(
+        lane < FOLDING ? parts[i % N][lane] : F::none());
+    if (threadIdx.x % 32 != 0) return;
+    unsigned words[notes * 3] = {};
+    memcpy(words, &value, sizeof(Value));
 #pragma unroll
-    for (int w = 0; w < words; ++w) {
-      tell_word(memory + (i % N * B + rank) * words + w,
-                (Word)(i + 1) << 32 | halves[w]);
+    for (int n = 0; n < notes; ++n) {
+      tell_note(memory + (i % N * B + rank) * notes + n,
+                {i + 1u, {words[n * 3], words[n * 3 + 1], words[n * 3 + 2]}});
     }
   }
-  // One warp hears them all; who asks too early keeps the memory busy.
-  DEVICE void hear(const Word* memory, int i) {
+  // One warp hears them all, and asks again only for what was not there: all
+  // blocks ask for the same few lines.
+  DEVICE void hear(const Note* memory, int i) {
     barrier_await(folded + i % N, i / N % 2);
     const int lane = threadIdx.x % 32;
-    const Word* from = memory + i % N * B * words;
-    Word told[each][words];
+    const Note* from = memory + i % N * B * notes;
+    Note told[each * notes] = {};
     bool complete;
     do {
+#pragma unroll
+      for (int n = 0; n < each * notes; ++n) {
+        const int block = n / notes * 32 + lane;
+        if (block < B && told[n].row != i + 1u) {
+          told[n] = told_note(from + block * notes + n % notes);
+        }
+      }
       complete = true;
 #pragma unroll
-      for (int k = 0; k < each * words; ++k) {
-        const int block = k / words * 32 + lane;
-        if (block >= B) continue;
-        told[k / words][k % words] =
-            told_word(from + block * words + k % words);
-      }
-#pragma unroll
-      for (int k = 0; k < each * words; ++k) {
-        const bool is_there =
-            told[k / words][k % words] >> 32 == (unsigned)(i + 1);
-        if (k / words * 32 + lane < B && !is_there) complete = false;
+      for (int n = 0; n < each * notes; ++n) {
+        const bool is_there = told[n].row == i + 1u;
+        if (n / notes * 32 + lane < B && !is_there) complete = false;
       }
     } while (!complete);
-    Value all = F::none();
+    Value heard[each];
 #pragma unroll
     for (int k = 0; k < each; ++k) {
-      if (k * 32 + lane >= B) continue;
-      unsigned halves[words];
+      unsigned words[notes * 3];
 #pragma unroll
-      for (int w = 0; w < words; ++w) halves[w] = (unsigned)told[k][w];
-      Value part;
-      memcpy(&part, halves, sizeof(Value));
-      all = F::of(all, part);
+      for (int w = 0; w < notes * 3; ++w) {
+        words[w] = told[k * notes + w / 3].words[w % 3];
+      }
+      heard[k] = F::none();
+      if (k * 32 + lane < B) memcpy(heard + k, words, sizeof(Value));
     }
-    all = fold_warp<F, 32>(all);
+    const Value all = fold_warp<F, 32>(fold_lanes<F, each>(heard));
     if (lane != 0) return;
     wholes[i % N] = all;
     barrier_arrive(known + i % N);

@@ -16,14 +16,14 @@ constexpr std::int64_t threads_of_sm = 2048;
 constexpr std::int64_t fold_bytes = 3 << 10;
 /// … and what a stream needs: its folds, and barriers.
 constexpr std::int64_t stream_bytes = 8 << 10;
-/// Packs that a stream reads at a time: two of each thread that has them.
-constexpr std::int64_t stream_chunk = 768;
+/// Packs that a stream reads at a time: one of each thread that stores them.
+constexpr std::int64_t stream_chunk = 32 * cuda_storing_warps;
+/// Packs that such a thread keeps in registers.
+constexpr std::int64_t stream_kept = 12;
 /// Bytes that a block's stream asks for at once.
 constexpr std::int64_t stream_ahead = 48 << 10;
 /// Threads that fold down columns.
 constexpr int column_threads = 512;
-static_assert(stream_chunk % (64 * cuda_folding_warps) == 0 &&
-              stream_chunk % (64 * cuda_storing_warps) == 0);
 /// Shared memory that the driver keeps of each block.
 constexpr std::int64_t kept_bytes = 1 << 10;
 
@@ -356,8 +356,10 @@ class Shaping {
     const std::int64_t whole = packs();
     const std::int64_t room =
         (facts_.shared_bytes - stream_bytes) / held_bytes();
-    if (room < 4 * stream_chunk) return false;
-    std::int64_t blocks = ceil_div(whole, room / 6);
+    if (room < 8 * stream_chunk) return false;
+    // Exponentials keep more warps busy, which leaves fewer registers for rows.
+    const bool is_dear = passes_.front().stages.front()->fold == Fold::max;
+    std::int64_t blocks = ceil_div(whole, room / (is_dear ? 4 : 3));
     if (blocks > facts_.sms) {
       // Where all blocks share a row, they should have several of them.
       blocks = whole * 5 <= facts_.sms * room * 2
@@ -366,30 +368,29 @@ class Shaping {
     }
     if (blocks > facts_.sms) return false;
     const std::int64_t teams = std::min(facts_.sms / blocks, out_.points);
-    blocks =
-        std::min(facts_.sms / teams, std::max(blocks, whole / stream_chunk));
+    blocks = std::min(facts_.sms / teams,
+                      std::max(blocks, whole / (2 * stream_chunk)));
     // Weights come from memory again for each row, and nothing hides that.
     if (teams == 1 && reads_more()) return false;
     const std::int64_t share = ceil_div(whole, blocks);
-    // Finer where more blocks wait for each other, but still have several rows.
-    const bool fine = teams == 1 && share * 3 <= room;
-    const std::int64_t chunk = fine ? stream_chunk / 2 : stream_chunk;
-    const std::int64_t steps = ceil_div(share, chunk);
-    if (room / chunk < steps) return false;
+    const std::int64_t steps = ceil_div(share, stream_chunk);
+    if (room / stream_chunk < steps) return false;
     out_.teams = teams;
     out_.blocks = blocks;
-    out_.chunk = chunk;
+    out_.chunk = stream_chunk;
     out_.steps = steps;
-    out_.slots = std::min(room / chunk, 6 * steps);
+    out_.slots = std::min(room / stream_chunk, 6 * steps);
+    out_.kept = std::min(steps, stream_kept / std::ssize(out_.held));
+    out_.folding_warps = is_dear ? 6 : 4;
     // With more than this under way reads become slower.
     out_.coming = std::clamp<std::int64_t>(
-        stream_ahead / (chunk * held_bytes()), 2, out_.slots);
-    // A block may be a ring ahead of what it stores, and another one as far
-    // ahead of that.
-    out_.rows_under_way = power_of_two(2 * ceil_div(out_.slots, steps) + 3);
+        stream_ahead / (stream_chunk * held_bytes()), 2, out_.slots);
+    // A block may be a ring and a row ahead of what it stores, and another one
+    // as far ahead of that.
+    out_.rows_under_way = power_of_two(2 * ceil_div(out_.slots, steps) + 5);
     out_.hold = Hold::stream;
     out_.meet = Meet::grid;
-    set_block(32 * (3 + cuda_folding_warps + cuda_storing_warps));
+    set_block(32 * (3 + out_.folding_warps + cuda_storing_warps));
     return true;
   }
 

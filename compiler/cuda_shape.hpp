@@ -34,9 +34,8 @@ enum class Hold {
   stream,     ///< the same, but each thread only folds, or only stores
 };
 
-/// Warps of a stream's block that fold, and that store; besides these one
-/// reads, one tells other blocks what is folded, and one hears theirs.
-inline constexpr int cuda_folding_warps = 12;
+/// Warps of a stream's block that store; besides these some fold, one reads,
+/// one tells other blocks what is folded, and one hears theirs.
 inline constexpr int cuda_storing_warps = 12;
 
 /// How threads that share a row put their folds together.
@@ -68,9 +67,11 @@ struct CudaShape {
   std::int64_t points = 1;
   Hold hold = Hold::nothing;
   Meet meet = Meet::block;
-  std::int64_t slots = 0;           ///< of the ring, for each thread
-  std::int64_t chunk = 0;           ///< packs of a stream's slot
-  std::int64_t coming = 0;          ///< chunks that are asked for at once
+  std::int64_t slots = 0;   ///< of the ring, for each thread
+  std::int64_t chunk = 0;   ///< packs of a stream's slot
+  std::int64_t coming = 0;  ///< chunks that are asked for at once
+  std::int64_t kept = 0;    ///< of a row, in registers of those that store it
+  int folding_warps = 0;
   std::int64_t rows_under_way = 1;  ///< of a stream, at most
   std::int64_t teams = 0;  ///< points at a time; 0: all, each by its own blocks
   std::vector<ExprId> held;

@@ -110,8 +110,31 @@ TEST_CASE(
   const std::string text = first(softmax(4096, 393'216));
   CHECK(text.contains("\"cooperative\": true"));
   CHECK(text.contains("copy_bulk(ring"));
-  CHECK(text.contains("Gathering<Exponentials<float>, 12, 44, "));
+  CHECK(text.contains("Gathering<Exponentials<float>, 6, 33, "));
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
+}
+
+TEST_CASE("who stores a stream keeps chunks of its next row in registers") {
+  const std::string all = first(softmax(4096, 393'216));
+  CHECK(all.contains("h0[8];"));
+  CHECK_FALSE(all.contains("read(8);"));
+  const std::string some = first(softmax(64, 4 << 20));
+  CHECK(some.contains("h0[13];"));
+  CHECK(some.contains("read(12);"));
+}
+
+TEST_CASE("softmax knows its exponents and its quotients") {
+  const std::string text = first(softmax(4096, 393'216));
+  CHECK(text.contains("= exp_below(x"));
+  CHECK(text.contains("= share(x"));
+  // Another quotient of the same divisor is any quotient.
+  Graph graph = softmax(4096, 393'216);
+  add_call(graph, "s", "aten.sum.dim_IntList",
+           {ref("x"), list({1}), truth(true)}, dense({4096, 1}));
+  add_call(graph, "q", "aten.div.Tensor", {ref("x"), ref("s")},
+           dense({4096, 393'216}));
+  graph.outputs.push_back("q");
+  CHECK(first(graph).contains("= quotient(x"));
 }
 
 TEST_CASE("rows that begin anywhere do not stream") {

@@ -88,6 +88,10 @@ def stream_cases():
          (numbers(3, 44, 1033), numbers(345))),
         ("stream_doubles", lambda x: x.softmax(1),
          (numbers(3, 40_000).double(),)),
+        ("stream_beyond_registers", lambda x: x.softmax(1),
+         (numbers(5, 90_000, scale=9.0),)),
+        ("stream_spread_of_doubles", lambda x: F.layer_norm(x, (40_000,)),
+         (numbers(5, 40_000).double() + 100,)),
     ]
 
 

@@ -24,8 +24,8 @@ OF_DEVICE = ("copy_async", "close_group", "await_groups", "meet_cluster",
              "store_remote", "meet_team", "larger(float", "smaller(float",
              "read_slot", "touch", "barrier_begin", "barriers_begun", "reads_done",
              "barrier_arrive", "barrier_announce", "barrier_await",
-             "copy_bulk", "tell_word", "told_word", "float_of_half",
-             "half_of_float", "coarse_exp")
+             "copy_bulk", "tell_note", "told_note", "float_of_half",
+             "half_of_float", "hardware_exp2")
 SOURCES_AT_ONCE = 24
 FLAGS = ["-std=c++20", "-O1", "-shared", "-fPIC", "-w",
          "-fno-gnu-unique", "-fvisibility-inlines-hidden"]
@@ -72,7 +72,10 @@ def on_host(source, name):
         f"void** arguments) {{\n  host::launch({name}::{one['function']}, how, "
         "arguments);\n}\n"
         for one in cuda_build.launches_of(source)["launches"])
-    return f"namespace {name} {{\n{source}\n}}\n{launches}"
+    # The sources share a file: what one defines must not reach the next.
+    undone = "".join(f"#undef {word}\n"
+                     for word in re.findall(r"^#define (\w+)", source, re.M))
+    return f"namespace {name} {{\n{source}\n}}\n{launches}{undone}"
 
 
 def load(texts, folder):

@@ -160,12 +160,19 @@ inline void copy_bulk(void* to, const void* from, int bytes,
                       unsigned long long* barrier) {
   host::copy_bulk(to, from, bytes, barrier);
 }
-inline void tell_word(unsigned long long* to, unsigned long long word) {
-  __atomic_store_n(to, word, __ATOMIC_RELAXED);
+// The row last, and first: who finds it finds what was written before.
+template <class N>
+void tell_note(N* to, N note) {
+  std::memcpy(to->words, note.words, sizeof note.words);
+  __atomic_store_n(&to->row, note.row, __ATOMIC_RELEASE);
 }
-inline unsigned long long told_word(const unsigned long long* from) {
+template <class N>
+N told_note(const N* from) {
   host::yield_thread();
-  return __atomic_load_n(from, __ATOMIC_RELAXED);
+  N note;
+  note.row = __atomic_load_n(&from->row, __ATOMIC_ACQUIRE);
+  std::memcpy(note.words, from->words, sizeof note.words);
+  return note;
 }
 inline float float_of_half(unsigned short bits) {
   _Float16 number;
@@ -178,6 +185,6 @@ inline unsigned half_of_float(float value) {
   std::memcpy(&bits, &number, sizeof bits);
   return bits;
 }
-inline float coarse_exp(float x) { return std::exp2(x * 1.442695041f); }
+inline float hardware_exp2(float x) { return std::exp2(x); }
 inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
