@@ -113,12 +113,13 @@ class ErrorModel(unittest.TestCase):
 class LongestSum(unittest.TestCase):
     """By the shapes of a call's operands."""
 
-    def length(self, name, *shapes, before=(), result=(4, 5)):
+    def length(self, name, *shapes, before=(), after=(), result=(4, 5)):
         nodes = {f"x{i}": {"name": f"x{i}", "kind": "input",
                            "values": [{"shape": shape}]}
                  for i, shape in enumerate(shapes)}
         call = {"name": "y", "kind": "call", "target": f"aten.{name}.default",
-                "args": [*before, *({"node": name} for name in nodes)],
+                "args": [*before, *({"node": name} for name in nodes),
+                         *after],
                 "values": [{"shape": result}]}
         graph = types.SimpleNamespace(
             nodes=nodes, graph={"nodes": [*nodes.values(), call]})
@@ -134,6 +135,17 @@ class LongestSum(unittest.TestCase):
     def test_of_a_convolution_it_is_a_filter(self):
         self.assertEqual(
             self.length("convolution", [2, 8, 9, 9], [16, 8, 3, 3]), 72)
+
+    def test_of_a_transposed_convolution_it_is_what_an_element_meets(self):
+        transposed = [None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1]
+        self.assertEqual(
+            self.length("convolution", [2, 64, 9, 9], [64, 2, 3, 3],
+                        after=transposed), 576)
+
+    def test_of_a_window_it_is_all_of_it(self):
+        self.assertEqual(self.length("avg_pool2d", [2, 8, 9, 9],
+                                     after=[[3, 3], [1, 1], [1, 1]],
+                                     result=(2, 8, 9, 9)), 9)
 
     def test_of_an_einsum_it_is_what_the_result_lacks(self):
         shapes = [2, 4, 96], [2, 96, 5]

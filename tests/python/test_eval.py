@@ -26,6 +26,13 @@ class EvalTest(WeftCase):
         self.assert_ends(done, 1)
         self.assertIn("rejected (wrong): case", done.stdout)
 
+    def test_a_factor_that_no_rounding_explains_exits_1(self):
+        off = self.write("off.py", "def kernel_function(x):\n"
+                         "    return x.relu() * 1.00005\n")
+        done = self.weft("eval", RELU, off, *QUICK)
+        self.assert_ends(done, 1)
+        self.assertIn("rejected (wrong): case", done.stdout)
+
     def test_several_candidates_get_a_line_each_and_the_worst_exit_code(self):
         done = self.weft("eval", RELU, HONEST, WRONG, "--json", "--no-timing",
                          "--target", "cpu")

@@ -12,18 +12,12 @@ from functools import partial
 
 import torch
 
-from . import compare, inputs, tf32
+from . import compare, inputs, summed_terms, tf32
 from .arena import BufferSet
 from .device import HOST
 from .laps import lap
 from .reference import Reference, load_graph, wide_default, widen
 
-#: Calls that sum over something; how long the sum is comes from the shapes.
-#: Of products by the place of their left factor, whose last dimension is summed.
-_PRODUCTS = {"mm": 0, "bmm": 0, "mv": 0, "dot": 0, "matmul": 0, "linear": 0,
-             "addmm": 1, "baddbmm": 1, "addmv": 1}
-_REDUCERS = ("sum", "mean", "var", "std", "norm", "prod", "pool")
-_ALONG = ("_softmax", "_log_softmax", "cumsum", "cumprod")
 _SELECTORS = {
     "aten.argmax.default",
     "aten.argmin.default",
@@ -396,45 +390,12 @@ def reduction_length(reference):
     for node in reference.graph["nodes"]:
         if node["kind"] != "call" or node["target"] == "getitem":
             continue
-        shapes = list(_argument_shapes(reference, node["args"]))
-        name = node["target"].split(".")[1]
-        if name in _PRODUCTS:
-            longest = max(longest, (shapes[_PRODUCTS[name]] or [1])[-1])
-            continue
-        if name == "convolution":
-            weight = shapes[1]
-            longest = max(longest, _count(weight) // max(1, weight[0]))
-            continue
-        if name == "einsum":
-            longest = max(longest, _einsum_length(node["args"][0], shapes))
-            continue
-        if name == "scaled_dot_product_attention":
-            longest = max(longest, shapes[0][-1], shapes[1][-2])
-            continue
-        if name in _ALONG and shapes and shapes[0]:
-            longest = max(longest, shapes[0][node["args"][1]])
-        if not any(word in name for word in _REDUCERS):
-            continue
-        # Norms give their statistics as further results: the smallest tells.
-        results = [_count(v["shape"]) for v in node["values"] if v]
-        sizes = [_count(shape) for shape in shapes]
-        longest = max(longest, max(sizes, default=1) // max(1, min(results, default=1)))
+        told = summed_terms.terms(
+            node["target"].split(".")[1], node["args"],
+            list(_argument_shapes(reference, node["args"])),
+            [value["shape"] for value in node.get("values") or () if value])
+        longest = max(longest, told or 1)
     return longest
-
-
-def _einsum_length(equation, shapes):
-    """Elements that are summed for each of the result's; where an ellipsis or
-    an implied result hides letters, all that the largest operand has."""
-    operands, arrow, result = equation.replace(" ", "").partition("->")
-    letters = operands.split(",")
-    if not arrow or "." in equation or [*map(len, letters)] != [
-            *map(len, shapes)]:
-        return max(map(_count, shapes), default=1)
-    extents = {}
-    for names, shape in zip(letters, shapes):
-        for letter, extent in zip(names, shape):
-            extents[letter] = max(extent, extents.get(letter, 1))
-    return _count(n for letter, n in extents.items() if letter not in result)
 
 
 def _argument_shapes(reference, args):
@@ -445,13 +406,6 @@ def _argument_shapes(reference, args):
             value = (reference.nodes[arg["node"]].get("values") or [None])[0]
             if value is not None:
                 yield value["shape"]
-
-
-def _count(shape):
-    count = 1
-    for n in shape:
-        count *= n
-    return count
 
 
 class Controls:

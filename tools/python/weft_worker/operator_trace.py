@@ -27,7 +27,9 @@ class Mode(TorchDispatchMode):
         return False
 
 
-class _Recorder(Mode):
+class Recorder(Mode):
+    """Writes down the operators that are called within it."""
+
     def __init__(self):
         super().__init__()
         self.called = {}
@@ -38,13 +40,18 @@ class _Recorder(Mode):
             self.called[name] = self.called.get(name, 0) + 1
         return function(*args, **(kwargs or {}))
 
+    @property
+    def computing(self):
+        """Those that compute something: {name: how often}."""
+        return {n: k for n, k in self.called.items() if computes(n)}
+
 
 def run(function, args):
     """(function(*args), the operators that it called)."""
-    recorder = _Recorder()
+    recorder = Recorder()
     with recorder:
         result = function(*args)
-    return result, {n: k for n, k in recorder.called.items() if computes(n)}
+    return result, recorder.computing
 
 
 def computes(name):

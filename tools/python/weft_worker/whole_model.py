@@ -6,13 +6,14 @@ the model allows it, in float64, and lays out the memory that both sides share.
 
 import contextlib
 import copy
+import sys
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 import torch.utils._pytree as pytree
 
-from . import compare, inputs, operator_trace, tf32
+from . import compare, inputs, tf32
 from .arena import BufferSet, same_bytes
 from .device import HOST
 from .draws import Give, Take
@@ -28,10 +29,8 @@ from .module_state import (
 )
 from .problem import build_model, load_problem, make_inputs
 from .reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
+from .summed_terms import UNTOLD, TermsTrace
 
-#: Stands for the longest sum in a model, whose graph is not looked at: with
-#: it the tolerance is compare.FLOAT32_FLOOR_MAX.
-REDUCTION_LENGTH = 1 << 12
 #: These look at values on the device and end the process' use of it when one
 #: is out of range: random inputs are not for models that call them.
 _STRICT_OPERATORS = (
@@ -92,7 +91,8 @@ class WholeModel:
         # Of the first case only shapes are asked, and what changes.
         self._uses_float64 = self._convolves = False
         self._changing = set(self.problem.adopted)
-        first = self.case("given", device.generator(seed))
+        first = self._traced_case(
+            self.bare_case("given", device.generator(seed)))
         self._uses_float64 = True
         self._changing.update(
             name for (name, _), was, after
@@ -106,17 +106,28 @@ class WholeModel:
         self.is_large = device.is_large(self.buffers.end)
         self.takes_any_values = True
         if device.is_cuda:
-            self.takes_any_values = self._is_tolerant(first)
+            self._convolves = tf32.convolves(self.operators)
+            self.takes_any_values = not any(
+                word in name for name in self.operators
+                for word in _STRICT_OPERATORS)
             self._forget_values()
 
-    def _is_tolerant(self, case):
-        args = self.arguments(
-            [laid_out(t, s) for t, s in zip(case.leaves, self._strides)])
-        with torch.no_grad():
-            _, called = operator_trace.run(self.model, args)
-        self._convolves = tf32.convolves(called)
-        return not any(word in name for name in called
-                       for word in _STRICT_OPERATORS)
+    def _traced_case(self, bare):
+        """That case, with all that is expected; which operators forward()
+        calls, and how many terms they sum."""
+        trace, self._length = TermsTrace(), UNTOLD
+        expect = partial(
+            self.expect, "given", bare.seed, bare.leaves, bare.state)
+        try:
+            made = expect(trace)
+            self._length = trace.length
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # of the trace (torch.cond), or forward()'s own
+            made = None
+        _reset_compiler()
+        self.operators = trace.computing
+        return expect() if made is None else made
 
     def _forget_values(self):
         """Of the inputs given only dtypes and shapes are needed now, and of
@@ -231,11 +242,13 @@ class WholeModel:
                 value = torch.nn.Parameter(value, requires_grad=False)
             yield value
 
-    def expect(self, distribution, seed, leaves, state):
-        """Runs Model; the case with all that is expected of it."""
+    def expect(self, distribution, seed, leaves, state,
+               within=contextlib.nullcontext()):
+        """Runs Model, within that context; the case with all that is expected
+        of it."""
         before = self.device.peak_bytes()
         with lap("framework"):
-            narrow = self._run(self.model, leaves, state, seed)
+            narrow = self._run(self.model, leaves, state, seed, within=within)
         grown = self.device.peak_bytes() - before
         with lap("float64"):
             wide = self._run_wide(leaves, state, seed, grown, narrow["drew"])
@@ -247,12 +260,9 @@ class WholeModel:
                 truths = [None if x is leaf else truth for x, leaf, truth
                           in zip(narrow[key], leaves, truths)]
             names = self._names(key, len(truths))
-            made.append(
-                [
-                    compare.expect(name, x, truth, REDUCTION_LENGTH)
-                    for name, x, truth in zip(names, narrow[key], truths)
-                ]
-            )
+            made.append([
+                compare.expect(name, x, truth, self._length_for(x, truth))
+                for name, x, truth in zip(names, narrow[key], truths)])
         wide = None  # what is expected holds it
         if self._convolves and tf32.is_allowed(self.device.torch):
             tf32.with_losses(
@@ -265,6 +275,13 @@ class WholeModel:
         return ModelCase(
             distribution, _is_finite(distribution), seed, leaves, state,
             narrow["described"], *made)
+
+    def _length_for(self, result, truth):
+        """The longest sum that is behind a result; the cap, where no answer in
+        a wider type says what rounding makes of ill-conditioned steps."""
+        is_wider = (truth is not None and truth.shape == result.shape
+                    and truth.dtype.itemsize > result.dtype.itemsize)
+        return self._length if is_wider else UNTOLD
 
     def expect_near(self, leaves, state, like):
         """The same by Model's answer alone, for other data of the same kind
@@ -287,7 +304,8 @@ class WholeModel:
             return [name for name, _ in self.state]
         return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
 
-    def _run(self, model, leaves, state, seed, take=lambda tensor: tensor):
+    def _run(self, model, leaves, state, seed, take=lambda tensor: tensor,
+             within=contextlib.nullcontext()):
         """One forward() on copies of the leaves, as `take` gives them."""
         from .model_runner import describe, tensor_leaves
 
@@ -303,7 +321,7 @@ class WholeModel:
         drawn = rng_state(self.device.torch)
         owners = mine + [t for _, t in held.named]
         try:
-            with torch.no_grad():
+            with torch.no_grad(), within:
                 result = model(*args)
             after = held.now()
         finally:
@@ -379,6 +397,12 @@ class WholeModel:
         except Exception:  # it insists on float32, or draws untold
             self._uses_float64 = False
             return None
+
+
+def _reset_compiler():
+    """What torch.compile was given within a trace, it leaves alone for good."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
 
 
 def _is_finite(distribution):
