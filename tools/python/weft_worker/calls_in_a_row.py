@@ -1,11 +1,12 @@
-"""Proves that what forward() keeps may be captured as buffers of its own.
+"""Proves that what forward() keeps may be captured, and judged, as buffers of
+its own.
 
-What is captured holds a tensor for each name, written at each call's end
-(kept_state.py). A model that binds one tensor to two names, or a parameter to
-one, and writes into it in place, does something else, but only from its second
-call on: so some calls are made in a row, of the model as it is beside the model
-as it is captured. Its arguments are the same tensors each time, with other
-values, as a caller may do it that reuses them.
+Both hold a tensor for each name, written at each call's end (kept_state.py). A
+model that binds one tensor to two names, or a parameter to one, and writes into
+it in place, does something else, often only from its second call on: so some
+calls are made in a row, of the model as it is beside the model as it is held.
+Its arguments are the same tensors each time, with other values, as a caller may
+do it that reuses them.
 """
 
 import os
@@ -23,8 +24,7 @@ CALLS = 3
 def check(problem, model, inputs, begin):
     """ProblemError if they differ. `model`: with kept_state's buffers; its calls
     write into them. begin(): each call's random numbers begin there."""
-    if not any(kept_state.changed_attributes(
-            problems.read_source(problem.path)).values()):
+    if not _keeps(problem):
         return
     place = next((leaf.device for leaf in _tensors(inputs)), None)
     plain = problems.build_model(problem, device=place, adopts=False)
@@ -43,6 +43,22 @@ def check(problem, model, inputs, begin):
         _compare(problem, number, (expected, theirs), (got, ours))
 
 
+def check_problem(problem, device):
+    """The same of a problem whose model is not built yet."""
+    if not _keeps(problem):
+        return
+    model = problems.build_model(problem, device=device)
+    kept_state.write_back(problem, model)
+    check(problem, model, problems.make_inputs(problem, device=device),
+          lambda: torch.manual_seed(problems.SEED))
+
+
+def _keeps(problem):
+    """Whether its methods bind or write attributes."""
+    source = problems.read_source(problem.path)
+    return any(kept_state.changed_attributes(source).values())
+
+
 def _compare(problem, number, expected, got):
     try:
         for one, other in zip(_tensors(expected), _tensors(got), strict=True):
@@ -50,9 +66,9 @@ def _compare(problem, number, expected, got):
     except ProblemError as error:
         raise ProblemError(
             "unsupported", "Model.forward keeps one tensor under two names, or a "
-            "parameter under another, and writes into it: from its second call "
-            "on it computes something else than with a tensor of its own for "
-            "each name: write it with self.name.copy_(x)",
+            "parameter under another, and writes into it: some call computes "
+            "something else than with a tensor of its own for each name: keep "
+            "it under one, or write the other with self.name.copy_(x)",
             file=os.path.basename(problem.path),
             details=str(error)) from None
 

@@ -18,7 +18,7 @@ import torch.utils._pytree as pytree
 
 from . import function_model, kept_state, operator_trace, triton_interpreter
 from .harness import tensor_at
-from .module_state import HeldState, laid_out, rng_digest
+from .module_state import HeldState, fill, laid_out, rng_digest
 from .problem import (
     MODULE_NAME,
     build_model,
@@ -139,7 +139,7 @@ class ModelRunner:
             if parameters or not isinstance(tensor, torch.nn.Parameter):
                 # Not through .data: weights prepared ahead follow `_version`.
                 with torch.no_grad():
-                    tensor.copy_(place)
+                    fill(tensor, place)
 
     def _refill(self):
         """New contents in the tensors of the call before, which look untouched:

@@ -4,16 +4,24 @@ Fresh modules have zero biases and unit scales, which hide kernels that leave
 them out. What is random must stay in the range that the module expects.
 """
 
+import collections
+import copy
 import hashlib
 
 import torch
+from torch.utils import _pytree as pytree
 
-from .reference import FLOATING
+from .reference import FLOATING, widen
 
 
 def state_of(model):
-    """[(name, tensor)]: parameters, then buffers, each in order."""
-    return list(model.named_parameters()) + list(model.named_buffers())
+    """[(name, tensor)]: parameters, then buffers, each in order. A buffer that
+    has two names has both: forward() may bind others to them."""
+    buffers = [(f"{path}.{name}".lstrip("."), tensor)
+               for path, module in model.named_modules()
+               for name, tensor in module._buffers.items()
+               if tensor is not None]
+    return list(model.named_parameters()) + buffers
 
 
 class HeldState:
@@ -37,6 +45,63 @@ class HeldState:
             if found is not first and not _alike(found, first):
                 raise TypeError(f"forward() gave {name} another type or shape")
         return [tensor.detach() for tensor in bound]
+
+
+def fill(tensor, values):
+    """tensor.copy_(values), where some of its dimensions may be expanded."""
+    for dimension, stride in enumerate(tensor.stride()):
+        if stride == 0:
+            size = min(1, tensor.shape[dimension])
+            tensor = tensor.narrow(dimension, 0, size)
+            values = values.narrow(dimension, 0, size)
+    tensor.copy_(values)
+
+
+def agreed(state, values):
+    """The values that `state` holds when `values` were written into it: not
+    these, where two names are the same memory, or elements of one are."""
+    owners = collections.Counter(_memory(t) for _, t in state)
+    shared = [i for i, (_, t) in enumerate(state)
+              if owners[_memory(t)] > 1 or 0 in t.stride()]
+    made = list(values)
+    for i in shared:
+        fill(state[i][1].data, values[i])
+    for i in shared:
+        made[i] = laid_out(state[i][1].detach(), None)
+    return made
+
+
+def widened(model):
+    """A copy of the model in float64, in which the same tensors share memory
+    (after Module.double() each has its own)."""
+    copies, memories = {}, {}
+    for module in model.modules():
+        for leaf in pytree.tree_leaves(vars(module)):
+            if isinstance(leaf, torch.Tensor) and leaf.dtype in FLOATING:
+                copies[id(leaf)] = _widened(leaf, memories)
+    return copy.deepcopy(model, copies)
+
+
+def _widened(tensor, memories):
+    if tensor.layout != torch.strided:
+        return widen(tensor)
+    key = _memory(tensor), tensor.dtype
+    if key not in memories:
+        count = tensor.untyped_storage().nbytes() // tensor.itemsize
+        memories[key] = tensor.detach().as_strided((count,), (1,), 0).to(
+            torch.float64, copy=True)
+    made = memories[key].as_strided(
+        tensor.shape, tensor.stride(), tensor.storage_offset())
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(made, tensor.requires_grad)
+    return made
+
+
+def _memory(tensor):
+    """What two tensors have in common that share memory."""
+    if tensor.layout != torch.strided or not tensor.untyped_storage().nbytes():
+        return id(tensor)
+    return tensor.untyped_storage().data_ptr()
 
 
 def _slot(model, name):

@@ -5,7 +5,6 @@ the model allows it, in float64, and lays out the memory that both sides share.
 """
 
 import contextlib
-import copy
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +12,7 @@ from functools import partial
 import torch
 import torch.utils._pytree as pytree
 
-from . import compare, inputs, tf32
+from . import calls_in_a_row, compare, inputs, tf32
 from .arena import BufferSet, same_bytes
 from .device import HOST
 from .draws import Give, Take
@@ -21,11 +20,13 @@ from .kept_state import written_parameter
 from .laps import lap
 from .module_state import (
     HeldState,
+    agreed,
+    fill,
     laid_out,
     random_state,
     rng_digest,
     rng_state,
-    state_of,
+    widened,
 )
 from .problem import build_model, load_problem, make_inputs
 from .reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
@@ -78,9 +79,11 @@ class WholeModel:
         self.seed = seed
         self.device = device
         with lap("model"):
+            calls_in_a_row.check_problem(self.problem, device.torch)
             self.model = build_model(self.problem, device=device.torch)
         self.rng = rng_digest(device.torch)
-        self.state = state_of(self.model)
+        self._held = HeldState(self.model)
+        self.state = self._held.named
         self.initial = [t.detach().clone() for _, t in self.state]
         given = make_inputs(self.problem, device=device.torch)
         self._leaves, self.treespec = pytree.tree_flatten(given)
@@ -227,7 +230,7 @@ class WholeModel:
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
             generator, self._changing)
         return ModelCase(distribution, _is_finite(distribution), seed, leaves,
-                         state, None, [], [], [])
+                         agreed(self.state, state), None, [], [], [])
 
     def altered(self, case, generator):
         """That case with few elements of its inputs changed: what was
@@ -310,9 +313,10 @@ class WholeModel:
         from .model_runner import describe, tensor_leaves
 
         self.device.make_way()
-        held = HeldState(model)
+        held = self._held if model is self.model else HeldState(model)
+        held.rewind()  # a trace may have run it
         for (_, target), value in zip(held.named, state):
-            target.data.copy_(value)
+            fill(target.data, value)
         mine = [
             laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)
         ]
@@ -383,14 +387,10 @@ class WholeModel:
             # Before there is a second model, which takes memory.
             given = (self._draws_of(leaves, state, seed) if draws
                      else contextlib.nullcontext())
-            model = copy.deepcopy(self.model).double()
-            for module in model.modules():
-                for name, value in list(vars(module).items()):
-                    if isinstance(value, torch.Tensor):
-                        setattr(module, name, widen(value))
-            widened = [widen(t) for t in state]
+            model = widened(self.model)
+            wide = [widen(t) for t in state]
             with wide_default(), WideCasts(), given:
-                return self._run(model, leaves, widened, seed, widen)
+                return self._run(model, leaves, wide, seed, widen)
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()
             return None
