@@ -73,6 +73,23 @@ class EvalTest(WeftCase):
         done = self.weft("eval", self.write("sets.py", text), HONEST)
         self.assert_ends(done, 2, "writes into its parameter loc")
 
+    def test_what_is_constructed_must_be_the_same(self):
+        makes = "self.{0}; self.register_buffer('m', torch.full((16,), {1}))"
+        parameter = "w = nn.Parameter(torch.ones(16))"
+        infinity = "float('inf')"
+        files = []
+        for words in ((parameter, infinity),
+                      (parameter, "torch.finfo(torch.float32).max"),
+                      ("register_buffer('w', torch.ones(16))", infinity)):
+            text = problem_with("return torch.minimum(x * self.w, self.m)",
+                                init=makes.format(*words))
+            text = text if not files else text.replace("Model(", "ModelNew(", 1)
+            files.append(self.write(f"made{len(files)}.py", text))
+        done = self.weft("eval", *files, *QUICK)
+        self.assert_ends(done, 1)
+        self.assertIn("constructor gives m other values", done.stdout)
+        self.assertIn("'parameter': False", done.stdout)
+
     def test_a_candidate_that_does_not_parse_is_rejected(self):
         broken = self.write("broken.py", "def kernel_function(x:\n")
         done = self.weft("eval", RELU, broken)

@@ -251,9 +251,11 @@ class State:
     def restore(self):
         import torch
 
+        from weft_worker.module_state import fill
+
         with torch.no_grad():
             for name, tensor in self.buffers.items():
-                tensor.copy_(self.saved[name])
+                fill(tensor, self.saved[name])
         set_generators(self.place, self.generators)
 
     def eager_run(self):

@@ -2,7 +2,8 @@
 
 A call names steps: `load` takes inputs and state from shared memory, `run` is
 forward() and nothing else, `warm` the same on inputs that were there before,
-`export` copies results out and describes them.
+`export` copies results out and describes them. `hold` keeps them while others
+are made, and `recall` copies out what they are by then.
 """
 
 import hashlib
@@ -18,7 +19,13 @@ import torch.utils._pytree as pytree
 
 from . import function_model, kept_state, operator_trace, triton_interpreter
 from .harness import tensor_at
-from .module_state import HeldState, fill, laid_out, rng_digest
+from .module_state import (
+    HeldState,
+    described_state,
+    fill,
+    laid_out,
+    rng_digest,
+)
 from .problem import (
     MODULE_NAME,
     build_model,
@@ -89,14 +96,7 @@ class ModelRunner:
         self.described = {"rng": rng_digest(memory.device)}
         self._forwards = {"eager": model}
         self._state = HeldState(model)
-        self.described["state"] = [
-            {
-                "name": name,
-                "dtype": str(tensor.dtype).removeprefix("torch."),
-                "shape": list(tensor.shape),
-            }
-            for name, tensor in self._state.named
-        ]
+        self.described["state"] = described_state(self._state.named)
         self.described["training"] = [m.training for m in model.modules()]
         places = job["places"]
         tensors = {key: [tensor_at(memory, p) for p in places[key]] for key in places}
@@ -104,7 +104,7 @@ class ModelRunner:
         self._template = job["inputs"]  # leaves: a place's number, or a value
         self._treespec = pytree.treespec_loads(job["treespec"])
         self._wants = job["outputs"]
-        self._result = None
+        self._result = self._kept = None
         self._leaves = []
         if self.described["state"] == job["state"]:
             self._put_state()
@@ -130,7 +130,8 @@ class ModelRunner:
             ]
             self._args = pytree.tree_unflatten(self._leaves, self._treespec)
         self._result = None
-        torch.manual_seed(call["seed"])
+        if call["seed"] is not None:  # else it goes on to draw
+            torch.manual_seed(call["seed"])
         return {}
 
     def _take_state(self, parameters):
@@ -193,6 +194,15 @@ class ModelRunner:
         self._result, self._args, self._leaves = None, None, []
         return rest(self._driver)
 
+    def _hold(self, call):
+        self._kept = self._result
+        return {}
+
+    def _recall(self, call):
+        self._put_results(self._kept)
+        self._kept = None
+        return {}
+
     def _compile(self, name):
         from .baseline import first_calls
 
@@ -205,16 +215,18 @@ class ModelRunner:
     def _export(self, call):
         """Results to shared memory, if they fit; and what they look like."""
         held = [t for t in self._leaves if isinstance(t, torch.Tensor)]
-        owners = held + [t for _, t in self._state.named]
-        described = describe(self._result, owners)
+        described = describe(
+            self._result, held, self._state.named, self._state.now())
         if described["outputs"] == [] or fits(described, self._wants):
-            tensors = tensor_leaves(self._result)
-            for tensor, place in zip(tensors, self._places["outputs"]):
-                place.copy_(tensor)
+            self._put_results(self._result)
         for tensor, place in zip(held, self._places["inputs_after"]):
             place.copy_(tensor)
         self._put_state()
         return described
+
+    def _put_results(self, result):
+        for tensor, place in zip(tensor_leaves(result), self._places["outputs"]):
+            place.copy_(tensor)
 
     def _put_state(self):
         for tensor, place in zip(self._state.now(), self._places["state_after"]):
@@ -226,28 +238,37 @@ def tensor_leaves(result):
     return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-def describe(result, owners):
-    """Structure, and each tensor's type, layout and whose memory it is."""
+def describe(result, arguments, named, state_after):
+    """Structure, and each tensor's type, layout and whose memory it is: an
+    argument's, the state's before or after, or an earlier result's. And which
+    of the state has an argument's."""
     leaves, treespec = pytree.tree_flatten(result)
     outputs, others = [], []
+    given = [[_span(t)] for t in arguments]
+    after = [_span(t) for t in state_after]
+    owners = given + [[_span(t), now] for (_, t), now in zip(named, after)]
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
             others.append(repr(leaf)[:200])
             continue
+        span = _span(leaf)
         outputs.append(
             {
                 "type": _TENSOR_TYPES.get(type(leaf), "another class"),
                 "dtype": str(leaf.dtype).removeprefix("torch."),
                 "shape": list(leaf.shape),
                 "stride": plain_stride(leaf),
-                "aliases": [i for i, o in enumerate(owners) if _shares(leaf, o)],
+                "aliases": _sharing(span, owners),
             }
         )
+        owners.append([span])
     # A class of the problem's own is in each file a class of its own.
     nesting = str(treespec).replace(f"'{NEW_MODULE}.", f"'{MODULE_NAME}.")
     nesting += str(list(field_names(result)))
     shape = hashlib.sha256(nesting.encode()).hexdigest()[:16]
-    return {"structure": shape, "outputs": outputs, "others": others}
+    kept = [i for i, span in enumerate(after) if _sharing(span, given)]
+    return {"structure": shape, "outputs": outputs, "others": others,
+            "kept": kept}
 
 
 def field_names(result):
@@ -274,6 +295,17 @@ def plain_stride(tensor):
     return [s for n, s in zip(tensor.shape, tensor.stride()) if n > 1]
 
 
-def _shares(a, b):
-    first, second = a.untyped_storage(), b.untyped_storage()
-    return first.nbytes() > 0 and first.data_ptr() == second.data_ptr()
+def _span(tensor):
+    """The addresses from its first byte to its last."""
+    if tensor.numel() == 0:
+        return 0, 0
+    steps = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    first = tensor.data_ptr()
+    return first, first + (steps + 1) * tensor.itemsize
+
+
+def _sharing(span, owners):
+    """Which owners, each of some spans, it overlaps."""
+    begin, end = span
+    return [i for i, spans in enumerate(owners)
+            if any(begin < b and a < end for a, b in spans)]

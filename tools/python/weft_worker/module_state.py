@@ -24,6 +24,19 @@ def state_of(model):
     return list(model.named_parameters()) + buffers
 
 
+def described_state(named):
+    """What ModelNew's must have in common with Model's, but for values."""
+    return [
+        {
+            "name": name,
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "shape": list(tensor.shape),
+            "parameter": isinstance(tensor, torch.nn.Parameter),
+        }
+        for name, tensor in named
+    ]
+
+
 class HeldState:
     """A module's parameters and buffers as they are now: forward() may bind
     other tensors to their names, and then these are what it leaves behind."""
@@ -31,6 +44,12 @@ class HeldState:
     def __init__(self, model):
         self.named = state_of(model)
         self._slots = [_slot(model, name) for name, _ in self.named]
+
+    def put(self, values):
+        """Binds the tensors of the beginning again, with these values."""
+        self.rewind()
+        for (_, tensor), value in zip(self.named, values):
+            fill(tensor.data, value)
 
     def rewind(self):
         """Binds the tensors of the beginning again."""

@@ -80,6 +80,8 @@ def check_model(slot, keeper, whole, job, limits):
             generator = whole.device.generator(whole.seed)
             first = first or whole.case("given", generator)
             _run_case(slot, whole, first, limits, verdict)
+        if not verdict.reason and not whole.is_large:
+            _run_next(slot, whole, first, limits, verdict)
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
@@ -98,7 +100,7 @@ def begin(slot, whole, job, arena, limits, verdict):
     whole.buffers.fill_outputs()
     loading = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
     answer = slot.begin(job, arena, loading)
-    wanted, got = whole.state_json(), answer.get("state")
+    wanted, got = job["state"], answer.get("state")
     if got != wanted:
         verdict.fail("wrong", _state_difference(got, wanted))
         return
@@ -126,9 +128,7 @@ def _state_difference(got, wanted):
 
 
 def _same_values(a, b):
-    if a.dtype.is_floating_point:
-        return bool(torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)))
-    return bool(torch.equal(a, b))
+    return bool(((a == b) | ((a != a) & (b != b))).all())
 
 
 def _cases(whole):
@@ -167,18 +167,45 @@ def _cases(whole):
         del case
 
 
-def _run_case(slot, whole, case, limits, verdict):
+def _run_next(slot, whole, case, limits, verdict):
+    """The call after that case's goes on to draw where it ended, and leaves its
+    results as they are, where Model's does."""
+    generator = whole.device.generator(whole.seed + 1)
+    try:
+        later, stay = whole.following(case, generator)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # Model takes no other inputs
+        return
+    _run_case(slot, whole, later, limits, verdict,
+              steps=["hold", *_STEPS], seed=None, reuse=True)
+    if verdict.reason:
+        return
+    whole.buffers.fill_outputs()
+    slot.call(3 * limits.wall_ms, steps=["recall"])
+    views = whole.buffers.output_views
+    for number, (view, made) in enumerate(zip(views, case.outputs)):
+        if stay[number] and compare.compare(view, made).reason:
+            verdict.fail("wrong", f"the next call changes output {number} of "
+                         "the call before, which Model leaves as it is")
+            return
+
+
+def _run_case(slot, whole, case, limits, verdict, **how):
     number = verdict.cases
     with lap("write"):
         whole.write(case)
     with lap("calls"):
         answer, _ = slot.call(
             3 * limits.wall_ms,
-            steps=_STEPS,
-            seed=case.seed,
-            parameters=True,
-            # Every other case lies where the one before did.
-            reuse=number % 2 == 1,
+            **{
+                "steps": _STEPS,
+                "seed": case.seed,
+                "parameters": True,
+                # Every other case lies where the one before did.
+                "reuse": number % 2 == 1,
+                **how,
+            },
         )
     verdict.cases += 1
     where = f"case {number} ({case.distribution})"
@@ -228,5 +255,11 @@ def layout_difference(answer, wanted):
         if not isinstance(aliases, list):
             return f"output {number} is not described"
         if any(owner not in mine["aliases"] for owner in aliases):
-            return f"output {number} shares memory with an input or the state"
+            return (f"output {number} shares memory with an input, the state or "
+                    "another output")
+    kept = answer.get("kept")
+    if not isinstance(kept, list):
+        return "what it keeps is not described"
+    if any(number not in wanted["kept"] for number in kept):
+        return "it keeps one of its inputs as it is, which Model copies"
     return ""

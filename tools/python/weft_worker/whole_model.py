@@ -14,14 +14,15 @@ import torch.utils._pytree as pytree
 
 from . import calls_in_a_row, compare, inputs, tf32
 from .arena import BufferSet, same_bytes
+from .capture import generators, set_generators
 from .device import HOST
 from .draws import Give, Take
-from .kept_state import written_parameter
+from .kept_state import same_values, written_parameter
 from .laps import lap
 from .module_state import (
     HeldState,
     agreed,
-    fill,
+    described_state,
     laid_out,
     random_state,
     rng_digest,
@@ -181,20 +182,10 @@ class WholeModel:
             "inputs": template,
             "treespec": pytree.treespec_dumps(self.treespec),
             "outputs": self.described["outputs"],
-            "state": self.state_json(),
+            "state": described_state(self.state),
             "adopted": self.problem.adopted,
             "precision": self.precision,
         }
-
-    def state_json(self):
-        return [
-            {
-                "name": name,
-                "dtype": str(t.dtype).removeprefix("torch."),
-                "shape": list(t.shape),
-            }
-            for name, t in self.state
-        ]
 
     def write(self, case):
         """Inputs and state of that case into shared memory."""
@@ -314,14 +305,12 @@ class WholeModel:
 
         self.device.make_way()
         held = self._held if model is self.model else HeldState(model)
-        held.rewind()  # a trace may have run it
-        for (_, target), value in zip(held.named, state):
-            fill(target.data, value)
+        held.put(state)
         mine = [
             laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)
         ]
         args = self.arguments(mine)
-        torch.manual_seed(seed)
+        self._begin_draws(seed)
         drawn = rng_state(self.device.torch)
         owners = mine + [t for _, t in held.named]
         try:
@@ -336,9 +325,49 @@ class WholeModel:
             "inputs_after": [_unless_changed(t, leaf)
                              for t, leaf in zip(mine, leaves)],
             "state_after": [t.clone() for t in after],
-            "described": describe(result, owners),
+            "described": describe(result, mine, held.named, after),
             "drew": drawn != rng_state(self.device.torch),
         }
+
+    def _begin_draws(self, seed):
+        """`seed`: or the generators' states."""
+        if isinstance(seed, int):
+            torch.manual_seed(seed)
+        else:
+            set_generators(self.device.torch, seed)
+
+    def following(self, case, generator):
+        """(A case for the call after that one's, which seeds nothing; which of
+        that one's results Model then leaves as they are). Raises what forward()
+        raises."""
+        from .model_runner import tensor_leaves
+
+        bare = self.bare_case("given", generator)
+        leaves = self.drawn(self.seed + 1)
+        if leaves is None or all(map(torch.equal, leaves, case.leaves)):
+            leaves = case.leaves
+            if self.takes_any_values:
+                leaves = [inputs.altered(t, generator) for t in leaves]
+        mine = [laid_out(*each) for each in zip(case.leaves, self._strides)]
+        results = tensor_leaves(self._called(mine, case.state, case.seed))
+        before = [t.clone() for t in results]
+        drawn = generators(self.device.torch)
+        for tensor, value in zip(mine, leaves):
+            tensor.copy_(value)
+        self._called(mine, bare.state, drawn)
+        stay = list(map(same_values, results, before))
+        return self.expect("next", drawn, leaves, bare.state), stay
+
+    def _called(self, mine, state, seed):
+        """Model's result, as it gives it."""
+        self.device.make_way()
+        self._held.put(state)
+        self._begin_draws(seed)
+        try:
+            with torch.no_grad():
+                return self.model(*self.arguments(mine))
+        finally:
+            self._held.rewind()
 
     def _given(self, seed):
         """The tensors that get_inputs() gives after that seed, contiguous."""

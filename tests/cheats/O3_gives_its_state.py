@@ -1,0 +1,22 @@
+"""O3: gives the tensor that it keeps, which the caller may overwrite.
+
+Reference: levels
+Expect: rejected wrong
+Reason: output 0 shares memory
+"""
+
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("given", torch.randn(64, 128))
+        self.register_buffer("level", torch.randn(64, 128))
+
+    def forward(self, x):
+        level = torch.tanh(x - self.given + self.level)
+        self.given = x.clone()
+        self.level = level
+        return level, level.clone()

@@ -1,0 +1,22 @@
+"""O3: gives one tensor as two results.
+
+Reference: levels
+Expect: rejected wrong
+Reason: output 1 shares memory
+"""
+
+import torch
+import torch.nn as nn
+
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("given", torch.randn(64, 128))
+        self.register_buffer("level", torch.randn(64, 128))
+
+    def forward(self, x):
+        level = torch.tanh(x - self.given + self.level)
+        self.given.copy_(x)
+        self.level.copy_(level)
+        return level, level
