@@ -71,7 +71,7 @@ template <class V> INLINE mask isinf(V v) {
   else return narrow(abs(v) == highest<V>());
 }
 template <class V> INLINE V finite_or_zero(V v) {
-  return select(narrow(v - v == V{}), v, V{});
+  return select(isinf(v) | isnan(v), V{}, v);
 }
 template <class V> INLINE V finite_or_zero_keep_nan(V v) {
   return select(isinf(v), V{}, v);

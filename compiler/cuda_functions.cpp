@@ -88,7 +88,7 @@ const Spellings& of_floats() {
       {"div_trunc", "trunc({0} / {1})"},
       {"isnan", "{0} != {0}"},
       {"isinf", "fabs({0}) == INFINITE"},
-      {"finite_or_zero", "{0} - {0} == 0 ? {0} : 0"},
+      {"finite_or_zero", "is_finite({0}) ? {0} : 0"},
       {"finite_or_zero_keep_nan", "fabs({0}) == INFINITE ? 0 : {0}"},
       {"sigmoid", "1 / (1 + exp(-{0}))"},
       {"silu", "{0} / (1 + exp(-{0}))"},

@@ -7,6 +7,12 @@ const char* const cuda_packs = R"cu(#define DEVICE __device__ __forceinline__
 #define INFINITE __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
 
+// Not by x - x: of a product the compiler makes what rounding left of it.
+template <class T>
+DEVICE bool is_finite(T x) {
+  return fabs(x) < T(INFINITE);
+}
+
 // Neighbours in memory, read and written at once.
 template <class T, int N>
 struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack {
@@ -81,7 +87,7 @@ const char* const cuda_quotient =
     R"cu(DEVICE float quotient(float x, Divisor y) {
   const float near = x * y.inverse;
   const float exact = fma(fma(-near, y.by, x), y.inverse, near);
-  return (exact - exact == 0 ? exact : near) * y.scale;
+  return (is_finite(exact) ? exact : near) * y.scale;
 }
 
 )cu";
@@ -306,7 +312,7 @@ struct Spread {
   using Value = Moments<T>;
   static DEVICE Shifted<T> nothing() { return {T(0), T(0), T(0), T(0)}; }
   static DEVICE Shifted<T> next(Shifted<T> a, T x) {
-    const T begin = a.count == 0 ? (x - x == 0 ? x : T(0)) : a.begin;
+    const T begin = a.count == 0 ? (is_finite(x) ? x : T(0)) : a.begin;
     const T d = x - begin;
     return {a.count + 1, begin, a.sum + d, a.squares + d * d};
   }
@@ -314,7 +320,7 @@ struct Spread {
     const T drift = share_of(a.sum, a.count);
     const T rest = a.squares - a.sum * drift;
     // Overflown, not infinite: so is the result.
-    const bool is_over = a.sum - a.sum == 0 && a.squares - a.squares != 0;
+    const bool is_over = is_finite(a.sum) && !is_finite(a.squares);
     return {a.count, a.begin + drift,
             is_over ? a.squares : larger(rest, T(0))};
   }
@@ -324,7 +330,7 @@ struct Spread {
     const T share = share_of(b.count, count);
     const T both = a.count * share;
     const T d = b.mean - a.mean;
-    return {count, d - d == 0 ? a.mean + d * share : a.mean + b.mean,
+    return {count, is_finite(d) ? a.mean + d * share : a.mean + b.mean,
             a.squares + b.squares + (both == 0 ? T(0) : d * d * both)};
   }
 };
@@ -332,7 +338,7 @@ struct Spread {
 // it, each by its share; then their squares are put about the mean of all.
 template <class T>
 DEVICE T anchor_of(Moments<T> part) {
-  const bool is_one = part.count != 0 && part.mean - part.mean == 0;
+  const bool is_one = part.count != 0 && is_finite(part.mean);
   return is_one ? part.mean : T(-INFINITE);
 }
 template <class T>
@@ -343,7 +349,7 @@ template <class T>
 DEVICE T drift_of(Moments<T> part, T anchor, T count) {
   const T d = part.mean - anchor;
   if (part.count == 0) return T(0);
-  return d - d == 0 ? d * share_of(part.count, count) : part.mean;
+  return is_finite(d) ? d * share_of(part.count, count) : part.mean;
 }
 template <class T>
 DEVICE T squares_about(Moments<T> part, T mean) {

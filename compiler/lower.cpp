@@ -318,10 +318,8 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
       fold(Fold::sum, pointwise("mul", dtype, {moved, moved}), dims)[0];
   const Virtual drift = divide(sum, count);
   result.mean = pointwise("add", dtype, {shift, drift});
-  // Where this overflows, so have the squares: infinite, not nan.
-  const Virtual about = pointwise("finite_or_zero", dtype,
-                                  {pointwise("mul", dtype, {sum, drift})});
-  const Virtual excess = pointwise("sub", dtype, {squares, about});
+  const Virtual excess =
+      pointwise("sub", dtype, {squares, pointwise("mul", dtype, {sum, drift})});
   result.squares = pointwise("maximum", dtype, {excess, number(dtype, 0)});
   return result;
 }

@@ -73,7 +73,7 @@ const Spellings& of_floats() {
       {"isinf", "tl.abs({0}) == float(\"inf\")"},
       {"sigmoid", "1.0 / (1.0 + tl.exp(-{0}))"},
       {"silu", "{0} / (1.0 + tl.exp(-{0}))"},
-      {"finite_or_zero", "tl.where({0} - {0} == 0.0, {0}, 0.0)"},
+      {"finite_or_zero", "tl.where(tl.abs({0}) < float(\"inf\"), {0}, 0.0)"},
       {"finite_or_zero_keep_nan",
        "tl.where(tl.abs({0}) == float(\"inf\"), 0.0, {0})"},
       {"sign", "({0} > 0).to({0}.dtype) - ({0} < 0).to({0}.dtype)"},
