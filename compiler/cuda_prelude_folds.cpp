@@ -256,7 +256,8 @@ struct Exponentials {
   static DEVICE Value next(Value a, T x) {
     const T scale = exp_below(-fabs(x - a.most));
     // An infinity above itself is NaN, as it is in the sum of two walks.
-    if (x > a.most || x != x) return {x, a.sum * scale + (x - x + 1)};
+    const T own = is_finite(x) ? T(1) : T(NOT_A_NUMBER);
+    if (x > a.most || x != x) return {x, a.sum * scale + own};
     return {a.most, x > T(-INFINITE) ? a.sum + scale : a.sum};
   }
   // Of neighbours at once: seldom is one larger than all before.
