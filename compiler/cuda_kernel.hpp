@@ -134,7 +134,7 @@ class CudaKernel {
   /// A parameter that is no buffer of the program: its type, and scratch.
   void use(const std::string& type, const std::string& scratch);
   void need(const std::string& section) { module_.sections.insert(section); }
-  /// An exponential of what is not above 0; a coarse one serves as well.
+  /// Exponentials of what is not above 0; a coarse one serves as well.
   void need_exp_below() {
     if (!module_.coarse) need("exp_below");
   }

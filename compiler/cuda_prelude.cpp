@@ -24,7 +24,7 @@ const std::vector<Section>& sections_in_order() {
       {"coarse", cuda_coarse, {"hardware_exp2"}},
       {"divisor", cuda_divisor, {}},
       {"quotient", cuda_quotient, {"divisor"}},
-      {"share", cuda_share, {"divisor"}},
+      {"share", cuda_share, {"quotient"}},
       {"coarse_quotient", cuda_coarse_quotient, {"divisor"}},
       {"folds", cuda_folds, {}},
       {"arg_folds", cuda_arg_folds, {"folds"}},

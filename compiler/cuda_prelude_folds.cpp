@@ -102,20 +102,28 @@ DEVICE float hardware_exp2(float x) {
 )cu";
 
 const char* const cuda_exp_below =
-    R"cu(// e^x of what is not above 0: 2^t, and what t was rounded by. Right to two units
-// where it is above e^-10, to five elsewhere.
+    R"cu(// e^x of what is not above 0 (but by rounding): 2^t, and what t was rounded
+// by. Right to two units where it is above e^-10, to five elsewhere. The
+// hardware's is taken 2^64 too high, as it leaves out what is denormal.
 DEVICE float exp_below(float x) {
+  const float from = larger(x, -120.0f);
+  const float t = fma(from, 1.442695041f, 64.0f);
+  const float power = hardware_exp2(t);
+  return fma(power, fma(64.0f - t, 0.693147181f, from), power) * 0x1p-64f;
+}
+// The same, where it is added to what is about 1 or more.
+DEVICE float exp_added(float x) {
   const float from = larger(x, -120.0f);
   const float t = from * 1.442695041f;
   const float power = hardware_exp2(t);
   return fma(power, fma(t, -0.693147181f, from), power);
 }
-DEVICE double exp_below(double x) { return exp(x); }
+DEVICE double exp_added(double x) { return exp(x); }
 
 )cu";
 
 const char* const cuda_share =
-    R"cu(// A quotient of what lies in [0, 1] and what is at least 1.
+    R"cu(// A quotient of what lies in [0, 1] and what is at least 1 (but for rounding).
 DEVICE float share(float x, Divisor y) {
   const float near = x * y.inverse;
   return fma(fma(-near, y.by, x), y.inverse, near);
@@ -254,7 +262,7 @@ struct Exponentials {
   using Value = Peak<T>;
   static DEVICE Value none() { return {T(-INFINITE), T(0)}; }
   static DEVICE Value next(Value a, T x) {
-    const T scale = exp_below(-fabs(x - a.most));
+    const T scale = exp_added(-fabs(x - a.most));
     // An infinity above itself is NaN, as it is in the sum of two walks.
     const T own = is_finite(x) ? T(1) : T(NOT_A_NUMBER);
     if (x > a.most || x != x) return {x, a.sum * scale + own};
@@ -268,18 +276,18 @@ struct Exponentials {
     for (int l = 1; l < N; ++l) most = larger(most, x[l]);
     if (!(most <= a.most)) {
       most = larger(most, a.most);
-      a = {most, a.sum * exp_below(a.most - most)};
+      a = {most, a.sum * exp_added(a.most - most)};
     }
     const T from = a.most == T(-INFINITE) ? T(0) : a.most;
-    T sum = exp_below(x[0] - from);
+    T sum = exp_added(x[0] - from);
 #pragma unroll
-    for (int l = 1; l < N; ++l) sum += exp_below(x[l] - from);
+    for (int l = 1; l < N; ++l) sum += exp_added(x[l] - from);
     return {a.most, a.sum + sum};
   }
   static DEVICE Value of(Value a, Value b) {
     const T most = larger(a.most, b.most);
     const T from = most == T(-INFINITE) ? T(0) : most;
-    return {most, a.sum * exp_below(a.most - from) + b.sum * exp_below(b.most - from)};
+    return {most, a.sum * exp_added(a.most - from) + b.sum * exp_added(b.most - from)};
   }
 };
 

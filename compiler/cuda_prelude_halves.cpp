@@ -85,7 +85,7 @@ const char* const cuda_coarse =
 DEVICE float coarse_exp(float x) { return hardware_exp2(x * 1.442695041f); }
 // Also in what follows here.
 #define exp coarse_exp
-#define exp_below coarse_exp
+#define exp_added coarse_exp
 
 )cu";
 

@@ -89,15 +89,15 @@ struct Turn {
     }
   }
 };
-// Which slots are full, and which have been emptied by all READING warps.
-template <int SLOTS, int READING>
+// Which slots are full, and which have been emptied by all TAKING warps.
+template <int SLOTS, int TAKING>
 struct Ring {
   Word full[SLOTS];
   Word emptied[SLOTS];
   DEVICE void begin() {
     for (int i = 0; i < SLOTS; ++i) {
       barrier_begin(full + i, 1);
-      barrier_begin(emptied + i, READING);
+      barrier_begin(emptied + i, TAKING);
     }
   }
   // The slot is free, and that many bytes will come.
@@ -126,7 +126,7 @@ struct Gathering {
   static constexpr int each = (B + 31) / 32;
   static constexpr int lanes =
       FOLDING > 8 ? 16 : FOLDING > 4 ? 8 : FOLDING > 2 ? 4 : FOLDING;
-  static_assert(FOLDING <= 16, "half a warp folds what they leave");
+  static_assert(FOLDING <= 16, "half a warp folds what they leave, at most");
   Value parts[N][FOLDING];
   Value wholes[N];
   Word folded[N];

@@ -357,7 +357,8 @@ class Shaping {
     const std::int64_t room =
         (facts_.shared_bytes - stream_bytes) / held_bytes();
     if (room < 8 * stream_chunk) return false;
-    // Exponentials keep more warps busy, which leaves fewer registers for rows.
+    // A largest value mostly goes along with softmax's exponentials: they keep
+    // more warps busy, which leaves fewer registers for rows.
     const bool is_dear = passes_.front().stages.front()->fold == Fold::max;
     std::int64_t blocks = ceil_div(whole, room / (is_dear ? 4 : 3));
     if (blocks > facts_.sms) {

@@ -209,6 +209,7 @@ void CudaNest::store_stream(CudaKernel& kernel, const CudaFold& fold) {
       print_points(kernel, pass);
       continue;
     }
+    // There is one such pass, which takes each chunk from the ring once.
     kernel.compute(cuda_roots(pass), true);
     out.open("const auto store = [&](int u, int c)");
     out.line("if (c * " + text(shape_.chunk) + " + t >= count) return;");

@@ -42,6 +42,13 @@ def scaled_and_sum(x):
     return [x / total, total]
 
 
+def share_and_quotient(x):
+    most = x.amax(1, keepdim=True)
+    powers = (x - most).exp()
+    total = powers.sum(1, keepdim=True)
+    return [powers / total, most / total]
+
+
 def stream_cases():
     """Long rows, read once: so many that a ring of slots goes round often."""
     rows = numbers(23, 33_000)
@@ -89,7 +96,11 @@ def stream_cases():
         ("stream_doubles", lambda x: x.softmax(1),
          (numbers(3, 40_000).double(),)),
         ("stream_beyond_registers", lambda x: x.softmax(1),
-         (numbers(5, 90_000, scale=9.0),)),
+         (numbers(20, 60_000, scale=9.0),)),
+        ("stream_and_other_quotients", share_and_quotient, (rows,)),
+        ("stream_of_denormals", lambda x: x.softmax(1).log(),
+         (torch.cat([numbers(5, 33_000, scale=0.3),
+                     torch.full((5, 8), 89.0)], 1),)),
         ("stream_spread_of_doubles", lambda x: F.layer_norm(x, (40_000,)),
          (numbers(5, 40_000).double() + 100,)),
     ]
