@@ -54,6 +54,12 @@ class CudaStreams(KernelCases, unittest.TestCase):
     groups = [cuda_cases.stream_cases]
 
 
+class CudaMoments(KernelCases, unittest.TestCase):
+    variants = (CudaVariant("first", 0, 1, multiprocessors=132),
+                CudaVariant("few multiprocessors", 0, 1, multiprocessors=3))
+    groups = [cuda_cases.moment_cases]
+
+
 class CudaHalves(KernelCases, unittest.TestCase):
     variants = (CudaVariant("first", 0, 1, multiprocessors=132),
                 CudaVariant("few multiprocessors", 0, 6, multiprocessors=3))
