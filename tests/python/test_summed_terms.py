@@ -17,7 +17,10 @@ from weft_worker.summed_terms import ELEMENTWISE, UNTOLD
 from weft_worker.whole_model import WholeModel
 
 CUSTOM = """
-@torch.library.custom_op("weft_test::twice", mutates_args=())
+from torch import library
+
+
+@library.custom_op("weft_test::twice", mutates_args=())
 def twice(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 """
