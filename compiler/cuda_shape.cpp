@@ -18,7 +18,12 @@ constexpr std::int64_t fold_bytes = 3 << 10;
 constexpr std::int64_t stream_bytes = 8 << 10;
 /// Packs that a stream reads at a time: one of each thread that stores them.
 constexpr std::int64_t stream_chunk = 32 * cuda_storing_warps;
-/// Packs that such a thread keeps in registers.
+/// A stream's warps that fold; where these are exponentials, more.
+constexpr int folding_warps = 4;
+constexpr int dear_folding_warps = 6;
+static_assert(stream_chunk % (32 * folding_warps) == 0 &&
+              stream_chunk % (32 * dear_folding_warps) == 0);
+/// Packs that a thread that stores keeps in registers.
 constexpr std::int64_t stream_kept = 12;
 /// Bytes that a block's stream asks for at once.
 constexpr std::int64_t stream_ahead = 48 << 10;
@@ -382,7 +387,7 @@ class Shaping {
     out_.steps = steps;
     out_.slots = std::min(room / stream_chunk, 6 * steps);
     out_.kept = std::min(steps, stream_kept / std::ssize(out_.held));
-    out_.folding_warps = is_dear ? 6 : 4;
+    out_.folding_warps = is_dear ? dear_folding_warps : folding_warps;
     // With more than this under way reads become slower.
     out_.coming = std::clamp<std::int64_t>(
         stream_ahead / (stream_chunk * held_bytes()), 2, out_.slots);

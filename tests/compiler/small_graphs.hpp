@@ -1,6 +1,7 @@
 // Graphs written in a few lines, for tests.
 #pragma once
 
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +63,23 @@ inline Graph softmax(std::int64_t rows, std::int64_t width) {
            {ref("x"), integer(1), truth(false)}, type);
   graph.outputs = {"y"};
   return graph;
+}
+
+/// Of each row.
+inline Graph variance(std::int64_t rows, std::int64_t width) {
+  Graph graph;
+  add_input(graph, "x", dense({rows, width}));
+  add_call(graph, "y", "aten.var.correction", {ref("x"), list({1})},
+           dense({rows}));
+  graph.outputs = {"y"};
+  return graph;
+}
+
+/// Whether generated text compares x - x with something: of a product the
+/// compiler makes what rounding left of it, and not zero.
+inline bool takes_from_itself(const std::string& text) {
+  static const std::regex by_itself(R"((\b[\w.]+) - \1 *[!=]=)");
+  return std::regex_search(text, by_itself);
 }
 
 /// As partition() would give it.
