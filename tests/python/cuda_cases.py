@@ -199,6 +199,15 @@ def moment_cases():
     return [("mean_where_squares_overflow", mean_where_spread, (rows,))]
 
 
+def logarithm_cases():
+    """Numbers of every size and sign, and more of those about 1."""
+    bits = torch.cat([torch.arange(-(1 << 31), 1 << 31, 40_961),
+                      torch.arange(0x3F000000, 0x40000000, 149)])
+    every = bits.to(torch.int32).view(torch.float32)
+    return [("log", torch.log, (every,)),
+            ("xlogy", lambda x: torch.xlogy(1.0, x), (every,))]
+
+
 GROUPS = (*operators.ALL, movement.movement_cases, movement.lookup_cases,
           pools.max_pool_cases, pools.average_pool_cases, pools.loss_cases,
           row_cases, stream_cases, window_cases)

@@ -25,7 +25,8 @@ OF_DEVICE = ("copy_async", "close_group", "await_groups", "meet_cluster",
              "read_slot", "touch", "barrier_begin", "barriers_begun", "reads_done",
              "barrier_arrive", "barrier_announce", "barrier_await",
              "copy_bulk", "tell_note", "told_note", "float_of_half",
-             "half_of_float", "hardware_exp2(", "hardware_exp2_whole")
+             "half_of_float", "hardware_exp2(", "hardware_exp2_whole",
+             "hardware_log2")
 SOURCES_AT_ONCE = 24
 FLAGS = ["-std=c++20", "-O1", "-shared", "-fPIC", "-w",
          "-fno-gnu-unique", "-fvisibility-inlines-hidden"]

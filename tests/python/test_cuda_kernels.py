@@ -7,6 +7,8 @@ WEFT_CUDA_CODEGEN, or it stands in build/. On a GPU: tests/gpu/cuda_kernels.py.
 
 import unittest
 
+import torch
+
 import captured_cases
 import cuda_cases
 from cuda_on_host import CudaVariant
@@ -58,6 +60,21 @@ class CudaMoments(KernelCases, unittest.TestCase):
     variants = (CudaVariant("first", 0, 1, multiprocessors=132),
                 CudaVariant("few multiprocessors", 0, 1, multiprocessors=3))
     groups = [cuda_cases.moment_cases]
+
+
+class CudaLogarithms(KernelCases, unittest.TestCase):
+    variants = (CudaVariant("first", 0, 1, multiprocessors=132),)
+    groups = [cuda_cases.logarithm_cases]
+
+    def check(self, kernel, function, inputs):
+        (got,) = kernel(inputs)
+        truth = function(inputs[0].double())
+        unit = torch.finfo(torch.float32).eps * 2.0 ** (
+            truth.abs().log2().floor().nan_to_num(0))
+        off = (got.double() - truth).abs() / unit
+        wrong = ~((got == truth) | (got.isnan() & truth.isnan()) | (off <= 1))
+        self.assertFalse(wrong.any(), f"log({inputs[0][wrong][:4].tolist()}): "
+                         f"{off[wrong][:4].tolist()} units off")
 
 
 class CudaHalves(KernelCases, unittest.TestCase):

@@ -189,5 +189,6 @@ inline float hardware_exp2(float x) {
   return x < -126 ? 0 : std::exp2(x);  // it flushes what is denormal
 }
 inline float hardware_exp2_whole(float x) { return std::exp2(x); }
+inline float hardware_log2(float x) { return std::log2(x); }
 inline float larger(float a, float b) { return a > b || a != a ? a : b; }
 inline float smaller(float a, float b) { return a < b || a != a ? a : b; }
