@@ -86,50 +86,21 @@ def _weft_package(source, arch, _folder=[]):
 
 )py";
 
-constexpr std::string_view kLaunch =
-    R"py(class _WeftAttribute(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int),
-                ("value", ctypes.c_uint * 16)]
-
-
-class _WeftConfig(ctypes.Structure):
-    """CUlaunchConfig."""
-    _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3),
-                ("shared_bytes", ctypes.c_uint), ("stream", ctypes.c_void_p),
-                ("attributes", ctypes.POINTER(_WeftAttribute)),
-                ("count", ctypes.c_uint)]
-
-
-class _WeftSpecial(_WeftLaunch):
-    """A launch in clusters, or of blocks that wait for each other."""
-
-    def __init__(self, driver, function, shape, arguments, cluster,
-                 cooperative):
-        super().__init__(driver, function, shape, arguments)
-        attributes, count = (_WeftAttribute * 2)(), 0
-        if cluster > 1:
-            attributes[count].id = 4
-            attributes[count].value[:3] = (cluster, 1, 1)
-            count += 1
-        if cooperative:
-            attributes[count].id, attributes[count].value[0] = 2, 1
-            count += 1
-        self.config = _WeftConfig(
-            (ctypes.c_uint * 3)(*shape[:3]), (ctypes.c_uint * 3)(*shape[3:6]),
-            shape[6], None, attributes, count)
-
-    def start(self, places, stream):
-        own = _WeftConfig.from_buffer_copy(self.config)
-        own.stream = stream
-        return self.driver.cuLaunchKernelEx(ctypes.byref(own), self.function,
-                                            places, None)
+constexpr std::string_view kKernels =
+    R"py(try:
+    # On the current device. PyTorch's compiler allocates in this way, too: it
+    # takes half the time.
+    _weft_empty = torch._C._dynamo.guards._empty_strided_cuda
+except AttributeError:  # another PyTorch
+    def _weft_empty(shape, stride, dtype):
+        return torch.empty_strided(shape, stride, dtype=dtype, device="cuda")
 
 
 class _WeftKernels:
     """The kernels of one CUDA text, loaded on the current device."""
 
-    def __init__(self, source, device, inputs, outputs):
-        major, minor = torch.cuda.get_device_capability(device)
+    def __init__(self, source, inputs, outputs):
+        major, minor = torch.cuda.get_device_capability()
         package = _weft_package(source, f"sm_{major}{minor}")
         driver = ctypes.CDLL("libcuda.so.1")
         # All scratch memory is one allocation: each takes the host a while.
@@ -140,7 +111,7 @@ class _WeftKernels:
         names = [f"{what}{i}" for what, count in (
             ("in", inputs), ("out", outputs), ("s", len(self.scratch)))
             for i in range(count)]
-        self.module, self.launches = ctypes.c_void_p(), []
+        self.module, kernels = ctypes.c_void_p(), []
         cubin = base64.b64decode(package["modules"][0]["cubin"])
         _weft_check(driver.cuModuleLoadData(ctypes.byref(self.module), cubin))
         for one in package["launches"]:
@@ -153,23 +124,19 @@ class _WeftKernels:
                 _weft_check(driver.cuFuncSetAttribute(function, 8, shared))
             if cluster > 8:
                 _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
-            places = [names.index(name) for name in one["arguments"]]
-            what = (driver, function,
-                    (*one["grid"], one["threads"], 1, 1, shared), len(places))
-            cooperative = one.get("cooperative", False)
-            launch = (_WeftSpecial(*what, cluster, cooperative)
-                      if cluster > 1 or cooperative else _WeftLaunch(*what))
-            self.launches.append((launch, places))
+            taken = [names.index(name) for name in one["arguments"]]
+            kernels.append((function, taken, (
+                one["grid"], one["threads"], shared, cluster,
+                one.get("cooperative", False))))
+        self.launch = _WeftLaunches(driver, kernels, len(names))
 
-    def __call__(self, inputs, outputs):
-        pointers = [t.data_ptr() for t in (*inputs, *outputs)]
+    def __call__(self, tensors):
+        pointers = [tensor.data_ptr() for tensor in tensors]
         if self.scratch:
-            scratch = torch.empty(self.scratch_bytes, dtype=torch.uint8,
-                                  device=outputs[0].device)
+            scratch = _weft_empty((self.scratch_bytes,), (1,), torch.uint8)
             first = scratch.data_ptr()
             pointers += [first + offset for offset in self.scratch]
-        for launch, places in self.launches:
-            launch([pointers[i] for i in places])
+        self.launch(pointers)
 
 
 def _weft_realigned(tensor):
@@ -185,18 +152,16 @@ def _weft_open_cuda(source, results):
     loaded = {}
 
     def call(*inputs):
-        device = inputs[0].device
         # Packs of elements are read at once, at multiples of 16 bytes.
-        inputs = [_weft_realigned(t) if t.data_ptr() % 16 else t
-                  for t in inputs]
-        outputs = [torch.empty_strided(shape, stride, dtype=dtype,
-                                       device=device)
-                   for shape, stride, dtype in results]
+        tensors = [_weft_realigned(t) if t.data_ptr() % 16 else t
+                   for t in inputs]
+        outputs = [_weft_empty(*result) for result in results]
+        tensors += outputs
+        device = inputs[0].get_device()
         if device not in loaded:
             torch.cuda.synchronize()  # the device's context is there now
-            loaded[device] = _WeftKernels(source, device, len(inputs),
-                                          len(outputs))
-        loaded[device](inputs, outputs)
+            loaded[device] = _WeftKernels(source, len(inputs), len(outputs))
+        loaded[device](tensors)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
     return _weft_where_inputs_are(call)
 
@@ -223,7 +188,7 @@ std::vector<std::string> build_command(const BuildTools& tools) {
 
 std::string loader() {
   return std::string(kImports) + cache_source() + std::string(kBuild) +
-         launch_source() + std::string(kLaunch) + restride_source();
+         launch_source() + std::string(kKernels) + restride_source();
 }
 
 std::string function_source(const Graph& graph, const std::string& name,

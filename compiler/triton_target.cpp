@@ -11,6 +11,7 @@ constexpr std::string_view kImports = R"py(import ctypes
 import functools
 import hashlib
 import importlib.util
+import operator
 import os
 import platform
 import re
@@ -24,7 +25,7 @@ constexpr std::string_view kDirect =
     R"py(_weft_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def _weft_launch_of(made, grid, tensors):
+def _weft_launches_of(made, grid, tensors):
     """What Triton made of a kernel, launched without it; or None, where that
     asks for more than the driver's ordinary launch."""
     told = made.metadata
@@ -34,12 +35,10 @@ def _weft_launch_of(made, grid, tensors):
                 "launch_cooperative_grid", "launch_pdl", "global_scratch_size",
                 "profile_scratch_size")):
         return None
-    hidden = [0] * (head.group(1).count(".param") - tensors)
-    launch = _WeftLaunch(
-        ctypes.CDLL("libcuda.so.1"), made.function,
-        (*(*grid, 1, 1)[:3], 32 * told.num_warps, 1, 1, told.shared),
-        tensors + len(hidden))
-    return lambda pointers: launch(pointers + hidden)
+    hidden = head.group(1).count(".param") - tensors  # which are null
+    return _WeftLaunches(ctypes.CDLL("libcuda.so.1"), [(
+        ctypes.c_void_p(made.function), [*range(tensors), *[tensors] * hidden],
+        ((*grid, 1, 1)[:3], 32 * told.num_warps, told.shared))], tensors)
 
 
 class _WeftDirect:
@@ -54,15 +53,15 @@ class _WeftDirect:
 
     def launch(self, grid, *tensors, **options):
         pointers = [tensor.data_ptr() for tensor in tensors]
-        key = tensors[0].device.index, grid
+        key = tensors[0].get_device(), grid
         known = self.known.get(key)
-        aligned = not any(pointer % 16 for pointer in pointers)
+        aligned = not functools.reduce(operator.or_, pointers) % 16
         if known is not None and aligned:
             known(pointers)
             return
         made = self.kernel[grid](*tensors, **options)
         if aligned and key not in self.known:  # else it is another kernel
-            self.known[key] = _weft_launch_of(made, grid, len(tensors))
+            self.known[key] = _weft_launches_of(made, grid, len(tensors))
 
 
 )py";

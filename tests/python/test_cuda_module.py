@@ -26,8 +26,6 @@ class HostDriver:
     def __init__(self, library, prefix):
         self.real, self.prefix, self.functions = library, prefix, []
         self.has_context = False  # as in a thread of one's own
-        # A function of a library says what it takes, which a method cannot.
-        self.cuLaunchKernel = lambda *given: self.launch_plainly(*given)
 
     def cuModuleLoadData(self, module, cubin):
         module._obj.value = 1
@@ -57,12 +55,6 @@ class HostDriver:
             how.grid[0], how.block[0], found.get(CLUSTER, 1),
             COOPERATIVE in found, how.shared_bytes), function, arguments)
 
-    def launch_plainly(self, function, blocks, y, z, threads, *given):
-        _, _, shared_bytes, stream, arguments, extra = given
-        return self.launch(
-            cuda_on_host.Launch(blocks, threads, 1, False, shared_bytes),
-            function, arguments)
-
     def launch(self, launch, function, arguments):
         if not self.has_context:
             return 201
@@ -82,9 +74,11 @@ def in_place_of_a_gpu(driver):
         for name, stand_in in (
                 ("ctypes.CDLL", lambda path, *rest: driver
                  if path == "libcuda.so.1" else real(path, *rest)),
-                ("torch.cuda.get_device_capability", lambda device: (9, 0)),
+                ("torch.cuda.get_device_capability", lambda: (9, 0)),
                 ("torch.cuda.synchronize", lambda: None),
-                ("torch.cuda.current_device", lambda: None),
+                ("torch._C._cuda_getDevice", lambda: -1),
+                ("torch._C._dynamo.guards._empty_strided_cuda",
+                 torch._C._dynamo.guards._empty_strided_cpu),
                 ("torch.cuda.device", lambda d: contextlib.nullcontext()),
                 ("torch._C._cuda_getCurrentRawStream", lambda device: 0)):
             # The framework may have been built without CUDA.

@@ -24,10 +24,8 @@ class WritingDriver:
     """Stands for libcuda.so.1: writes down what it is to launch."""
 
     def __init__(self):
-        self.launched = []
+        self.launched, self.stream = [], 0
         self.threads = {threading.get_ident()}  # that have a context
-        # A function of a library says what it takes, which a method cannot.
-        self.cuLaunchKernel = lambda *given: self.launch(*given)
 
     def cuCtxGetCurrent(self, context):
         context._obj.value = 7
@@ -37,14 +35,15 @@ class WritingDriver:
         self.threads.add(threading.get_ident())
         return 0
 
-    def launch(self, function, x, y, z, threads, *given):
+    def cuLaunchKernelEx(self, config, function, places, extra):
         if threading.get_ident() not in self.threads:
             return 201
-        _, _, shared_bytes, stream, places, extra = given
+        how = config._obj
         pointers = [ctypes.c_uint64.from_address(p).value for p in places]
-        self.launched.append({"function": function, "grid": [x, y, z],
-                              "threads": threads, "shared_bytes": shared_bytes,
-                              "pointers": pointers})
+        self.launched.append({
+            "function": function.value, "grid": list(how.grid),
+            "threads": how.block[0], "shared_bytes": how.shared_bytes,
+            "pointers": pointers, "stream": how.stream or 0})
         return 0
 
 
@@ -74,8 +73,9 @@ def in_place_of_a_gpu(driver, launches):
         for name, stand_in in (
                 ("ctypes.CDLL", lambda path, *rest: driver
                  if path == "libcuda.so.1" else real(path, *rest)),
-                ("torch.cuda.current_device", lambda: None),
-                ("torch._C._cuda_getCurrentRawStream", lambda device: 0)):
+                ("torch._C._cuda_getDevice", lambda: -1),
+                ("torch._C._cuda_getCurrentRawStream",
+                 lambda device: driver.stream)):
             # The framework may have been built without CUDA.
             stack.enter_context(mock.patch(name, stand_in, create=True))
         yield
@@ -166,6 +166,14 @@ class Modules(unittest.TestCase):
         thread.join()
         self.assertEqual(failed, [])
         self.assertEqual(len(self.driver.launched), self.launches.count)
+
+    def test_kernels_go_to_the_stream_that_is_current(self):
+        self.function(*self.inputs)
+        for self.driver.stream in (0, 7, 7, 9, 0):
+            self.driver.launched.clear()
+            self.function(*self.inputs)
+            self.assertEqual({one["stream"] for one in self.driver.launched},
+                             {self.driver.stream})
 
     def test_what_triton_must_launch_it_launches(self):
         real = triton_build.compile_one
