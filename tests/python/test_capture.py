@@ -207,6 +207,14 @@ class WhatStaysOneCall(CaptureTest):
                             for target in self.targets(graph)
                             if target != "getitem"), self.targets(graph))
 
+    def test_each_row_of_a_tensor_is_one_view(self):
+        graph = self.capture(simple(
+            "a, b = x.view(-1, 2, 3).permute(1, 0, 2)\n"
+            "return a + b, x.unbind(-1)[1]"))
+        targets = self.targets(graph)
+        self.assertEqual(targets.count("aten.select.int"), 3, targets)
+        self.assertNotIn("aten.squeeze.dims", targets)
+
     def test_softmax_and_norms_that_the_compiler_lowers(self):
         self.assert_calls(
             simple("y = self.ln(x).softmax(-1) + F.log_softmax(x, -1)\n"
