@@ -30,27 +30,48 @@ def _weft_fits(tensor, shape, stride, dtype):
 constexpr std::string_view kDevice = "{device}";
 
 // Through the modules' own dictionaries: an attribute of a module takes ten
-// times as long to find, and a large model has hundreds.
+// times as long to find, and a large model has hundreds. What PyTorch's
+// compiler guards tensors with compares all of them in the time of four; it
+// looks at more (their class, whether they require gradients), so what it does
+// not know again is looked at in our own way. Another PyTorch may have no such
+// thing.
 constexpr std::string_view kState = R"py(
+_weft_names = [(path, [name for name, *_ in tensors])
+               for path, tensors in _weft_modules]
+_weft_looks = [look for _, tensors in _weft_modules for _, *look in tensors]
+_weft_guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
+_weft_known = None  # such guards of what was last found to fit
+
+
 def _weft_state(model):
     """The model's own tensors that forward() reads; None if one does not look
     as it did when the model was captured."""
+    global _weft_known
     found = []
-    for path, tensors in _weft_modules:
+    for path, names in _weft_names:
         module = model
         for name in path:
             inner = module._modules.get(name)
             module = getattr(module, name) if inner is None else inner
         parameters, buffers = module._parameters, module._buffers
-        for name, shape, stride, dtype in tensors:
+        for name in names:
             tensor = parameters.get(name)
             if tensor is None:
                 tensor = buffers.get(name)
             if tensor is None:
                 tensor = getattr(module, name, None)
-            if not _weft_fits(tensor, shape, stride, dtype):
-                return None
             found.append(tensor)
+    try:
+        is_known = _weft_known is not None and _weft_known.check(*found)
+    except TypeError:  # there is something else in a tensor's place
+        return None
+    if not is_known:
+        if not all(_weft_fits(tensor, *look)
+                   for tensor, look in zip(found, _weft_looks)):
+            return None
+        if _weft_guards is not None:
+            _weft_known = _weft_guards(*found, dynamic_dims_sizes=None,
+                                       dynamic_dims_strides=None)
     return found
 
 
@@ -144,9 +165,9 @@ class ForwardWriter {
     for (const std::string& line : body()) text += in + "    " + line + "\n";
     std::string fits(kFits);
     fits.replace(fits.find(kDevice), kDevice.size(), target_.device_condition);
-    if (!read_.empty()) fits += kState.substr(1);
-    return {operators() + fits + modules() + parts_source(plan_.model.parts),
-            text, defaults()};
+    if (!read_.empty()) fits += modules() + std::string(kState.substr(1));
+    return {operators() + fits + parts_source(plan_.model.parts), text,
+            defaults()};
   }
 
  private:
@@ -222,7 +243,7 @@ class ForwardWriter {
       }
       text += "    )),\n";
     }
-    return text + ")\n\n\n";
+    return text + ")\n";
   }
 
   /// Where the model is, and so its kernels want their inputs.

@@ -215,6 +215,30 @@ CHANGES = {
 }
 
 
+def turned(model):
+    weight = model.conv.weight
+    weight.data = weight.data.transpose(0, 1).contiguous().transpose(0, 1)
+
+
+def moved(model):
+    model.conv.weight.data = model.conv.weight.data.clone()
+
+
+def another(model):
+    model.conv.weight = nn.Parameter(model.conv.weight.detach() * 2)
+
+
+#: Changes of tensors, and whether these look otherwise then.
+TENSORS = {
+    "another layout": (turned, True),
+    "another shape": (lambda model: setattr(
+        model.bn, "num_batches_tracked", torch.zeros(1, dtype=int)), True),
+    "other memory": (moved, False),
+    "another parameter": (another, False),
+    "no gradients": (lambda model: model.requires_grad_(False), False),
+}
+
+
 class ComposedTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -240,6 +264,15 @@ class ComposedTest(unittest.TestCase):
 
     def pair(self, *arguments):
         return self.new.ModelNew(*arguments), self.old.Model(*arguments)
+
+    def test_tensors_that_look_otherwise(self):
+        for what, (change, goes) in TENSORS.items():
+            with self.subTest(what):
+                ours, model = self.pair()
+                self.check(ours, model, goes=False)
+                change(ours), change(model)
+                self.check(ours, model, goes=goes)
+                self.check(*self.pair(), goes=False)
 
     def test_what_is_changed_after_the_first_call(self):
         for what, change in CHANGES.items():
