@@ -440,17 +440,34 @@ bool walks(const Nest& nest, const CpuFacts& facts) {
          extent_of(nest.stages.front().inner) >= long_row;
 }
 
+// Folds of a row in one walk, with nothing that walks it again.
+bool walks_once(const Program& program, const Nest& nest) {
+  return std::ranges::all_of(nest.stages, [&](const Stage& stage) {
+    return extent_of(stage.inner) == 1 ||
+           (stage.folds && !makes_any(nest, results_read(program, stage)));
+  });
+}
+
+// A row that one core of a GPU has whole: it holds what it walks again, and of
+// several rows that it walks once each keeps a core at work.
+bool is_whole(const Program& program, const Nest& nest, const CpuFacts& facts) {
+  constexpr std::int64_t lonely_row = 16384;
+  const std::int64_t row = nest.work / extent_of(nest.outer);
+  if (row > facts.whole_row || walks(nest, facts)) return false;
+  const bool is_lonely =
+      facts.holds_rows && extent_of(nest.outer) * 8 <= facts.cores;
+  return !is_lonely || row <= lonely_row || !walks_once(program, nest);
+}
+
 // Folds over much data that leave few points get a nest each, which is shared
 // among the threads inside the fold; what stores gets every variable outside.
 void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
              const CpuFacts& facts) {
   const bool folds = nest.stages.front().folds;
-  const std::int64_t row = nest.work / extent_of(nest.outer);
-  const bool whole = row <= facts.whole_row && !walks(nest, facts);
   // A GPU's core wants several to wait for memory in turn.
   const std::int64_t enough = (facts.holds_rows ? 4 : 2) * facts.cores;
   if (!folds || nest.alone || facts.cores == 1 ||
-      nest.work < kParallelElementsMin || whole ||
+      nest.work < kParallelElementsMin || is_whole(program, nest, facts) ||
       parallel_points(nest) >= enough) {
     nests.push_back(std::move(nest));
     return;

@@ -10,10 +10,11 @@
 
 namespace weft::testing {
 
-inline Schedule planned_for_gpu(const Graph& graph) {
+inline Schedule planned_for_gpu(const Graph& graph,
+                                std::int64_t whole_row = 16384) {
   CpuFacts facts;
   facts.cores = 132;
-  facts.whole_row = 16384;
+  facts.whole_row = whole_row;
   facts.holds_rows = true;
   auto program = lower(graph, {});
   REQUIRE(program.has_value());

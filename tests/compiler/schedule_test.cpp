@@ -47,6 +47,15 @@ Graph softmax(std::vector<std::int64_t> shape, std::int64_t dim) {
   return graph;
 }
 
+Graph row_sums(std::vector<std::int64_t> shape) {
+  Graph graph;
+  add_input(graph, "x", dense(shape));
+  add_call(graph, "s", "aten.sum.dim_IntList", {ref("x"), list({1})},
+           dense({shape[0]}));
+  graph.outputs = {"s"};
+  return graph;
+}
+
 }  // namespace
 
 TEST_CASE("A pointwise chain is one nest of one loop") {
@@ -103,6 +112,16 @@ TEST_CASE("A large fold with one result is shared among the threads") {
   REQUIRE(shared.nests.size() == 2);
   CHECK(shared.nests[0].split);
   CHECK_FALSE(planned(graph, 1).nests[0].split);
+}
+
+TEST_CASE("On a GPU so is a lonely row, unless it is walked again") {
+  const auto is_split = [](const Graph& graph) {
+    return planned_for_gpu(graph, 65536).nests[0].split;
+  };
+  CHECK(is_split(row_sums({1, 32768})));
+  CHECK_FALSE(is_split(row_sums({1, 16384})));
+  CHECK_FALSE(is_split(row_sums({64, 32768})));
+  CHECK_FALSE(is_split(softmax({1, 32768}, 1)));
 }
 
 TEST_CASE("Little work starts no threads") {
