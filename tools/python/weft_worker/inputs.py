@@ -27,6 +27,13 @@ FEW_DISTRIBUTIONS = (("edges", True), ("wide", True), ("special", False))
 #: logarithms, say, is nan for any tensor with a negative number.
 INSIDE_EVERY_DOMAIN = "uniform"
 
+#: These look at values on the device and end the process' use of it when one
+#: is out of range: random inputs are not for models that call them.
+STRICT_OPERATORS = (
+    "binary_cross_entropy.", "bernoulli.default", "bernoulli_.Tensor",
+    "multinomial",
+)
+
 #: Integer inputs whose use does not bound them stay below this.
 INTEGER_LIMIT = 8
 

@@ -3,7 +3,8 @@
 A call names steps: `load` takes inputs and state from shared memory, `run` is
 forward() and nothing else, `warm` the same on inputs that were there before,
 `export` copies results out and describes them. `hold` keeps them while others
-are made, and `recall` copies out what they are by then.
+are made, and `recall` copies out what they are by then. A `load` may come with
+`number`: another value for one leaf of the arguments that is no tensor.
 """
 
 import hashlib
@@ -128,6 +129,8 @@ class ModelRunner:
                 else leaf["value"]
                 for leaf in self._template
             ]
+            if "number" in call:
+                self._leaves[call["number"]["leaf"]] = call["number"]["value"]
             self._args = pytree.tree_unflatten(self._leaves, self._treespec)
         self._result = None
         if call["seed"] is not None:  # else it goes on to draw

@@ -90,6 +90,14 @@ def agreed(state, values):
     return made
 
 
+def twin(model):
+    """A copy of the model that has the same tensors, and all else of its own."""
+    shared = {id(leaf): leaf for module in model.modules()
+              for leaf in pytree.tree_leaves(vars(module))
+              if isinstance(leaf, torch.Tensor)}
+    return copy.deepcopy(model, shared)
+
+
 def widened(model):
     """A copy of the model in float64, in which the same tensors share memory
     (after Module.double() each has its own)."""

@@ -28,12 +28,14 @@ RESTING_KINDS = (*gpu_package.KINDS, "reference")
 
 
 class Ended(Exception):
-    """The job is over, and not well: `kind` is a verdict's kind."""
+    """The job is over, and not well: `kind` is a verdict's kind. `raised`: by an
+    exception in the candidate's process, which told of it."""
 
-    def __init__(self, kind, reason):
+    def __init__(self, kind, reason, raised=False):
         super().__init__(reason)
         self.kind = kind
         self.reason = reason
+        self.raised = raised
 
 
 class SlotBroken(Exception):
@@ -314,7 +316,8 @@ class Slot:
         if message.get("ok") is False and message.get("call") == -1:
             text = str(message.get("message"))[:2000]
             lacks = message.get("out_of_memory") is True
-            raise Ended("out_of_memory" if lacks else "crashed", text)
+            kind = "out_of_memory" if lacks else "crashed"
+            raise Ended(kind, text, raised=True)
         raise Ended("cheated", "the candidate answered what was not asked")
 
     def _raise_end(self, message):

@@ -4,10 +4,11 @@ import os
 import pickle
 import shutil
 import time
+from functools import partial
 
 import torch
 
-from . import compare
+from . import compare, other_numbers
 from .expected import Controls
 from .inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS
 from .laps import lap
@@ -82,6 +83,12 @@ def check_model(slot, keeper, whole, job, limits):
             _run_case(slot, whole, first, limits, verdict)
         if not verdict.reason and not whole.is_large:
             _run_next(slot, whole, first, limits, verdict)
+        if whole.is_large:
+            first = None  # it takes the room that the next ones need
+        if not verdict.reason:  # last: a candidate's process may end by it
+            begin_anew = partial(
+                begin, slot, whole, job, arena, limits, verdict)
+            _run_numbers(slot, whole, first, limits, verdict, begin_anew)
     except Ended as ended:
         verdict.fail(ended.kind, ended.reason)
     finally:
@@ -189,6 +196,28 @@ def _run_next(slot, whole, case, limits, verdict):
             verdict.fail("wrong", f"the next call changes output {number} of "
                          "the call before, which Model leaves as it is")
             return
+
+
+def _run_numbers(slot, whole, first, limits, verdict, begin_anew):
+    """Other numbers among the arguments. A candidate may refuse one, by an
+    exception; it may not give the answer to another."""
+    has_refused = False
+    for number, value, case in other_numbers.cases(whole, first):
+        if has_refused:  # that was its process' end, and says nothing of this
+            begin_anew()
+        if verdict.reason:
+            return
+        try:
+            _run_case(slot, whole, case, limits, verdict, reuse=False,
+                      number={"leaf": number.leaf, "value": value})
+        except Ended as ended:
+            if not ended.raised:
+                ended.reason = f"{case.distribution}: {ended.reason}"
+                raise
+            has_refused = True
+        if verdict.reason:
+            return
+        del case  # before the next is made: it may fill half a device
 
 
 def _run_case(slot, whole, case, limits, verdict, **how):

@@ -5,6 +5,7 @@ the model allows it, in float64, and lays out the memory that both sides share.
 """
 
 import contextlib
+import copy
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,7 @@ from functools import partial
 import torch
 import torch.utils._pytree as pytree
 
-from . import calls_in_a_row, compare, inputs, tf32
+from . import calls_in_a_row, compare, inputs, other_numbers, tf32
 from .arena import BufferSet, same_bytes
 from .capture import generators, set_generators
 from .device import HOST
@@ -27,18 +28,13 @@ from .module_state import (
     random_state,
     rng_digest,
     rng_state,
+    twin,
     widened,
 )
 from .problem import build_model, load_problem, make_inputs
 from .reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
 from .summed_terms import UNTOLD, TermsTrace
 
-#: These look at values on the device and end the process' use of it when one
-#: is out of range: random inputs are not for models that call them.
-_STRICT_OPERATORS = (
-    "binary_cross_entropy.", "bernoulli.default", "bernoulli_.Tensor",
-    "multinomial",
-)
 _LARGE_ELEMENTS = 1 << 26
 #: What a run leaves behind.
 _KEYS = ("outputs", "inputs_after", "state_after")
@@ -87,6 +83,7 @@ class WholeModel:
         self.state = self._held.named
         self.initial = [t.detach().clone() for _, t in self.state]
         given = make_inputs(self.problem, device=device.torch)
+        self.numbers = other_numbers.among(given)
         self._leaves, self.treespec = pytree.tree_flatten(given)
         self.tensors = [t for t in self._leaves if isinstance(t, torch.Tensor)]
         self._strides = [
@@ -113,7 +110,7 @@ class WholeModel:
             self._convolves = tf32.convolves(self.operators)
             self.takes_any_values = not any(
                 word in name for name in self.operators
-                for word in _STRICT_OPERATORS)
+                for word in inputs.STRICT_OPERATORS)
             self._forget_values()
 
     def _traced_case(self, bare):
@@ -357,6 +354,39 @@ class WholeModel:
         self._called(mine, bare.state, drawn)
         stay = list(map(same_values, results, before))
         return self.expect("next", drawn, leaves, bare.state), stay
+
+    def with_number(self, leaf, value):
+        """The same, where forward() is given that value for that leaf of its
+        arguments. By a twin of Model: what it keeps in Python must not change
+        for who is judged next."""
+        other = copy.copy(self)
+        other.model = twin(self.model)
+        other._held = HeldState(other.model)
+        other._leaves = [*self._leaves]
+        other._leaves[leaf] = value
+        return other
+
+    def fits(self, bare, trace):
+        """Whether the results of that case fit the memory that is kept for
+        them; its tolerances are by the calls of this run from now on. Raises
+        what forward() raises."""
+        from .model_runner import fits
+
+        run = partial(self._run, self.model, bare.leaves, bare.state, bare.seed)
+        try:
+            made, self._length = run(within=trace), trace.length
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # of the trace (torch.cond), or forward()'s own
+            if self.device.is_cuda:  # where the trace must see all calls
+                raise
+            made = None
+        finally:
+            _reset_compiler()
+        if made is None:
+            made, self._length = run(), UNTOLD
+        self._convolves = self.device.is_cuda and tf32.convolves(trace.called)
+        return fits(made["described"], self.described["outputs"])
 
     def _called(self, mine, state, seed):
         """Model's result, as it gives it."""
