@@ -185,6 +185,17 @@ class CarefulTest(unittest.TestCase):
         self.assertEqual(trace.length, 8)
 
 
+    def test_on_a_device_no_model_is_tried_that_looks_places_up(self):
+        for forward, count in (("return torch.relu(x) * n", 1),
+                               ("return x[torch.tensor([0, 3])] * n", 0)):
+            whole = whole_of(forward, "0.5")
+            self.assertEqual(len(tried(whole)), 1)
+            whole.device = mock.Mock(
+                wraps=whole.device, is_cuda=True, lock=whole.device.lock,
+                torch=whole.device.torch, give_back_much=lambda: None)
+            self.assertEqual(len(tried(whole)), count)
+
+
 class VerdictTest(WeftCase):
     def evaluate(self, candidate, given="0.5", forward="return x * n"):
         problem = self.write("problem.py", problem_with(
