@@ -15,12 +15,12 @@ from unittest import mock
 import torch
 
 from captured_cases import program
-from weft_case import WeftCase, problem_with
-from weft_worker import capture, other_numbers
+from weft_case import ROOT, WeftCase, problem_with
+from weft_worker import capture, device, oracle, other_numbers
 from weft_worker.module_state import state_of, twin
 from weft_worker.whole_model import WholeModel
 
-HALF = "[torch.randn(8, 16), 0.5]"
+CHEATS = os.path.join(ROOT, "tests", "cheats")
 #: A candidate of that forward().
 CANDIDATE = ("import os, torch\n\nclass ModelNew(torch.nn.Module):\n"
              "    def forward(self, x, n):\n        {0}\n")
@@ -196,6 +196,26 @@ class CarefulTest(unittest.TestCase):
             self.assertEqual(len(tried(whole)), count)
 
 
+class LargeTest(WeftCase):
+    def test_of_large_tensors_numbers_are_looked_at_too(self):
+        judge = oracle.Oracle(self.path("scratch"), [], 2)
+        self.addCleanup(judge.close)
+        is_large = {"is_large": lambda *_: True, "parts_for": lambda *_: 0}
+        request = {"id": 1, "verb": "check_model", "seed": 1,
+                   "problem": os.path.join(CHEATS, "references", "options.py")}
+        reasons = {}
+        with mock.patch.multiple(device.Device, **is_large):
+            for name in ("N14_number_written_down", "N14_refuses_but_one",
+                         "honest_refuses_numbers"):
+                path = os.path.join(CHEATS, name + ".py")
+                reply = judge.answer({**request, "composed": path})
+                self.assertTrue(reply["ok"], reply)
+                reasons[name] = reply["verdict"]["reason"]
+        self.assertIn("for argument 2", reasons["N14_number_written_down"])
+        self.assertIn("'shift'", reasons["N14_refuses_but_one"])
+        self.assertEqual(reasons["honest_refuses_numbers"], "")
+
+
 class VerdictTest(WeftCase):
     def evaluate(self, candidate, given="0.5", forward="return x * n"):
         problem = self.write("problem.py", problem_with(
@@ -212,6 +232,12 @@ class VerdictTest(WeftCase):
         self.assertEqual(found["verdict"]["kind"], "crashed")
         self.assertIn("0.375 for argument 2", found["verdict"]["reason"])
         self.assertIn("SIGABRT", found["verdict"]["reason"])
+
+    def test_nor_has_who_lacks_memory(self):
+        found = self.evaluate(CANDIDATE.format(
+            "return x * n if n == 0.5 else bytearray(1 << 60)"))
+        self.assertFalse(found["accepted"])
+        self.assertEqual(found["verdict"]["kind"], "out_of_memory")
 
     def test_who_refuses_each_of_two_is_accepted(self):
         found = self.evaluate(CANDIDATE.format(

@@ -29,7 +29,7 @@ RESTING_KINDS = (*gpu_package.KINDS, "reference")
 
 class Ended(Exception):
     """The job is over, and not well: `kind` is a verdict's kind. `raised`: by an
-    exception in the candidate's process, which told of it."""
+    exception of the candidate's own, no lack of memory."""
 
     def __init__(self, kind, reason, raised=False):
         super().__init__(reason)
@@ -316,8 +316,8 @@ class Slot:
         if message.get("ok") is False and message.get("call") == -1:
             text = str(message.get("message"))[:2000]
             lacks = message.get("out_of_memory") is True
-            kind = "out_of_memory" if lacks else "crashed"
-            raise Ended(kind, text, raised=True)
+            raise Ended("out_of_memory" if lacks else "crashed", text,
+                        raised=not lacks)
         raise Ended("cheated", "the candidate answered what was not asked")
 
     def _raise_end(self, message):

@@ -205,19 +205,26 @@ def _run_numbers(slot, whole, first, limits, verdict, begin_anew):
     for number, value, case in other_numbers.cases(whole, first):
         if has_refused:  # that was its process' end, and says nothing of this
             begin_anew()
-        if verdict.reason:
-            return
-        try:
-            _run_case(slot, whole, case, limits, verdict, reuse=False,
-                      number={"leaf": number.leaf, "value": value})
-        except Ended as ended:
-            if not ended.raised:
-                ended.reason = f"{case.distribution}: {ended.reason}"
-                raise
-            has_refused = True
+        if not verdict.reason:
+            other = {"leaf": number.leaf, "value": value}
+            has_refused = _refuses(slot, whole, case, limits, verdict, other)
         if verdict.reason:
             return
         del case  # before the next is made: it may fill half a device
+
+
+def _refuses(slot, whole, case, limits, verdict, number):
+    """Whether the candidate raises an exception in that case."""
+    try:
+        _run_case(slot, whole, case, limits, verdict, reuse=False,
+                  number=number)
+    except Ended as ended:
+        if ended.raised:
+            return True
+        if case.distribution not in ended.reason:
+            ended.reason = f"{case.distribution}: {ended.reason}"
+        raise
+    return False
 
 
 def _run_case(slot, whole, case, limits, verdict, **how):
