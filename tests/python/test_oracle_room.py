@@ -9,9 +9,11 @@ import time
 import unittest
 from unittest import mock
 
-from weft_worker import gpu_lock, oracle, timing
+from weft_worker import gpu_lock, harness, oracle, timing
 
 import torch
+
+CUBLAS = "CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
 
 
 def setUpModule():
@@ -32,6 +34,15 @@ class Memory(unittest.TestCase):
             raise torch.OutOfMemoryError("others have it")
 
         self.assert_tried_again(raises)
+
+    def test_so_does_who_lacks_a_librarys(self):
+        def raises():
+            raise RuntimeError(f"CUDA error: {CUBLAS}")
+
+        self.assert_tried_again(raises)
+        failed = harness._failure(RuntimeError(CUBLAS))
+        self.assertTrue(failed["out_of_memory"])
+        self.assertFalse(harness._failure(ValueError("x"))["out_of_memory"])
 
     def test_so_does_a_candidate_on_a_device(self):
         device = mock.patch.object(shared.device, "is_cuda", True)

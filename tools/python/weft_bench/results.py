@@ -72,8 +72,8 @@ def lacked_memory(made):
     reasons = [made["reason"], made["compile_error"] or "",
                *(made["result"] or {}).get("notes", ()),
                *(part["reason"] for part in parts)]
-    return any("out_of_memory" in reason or "out of memory" in reason
-               for reason in reasons)
+    return any(words in reason for reason in reasons for words in (
+        "out_of_memory", "out of memory", "STATUS_ALLOC_FAILED"))
 
 
 def _add_times(made, timing):

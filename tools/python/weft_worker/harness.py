@@ -225,7 +225,8 @@ def _failure(error):
 
 def is_out_of_memory(text):
     return any(words in text for words in (
-        "can't allocate", "CUDA out of memory", "CUDA_ERROR_OUT_OF_MEMORY"))
+        "can't allocate", "CUDA out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
+        "STATUS_ALLOC_FAILED"))
 
 
 def load(job, memory):

@@ -73,7 +73,7 @@ from . import (  # noqa: E402
 from .arena import BufferSet  # noqa: E402
 from .device import LARGE_BYTES, Device  # noqa: E402
 from .driver import CudaError, NoDriver  # noqa: E402
-from .problem import ProblemError  # noqa: E402
+from .problem import ProblemError, is_out_of_memory  # noqa: E402
 from .reference import BadGraph, Reference, load_graph  # noqa: E402
 from .slot import SlotBroken  # noqa: E402
 
@@ -201,6 +201,9 @@ class Oracle:
                 return reply
         except torch.OutOfMemoryError:
             pass  # its frames, which hold tensors, go with it
+        except RuntimeError as error:  # a library's own memory
+            if not is_out_of_memory(error):
+                raise
         except CudaError as error:
             if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
                 raise

@@ -20,9 +20,11 @@ NAMES_NEEDED = ("Model", "get_inputs", "get_init_inputs")
 MESSAGE_LENGTH_MAX = 1000
 DETAILS_LENGTH_MAX = 20000
 
-# What the framework's CPU and CUDA allocators say when memory runs out; the
-# CPU one raises a plain RuntimeError, so that the text is all there is.
+# What the framework's CPU and CUDA allocators say when memory runs out, and
+# cuBLAS and its like of their own; most raise a plain RuntimeError, so that the
+# text is all there is.
 OUT_OF_MEMORY_TEXTS = (
+    "STATUS_ALLOC_FAILED",
     "can't allocate memory",
     "not enough memory",
     "out of memory",
