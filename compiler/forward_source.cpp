@@ -61,15 +61,12 @@ def _weft_state(model):
             if tensor is None:
                 tensor = getattr(module, name, None)
             found.append(tensor)
-    try:
-        is_known = _weft_known is not None and _weft_known.check(*found)
-    except TypeError:  # there is something else in a tensor's place
-        return None
-    if not is_known:
+    if _weft_known is None or not _weft_known.check(*found):
         if not all(_weft_fits(tensor, *look)
                    for tensor, look in zip(found, _weft_looks)):
             return None
-        if _weft_guards is not None:
+        # They know no tensor twice, as one under two names would be.
+        if _weft_guards is not None and len(set(found)) == len(found):
             _weft_known = _weft_guards(*found, dynamic_dims_sizes=None,
                                        dynamic_dims_strides=None)
     return found

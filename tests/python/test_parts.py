@@ -235,6 +235,9 @@ TENSORS = {
         model.bn, "num_batches_tracked", torch.zeros(1, dtype=int)), True),
     "other memory": (moved, False),
     "another parameter": (another, False),
+    "one under two names": (lambda model: setattr(
+        model.bn, "weight", model.bn.bias), False),
+    "none": (lambda model: setattr(model.bn, "bias", None), True),
     "no gradients": (lambda model: model.requires_grad_(False), False),
 }
 
