@@ -33,7 +33,7 @@ SCANS = {case[0] for case in cuda_cases.movement.scan_cases()}
 
 def all_cases():
     groups = (*cuda_cases.GROUPS, cuda_cases.moment_cases,
-              cuda_cases.movement.scan_cases)
+              cuda_cases.logarithm_cases, cuda_cases.movement.scan_cases)
     return [case for group in groups for case in group()]
 
 

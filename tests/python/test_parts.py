@@ -273,8 +273,13 @@ class ComposedTest(unittest.TestCase):
             with self.subTest(what):
                 ours, model = self.pair()
                 self.check(ours, model, goes=False)
+                known = self.new._weft_known
+                self.assertIsNotNone(known)
                 change(ours), change(model)
                 self.check(ours, model, goes=goes)
+                # No guards are made where they would not know it again.
+                made = what == "no gradients"
+                self.assertEqual(self.new._weft_known is not known, made)
                 self.check(*self.pair(), goes=False)
 
     def test_what_is_changed_after_the_first_call(self):
