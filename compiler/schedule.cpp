@@ -451,12 +451,13 @@ bool walks_once(const Program& program, const Nest& nest) {
 // A row that one core of a GPU has whole: it holds what it walks again, and of
 // several rows that it walks once each keeps a core at work.
 bool is_whole(const Program& program, const Nest& nest, const CpuFacts& facts) {
-  constexpr std::int64_t lonely_row = 16384;
+  // Shorter ones a block has walked before more kernels have begun.
+  constexpr std::int64_t lonely_row = 32768;
   const std::int64_t row = nest.work / extent_of(nest.outer);
   if (row > facts.whole_row || walks(nest, facts)) return false;
   const bool is_lonely =
       facts.holds_rows && extent_of(nest.outer) * 8 <= facts.cores;
-  return !is_lonely || row <= lonely_row || !walks_once(program, nest);
+  return !is_lonely || row < lonely_row || !walks_once(program, nest);
 }
 
 // Folds over much data that leave few points get a nest each, which is shared

@@ -119,7 +119,7 @@ TEST_CASE("On a GPU so is a lonely row, unless it is walked again") {
     return planned_for_gpu(graph, 65536).nests[0].split;
   };
   CHECK(is_split(row_sums({1, 32768})));
-  CHECK_FALSE(is_split(row_sums({1, 16384})));
+  CHECK_FALSE(is_split(row_sums({1, 32767})));
   CHECK_FALSE(is_split(row_sums({64, 32768})));
   CHECK_FALSE(is_split(softmax({1, 32768}, 1)));
 }
