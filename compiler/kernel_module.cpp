@@ -122,8 +122,9 @@ class _WeftConfig(ctypes.Structure):
 
 
 def _weft_config(grid, threads, shared_bytes, cluster=1, cooperative=False):
-    """How a kernel is launched: in clusters of so many blocks; as blocks that
-    wait for each other."""
+    """How a kernel is launched: a grid of three numbers of blocks, of so
+    many threads in a line; in clusters of blocks; as blocks that wait for each
+    other."""
     attributes, count = (_WeftAttribute * 2)(), 0
     if cluster > 1:
         attributes[count].id = 4

@@ -440,8 +440,8 @@ bool walks(const Nest& nest, const CpuFacts& facts) {
          extent_of(nest.stages.front().inner) >= long_row;
 }
 
-// Folds of a row in one walk, with nothing that walks it again.
-bool walks_once(const Program& program, const Nest& nest) {
+// Whether nothing walks a row again once it is folded.
+bool folds_in_one_pass(const Program& program, const Nest& nest) {
   return std::ranges::all_of(nest.stages, [&](const Stage& stage) {
     return extent_of(stage.inner) == 1 ||
            (stage.folds && !makes_any(nest, results_read(program, stage)));
@@ -457,7 +457,7 @@ bool is_whole(const Program& program, const Nest& nest, const CpuFacts& facts) {
   if (row > facts.whole_row || walks(nest, facts)) return false;
   const bool is_lonely =
       facts.holds_rows && extent_of(nest.outer) * 8 <= facts.cores;
-  return !is_lonely || row < lonely_row || !walks_once(program, nest);
+  return !is_lonely || row < lonely_row || !folds_in_one_pass(program, nest);
 }
 
 // Folds over much data that leave few points get a nest each, which is shared
