@@ -6,8 +6,8 @@
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
 #include "actors/result_json.hpp"
-#include "compiler/compose.hpp"
-#include "compiler/target.hpp"
+#include "compiler/compose/compose.hpp"
+#include "compiler/targets.hpp"
 
 namespace weft {
 namespace {

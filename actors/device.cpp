@@ -1,6 +1,6 @@
 #include "actors/device.hpp"
 
-#include "compiler/target.hpp"
+#include "compiler/targets.hpp"
 
 namespace weft {
 

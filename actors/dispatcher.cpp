@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "actors/outcome.hpp"
-#include "compiler/compose.hpp"
-#include "compiler/target.hpp"
+#include "compiler/compose/compose.hpp"
+#include "compiler/targets.hpp"
 
 namespace weft {
 

@@ -10,7 +10,7 @@
 
 #include "actors/errands.hpp"
 #include "actors/role.hpp"
-#include "compiler/subgraph.hpp"
+#include "compiler/graph/subgraph.hpp"
 
 namespace weft {
 

@@ -4,9 +4,9 @@
 
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
-#include "compiler/graph.hpp"
-#include "compiler/subgraph.hpp"
-#include "compiler/target.hpp"
+#include "compiler/graph/graph.hpp"
+#include "compiler/graph/subgraph.hpp"
+#include "compiler/targets.hpp"
 
 namespace weft {
 namespace {

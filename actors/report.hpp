@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/subgraph.hpp"
+#include "compiler/graph/subgraph.hpp"
 #include "messages/vocabulary.hpp"
 
 namespace weft {

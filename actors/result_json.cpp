@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/device.hpp"
-#include "compiler/product_count.hpp"
+#include "compiler/fusion/product_count.hpp"
 
 namespace weft {
 namespace {

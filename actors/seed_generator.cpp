@@ -1,6 +1,6 @@
 #include "actors/seed_generator.hpp"
 
-#include "compiler/target.hpp"
+#include "compiler/targets.hpp"
 
 namespace weft {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "actors/role.hpp"
-#include "runtime/replay.hpp"
+#include "runtime/host/replay.hpp"
 
 namespace weft::bench {
 

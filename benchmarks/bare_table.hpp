@@ -15,7 +15,7 @@
 
 #include "benchmarks/rounds.hpp"
 #include "messages/envelope.hpp"
-#include "runtime/journal.hpp"
+#include "runtime/journal/journal.hpp"
 
 namespace weft::bench {
 

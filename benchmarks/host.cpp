@@ -14,7 +14,7 @@
 #include "benchmarks/ball_game.hpp"
 #include "benchmarks/bare_table.hpp"
 #include "benchmarks/rounds.hpp"
-#include "runtime/caf_host.hpp"
+#include "runtime/host/caf_host.hpp"
 
 namespace {
 

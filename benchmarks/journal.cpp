@@ -3,7 +3,7 @@
 // pragmas, on the same disk, turn by turn.
 //
 //     bench_journal [DIRECTORY]      (default: the current one)
-#include "runtime/journal.hpp"
+#include "runtime/journal/journal.hpp"
 
 #include <unistd.h>
 

@@ -4,7 +4,7 @@
 // folder. With one: the journal of a real run, the compiler's work included.
 //
 //     bench_replay [RUN/journal.db]
-#include "runtime/replay.hpp"
+#include "runtime/host/replay.hpp"
 
 #include <unistd.h>
 
@@ -17,8 +17,8 @@
 #include "benchmarks/ball_game.hpp"
 #include "benchmarks/bare_table.hpp"
 #include "benchmarks/rounds.hpp"
-#include "runtime/caf_host.hpp"
-#include "runtime/read_only_blobs.hpp"
+#include "runtime/host/caf_host.hpp"
+#include "runtime/journal/read_only_blobs.hpp"
 
 namespace {
 

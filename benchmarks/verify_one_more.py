@@ -68,7 +68,7 @@ class Oracle:
         box += ["--wall-ms", "0", "--cpu-s", "1000000",
                 "--memory-bytes", str(4 << 30), "--"]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "weft_worker.oracle", "--scratch",
+            [sys.executable, "-m", "weft.oracle.oracle", "--scratch",
              str(scratch), "--sandbox", json.dumps(box)],
             env=os.environ | {"PYTHONPATH": str(WORKERS)}, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -8,8 +8,8 @@
 #include <variant>
 
 #include "messages/effects.hpp"
+#include "messages/known_kernels.hpp"
 #include "messages/lease.hpp"
-#include "messages/library.hpp"
 #include "messages/result.hpp"
 #include "messages/run.hpp"
 #include "messages/work.hpp"

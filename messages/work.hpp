@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "messages/effects.hpp"
-#include "messages/library.hpp"
+#include "messages/known_kernels.hpp"
 #include "messages/run.hpp"
 
 namespace weft {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/sandbox.hpp"
+#include "runtime/sandbox/sandbox.hpp"
 
 namespace weft {
 

@@ -1,8 +1,8 @@
 // A role that runs errands, on the bench: its leases are granted at once.
 #pragma once
 
-#include "compiler/subgraph.hpp"
-#include "compiler/target.hpp"
+#include "compiler/graph/subgraph.hpp"
+#include "compiler/targets.hpp"
 #include "tests/actors/bench.hpp"
 #include "tests/compiler/graph_builder.hpp"
 

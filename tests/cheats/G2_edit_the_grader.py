@@ -11,9 +11,9 @@ import sys
 import torch
 import torch.nn as nn
 
-import weft_worker
+import weft
 
-FOLDERS = [os.path.dirname(weft_worker.__file__), os.getcwd(), *sys.path]
+FOLDERS = [os.path.dirname(weft.__file__), os.getcwd(), *sys.path]
 for folder in FOLDERS:
     for path in glob.glob(os.path.join(folder, "*.py")):
         try:

@@ -6,7 +6,7 @@ Reason: the next call changes output 0
 """
 
 import torch.nn as nn
-from weft_worker import model_runner
+from weft.candidate import model_runner
 
 tell = model_runner.describe
 

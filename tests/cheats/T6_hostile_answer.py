@@ -9,7 +9,7 @@ import sys
 import torch
 import torch.nn as nn
 
-runner = sys.modules["weft_worker.model_runner"]
+runner = sys.modules["weft.candidate.model_runner"]
 
 
 def describe(*_):

@@ -1,8 +1,8 @@
-#include "compiler/compose.hpp"
+#include "compiler/compose/compose.hpp"
 
 #include <doctest/doctest.h>
 
-#include "compiler/partition.hpp"
+#include "compiler/fusion/partition.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {

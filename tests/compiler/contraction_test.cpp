@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compiler/lower.hpp"
-#include "compiler/lowerable.hpp"
+#include "compiler/fusion/lowerable.hpp"
+#include "compiler/lowering/lower.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;

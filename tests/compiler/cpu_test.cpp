@@ -1,5 +1,3 @@
-#include "compiler/cpu.hpp"
-
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -10,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "compiler/cpu/generate.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;

@@ -1,10 +1,9 @@
-#include "compiler/cuda.hpp"
-
 #include <doctest/doctest.h>
 
 #include <set>
 
-#include "compiler/cuda_scalar.hpp"
+#include "compiler/cuda/generate.hpp"
+#include "compiler/cuda/scalar.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;

@@ -1,8 +1,7 @@
-#include "compiler/cuda_windows.hpp"
-
 #include <doctest/doctest.h>
 
-#include "compiler/cuda.hpp"
+#include "compiler/cuda/generate.hpp"
+#include "compiler/cuda/windows.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "compiler/compose.hpp"
-#include "compiler/partition.hpp"
+#include "compiler/compose/compose.hpp"
+#include "compiler/fusion/partition.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "compiler/lower.hpp"
-#include "compiler/schedule.hpp"
+#include "compiler/loops/schedule.hpp"
+#include "compiler/lowering/lower.hpp"
 
 namespace weft::testing {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/graph.hpp"
+#include "compiler/graph/graph.hpp"
 
 namespace weft {
 

@@ -1,4 +1,4 @@
-#include "compiler/graph.hpp"
+#include "compiler/graph/graph.hpp"
 
 #include <doctest/doctest.h>
 

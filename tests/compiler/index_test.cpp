@@ -1,4 +1,4 @@
-#include "compiler/index.hpp"
+#include "compiler/loops/index.hpp"
 
 #include <doctest/doctest.h>
 

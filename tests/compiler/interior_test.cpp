@@ -1,8 +1,8 @@
-#include "compiler/interior.hpp"
+#include "compiler/loops/interior.hpp"
 
 #include <doctest/doctest.h>
 
-#include "compiler/unroll_and_jam.hpp"
+#include "compiler/loops/unroll_and_jam.hpp"
 #include "tests/compiler/gpu_plan.hpp"
 #include "tests/compiler/small_graphs.hpp"
 

@@ -6,9 +6,9 @@
 #include <random>
 #include <set>
 
-#include "compiler/graph_check.hpp"
-#include "compiler/partition.hpp"
-#include "compiler/passes.hpp"
+#include "compiler/fusion/partition.hpp"
+#include "compiler/graph/graph_check.hpp"
+#include "compiler/passes/passes.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {

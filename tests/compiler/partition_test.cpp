@@ -1,10 +1,10 @@
-#include "compiler/partition.hpp"
+#include "compiler/fusion/partition.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "compiler/graph_check.hpp"
+#include "compiler/graph/graph_check.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {

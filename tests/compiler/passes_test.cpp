@@ -1,9 +1,9 @@
-#include "compiler/passes.hpp"
+#include "compiler/passes/passes.hpp"
 
 #include <doctest/doctest.h>
 
-#include "compiler/graph_check.hpp"
-#include "compiler/target.hpp"
+#include "compiler/graph/graph_check.hpp"
+#include "compiler/targets.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {

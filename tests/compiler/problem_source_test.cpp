@@ -1,4 +1,4 @@
-#include "compiler/problem_source.hpp"
+#include "compiler/compose/problem_source.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "compiler/product_count.hpp"
+#include "compiler/fusion/product_count.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "compiler/python_lexer.hpp"
+#include "compiler/text/python_lexer.hpp"
 
 #include <doctest/doctest.h>
 

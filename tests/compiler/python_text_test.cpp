@@ -1,4 +1,4 @@
-#include "compiler/python_text.hpp"
+#include "compiler/text/python_text.hpp"
 
 #include <doctest/doctest.h>
 

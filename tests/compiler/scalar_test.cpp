@@ -1,4 +1,4 @@
-#include "compiler/scalar.hpp"
+#include "compiler/loops/scalar.hpp"
 
 #include <doctest/doctest.h>
 

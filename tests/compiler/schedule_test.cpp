@@ -1,8 +1,8 @@
-#include "compiler/schedule.hpp"
+#include "compiler/loops/schedule.hpp"
 
 #include <doctest/doctest.h>
 
-#include "compiler/lower.hpp"
+#include "compiler/lowering/lower.hpp"
 #include "tests/compiler/gpu_plan.hpp"
 #include "tests/compiler/small_graphs.hpp"
 

@@ -1,4 +1,4 @@
-#include "compiler/signature.hpp"
+#include "compiler/fusion/signature.hpp"
 
 #include <doctest/doctest.h>
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/graph.hpp"
-#include "compiler/subgraph.hpp"
+#include "compiler/graph/graph.hpp"
+#include "compiler/graph/subgraph.hpp"
 
 namespace weft::testing {
 

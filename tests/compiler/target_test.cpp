@@ -1,8 +1,8 @@
-#include "compiler/target.hpp"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
+
+#include "compiler/targets.hpp"
 
 namespace weft {
 namespace {

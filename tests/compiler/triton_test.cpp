@@ -1,10 +1,9 @@
-#include "compiler/triton.hpp"
-
 #include <doctest/doctest.h>
 
 #include <set>
 
-#include "compiler/triton_scalar.hpp"
+#include "compiler/triton/generate.hpp"
+#include "compiler/triton/scalar.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;

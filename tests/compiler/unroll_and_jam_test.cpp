@@ -1,4 +1,4 @@
-#include "compiler/unroll_and_jam.hpp"
+#include "compiler/loops/unroll_and_jam.hpp"
 
 #include <doctest/doctest.h>
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/sandbox.hpp"
+#include "runtime/sandbox/sandbox.hpp"
 #include "tests/sandbox_fixture.hpp"
 
 using namespace weft;

@@ -20,7 +20,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests/python"),
-                os.path.join(ROOT, "tools/python")]
+                os.path.join(ROOT, "python")]
 
 import torch  # noqa: E402
 

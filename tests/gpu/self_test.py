@@ -18,7 +18,7 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [HERE, PACKAGES]
 
 import kernels  # noqa: E402
@@ -33,7 +33,7 @@ class Server:
     def __init__(self, folder, device):
         self._number = 0
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "weft_worker.oracle", "--device", device,
+            [sys.executable, "-m", "weft.oracle.oracle", "--device", device,
              "--scratch", os.path.join(folder, "scratch")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": PACKAGES})
@@ -92,7 +92,7 @@ class SelfTest:
         """What a process pays for its first touch of the device."""
         program = (
             "import sys, time; sys.path.insert(0, sys.argv[1])\n"
-            "from weft_worker.driver import open_driver\n"
+            "from weft.device.driver import open_driver\n"
             "t = time.perf_counter(); d = open_driver(int(sys.argv[2]))\n"
             "print(round((time.perf_counter() - t) * 1000), d.version())")
         number = self.options.device.partition(":")[2] or "0"

@@ -11,10 +11,10 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
-PYTHON_PATH = os.path.join(ROOT, "tools", "python")
+PYTHON_PATH = os.path.join(ROOT, "python")
 sys.path.insert(0, PYTHON_PATH)
 
-from weft_worker import capture
+from weft.capture import capture
 
 HEADER = """
 import torch

@@ -14,9 +14,12 @@ import torch
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
+sys.path.insert(0, os.path.join(ROOT, "python"))
 
-from weft_worker import capture_decompositions, capture_graph  # noqa: E402
+from weft.capture import (  # noqa: E402
+    decompositions as capture_decompositions,
+    graph as capture_graph,
+)
 
 
 def program(name, variable):

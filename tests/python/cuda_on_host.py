@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 import captured_cases
-from weft_worker import cuda_build
+from weft.build import cuda as cuda_build
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda_host")
 #: What host.hpp has instead: it is written in the device's own words.

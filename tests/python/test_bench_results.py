@@ -10,9 +10,18 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
-from weft_bench import (child, kernelbench, plots, problems, progress, records,
-                        report, results, score)
-from weft_bench.driver import alternate, cores_of, visible_device
+from weft.bench import (
+    child,
+    kernelbench,
+    plots,
+    problems,
+    progress,
+    records,
+    report,
+    results,
+    score,
+)
+from weft.bench.driver import alternate, cores_of, visible_device
 
 SETTINGS = {"folder": "/somewhere/KernelBench", "out": "", "target": "triton",
             "gpu": "NVIDIA H200", "timed": True, "version": "0.1.0", "jobs": 4,

@@ -12,7 +12,7 @@ import venv
 from pathlib import Path
 
 from weft_case import WeftCase, environment
-from weft_worker import bytecode_fill
+from weft.build import bytecode_fill
 
 WORKERS = os.path.dirname(bytecode_fill.__file__)
 
@@ -136,7 +136,7 @@ class BytecodeTest(WithBarePyTorch):
         folder = Path(self.path("cache"), "one")
         folder.mkdir(parents=True, exist_ok=True)
         return folder / bytecode_fill.DONE, subprocess.Popen(
-            [self.python, "-P", "-m", "weft_worker.bytecode_fill"], text=True,
+            [self.python, "-P", "-m", "weft.build.bytecode_fill"], text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=environment(PYTHONPATH=os.path.dirname(WORKERS),
                             PYTHONPYCACHEPREFIX=str(folder),
@@ -165,7 +165,7 @@ class ReadTest(WithBarePyTorch):
         """Where a process of a run has that module's bytecode from."""
         kept = glob.glob(self.path("cache") + "/weft/bytecode/*/")[0]
         done = subprocess.run(
-            [self.python, "-P", "-v", "-c", f"import weft_worker, {module}"],
+            [self.python, "-P", "-v", "-c", f"import weft, {module}"],
             env=environment(PYTHONPATH=os.path.dirname(WORKERS),
                             PYTHONDONTWRITEBYTECODE="1", WEFT_BYTECODE=kept),
             capture_output=True, text=True, check=True)

@@ -13,8 +13,8 @@ from capture_case import PYTHON_PATH, CaptureTest, simple
 
 import torch
 
-from weft_worker import capture, capture_check
-from weft_worker import problem as problems
+from weft.capture import capture, check as capture_check
+from weft.problem import problem as problems
 
 
 class WhatIsRecorded(CaptureTest):
@@ -445,7 +445,7 @@ class SelfCheckTest(CaptureTest):
 class CommandLineTest(CaptureTest):
     def run_capture(self, text):
         return subprocess.run(
-            [sys.executable, "-m", "weft_worker.capture", "--problem",
+            [sys.executable, "-m", "weft.capture.capture", "--problem",
              self.write(text), "--out", self.out], capture_output=True,
             text=True, env={**os.environ, "PYTHONPATH": PYTHON_PATH})
 

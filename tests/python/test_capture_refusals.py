@@ -10,8 +10,8 @@ from capture_case import CaptureTest, simple
 
 import torch
 
-from weft_worker import capture
-from weft_worker import problem as problems
+from weft.capture import capture
+from weft.problem import problem as problems
 
 
 class BadFileTest(CaptureTest):

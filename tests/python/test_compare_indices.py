@@ -4,7 +4,7 @@ import unittest
 
 import torch
 
-from weft_worker.compare import compare, expect
+from weft.expect.compare import compare, expect
 
 
 def expectation(unsure):

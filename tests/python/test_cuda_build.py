@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 import captured_cases
 import cuda_cases
 from kernel_cases import half_cases
-from weft_worker import cuda_build
+from weft.build import cuda as cuda_build
 
 SOURCE = """// Twice its input.
 /* launches

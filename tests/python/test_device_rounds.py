@@ -9,10 +9,10 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
-                                "tools", "python"))
+                                "python"))
 
-from weft_worker import device_rounds  # noqa: E402
-from weft_worker.rounds import OffClock  # noqa: E402
+from weft.timing import device_rounds  # noqa: E402
+from weft.timing.rounds import OffClock  # noqa: E402
 
 
 class FakeBench:

@@ -8,12 +8,12 @@ import unittest
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [PACKAGES]
 
-from weft_worker.draws import Give, Take  # noqa: E402
-from weft_worker.reference import wide_default  # noqa: E402
-from weft_worker.whole_model import WholeModel  # noqa: E402
+from weft.expect.draws import Give, Take  # noqa: E402
+from weft.expect.reference import wide_default  # noqa: E402
+from weft.expect.whole_model import WholeModel  # noqa: E402
 
 NOISY = """
 import torch

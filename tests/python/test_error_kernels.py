@@ -13,13 +13,13 @@ from unittest import mock
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [PACKAGES, HERE]
 
 import cuda_on_host  # noqa: E402
 from kernel_cases import numbers, special  # noqa: E402
-from weft_worker import compare, error_kernels, error_sums  # noqa: E402
-from weft_worker.driver import CudaError  # noqa: E402
+from weft.expect import compare, error_kernels, error_sums  # noqa: E402
+from weft.device.driver import CudaError  # noqa: E402
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 

@@ -8,10 +8,10 @@ import unittest
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [PACKAGES]
 
-from weft_worker import compare, expected  # noqa: E402
+from weft.expect import compare, expected  # noqa: E402
 
 
 class ErrorModel(unittest.TestCase):

@@ -9,9 +9,9 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tools", "python"))
+sys.path.insert(0, os.path.join(ROOT, "python"))
 
-from weft_worker import capture
+from weft.capture import capture
 
 EXAMPLES = sorted(glob.glob(os.path.join(ROOT, "examples", "*.py")))
 

@@ -12,7 +12,9 @@ from unittest import mock
 
 import torch
 
-from weft_worker import baseline, capture, gpu_lock, harness
+from weft.candidate import baseline, harness
+from weft.capture import capture
+from weft.device import gpu_lock
 
 
 class Locks(unittest.TestCase):

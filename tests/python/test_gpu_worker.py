@@ -15,15 +15,19 @@ import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft_worker import device, driver  # noqa: E402
-from weft_worker import device_clock, gpu_package, harness, oracle  # noqa: E402
-from weft_worker import candidate, reference, slot, verify  # noqa: E402
-from weft_worker.places import Places  # noqa: E402
-from weft_worker.slot import Ended  # noqa: E402
+from weft.device import device, driver  # noqa: E402
+from weft.candidate import gpu_package, harness  # noqa: E402
+from weft.device import clock as device_clock  # noqa: E402
+from weft.oracle import oracle  # noqa: E402
+from weft.candidate import zygote as candidate  # noqa: E402
+from weft.expect import reference  # noqa: E402
+from weft.oracle import slot, verify  # noqa: E402
+from weft.oracle.places import Places  # noqa: E402
+from weft.oracle.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -463,7 +467,7 @@ class CompilerLoadedAhead(unittest.TestCase):
         self.assertEqual(self.last_word(folder), b"")
 
     def test_a_candidates_zygote_has_tritons(self):
-        code = ("from weft_worker import harness; import sys; "
+        code = ("from weft.candidate import harness; import sys; "
                 "harness.prepare('triton'); "
                 "print('triton.backends.nvidia.compiler' in sys.modules)")
         done = subprocess.run([sys.executable, "-c", code], text=True,

@@ -4,7 +4,8 @@ import unittest
 from unittest import mock
 
 import oracle_samples as samples
-from weft_worker import device, expected, inputs, reference
+from weft.device import device
+from weft.expect import expected, inputs, reference
 
 import torch
 

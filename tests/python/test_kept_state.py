@@ -8,12 +8,12 @@ import unittest
 import torch
 
 from weft_case import LOAD_BOTH, QUICK, WeftCase
-from weft_worker.kept_state import (
+from weft.problem.kept_state import (
     adopt_named,
     changed_attributes,
     write_back,
 )
-from weft_worker.module_state import random_state, state_of
+from weft.problem.module_state import random_state, state_of
 
 RECURRENT = """
 import torch

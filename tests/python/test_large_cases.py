@@ -6,7 +6,10 @@ import unittest
 from unittest import mock
 
 import oracle_samples as samples
-from weft_worker import device, expected, reference, timing, verify
+from weft.device import device
+from weft.expect import expected, reference
+from weft.oracle import verify
+from weft.timing import timing
 
 import torch
 

@@ -13,13 +13,15 @@ import unittest
 from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "tools", "python")
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from weft_worker import compare, expected, inputs, oracle  # noqa: E402
-from weft_worker import reference, timing  # noqa: E402
-from weft_worker.slot import Slot, SlotBroken  # noqa: E402
+from weft.expect import compare, expected, inputs  # noqa: E402
+from weft.oracle import oracle  # noqa: E402
+from weft.expect import reference  # noqa: E402
+from weft.timing import timing  # noqa: E402
+from weft.oracle.slot import Slot, SlotBroken  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -456,7 +458,7 @@ class Server(unittest.TestCase):
     def start(self, *more):
         folder = tempfile.mkdtemp(dir=world.folder)
         return subprocess.Popen(
-            [sys.executable, "-m", "weft_worker.oracle", "--scratch", folder, *more],
+            [sys.executable, "-m", "weft.oracle.oracle", "--scratch", folder, *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

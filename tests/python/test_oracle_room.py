@@ -9,7 +9,10 @@ import time
 import unittest
 from unittest import mock
 
-from weft_worker import gpu_lock, harness, oracle, timing
+from weft.candidate import harness
+from weft.device import gpu_lock
+from weft.oracle import oracle
+from weft.timing import timing
 
 import torch
 

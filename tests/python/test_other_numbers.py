@@ -16,9 +16,12 @@ import torch
 
 from captured_cases import program
 from weft_case import ROOT, WeftCase, problem_with
-from weft_worker import capture, device, oracle, other_numbers
-from weft_worker.module_state import state_of, twin
-from weft_worker.whole_model import WholeModel
+from weft.capture import capture
+from weft.device import device
+from weft.expect import other_numbers
+from weft.oracle import oracle
+from weft.problem.module_state import state_of, twin
+from weft.expect.whole_model import WholeModel
 
 CHEATS = os.path.join(ROOT, "tests", "cheats")
 #: A candidate of that forward().

@@ -26,8 +26,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from weft_worker import capture
-from weft_worker.problem import init_arguments
+from weft.capture import capture
+from weft.problem.problem import init_arguments
 
 #: Settings of many kinds.
 PROBLEM = "from dataclasses import dataclass" + HEADER + """

@@ -12,10 +12,10 @@ import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)),
-                                "tools", "python"))
+                                "python"))
 
-from weft_worker import rounds  # noqa: E402
-from weft_worker.rounds import OffClock  # noqa: E402
+from weft.timing import rounds  # noqa: E402
+from weft.timing.rounds import OffClock  # noqa: E402
 
 
 class RestedBaseline(unittest.TestCase):

@@ -10,8 +10,8 @@ from functools import partial
 import torch
 
 from weft_case import WeftCase, problem_with
-from weft_worker.module_state import agreed, fill, state_of, widened
-from weft_worker.whole_model import WholeModel
+from weft.problem.module_state import agreed, fill, state_of, widened
+from weft.expect.whole_model import WholeModel
 
 # A buffer, and its first rows under another name.
 ROWS = ("self.register_buffer('a', torch.randn(8, 16))\n"

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 
 from weft_case import problem_with
-from weft_worker import compare
-from weft_worker.inputs import DISTRIBUTIONS
-from weft_worker.module_state import state_of
-from weft_worker.summed_terms import ELEMENTWISE, UNTOLD
-from weft_worker.whole_model import WholeModel
+from weft.expect import compare
+from weft.expect.inputs import DISTRIBUTIONS
+from weft.problem.module_state import state_of
+from weft.expect.summed_terms import ELEMENTWISE, UNTOLD
+from weft.expect.whole_model import WholeModel
 
 CUSTOM = """
 from torch import library

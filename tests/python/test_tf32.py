@@ -6,8 +6,8 @@ import unittest
 import torch
 import torch.nn.functional as F
 
-from weft_worker import compare, tf32
-from weft_worker.device import HOST
+from weft.expect import compare, tf32
+from weft.device.device import HOST
 
 
 class Tf32(unittest.TestCase):

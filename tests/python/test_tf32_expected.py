@@ -9,9 +9,9 @@ from unittest import mock
 import torch
 
 import captured_cases
-from weft_worker import compare, expected, tf32, whole_model
-from weft_worker.device import HOST
-from weft_worker.reference import Reference
+from weft.expect import compare, expected, tf32, whole_model
+from weft.device.device import HOST
+from weft.expect.reference import Reference
 
 PROBLEM = '''
 import torch

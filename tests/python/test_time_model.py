@@ -10,11 +10,11 @@ from unittest import mock
 
 import torch
 
-from weft_worker.device import HOST
-from weft_worker.slot import Ended
-from weft_worker.time_model import ModelBench
-from weft_worker.verify import ArenaKeeper
-from weft_worker.whole_model import WholeModel
+from weft.device.device import HOST
+from weft.oracle.slot import Ended
+from weft.timing.time_model import ModelBench
+from weft.oracle.verify import ArenaKeeper
+from weft.expect.whole_model import WholeModel
 
 PROBLEM = """import torch
 

@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 
 import captured_cases
-from weft_worker import triton_build
+from weft.build import triton as triton_build
 
 # Two kernels with memory between them, two outputs.
 TWO_STEPS = '''
@@ -228,7 +228,7 @@ class TritonBuild(unittest.TestCase):
         built = self.path("apart.json")
         done = subprocess.run(
             [sys.executable, "-c", "import sys\n"
-             "from weft_worker import triton_build\n"
+             "from weft.build import triton as triton_build\n"
              "code = triton_build.main()\n"
              "assert 'torch' not in sys.modules\n"
              "sys.exit(code)", self.write(text), built, "--arch", "sm_90"],
@@ -263,7 +263,7 @@ class TritonBuild(unittest.TestCase):
     def test_for_the_interpreter_the_package_is_the_source(self):
         built = self.path("interpreted.json")
         subprocess.run(
-            [sys.executable, "-m", "weft_worker.triton_build",
+            [sys.executable, "-m", "weft.build.triton",
              self.write(ONE_STEP), built, "--interpret"], check=True,
             timeout=120)
         with open(built, encoding="utf-8") as file:
@@ -272,7 +272,7 @@ class TritonBuild(unittest.TestCase):
 
     def test_an_architecture_or_the_interpreter_must_be_named(self):
         done = subprocess.run(
-            [sys.executable, "-m", "weft_worker.triton_build",
+            [sys.executable, "-m", "weft.build.triton",
              self.write(ONE_STEP), self.path("none.json")],
             capture_output=True, text=True, check=False, timeout=120)
         self.assertEqual(done.returncode, 2)

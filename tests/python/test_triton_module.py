@@ -15,7 +15,7 @@ import torch
 
 import captured_cases
 from kernel_cases import numbers
-from weft_worker import triton_build
+from weft.build import triton as triton_build
 
 ARCH = "sm_90"
 

@@ -34,7 +34,7 @@ for a, b in zip(model.parameters(), ours.parameters()):
 inputs = old.get_inputs()
 with torch.no_grad():
     torch.testing.assert_close(ours(*inputs), model(*inputs))
-assert "weft_worker" not in sys.modules
+assert "weft" not in sys.modules
 print("equal")
 """
 
@@ -241,7 +241,7 @@ class WholeRunTest(WeftCase):
 
     def test_nothing_is_left_behind(self):
         self.assertEqual(weft_case.processes_that_name(run), {})
-        self.assertNotIn("weft_worker", done.stderr)
+        self.assertNotIn("python/weft", done.stderr)
 
 
 class OtherWaysTest(WeftCase):

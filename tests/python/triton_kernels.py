@@ -13,7 +13,7 @@ import torch  # noqa: E402
 from triton.runtime import interpreter  # noqa: E402
 
 import captured_cases  # noqa: E402
-from weft_worker import triton_interpreter  # noqa: E402
+from weft.build import triton_interpreter  # noqa: E402
 
 count = itertools.count()
 

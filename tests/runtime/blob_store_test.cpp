@@ -1,4 +1,4 @@
-#include "runtime/blob_store.hpp"
+#include "runtime/journal/blob_store.hpp"
 
 #include <atomic>
 #include <thread>

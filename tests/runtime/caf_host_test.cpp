@@ -1,8 +1,8 @@
-#include "runtime/caf_host.hpp"
+#include "runtime/host/caf_host.hpp"
 
 #include <stdexcept>
 
-#include "runtime/effect_ledger.hpp"
+#include "runtime/host/effect_ledger.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 #include "tests/runtime/toy_world.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/clock_port.hpp"
+#include "runtime/ports/clock_port.hpp"
 
 #include <doctest/doctest.h>
 

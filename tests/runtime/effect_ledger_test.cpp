@@ -1,4 +1,4 @@
-#include "runtime/effect_ledger.hpp"
+#include "runtime/host/effect_ledger.hpp"
 
 #include <doctest/doctest.h>
 

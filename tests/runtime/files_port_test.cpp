@@ -1,4 +1,4 @@
-#include "runtime/files_port.hpp"
+#include "runtime/ports/files_port.hpp"
 
 #include <atomic>
 #include <future>

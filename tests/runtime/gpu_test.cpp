@@ -1,11 +1,11 @@
-#include "runtime/gpu.hpp"
+#include "runtime/sandbox/gpu.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "runtime/gpu_probe.hpp"
+#include "runtime/ports/gpu_probe.hpp"
 
 using namespace weft;
 

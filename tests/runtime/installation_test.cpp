@@ -1,9 +1,9 @@
-#include "runtime/installation.hpp"
+#include "runtime/machine/installation.hpp"
 
 #include <cstdlib>
 #include <utility>
 
-#include "runtime/toolchain.hpp"
+#include "runtime/machine/toolchain.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {
@@ -50,8 +50,8 @@ echo '{"version": "3.11.2", "torch": ")" +
 /// named by WEFT_PYTHON and one by a flag.
 struct World {
   World() {
-    fs::create_directories(folder / "home/tools/python/weft_worker");
-    store(folder / "home/tools/python/weft_worker/__init__.py", "");
+    fs::create_directories(folder / "home/python/weft");
+    store(folder / "home/python/weft/__init__.py", "");
     write_python(folder / "home/.venv/bin/python");
     write_python(folder / "path/python3");
     write_python(folder / "named");
@@ -86,7 +86,7 @@ TEST_CASE("a Python is asked what it has") {
   CHECK(found.python_version == "3.11.2");
   CHECK(found.torch_version == "2.9.0");
   CHECK(found.python_roots == std::vector<fs::path>{"/usr"});
-  CHECK(found.worker_path == world.folder / "home/tools/python");
+  CHECK(found.worker_path == world.folder / "home/python");
   CHECK(check_torch(found).has_value());
 }
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/journal.hpp"
+#include "runtime/journal/journal.hpp"
 
 namespace weft {
 

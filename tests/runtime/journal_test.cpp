@@ -1,4 +1,4 @@
-#include "runtime/journal.hpp"
+#include "runtime/journal/journal.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

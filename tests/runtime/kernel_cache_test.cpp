@@ -1,4 +1,4 @@
-#include "runtime/kernel_cache.hpp"
+#include "runtime/ports/kernel_cache.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 /// A target whose build asks its Python what it can see.
 std::vector<std::string> ask_python(const BuildTools& tools) {
   return {tools.python, "-c",
-          "import os, weft_worker\n"
+          "import os, weft\n"
           "os.makedirs(os.environ['TRITON_CACHE_DIR'])\n"
           "open('made', 'w').write(open('asked').read() + '" +
               tools.arch + "')"};
@@ -34,8 +34,8 @@ std::vector<std::string> ask_python(const BuildTools& tools) {
 TEST_CASE("a kernel for a GPU is built by weft's Python side, in the sandbox") {
   const TestFolder run;
   const fs::path workers = run.path / "python";
-  fs::create_directories(workers / "weft_worker");
-  write_file(workers / "weft_worker/__init__.py", "");
+  fs::create_directories(workers / "weft");
+  write_file(workers / "weft/__init__.py", "");
   fs::permissions(run.path, fs::perms(0755));
   Installation installation;
   installation.python = "/usr/bin/python3";

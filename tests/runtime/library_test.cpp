@@ -1,4 +1,4 @@
-#include "runtime/library.hpp"
+#include "runtime/store/library.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/line_process.hpp"
+#include "runtime/sandbox/line_process.hpp"
 
 #include <thread>
 

@@ -1,6 +1,6 @@
-#include "runtime/replay.hpp"
+#include "runtime/host/replay.hpp"
 
-#include "runtime/effect_ledger.hpp"
+#include "runtime/host/effect_ledger.hpp"
 #include "tests/actors/bench.hpp"
 #include "tests/runtime/toy_world.hpp"
 

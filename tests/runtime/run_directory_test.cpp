@@ -1,4 +1,4 @@
-#include "runtime/run_directory.hpp"
+#include "runtime/store/run_directory.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>

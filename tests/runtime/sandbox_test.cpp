@@ -1,12 +1,12 @@
-#include "runtime/sandbox.hpp"
+#include "runtime/sandbox/sandbox.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <sstream>
 
-#include "runtime/sandbox_launcher.hpp"
-#include "runtime/sandbox_order.hpp"
+#include "runtime/sandbox/launcher.hpp"
+#include "runtime/sandbox/order.hpp"
 #include "tests/sandbox_fixture.hpp"
 
 using namespace weft;

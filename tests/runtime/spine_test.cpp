@@ -1,4 +1,4 @@
-#include "runtime/spine.hpp"
+#include "runtime/host/spine.hpp"
 
 #include <future>
 #include <thread>

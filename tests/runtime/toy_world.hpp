@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/role.hpp"
-#include "runtime/port.hpp"
+#include "runtime/host/port.hpp"
 
 namespace weft {
 

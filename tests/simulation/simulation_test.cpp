@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "actors/roster.hpp"
-#include "runtime/simulator.hpp"
+#include "runtime/simulation/simulator.hpp"
 
 namespace weft {
 namespace {

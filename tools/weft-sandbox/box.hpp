@@ -6,7 +6,7 @@
 #include <string>
 
 #include "messages/result.hpp"
-#include "runtime/sandbox_order.hpp"
+#include "runtime/sandbox/order.hpp"
 
 namespace weft {
 

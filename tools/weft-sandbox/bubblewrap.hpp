@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/sandbox_order.hpp"
+#include "runtime/sandbox/order.hpp"
 
 namespace weft {
 

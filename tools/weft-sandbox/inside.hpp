@@ -2,7 +2,7 @@
 // becomes the command.
 #pragma once
 
-#include "runtime/sandbox_order.hpp"
+#include "runtime/sandbox/order.hpp"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "inside.hpp"
-#include "runtime/sandbox_order.hpp"
+#include "runtime/sandbox/order.hpp"
 #include "self_test.hpp"
 #include "supervise.hpp"
 

@@ -2,7 +2,7 @@
 // files, takes it away whatever happens, and tells how it ended.
 #pragma once
 
-#include "runtime/sandbox_order.hpp"
+#include "runtime/sandbox/order.hpp"
 
 namespace weft {
 

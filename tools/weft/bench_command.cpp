@@ -7,9 +7,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "compiler/target.hpp"
-#include "runtime/gpu.hpp"
-#include "runtime/installation.hpp"
+#include "compiler/targets.hpp"
+#include "runtime/machine/installation.hpp"
+#include "runtime/sandbox/gpu.hpp"
 
 namespace weft {
 namespace {
@@ -126,7 +126,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
 constexpr const char* program =
     "import sys\n"
     "sys.path[:] = [sys.argv[1]] + [p for p in sys.path if p]\n"
-    "from weft_bench.driver import main\n"
+    "from weft.bench.driver import main\n"
     "sys.exit(main(sys.argv[2]))\n";
 
 /// This process goes on as Python: signals and the exit code need no relay.

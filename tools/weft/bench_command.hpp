@@ -1,5 +1,5 @@
 // `weft bench`: a folder of problems, each as a run of its own (docs/bench.md).
-// What is done with them is the Python side's (weft_bench): this process
+// What is done with them is the Python side's (weft.bench): this process
 // becomes it.
 #pragma once
 

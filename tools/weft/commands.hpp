@@ -10,7 +10,7 @@
 
 #include "messages/result.hpp"
 #include "messages/run.hpp"
-#include "runtime/installation.hpp"
+#include "runtime/machine/installation.hpp"
 
 namespace weft {
 

@@ -1,10 +1,10 @@
 #include <cstdio>
 #include <string>
 
-#include "runtime/bytecode.hpp"
-#include "runtime/gpu_probe.hpp"
-#include "runtime/installation.hpp"
-#include "runtime/sandbox.hpp"
+#include "runtime/machine/bytecode.hpp"
+#include "runtime/machine/installation.hpp"
+#include "runtime/ports/gpu_probe.hpp"
+#include "runtime/sandbox/sandbox.hpp"
 #include "tools/weft/commands.hpp"
 
 namespace weft {

@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "runtime/oracle_process.hpp"
+#include "runtime/ports/oracle_process.hpp"
 #include "tools/weft/eval_report.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/temporary_folder.hpp"

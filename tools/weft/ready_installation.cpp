@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "runtime/bytecode.hpp"
+#include "runtime/machine/bytecode.hpp"
 #include "tools/weft/commands.hpp"
 
 namespace weft {

@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/roster.hpp"
-#include "runtime/journal.hpp"
-#include "runtime/read_only_blobs.hpp"
-#include "runtime/replay.hpp"
-#include "runtime/run_directory.hpp"
-#include "runtime/stopwatch.hpp"
+#include "runtime/host/replay.hpp"
+#include "runtime/journal/journal.hpp"
+#include "runtime/journal/read_only_blobs.hpp"
+#include "runtime/machine/stopwatch.hpp"
+#include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/story.hpp"
 

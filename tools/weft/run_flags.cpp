@@ -1,8 +1,8 @@
 #include "tools/weft/run_flags.hpp"
 
 #include "actors/roster.hpp"
-#include "compiler/target.hpp"
-#include "runtime/library.hpp"
+#include "compiler/targets.hpp"
+#include "runtime/store/library.hpp"
 
 namespace weft {
 namespace {

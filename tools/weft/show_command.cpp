@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "actors/outcome.hpp"
-#include "runtime/journal.hpp"
-#include "runtime/run_directory.hpp"
+#include "runtime/journal/journal.hpp"
+#include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/story.hpp"
 

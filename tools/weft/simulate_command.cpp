@@ -1,7 +1,7 @@
 #include <cstdio>
 
 #include "actors/roster.hpp"
-#include "runtime/simulator.hpp"
+#include "runtime/simulation/simulator.hpp"
 #include "tools/weft/commands.hpp"
 
 namespace weft {

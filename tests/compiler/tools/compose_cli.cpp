@@ -6,7 +6,7 @@
 #include <iostream>
 #include <iterator>
 
-#include "compiler/compose.hpp"
+#include "compiler/compose/compose.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "compiler/cpu.hpp"
+#include "compiler/cpu/generate.hpp"
 
 int main(int count, char** arguments) {
   weft::CpuFacts facts;

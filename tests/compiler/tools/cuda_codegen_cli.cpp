@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "compiler/compose.hpp"
-#include "compiler/cuda.hpp"
-#include "compiler/kernel_module.hpp"
+#include "compiler/compose/compose.hpp"
+#include "compiler/compose/kernel_module.hpp"
+#include "compiler/cuda/generate.hpp"
 
 int main(int count, char** arguments) {
   weft::GpuFacts facts;

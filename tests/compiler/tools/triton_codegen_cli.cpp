@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "compiler/compose.hpp"
-#include "compiler/triton.hpp"
+#include "compiler/compose/compose.hpp"
+#include "compiler/triton/generate.hpp"
 
 int main(int count, char** arguments) {
   weft::GpuFacts facts;

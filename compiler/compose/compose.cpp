@@ -1,0 +1,65 @@
+#include "compiler/compose/compose.hpp"
+
+#include <set>
+
+#include "compiler/compose/forward_source.hpp"
+#include "compiler/compose/problem_source.hpp"
+#include "compiler/targets.hpp"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kTitle =
+    "# Made by weft: the problem's Model as ModelNew. Verified kernels stand "
+    "in for\n# pieces of forward(); everything else is the framework's own. "
+    "forward() runs\n# without gradients. What was not captured goes to "
+    "forward_reference(): other\n# shapes, dtypes, layouts or modes, parts or "
+    "settings changed since, autocast.\n";
+
+/// Each target's loader once, however many of its kernels there are.
+std::string loaders(const std::map<std::string, ComposedKernel>& kernels,
+                    const std::set<std::string>& used) {
+  std::set<std::string_view> wanted;
+  for (const std::string& id : used) {
+    wanted.insert(kernels.at(id).target->name);
+  }
+  std::string text;
+  for (const Target& target : targets()) {
+    if (wanted.contains(target.name)) text += target.loader_source();
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> compose_source(
+    std::string_view problem_source, const Plan& plan,
+    const std::map<std::string, ComposedKernel>& kernels) {
+  std::set<std::string> used;
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    if (kernels.contains(subgraph.id)) used.insert(subgraph.id);
+  }
+  if (used.empty()) return rename_model(problem_source);
+
+  const auto problem = split_problem(problem_source);
+  if (!problem) return std::unexpected(problem.error());
+  const Target& target = *kernels.at(*used.begin()).target;
+  const ForwardSource forward = forward_source(plan, used, *problem, target);
+
+  std::string text(kTitle);
+  text += problem->before + "import inspect\n" + loaders(kernels, used) +
+          forward.before;
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    if (!used.contains(subgraph.id)) continue;
+    const ComposedKernel& kernel = kernels.at(subgraph.id);
+    text += "# " + subgraph.type + ", variant " + kernel.variant + "\n" +
+            kernel.target->function_source(
+                subgraph.graph, "_weft_" + subgraph.id, kernel.source) +
+            "\n\n";
+  }
+  return text + problem->model + "\n" + forward.method + forward.after +
+         problem->after;
+}
+
+}  // namespace weft

@@ -1,0 +1,37 @@
+// Weaves verified kernels back into one module: the text of model_new.py.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "compiler/graph/subgraph.hpp"
+#include "compiler/targets.hpp"
+
+namespace weft {
+
+/// A kernel that won: its text and what builds and loads it.
+struct ComposedKernel {
+  std::string source;
+  std::string variant;
+  const Target* target = &targets().front();
+};
+
+/// model_new.py: the problem file's text with `Model` made into `ModelNew`
+/// (constructor, parameters and their order untouched), and a forward() that
+/// runs the plan: kernels where `kernels` (by subgraph id) has one, ATen calls
+/// elsewhere. Self-contained: embeds the C++ sources, builds them on first
+/// import into a per-user cache, needs only torch and g++. Inputs of another
+/// shape or dtype than captured, and a model whose parts have changed, go to
+/// the original forward, kept as `forward_reference`. With no kernels at all,
+/// forward() is the original's.
+Result<std::string> compose_source(
+    std::string_view problem_source, const Plan& plan,
+    const std::map<std::string, ComposedKernel>& kernels);
+
+/// kernel.py for one subgraph: `kernel_function(*tensors)` around the same
+/// embedded source and loader, for test_kernel.py and for use by hand.
+std::string kernel_module_source(const Subgraph& subgraph,
+                                 const ComposedKernel& kernel);
+
+}  // namespace weft

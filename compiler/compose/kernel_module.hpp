@@ -1,0 +1,35 @@
+// The Python around an embedded C++ kernel: the loader that builds and opens
+// it, and a function of tensors that calls it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/graph/subgraph.hpp"
+
+namespace weft {
+
+/// The loader: `_weft_build(source)` opens the library of a C++ text, built
+/// with these flags if the cache does not have it. The file's name is the
+/// first 32 hex digits of sha256(source and flags, with NUL between) and
+/// ".so"; it lies in WEFT_KERNEL_CACHE if set, else in a folder per processor
+/// below XDG_CACHE_HOME or ~/.cache, else in a fresh private folder.
+std::string loader_source(const std::vector<std::string>& build_flags);
+
+/// Its parts that other targets use too: `_weft_cache()`, the folder;
+/// `_weft_restride(tensor, shape, stride)`; and for a GPU `_WeftLaunches`,
+/// which starts kernels, and `_weft_where_inputs_are(function)`.
+std::string cache_source();
+std::string launch_source();
+std::string restride_source();
+
+/// Lines of a function's body that bring inputs into the captured layout.
+std::string restride_lines(const Graph& graph, const std::string& name);
+
+/// `def <name>(x0, …)` that restrides what lies otherwise than captured,
+/// allocates the outputs and calls the kernel; and the line that opens it.
+std::string kernel_function_source(const Graph& graph, const std::string& name,
+                                   std::string_view cpp_source);
+
+}  // namespace weft

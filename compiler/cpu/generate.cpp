@@ -1,0 +1,135 @@
+#include "compiler/cpu/generate.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/cpu/print.hpp"
+#include "compiler/fusion/lowerable.hpp"
+#include "compiler/lowering/lower.hpp"
+
+namespace weft {
+namespace {
+
+std::string shape_text(const TensorType& type) {
+  std::string text(dtype_name(type.dtype));
+  text += "[";
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(type.shape[i]);
+  }
+  return text + "]";
+}
+
+std::string title_text(const Subgraph& subgraph, const std::string& variant) {
+  std::string text = "// " + subgraph.type + " (" + subgraph.id +
+                     "), variant " + variant + "\n//\n";
+  for (const Node& node : subgraph.graph.nodes) {
+    text += "//   " + node.name + " = ";
+    text += node.kind == NodeKind::call ? node.target : "input";
+    for (const auto& value : node.values) {
+      if (value) text += " " + shape_text(*value);
+    }
+    text += "\n";
+  }
+  return text + "//\n";
+}
+
+bool writes_much(const Subgraph& subgraph, const CpuFacts& facts) {
+  std::int64_t bytes = 0;
+  for (const std::string& name : subgraph.graph.outputs) {
+    const Node* node = subgraph.graph.find(name);
+    if (node == nullptr || node->values.empty() || !node->values[0]) continue;
+    bytes +=
+        element_count(*node->values[0]) * element_bytes(node->values[0]->dtype);
+  }
+  return bytes > 8 * facts.l2_bytes;
+}
+
+struct Named {
+  std::string name;
+  CpuVariant variant;
+};
+
+std::vector<Named> variants_for(const Subgraph& subgraph,
+                                const CpuFacts& facts) {
+  const int lanes = std::max(4, facts.vector_bytes / 4);
+  const std::string width = "vec" + std::to_string(lanes);
+  std::vector<Named> list;
+  const bool large = writes_much(subgraph, facts);
+  const auto add = [&](std::string name, int unroll, std::int64_t block,
+                       bool stream) {
+    list.push_back({width + name, {lanes, unroll, block, false, stream}});
+  };
+  list.push_back({width + " unroll4 keep", {lanes, 4, 8192, true, false}});
+  add(" unroll4", 4, 8192, false);
+  if (large) add(" unroll4 stream", 4, 8192, true);
+  add(" unroll2 block256", 2, 256, false);
+  if (large) add(" unroll2 block256 stream", 2, 256, true);
+  add(" unroll8 block64", 8, 64, false);
+  if (lanes > 8) list.push_back({"vec8 unroll4", {8, 4, 8192, false, false}});
+  return list;
+}
+
+}  // namespace
+
+bool can_lower(const Graph& graph, const Node& call) {
+  return can_lower(graph, call, {});
+}
+
+Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
+                                               const CpuFacts& facts,
+                                               int variants_max,
+                                               LoweringOptions options) {
+  options.single_pass_elements = facts.l2_bytes / 8;
+  std::vector<KernelSource> sources;
+  std::set<std::string> seen;
+  for (const auto& [name, variant] : variants_for(subgraph, facts)) {
+    if (static_cast<int>(sources.size()) >= variants_max) break;
+    Result<Program> program = lower(subgraph.graph, options);
+    if (!program) return std::unexpected(program.error());
+    const Schedule plan = schedule(std::move(*program), facts);
+    std::string text = print_cpu(plan, variant, facts, "");
+    if (!seen.insert(text).second) continue;
+    sources.push_back({name, title_text(subgraph, name) + text});
+  }
+  return sources;
+}
+
+std::vector<std::string> cpu_build_flags() {
+  // Errors of libm in errno and floating-point traps are read by nobody, and
+  // cost the vectors. Fused multiply-adds only make results more exact. What
+  // would change NaN, infinities or signed zeros (-ffast-math) stays off.
+  return {"-std=c++17",
+          "-O3",
+          "-march=native",
+          "-fopenmp",
+          "-shared",
+          "-fPIC",
+          "-fno-math-errno",
+          "-fno-trapping-math",
+          "-ffp-contract=fast",
+          "-fwrapv",
+          "-Wno-psabi"};
+}
+
+std::int64_t bytes_floor(const Subgraph& subgraph) {
+  std::int64_t bytes = 0;
+  const auto add = [&](const Node& node) {
+    if (node.values.empty() || !node.values[0]) return;
+    const TensorType& type = *node.values[0];
+    std::int64_t elements = 1;
+    for (std::size_t i = 0; i < type.shape.size(); ++i) {
+      // What is expanded is one element in memory.
+      if (type.stride[i] != 0) elements *= type.shape[i];
+    }
+    bytes += elements * element_bytes(type.dtype);
+  };
+  for (const Node& node : subgraph.graph.nodes) {
+    if (node.kind != NodeKind::call) add(node);
+  }
+  for (const std::string& name : subgraph.graph.outputs) {
+    if (const Node* node = subgraph.graph.find(name)) add(*node);
+  }
+  return bytes;
+}
+
+}  // namespace weft

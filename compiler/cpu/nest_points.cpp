@@ -1,0 +1,85 @@
+// The points of a nest: how they are put into blocks and given to threads.
+#include <algorithm>
+
+#include "compiler/cpu/nest.hpp"
+
+namespace weft {
+
+void NestPrinter::choose_block() {
+  if (!nest_.columns) return;
+  const std::int64_t lanes = variant_.lanes;
+  const std::int64_t extent = nest_.outer.back().extent;
+  std::int64_t block = variant_.block;
+  if (!nest_.stages.front().stores()) {
+    block = std::min<std::int64_t>(block, 1024);
+    std::int64_t rows = 1;
+    for (const Stage& stage : nest_.stages) {
+      rows = std::max(rows, extent_of(stage.inner));
+    }
+    // Rows that several passes walk stay in cache; one pass wants long pieces
+    // of each row, but a block for every thread.
+    const bool again = passes_of(program(), nest_).size() > 1;
+    const std::int64_t fits =
+        again ? facts_.l2_bytes / 2 / (4 * rows) : extent / (2 * facts_.cores);
+    block = std::clamp<std::int64_t>(fits, std::min<std::int64_t>(64, block),
+                                     block);
+  } else if (blocks_outside()) {
+    block = std::min<std::int64_t>(block, 128);
+  }
+  block = std::min(block, extent);
+  block_ = (block + lanes - 1) / lanes * lanes;
+}
+
+// Whether the loop over blocks goes outside the other points: where something
+// is read across its grain, the next row finds the block's lines in cache.
+bool NestPrinter::blocks_outside() const {
+  if (!nest_.columns || !nest_.stages.front().stores()) return false;
+  const int v = nest_.outer.back().id;
+  for (const Stage& stage : nest_.stages) {
+    for (const ExprId id : program().arena.reachable({stage.value})) {
+      const Scalar& node = program().arena[id];
+      if (node.op != ScalarOp::load || node.index.empty()) continue;
+      if (std::abs(node.index[0].coefficient(v)) > 1) return true;
+    }
+  }
+  return false;
+}
+
+// The loop over points, which the threads share.
+void NestPrinter::open_points(bool parallel) {
+  const std::int64_t extent = nest_.columns ? nest_.outer.back().extent : 1;
+  const std::int64_t blocks = (extent + block_ - 1) / block_;
+  const std::size_t plain = nest_.outer.size() - (nest_.columns ? 1 : 0);
+  const LoopVar* tiled = tile_variable();
+  // Of the tiled variable, a point is W values.
+  const auto count = [&](LoopVar v) {
+    if (tiled == nullptr || v != *tiled) return v.extent;
+    return (v.extent + variant_.lanes - 1) / variant_.lanes;
+  };
+  std::int64_t points = blocks;
+  for (std::size_t i = 0; i < plain; ++i) points *= count(nest_.outer[i]);
+  if (parallel) out_.line("#pragma omp parallel for schedule(static)");
+  out_.open("for (int64_t p = 0; p < " + text(points) + "; ++p)");
+  const bool outside = blocks_outside();
+  std::int64_t below = outside ? 1 : blocks;
+  for (std::size_t i = plain; i-- > 0;) {
+    std::string value = "p";
+    if (below > 1) value += " / " + text(below);
+    const LoopVar variable = nest_.outer[i];
+    below *= count(variable);
+    if (below < points) value += " % " + text(count(variable));
+    if (tiled != nullptr && variable == *tiled) {
+      out_.line("const int64_t tile = (" + value + ") * W;");
+    } else {
+      out_.line("const int64_t " + name(variable) + " = " + value + ";");
+    }
+  }
+  if (!nest_.columns) return;
+  std::string block = outside ? "p / " + text(below) : "p % " + text(blocks);
+  if (blocks == 1) block = "0";
+  out_.line("const int64_t first = " + block + " * " + text(block_) + ";");
+  out_.line("const int64_t last = std::min<int64_t>(" + text(extent) +
+            ", first + " + text(block_) + ");");
+}
+
+}  // namespace weft

@@ -1,0 +1,86 @@
+// Folds whose walk is shared among the threads, for lack of points.
+#include <algorithm>
+
+#include "compiler/cpu/nest.hpp"
+
+namespace weft {
+
+std::int64_t NestPrinter::chunks(const Pass& pass) const {
+  const std::int64_t extent = pass.inner.front().extent;
+  if (extent < 64) return std::min<std::int64_t>(extent, facts_.cores);
+  return std::min<std::int64_t>(extent / 32, 2 * facts_.cores);
+}
+
+// Every thread folds a chunk of the outermost inner variable for all points.
+void NestPrinter::print_chunks(const Pass& pass, std::int64_t chunks,
+                               std::int64_t points) {
+  const std::int64_t extent = pass.inner.front().extent;
+  const std::string kept = text(nest_.columns ? vectors() : 1);
+  out_.line("#pragma omp parallel for schedule(static)");
+  out_.open("for (int64_t chunk = 0; chunk < " + text(chunks) + "; ++chunk)");
+  out_.line("const int64_t from = chunk * " + text(extent) + " / " +
+            text(chunks) + ";");
+  out_.line("const int64_t to = (chunk + 1) * " + text(extent) + " / " +
+            text(chunks) + ";");
+  open_points(false);
+  const bool totals = needs_totals(pass);
+  declare(pass, totals);
+  out_.open("");
+  PrintScope scope = scope_of(pass);
+  hoist_columns(pass, scope);
+  print_loops(pass, scope, 0);
+  out_.close();
+  for (const Stage* stage : pass.folding()) {
+    const std::string number = text(id(*stage));
+    join_unrolled(pass, *stage);
+    out_.line("auto* const to" + number + " = part" + number +
+              ".data + (chunk * " + text(points) + " + p) * " + kept + ";");
+    out_.line(
+        "for (int64_t at = 0; at < " + kept + "; ++at) to" + number +
+        "[at] = " +
+        (totals ? sum(*stage) + "[at].folded();" : acc(*stage) + "[at];"));
+  }
+  out_.close();
+  out_.close();
+}
+
+// In order, so that the result is the same every time.
+void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
+                               std::int64_t points) {
+  const std::int64_t kept = nest_.columns ? vectors() : 1;
+  open_points(false);
+  for (const Stage* stage : pass.folding()) {
+    const std::string a = acc(*stage);
+    out_.line(reducer(program(), *stage) + "* " + a + " = part" +
+              text(id(*stage)) + ".data + p * " + text(kept) + ";");
+    out_.open("for (int64_t chunk = 1; chunk < " + text(chunks) + "; ++chunk)");
+    out_.line("const auto* other = " + a + " + chunk * " + text(points * kept) +
+              ";");
+    out_.line("for (int64_t at = 0; at < " + text(kept) + "; ++at) " + a +
+              "[at].merge(other[at]);");
+    out_.close();
+    for (std::size_t i = 0; !nest_.columns && i < stage->results.size(); ++i) {
+      out_.line("const auto q" + text(stage->results[i]) + " = " + a + "[0]." +
+                (i == 0 ? "total();" : "where();"));
+    }
+    spill(*stage);
+  }
+  out_.close();
+}
+
+void NestPrinter::print_split() {
+  const Pass pass = passes_of(program(), nest_).front();
+  const std::int64_t count = chunks(pass);
+  const std::int64_t width = nest_.columns ? nest_.outer.back().extent : 1;
+  const std::int64_t blocks = (width + block_ - 1) / block_;
+  const std::int64_t kept = nest_.columns ? vectors() : 1;
+  const std::int64_t points = blocks * extent_of(nest_.outer) / width;
+  for (const Stage* stage : pass.folding()) {
+    out_.line("Scratch<" + reducer(program(), *stage) + "> part" +
+              text(id(*stage)) + "(" + text(count * points * kept) + ");");
+  }
+  print_chunks(pass, count, points);
+  merge_chunks(pass, count, points);
+}
+
+}  // namespace weft

@@ -1,0 +1,23 @@
+// Prints a schedule as C++: the loop nests of one kernel.
+#pragma once
+
+#include <string>
+
+#include "compiler/loops/schedule.hpp"
+
+namespace weft {
+
+/// What distinguishes the variants of one kernel.
+struct CpuVariant {
+  int lanes = 8;               ///< elements in a vector
+  int unroll = 4;              ///< independent accumulators in a fold
+  std::int64_t block = 8192;   ///< columns that a thread walks at a time
+  bool keep_values = false;    ///< dear values are kept for the next pass
+  bool stream_stores = false;  ///< full vectors go past the cache
+};
+
+/// The whole source, prelude included. `title` goes into its first comment.
+std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
+                      const CpuFacts& facts, const std::string& title);
+
+}  // namespace weft

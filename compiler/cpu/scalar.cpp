@@ -1,0 +1,272 @@
+#include "compiler/cpu/scalar.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <set>
+
+namespace weft {
+namespace {
+
+std::string number_text(DType dtype, double number) {
+  const std::string type = stored_type(dtype);
+  if (std::isnan(number)) {
+    return "std::numeric_limits<" + type + ">::quiet_NaN()";
+  }
+  if (std::isinf(number)) {
+    return (number < 0 ? "-std::numeric_limits<" : "std::numeric_limits<") +
+           type + ">::infinity()";
+  }
+  char text[64];
+  const auto end = std::to_chars(text, text + sizeof text, number,
+                                 std::chars_format::scientific);
+  return type + "(" + std::string(text, end.ptr) + ")";
+}
+
+std::string constant_text(const Scalar& node) {
+  if (node.dtype == DType::boolean) {
+    return node.integer != 0 ? "splat<int32_t>(-1)" : "mask{}";
+  }
+  const std::string type = stored_type(node.dtype);
+  if (is_float(node.dtype)) {
+    return "splat<" + type + ">(" + number_text(node.dtype, node.number) + ")";
+  }
+  // The smallest integer has no literal of its own.
+  if (node.integer == INT64_MIN) return "splat<int64_t>(INT64_MIN)";
+  return "splat<" + type + ">(" + std::to_string(node.integer) + ")";
+}
+
+// The index with the vector's variable moved on by l lanes.
+std::string lane_lambda(const PrintScope& scope, const Index& index) {
+  const std::string v = "v" + std::to_string(scope.vector_variable);
+  return "[=, first = " + v + "](int64_t l) { const int64_t " + v +
+         " = first + l; return " + index.text() + "; }";
+}
+
+bool is_contiguous(const PrintScope& scope, const Index& index) {
+  return index.coefficient(scope.vector_variable) == 1 &&
+         !index.hides(scope.vector_variable);
+}
+
+// Lane by lane towards the front, as a flip leaves it.
+bool is_reversed(const PrintScope& scope, const Index& index) {
+  return index.coefficient(scope.vector_variable) == -1 &&
+         !index.hides(scope.vector_variable);
+}
+
+// What a guarded load reads where the guard is true.
+std::string guarded_text(const PrintScope& scope, const Scalar& node,
+                         bool vectors) {
+  const std::string from = scope.plan->program.buffers[node.buffer].name + ", ";
+  const std::string guard = operand_text(scope, node.guard());
+  const std::string lanes = vectors ? "lanes" : "Part{1}";
+  const Index& index = node.index[0];
+  const bool varies = vectors && index.uses(scope.vector_variable);
+  if (node.placed) {
+    const std::string place = operand_text(scope, node.place());
+    const std::string base =
+        varies ? lane_lambda(scope, index)
+               : "[=](int64_t) { return " + index.text() + "; }";
+    // All lanes: outside of the loop over vectors it is read for that loop.
+    return "gather_where(" + from + (vectors ? "lanes" : "Full{}") + ", " +
+           guard + ", " + base + ", " + place + ")";
+  }
+  if (!varies) {
+    return "broadcast_where(" + from + index.text() + ", " + lanes + ", " +
+           guard + ")";
+  }
+  if (is_contiguous(scope, index)) {
+    return "load_where(" + from + index.text() + ", lanes, " + guard + ")";
+  }
+  return "gather_where(" + from + "lanes, " + guard + ", " +
+         lane_lambda(scope, index) + ", i64v{})";
+}
+
+std::string load_text(const PrintScope& scope, const Scalar& node,
+                      bool vectors) {
+  const auto result = scope.results.find(node.buffer);
+  if (node.index.empty()) return result->second;
+  if (node.guarded) return guarded_text(scope, node, vectors);
+  const Buffer& buffer = scope.plan->program.buffers[node.buffer];
+  const Index& index = node.index[0];
+  if (!vectors || !index.uses(scope.vector_variable)) {
+    return "broadcast(" + buffer.name + " + " + index.text() + ")";
+  }
+  if (is_contiguous(scope, index)) {
+    return "load(" + buffer.name + " + " + index.text() + ", lanes)";
+  }
+  if (is_reversed(scope, index)) {
+    return "load_down(" + buffer.name + " + " + index.text() + ", lanes)";
+  }
+  return "gather(" + buffer.name + ", lanes, " + lane_lambda(scope, index) +
+         ")";
+}
+
+std::string position_text(const PrintScope& scope, const Index& index,
+                          bool vectors) {
+  const int v = scope.vector_variable;
+  if (!vectors || !index.uses(v)) return "splat<int64_t>(" + index.text() + ")";
+  if (!index.hides(v)) {
+    return "positions(" + index.text() + ", " +
+           std::to_string(index.coefficient(v)) + ")";
+  }
+  return "each_lane(lanes, " + lane_lambda(scope, index) + ")";
+}
+
+std::string cast_text(DType to, DType from, const std::string& value) {
+  if (to == DType::boolean) return "narrow(" + value + " != 0)";
+  if (from == DType::boolean) {
+    return "convert<" + vector_type(to) + ">(-" + value + ")";
+  }
+  return "convert<" + vector_type(to) + ">(" + value + ")";
+}
+
+const std::map<std::string, std::string>& infix() {
+  static const std::map<std::string, std::string> table = {
+      {"add", "+"},         {"sub", "-"},         {"mul", "*"},
+      {"div", "/"},         {"eq", "=="},         {"ne", "!="},
+      {"lt", "<"},          {"le", "<="},         {"gt", ">"},
+      {"ge", ">="},         {"logical_and", "&"}, {"logical_or", "|"},
+      {"logical_xor", "^"}, {"bitwise_and", "&"}, {"bitwise_or", "|"},
+      {"bitwise_xor", "^"}};
+  return table;
+}
+
+// A position or an integer in 32 bits, as the lanes of a truth value are; ""
+// for anything else.
+std::string small_text(const PrintScope& scope, ExprId id, bool vectors) {
+  const Scalar& node = scope.plan->program.arena[id];
+  const auto fits = [](std::int64_t number) {
+    return number >= INT32_MIN / 2 && number <= INT32_MAX / 2;
+  };
+  if (node.op == ScalarOp::constant && node.dtype == DType::i64) {
+    if (!fits(node.integer)) return "";
+    return "splat<int32_t>(" + std::to_string(node.integer) + ")";
+  }
+  if (node.op != ScalarOp::position) return "";
+  const Index& index = node.index[0];
+  const auto [least, most] = index.range();
+  const int v = scope.vector_variable;
+  if (!fits(least) || !fits(most) || index.hides(v)) return "";
+  if (!vectors || !index.uses(v)) {
+    return "splat<int32_t>(" + index.text() + ")";
+  }
+  return "small_positions(" + index.text() + ", " +
+         std::to_string(index.coefficient(v)) + ")";
+}
+
+// A comparison of positions, with no detour by 64 bits; "" for any other call.
+std::string small_comparison(const PrintScope& scope, const Scalar& node,
+                             bool vectors) {
+  static const std::set<std::string> kComparisons = {"eq", "ne", "lt",
+                                                     "le", "gt", "ge"};
+  if (!kComparisons.contains(node.function)) return "";
+  const std::string a = small_text(scope, node.arguments[0], vectors);
+  const std::string b = small_text(scope, node.arguments[1], vectors);
+  if (a.empty() || b.empty()) return "";
+  return a + " " + infix().at(node.function) + " " + b;
+}
+
+std::string call_text(const PrintScope& scope, const Scalar& node,
+                      bool vectors) {
+  const std::string small = small_comparison(scope, node, vectors);
+  if (!small.empty()) return small;
+  std::vector<std::string> arguments;
+  for (const ExprId id : node.arguments) {
+    arguments.push_back(operand_text(scope, id));
+  }
+  if (node.function == "logical_not" || node.function == "bitwise_not") {
+    return "~" + arguments[0];
+  }
+  const auto found = infix().find(node.function);
+  if (found != infix().end()) {
+    const std::string text =
+        arguments[0] + " " + found->second + " " + arguments[1];
+    // Comparing gives lanes as wide as what is compared.
+    return node.dtype == DType::boolean ? "narrow(" + text + ")" : text;
+  }
+  std::string text = node.function + "(";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + arguments[i];
+  }
+  return text + ")";
+}
+
+}  // namespace
+
+std::string stored_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return "double";
+    case DType::i64:
+      return "int64_t";
+    case DType::i32:
+      return "int32_t";
+    case DType::boolean:
+      return "uint8_t";
+    default:
+      return "float";
+  }
+}
+
+std::string vector_type(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return "f64v";
+    case DType::i64:
+      return "i64v";
+    case DType::i32:
+      return "i32v";
+    case DType::boolean:
+      return "mask";
+    default:
+      return "f32v";
+  }
+}
+
+std::string operand_text(const PrintScope& scope, ExprId id) {
+  const Scalar& node = scope.plan->program.arena[id];
+  if (node.op == ScalarOp::constant) return constant_text(node);
+  if (node.op == ScalarOp::load && node.index.empty()) {
+    return scope.results.at(node.buffer);
+  }
+  return scope.names.at(id);
+}
+
+std::string expression_text(const PrintScope& scope, ExprId id, bool vectors) {
+  const ScalarArena& arena = scope.plan->program.arena;
+  const Scalar& node = arena[id];
+  switch (node.op) {
+    case ScalarOp::constant:
+      return constant_text(node);
+    case ScalarOp::load:
+      return load_text(scope, node, vectors);
+    case ScalarOp::position:
+      return position_text(scope, node.index[0], vectors);
+    case ScalarOp::cast:
+      return cast_text(node.dtype, arena[node.arguments[0]].dtype,
+                       operand_text(scope, node.arguments[0]));
+    case ScalarOp::call:
+      break;
+  }
+  return call_text(scope, node, vectors);
+}
+
+std::string store_text(const PrintScope& scope, const std::string& pointer,
+                       const Index& offset, const std::string& value) {
+  if (!offset.uses(scope.vector_variable)) {
+    return "store(" + pointer + " + " + offset.text() + ", " + value +
+           ", Part{1});";
+  }
+  if (is_contiguous(scope, offset)) {
+    return "store(" + pointer + " + " + offset.text() + ", " + value +
+           ", lanes);";
+  }
+  if (is_reversed(scope, offset)) {
+    return "store_down(" + pointer + " + " + offset.text() + ", " + value +
+           ", lanes);";
+  }
+  return "scatter(" + pointer + ", " + value + ", lanes, " +
+         lane_lambda(scope, offset) + ");";
+}
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+// Prints scalar expressions as C++ on vectors of the prelude.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compiler/loops/schedule.hpp"
+
+namespace weft {
+
+/// "float" in memory; "f32v" in registers; "mask" for truth values.
+std::string stored_type(DType dtype);
+std::string vector_type(DType dtype);
+
+/// What an expression's text depends on.
+struct PrintScope {
+  const Schedule* plan = nullptr;
+  int vector_variable = -1;             ///< -1: no loop over vectors
+  std::map<int, std::string> results;   ///< text of results that are at hand
+  std::map<ExprId, std::string> names;  ///< expressions printed already
+};
+
+/// The text of one expression whose arguments have names. `vectors`: inside
+/// the loop over vectors, where `lanes` is known.
+std::string expression_text(const PrintScope& scope, ExprId id, bool vectors);
+
+/// A name, or a constant's own text.
+std::string operand_text(const PrintScope& scope, ExprId id);
+
+/// "store(out0 + …, value, lanes);", or a scatter where lanes lie apart.
+std::string store_text(const PrintScope& scope, const std::string& pointer,
+                       const Index& offset, const std::string& value);
+
+}  // namespace weft

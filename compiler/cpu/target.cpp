@@ -1,0 +1,47 @@
+// The `cpu` target's entry in the list of targets.
+#include "compiler/compose/kernel_module.hpp"
+#include "compiler/cpu/generate.hpp"
+
+namespace weft {
+namespace {
+
+Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
+                                           const Machine& machine,
+                                           int variants_max) {
+  const CpuFacts facts{machine.cores, machine.vector_bytes, machine.l1_bytes,
+                       machine.l2_bytes};
+  return generate_cpu(subgraph, facts, variants_max);
+}
+
+/// There is nothing that has code and is left to the framework even so.
+bool takes(const Graph& graph, const Node& call, const CutOptions&) {
+  return can_lower(graph, call);
+}
+
+std::vector<std::string> build_command(const BuildTools& tools) {
+  std::vector<std::string> command = {tools.cxx};
+  for (const std::string& flag : cpu_build_flags()) command.push_back(flag);
+  command.insert(command.end(), {"-o", "kernel.so", "kernel.cpp"});
+  return command;
+}
+
+std::string loader() { return loader_source(cpu_build_flags()); }
+
+}  // namespace
+
+Target cpu_target() {
+  Target target;
+  target.name = "cpu";
+  target.can_lower = &takes;
+  target.generate = &generate;
+  target.source_file = "kernel.cpp";
+  target.built_file = "kernel.so";
+  target.build_flags = &cpu_build_flags;
+  target.build_command = &build_command;
+  target.device_condition = "tensor.is_cpu";
+  target.loader_source = &loader;
+  target.function_source = &kernel_function_source;
+  return target;
+}
+
+}  // namespace weft

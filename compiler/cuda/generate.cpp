@@ -1,0 +1,212 @@
+#include "compiler/cuda/generate.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/cuda/functions.hpp"
+#include "compiler/cuda/nest.hpp"
+#include "compiler/cuda/prelude/prelude.hpp"
+#include "compiler/fusion/lowerable.hpp"
+#include "compiler/graph/operator_facts.hpp"
+#include "compiler/lowering/lower.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+// The fields of docs/gpu-package.md, a launch a line.
+std::string launches_text(const CudaModule& module) {
+  std::string scratch;
+  std::map<std::string, std::string> names;
+  for (const CudaScratch& one : module.scratch) {
+    names[one.name] = "s" + text(static_cast<std::int64_t>(names.size()));
+    scratch += (scratch.empty() ? "" : ", ") + text(one.bytes);
+  }
+  std::string launches;
+  for (const CudaLaunch& one : module.launches) {
+    launches += launches.empty() ? "" : ",\n";
+    launches += "  {\"function\": \"" + one.kernel + "\", \"grid\": [" +
+                text(one.blocks) + ", 1, 1], \"threads\": " + text(one.threads);
+    if (one.shared_bytes > 0) {
+      launches += ", \"shared_bytes\": " + text(one.shared_bytes);
+    }
+    if (one.cluster > 1) launches += ", \"cluster\": " + text(one.cluster);
+    if (one.cooperative) launches += ", \"cooperative\": true";
+    launches += ",\n   \"arguments\": [";
+    for (std::size_t i = 0; i < one.arguments.size(); ++i) {
+      const auto found = names.find(one.arguments[i]);
+      launches += (i == 0 ? "\"" : ", \"") +
+                  (found == names.end() ? one.arguments[i] : found->second) +
+                  "\"";
+    }
+    launches += "]}";
+  }
+  return "/* launches\n{\"scratch\": [" + scratch + "], \"launches\": [\n" +
+         launches + "]}\n*/\n";
+}
+
+std::string source_text(const Subgraph& subgraph, const std::string& variant,
+                        const CudaModule& module) {
+  return "// " + subgraph.type + " (" + subgraph.id + "), variant " + variant +
+         "; made by weft.\n" + launches_text(module) + "\n" +
+         cuda_prelude(module.sections) + cuda_helpers(module.helpers) +
+         module.kernels;
+}
+
+struct Named {
+  std::string name;
+  CudaVariant variant;
+};
+
+std::vector<Named> variants() {
+  return {
+      {"streamed", {.streams = true}},
+      {"held", {}},
+      {"held apart",
+       {.packs = 4, .unroll = 8, .joins = false, .windows = false}},
+      {"walked",
+       {.packs = 1,
+        .unroll = 8,
+        .register_row = 4096,
+        .held_packs = 4,
+        .rings = false}},
+      {"held half",
+       {.packs = 4,
+        .unroll = 8,
+        .register_row = 16384,
+        .held_packs = 16,
+        .cluster_min = 8,
+        .ring_threads = 512}},
+      {"held grid", {.packs = 8, .unroll = 16, .clusters = false}},
+      {"walked long", {.unroll = 16, .rings = false}},
+  };
+}
+
+bool has_function(const std::string& function, DType dtype) {
+  std::set<std::string> helpers;
+  return cuda_call(function, dtype, {"", "", "", "", "", ""}, helpers)
+      .has_value();
+}
+
+LoweringOptions lowering_options(const CudaVariant& variant,
+                                 const GpuFacts& facts) {
+  LoweringOptions options;
+  options.has_function = &has_function;
+  options.single_pass_elements = cuda_row_max(variant, facts);
+  options.depthwise = true;
+  options.halves = true;
+  return options;
+}
+
+/// Whether a fold reads its elements several times over: overlapping windows.
+bool folds_windows(const Program& program, const Nest& nest) {
+  for (const Stage& stage : nest.stages) {
+    if (!stage.folds || stage.inner.empty()) continue;
+    const std::int64_t reads = extent_of(nest.outer) * extent_of(stage.inner);
+    for (const ExprId id : program.arena.reachable({stage.value})) {
+      const Scalar& node = program.arena[id];
+      if (node.op != ScalarOp::load || node.index.size() != 1) continue;
+      const Buffer& read = program.buffers[node.buffer];
+      if (elements_of(node.index[0]) == reads &&
+          reads > 2 * elements_of(read)) {
+        return nest.columns;
+      }
+    }
+  }
+  return false;
+}
+
+bool has_halves(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) {
+    return std::ranges::any_of(node.values, [](const auto& value) {
+      return value && is_half(value->dtype);
+    });
+  });
+}
+
+/// All results are halves, and what is a little off leaves them a little off: a
+/// quotient that is not quite 1 would be far off where it is rounded down.
+bool may_be_coarse(const Graph& graph) {
+  static const std::set<std::string_view> smooth = {
+      "_softmax",   "_log_softmax",
+      "exp",        "sigmoid",
+      "silu",       "tanh",
+      "gelu",       "add",
+      "sub",        "mul",
+      "div",        "neg",
+      "relu",       "sum",
+      "mean",       "amax",
+      "amin",       "native_layer_norm",
+      "layer_norm", "native_group_norm",
+      "group_norm", "rms_norm",
+      "getitem"};
+  return std::ranges::all_of(graph.nodes, [&](const Node& node) {
+    const bool is_output =
+        std::ranges::find(graph.outputs, node.name) != graph.outputs.end();
+    const bool fits = std::ranges::all_of(node.values, [&](const auto& value) {
+      return !value || is_half(value->dtype) ||
+             (value->dtype == DType::f32 && !is_output);
+    });
+    return fits && (node.kind != NodeKind::call || is_view(node.target) ||
+                    is_copy(node.target) ||
+                    (smooth.contains(operator_name(node.target)) &&
+                     !node.target.ends_with("_mode")));
+  });
+}
+
+CudaModule print_module(const Graph& graph, const CudaVariant& variant,
+                        const GpuFacts& facts) {
+  Result<Program> program = lower(graph, lowering_options(variant, facts));
+  if (!program) throw Unsupported{program.error().message};
+  CpuFacts schedule_facts;
+  schedule_facts.cores = facts.sms;
+  schedule_facts.whole_row = cuda_row_max(variant, facts);
+  schedule_facts.holds_rows = true;
+  const Schedule plan = schedule(std::move(*program), schedule_facts);
+  CudaModule module;
+  if (has_halves(graph)) module.sections.insert("halves");
+  module.coarse = may_be_coarse(graph);
+  if (module.coarse) module.sections.insert("coarse");
+  for (const int result : plan.spilled) {
+    const Buffer& buffer = plan.program.buffers[result];
+    module.scratch.push_back(
+        {buffer.name, elements_of(buffer) * element_bytes(buffer.dtype)});
+  }
+  // Threads walk windows alike in all variants; Triton's may win there.
+  module.varies = plan.nests.size() != 1 ||
+                  !folds_windows(plan.program, plan.nests.front());
+  for (const Nest& nest : plan.nests) {
+    CudaNest(plan, nest, variant, facts, module).print();
+  }
+  return module;
+}
+
+}  // namespace
+
+bool cuda_can_lower(const Graph& graph, const Node& call) {
+  LoweringOptions options;
+  options.has_function = &has_function;
+  options.halves = true;
+  return can_lower(graph, call, options);
+}
+
+Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
+                                                const GpuFacts& facts,
+                                                int variants_max) try {
+  std::vector<KernelSource> sources;
+  std::set<std::string> seen;
+  for (const auto& [name, variant] : variants()) {
+    if (static_cast<int>(sources.size()) >= variants_max) break;
+    const CudaModule module = print_module(subgraph.graph, variant, facts);
+    if (variant.streams && !module.streams) continue;
+    if (!seen.insert(source_text(subgraph, "", module)).second) continue;
+    sources.push_back({name, source_text(subgraph, name, module)});
+    if (!module.varies) break;
+  }
+  return sources;
+} catch (const Unsupported& reason) {
+  return fail(ErrorCode::wrong_input, "no CUDA code for " + reason.what);
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// The `cuda` target: turns a subgraph into a file of CUDA kernels, in several
+// variants for the verification workers to choose from. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "compiler/graph/subgraph.hpp"
+#include "compiler/loops/gpu_facts.hpp"
+#include "compiler/targets.hpp"
+
+namespace weft {
+
+/// Whether the target has code for this call (else it stays an extern).
+bool cuda_can_lower(const Graph& graph, const Node& call);
+
+/// Variants of a subgraph, the one expected to be fastest first; at most
+/// `variants_max`; no two equal texts. A source says in a comment at its top
+/// what is launched (docs/cuda.md). wrong_input where the target has no code
+/// for it: what another target would take, products for one.
+Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
+                                                const GpuFacts& facts,
+                                                int variants_max);
+
+/// All of this as an entry of compiler/targets.hpp's list.
+Target cuda_target();
+
+}  // namespace weft

@@ -1,0 +1,173 @@
+// One CUDA kernel under construction: its lines, the buffers that it takes, and
+// the expressions that have names so far.
+//
+// A thread takes `lanes` neighbours along one loop variable at a time: what it
+// reads and writes side by side goes as one pack, the rest is computed in an
+// unrolled loop over `l`. What is the same for all lanes stands before it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda/scalar.hpp"
+#include "compiler/loops/schedule.hpp"
+#include "compiler/text/writer.hpp"
+
+namespace weft {
+
+struct CudaLaunch {
+  std::string kernel;
+  std::int64_t blocks = 1;
+  int threads = 256;
+  int blocks_per_sm = 1;          ///< at least so many must fit
+  int cluster = 1;                ///< blocks that share their shared memory
+  bool cooperative = false;       ///< all blocks must run at once
+  std::int64_t shared_bytes = 0;  ///< dynamic
+  std::vector<std::string> arguments;
+};
+
+/// Memory between kernels.
+struct CudaScratch {
+  std::string name;
+  std::int64_t bytes = 0;
+};
+
+/// A whole source, as the nests add to it.
+struct CudaModule {
+  std::string kernels;
+  std::vector<CudaLaunch> launches;
+  std::vector<CudaScratch> scratch;
+  std::set<std::string> helpers;
+  std::set<std::string> sections;  ///< of the prelude
+  bool varies = true;              ///< variants of it are worth trying
+  bool coarse = false;             ///< functions need no more than 16 bits
+  bool streams = false;  ///< rows go through shared memory (cuda_stream.cpp)
+};
+
+class CudaKernel {
+ public:
+  /// `lane`: the loop variable that lanes count, -1 for none.
+  CudaKernel(const Program& program, CudaModule& module, int lane, int lanes,
+             bool wide);
+  CudaKernel(const CudaKernel&) = delete;
+
+  Writer& out() { return out_; }
+  int lanes() const { return lanes_; }
+  /// "[l]", or "[0]" where there is one lane.
+  std::string at_lane() const { return lanes_ > 1 ? "[l]" : "[0]"; }
+  const std::string& place_type() const { return scope_.place_type; }
+
+  /// Declares the variables, whose product counts `position`.
+  void declare(const std::vector<LoopVar>& variables,
+               const std::string& position);
+  /// Names a variable, or says what it is where it has no name.
+  void set_variable(LoopVar variable, const std::string& text) {
+    scope_.variables[variable.id] = text;
+  }
+  /// Says which variables are inner ones: what depends on them is not computed
+  /// outside of their loop.
+  void expect_inner(const std::vector<LoopVar>& variables);
+
+  /// Prints what the expressions need and is the same for all lanes (and packs
+  /// are read); with `points_only`, what does not depend on inner variables.
+  void compute(const std::vector<ExprId>& roots, bool points_only);
+  /// Lanes may lie before or behind the row: `first`, that of lane 0, is known
+  /// as "r", and the row ends at `end`. What is read and written side by side
+  /// is aligned then, whatever its index says.
+  void set_shifted(std::string end) { shifted_ = std::move(end); }
+  /// Lanes lie so far apart, and those from `end` on do not exist: in the loop
+  /// over lanes `inside` says so, and `column` is always one that does. Nothing
+  /// goes as a pack.
+  void set_far_lanes(std::int64_t distance, std::int64_t end) {
+    lane_distance_ = distance;
+    lane_end_ = end;
+  }
+  /// "if (…) ", where a lane may not exist; inside the loop over lanes.
+  std::string if_lane_inside() const;
+  void open_lanes();
+  /// Prints the rest of what they need, inside the loop over lanes.
+  void compute_lanes(const std::vector<ExprId>& roots);
+  void close_lanes();
+
+  /// From here on that is known: `power` is an exponential of what is not
+  /// above 0, and that buffer has the sum of all of them, at least 1.
+  void set_shares(ExprId power, int sum);
+
+  /// Names that a block of lines introduced end with it.
+  struct Names {
+    std::map<ExprId, std::string> values;
+    std::map<ExprId, std::string> inverses;
+  };
+  Names names() const { return {scope_.names, inverses_}; }
+  void set_names(Names names) {
+    scope_.names = std::move(names.values);
+    inverses_ = std::move(names.inverses);
+  }
+
+  std::string operand(ExprId id) const { return cuda_operand(scope_, id); }
+  std::string index(const Index& index) const {
+    return cuda_index(index, scope_.variables);
+  }
+  std::string type(ExprId id) const { return cuda_variable_type(scope_, id); }
+  /// Whether the place moves with the lane side by side, and may be a pack.
+  bool is_packed(const Index& index) const;
+  bool is_pack_load(ExprId id) const;
+  /// The call that reads a pack there.
+  std::string load_call(const std::string& place) const;
+  /// `by_lane`: it is another for each lane; `inner`: it depends on inner
+  /// variables.
+  void set_result(int buffer, const std::string& text, bool by_lane,
+                  bool inner = false);
+  const std::string& result(int buffer) const {
+    return scope_.results.at(buffer);
+  }
+  /// A pack that was read before; its text.
+  void hold(ExprId load, const std::string& text) { held_[load] = text; }
+  void forget_held() { held_.clear(); }
+  /// What a load reads is in registers: its text, for one lane.
+  void set_at_hand(ExprId load, const std::string& text) {
+    scope_.at_hand[load] = text;
+  }
+  void use(int buffer) { used_.insert(buffer); }
+  /// A parameter that is no buffer of the program: its type, and scratch.
+  void use(const std::string& type, const std::string& scratch);
+  void need(const std::string& section) { module_.sections.insert(section); }
+  /// Exponentials of what is not above 0; a coarse one serves as well.
+  void need_exp_below() {
+    if (!module_.coarse) need("exp_below");
+  }
+
+  /// Adds the kernel and its launch to the module.
+  void finish(CudaLaunch launch);
+
+ private:
+  bool depends_on_inner(ExprId id) const;
+  bool depends_on_lane(ExprId id) const;
+  void print(ExprId id);
+  std::string text_of(ExprId id) const;
+  bool is_share(const Scalar& division) const;
+  void invert_divisors(const std::vector<ExprId>& roots);
+
+  const Program& program_;
+  CudaModule& module_;
+  CudaScope scope_;
+  Writer out_;
+  int lane_;
+  int lanes_;
+  std::string shifted_;  ///< where rows end; empty: every lane exists
+  std::string lane_text_;
+  std::int64_t lane_distance_ = 1;
+  std::int64_t lane_end_ = 0;
+  std::map<ExprId, std::string> inverses_;  ///< of divisors
+  std::map<ExprId, int> shares_;            ///< powers, and their sums
+  std::set<int> inner_variables_;
+  std::set<int> inner_results_;
+  std::set<int> lane_results_;
+  std::map<ExprId, std::string> held_;
+  std::set<int> used_;
+  std::vector<std::pair<std::string, std::string>> scratch_used_;
+};
+
+}  // namespace weft

@@ -1,0 +1,107 @@
+#include "compiler/cuda/lanes.hpp"
+
+#include <algorithm>
+
+#include "compiler/cuda/scalar.hpp"
+
+namespace weft {
+
+std::vector<ExprId> cuda_loads(const Program& program, const Pass& pass) {
+  std::vector<ExprId> roots;
+  for (const Stage* stage : pass.stages) {
+    roots.push_back(stage->value);
+    if (stage->position >= 0) roots.push_back(stage->position);
+  }
+  std::vector<ExprId> loads;
+  for (const ExprId id : program.arena.reachable(roots)) {
+    const Scalar& node = program.arena[id];
+    if (node.op == ScalarOp::load && node.index.size() == 1) {
+      loads.push_back(id);
+    }
+  }
+  return loads;
+}
+
+namespace {
+
+/// Bytes of the widest element; at least four, unless all that memory holds of
+/// the nest are halves.
+std::int64_t widest_bytes(const Program& program,
+                          const std::vector<Pass>& passes) {
+  std::int64_t widest = 4;
+  bool halves = true;
+  const auto look = [&](DType dtype, bool in_memory) {
+    widest = std::max(widest, element_bytes(dtype));
+    halves = halves && (is_half(dtype) || !in_memory);
+  };
+  for (const Pass& pass : passes) {
+    for (const ExprId id : cuda_loads(program, pass)) {
+      look(program.arena[id].dtype, true);
+    }
+    for (const Stage* stage : pass.stages) {
+      look(program.arena[stage->value].dtype, stage->stores());
+    }
+  }
+  return halves && widest == 4 ? 2 : widest;
+}
+
+}  // namespace
+
+int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
+               LoopVar lane) {
+  const std::int64_t widest = widest_bytes(program, passes);
+  for (int lanes = static_cast<int>(16 / widest); lanes > 1; lanes /= 2) {
+    if (lane.extent % lanes != 0) continue;
+    int packs = 0;
+    int others = 0;
+    const auto count = [&](const Index& index, bool plain) {
+      const int step = step_along(index, lane.id, lanes);
+      if (step == 0) return;
+      plain&& step == 1 && is_aligned(index, lane.id, lanes) ? ++packs
+                                                             : ++others;
+    };
+    for (const Pass& pass : passes) {
+      for (const ExprId id : cuda_loads(program, pass)) {
+        const Scalar& node = program.arena[id];
+        count(node.index[0], !node.guarded && !node.placed);
+      }
+      for (const Stage* stage : pass.stages) {
+        if (stage->stores()) count(stage->offset, true);
+      }
+    }
+    if (packs > others) return lanes;
+  }
+  return 1;
+}
+
+std::optional<Index> cuda_row_begin(const Program& program,
+                                    const std::vector<Pass>& passes,
+                                    LoopVar lane) {
+  constexpr std::int64_t elements_min = 256;
+  bool fits = lane.extent >= elements_min;
+  std::optional<Index> begin;
+  const auto check = [&](const Index& index, bool plain, DType dtype) {
+    if (!index.uses(lane.id)) return;
+    fits = fits && plain && !index.hides(lane.id) &&
+           index.coefficient(lane.id) == 1 && element_bytes(dtype) == 4;
+    if (!fits) return;
+    const Index own = index.substitute({{lane.id, Index(0)}});
+    if (!begin) begin = own;
+    fits = is_aligned(own - *begin, -1, cuda_shifted_lanes);
+  };
+  for (const Pass& pass : passes) {
+    if (pass.inner.empty()) continue;
+    fits = fits && pass.inner == std::vector<LoopVar>{lane};
+    for (const ExprId id : cuda_loads(program, pass)) {
+      const Scalar& node = program.arena[id];
+      check(node.index[0], !node.guarded && !node.placed, node.dtype);
+    }
+    for (const Stage* stage : pass.stages) {
+      if (!stage->stores()) continue;
+      check(stage->offset, true, program.arena[stage->value].dtype);
+    }
+  }
+  return fits ? begin : std::nullopt;
+}
+
+}  // namespace weft

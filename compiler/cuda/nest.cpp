@@ -1,0 +1,83 @@
+#include "compiler/cuda/nest.hpp"
+
+#include <algorithm>
+
+#include "compiler/triton/nest.hpp"
+
+namespace weft {
+
+std::vector<ExprId> cuda_roots(const Pass& pass) {
+  std::vector<ExprId> roots;
+  for (const Stage* stage : pass.stages) {
+    roots.push_back(stage->value);
+    if (stage->position >= 0) roots.push_back(stage->position);
+  }
+  return roots;
+}
+
+CudaNest::CudaNest(const Schedule& plan, const Nest& nest,
+                   const CudaVariant& variant, const GpuFacts& facts,
+                   CudaModule& module)
+    : plan_(plan),
+      nest_(nest),
+      variant_(variant),
+      facts_(facts),
+      module_(module),
+      passes_(passes_of(plan.program, nest)),
+      wide_(needs_wide(plan.program, nest)) {
+  join_folds();
+}
+
+// Softmax's two folds, or a norm's, in one walk: of a row in memory that saves
+// a read, of one on the chip a meeting.
+void CudaNest::join_folds() {
+  if (nest_.split || !variant_.joins) return;
+  for (std::size_t i = 0; i + 1 < passes_.size(); ++i) {
+    const Pass& sum = passes_[i + 1];
+    if (sum.stages.size() != 1 || sum.inner.empty() ||
+        sum.inner != passes_[i].inner) {
+      continue;
+    }
+    for (const Stage* stage : passes_[i].stages) {
+      // In columns each lane is a point of its own, and never closed.
+      if (nest_.columns && stage->fold == Fold::sum) continue;
+      if (!go_together(program(), *stage, *sum.stages[0])) continue;
+      companions_[stage] = sum.stages[0];
+      passes_.erase(passes_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      break;
+    }
+  }
+}
+
+// In columns each lane is a point of its own, and never closed.
+CudaFold CudaNest::fold_of(const Stage& stage) const {
+  const auto found = companions_.find(&stage);
+  return {program(), stage,
+          found == companions_.end() ? nullptr : found->second,
+          !shape_.columns};
+}
+
+void CudaNest::print() {
+  const bool walks = std::ranges::any_of(
+      passes_, [](const Pass& p) { return !p.inner.empty(); });
+  if (!walks) return print_elements();
+  if (variant_.windows) {
+    const auto strips = find_strips(plan_, nest_, passes_, facts_);
+    if (strips) return print_strips(*strips);
+    const auto windows = find_windows(plan_, nest_, passes_, facts_);
+    if (windows) return print_windows(*windows);
+  }
+  shape_ = cuda_shape(plan_, nest_, passes_, variant_, facts_);
+  if (shape_.hold == Hold::stream) {
+    return shape_.columns ? print_streamed_columns() : print_streamed();
+  }
+  if (shape_.meet == Meet::grid) clear_counters();
+  print_rows();
+  if (shape_.meet == Meet::parts) print_merge();
+}
+
+std::string CudaNest::part_name(const CudaFold& fold) const {
+  return "part" + std::to_string(fold.stage().results[0]);
+}
+
+}  // namespace weft

@@ -1,0 +1,149 @@
+// Turns one loop nest of a schedule into CUDA kernels.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/cuda/fold.hpp"
+#include "compiler/cuda/shape.hpp"
+#include "compiler/cuda/strips.hpp"
+#include "compiler/cuda/windows.hpp"
+
+namespace weft {
+
+/// Prints the kernels of one nest: which thread has which points, and how it
+/// goes over their inner elements.
+class CudaNest {
+ public:
+  CudaNest(const Schedule& plan, const Nest& nest, const CudaVariant& variant,
+           const GpuFacts& facts, CudaModule& module);
+
+  void print();
+
+ private:
+  // cuda_elements.cpp
+  void print_elements();
+  bool reads_again(LoopVar variable) const;
+
+  // cuda_rows.cpp
+  void print_rows();
+  CudaLaunch launch() const;
+  void open_points(CudaKernel& kernel);
+  /// "if (…) " for what one thread of a point's does.
+  std::string only_one() const;
+  std::int64_t steps_of(const Pass& pass) const;
+  /// Whether some threads have nothing to do in a pass's last step.
+  bool is_ragged(const Pass& pass) const;
+  /// The condition of where `r` is in a row of so many elements.
+  std::string in_row(std::int64_t elements) const;
+  std::string row_type() const;
+  std::string row_end() const;
+  void declare_shift(CudaKernel& kernel);
+  /// Declares `r`: which inner element a thread has in that step.
+  void declare_place(CudaKernel& kernel, const std::string& step);
+  void print_pass(CudaKernel& kernel, const Pass& pass);
+  void print_steps(CudaKernel& kernel, const Pass& pass,
+                   const std::vector<CudaFold>& folds);
+  void print_tile(CudaKernel& kernel, const Pass& pass,
+                  const std::vector<CudaFold>& folds, bool held);
+  void conclude(CudaKernel& kernel, const CudaFold& fold);
+
+  // cuda_points.cpp
+  void print_points(CudaKernel& kernel, const Pass& pass);
+  void declare_stores(CudaKernel& kernel,
+                      const std::vector<const Stage*>& stores);
+  void store_lanes(CudaKernel& kernel, const std::vector<const Stage*>& stores,
+                   const std::string& condition);
+  void store_packs(CudaKernel& kernel, const std::vector<const Stage*>& stores,
+                   const std::string& condition);
+  void spill(CudaKernel& kernel, const Stage& stage);
+  void spill_all(CudaKernel& kernel, const CudaFold& fold);
+
+  // cuda_held.cpp
+  bool is_held(const Pass& pass) const;
+  bool is_first_held(const Pass& pass) const;
+  bool is_last_held(const Pass& pass) const;
+  std::string pack_type(ExprId load) const;
+  std::int64_t pack_bytes(ExprId load) const;
+  std::int64_t ring_bytes() const;
+  std::int64_t slot_packs() const;
+  void declare_slots(CudaKernel& kernel);
+  void read_held(CudaKernel& kernel, const Pass& pass);
+  void find_held(CudaKernel& kernel);
+  void declare_ring(CudaKernel& kernel);
+  void open_far(CudaKernel& kernel);
+  std::int64_t touched_steps() const;
+  void bring_next(CudaKernel& kernel);
+  void ask_next(CudaKernel& kernel);
+
+  // cuda_stream.cpp
+  void print_streamed();
+  void open_stream(CudaKernel& kernel, const CudaFold& fold);
+  void open_stream_rows(CudaKernel& kernel);
+  void open_stream_warps(CudaKernel& kernel, int first_warp);
+  int first_storing_warp() const;
+  void read_stream(CudaKernel& kernel);
+  void fold_stream(CudaKernel& kernel, const CudaFold& fold);
+  void fold_chunks(CudaKernel& kernel, const Pass& pass, const CudaFold& fold);
+  void store_stream(CudaKernel& kernel, const CudaFold& fold);
+  void declare_chunks(CudaKernel& kernel, std::int64_t packs);
+  void read_chunk(CudaKernel& kernel, const std::string& pack);
+
+  // cuda_stream_columns.cpp
+  void print_streamed_columns();
+  void open_matrices(CudaKernel& kernel, const std::vector<LoopVar>& matrices);
+  void read_rows(CudaKernel& kernel, const Pass& pass, const std::string& slot);
+  void fold_rows(CudaKernel& kernel, const Pass& pass, const CudaFold& fold,
+                 const std::string& slot);
+
+  // cuda_scan.cpp
+  void print_scan(CudaKernel& kernel, const Pass& pass);
+  void print_scan_tile(CudaKernel& kernel, const Pass& pass,
+                       const CudaFold& fold, const std::string& before);
+
+  // cuda_split.cpp
+  void leave_part(CudaKernel& kernel, const CudaFold& fold);
+  void print_merge();
+
+  // cuda_nest_windows.cpp
+  void print_windows(const CudaWindows& windows);
+
+  // cuda_nest_strips.cpp
+  void print_strips(const CudaStrips& strips);
+
+  // cuda_team.cpp
+  /// A kernel that makes memory for `count` of that type, all zero.
+  void print_clearing(const std::string& type, const std::string& name,
+                      std::int64_t count, std::int64_t bytes);
+  void clear_counters();
+  void open_team(CudaKernel& kernel);
+  std::string team_part(CudaKernel& kernel, const CudaFold& fold);
+
+  const Program& program() const { return plan_.program; }
+  void join_folds();
+  CudaFold fold_of(const Stage& stage) const;
+  std::string part_name(const CudaFold& fold) const;
+
+  const Schedule& plan_;
+  const Nest& nest_;
+  const CudaVariant& variant_;
+  const GpuFacts& facts_;
+  CudaModule& module_;
+  std::vector<Pass> passes_;
+  /// Folds that go along with others, in one walk.
+  std::map<const Stage*, const Stage*> companions_;
+  CudaShape shape_;
+  bool wide_ = false;
+  bool ragged_ = false;  ///< some threads have no point: `inside` says which
+  std::string count_name_;
+};
+
+/// What has to be computed for a stage.
+std::vector<ExprId> cuda_roots(const Pass& pass);
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace weft

@@ -1,0 +1,298 @@
+// Prints nests of windows whose rows go across first (cuda_strips.hpp).
+#include "compiler/cuda/nest.hpp"
+
+namespace weft {
+namespace {
+
+constexpr int threads = 256;
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+std::string name(LoopVar variable) { return "v" + text(variable.id); }
+
+class StripsText {
+ public:
+  StripsText(const Program& program, const Nest& nest,
+             const std::vector<Pass>& passes, const CudaStrips& strips,
+             CudaKernel& kernel)
+      : nest_(nest),
+        points_(passes.back()),
+        program_(program),
+        it_(strips),
+        fold_(program, *passes.front().stages.front()),
+        kernel_(kernel),
+        out_(kernel.out()) {
+    kernel.need("strips");
+    fold_.need(kernel);
+  }
+
+  std::int64_t print() {
+    const std::int64_t points = open();
+    print_plane();
+    begin_walk();
+    gather_planes();
+    fold_row();
+    print_points();
+    out_.close();
+    return points;
+  }
+
+ private:
+  bool reaches() const { return it_.left + it_.right > 0; }
+  std::string strip() const {
+    return "Strip<" + fold_.reducer() + ", " + (reaches() ? "true" : "false") +
+           ">";
+  }
+  std::int64_t kept() const { return it_.plane.extent - it_.fresh; }
+  std::string last() const { return text(it_.walked.extent - 1); }
+  /// That window of the walk, or the last that there is.
+  std::string window(const std::string& step) const {
+    return "min(begin + " + step + ", (" + kernel_.place_type() + ")" + last() +
+           ")";
+  }
+  bool is_ragged() const { return it_.walked.extent % it_.walk != 0; }
+
+  // Which pack of which rows is the thread's, and where its walk begins.
+  std::int64_t open() {
+    const auto count = [&](LoopVar v) {
+      return v == it_.lane     ? it_.threads
+             : v == it_.walked ? ceil_div(v.extent, it_.walk)
+                               : v.extent;
+    };
+    std::int64_t points = 1;
+    for (const LoopVar& v : nest_.outer) points *= count(v);
+    const std::string place = "const " + kernel_.place_type() + " ";
+    const std::string counts = "const unsigned " + kernel_.place_type() + " ";
+    out_.line(counts + "point = blockIdx.x * " + text(threads) +
+              (kernel_.place_type() == "int" ? "u" : "ull") +
+              " + threadIdx.x;");
+    out_.line("// All threads go along, as they read from each other.");
+    out_.line("const bool inside = point < " + text(points) + ";");
+    out_.line(counts + "p = inside ? point : 0;");
+    std::int64_t stride = 1;
+    for (std::size_t i = nest_.outer.size(); i-- > 0;) {
+      const LoopVar v = nest_.outer[i];
+      std::string at = "p";
+      if (stride > 1) at += " / " + text(stride);
+      if (i > 0) at += " % " + text(count(v));
+      if (v == it_.walked) at += " * " + text(it_.walk);
+      const std::string called = v == it_.lane     ? "pack"
+                                 : v == it_.walked ? "begin"
+                                                   : name(v);
+      out_.line((v == it_.lane ? "const int " : place) + called + " = " + at +
+                ";");
+      kernel_.set_variable(v, called);
+      stride *= count(v);
+    }
+    if (reaches()) {
+      out_.line("// Threads at a warp's ends read for their neighbours, too.");
+      out_.line("const int far = far_pack<" + text(it_.left) + ", " +
+                text(it_.right) + ">(pack);");
+    }
+    return points;
+  }
+
+  // What a window's plane holds of the thread's four neighbours.
+  void print_plane() {
+    const auto names = kernel_.names();
+    const std::string place = kernel_.place_type() + " ";
+    out_.open("const auto across = [&](" + place + name(it_.walked) + ", " +
+              place + name(it_.plane) + ")");
+    kernel_.set_variable(it_.walked, name(it_.walked));
+    kernel_.set_variable(it_.plane, name(it_.plane));
+    out_.line(strip() + " strip;");
+    if (!it_.others.empty()) {
+      out_.line("#pragma unroll");
+      out_.open("for (int i = 0; i < " + text(extent_of(it_.others)) +
+                "; ++i)");
+      kernel_.declare(it_.others, "i");
+    }
+    kernel_.compute(it_.guards, false);
+    std::string exists;
+    for (const ExprId guard : it_.guards) {
+      exists += kernel_.operand(guard) + " && ";
+    }
+    const Scalar& load = program_.arena[it_.load];
+    kernel_.use(load.buffer);
+    const Index row = load.index[0].substitute(
+                          {{it_.lane.id, Index(0)}, {it_.tap.id, Index(0)}}) -
+                      it_.shift;
+    out_.line("const float* const row = " + program_.buffers[load.buffer].name +
+              " + " + kernel_.index(row) + ";");
+    const std::string packs = text(it_.packs);
+    out_.line("if (" + exists + "pack < " + packs +
+              ") strip.take(strip.own, row + pack * 4);");
+    if (reaches()) {
+      out_.line("if (" + exists + "far >= 0 && far < " + packs +
+                ") strip.take(strip.far, row + far * 4);");
+    }
+    if (!it_.others.empty()) out_.close();
+    out_.line("return strip;");
+    out_.close("};");
+    kernel_.set_names(names);
+  }
+
+  void begin_walk() {
+    out_.line("// Planes that windows share with those before.");
+    out_.line(strip() + " kept[" + text(kept()) + "][" + text(it_.distance) +
+              "];");
+    out_.line("#pragma unroll");
+    out_.open("for (int k = 0; k < " + text(kept()) + "; ++k)");
+    out_.line("#pragma unroll");
+    out_.open("for (int i = 0; i < " + text(it_.distance) + "; ++i)");
+    out_.line("kept[k][i] = across(" + window("i") + ", k);");
+    out_.close();
+    out_.close();
+    out_.line("#pragma unroll 1");
+    out_.open("for (int step = 0; step < " + text(it_.walk) + "; ++step)");
+    out_.line("const " + kernel_.place_type() + " " + name(it_.walked) + " = " +
+              (is_ragged() ? window("step") : "begin + step") + ";");
+    kernel_.set_variable(it_.walked, name(it_.walked));
+  }
+
+  void gather_planes() {
+    const std::string fresh = text(it_.fresh);
+    out_.line(strip() + " fresh[" + fresh + "];");
+    out_.line(strip() + " all;");
+    out_.line("#pragma unroll");
+    out_.open("for (int k = 0; k < " + fresh + "; ++k)");
+    out_.line("fresh[k] = across(" + name(it_.walked) + ", k + " +
+              text(kept()) + ");");
+    out_.line("all.fold(fresh[k]);");
+    out_.close();
+    // What a plane is for this window, it is for a later one by a lower number.
+    for (std::int64_t k = 0; k < kept(); ++k) {
+      const std::string queue = "kept[" + text(k) + "]";
+      out_.line("all.fold(" + queue + "[0]);");
+      if (it_.distance > 1) {
+        out_.line("#pragma unroll");
+        out_.line("for (int i = 1; i < " + text(it_.distance) + "; ++i) " +
+                  queue + "[i - 1] = " + queue + "[i];");
+      }
+      const std::int64_t other = k + it_.fresh;
+      out_.line(queue + "[" + text(it_.distance - 1) + "] = " +
+                (other < kept() ? "kept[" + text(other) + "][0]"
+                                : "fresh[" + text(other - kept()) + "]") +
+                ";");
+    }
+  }
+
+  // Each window's elements, own ones and neighbours'.
+  void fold_row() {
+    const std::string value = fold_.value_type();
+    out_.line(value + " " + fold_.lanes() + "[" + text(it_.windows) + "];");
+    std::map<std::int64_t, std::string> elements;
+    for (std::int64_t w = 0; w < it_.windows; ++w) {
+      std::string sum;
+      for (std::int64_t k = 0; k < it_.tap.extent; ++k) {
+        const std::int64_t place = it_.place(w, k);
+        std::string& element = elements[place];
+        if (element.empty()) {
+          element = "e" + text(static_cast<std::int64_t>(elements.size()));
+          out_.line("const " + value + " " + element + " = " +
+                    element_text(place) + ";");
+        }
+        sum = sum.empty()
+                  ? element
+                  : fold_.reducer() + "::of(" + sum + ", " + element + ")";
+      }
+      out_.line(fold_.lanes() + "[" + text(w) + "] = " + sum + ";");
+    }
+  }
+
+  std::string element_text(std::int64_t place) const {
+    constexpr std::int64_t lanes = cuda_strip_lanes;
+    const std::int64_t packs = floor_of(place, lanes);
+    const std::string lane = "[" + text(place - packs * lanes) + "]";
+    std::string element = "all.own" + lane;
+    if (packs != 0) {
+      element = "beside<" + text(packs) + ", " + text(it_.left) + ", " +
+                text(it_.right) + ">(all.own" + lane + ", all.far" +
+                (reaches() ? lane : "[0]") + ")";
+    }
+    const std::int64_t most =
+        lanes * (it_.lane.extent / it_.windows - 1) + place;
+    std::string exists;
+    if (place < it_.low) {
+      exists = "pack * 4 >= " + text(it_.low - place);
+    }
+    if (most > it_.high) {
+      exists += (exists.empty() ? "" : " && ") + std::string("pack * 4 <= ") +
+                text(it_.high - place);
+    }
+    if (exists.empty()) return element;
+    // All threads ask, as all are asked.
+    return "only_if(" + exists + ", " + element + ", " + fold_.reducer() +
+           "::none())";
+  }
+
+  void print_points() {
+    out_.line("const int " + name(it_.lane) + " = min(pack, " +
+              text(it_.lane.extent / it_.windows - 1) + ") * " +
+              text(it_.windows) + ";");
+    kernel_.set_variable(it_.lane, name(it_.lane));
+    const std::string at = it_.windows > 1 ? "[l]" : "[0]";
+    fold_.conclude(kernel_, fold_.lanes() + at, true);
+    const std::vector<ExprId> roots = cuda_roots(points_);
+    kernel_.compute(roots, false);
+    if (it_.windows > 1) pack_results(roots);
+    std::string exists = "inside";
+    if (it_.threads * it_.windows != it_.lane.extent) {
+      exists += " && pack < " + text(it_.lane.extent / it_.windows);
+    }
+    if (is_ragged()) exists += " && begin + step <= " + last();
+    for (const Stage* stage : points_.stages) {
+      kernel_.use(stage->output);
+      const std::string& output = program_.buffers[stage->output].name;
+      const std::string place = kernel_.index(stage->offset);
+      const std::string store =
+          it_.windows > 1
+              ? "store_pack(" + output + " + " + place + ", " + pack(*stage) +
+                    ")"
+              : output + "[" + place + "] = " + kernel_.operand(stage->value);
+      out_.line("if (" + exists + ") " + store + ";");
+    }
+  }
+
+  static std::string pack(const Stage& stage) {
+    return "y" + text(stage.output);
+  }
+
+  void pack_results(const std::vector<ExprId>& roots) {
+    for (const Stage* stage : points_.stages) {
+      const Buffer& buffer = program_.buffers[stage->output];
+      out_.line("Pack<" + cuda_type(buffer.dtype) + ", " + text(it_.windows) +
+                "> " + pack(*stage) + ";");
+    }
+    kernel_.open_lanes();
+    kernel_.compute_lanes(roots);
+    for (const Stage* stage : points_.stages) {
+      out_.line(pack(*stage) + ".at[l] = " + kernel_.operand(stage->value) +
+                ";");
+    }
+    kernel_.close_lanes();
+  }
+
+  const Nest& nest_;
+  const Pass& points_;
+  const Program& program_;
+  const CudaStrips& it_;
+  CudaFold fold_;
+  CudaKernel& kernel_;
+  Writer& out_;
+};
+
+}  // namespace
+
+void CudaNest::print_strips(const CudaStrips& strips) {
+  CudaKernel kernel(program(), module_, strips.lane.id,
+                    static_cast<int>(strips.windows), wide_);
+  const std::int64_t points =
+      StripsText(program(), nest_, passes_, strips, kernel).print();
+  CudaLaunch launch;
+  launch.blocks = ceil_div(points, threads);
+  launch.threads = threads;
+  kernel.finish(launch);
+}
+
+}  // namespace weft

@@ -1,0 +1,313 @@
+// Prints nests of windows that are kept in registers (cuda_windows.hpp).
+#include "compiler/cuda/nest.hpp"
+
+namespace weft {
+namespace {
+
+constexpr int threads = 256;  ///< as write_row() of the prelude has it
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+std::string name(LoopVar variable) { return "v" + text(variable.id); }
+
+/// A loop that is written out by CUDA's compiler: with constants for `counter`,
+/// arrays of a thread are registers.
+void open_unrolled(Writer& out, const std::string& counter, std::int64_t extent,
+                   const std::string& type = "int") {
+  out.line("#pragma unroll");
+  out.open("for (" + type + " " + counter + " = 0; " + counter + " < " +
+           text(extent) + "; ++" + counter + ")");
+}
+
+class WindowsText {
+ public:
+  WindowsText(const Program& program, const Nest& nest,
+              const std::vector<Pass>& passes, const CudaWindows& windows,
+              CudaKernel& kernel)
+      : program_(program),
+        nest_(nest),
+        fold_(passes.front()),
+        points_(passes.back()),
+        it_(windows),
+        kernel_(kernel),
+        out_(kernel.out()) {
+    for (const Stage* stage : fold_.stages)
+      folds_.emplace_back(program, *stage);
+  }
+
+  std::int64_t print() {
+    const std::int64_t points = open();
+    for (const CudaFold& fold : folds_) {
+      fold.need(kernel_);
+      declare(fold, fold.lanes(), it_.below.together);
+    }
+    print_walk();
+    print_points();
+    return points;
+  }
+
+ private:
+  // Which windows are the thread's: the first of them in each direction.
+  std::int64_t open() {
+    std::int64_t points = 1;
+    const auto each = [&](LoopVar v) -> std::int64_t {
+      return v == it_.lane          ? cuda_window_lanes
+             : v == it_.below.outer ? it_.below.together
+                                    : 1;
+    };
+    for (const LoopVar& v : nest_.outer) points *= ceil_div(v.extent, each(v));
+    const std::string place = "const " + kernel_.place_type() + " ";
+    // Unsigned, so that CUDA's compiler knows which guards hold everywhere.
+    const std::string counts = "const unsigned " + kernel_.place_type() + " ";
+    out_.line(counts + "point = blockIdx.x * " + text(threads) +
+              (kernel_.place_type() == "int" ? "u" : "ull") +
+              " + threadIdx.x;");
+    // All threads go along, as they write for each other.
+    out_.line("const bool inside = point < " + text(points) + ";");
+    out_.line(counts + "p = inside ? point : 0;");
+    std::int64_t stride = 1;
+    for (std::size_t i = nest_.outer.size(); i-- > 0;) {
+      const LoopVar v = nest_.outer[i];
+      const std::int64_t count = ceil_div(v.extent, each(v));
+      std::string at = "p";
+      if (stride > 1) at += " / " + text(stride);
+      if (i > 0) at += " % " + text(count);
+      if (each(v) > 1) at += " * " + text(each(v));
+      const std::string called = is_below(v) ? first_below() : name(v);
+      out_.line(place + called + " = " + at + ";");
+      kernel_.set_variable(v, called);
+      stride *= count;
+    }
+    return points;
+  }
+
+  bool is_below(LoopVar v) const {
+    return it_.below.together > 1 && v == it_.below.outer;
+  }
+  std::string first_below() const { return "first" + text(it_.below.outer.id); }
+
+  void declare(const CudaFold& fold, const std::string& what,
+               std::int64_t rows) {
+    out_.line(fold.value_type() + " " + what + "[" + text(rows) + "][4];");
+    open_unrolled(out_, "j", rows);
+    open_unrolled(out_, "l", cuda_window_lanes);
+    out_.line(what + "[j][l] = " + fold.reducer() + "::none();");
+    out_.close();
+    out_.close();
+  }
+
+  // Over what the windows of a thread cover, a row at a time.
+  void print_walk() {
+    std::vector<LoopVar> others;
+    for (const LoopVar& v : fold_.inner) {
+      if (v != it_.tap && (it_.below.together == 1 || v != it_.below.inner)) {
+        others.push_back(v);
+      }
+    }
+    if (!others.empty()) {
+      open_unrolled(out_, "i", extent_of(others));
+      kernel_.declare(others, "i");
+    }
+    if (it_.below.together > 1) {
+      out_.line("// Row `row` of those that " + text(it_.below.together) +
+                " windows below each other cover.");
+      open_unrolled(out_, "row", it_.below.covered(), kernel_.place_type());
+      kernel_.set_variable(it_.below.inner, "row");
+    }
+    read_rows();
+    if (it_.below.together == 1) {
+      fold_row("[0]", false);
+    } else {
+      it_.alike ? fold_once() : fold_each();
+      out_.close();
+    }
+    if (!others.empty()) out_.close();
+  }
+
+  void read_rows() {
+    for (const WindowRow& row : it_.rows) {
+      const Scalar& load = program_.arena[row.load];
+      const Buffer& buffer = program_.buffers[load.buffer];
+      kernel_.use(load.buffer);
+      const std::string called = "q" + text(row.load);
+      const Index first =
+          load.index[0].substitute({{it_.tap.id, Index(0)}}) - row.shift;
+      out_.line(cuda_type(load.dtype) + " " + called + "[" +
+                text(row.elements) + "];");
+      out_.line("read_row(" + called + ", " + buffer.name + ", " +
+                kernel_.index(first) + ", " + text(cuda_span(buffer)) + ");");
+      std::string at = row.step == 1 ? "l" : "l * " + text(row.step);
+      if (row.spread == 1) at += " + k";
+      if (row.spread > 1) at += " + k * " + text(row.spread);
+      if (row.shift > 0) at += " + " + text(row.shift);
+      kernel_.set_at_hand(row.load, called + "[" + at + "]");
+    }
+  }
+
+  // The row's part of a window is the same for all that it is in.
+  void fold_once() {
+    for (const CudaFold& fold : folds_) declare(fold, across(fold), 1);
+    fold_row("[0]", true);
+    open_below();
+    open_unrolled(out_, "l", cuda_window_lanes);
+    for (const CudaFold& fold : folds_) {
+      add(fold, fold.lanes() + "[j][l]", across(fold) + "[0][l]");
+    }
+    out_.close();
+    out_.close();
+  }
+
+  static std::string across(const CudaFold& fold) {
+    return "across" + fold.lanes().substr(1);
+  }
+
+  void fold_each() {
+    open_below();
+    out_.line("const " + kernel_.place_type() + " " + name(it_.below.outer) +
+              " = " + first_below() + " + j;");
+    kernel_.set_variable(it_.below.outer, name(it_.below.outer));
+    kernel_.set_variable(it_.below.inner, name(it_.below.inner));
+    fold_row("[j]", false);
+    out_.close();
+    kernel_.set_variable(it_.below.outer, first_below());
+  }
+
+  // The windows that the row is in, by which of their rows it is.
+  void open_below() {
+    open_unrolled(out_, "j", it_.below.together);
+    out_.line("const int " + name(it_.below.inner) + " = (int)row - j * " +
+              text(it_.below.step) + ";");
+    out_.line("if (" + name(it_.below.inner) + " < 0 || " +
+              name(it_.below.inner) + " >= " + text(it_.below.inner.extent) +
+              ") continue;");
+  }
+
+  void fold_row(const std::string& j, bool is_across) {
+    const auto names = kernel_.names();
+    const std::vector<ExprId> roots = cuda_roots(fold_);
+    if (it_.tap.id >= 0) {
+      open_unrolled(out_, "k", it_.tap.extent);
+      kernel_.set_variable(it_.tap, "k");
+    }
+    kernel_.compute(roots, false);
+    kernel_.open_lanes();
+    kernel_.compute_lanes(roots);
+    for (const CudaFold& fold : folds_) {
+      add(fold, (is_across ? across(fold) : fold.lanes()) + j + "[l]",
+          fold.step_value(kernel_));
+    }
+    kernel_.close_lanes();
+    if (it_.tap.id >= 0) out_.close();
+    kernel_.set_names(names);
+  }
+
+  void add(const CudaFold& fold, const std::string& into,
+           const std::string& value) {
+    out_.line(into + " = " + fold.reducer() + "::of(" + into + ", " + value +
+              ");");
+  }
+
+  void print_points() {
+    for (const Stage* stage : points_.stages) {
+      if (!is_packed(*stage)) print_places(*stage);
+    }
+    open_unrolled(out_, "j", it_.below.together);
+    if (it_.below.together > 1) {
+      out_.line("const " + kernel_.place_type() + " " + name(it_.below.outer) +
+                " = " + first_below() + " + j;");
+      kernel_.set_variable(it_.below.outer, name(it_.below.outer));
+    }
+    for (const CudaFold& fold : folds_) {
+      fold.conclude(kernel_, fold.lanes() + "[j][l]", true);
+    }
+    const std::vector<ExprId> roots = cuda_roots(points_);
+    kernel_.compute(roots, false);
+    for (const Stage* stage : points_.stages) {
+      kernel_.use(stage->output);
+      const Buffer& buffer = program_.buffers[stage->output];
+      out_.line("Pack<" + cuda_type(buffer.dtype) + ", 4> " + pack(*stage) +
+                ";");
+    }
+    kernel_.open_lanes();
+    kernel_.compute_lanes(roots);
+    for (const Stage* stage : points_.stages) {
+      out_.line(pack(*stage) + ".at[l] = " + kernel_.operand(stage->value) +
+                ";");
+    }
+    kernel_.close_lanes();
+    for (const Stage* stage : points_.stages) store(*stage);
+    out_.close();
+  }
+
+  static std::string pack(const Stage& stage) {
+    return "y" + text(stage.output);
+  }
+
+  bool is_packed(const Stage& stage) const {
+    return it_.lane.extent % cuda_window_lanes == 0 &&
+           kernel_.is_packed(stage.offset);
+  }
+
+  static std::string places(const Stage& stage) {
+    return "places" + text(stage.output);
+  }
+
+  // Of the first row of the thread's windows; the others lie below it.
+  void print_places(const Stage& stage) {
+    kernel_.use(stage.output);
+    const Buffer& buffer = program_.buffers[stage.output];
+    const bool whole = it_.lane.extent % cuda_window_lanes == 0;
+    const std::string left = text(it_.lane.extent) + " - " + name(it_.lane);
+    const bool ragged = it_.below.outer.extent % it_.below.together != 0;
+    const std::string rows = ragged ? "(int)(" + text(it_.below.outer.extent) +
+                                          " - " + first_below() + ")"
+                                    : text(it_.below.together);
+    out_.line("const RowPlaces<" + cuda_type(buffer.dtype) + "> " +
+              places(stage) + " = row_places(" + buffer.name + " + " +
+              kernel_.index(stage.offset) + ", inside ? " +
+              (whole ? text(cuda_window_lanes) : "(int)(" + left + ")") +
+              " : 0, " + rows + ");");
+  }
+
+  void store(const Stage& stage) {
+    const std::string& output = program_.buffers[stage.output].name;
+    if (!is_packed(stage)) {
+      out_.line("write_row(" + places(stage) + ", " + pack(stage) + ", j, " +
+                (kernel_.place_type() == "int" ? "j * " : "(long long)j * ") +
+                text(stage.offset.coefficient(it_.below.outer.id)) + ");");
+      return;
+    }
+    std::string exists = "inside";
+    if (it_.below.outer.extent % it_.below.together != 0) {
+      exists +=
+          " && " + name(it_.below.outer) + " < " + text(it_.below.outer.extent);
+    }
+    out_.line("if (" + exists + ") store_pack(" + output + " + " +
+              kernel_.index(stage.offset) + ", " + pack(stage) + ");");
+  }
+
+  const Program& program_;
+  const Nest& nest_;
+  const Pass& fold_;
+  const Pass& points_;
+  const CudaWindows& it_;
+  CudaKernel& kernel_;
+  Writer& out_;
+  std::vector<CudaFold> folds_;
+};
+
+}  // namespace
+
+void CudaNest::print_windows(const CudaWindows& windows) {
+  CudaKernel kernel(program(), module_, windows.lane.id, cuda_window_lanes,
+                    wide_);
+  kernel.need("windows");
+  const std::int64_t points =
+      WindowsText(program(), nest_, passes_, windows, kernel).print();
+  CudaLaunch launch;
+  launch.blocks = ceil_div(points, threads);
+  launch.threads = threads;
+  kernel.finish(launch);
+}
+
+}  // namespace weft

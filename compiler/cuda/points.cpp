@@ -1,0 +1,112 @@
+// What is computed and stored at points, and how results leave a kernel.
+#include "compiler/cuda/nest.hpp"
+
+namespace weft {
+namespace {
+
+std::string pack_name(std::size_t number) {
+  return "y" + std::to_string(number);
+}
+
+}  // namespace
+
+// A pass without inner variables. A fold of one element is that element.
+void CudaNest::print_points(CudaKernel& kernel, const Pass& pass) {
+  const std::vector<ExprId> roots = cuda_roots(pass);
+  kernel.compute(roots, false);
+  std::vector<const Stage*> stores;
+  std::vector<CudaFold> folds;
+  for (const Stage* stage : pass.stages) {
+    if (stage->stores()) stores.push_back(stage);
+    if (!stage->stores()) folds.emplace_back(program(), *stage);
+  }
+  for (const CudaFold& fold : folds) fold.declare(kernel);
+  const auto names = kernel.names();
+  if (!shape_.columns) {
+    for (const CudaFold& fold : folds) {
+      kernel.out().line("const " + fold.value_type() + " " + fold.whole() +
+                        " = " + fold.step_value(kernel) + ";");
+      fold.conclude(kernel, fold.whole(), false);
+      spill(kernel, fold.stage());
+    }
+    for (const Stage* stage : stores) {
+      kernel.use(stage->output);
+      kernel.out().line(only_one() + program().buffers[stage->output].name +
+                        "[" + kernel.index(stage->offset) +
+                        "] = " + kernel.operand(stage->value) + ";");
+    }
+    return;
+  }
+  declare_stores(kernel, stores);
+  kernel.open_lanes();
+  kernel.compute_lanes(roots);
+  for (const CudaFold& fold : folds) fold.step(kernel);
+  store_lanes(kernel, stores, only_one());
+  kernel.close_lanes();
+  store_packs(kernel, stores, only_one());
+  kernel.set_names(names);
+  for (const CudaFold& fold : folds) {
+    fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);
+    spill(kernel, fold.stage());
+  }
+}
+
+void CudaNest::declare_stores(CudaKernel& kernel,
+                              const std::vector<const Stage*>& stores) {
+  for (std::size_t i = 0; i < stores.size(); ++i) {
+    kernel.use(stores[i]->output);
+    if (shape_.lanes == 1 || !kernel.is_packed(stores[i]->offset)) continue;
+    kernel.out().line(
+        "Pack<" + cuda_type(program().buffers[stores[i]->output].dtype) + ", " +
+        std::to_string(shape_.lanes) + "> " + pack_name(i) + ";");
+  }
+}
+
+void CudaNest::store_lanes(CudaKernel& kernel,
+                           const std::vector<const Stage*>& stores,
+                           const std::string& condition) {
+  for (std::size_t i = 0; i < stores.size(); ++i) {
+    const Stage& stage = *stores[i];
+    const std::string value = kernel.operand(stage.value);
+    if (shape_.lanes > 1 && kernel.is_packed(stage.offset)) {
+      kernel.out().line(pack_name(i) + ".at[l] = " + value + ";");
+    } else {
+      kernel.out().line(condition + program().buffers[stage.output].name + "[" +
+                        kernel.index(stage.offset) + "] = " + value + ";");
+    }
+  }
+}
+
+void CudaNest::store_packs(CudaKernel& kernel,
+                           const std::vector<const Stage*>& stores,
+                           const std::string& condition) {
+  for (std::size_t i = 0; i < stores.size(); ++i) {
+    const Stage& stage = *stores[i];
+    if (shape_.lanes == 1 || !kernel.is_packed(stage.offset)) continue;
+    const bool some = shape_.shifted;
+    kernel.out().line(condition + (some ? "store_some(" : "store_pack(") +
+                      program().buffers[stage.output].name + " + " +
+                      kernel.index(stage.offset) + ", " + pack_name(i) +
+                      (some ? ", r, " + row_end() : "") + ");");
+  }
+}
+
+void CudaNest::spill_all(CudaKernel& kernel, const CudaFold& fold) {
+  spill(kernel, fold.stage());
+  if (fold.companion() != nullptr) spill(kernel, *fold.companion());
+}
+
+// What a later kernel reads goes to memory.
+void CudaNest::spill(CudaKernel& kernel, const Stage& stage) {
+  for (const int buffer : stage.results) {
+    if (!plan_.spilled.contains(buffer)) continue;
+    kernel.use(buffer);
+    if (shape_.columns) kernel.open_lanes();
+    kernel.out().line(only_one() + program().buffers[buffer].name + "[" +
+                      kernel.index(stage.result_index[0]) +
+                      "] = " + kernel.result(buffer) + ";");
+    if (shape_.columns) kernel.close_lanes();
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,522 @@
+#include "compiler/cuda/shape.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "compiler/cuda/lanes.hpp"
+#include "compiler/cuda/scalar.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t slots_max = 31;  ///< as many groups can be awaited
+constexpr std::int64_t threads_of_sm = 2048;
+/// Shared memory that folds may need beside a ring.
+constexpr std::int64_t fold_bytes = 3 << 10;
+/// … and what a stream needs: its folds, and barriers.
+constexpr std::int64_t stream_bytes = 8 << 10;
+/// Packs that a stream reads at a time: one of each thread that stores them.
+constexpr std::int64_t stream_chunk = 32 * cuda_storing_warps;
+/// A stream's warps that fold; where these are exponentials, more.
+constexpr int folding_warps = 4;
+constexpr int dear_folding_warps = 6;
+static_assert(stream_chunk % (32 * folding_warps) == 0 &&
+              stream_chunk % (32 * dear_folding_warps) == 0);
+/// Packs that a thread that stores keeps in registers.
+constexpr std::int64_t stream_kept = 12;
+/// Bytes that a block's stream asks for at once.
+constexpr std::int64_t stream_ahead = 48 << 10;
+/// Threads that fold down columns.
+constexpr int column_threads = 512;
+/// Shared memory that the driver keeps of each block.
+constexpr std::int64_t kept_bytes = 1 << 10;
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t power_of_two(std::int64_t least) {
+  return static_cast<std::int64_t>(std::bit_ceil(
+      static_cast<std::uint64_t>(std::max<std::int64_t>(1, least))));
+}
+
+bool is_walked(const Pass& pass) { return !pass.inner.empty(); }
+
+class Shaping {
+ public:
+  Shaping(const Schedule& plan, const Nest& nest,
+          const std::vector<Pass>& passes, const CudaVariant& variant,
+          const GpuFacts& facts)
+      : plan_(plan),
+        nest_(nest),
+        passes_(passes),
+        variant_(variant),
+        facts_(facts) {}
+
+  CudaShape shape() {
+    out_.columns = nest_.columns;
+    out_.points = extent_of(nest_.outer);
+    for (const Pass& pass : passes_) {
+      out_.row = std::max(out_.row, extent_of(pass.inner));
+      out_.scans = out_.scans || pass.scan() != nullptr;
+    }
+    choose_lanes();
+    find_held();
+    if (out_.columns) {
+      columns();
+    } else if (out_.scans) {
+      scan_rows();
+    } else {
+      rows();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  const Program& program() const { return plan_.program; }
+
+  void choose_lanes() {
+    const LoopVar* lane = nullptr;
+    if (out_.columns) {
+      lane = &nest_.outer.back();
+    } else {
+      for (const Pass& pass : passes_) {
+        if (extent_of(pass.inner) != out_.row || !is_walked(pass)) continue;
+        lane = &pass.inner.back();
+        break;
+      }
+    }
+    if (lane == nullptr) return;
+    out_.lanes = cuda_lanes(program(), passes_, *lane);
+    // In every pass the lanes must count that variable, or all must be one.
+    for (const Pass& pass : passes_) {
+      const bool other =
+          !out_.columns && is_walked(pass) && pass.inner.back() != *lane;
+      if (other) out_.lanes = 1;
+    }
+    if (out_.lanes > 1) out_.lane = lane->id;
+    if (out_.lanes == 1 && !out_.columns && !out_.scans) try_shift(*lane);
+  }
+
+  void try_shift(LoopVar lane) {
+    const auto begin = cuda_row_begin(program(), passes_, lane);
+    if (!begin) return;
+    out_.shifted = true;
+    out_.row_begin = *begin;
+    out_.lanes = cuda_shifted_lanes;
+    out_.lane = lane.id;
+  }
+
+  // What more than one pass reads, in the same places.
+  void find_held() {
+    std::set<ExprId> seen;
+    if (out_.scans) return;
+    for (const Pass& pass : passes_) {
+      if (!is_walked(pass) || extent_of(pass.inner) != out_.row) continue;
+      if (out_.held_inner.empty()) out_.held_inner = pass.inner;
+      if (pass.inner != out_.held_inner) continue;
+      for (const ExprId id : cuda_loads(program(), pass)) {
+        if (!moves_with_row(id)) continue;
+        const bool again = !seen.insert(id).second;
+        if (again && std::ranges::find(out_.held, id) == out_.held.end()) {
+          out_.held.push_back(id);
+        }
+      }
+    }
+  }
+
+  bool moves_with_row(ExprId id) const {
+    const Scalar& node = program().arena[id];
+    if (node.guarded || node.placed) return false;
+    const Index& index = node.index[0];
+    bool moves = false;
+    for (const LoopVar& v : out_.held_inner) moves = moves || index.uses(v.id);
+    if (out_.lanes == 1 || out_.shifted) return moves;
+    return moves && step_along(index, out_.lane, out_.lanes) == 1 &&
+           is_aligned(index, out_.lane, out_.lanes);
+  }
+
+  std::int64_t packs() const {
+    const std::int64_t more = out_.shifted ? out_.lanes - 1 : 0;
+    return ceil_div(out_.row + more, out_.lanes);
+  }
+
+  /// Bytes that a thread holds for each of its packs.
+  std::int64_t held_bytes() const {
+    std::int64_t bytes = 0;
+    for (const ExprId id : out_.held) {
+      bytes += out_.lanes * element_bytes(program().arena[id].dtype);
+    }
+    return bytes;
+  }
+
+  bool can_ring() const {
+    for (const ExprId id : out_.held) {
+      const auto bytes = out_.lanes * element_bytes(program().arena[id].dtype);
+      if (bytes != 4 && bytes != 8 && bytes != 16) return false;
+    }
+    return variant_.rings && !out_.held.empty();
+  }
+
+  void set_block(std::int64_t threads) {
+    out_.threads = static_cast<int>(threads);
+    out_.along = out_.threads;
+    out_.across = 1;
+  }
+
+  void rows() {
+    if (nest_.split) return share_out();
+    const std::int64_t whole = packs();
+    if (whole <= 32 * variant_.held_packs && few_packs_each() <= 32) {
+      out_.along = static_cast<int>(few_packs_each());
+      out_.threads = 256;
+      out_.across = out_.threads / out_.along;
+      out_.steps = ceil_div(whole, out_.along);
+      if (!out_.held.empty()) out_.hold = Hold::registers;
+      return;
+    }
+    if (out_.row <= variant_.register_row) {
+      const std::int64_t threads =
+          32 * ceil_div(ceil_div(whole, variant_.held_packs), 32);
+      set_block(std::clamp<std::int64_t>(threads, 64, 1024));
+      out_.steps = ceil_div(whole, out_.threads);
+      if (!out_.held.empty()) out_.hold = Hold::registers;
+      return;
+    }
+    if (can_stream() && stream()) return;
+    if (can_ring() && ring()) return;
+    walk();
+  }
+
+  /// Threads that share a short row: about four packs each, or as many as one
+  /// can hold where that makes it a warp's.
+  std::int64_t few_packs_each() const {
+    const std::int64_t threads =
+        power_of_two(ceil_div(packs(), std::min(4, variant_.held_packs)));
+    return packs() <= 32 * variant_.held_packs
+               ? std::min<std::int64_t>(threads, 32)
+               : threads;
+  }
+
+  // The row lies in the shared memory of as few blocks as can hold it, or as
+  // many as it takes to keep all multiprocessors busy.
+  bool ring() {
+    const std::int64_t half = facts_.shared_bytes / 2 - fold_bytes - kept_bytes;
+    const std::int64_t whole = facts_.shared_bytes - fold_bytes;
+    const std::int64_t each = held_bytes();
+    const std::int64_t bytes = packs() * each;
+    std::int64_t resident = facts_.sms;
+    std::int64_t room = whole;
+    set_block(variant_.ring_threads);
+    if (bytes <= half && out_.points >= 4 * facts_.sms) {
+      set_block(512);
+      out_.blocks_per_sm = 2;
+      resident = std::int64_t{2} * facts_.sms;
+      room = half;
+    }
+    const std::int64_t block_max = room / (out_.threads * each) * out_.threads;
+    if (block_max == 0) return false;
+    std::int64_t blocks = ceil_div(packs(), block_max);
+    if (blocks > 1) {
+      blocks = std::max<std::int64_t>(blocks, variant_.cluster_min);
+    }
+    while (blocks < 16 && out_.points * blocks * 2 <= resident &&
+           packs() >= 2 * blocks * out_.threads) {
+      blocks *= 2;
+    }
+    if (blocks > resident) return false;
+    const bool idle =
+        out_.points * 32 <= resident && packs() >= 32 * out_.threads;
+    if (blocks > 16 || (blocks == 16 && idle) ||
+        (blocks > 1 && !(variant_.clusters && facts_.clusters))) {
+      grid_of(blocks, resident);
+    } else {
+      cluster_of(static_cast<std::int64_t>(power_of_two(blocks)), resident);
+    }
+    out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
+    out_.slots =
+        std::min({room / (out_.threads * each), slots_max, 4 * out_.steps});
+    if (out_.slots < out_.steps) return false;
+    out_.hold = Hold::ring;
+    return true;
+  }
+
+  // What is folded in one walk, and then stored in another.
+  bool can_stream() const {
+    if (!variant_.streams || !facts_.clusters || out_.shifted ||
+        out_.held.empty() || !folds_first()) {
+      return false;
+    }
+    int walks = 0;
+    for (const Pass& pass : passes_) {
+      if (!is_walked(pass)) continue;
+      ++walks;
+      if (pass.inner != out_.held_inner || pass.folds() != (walks == 1)) {
+        return false;
+      }
+    }
+    return walks == 2 && std::ranges::all_of(out_.held, [&](ExprId id) {
+             return is_one_piece(program().arena[id].index[0], out_.held_inner,
+                                 1) &&
+                    out_.lanes * element_bytes(program().arena[id].dtype) == 16;
+           });
+  }
+
+  bool folds_first() const {
+    const Pass& pass = passes_.front();
+    return is_walked(pass) && pass.stages.size() == 1 && pass.folds();
+  }
+
+  // Whether what those variables count is one piece of memory, in steps of
+  // `stride`.
+  static bool is_one_piece(const Index& index,
+                           const std::vector<LoopVar>& inner,
+                           std::int64_t stride) {
+    for (std::size_t i = inner.size(); i-- > 0;) {
+      const LoopVar& v = inner[i];
+      if (index.hides(v.id) || index.coefficient(v.id) != stride) return false;
+      stride *= v.extent;
+    }
+    return true;
+  }
+
+  // Folded in one walk, and nothing else is read but matrices whose rows lie
+  // behind each other.
+  bool stream_columns() {
+    const LoopVar column = nest_.outer.back();
+    const Pass& pass = passes_.front();
+    if (!variant_.streams || !facts_.clusters || nest_.split ||
+        out_.lanes > 1 || !folds_first()) {
+      return false;
+    }
+    for (const Pass& other : passes_) {
+      if (&other != &pass && is_walked(other)) return false;
+    }
+    const std::vector<ExprId> loads = cuda_loads(program(), pass);
+    if (loads.size() != 1 || !is_matrix(loads[0], column)) return false;
+    const std::int64_t row =
+        column.extent * element_bytes(program().arena[loads[0]].dtype);
+    const std::int64_t room = facts_.shared_bytes - stream_bytes;
+    const std::int64_t matrices = out_.points / column.extent;
+    const std::int64_t waves = ceil_div(matrices, facts_.sms);
+    // So many rows begin and end at multiples of 16 bytes together.
+    const std::int64_t unit = std::max<std::int64_t>(
+        4, 16 / element_bytes(program().arena[loads[0]].dtype));
+    out_.chunk = std::max(unit, stream_ahead / row / unit * unit);
+    if (column.extent <= column_threads || room / row < 3 * out_.chunk ||
+        matrices * 5 < waves * facts_.sms * 4) {
+      return false;
+    }
+    out_.held = loads;
+    out_.hold = Hold::stream;
+    out_.slots = room / (row * out_.chunk);
+    out_.steps = ceil_div(out_.row, out_.chunk);
+    out_.teams = std::min<std::int64_t>(matrices, facts_.sms);
+    out_.lane = column.id;
+    out_.lanes = static_cast<int>(ceil_div(column.extent, column_threads));
+    out_.across = column_threads;
+    out_.along = 1;
+    out_.threads = column_threads + 32;
+    return true;
+  }
+
+  // Matrices begin at multiples of 16 bytes.
+  bool is_matrix(ExprId id, LoopVar column) const {
+    const Scalar& node = program().arena[id];
+    const Index& index = node.index[0];
+    if (node.guarded || node.placed || !index.is_affine() ||
+        index.coefficient(column.id) != 1) {
+      return false;
+    }
+    if (!is_one_piece(index, passes_.front().inner, column.extent)) {
+      return false;
+    }
+    const std::int64_t elements = out_.row * column.extent;
+    const std::int64_t packed = 16 / element_bytes(node.dtype);
+    bool aligned = index.offset() % packed == 0 && elements % packed == 0;
+    for (const LoopVar& v : nest_.outer) {
+      if (v == column) continue;
+      aligned = aligned && index.coefficient(v.id) % packed == 0;
+    }
+    return aligned;
+  }
+
+  // Whether something else is read that is as long as a row, weights for one.
+  bool reads_more() const {
+    for (const Pass& pass : passes_) {
+      for (const ExprId id : cuda_loads(program(), pass)) {
+        const bool held = std::ranges::find(out_.held, id) != out_.held.end();
+        const Index& index = program().arena[id].index[0];
+        if (!held && step_along(index, out_.lane, out_.lanes) != 0) return true;
+      }
+    }
+    return false;
+  }
+
+  // Blocks have so little of a row each that others find room while it waits
+  // for what other blocks' parts come to; or all that there is room for, where
+  // rows are longer than that.
+  bool stream() {
+    const std::int64_t whole = packs();
+    const std::int64_t room =
+        (facts_.shared_bytes - stream_bytes) / held_bytes();
+    if (room < 8 * stream_chunk) return false;
+    // A largest value mostly goes along with softmax's exponentials: they keep
+    // more warps busy, which leaves fewer registers for rows.
+    const bool is_dear = passes_.front().stages.front()->fold == Fold::max;
+    std::int64_t blocks = ceil_div(whole, room / (is_dear ? 4 : 3));
+    if (blocks > facts_.sms) {
+      // Where all blocks share a row, they should have several of them.
+      blocks = whole * 5 <= facts_.sms * room * 2
+                   ? facts_.sms
+                   : ceil_div(whole * 8, room * 7);
+    }
+    if (blocks > facts_.sms) return false;
+    const std::int64_t teams = std::min(facts_.sms / blocks, out_.points);
+    blocks = std::min(facts_.sms / teams,
+                      std::max(blocks, whole / (2 * stream_chunk)));
+    // Weights come from memory again for each row, and nothing hides that.
+    if (teams == 1 && reads_more()) return false;
+    const std::int64_t share = ceil_div(whole, blocks);
+    const std::int64_t steps = ceil_div(share, stream_chunk);
+    if (room / stream_chunk < steps) return false;
+    out_.teams = teams;
+    out_.blocks = blocks;
+    out_.chunk = stream_chunk;
+    out_.steps = steps;
+    out_.slots = std::min(room / stream_chunk, 6 * steps);
+    out_.kept = std::min(steps, stream_kept / std::ssize(out_.held));
+    out_.folding_warps = is_dear ? dear_folding_warps : folding_warps;
+    // With more than this under way reads become slower.
+    out_.coming = std::clamp<std::int64_t>(
+        stream_ahead / (stream_chunk * held_bytes()), 2, out_.slots);
+    // A block may be a ring and a row ahead of what it stores, and another one
+    // as far ahead of that.
+    out_.rows_under_way = power_of_two(2 * ceil_div(out_.slots, steps) + 5);
+    out_.hold = Hold::stream;
+    out_.meet = Meet::grid;
+    set_block(32 * (3 + out_.folding_warps + cuda_storing_warps));
+    return true;
+  }
+
+  void cluster_of(std::int64_t blocks, std::int64_t resident) {
+    out_.blocks = blocks;
+    out_.meet = blocks > 1 ? Meet::cluster : Meet::block;
+    // A cluster stays within a group of 16 or 18 multiprocessors, and not
+    // every group is whole: an H200 has room for 15 clusters of 8.
+    std::int64_t room = resident;
+    if (blocks > 2) room -= out_.blocks_per_sm * facts_.sms / 11;
+    const std::int64_t teams = room / blocks;
+    out_.teams = std::min(out_.points, std::max<std::int64_t>(1, teams));
+  }
+
+  void grid_of(std::int64_t blocks, std::int64_t resident) {
+    out_.meet = Meet::grid;
+    // Room for a part of the next row, where that costs few rows at a time.
+    if (blocks <= 16) blocks += blocks / 4 + 1;
+    out_.teams =
+        std::min(out_.points, std::max<std::int64_t>(1, resident / blocks));
+    out_.blocks = resident / out_.teams;
+  }
+
+  // Each pass reads the row again; where there are few rows, several blocks
+  // have one.
+  void walk() {
+    const std::int64_t whole = packs();
+    set_block(std::clamp<std::int64_t>(32 * ceil_div(ceil_div(whole, 8), 32),
+                                       128, 512));
+    out_.blocks = 1;
+    out_.blocks_per_sm = 1;
+    out_.meet = Meet::block;
+    out_.teams = 0;
+    out_.slots = 0;
+    const std::int64_t wanted = 2 * facts_.sms;
+    if (out_.points * 2 <= wanted && whole >= 4 * out_.threads) {
+      const std::int64_t blocks =
+          std::min(wanted / out_.points, whole / (2 * out_.threads));
+      if (blocks > 1) {
+        out_.meet = Meet::grid;
+        out_.blocks_per_sm = 2;
+        out_.teams = out_.points;
+        out_.blocks = blocks;
+      }
+    }
+    out_.steps = ceil_div(whole, out_.blocks * out_.threads);
+  }
+
+  void share_out() {
+    out_.meet = Meet::parts;
+    set_block(512);
+    const std::int64_t wanted = 4 * facts_.sms;
+    const std::int64_t most = ceil_div(packs(), 4 * out_.threads);
+    out_.blocks = std::clamp<std::int64_t>(ceil_div(wanted, out_.points), 1,
+                                           std::max<std::int64_t>(1, most));
+    out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
+  }
+
+  void scan_rows() {
+    const std::int64_t threads = power_of_two(ceil_div(packs(), 4));
+    set_block(std::clamp<std::int64_t>(threads, 32, 512));
+    out_.steps = ceil_div(packs(), out_.threads);
+  }
+
+  // Points beside each other, one a lane; where they are few, several threads
+  // share each.
+  void columns() {
+    if (!out_.scans && stream_columns()) return;
+    const std::int64_t wide = ceil_div(out_.points, out_.lanes);
+    out_.threads = 256;
+    out_.along = 1;
+    if (!out_.scans) {
+      const std::int64_t wanted = facts_.sms * threads_of_sm / 2;
+      while (out_.along < 16 && wide * out_.along < wanted &&
+             out_.along * 4 <= out_.row) {
+        out_.along *= 2;
+      }
+      while (nest_.split && out_.along < 8) out_.along *= 2;
+      const auto held = static_cast<std::int64_t>(out_.held.size());
+      while (held > 0 && out_.along < 32 &&
+             ceil_div(out_.row, out_.along) * held > variant_.held_packs) {
+        out_.along *= 2;
+      }
+    }
+    out_.across = out_.threads / out_.along;
+    if (nest_.split) {
+      out_.meet = Meet::parts;
+      const std::int64_t groups = ceil_div(wide, out_.across);
+      const std::int64_t most = ceil_div(out_.row, 8 * out_.along);
+      out_.blocks =
+          std::clamp<std::int64_t>(ceil_div(4 * facts_.sms, groups), 1, most);
+    }
+    out_.steps = ceil_div(out_.row, out_.blocks * out_.along);
+    const bool fits =
+        out_.steps * static_cast<std::int64_t>(out_.held.size()) <=
+        variant_.held_packs;
+    if (!out_.held.empty() && !nest_.split && fits) {
+      out_.hold = Hold::registers;
+    }
+  }
+
+  const Schedule& plan_;
+  const Nest& nest_;
+  const std::vector<Pass>& passes_;
+  const CudaVariant& variant_;
+  const GpuFacts& facts_;
+  CudaShape out_;
+};
+
+}  // namespace
+
+CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
+                     const std::vector<Pass>& passes,
+                     const CudaVariant& variant, const GpuFacts& facts) {
+  return Shaping(plan, nest, passes, variant, facts).shape();
+}
+
+std::int64_t cuda_row_max(const CudaVariant& variant, const GpuFacts& facts) {
+  if (!variant.rings) return variant.register_row;
+  return facts.sms * (facts.shared_bytes - fold_bytes) / 4;
+}
+
+}  // namespace weft

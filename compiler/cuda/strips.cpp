@@ -1,0 +1,278 @@
+#include "compiler/cuda/strips.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compiler/cuda/lanes.hpp"
+#include "compiler/cuda/nest.hpp"
+#include "compiler/cuda/scalar.hpp"
+#include "compiler/cuda/windows.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t lanes = cuda_strip_lanes;
+constexpr std::int64_t warp = 32;
+// Strips that a thread keeps, and reads of one that are written out.
+constexpr std::int64_t kept_max = 12;
+constexpr std::int64_t written_max = 128;
+// Measured on an H200: longer walks read less twice, but with fewer threads
+// than so many for each that a multiprocessor has at a time the last ones run
+// alone.
+constexpr std::int64_t walk_max = 32;
+constexpr std::int64_t walk_min = 4;
+constexpr std::int64_t threads_of_sm = 12 * 1024;
+// A warp's ends read beyond it with a part of its threads.
+constexpr std::int64_t beyond_max = 4;
+// Pairs of window and element for which guards are tried.
+constexpr std::int64_t tried_max = 1 << 14;
+
+class Finding {
+ public:
+  Finding(const Schedule& plan, const Nest& nest,
+          const std::vector<Pass>& passes, const GpuFacts& facts)
+      : program_(plan.program),
+        nest_(nest),
+        fold_(passes.front()),
+        points_(passes.back()),
+        facts_(facts) {}
+
+  std::optional<CudaStrips> found() {
+    it_.lane = nest_.outer.back();
+    const bool fits = fold_.stages.size() == 1 && find_load() && find_tap() &&
+                      place_row() && stores_packs() && find_elements() &&
+                      find_beyond() && find_walk();
+    if (!fits) return {};
+    return std::move(it_);
+  }
+
+ private:
+  const Stage& stage() const { return *fold_.stages.front(); }
+  const Index& at() const { return program_.arena[it_.load].index[0]; }
+
+  /// The element itself, or what stands for one that does not exist.
+  bool find_load() {
+    const ScalarArena& arena = program_.arena;
+    it_.load = stage().value;
+    const Scalar& value = arena[it_.load];
+    const bool selects =
+        value.op == ScalarOp::call && value.function == "select";
+    if (selects) it_.load = value.arguments[1];
+    const Scalar& load = arena[it_.load];
+    if (load.op != ScalarOp::load || load.index.size() != 1 || load.placed ||
+        load.dtype != DType::f32 || (selects && !load.guarded)) {
+      return false;
+    }
+    if (selects) {
+      const Scalar& outside = arena[value.arguments[2]];
+      return load.guard() == value.arguments[0] &&
+             outside.op == ScalarOp::constant && is_none(outside.number);
+    }
+    return !load.guarded || is_none(0);
+  }
+
+  bool is_none(double number) const {
+    switch (stage().fold) {
+      case Fold::sum:
+        return number == 0;
+      case Fold::max:
+        return number < 0 && std::isinf(number);
+      case Fold::min:
+        return number > 0 && std::isinf(number);
+      default:
+        return false;
+    }
+  }
+
+  bool find_tap() {
+    for (const LoopVar& v : fold_.inner) {
+      const std::int64_t spread = at().coefficient(v.id);
+      if (spread < 1 || spread >= lanes * warp) continue;
+      if (it_.tap.extent > 1 && spread >= it_.spread) continue;
+      it_.tap = v;
+      it_.spread = spread;
+    }
+    it_.step = at().coefficient(it_.lane.id);
+    return it_.tap.extent > 1 && it_.step >= 1 && lanes % it_.step == 0 &&
+           !at().hides(it_.lane.id) && !at().hides(it_.tap.id);
+  }
+
+  /// Rows begin in packs, so that a place in a row tells the place in a pack.
+  bool place_row() {
+    const Buffer& buffer = program_.buffers[program_.arena[it_.load].buffer];
+    it_.shift = at().offset() - lanes * floor_of(at().offset(), lanes);
+    it_.windows = lanes / it_.step;
+    return cuda_span(buffer) % lanes == 0 &&
+           begins_in_packs(at(), it_.lane, it_.tap);
+  }
+
+  bool stores_packs() const {
+    return it_.lane.extent % it_.windows == 0 &&
+           std::ranges::all_of(points_.stages, [&](const Stage* stage) {
+             return stage->offset.coefficient(it_.lane.id) == 1 &&
+                    !stage->offset.hides(it_.lane.id) &&
+                    is_aligned(stage->offset, it_.lane.id, it_.windows);
+           });
+  }
+
+  /// Which places of a row exist; guards that say nothing of it are kept.
+  bool find_elements() {
+    std::vector<ExprId> along;
+    split_guard(program_.arena[it_.load].guard(), along);
+    if (!separable_) return false;
+    if (it_.lane.extent * it_.tap.extent > tried_max) return false;
+    std::vector<std::int64_t> with, without;
+    for (std::int64_t w = 0; w < it_.lane.extent; ++w) {
+      for (std::int64_t k = 0; k < it_.tap.extent; ++k) {
+        const bool exists = std::ranges::all_of(
+            along, [&](ExprId guard) { return holds(guard, w, k); });
+        (exists ? with : without).push_back(it_.place(w, k));
+      }
+    }
+    if (!separable_ || with.empty()) return false;
+    const auto [low, high] = std::ranges::minmax(with);
+    it_.low = low;
+    it_.high = high;
+    if (std::ranges::any_of(without, [&](std::int64_t place) {
+          return place >= low && place <= high;
+        })) {
+      return false;
+    }
+    const std::int64_t first_pack = low / lanes;
+    it_.packs = high / lanes - first_pack + 1;
+    for (std::int64_t* place : {&it_.shift, &it_.low, &it_.high}) {
+      *place -= lanes * first_pack;
+    }
+    return true;
+  }
+
+  void split_guard(ExprId guard, std::vector<ExprId>& along) {
+    if (guard < 0) return;
+    const Scalar& node = program_.arena[guard];
+    if (node.op == ScalarOp::call && node.function == "logical_and") {
+      for (const ExprId each : node.arguments) split_guard(each, along);
+      return;
+    }
+    bool in_row = false, elsewhere = false;
+    for (const ExprId id : program_.arena.reachable({guard})) {
+      for (const Index& index : program_.arena[id].index) {
+        std::map<int, LoopVar> variables;
+        index.collect(variables);
+        for (const auto& [number, variable] : variables) {
+          const bool is_along = variable == it_.lane || variable == it_.tap;
+          (is_along ? in_row : elsewhere) = true;
+        }
+      }
+    }
+    if (in_row && elsewhere) separable_ = false;
+    (in_row ? along : it_.guards).push_back(guard);
+  }
+
+  /// Of a comparison of a place and a number; of anything else nobody knows.
+  bool holds(ExprId guard, std::int64_t window, std::int64_t element) {
+    const Scalar& node = program_.arena[guard];
+    if (node.op != ScalarOp::call || node.arguments.size() != 2) {
+      separable_ = false;
+      return false;
+    }
+    std::int64_t sides[2];
+    for (int i = 0; i < 2; ++i) {
+      const Scalar& side = program_.arena[node.arguments[i]];
+      const bool is_place = side.op == ScalarOp::position;
+      if (!is_place && side.op != ScalarOp::constant) separable_ = false;
+      const Index place =
+          is_place ? side.index[0].substitute({{it_.lane.id, Index(window)},
+                                               {it_.tap.id, Index(element)}})
+                   : Index(side.integer);
+      if (!place.is_constant()) separable_ = false;
+      sides[i] = place.offset();
+    }
+    if (node.function == "ge") return sides[0] >= sides[1];
+    if (node.function == "gt") return sides[0] > sides[1];
+    if (node.function == "le") return sides[0] <= sides[1];
+    if (node.function == "lt") return sides[0] < sides[1];
+    separable_ = false;
+    return false;
+  }
+
+  /// How many threads have a row, and what these need of their neighbours.
+  bool find_beyond() {
+    const std::int64_t needed =
+        std::max(it_.packs, it_.lane.extent / it_.windows);
+    it_.threads = 1;
+    while (it_.threads < std::min(needed, warp)) it_.threads *= 2;
+    if (needed > warp) it_.threads = ceil_div(needed, warp) * warp;
+    if (it_.threads * 3 > needed * 4) return false;
+    if (needed <= warp) return true;
+    const std::int64_t first = it_.place(0, 0);
+    const std::int64_t last = it_.place(it_.windows - 1, it_.tap.extent - 1);
+    it_.left = std::max<std::int64_t>(0, -floor_of(first, lanes));
+    it_.right = std::max<std::int64_t>(0, floor_of(last, lanes));
+    return it_.left + it_.right <= beyond_max;
+  }
+
+  /// The direction in which fewest planes are read again.
+  bool find_walk() {
+    double best = 1;
+    for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
+      for (const LoopVar& plane : fold_.inner) {
+        const LoopVar walked = nest_.outer[i];
+        const std::int64_t far = at().coefficient(walked.id);
+        const std::int64_t near = at().coefficient(plane.id);
+        if (plane == it_.tap || far <= 0 || near <= 0 ||
+            at().hides(walked.id) || at().hides(plane.id)) {
+          continue;
+        }
+        const std::int64_t both = std::gcd(far, near);
+        const std::int64_t distance = near / both, fresh = far / both;
+        const double share =
+            static_cast<double>(fresh) / static_cast<double>(plane.extent);
+        if (share >= best || distance >= walked.extent ||
+            distance * (plane.extent - fresh) > kept_max ||
+            !windows_share(program_, fold_, walked, distance, plane, fresh)) {
+          continue;
+        }
+        best = share;
+        it_.walked = walked;
+        it_.plane = plane;
+        it_.distance = distance;
+        it_.fresh = fresh;
+      }
+    }
+    if (best >= 1) return false;
+    for (const LoopVar& v : fold_.inner) {
+      if (v != it_.tap && v != it_.plane) it_.others.push_back(v);
+    }
+    if (extent_of(it_.others) * it_.plane.extent > written_max) return false;
+    // An image's windows that step by one share all but a column: in registers
+    // they reach as much.
+    if (it_.others.empty() && it_.step == 1) return false;
+    const std::int64_t threads = extent_of(nest_.outer) / it_.lane.extent *
+                                 it_.threads / (threads_of_sm * facts_.sms);
+    it_.walk = std::min({threads, walk_max, it_.walked.extent});
+    if (it_.walk < walk_min) return false;
+    it_.walk = ceil_div(it_.walked.extent,
+                        ceil_div(it_.walked.extent, it_.walk));  // alike
+    return true;
+  }
+
+  const Program& program_;
+  const Nest& nest_;
+  const Pass& fold_;
+  const Pass& points_;
+  const GpuFacts& facts_;
+  CudaStrips it_;
+  bool separable_ = true;
+};
+
+}  // namespace
+
+std::optional<CudaStrips> find_strips(const Schedule& plan, const Nest& nest,
+                                      const std::vector<Pass>& passes,
+                                      const GpuFacts& facts) {
+  if (!folds_freely(plan, nest, passes)) return {};
+  return Finding(plan, nest, passes, facts).found();
+}
+
+}  // namespace weft

@@ -1,0 +1,61 @@
+// Windows without weights over several dimensions (pooling of images and
+// volumes): first everything that lies across the row, four neighbours at a
+// time, and then along the row, from the neighbouring threads. A thread walks
+// from window to window in one direction and keeps what the next ones share.
+// (Separable folds; a sliding window.)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "compiler/loops/gpu_facts.hpp"
+#include "compiler/loops/pass.hpp"
+#include "compiler/loops/schedule.hpp"
+
+namespace weft {
+
+/// Neighbours that a thread reads of a row: a pack.
+inline constexpr int cuda_strip_lanes = 4;
+
+/// a / b, rounded down.
+inline std::int64_t floor_of(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b < 0 ? 1 : 0);
+}
+
+struct CudaStrips {
+  ExprId load = -1;  ///< what is folded
+  LoopVar lane;      ///< counts windows along the row
+  LoopVar tap;       ///< a window's own variable along the row
+  // Places are counted from the first pack that is read of a row. Element k of
+  // a thread's window i lies at windows · step · thread + i · step + k · spread
+  // + shift, and exists from `low` to `high`.
+  std::int64_t step = 1;
+  std::int64_t spread = 1;
+  std::int64_t shift = 0;
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+  std::int64_t windows = 1;     ///< of a thread, side by side
+  std::int64_t packs = 0;       ///< of a row
+  std::int64_t threads = 0;     ///< of a row
+  std::int64_t left = 0;        ///< packs that a warp needs before its own
+  std::int64_t right = 0;       ///< … and behind
+  LoopVar walked;               ///< counts windows in the walk's direction
+  LoopVar plane;                ///< a window's own variable in that direction
+  std::int64_t distance = 1;    ///< windows whose planes meet lie so far apart
+  std::int64_t fresh = 1;       ///< planes of a window that none before had
+  std::int64_t walk = 1;        ///< windows of one walk
+  std::vector<LoopVar> others;  ///< the rest of a window's own variables
+  std::vector<ExprId> guards;   ///< of the load, but for those along the row
+
+  std::int64_t place(std::int64_t window, std::int64_t element) const {
+    return window * step + element * spread + shift;
+  }
+};
+
+/// Nothing, where the nest folds no windows or not of this kind.
+std::optional<CudaStrips> find_strips(const Schedule& plan, const Nest& nest,
+                                      const std::vector<Pass>& passes,
+                                      const GpuFacts& facts);
+
+}  // namespace weft

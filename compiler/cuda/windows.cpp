@@ -1,0 +1,271 @@
+#include "compiler/cuda/windows.hpp"
+
+#include <algorithm>
+
+#include "compiler/cuda/lanes.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t lanes = cuda_window_lanes;
+// What a thread holds of one row …
+constexpr std::int64_t elements_max = 48;
+// … how many windows it takes below each other, and how many rows it reads for
+// them (measured on an H200: more rows take more registers than they save) …
+constexpr std::int64_t together_max = 8;
+constexpr std::int64_t rows_max = 16;
+// … and of the reads of windows one by one, so many at most.
+constexpr double share_max = 0.75;
+// What is unrolled is soon built.
+constexpr std::int64_t written_max = 512;
+// Threads of a multiprocessor: with fewer, several had better share a window;
+// with fewer of those that take several, each takes one.
+constexpr std::int64_t threads_min = 256;
+constexpr std::int64_t threads_of_sm = 1024;
+
+class Finding {
+ public:
+  Finding(const Schedule& plan, const Nest& nest,
+          const std::vector<Pass>& passes, const GpuFacts& facts)
+      : program_(plan.program),
+        nest_(nest),
+        fold_(passes.front()),
+        points_(passes.back()),
+        facts_(facts) {}
+
+  std::optional<CudaWindows> found() {
+    out_.lane = nest_.outer.back();
+    find_tap();
+    if (out_.lane.extent < lanes || !stores_rows() || !find_rows()) return {};
+    if (out_.lane.extent % lanes != 0 && reads(points_, out_.lane)) return {};
+    choose_together();
+    const bool is_window = out_.tap.id >= 0 || out_.below.together > 1;
+    const std::int64_t threads =
+        extent_of(nest_.outer) / (lanes * out_.below.together);
+    if (!is_window || written() > written_max ||
+        threads < threads_min * facts_.sms ||
+        packs_read() > share_max * elements_read()) {
+      return {};
+    }
+    out_.alike = are_alike();
+    return std::move(out_);
+  }
+
+ private:
+  std::vector<ExprId> loads_along(LoopVar variable) const {
+    std::vector<ExprId> found;
+    for (const ExprId id : cuda_loads(program_, fold_)) {
+      if (index_of(id).uses(variable.id)) found.push_back(id);
+    }
+    return found;
+  }
+
+  const Index& index_of(ExprId load) const {
+    return program_.arena[load].index[0];
+  }
+
+  /// The window's variable that moves as the lanes do, by the smallest steps.
+  void find_tap() {
+    out_.tap = {-1, 1};
+    std::int64_t least = 0;
+    for (const ExprId id : loads_along(out_.lane)) {
+      for (const LoopVar& v : fold_.inner) {
+        const std::int64_t spread = index_of(id).coefficient(v.id);
+        if (spread <= 0 || spread > elements_max) continue;
+        if (least != 0 && spread >= least) continue;
+        out_.tap = v;
+        least = spread;
+      }
+    }
+  }
+
+  /// Windows side by side leave their results side by side.
+  bool stores_rows() const {
+    return std::ranges::all_of(points_.stages, [&](const Stage* stage) {
+      return stage->offset.coefficient(out_.lane.id) == 1 &&
+             !stage->offset.hides(out_.lane.id);
+    });
+  }
+
+  bool find_rows() {
+    for (const ExprId id : loads_along(out_.lane)) {
+      const Scalar& load = program_.arena[id];
+      const Index& at = load.index[0];
+      if (load.placed || load.dtype != DType::f32) return false;
+      if (cuda_span(program_.buffers[load.buffer]) % lanes != 0) return false;
+      WindowRow row;
+      row.load = id;
+      row.step = at.coefficient(out_.lane.id);
+      row.spread = at.coefficient(out_.tap.id);
+      if (row.step <= 0 || row.spread < 0 || at.hides(out_.lane.id) ||
+          at.hides(out_.tap.id) || !begins_in_packs(at, out_.lane, out_.tap)) {
+        return false;
+      }
+      row.shift = (at.offset() % lanes + lanes) % lanes;
+      const std::int64_t last = row.shift + row.step * (lanes - 1) +
+                                row.spread * (out_.tap.extent - 1);
+      row.elements = (last / lanes + 1) * lanes;
+      if (row.elements > elements_max) return false;
+      out_.rows.push_back(row);
+    }
+    return !out_.rows.empty();
+  }
+
+  void choose_together() {
+    std::optional<Jam> best;
+    for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
+      if (is_hidden(nest_.outer[i])) continue;
+      for (const LoopVar& inner : fold_.inner) {
+        if (inner == out_.tap) continue;
+        Jam jam = {nest_.outer[i], inner, step_of(nest_.outer[i], inner)};
+        if (jam.step < 1) continue;
+        jam.together = together_of(jam);
+        if (jam.share() >= 1) continue;
+        // Of equals the last: its rows lie closer together.
+        if (!best || jam.share() <= best->share()) best = jam;
+      }
+    }
+    if (best) out_.below = *best;
+  }
+
+  /// Whether a step of it leads who knows where in what is stored.
+  bool is_hidden(LoopVar outer) const {
+    return std::ranges::any_of(points_.stages, [&](const Stage* stage) {
+      return stage->offset.hides(outer.id);
+    });
+  }
+
+  /// Elements of `inner` that a step of `outer` is, in every row; 0: it isn't.
+  std::int64_t step_of(LoopVar outer, LoopVar inner) const {
+    std::int64_t step = 0;
+    for (const WindowRow& row : out_.rows) {
+      const Index& at = index_of(row.load);
+      const std::int64_t far = at.coefficient(outer.id);
+      const std::int64_t near = at.coefficient(inner.id);
+      if (at.hides(outer.id) || at.hides(inner.id)) return 0;
+      if (far <= 0 || near <= 0 || far % near != 0) return 0;
+      if (step != 0 && far / near != step) return 0;
+      step = far / near;
+    }
+    return step;
+  }
+
+  std::int64_t together_of(Jam jam) const {
+    const std::int64_t others =
+        extent_of(fold_.inner) / jam.inner.extent / out_.tap.extent;
+    const std::int64_t points = extent_of(nest_.outer) / lanes;
+    // A window that is not there may read nothing but rows.
+    const bool whole = reads(points_, jam.outer) || reads_besides(jam.outer);
+    for (jam.together = together_max; jam.together > 1; --jam.together) {
+      if (others * jam.covered() > rows_max) continue;
+      if (points / jam.together < threads_of_sm * facts_.sms) continue;
+      if (whole && jam.outer.extent % jam.together != 0) continue;
+      break;
+    }
+    return jam.together;
+  }
+
+  bool reads(const Pass& pass, LoopVar variable) const {
+    return std::ranges::any_of(cuda_loads(program_, pass), [&](ExprId id) {
+      return index_of(id).uses(variable.id);
+    });
+  }
+
+  /// Whether something else than a row is read that moves with the variable.
+  bool reads_besides(LoopVar variable) const {
+    return std::ranges::any_of(cuda_loads(program_, fold_), [&](ExprId id) {
+      const bool row = std::ranges::any_of(
+          out_.rows, [&](const WindowRow& r) { return r.load == id; });
+      return !row && index_of(id).uses(variable.id);
+    });
+  }
+
+  /// What stands in the kernel once all loops over windows are written out.
+  std::int64_t written() const {
+    return extent_of(fold_.inner) / out_.below.inner.extent *
+           out_.below.covered();
+  }
+
+  /// For each of a window's rows: packs that a thread reads, and the elements
+  /// that windows read one by one.
+  double packs_read() const {
+    double packs = 0;
+    for (const WindowRow& row : out_.rows) {
+      packs += static_cast<double>(row.elements) / lanes;
+    }
+    return packs * out_.below.share();
+  }
+  double elements_read() const {
+    return static_cast<double>(out_.rows.size()) * lanes *
+           static_cast<double>(out_.tap.extent);
+  }
+
+  bool are_alike() const {
+    if (out_.below.together == 1) return true;
+    return windows_share(program_, fold_, out_.below.outer, 1, out_.below.inner,
+                         out_.below.step);
+  }
+
+  const Program& program_;
+  const Nest& nest_;
+  const Pass& fold_;
+  const Pass& points_;
+  const GpuFacts& facts_;
+  CudaWindows out_;
+};
+
+/// A fold whose elements may come in any order.
+bool is_free(const Schedule& plan, const Stage& stage) {
+  return stage.folds && stage.position < 0 && stage.fold != Fold::argmax &&
+         stage.fold != Fold::argmin &&
+         is_float(plan.program.arena[stage.value].dtype) &&
+         !plan.spilled.contains(stage.results[0]);
+}
+
+}  // namespace
+
+std::int64_t cuda_span(const Buffer& buffer) {
+  return buffer.kind == BufferKind::input ? buffer.span : elements_of(buffer);
+}
+
+bool begins_in_packs(const Index& at, LoopVar lane, LoopVar tap) {
+  return std::ranges::all_of(at.terms(), [&](const Index::Term& term) {
+    const Index::Atom& atom = *term.atom;
+    const bool moves = atom.kind == Index::AtomKind::variable &&
+                       (atom.variable == lane || atom.variable == tap);
+    return moves || term.coefficient % cuda_window_lanes == 0;
+  });
+}
+
+bool windows_share(const Program& program, const Pass& fold, LoopVar outer,
+                   std::int64_t distance, LoopVar inner, std::int64_t further) {
+  ScalarArena arena = program.arena;
+  return std::ranges::all_of(fold.stages, [&](const Stage* stage) {
+    const ExprId moved = arena.substitute(
+        stage->value, {{outer.id, Index(outer) + Index(distance)},
+                       {inner.id, Index(inner) - further}});
+    return moved == stage->value;
+  });
+}
+
+bool folds_freely(const Schedule& plan, const Nest& nest,
+                  const std::vector<Pass>& passes) {
+  if (!nest.columns || nest.split || passes.size() != 2) return false;
+  const Pass& fold = passes.front();
+  const Pass& points = passes.back();
+  return !fold.inner.empty() && points.inner.empty() &&
+         std::ranges::all_of(
+             fold.stages,
+             [&](const Stage* stage) { return is_free(plan, *stage); }) &&
+         std::ranges::all_of(
+             points.stages, [](const Stage* stage) { return stage->stores(); });
+}
+
+std::optional<CudaWindows> find_windows(const Schedule& plan, const Nest& nest,
+                                        const std::vector<Pass>& passes,
+                                        const GpuFacts& facts) {
+  if (!folds_freely(plan, nest, passes)) return {};
+  return Finding(plan, nest, passes, facts).found();
+}
+
+}  // namespace weft

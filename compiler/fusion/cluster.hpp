@@ -1,0 +1,41 @@
+// Groups the calls of a graph into regions that can each run as one kernel.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+
+namespace weft {
+
+/// Says whether the compiler can lower a call; asked for calls only, never
+/// for getitem (which goes where its call goes).
+using Lowerable = std::function<bool(const Graph&, const Node&)>;
+
+/// Calls in one region at most: what a C++ compiler still takes quickly.
+inline constexpr std::size_t kRegionCallsMax = 256;
+
+/// Which region each node of the graph is in: region_of[i] for nodes[i], or
+/// kNoRegion. Regions are connected from producer to consumer, and can be run
+/// one after the other: contracting each to a point leaves no cycle, which
+/// implies that each is convex.
+struct Regions {
+  static constexpr int kNoRegion = -1;
+  std::vector<int> region_of;
+};
+
+/// Producers join their consumers wherever no cycle comes of it. Views and
+/// fills of outside values do not connect (a bias used in two places must not
+/// weld these together); they join a region that alone uses them. Calls named
+/// in `apart` get a region each.
+Regions cluster(const Graph& graph, const Lowerable& lowerable,
+                const std::set<std::string>& apart = {});
+
+/// For each node, the nodes that must run after it: those that use it, and,
+/// of an impure call, the next one.
+std::vector<std::vector<std::size_t>> successors(const Graph& graph);
+
+}  // namespace weft

@@ -1,0 +1,62 @@
+#include "compiler/fusion/lowerable.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/lowering/lower.hpp"
+
+namespace weft {
+namespace {
+
+// The nodes that an argument names, as inputs of a graph of their own.
+class Arguments {
+ public:
+  explicit Arguments(const Graph& graph) : graph_(graph) {}
+
+  bool add(const Arg& arg) {
+    if (const auto* list = std::get_if<Arg::List>(&arg.value)) {
+      return std::all_of(list->begin(), list->end(),
+                         [&](const Arg& a) { return add(a); });
+    }
+    const auto* ref = std::get_if<NodeRef>(&arg.value);
+    if (ref == nullptr || !known_.insert(ref->name).second) return true;
+    const Node* node = graph_.find(ref->name);
+    if (node == nullptr) return false;
+    Node input = *node;
+    input.kind = NodeKind::input;
+    inputs_.push_back(std::move(input));
+    return true;
+  }
+  std::vector<Node> take() { return std::move(inputs_); }
+
+ private:
+  const Graph& graph_;
+  std::set<std::string> known_;
+  std::vector<Node> inputs_;
+};
+
+}  // namespace
+
+bool can_lower(const Graph& graph, const Node& call,
+               const LoweringOptions& options) {
+  if (call.kind != NodeKind::call) return false;
+  if (call.target == "getitem") {
+    const auto* ref =
+        call.args.empty() ? nullptr : std::get_if<NodeRef>(&call.args[0].value);
+    const Node* tuple = ref == nullptr ? nullptr : graph.find(ref->name);
+    return tuple != nullptr && can_lower(graph, *tuple, options);
+  }
+  Arguments arguments(graph);
+  for (const Arg& arg : call.args) {
+    if (!arguments.add(arg)) return false;
+  }
+  for (const auto& [name, arg] : call.kwargs) {
+    if (!arguments.add(arg)) return false;
+  }
+  Graph one;
+  one.nodes = arguments.take();
+  one.nodes.push_back(call);
+  return lower(one, options).has_value();
+}
+
+}  // namespace weft

@@ -1,0 +1,74 @@
+// Cuts a captured model into the pieces that get a kernel each. Pieces are
+// convex (no path leaves one and comes back), hold only calls that the compiler
+// can lower, and equal pieces are kept once, with a count.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+
+namespace weft {
+
+/// One distinct piece: a graph of its own, whose inputs are in call order.
+struct Subgraph {
+  std::string id;         ///< "sg_" and 12 hex digits of the signature's hash
+  std::string signature;  ///< canonical text: ops, arguments, shapes, dtypes
+  std::string type;       ///< for people: "layer_norm+gelu"
+  Graph graph;            ///< only input and call nodes; names canonical
+};
+
+/// One place in the model where a distinct subgraph stands.
+struct Placement {
+  std::string subgraph;              ///< Subgraph::id
+  std::vector<std::string> nodes;    ///< the model's nodes that it replaces
+  std::vector<std::string> inputs;   ///< the model's node for each input
+  std::vector<std::string> outputs;  ///< the model's node for each output
+};
+
+/// The cut model. Calls of `model` that are in no placement stay externs:
+/// the framework's own operators.
+struct Plan {
+  Graph model;
+  std::vector<Subgraph> subgraphs;    ///< in order of first appearance
+  std::vector<Placement> placements;  ///< in execution order
+};
+
+struct Target;
+
+/// How a model is cut into what is ours and what stays the framework's.
+struct CutOptions {
+  bool no_extern = false;  ///< all that has code is ours, fast or not
+  /// On a GPU, convolutions may use TF32: the library is given them as its
+  /// kernels for that are fastest.
+  bool tf32 = true;
+};
+
+/// Along what the target can lower. Deterministic: equal graphs give equal
+/// plans.
+Plan partition(const Graph& model, const Target& target,
+               const CutOptions& cut = {});
+
+/// Names of the operators that stay externs, with how often each occurs.
+std::map<std::string, int> extern_counts(const Plan& plan);
+
+/// The plan as JSON, to travel as a blob; and back.
+std::string plan_to_json(const Plan& plan);
+Result<Plan> parse_plan(std::string_view json);
+
+/// subgraphs.json (docs/subgraphs.md): KernelAgent's fields, then ours.
+std::string subgraphs_json(const Plan& plan);
+
+/// reference.py: `def reference(x0, x1, …)` in ATen calls cut from the graph,
+/// and INPUTS, the list of their shapes, strides and dtypes.
+std::string reference_source(const Subgraph& subgraph);
+
+/// problem.txt: what is asked, in words, for a person or a language model.
+std::string problem_text(const Subgraph& subgraph);
+
+/// test_kernel.py: checks `kernel_function` of kernel.py beside it against
+/// reference.py in float64; exit code 0 or 1.
+std::string test_source(const Subgraph& subgraph);
+
+}  // namespace weft

@@ -1,0 +1,73 @@
+// A subgraph in loops: buffers, and stages that each walk a domain of loop
+// variables and either fold a value into a result or store it. What lowering
+// makes and the scheduler orders.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compiler/loops/scalar.hpp"
+
+namespace weft {
+
+enum class BufferKind {
+  input,   ///< an argument, loaded by one flat element offset
+  output,  ///< an argument that is written
+  result,  ///< what a reduction leaves: one element for each kept point
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::input;
+  DType dtype = DType::f32;
+  std::string name;  ///< "in0", "out1", "r2"
+  std::vector<std::int64_t> shape;
+  /// Of an input: from its first element to its last in memory, by its strides.
+  std::int64_t span = 0;
+};
+
+inline std::int64_t elements_of(const Buffer& buffer) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : buffer.shape) count *= extent;
+  return count;
+}
+
+enum class Fold { sum, prod, max, min, argmax, argmin };
+
+/// One pass over `outer` × `inner`. With a fold, `inner` is folded away and
+/// `results` (one buffer; for argmax and argmin the value, then the position)
+/// hold what is left. With a scan (sum or prod), the fold of the
+/// values from 0 to each point of the one inner variable is kept: the result
+/// has an element for every point of outer × inner, and `result_index` names
+/// the inner variable too. A scan from the end, or one that leaves out its own
+/// point, is one whose `value` and readers are indexed so. With neither,
+/// `value` is stored at `offset` of `output`, where all `bounds` hold.
+struct Stage {
+  bool folds = false;
+  bool scans = false;  ///< never both
+  bool stores() const { return !folds && !scans; }
+  Fold fold = Fold::sum;
+  std::vector<LoopVar> outer;
+  std::vector<LoopVar> inner;
+  ExprId value = 0;
+  ExprId position = -1;  ///< of an argmax: the index that it would return
+  std::vector<int> results;
+  /// Where a point stands in the results' own dimensions.
+  std::vector<Index> result_index;
+  int output = -1;
+  Index offset;
+  /// Each less than that; only in nests of what a target wants alone.
+  std::vector<std::pair<Index, std::int64_t>> bounds;
+  std::string note;  ///< the call it came from, for people
+};
+
+struct Program {
+  ScalarArena arena;
+  std::vector<Buffer> buffers;
+  std::vector<Stage> stages;  ///< each after what it reads
+  int variables = 0;
+
+  LoopVar new_variable(std::int64_t extent) { return {variables++, extent}; }
+};
+
+}  // namespace weft

@@ -1,0 +1,545 @@
+#include "compiler/loops/schedule.hpp"
+
+#include <algorithm>
+
+#include "compiler/loops/align.hpp"
+
+namespace weft {
+namespace {
+
+using Variables = std::vector<LoopVar>;
+
+// Below this, starting the threads costs more than they save.
+constexpr std::int64_t kParallelElementsMin = 1 << 15;
+// Rows of so many elements are worth work of their own.
+constexpr std::int64_t long_row = 1024;
+
+bool holds(const Variables& list, int id) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const LoopVar& v) { return v.id == id; });
+}
+
+std::set<int> results_read(const Program& program, const Stage& stage) {
+  std::set<int> read;
+  for (const ExprId id : program.arena.reachable({stage.value})) {
+    const Scalar& node = program.arena[id];
+    if (node.op == ScalarOp::load &&
+        program.buffers[node.buffer].kind == BufferKind::result) {
+      read.insert(node.buffer);
+    }
+  }
+  return read;
+}
+
+bool makes_any(const Nest& nest, const std::set<int>& results) {
+  for (const Stage& stage : nest.stages) {
+    for (const int buffer : stage.results) {
+      if (results.contains(buffer)) return true;
+    }
+  }
+  return false;
+}
+
+bool scans(const Nest& nest) { return nest.stages.front().scans; }
+
+// Whether what the stage stores lies across what it is made of, and would be
+// written in long rows by whoever reads these side by side.
+bool crosses(const Program& program, const Stage& stage) {
+  if (!stage.stores() || extent_of(stage.inner) < long_row) return false;
+  const Index read = program.arena.main_read(stage.value);
+  std::map<int, LoopVar> variables;
+  stage.offset.collect(variables);
+  for (const auto& [id, variable] : variables) {
+    if (stage.offset.coefficient(id) == 1) {
+      return std::abs(read.coefficient(id)) >= sector &&
+             2 * elements_of(read) > elements_of(stage.offset);
+    }
+  }
+  return false;
+}
+
+// A scan keeps to itself, but for what stores its results as they come; and so
+// does what would be stored across the rows that a nest reads.
+bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
+           const CpuFacts& facts) {
+  if (stage.scans) return false;
+  if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
+  Nest tried = nest;
+  Stage aligned = stage;
+  const bool fits = reads_results ? align_to_results(program, tried, aligned)
+                                  : align_to_loads(program, tried, aligned);
+  if (!fits || (facts.holds_rows && crosses(program, aligned))) return false;
+  nest = std::move(tried);
+  stage = std::move(aligned);
+  return true;
+}
+
+// So does what the target wants alone, but for what has no loop of its own and
+// leaves the nest what the target wants.
+bool joins_alone(Program& program, Nest& nest, Stage& stage,
+                 const CpuFacts& facts) {
+  Nest tried = nest;
+  Stage aligned = stage;
+  walk_whole_blocks(program, nest, aligned);
+  if (!align_to_results(program, tried, aligned) || !aligned.inner.empty()) {
+    return false;
+  }
+  Stage first = tried.stages.front();
+  first.outer = tried.outer;
+  if (!facts.is_alone(program, first)) return false;
+  nest = std::move(tried);
+  stage = std::move(aligned);
+  return true;
+}
+
+// A stage joins the last nest whose results it reads, or a later one that reads
+// what it reads; or starts its own.
+void place(Program& program, std::vector<Nest>& nests, Stage stage,
+           const CpuFacts& facts) {
+  const std::set<int> read = results_read(program, stage);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < nests.size(); ++i) {
+    if (makes_any(nests[i], read)) first = i;
+  }
+  const bool depends = !nests.empty() && makes_any(nests[first], read);
+  const bool alone =
+      facts.is_alone != nullptr && facts.is_alone(program, stage);
+  for (std::size_t i = first; i < nests.size() && !alone; ++i) {
+    const bool reads = depends && i == first;
+    const bool fits =
+        nests[i].alone ? reads && joins_alone(program, nests[i], stage, facts)
+                       : joins(program, nests[i], stage, reads, facts);
+    if (!fits) continue;
+    if (!scans(nests[i])) share_inner(program, nests[i], stage);
+    nests[i].stages.push_back(std::move(stage));
+    return;
+  }
+  Nest nest;
+  nest.alone = alone;
+  nest.outer = stage.stores() ? stage.inner : stage.outer;
+  if (stage.stores()) stage.inner.clear();
+  stage.outer.clear();
+  nest.stages.push_back(std::move(stage));
+  nests.push_back(std::move(nest));
+}
+
+// The read (or write) that decides the order of loops.
+Index dominant(const Program& program, const Nest& nest) {
+  const Stage& first = nest.stages.front();
+  return first.stores() ? first.offset : program.arena.main_read(first.value);
+}
+
+// How far apart in memory neighbours along the variable are; on the average,
+// where it is inside a quotient or a remainder.
+std::int64_t stride_along(const Index& index, const LoopVar& variable) {
+  if (!index.hides(variable.id)) {
+    return std::abs(index.coefficient(variable.id));
+  }
+  IndexMap first;
+  std::map<int, LoopVar> variables;
+  index.collect(variables);
+  for (const auto& [id, other] : variables) first[id] = Index(0);
+  IndexMap last = first;
+  last[variable.id] = Index(variable.extent - 1);
+  const std::int64_t reach = std::abs(index.substitute(last).offset() -
+                                      index.substitute(first).offset());
+  return std::max<std::int64_t>(
+      1, reach / std::max<std::int64_t>(1, variable.extent - 1));
+}
+
+void sort_by_stride(Variables& variables, const Index& index) {
+  std::map<int, std::int64_t> strides;
+  for (const LoopVar& v : variables) {
+    const std::int64_t stride = stride_along(index, v);
+    strides[v.id] = stride == 0 ? INT64_MAX : stride;
+  }
+  std::stable_sort(variables.begin(), variables.end(),
+                   [&](const LoopVar& a, const LoopVar& b) {
+                     return strides[a.id] > strides[b.id];
+                   });
+}
+
+bool finds_position(const Stage& stage) { return stage.position >= 0; }
+
+void order_loops(const Program& program, Nest& nest) {
+  const Index main = dominant(program, nest);
+  sort_by_stride(nest.outer, main);
+  const bool positions =
+      std::any_of(nest.stages.begin(), nest.stages.end(), finds_position);
+  for (Stage& stage : nest.stages) {
+    // The first of equals is found by walking in order.
+    if (positions) continue;
+    Index index = stage.stores() ? stage.offset : main;
+    for (const LoopVar& v : stage.inner) {
+      if (!stage.stores() && !main.uses(v.id)) {
+        Nest alone;
+        alone.stages = {stage};
+        index = dominant(program, alone);
+      }
+    }
+    sort_by_stride(stage.inner, index);
+  }
+}
+
+// A result at hand is not read from memory, so its guard only chooses.
+ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
+                const Index& flat) {
+  if (load.placed) {
+    return arena.indirect_load(load.dtype, load.buffer, flat, load.guard(),
+                               load.place());
+  }
+  const ExprId bare =
+      arena.load(load.dtype, load.buffer,
+                 here ? std::vector<Index>{} : std::vector<Index>{flat});
+  if (!load.guarded) return bare;
+  if (!here) return arena.guarded_load(bare, load.guard());
+  return arena.call("select", load.dtype,
+                    {load.guard(), bare, arena.integer(load.dtype, 0)});
+}
+
+// For results whose points are made side by side along another dimension than
+// their last: that dimension, which is innermost in scratch. Not those that are
+// read at places known only as values, which count row by row; nor those of
+// what the target wants alone, which it writes as it likes.
+using Innermost = std::map<int, std::size_t>;
+
+Innermost innermost_in_scratch(const Program& program,
+                               const std::vector<Nest>& nests) {
+  Innermost found;
+  for (const Nest& nest : nests) {
+    if (!nest.columns || nest.alone) continue;
+    for (const Stage& stage : nest.stages) {
+      for (std::size_t i = 0; i < stage.result_index.size(); ++i) {
+        if (!(stage.result_index[i] == Index(nest.outer.back()))) continue;
+        for (const int buffer : stage.results) found[buffer] = i;
+      }
+    }
+  }
+  for (const Nest& nest : nests) {
+    for (const Stage& stage : nest.stages) {
+      for (const ExprId id : program.arena.reachable({stage.value})) {
+        const Scalar& node = program.arena[id];
+        if (node.op == ScalarOp::load && node.placed) found.erase(node.buffer);
+      }
+    }
+  }
+  return found;
+}
+
+// Where an element of a result is in scratch: row-major, but for that.
+Index place_in_scratch(const Program& program, const Innermost& innermost,
+                       int buffer, const std::vector<Index>& at) {
+  const auto& shape = program.buffers[buffer].shape;
+  const auto found = innermost.find(buffer);
+  const std::size_t last =
+      found == innermost.end() ? shape.size() : found->second;
+  Index flat;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (i != last) flat = flat * shape[i] + at[i];
+  }
+  return last < shape.size() ? flat * shape[last] + at[last] : flat;
+}
+
+// Results read in their own nest are at hand; those of other nests are in
+// scratch.
+void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
+  Program& program = plan.program;
+  for (Stage& stage : nest.stages) {
+    std::map<ExprId, ExprId> replaced;
+    for (const ExprId id : program.arena.reachable({stage.value})) {
+      Scalar node = program.arena[id];
+      for (ExprId& argument : node.arguments) argument = replaced.at(argument);
+      if (node.op == ScalarOp::load &&
+          program.buffers[node.buffer].kind == BufferKind::result) {
+        const bool here =
+            makes_any(nest, {node.buffer}) && !nest.split && !node.placed;
+        if (!here) plan.spilled.insert(node.buffer);
+        const Index flat =
+            place_in_scratch(program, innermost, node.buffer, node.index);
+        replaced[id] = resolved(program.arena, node, here, flat);
+      } else {
+        replaced[id] = program.arena.with_arguments(id, node.arguments);
+      }
+    }
+    stage.value = replaced.at(stage.value);
+  }
+}
+
+// Where a spilled result goes; a result that stays has no place.
+void flatten_result_index(const Schedule& plan, const Innermost& innermost,
+                          Stage& stage) {
+  const bool spills =
+      std::any_of(stage.results.begin(), stage.results.end(),
+                  [&](int buffer) { return plan.spilled.contains(buffer); });
+  if (!spills) {
+    stage.result_index = {};
+    return;
+  }
+  stage.result_index = {place_in_scratch(plan.program, innermost,
+                                         stage.results[0], stage.result_index)};
+}
+
+std::vector<Index> indices_of(const Program& program, const Stage& stage) {
+  std::vector<Index> all = stage.result_index;
+  all.push_back(stage.offset);
+  for (const auto& [index, extent] : stage.bounds) all.push_back(index);
+  std::vector<ExprId> roots = {stage.value};
+  if (stage.position >= 0) roots.push_back(stage.position);
+  for (const ExprId id : program.arena.reachable(roots)) {
+    const auto& index = program.arena[id].index;
+    all.insert(all.end(), index.begin(), index.end());
+  }
+  return all;
+}
+
+// Whether a · extent(b) + b can be one variable wherever they are used.
+bool mergeable(const Program& program, const Stage& stage, LoopVar a,
+               LoopVar b) {
+  for (const Index& index : indices_of(program, stage)) {
+    if (index.hides(a.id) || index.hides(b.id)) return false;
+    if (index.coefficient(a.id) != index.coefficient(b.id) * b.extent) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void merge(Program& program, Nest& nest, LoopVar a, LoopVar b) {
+  const LoopVar whole = program.new_variable(a.extent * b.extent);
+  // a takes nothing, b takes the whole: exact, as a's share is b's scaled.
+  const IndexMap map = {{a.id, Index(0)}, {b.id, Index(whole)}};
+  const auto replace = [&](Variables& list) {
+    std::erase_if(list, [&](const LoopVar& v) { return v.id == a.id; });
+    for (LoopVar& v : list) {
+      if (v.id == b.id) v = whole;
+    }
+  };
+  replace(nest.outer);
+  for (Stage& stage : nest.stages) {
+    replace(stage.inner);
+    Variables inner = stage.inner;
+    substitute(program, stage, map);
+    stage.inner = inner;
+  }
+}
+
+bool merge_once(Program& program, Nest& nest) {
+  const auto try_list = [&](const Variables& list, bool outer) {
+    for (std::size_t i = 0; i + 1 < list.size(); ++i) {
+      const LoopVar a = list[i];
+      const LoopVar b = list[i + 1];
+      bool fits = true;
+      for (const Stage& stage : nest.stages) {
+        const bool has_a = outer || holds(stage.inner, a.id);
+        const bool has_b = outer || holds(stage.inner, b.id);
+        fits = fits && has_a == has_b;
+        if (has_a) fits = fits && mergeable(program, stage, a, b);
+      }
+      if (!fits) continue;
+      merge(program, nest, a, b);
+      return true;
+    }
+    return false;
+  };
+  if (try_list(nest.outer, true)) return true;
+  for (std::size_t i = 0; i < nest.stages.size(); ++i) {
+    const Variables inner = nest.stages[i].inner;
+    if (try_list(inner, false)) return true;
+  }
+  return false;
+}
+
+// Of a pool's window, a row is shorter than a vector, while the points lie
+// side by side.
+bool is_window(const Nest& nest) {
+  constexpr std::int64_t row_max = 8;
+  const Variables& inner = nest.stages.front().inner;
+  return nest.stages.front().folds && !inner.empty() &&
+         inner.back().extent <= row_max &&
+         nest.outer.back().extent >= 2 * inner.back().extent;
+}
+
+std::set<ExprId> loads_of(const Program& program, const Stage& stage) {
+  std::set<ExprId> loads;
+  for (const ExprId id : program.arena.reachable({stage.value})) {
+    if (program.arena[id].op == ScalarOp::load) loads.insert(id);
+  }
+  return loads;
+}
+
+bool share_a_load(const Program& program, const Stage& a, const Stage& b) {
+  const std::set<ExprId> of_b = loads_of(program, b);
+  const std::set<ExprId> of_a = loads_of(program, a);
+  return std::any_of(of_a.begin(), of_a.end(), [&](ExprId id) {
+    return !program.arena[id].index.empty() && of_b.contains(id);
+  });
+}
+
+// A stage whose one inner variable counts what the inner variables of another
+// count together walks by these, if then both read the same.
+void count_alike(Program& program, Nest& nest) {
+  for (Stage& stage : nest.stages) {
+    if (stage.inner.size() != 1 || stage.position >= 0 || stage.scans) continue;
+    for (const Stage& other : nest.stages) {
+      if (other.inner.size() < 2 || other.scans ||
+          extent_of(other.inner) != stage.inner[0].extent) {
+        continue;
+      }
+      Index flat;
+      for (const LoopVar& v : other.inner) {
+        flat = flat * v.extent + Index(v);
+      }
+      Stage tried = stage;
+      substitute(program, tried, {{stage.inner[0].id, flat}});
+      tried.inner = other.inner;
+      if (!share_a_load(program, tried, other)) continue;
+      stage = std::move(tried);
+      break;
+    }
+  }
+}
+
+void choose_vectors(const Program& program, Nest& nest) {
+  const bool folds = !nest.stages.front().stores();
+  if (nest.outer.empty()) {
+    nest.columns = false;
+    return;
+  }
+  if (!folds) {
+    nest.columns = nest.stages.front().inner.empty();
+    return;
+  }
+  const Index main = dominant(program, nest);
+  const Variables& inner = nest.stages.front().inner;
+  const bool along_inner =
+      !inner.empty() && std::abs(main.coefficient(inner.back().id)) == 1;
+  nest.columns =
+      (!along_inner &&
+       (inner.empty() || main.coefficient(nest.outer.back().id) == 1)) ||
+      is_window(nest);
+}
+
+std::int64_t work_of(const Nest& nest) {
+  std::int64_t most = 1;
+  for (const Stage& stage : nest.stages) {
+    most = std::max(most, extent_of(stage.inner));
+  }
+  return most * extent_of(nest.outer);
+}
+
+// Points that threads can share: whole vectors of them, for columns.
+std::int64_t parallel_points(const Nest& nest) {
+  if (!nest.columns) return extent_of(nest.outer);
+  const std::int64_t last = nest.outer.back().extent;
+  return extent_of(nest.outer) / last * ((last + 63) / 64);
+}
+
+// Rows that are far apart in memory are walked side by side, however short.
+bool walks(const Nest& nest, const CpuFacts& facts) {
+  return facts.holds_rows && nest.columns && !is_window(nest) &&
+         extent_of(nest.stages.front().inner) >= long_row;
+}
+
+// Whether nothing walks a row again once it is folded.
+bool folds_in_one_pass(const Program& program, const Nest& nest) {
+  return std::ranges::all_of(nest.stages, [&](const Stage& stage) {
+    return extent_of(stage.inner) == 1 ||
+           (stage.folds && !makes_any(nest, results_read(program, stage)));
+  });
+}
+
+// A row that one core of a GPU has whole: it holds what it walks again, and of
+// several rows that it walks once each keeps a core at work.
+bool is_whole(const Program& program, const Nest& nest, const CpuFacts& facts) {
+  // Shorter ones a block has walked before more kernels have begun.
+  constexpr std::int64_t lonely_row = 32768;
+  const std::int64_t row = nest.work / extent_of(nest.outer);
+  if (row > facts.whole_row || walks(nest, facts)) return false;
+  const bool is_lonely =
+      facts.holds_rows && extent_of(nest.outer) * 8 <= facts.cores;
+  return !is_lonely || row < lonely_row || !folds_in_one_pass(program, nest);
+}
+
+// Folds over much data that leave few points get a nest each, which is shared
+// among the threads inside the fold; what stores gets every variable outside.
+void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
+             const CpuFacts& facts) {
+  const bool folds = nest.stages.front().folds;
+  // A GPU's core wants several to wait for memory in turn.
+  const std::int64_t enough = (facts.holds_rows ? 4 : 2) * facts.cores;
+  if (!folds || nest.alone || facts.cores == 1 ||
+      nest.work < kParallelElementsMin || is_whole(program, nest, facts) ||
+      parallel_points(nest) >= enough) {
+    nests.push_back(std::move(nest));
+    return;
+  }
+  for (Stage& stage : nest.stages) {
+    Nest one;
+    one.outer = nest.outer;
+    one.split = stage.folds && extent_of(stage.inner) > 1;
+    if (!stage.folds) {
+      one.outer.insert(one.outer.end(), stage.inner.begin(), stage.inner.end());
+      stage.inner.clear();
+    }
+    one.stages.push_back(std::move(stage));
+    const bool joins =
+        one.split && !nests.empty() && nests.back().split &&
+        nests.back().outer == one.outer &&
+        nests.back().stages[0].inner == one.stages[0].inner &&
+        !makes_any(nests.back(), results_read(program, one.stages[0]));
+    if (joins) {
+      nests.back().stages.push_back(std::move(one.stages[0]));
+    } else {
+      nests.push_back(std::move(one));
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t extent_of(const std::vector<LoopVar>& variables) {
+  std::int64_t count = 1;
+  for (const LoopVar& variable : variables) count *= variable.extent;
+  return count;
+}
+
+Schedule schedule(Program program, const CpuFacts& facts) {
+  std::vector<Nest> placed;
+  std::vector<Stage> stages = std::move(program.stages);
+  program.stages.clear();
+  for (Stage& stage : stages) {
+    if (facts.holds_rows && !stage.scans) {
+      split_as_read(program, stage, program.arena.main_read(stage.value));
+    }
+    place(program, placed, std::move(stage), facts);
+  }
+  for (Nest& nest : placed) {
+    order_loops(program, nest);
+    choose_vectors(program, nest);
+    nest.work = work_of(nest);
+  }
+  Schedule plan;
+  for (Nest& nest : placed) {
+    explode(program, plan.nests, std::move(nest), facts);
+  }
+  plan.program = std::move(program);
+  const Innermost innermost =
+      facts.holds_rows ? innermost_in_scratch(plan.program, plan.nests)
+                       : Innermost{};
+  for (Nest& nest : plan.nests) resolve_results(plan, innermost, nest);
+  for (Nest& nest : plan.nests) {
+    for (Stage& stage : nest.stages) {
+      flatten_result_index(plan, innermost, stage);
+    }
+    order_loops(plan.program, nest);
+    while (merge_once(plan.program, nest)) {
+    }
+    if (facts.holds_rows) count_alike(plan.program, nest);
+    choose_vectors(plan.program, nest);
+    nest.work = work_of(nest);
+    nest.parallel = facts.cores > 1 && nest.work >= kParallelElementsMin;
+  }
+  return plan;
+}
+
+}  // namespace weft

@@ -1,0 +1,52 @@
+// The scheduler: puts the stages of a program into loop nests. Stages that keep
+// the same points go into one nest, so that a row is read from memory once and
+// from cache after; each nest gets an order of loops, a dimension for the
+// vectors, and a way to share the work among threads.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "compiler/cpu/generate.hpp"
+#include "compiler/loops/program.hpp"
+
+namespace weft {
+
+/// Neighbours that are worth reading together: a sector of a GPU's memory.
+constexpr std::int64_t sector = 8;
+
+/// A nest's stages where no bound is negative for any of the elements at hand:
+/// those guards of loads are left out that the bounds decide. Empty: nobody has
+/// looked, or there are none.
+struct Interior {
+  std::vector<Stage> stages;
+  std::vector<Index> bounds;
+};
+
+struct Nest {
+  std::vector<LoopVar> outer;  ///< walked by all stages, outermost first
+  std::vector<Stage> stages;   ///< in order; Stage::outer is not used here
+  /// Vectors run along the last outer variable, each lane a point of its own;
+  /// otherwise along the last inner one, all lanes for one point.
+  bool columns = false;
+  /// Too few points for the threads: the fold itself is shared out.
+  bool split = false;
+  bool parallel = false;
+  bool alone = false;     ///< its first stage is what the target wants alone
+  std::int64_t work = 0;  ///< elements visited by its widest stage
+  Interior interior;      ///< (interior.hpp)
+};
+
+/// A program in its nests, in order.
+struct Schedule {
+  Program program;
+  std::vector<Nest> nests;
+  std::set<int> spilled;  ///< results that a later nest reads, in scratch
+};
+
+Schedule schedule(Program program, const CpuFacts& facts);
+
+/// Elements of a domain.
+std::int64_t extent_of(const std::vector<LoopVar>& variables);
+
+}  // namespace weft

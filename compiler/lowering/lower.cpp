@@ -1,0 +1,495 @@
+#include "compiler/lowering/lower.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "compiler/graph/operator_facts.hpp"
+#include "compiler/lowering/operators/table.hpp"
+
+namespace weft {
+
+struct Virtual::Memory {
+  Rule rule;
+  std::unordered_map<std::string, ExprId> known;
+};
+
+Virtual::Virtual(DType dtype, Shape shape, Rule rule)
+    : dtype_(dtype), shape_(std::move(shape)), memory_(new Memory) {
+  memory_->rule = std::move(rule);
+}
+
+Virtual Virtual::of_scan() const {
+  Virtual scan = *this;
+  scan.is_scan_ = true;
+  return scan;
+}
+
+Virtual Virtual::of_pieces(Pieces pieces) const {
+  Virtual whole = *this;
+  whole.pieces_ = std::make_shared<const Pieces>(std::move(pieces));
+  return whole;
+}
+
+ExprId Virtual::at(const Position& position) const {
+  std::string key;
+  for (const Index& index : position) key += index.key() + "|";
+  const auto found = memory_->known.find(key);
+  if (found != memory_->known.end()) return found->second;
+  const ExprId id = memory_->rule(position);
+  memory_->known.emplace(std::move(key), id);
+  return id;
+}
+
+namespace {
+
+// Rows that lie side by side in memory are read together, at least so many.
+constexpr double rows_together = 32;
+
+bool contains(const Shape& dims, std::int64_t dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+// Others stay with the framework.
+bool is_supported(DType dtype, const LoweringOptions& options) {
+  if (is_half(dtype)) return options.halves;
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 ||
+         dtype == DType::i32 || dtype == DType::boolean;
+}
+
+bool is_conversion(const Node& node) {
+  const std::string_view name = operator_name(node.target);
+  return name == "_to_copy" || name == "to";
+}
+
+DType computed_in(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
+
+// Truth values are lanes of -1 and 0, on which the arithmetic of integers is
+// wrong. Sums and products of them are or and and, as the framework has it.
+std::string function_of_truth(const std::string& function) {
+  static const std::map<std::string, std::string> kSame = {
+      {"add", "logical_or"},
+      {"maximum", "logical_or"},
+      {"mul", "logical_and"},
+      {"minimum", "logical_and"}};
+  static const std::set<std::string> kTrue = {
+      "logical_and", "logical_or",  "logical_xor", "logical_not", "bitwise_and",
+      "bitwise_or",  "bitwise_xor", "bitwise_not", "select",      "isnan",
+      "isinf",       "eq",          "ne",          "lt",          "le",
+      "gt",          "ge"};
+  const auto found = kSame.find(function);
+  if (found != kSame.end()) return found->second;
+  if (!kTrue.contains(function)) {
+    throw Unsupported{function + " of truth values"};
+  }
+  return function;
+}
+
+/// x where the factors are x and tanh(softplus(x)): their product has a
+/// function of its own, which takes one exponential for the three here.
+std::optional<ExprId> argument_of_mish(const ScalarArena& arena,
+                                       const std::vector<ExprId>& factors) {
+  const auto is_call = [&](const Scalar& node, std::string_view function) {
+    return node.op == ScalarOp::call && node.function == function;
+  };
+  const auto is_number = [&](ExprId id, double value) {
+    return arena[id].op == ScalarOp::constant && arena[id].number == value;
+  };
+  for (const std::size_t at : {0U, 1U}) {
+    const ExprId x = factors[1 - at];
+    const Scalar& outer = arena[factors[at]];
+    if (!is_call(outer, "tanh")) continue;
+    const Scalar& inner = arena[outer.arguments[0]];
+    if (is_call(inner, "softplus") && inner.arguments[0] == x &&
+        is_number(inner.arguments[1], 1) && is_number(inner.arguments[2], 20)) {
+      return x;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Where nobody asks for the place of the largest element, its value will do.
+void forget_position(Stage& stage) {
+  stage.fold = stage.fold == Fold::argmax ? Fold::max : Fold::min;
+  stage.position = -1;
+  stage.results.pop_back();
+}
+
+void check_fold(Fold fold, const Virtual& value, const Shape& dims) {
+  if (value.dtype() == DType::boolean && fold != Fold::max &&
+      fold != Fold::min) {
+    throw Unsupported{"a sum, product or position of truth values"};
+  }
+  // The prelude keeps positions in 32 bits.
+  if (fold != Fold::argmax && fold != Fold::argmin) return;
+  std::int64_t count = 1;
+  for (const std::int64_t dim : dims) count *= value.shape()[dim];
+  if (count > INT32_MAX) throw Unsupported{"positions beyond 32 bits"};
+}
+
+}  // namespace
+
+Virtual Lowering::number(DType dtype, double value) {
+  const ExprId id = arena().constant(dtype, value);
+  return Virtual(dtype, {}, [id](const Position&) { return id; });
+}
+
+Virtual Lowering::cast(const Virtual& value, DType dtype) {
+  if (value.dtype() == dtype) return value;
+  return Virtual(dtype, value.shape(), [=, this](const Position& at) {
+    return arena().cast(dtype, value.at(at));
+  });
+}
+
+Virtual Lowering::rounded(const Virtual& value, DType half) {
+  return cast(cast(value, half), DType::f32);
+}
+
+Virtual Lowering::factor(const Virtual& value) {
+  return is_half(result_type_) ? rounded(value, result_type_) : value;
+}
+
+Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {
+  if (value.shape() == shape) return value;
+  const std::size_t skip = shape.size() - value.shape().size();
+  return Virtual(value.dtype(), shape, [=](const Position& at) {
+    Position inner(at.begin() + skip, at.end());
+    for (std::size_t i = 0; i < inner.size(); ++i) {
+      if (value.shape()[i] == 1) inner[i] = Index(0);
+    }
+    return value.at(inner);
+  });
+}
+
+Virtual Lowering::reshape(const Virtual& value, const Shape& shape) {
+  if (value.shape() == shape) return value;
+  return Virtual(value.dtype(), shape, [=](const Position& at) {
+    Index flat;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      flat = flat * shape[i] + at[i];
+    }
+    Position inner(value.shape().size());
+    std::int64_t stride = 1;
+    for (std::size_t i = inner.size(); i-- > 0;) {
+      inner[i] = floor_mod(floor_div(flat, stride), value.shape()[i]);
+      stride *= value.shape()[i];
+    }
+    return value.at(inner);
+  });
+}
+
+Virtual Lowering::pointwise(const std::string& name, DType dtype,
+                            const std::vector<Virtual>& arguments) {
+  const std::string function =
+      dtype == DType::boolean ? function_of_truth(name) : name;
+  const DType of = dtype == DType::boolean && !arguments.empty()
+                       ? arguments[0].dtype()
+                       : dtype;
+  if (options_.has_function != nullptr &&
+      !options_.has_function(function, of)) {
+    throw Unsupported{function + ", a function that the target lacks"};
+  }
+  Shape shape;
+  for (const Virtual& argument : arguments) {
+    const Shape& other = argument.shape();
+    if (other.size() > shape.size()) {
+      shape.insert(shape.begin(), other.size() - shape.size(), 1);
+    }
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      auto& extent = shape[shape.size() - other.size() + i];
+      if (extent == 1) extent = other[i];
+    }
+  }
+  std::vector<Virtual> wide;
+  for (const Virtual& argument : arguments) {
+    wide.push_back(broadcast(argument, shape));
+  }
+  return Virtual(dtype, shape, [=, this](const Position& at) {
+    std::vector<ExprId> ids;
+    for (const Virtual& argument : wide) ids.push_back(argument.at(at));
+    if (function == "mul") {
+      if (const auto x = argument_of_mish(arena(), ids)) {
+        return arena().call("mish", dtype, {*x});
+      }
+    }
+    return arena().call(function, dtype, std::move(ids));
+  });
+}
+
+std::vector<Virtual> Lowering::fold(Fold fold, const Virtual& value,
+                                    const Shape& dims) {
+  const bool positions = fold == Fold::argmax || fold == Fold::argmin;
+  check_fold(fold, value, dims);
+  Stage stage;
+  stage.folds = true;
+  stage.fold = fold;
+  stage.note = note_;
+  Position at;
+  Shape kept;
+  Index flat;
+  for (std::size_t i = 0; i < value.shape().size(); ++i) {
+    const std::int64_t extent = value.shape()[i];
+    const bool folded = contains(dims, static_cast<std::int64_t>(i));
+    Index index;
+    if (extent > 1) {
+      const LoopVar variable = program_.new_variable(extent);
+      (folded ? stage.inner : stage.outer).push_back(variable);
+      index = Index(variable);
+    }
+    at.push_back(index);
+    if (folded) {
+      flat = flat * extent + index;
+    } else {
+      kept.push_back(extent);
+      stage.result_index.push_back(index);
+    }
+  }
+  stage.value = value.at(at);
+  if (positions) stage.position = arena().position(flat);
+  std::vector<Virtual> results;
+  for (const DType dtype : {value.dtype(), DType::i64}) {
+    const int buffer = static_cast<int>(program_.buffers.size());
+    program_.buffers.push_back(
+        {BufferKind::result, dtype, "s" + std::to_string(buffer), kept});
+    stage.results.push_back(buffer);
+    results.emplace_back(dtype, kept, [=, this](const Position& where) {
+      return arena().load(dtype, buffer, where);
+    });
+    if (!positions) break;
+  }
+  program_.stages.push_back(std::move(stage));
+  return results;
+}
+
+Virtual Lowering::restore(const Virtual& value, const Shape& dims) {
+  Shape shape = value.shape();
+  Shape sorted = dims;
+  std::sort(sorted.begin(), sorted.end());
+  for (const std::int64_t dim : sorted) shape.insert(shape.begin() + dim, 1);
+  return Virtual(value.dtype(), shape, [=](const Position& at) {
+    Position inner;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      if (!contains(sorted, static_cast<std::int64_t>(i))) {
+        inner.push_back(at[i]);
+      }
+    }
+    return value.at(inner);
+  });
+}
+
+// Two passes when a row stays in cache. Otherwise one, about a shift that is
+// near the mean (that of the row's first elements), which keeps the difference
+// of squares from cancelling as it would about zero.
+Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
+  Moments result;
+  const DType dtype = value.dtype();
+  for (const std::int64_t dim : dims) result.count *= value.shape()[dim];
+  const Virtual count = number(dtype, result.count);
+  const auto divide = [&](const Virtual& a, const Virtual& b) {
+    return pointwise("div", dtype, {a, b});
+  };
+  const bool side_by_side = !contains(dims, 1) && lies_channels_last(value);
+  if (result.count * (side_by_side ? rows_together : 1) <=
+      static_cast<double>(options_.single_pass_elements)) {
+    result.mean = divide(fold(Fold::sum, value, dims)[0], count);
+    const Virtual centred =
+        pointwise("sub", dtype, {value, restore(result.mean, dims)});
+    result.squares =
+        fold(Fold::sum, pointwise("mul", dtype, {centred, centred}), dims)[0];
+    return result;
+  }
+  Shape sample = value.shape();
+  std::int64_t room = 1024;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    sample[dims[i]] = std::min(sample[dims[i]], room);
+    room = std::max<std::int64_t>(1, room / sample[dims[i]]);
+  }
+  double sampled = 1;
+  for (const std::int64_t dim : dims) sampled *= sample[dim];
+  const Virtual first(dtype, sample,
+                      [=](const Position& at) { return value.at(at); });
+  Virtual shift =
+      divide(fold(Fold::sum, first, dims)[0], number(dtype, sampled));
+  shift = pointwise("finite_or_zero", dtype, {shift});
+  const Virtual moved = pointwise("sub", dtype, {value, restore(shift, dims)});
+  const Virtual sum = fold(Fold::sum, moved, dims)[0];
+  const Virtual squares =
+      fold(Fold::sum, pointwise("mul", dtype, {moved, moved}), dims)[0];
+  const Virtual drift = divide(sum, count);
+  result.mean = pointwise("add", dtype, {shift, drift});
+  const Virtual excess =
+      pointwise("sub", dtype, {squares, pointwise("mul", dtype, {sum, drift})});
+  result.squares = pointwise("maximum", dtype, {excess, number(dtype, 0)});
+  return result;
+}
+
+bool Lowering::lies_channels_last(const Virtual& value) {
+  const std::size_t rank = value.shape().size();
+  if (rank < 3 || value.shape()[1] == 1) return false;
+  std::vector<LoopVar> variables;
+  Position at;
+  for (const std::int64_t extent : value.shape()) {
+    variables.push_back(new_variable(extent));
+    at.emplace_back(variables.back());
+  }
+  const Index read = arena().main_read(value.at(at));
+  // Where a view has merged batch and channels, one of both is hidden.
+  return (read.coefficient(variables[1].id) == 1 ||
+          read.hides(variables[1].id)) &&
+         read.coefficient(variables.back().id) > 1;
+}
+
+const std::vector<std::optional<Virtual>>* Lowering::find(
+    const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void Lowering::declare_input(const Node& node, int position) {
+  if (node.values.size() != 1 || !node.values[0]) return;
+  const TensorType type = *node.values[0];
+  const int buffer = static_cast<int>(program_.buffers.size());
+  std::int64_t span = 1;
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    span += (type.shape[i] - 1) * type.stride[i];
+  }
+  program_.buffers.push_back({BufferKind::input, type.dtype,
+                              "in" + std::to_string(position), type.shape,
+                              span});
+  const Virtual value(type.dtype, type.shape, [=, this](const Position& at) {
+    Index offset;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      offset = offset + at[i] * type.stride[i];
+    }
+    return arena().load(type.dtype, buffer, {offset});
+  });
+  values_[node.name] = {cast(value, computed_in(type.dtype))};
+}
+
+void Lowering::store_output(const Virtual& value, const TensorType& type,
+                            int position) {
+  const int output = static_cast<int>(program_.buffers.size());
+  program_.buffers.push_back({BufferKind::output, type.dtype,
+                              "out" + std::to_string(position), type.shape});
+  store(value, type, output, 0);
+}
+
+void Lowering::store(const Virtual& value, const TensorType& type, int output,
+                     const Index& offset) {
+  if (const Virtual::Pieces* pieces = value.pieces()) {
+    Index start = offset;
+    for (const Virtual& piece : pieces->values) {
+      store(piece, type, output, start);
+      start = start + piece.shape()[pieces->dim] * type.stride[pieces->dim];
+    }
+    return;
+  }
+  Stage stage;
+  stage.output = output;
+  stage.offset = offset;
+  const Shape& shape = value.shape();
+  Position at;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    Index index;
+    // A stride of zero means that all of the dimension is one element.
+    if (shape[i] > 1 && type.stride[i] != 0) {
+      const LoopVar variable = program_.new_variable(shape[i]);
+      stage.inner.push_back(variable);
+      index = Index(variable);
+      stage.offset = stage.offset + index * type.stride[i];
+    }
+    at.push_back(index);
+  }
+  stage.value = arena().cast(type.dtype, value.at(at));
+  stage.note = "store " + program_.buffers[output].name;
+  program_.stages.push_back(std::move(stage));
+}
+
+void Lowering::drop_unused() {
+  std::set<int> needed;
+  std::vector<Stage> kept;
+  for (std::size_t i = program_.stages.size(); i-- > 0;) {
+    Stage& stage = program_.stages[i];
+    const bool wanted =
+        stage.stores() ||
+        std::any_of(stage.results.begin(), stage.results.end(),
+                    [&](int buffer) { return needed.contains(buffer); });
+    if (!wanted) continue;
+    if (stage.position >= 0 && !needed.contains(stage.results[1])) {
+      forget_position(stage);
+    }
+    for (const ExprId id : arena().reachable({stage.value})) {
+      if (arena()[id].op == ScalarOp::load) needed.insert(arena()[id].buffer);
+    }
+    kept.insert(kept.begin(), std::move(stage));
+  }
+  program_.stages = std::move(kept);
+}
+
+void Lowering::check_type(const Node& node) const {
+  for (const auto& value : node.values) {
+    if (!value) continue;
+    // Inference hands back empty statistics; nobody reads them.
+    if (node.is_tuple && element_count(*value) == 0) continue;
+    if (!is_supported(value->dtype, options_)) {
+      throw Unsupported{node.name + ": dtype " +
+                        std::string(dtype_name(value->dtype))};
+    }
+    if (element_count(*value) == 0) {
+      throw Unsupported{node.name + ": a tensor without elements"};
+    }
+  }
+}
+
+// Rules know no halves: all that they see is in float32.
+std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
+  const Rule* rule = find_rule(node.target);
+  if (rule == nullptr) throw Unsupported{node.target + ": no rule"};
+  note_ = node.target + " " + node.name;
+  result_type_ = DType::f32;
+  Node wide = node;
+  for (auto& value : wide.values) {
+    if (!value) continue;
+    if (is_half(value->dtype)) result_type_ = value->dtype;
+    value->dtype = computed_in(value->dtype);
+  }
+  auto values = (*rule)(Call(wide, *this));
+  // What is asked for by name is rounded all the same.
+  if (is_conversion(node) && is_half(result_type_)) {
+    values = {rounded(values[0].value(), result_type_)};
+  }
+  return values;
+}
+
+Result<Program> Lowering::run(const Graph& graph) try {
+  int inputs = 0;
+  for (const Node& node : graph.nodes) {
+    check_type(node);
+    if (node.kind != NodeKind::call) {
+      declare_input(node, inputs++);
+      continue;
+    }
+    values_[node.name] = call(node);
+  }
+  int outputs = 0;
+  for (const std::string& name : graph.outputs) {
+    const Node* node = graph.find(name);
+    const auto* value = find(name);
+    if (node == nullptr || value == nullptr || value->size() != 1 ||
+        !value->front() || !node->values[0]) {
+      throw Unsupported{name + ": not a tensor"};
+    }
+    store_output(*value->front(), *node->values[0], outputs++);
+  }
+  drop_unused();
+  return std::move(program_);
+} catch (const Unsupported& reason) {
+  return fail(ErrorCode::wrong_input, "cannot lower " + reason.what);
+}
+
+Result<Program> lower(const Graph& graph, const LoweringOptions& options) {
+  return Lowering(options).run(graph);
+}
+
+}  // namespace weft

@@ -1,0 +1,148 @@
+// Lowering: each ATen call becomes virtual tensors (a function from an index to
+// a scalar expression, so that views and pointwise calls cost no storage) and
+// reductions, which are the stages of the program.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "compiler/loops/program.hpp"
+#include "compiler/lowering/lowering_options.hpp"
+
+namespace weft {
+
+using Shape = std::vector<std::int64_t>;
+using Position = std::vector<Index>;
+
+/// A value that exists only as a rule; cheap to copy.
+class Virtual {
+ public:
+  using Rule = std::function<ExprId(const Position&)>;
+  Virtual() = default;
+  Virtual(DType dtype, Shape shape, Rule rule);
+
+  /// The element there. The same place gives the same expression, at once.
+  ExprId at(const Position& position) const;
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+
+  /// What it is put together of, one after the other, where storing each by
+  /// itself is better: a scan comes piece by piece anyway.
+  struct Pieces {
+    std::size_t dim = 0;
+    std::vector<Virtual> values;
+  };
+  const Pieces* pieces() const { return pieces_.get(); }
+  /// The same value, known to be a scan's; and whether it is.
+  Virtual of_scan() const;
+  bool is_scan() const { return is_scan_; }
+  Virtual of_pieces(Pieces pieces) const;
+
+ private:
+  struct Memory;
+  std::shared_ptr<const Pieces> pieces_;
+  bool is_scan_ = false;
+  DType dtype_ = DType::f32;
+  Shape shape_;
+  std::shared_ptr<Memory> memory_;
+};
+
+/// A truth value, or none: what is read for certain has no guard.
+using Guard = std::optional<ExprId>;
+
+/// By loop variable, the value that it stands for.
+using Places = std::map<int, ExprId>;
+
+/// Thrown inside lowering when a call is not covered; lower() returns it as an
+/// Error. The rules nest deeply, and each would have to pass it on otherwise.
+struct Unsupported {
+  std::string what;
+};
+
+/// The state of one lowering, and the vocabulary the operators' rules use.
+class Lowering {
+ public:
+  explicit Lowering(LoweringOptions options) : options_(options) {}
+
+  Result<Program> run(const Graph& graph);
+
+  ScalarArena& arena() { return program_.arena; }
+  const LoweringOptions& options() const { return options_; }
+
+  Virtual number(DType dtype, double value);
+  Virtual cast(const Virtual& value, DType dtype);
+  /// A factor of a matrix product or convolution. Where this call's result is a
+  /// half, so are its factors, as the framework's are.
+  Virtual factor(const Virtual& value);
+  /// A call of the prelude's function, broadcasting the arguments.
+  Virtual pointwise(const std::string& function, DType dtype,
+                    const std::vector<Virtual>& arguments);
+  /// Folds those dimensions away; they are gone from the result's shape.
+  std::vector<Virtual> fold(Fold fold, const Virtual& value, const Shape& dims);
+  /// The running sum or product along a dimension, in the same shape.
+  Virtual scan(Fold fold, const Virtual& value, std::int64_t dim);
+  /// A dimension of one again where `dims` says (positions in the result).
+  Virtual restore(const Virtual& value, const Shape& dims);
+  Virtual broadcast(const Virtual& value, const Shape& shape);
+  Virtual reshape(const Virtual& value, const Shape& shape);
+  /// The truth of 0 <= index < extent, or no guard where that is certain.
+  Guard inside(const Index& index, std::int64_t extent);
+  /// The same for every dimension.
+  Guard inside(const Position& at, const Shape& shape);
+  /// Both; no guard is true.
+  Guard both(Guard a, Guard b);
+  /// Whether the guard never holds.
+  bool is_never(Guard guard);
+  /// The element there, read where the guard holds; elsewhere `otherwise`.
+  ExprId read_if(const Virtual& value, const Position& at, Guard guard,
+                 ExprId otherwise);
+  /// The element there, where some variables of the position stand for places
+  /// that are only known as values; each must lie in its variable's extent,
+  /// else the element means nothing (but memory is safe).
+  ExprId read_at(const Virtual& value, const Position& at,
+                 const Places& places);
+  LoopVar new_variable(std::int64_t extent) {
+    return program_.new_variable(extent);
+  }
+  /// The mean over the dims, and the sum of squares about it.
+  struct Moments {
+    Virtual mean;
+    Virtual squares;
+    double count = 1;
+  };
+  Moments moments(const Virtual& value, const Shape& dims);
+  /// Whether what the value is mostly made of has its second dimension
+  /// innermost in memory: an image's rows lie apart, its channels together.
+  bool lies_channels_last(const Virtual& value);
+
+  const std::vector<std::optional<Virtual>>* find(
+      const std::string& name) const;
+
+ private:
+  std::vector<std::optional<Virtual>> call(const Node& node);
+  void check_type(const Node& node) const;
+  /// The value as that type would hold it, in float32.
+  Virtual rounded(const Virtual& value, DType half);
+  ExprId read_inside(const Virtual& value, const Position& at);
+  ExprId placed(ExprId id, const Places& places, ExprId guard);
+  void declare_input(const Node& node, int position);
+  void store_output(const Virtual& value, const TensorType& type, int position);
+  void store(const Virtual& value, const TensorType& type, int output,
+             const Index& offset);
+  void drop_unused();
+
+  LoweringOptions options_;
+  Program program_;
+  std::map<std::string, std::vector<std::optional<Virtual>>> values_;
+  std::string note_;                ///< of the call under way
+  DType result_type_ = DType::f32;  ///< and what it results in
+};
+
+Result<Program> lower(const Graph& graph, const LoweringOptions& options);
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// What a target wants of lowering. Apart from lower.hpp, so that a target's
+// header can name it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/graph/graph.hpp"
+
+namespace weft {
+
+struct LoweringOptions {
+  /// Whether the target has that function of the prelude on elements of that
+  /// type; null: it has all.
+  bool (*has_function)(const std::string& function, DType dtype) = nullptr;
+  /// Rows of more elements than this take mean and variance in one pass.
+  std::int64_t single_pass_elements = 1 << 17;
+  /// Matrix products, convolutions and attention become sums of products;
+  /// without, they have no rule and stay the framework's.
+  bool contractions = false;
+  /// Even so, convolutions of single channels become folds of windows.
+  bool depthwise = false;
+  /// float16 and bfloat16 are read and written, and computed in as float32:
+  /// what stands between two operators is not rounded.
+  bool halves = false;
+};
+
+}  // namespace weft

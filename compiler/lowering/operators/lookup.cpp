@@ -1,0 +1,125 @@
+// Reading where an integer tensor says. An index that is out of range, which
+// the framework refuses, reads nothing.
+#include "compiler/lowering/operators/table.hpp"
+
+namespace weft {
+namespace {
+
+using Values = std::vector<std::optional<Virtual>>;
+
+Virtual index_values(const Call& call, const Virtual& index) {
+  if (is_float(index.dtype()) || index.dtype() == DType::boolean) {
+    throw Unsupported{call.node().target + " by such an index"};
+  }
+  return call.in().cast(index, DType::i64);
+}
+
+// `at` with dimension `dim` where the index's value says.
+ExprId looked_up(Lowering& in, const Virtual& value, Position at,
+                 std::size_t dim, ExprId place) {
+  const std::int64_t extent = value.shape()[dim];
+  at[dim] = Index(0);
+  // The only element: nothing to choose.
+  if (extent == 1) return value.at(at);
+  const LoopVar variable = in.new_variable(extent);
+  at[dim] = Index(variable);
+  return in.read_at(value, at, {{variable.id, place}});
+}
+
+// weight[index]: whole rows.
+Values embedding(const Call& call) {
+  Lowering& in = call.in();
+  const Virtual weight = call.tensor(0, "weight");
+  const Virtual index = index_values(call, call.tensor(1, "indices"));
+  return {Virtual(weight.dtype(), call.result().shape,
+                  [=, &in](const Position& at) {
+                    const Position of_index(at.begin(), at.end() - 1);
+                    return looked_up(in, weight, {Index(0), at.back()}, 0,
+                                     index.at(of_index));
+                  })};
+}
+
+Values index_select(const Call& call) {
+  Lowering& in = call.in();
+  const Virtual value = call.tensor(0, "self");
+  const Virtual index = index_values(call, call.tensor(2, "index"));
+  if (value.shape().empty()) throw Unsupported{"index_select of a number"};
+  const std::size_t dim = wrap(call.integer(1, "dim", 0), value.shape().size());
+  const bool one = index.shape().empty();
+  return {
+      Virtual(value.dtype(), call.result().shape, [=, &in](const Position& at) {
+        const Position of_index = one ? Position{} : Position{at[dim]};
+        return looked_up(in, value, at, dim, index.at(of_index));
+      })};
+}
+
+Values gather(const Call& call) {
+  Lowering& in = call.in();
+  const Virtual value = call.tensor(0, "self");
+  const Virtual index = index_values(call, call.tensor(2, "index"));
+  if (value.shape().empty()) throw Unsupported{"gather of a number"};
+  const std::size_t dim = wrap(call.integer(1, "dim", 0), value.shape().size());
+  return {
+      Virtual(value.dtype(), call.result().shape, [=, &in](const Position& at) {
+        return looked_up(in, value, at, dim, index.at(at));
+      })};
+}
+
+// An index below zero counts from the end.
+ExprId from_either_end(Lowering& in, ExprId place, std::int64_t extent) {
+  ScalarArena& arena = in.arena();
+  const ExprId negative =
+      arena.call("lt", DType::boolean, {place, arena.integer(DType::i64, 0)});
+  const ExprId raised =
+      arena.call("add", DType::i64, {place, arena.integer(DType::i64, extent)});
+  return arena.call("select", DType::i64, {negative, raised, place});
+}
+
+// value[:, i, j, :]: index tensors for dimensions beside one another, which
+// broadcast together and stand where the first of them stood.
+Values index(const Call& call) {
+  Lowering& in = call.in();
+  const Virtual value = call.tensor(0, "self");
+  const auto given = call.optional_tensors(1, "indices");
+  std::size_t first = 0;
+  while (first < given.size() && !given[first]) ++first;
+  std::vector<Virtual> chosen;
+  std::size_t rank = 0;
+  for (std::size_t i = first; i < given.size() && given[i]; ++i) {
+    chosen.push_back(index_values(call, *given[i]));
+    rank = std::max(rank, chosen.back().shape().size());
+  }
+  for (std::size_t i = first + chosen.size(); i < given.size(); ++i) {
+    if (given[i]) throw Unsupported{"index tensors with a gap between"};
+  }
+  if (chosen.empty()) throw Unsupported{"index without a tensor"};
+  const Shape& shape = call.result().shape;
+  const Shape together(shape.begin() + first, shape.begin() + first + rank);
+  for (Virtual& one : chosen) one = in.broadcast(one, together);
+  return {Virtual(value.dtype(), shape, [=, &in](const Position& at) {
+    const Position of_index(at.begin() + first, at.begin() + first + rank);
+    Position inner(at.begin(), at.begin() + first);
+    Places places;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const std::int64_t extent = value.shape()[first + i];
+      inner.push_back(Index(0));
+      if (extent == 1) continue;
+      const LoopVar variable = in.new_variable(extent);
+      inner.back() = Index(variable);
+      places[variable.id] = from_either_end(in, chosen[i].at(of_index), extent);
+    }
+    inner.insert(inner.end(), at.begin() + first + rank, at.end());
+    return places.empty() ? value.at(inner) : in.read_at(value, inner, places);
+  })};
+}
+
+}  // namespace
+
+void add_lookup_rules(RuleTable& table) {
+  table["embedding"] = embedding;
+  table["index_select"] = index_select;
+  table["gather"] = gather;
+  table["index"] = index;
+}
+
+}  // namespace weft

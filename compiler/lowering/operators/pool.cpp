@@ -1,0 +1,265 @@
+// Pooling of one to three dimensions: folds over windows, which read nothing
+// outside of the tensor.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "compiler/lowering/operators/table.hpp"
+
+namespace weft {
+
+Shape last_dims(const Virtual& value, std::size_t rank) {
+  Shape dims;
+  for (std::size_t i = 0; i < rank; ++i) {
+    dims.push_back(static_cast<std::int64_t>(value.shape().size() - rank + i));
+  }
+  return dims;
+}
+
+ExprId lowest(Lowering& in, DType dtype) {
+  if (is_float(dtype)) {
+    return in.arena().constant(dtype, -std::numeric_limits<double>::infinity());
+  }
+  return in.arena().integer(dtype, dtype == DType::i64 ? INT64_MIN : INT32_MIN);
+}
+
+namespace {
+
+using Values = std::vector<std::optional<Virtual>>;
+
+// One dimension's windows: element k of window o is o · stride + k · dilation
+// - padding of the source.
+struct Windows {
+  std::int64_t taps = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t source = 1;  ///< the dimension's extent
+  std::int64_t count = 1;   ///< windows
+
+  Index first(const Index& window) const { return window * stride - padding; }
+  /// Whether a point of the source is in several.
+  bool overlap() const { return taps > stride; }
+};
+
+Shape spread(Shape values, std::size_t rank, const Shape& otherwise) {
+  if (values.empty()) return otherwise;
+  if (values.size() == 1) values.assign(rank, values[0]);
+  if (values.size() != rank) throw Unsupported{"windows of such dimensions"};
+  return values;
+}
+
+std::vector<Windows> windows_of(const Call& call, std::size_t rank,
+                                bool dilates) {
+  const Shape source = call.tensor(0, "self").shape();
+  const Shape& result = call.result().shape;
+  if (source.size() < rank) throw Unsupported{"windows of such dimensions"};
+  const std::size_t before = source.size() - rank;
+  const Shape taps = spread(call.integers(1, "kernel_size"), rank, {});
+  const Shape stride = spread(call.integers(2, "stride"), rank, taps);
+  const Shape padding =
+      spread(call.integers(3, "padding"), rank, Shape(rank, 0));
+  Shape dilation(rank, 1);
+  if (dilates) dilation = spread(call.integers(4, "dilation"), rank, dilation);
+  std::vector<Windows> windows;
+  for (std::size_t i = 0; i < rank; ++i) {
+    windows.push_back({taps.at(i), stride[i], padding[i], dilation[i],
+                       source[before + i], result[before + i]});
+  }
+  return windows;
+}
+
+// Functions of which a few more cost less than going through memory.
+bool is_cheap(const Scalar& node) {
+  static const std::set<std::string> kCheap = {
+      "add",     "sub", "mul", "neg",    "abs", "relu", "minimum",
+      "maximum", "lt",  "le",  "select", "gt",  "ge",   "leaky_relu"};
+  return node.op != ScalarOp::call || kCheap.contains(node.function);
+}
+
+// What windows that overlap would compute again and again is kept instead.
+Virtual kept_if_dear(Lowering& in, const Virtual& value) {
+  Position at;
+  for (const std::int64_t extent : value.shape()) {
+    at.push_back(Index(in.new_variable(extent)));
+  }
+  const ScalarArena& arena = in.arena();
+  const auto all = arena.reachable({value.at(at)});
+  const bool cheap = std::all_of(
+      all.begin(), all.end(), [&](ExprId id) { return is_cheap(arena[id]); });
+  // Folding nothing away leaves each element.
+  return cheap ? value : in.fold(Fold::max, value, {})[0];
+}
+
+// [before…, windows…, taps…]: what is in each window.
+Virtual windowed(Lowering& in, const Virtual& value,
+                 const std::vector<Windows>& windows, ExprId outside) {
+  const std::size_t rank = windows.size();
+  const std::size_t before = value.shape().size() - rank;
+  Shape shape(value.shape().begin(), value.shape().begin() + before);
+  for (const Windows& w : windows) shape.push_back(w.count);
+  for (const Windows& w : windows) shape.push_back(w.taps);
+  return Virtual(value.dtype(), shape, [=, &in](const Position& at) {
+    Position inner(at.begin(), at.begin() + before);
+    Guard guard;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const Windows& w = windows[i];
+      inner.push_back(w.first(at[before + i]) +
+                      at[before + rank + i] * w.dilation);
+      guard = in.both(guard, in.inside(inner.back(), w.source));
+    }
+    return in.read_if(value, inner, guard, outside);
+  });
+}
+
+bool overlap(const std::vector<Windows>& windows) {
+  return std::any_of(windows.begin(), windows.end(),
+                     [](const Windows& w) { return w.overlap(); });
+}
+
+// The flat place in the source's space, from the place in the window. Where
+// nothing beats minus infinity, the place is the window's first in the source.
+Virtual places_of(Lowering& in, const Virtual& in_window,
+                  const std::vector<Windows>& windows) {
+  const std::size_t before = in_window.shape().size() - windows.size();
+  return Virtual(DType::i64, in_window.shape(), [=, &in](const Position& at) {
+    ScalarArena& arena = in.arena();
+    const auto call = [&](const char* function, ExprId a, std::int64_t b) {
+      return arena.call(function, DType::i64,
+                        {a, arena.integer(DType::i64, b)});
+    };
+    ExprId rest = in_window.at(at);
+    ExprId flat = arena.integer(DType::i64, 0);
+    std::int64_t scale = 1;
+    for (std::size_t i = windows.size(); i-- > 0;) {
+      const Windows& w = windows[i];
+      const ExprId tap = call("remainder", rest, w.taps);
+      rest = call("div_floor", rest, w.taps);
+      ExprId place = arena.call("add", DType::i64,
+                                {arena.position(w.first(at[before + i])),
+                                 call("mul", tap, w.dilation)});
+      const ExprId negative = arena.call("lt", DType::boolean,
+                                         {place, arena.integer(DType::i64, 0)});
+      place =
+          arena.call("select", DType::i64,
+                     {negative, call("remainder", place, w.dilation), place});
+      flat = arena.call("add", DType::i64, {flat, call("mul", place, scale)});
+      scale *= w.source;
+    }
+    return flat;
+  });
+}
+
+// The place in the window of its maximum: of equals the first, but of several
+// that are no numbers the last, as the framework has it.
+Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
+  const Virtual first = in.fold(Fold::argmax, all, dims)[1];
+  if (!is_float(all.dtype())) return first;
+  const Virtual places(DType::i64, all.shape(), [=, &in](const Position& at) {
+    Index flat;
+    for (const std::int64_t dim : dims) {
+      flat = flat * all.shape()[dim] + at[dim];
+    }
+    ScalarArena& arena = in.arena();
+    return arena.call("select", DType::i64,
+                      {arena.call("isnan", DType::boolean, {all.at(at)}),
+                       arena.position(flat), arena.integer(DType::i64, -1)});
+  });
+  const Virtual last = in.fold(Fold::max, places, dims)[0];
+  return in.pointwise(
+      "select", DType::i64,
+      {in.pointwise("lt", DType::boolean, {last, in.number(DType::i64, 0)}),
+       first, last});
+}
+
+Rule max_pool(std::size_t rank, bool with_indices) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    Virtual value = call.tensor(0, "self");
+    const auto windows = windows_of(call, rank, true);
+    if (overlap(windows)) value = kept_if_dear(in, value);
+    const Virtual all = windowed(in, value, windows, lowest(in, value.dtype()));
+    const Shape dims = last_dims(all, rank);
+    Values values = {in.fold(Fold::max, all, dims)[0]};
+    if (with_indices) {
+      values.push_back(places_of(in, place_of_maximum(in, all, dims), windows));
+    }
+    return values;
+  };
+}
+
+// Elements of a window: of the source alone, or with the padding about it.
+ExprId elements(Lowering& in, DType dtype, const Windows& w,
+                const Index& window, bool with_padding) {
+  ScalarArena& arena = in.arena();
+  const std::int64_t margin = with_padding ? w.padding : 0;
+  const Index first = w.first(window);
+  const Index end = first + w.taps;
+  const bool cut_before = first.range().first < -margin;
+  const bool cut_after = end.range().second > w.source + margin;
+  ExprId from = arena.position(first);
+  ExprId to = arena.position(end);
+  if (!cut_before && !cut_after) return arena.integer(dtype, w.taps);
+  if (cut_before) {
+    from = arena.call("maximum", DType::i64,
+                      {from, arena.integer(DType::i64, -margin)});
+  }
+  if (cut_after) {
+    to = arena.call("minimum", DType::i64,
+                    {to, arena.integer(DType::i64, w.source + margin)});
+  }
+  return arena.cast(dtype, arena.call("sub", DType::i64, {to, from}));
+}
+
+Rule average_pool(std::size_t rank) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const DType dtype = call.result().dtype;
+    if (!is_float(dtype)) throw Unsupported{call.node().target};
+    Virtual value = call.tensor(0, "self");
+    const auto windows = windows_of(call, rank, false);
+    if (overlap(windows)) value = kept_if_dear(in, value);
+    const Virtual all =
+        windowed(in, value, windows, in.arena().integer(dtype, 0));
+    const Virtual sum = in.fold(Fold::sum, all, last_dims(all, rank))[0];
+    const bool with_padding = call.flag(5, "count_include_pad", true);
+    if (call.given(6, "divisor_override")) {
+      const Virtual divisor =
+          in.number(dtype, call.number(6, "divisor_override", 1));
+      return {in.pointwise("div", dtype, {sum, divisor})};
+    }
+    const std::size_t before = sum.shape().size() - rank;
+    const Virtual count(dtype, sum.shape(), [=, &in](const Position& at) {
+      std::int64_t whole = 1;
+      ExprId product = -1;
+      for (std::size_t i = 0; i < rank; ++i) {
+        const ExprId one =
+            elements(in, dtype, windows[i], at[before + i], with_padding);
+        if (in.arena()[one].op == ScalarOp::constant) {
+          whole *= windows[i].taps;
+        } else {
+          product =
+              product < 0 ? one : in.arena().call("mul", dtype, {product, one});
+        }
+      }
+      const ExprId fixed = in.arena().integer(dtype, whole);
+      if (product < 0) return fixed;
+      if (whole == 1) return product;
+      return in.arena().call("mul", dtype, {product, fixed});
+    });
+    return {in.pointwise("div", dtype, {sum, count})};
+  };
+}
+
+}  // namespace
+
+void add_pool_rules(RuleTable& table) {
+  table["max_pool1d"] = max_pool(1, false);
+  table["max_pool2d_with_indices"] = max_pool(2, true);
+  table["max_pool3d_with_indices"] = max_pool(3, true);
+  table["avg_pool1d"] = average_pool(1);
+  table["avg_pool2d"] = average_pool(2);
+  table["avg_pool3d"] = average_pool(3);
+}
+
+}  // namespace weft

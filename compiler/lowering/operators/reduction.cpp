@@ -1,0 +1,217 @@
+// Reductions over any set of dimensions, and the two softmaxes.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compiler/lowering/operators/table.hpp"
+
+namespace weft {
+namespace {
+
+using Values = std::vector<std::optional<Virtual>>;
+
+Virtual kept(const Call& call, const Virtual& value, const Shape& dims,
+             bool keep) {
+  return keep ? call.in().restore(value, dims) : value;
+}
+
+Values total(const Call& call, Fold fold, std::size_t at, DType dtype) {
+  Lowering& in = call.in();
+  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const Shape dims = call.dims(at, "dim", value.shape().size());
+  return {kept(call, in.fold(fold, value, dims)[0], dims,
+               call.flag(at + 1, "keepdim", false))};
+}
+
+// The overloads without dimensions have other arguments in those places.
+Rule of_all(Fold fold) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const Virtual value = in.cast(call.tensor(0, "self"), call.result().dtype);
+    return {in.fold(fold, value, call.dims(99, "", value.shape().size()))[0]};
+  };
+}
+
+Rule over_dims(Fold fold) {
+  return [=](const Call& call) {
+    return total(call, fold, 1, call.result().dtype);
+  };
+}
+
+Values mean(const Call& call) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const bool all = call.node().target.ends_with("default");
+  const Shape dims =
+      call.dims(all ? 99 : 1, all ? "" : "dim", value.shape().size());
+  double count = 1;
+  for (const std::int64_t dim : dims) count *= value.shape()[dim];
+  const Virtual sum = in.fold(Fold::sum, value, dims)[0];
+  return {kept(call, in.pointwise("div", dtype, {sum, in.number(dtype, count)}),
+               dims, !all && call.flag(2, "keepdim", false))};
+}
+
+Values variance(const Call& call, bool root, bool with_mean) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Virtual value = call.tensor(0, "self");
+  const Shape dims = call.dims(1, "dim", value.shape().size());
+  const bool keep = call.flag(3, "keepdim", false);
+  double correction = 1;
+  if (call.node().target.ends_with(".correction")) {
+    correction = call.number(2, "correction", 1);
+  } else {
+    throw Unsupported{call.node().target};
+  }
+  const auto moments = in.moments(value, dims);
+  const double freedom = std::max(0.0, moments.count - correction);
+  Virtual result =
+      in.pointwise("div", dtype, {moments.squares, in.number(dtype, freedom)});
+  if (root) result = in.pointwise("sqrt", dtype, {result});
+  Values values = {kept(call, result, dims, keep)};
+  if (with_mean) values.push_back(kept(call, moments.mean, dims, keep));
+  return values;
+}
+
+// max.dim, min.dim: the value and where it is first.
+Rule extreme_with_position(Fold fold) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const Virtual value = call.tensor(0, "self");
+    const Shape dims = call.dims(1, "dim", value.shape().size());
+    const bool keep = call.flag(2, "keepdim", false);
+    const auto folded = in.fold(fold, value, dims);
+    return {kept(call, folded[0], dims, keep),
+            kept(call, folded[1], dims, keep)};
+  };
+}
+
+Rule extreme_position(Fold fold) {
+  return [=](const Call& call) -> Values {
+    const Virtual value = call.tensor(0, "self");
+    const Shape dims = call.dims(1, "dim", value.shape().size());
+    return {kept(call, call.in().fold(fold, value, dims)[1], dims,
+                 call.flag(2, "keepdim", false))};
+  };
+}
+
+Rule truth(Fold fold) {
+  return [=](const Call& call) -> Values {
+    if (call.node().target.ends_with("default")) {
+      Lowering& in = call.in();
+      const Virtual value = in.cast(call.tensor(0, "self"), DType::boolean);
+      return {in.fold(fold, value, call.dims(99, "", value.shape().size()))[0]};
+    }
+    return total(call, fold, 1, DType::boolean);
+  };
+}
+
+Values vector_norm(const Call& call) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const double order = call.number(1, "ord", 2);
+  const Shape dims = call.dims(2, "dim", value.shape().size());
+  const auto apply = [&](const char* name, const Virtual& v) {
+    return in.pointwise(name, dtype, {v});
+  };
+  Virtual result;
+  if (order == 2) {
+    result = apply(
+        "sqrt", in.fold(Fold::sum, in.pointwise("mul", dtype, {value, value}),
+                        dims)[0]);
+  } else if (order == 1) {
+    result = in.fold(Fold::sum, apply("abs", value), dims)[0];
+  } else if (order == 0) {
+    const Virtual nonzero =
+        in.pointwise("ne", DType::boolean, {value, in.number(dtype, 0)});
+    result = in.fold(Fold::sum, in.cast(nonzero, dtype), dims)[0];
+  } else if (std::isinf(order)) {
+    result = in.fold(order > 0 ? Fold::max : Fold::min, apply("abs", value),
+                     dims)[0];
+  } else {
+    const Virtual sum =
+        in.fold(Fold::sum,
+                in.pointwise("pow", dtype,
+                             {apply("abs", value), in.number(dtype, order)}),
+                dims)[0];
+    result = in.pointwise("pow", dtype, {sum, in.number(dtype, 1 / order)});
+  }
+  return {kept(call, result, dims, call.flag(3, "keepdim", false))};
+}
+
+Values logsumexp(const Call& call) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const Shape dims = call.dims(1, "dim", value.shape().size());
+  const Virtual most = in.pointwise("finite_or_zero_keep_nan", dtype,
+                                    {in.fold(Fold::max, value, dims)[0]});
+  const Virtual moved =
+      in.pointwise("sub", dtype, {value, in.restore(most, dims)});
+  const Virtual sum =
+      in.fold(Fold::sum, in.pointwise("exp", dtype, {moved}), dims)[0];
+  const Virtual result =
+      in.pointwise("add", dtype, {in.pointwise("log", dtype, {sum}), most});
+  return {kept(call, result, dims, call.flag(2, "keepdim", false))};
+}
+
+Values softmax(const Call& call, bool log) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const std::size_t rank = value.shape().size();
+  Shape dims;
+  if (rank > 0) dims.push_back(wrap(call.integer(1, "dim", -1), rank));
+  const Virtual most = in.restore(in.fold(Fold::max, value, dims)[0], dims);
+  const Virtual moved = in.pointwise("sub", dtype, {value, most});
+  const Virtual power = in.pointwise("exp", dtype, {moved});
+  const Virtual sum = in.restore(in.fold(Fold::sum, power, dims)[0], dims);
+  if (!log) return {in.pointwise("div", dtype, {power, sum})};
+  return {
+      in.pointwise("sub", dtype, {moved, in.pointwise("log", dtype, {sum})})};
+}
+
+Rule running(Fold fold) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const DType dtype = call.result().dtype;
+    const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+    const std::int64_t dim =
+        wrap(call.integer(1, "dim", 0), value.shape().size());
+    return {in.scan(fold, value, dim)};
+  };
+}
+
+}  // namespace
+
+void add_reduction_rules(RuleTable& table) {
+  table["sum.dim_IntList"] = over_dims(Fold::sum);
+  table["sum.default"] = of_all(Fold::sum);
+  table["mean"] = mean;
+  table["amax"] = over_dims(Fold::max);
+  table["amin"] = over_dims(Fold::min);
+  table["max.default"] = of_all(Fold::max);
+  table["min.default"] = of_all(Fold::min);
+  table["max.dim"] = extreme_with_position(Fold::argmax);
+  table["min.dim"] = extreme_with_position(Fold::argmin);
+  table["argmax"] = extreme_position(Fold::argmax);
+  table["argmin"] = extreme_position(Fold::argmin);
+  table["prod.dim_int"] = over_dims(Fold::prod);
+  table["prod.default"] = of_all(Fold::prod);
+  table["any"] = truth(Fold::max);
+  table["all"] = truth(Fold::min);
+  table["var"] = [](const Call& c) { return variance(c, false, false); };
+  table["std"] = [](const Call& c) { return variance(c, true, false); };
+  table["var_mean"] = [](const Call& c) { return variance(c, false, true); };
+  table["std_mean"] = [](const Call& c) { return variance(c, true, true); };
+  table["cumsum"] = running(Fold::sum);
+  table["cumprod"] = running(Fold::prod);
+  table["linalg_vector_norm"] = vector_norm;
+  table["logsumexp"] = logsumexp;
+  table["_softmax"] = [](const Call& c) { return softmax(c, false); };
+  table["_log_softmax"] = [](const Call& c) { return softmax(c, true); };
+}
+
+}  // namespace weft

@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "compiler/graph/convolution_facts.hpp"
+#include "compiler/graph/graph_check.hpp"
+#include "compiler/graph/operator_facts.hpp"
+#include "compiler/passes/passes.hpp"
+
+namespace weft {
+namespace {
+
+// Below this a convolution takes less time than copies beside it.
+constexpr std::int64_t elements_min = 1 << 16;
+
+/// The type with its second dimension innermost in memory.
+TensorType channels_last(TensorType type) {
+  std::int64_t stride = type.shape[1];
+  for (std::size_t i = type.shape.size(); i-- > 2;) {
+    type.stride[i] = stride;
+    stride *= type.shape[i];
+  }
+  type.stride[1] = 1;
+  type.stride[0] = stride;
+  return type;
+}
+
+class Relayer {
+ public:
+  Relayer(const Graph& graph, const Lowerable& lowerable)
+      : graph_(graph), lowerable_(lowerable) {
+    for (const Node& node : graph.nodes) {
+      for_each_ref(node, [&](const std::string& name) {
+        users_[name].push_back(&node);
+      });
+    }
+  }
+
+  Relaid run() {
+    for (const Node& node : graph_.nodes) {
+      if (pays(node)) chosen_.insert(node.name);
+    }
+    for (const Node& node : graph_.nodes) {
+      if (chosen_.contains(node.name)) {
+        convolve(node);
+      } else {
+        nodes_.push_back(node);
+      }
+    }
+    Relaid relaid{graph_, std::move(apart_)};
+    relaid.graph.nodes = std::move(nodes_);
+    return relaid;
+  }
+
+ private:
+  /// Measured on an H200 (docs/performance.md): images and volumes gain, but
+  /// for pointwise and grouped convolutions; of those that stand alone, whose
+  /// copies no other kernel does, the transposed ones.
+  bool pays(const Node& node) const {
+    const auto one = convolution_of(graph_, node);
+    if (!one || can_lower(node) || one->groups != 1 || one->window == 1 ||
+        (stands_alone(node) && !one->transposed)) {
+      return false;
+    }
+    const std::size_t rank = one->result->shape.size();
+    return (rank == 4 || rank == 5) && one->image->shape.size() == rank &&
+           one->weight->shape.size() == rank && one->image->shape[1] > 1 &&
+           one->result->shape[1] > 1 && one->result->dtype != DType::f64 &&
+           is_row_major(*one->result) &&
+           element_count(*one->result) >= elements_min;
+  }
+
+  /// Reads what the model is given, and makes what it returns.
+  bool stands_alone(const Node& node) const {
+    const auto& image = std::get<NodeRef>(node.args[0].value);
+    return graph_.find(image.name)->kind != NodeKind::call &&
+           !users_.contains(node.name);
+  }
+
+  void convolve(const Node& node) {
+    Node bare = node;
+    bare.name = graph_.unused_name(node.name + "_channels_last");
+    bare.values = {channels_last(*node.values[0])};
+    for (const std::size_t at : {0U, 1U}) {
+      auto& read = std::get<NodeRef>(bare.args[at].value).name;
+      read = in_channels_last(read);
+    }
+    Node back =
+        copy(node.name, bare.name, *node.values[0], "contiguous_format");
+    back.source = node.source;
+    made_[node.name] = bare.name;
+    if (!may_join(node)) apart_.insert(node.name);
+    nodes_.push_back(std::move(bare));
+    nodes_.push_back(std::move(back));
+  }
+
+  /// The node of that tensor in that layout; made here, once.
+  std::string in_channels_last(const std::string& name) {
+    const auto found = made_.find(name);
+    if (found != made_.end()) return found->second;
+    const TensorType type = channels_last(*graph_.find(name)->values[0]);
+    const std::string format =
+        type.shape.size() == 4 ? "channels_last" : "channels_last_3d";
+    nodes_.push_back(
+        copy(graph_.unused_name(name + "_channels_last"), name, type, format));
+    return made_[name] = nodes_.back().name;
+  }
+
+  static Node copy(const std::string& name, const std::string& of,
+                   TensorType type, const std::string& format) {
+    Node node;
+    node.name = name;
+    node.target = "aten.clone.default";
+    node.args = {{NodeRef{of}}};
+    node.kwargs = {{"memory_format", {Symbol{"memory_format", format}}}};
+    node.values = {std::move(type)};
+    return node;
+  }
+
+  /// Whether calls behind the convolution can read its layout as they go. Not
+  /// those whose rows run through an image more than once.
+  bool may_join(const Node& convolution) {
+    std::set<std::string> seen;
+    std::vector<const Node*> waiting{&convolution};
+    while (!waiting.empty()) {
+      const Node& node = *waiting.back();
+      waiting.pop_back();
+      if (scatters(node)) return false;
+      if (folds_positions(node)) continue;  // what it finds lies row by row
+      for (const Node* user : users_[node.name]) {
+        if (chosen_.contains(user->name)) continue;  // in the same layout
+        if (user->target != "getitem" && !can_lower(*user)) continue;
+        if (seen.insert(user->name).second) waiting.push_back(user);
+      }
+    }
+    return true;
+  }
+
+  static bool has(const Node& node, std::string_view part) {
+    return operator_name(node.target).find(part) != std::string_view::npos;
+  }
+
+  /// Reads rows more than once whose elements are scattered. Statistics of a
+  /// batch, of groups of channels or of rows do not: channels that lie side by
+  /// side are read together, and what is normalised is another kernel's.
+  static bool scatters(const Node& node) {
+    if (has(node, "layer_norm")) return covers_channels(node);
+    return has(node, "rms_norm") || has(node, "cumsum") ||
+           has(node, "cumprod") ||
+           (has(node, "softmax") && !over_channels(node));
+  }
+
+  /// Whether an element of the result is found in several positions.
+  static bool folds_positions(const Node& node) {
+    constexpr auto reductions = std::to_array<std::string_view>(
+        {"sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp"});
+    return has(node, "pool") ||
+           (std::ranges::find(reductions, operator_name(node.target)) !=
+                reductions.end() &&
+            !over_channels(node));
+  }
+
+  /// Whether a layer norm's rows have dimension 1 in them.
+  static bool covers_channels(const Node& node) {
+    const auto* dims = std::get_if<Arg::List>(&node.args.at(1).value);
+    return dims == nullptr ||
+           dims->size() + 1 >= node.values.front()->shape.size();
+  }
+
+  /// Over dimension 1 and no other.
+  static bool over_channels(const Node& node) {
+    if (node.args.size() < 2) return false;
+    if (const auto* one = std::get_if<std::int64_t>(&node.args[1].value)) {
+      return *one == 1;
+    }
+    const auto* list = std::get_if<Arg::List>(&node.args[1].value);
+    return list != nullptr && list->size() == 1 &&
+           list->front() == Arg{std::int64_t{1}};
+  }
+
+  bool can_lower(const Node& node) const {
+    const auto found = can_lower_.find(&node);
+    if (found != can_lower_.end()) return found->second;
+    return can_lower_[&node] = lowerable_(graph_, node);
+  }
+
+  const Graph& graph_;
+  const Lowerable& lowerable_;
+  mutable std::map<const Node*, bool> can_lower_;
+  std::map<std::string, std::vector<const Node*>> users_;
+  std::set<std::string> chosen_;
+  std::vector<Node> nodes_;
+  std::map<std::string, std::string> made_;
+  std::set<std::string> apart_;
+};
+
+}  // namespace
+
+Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable) {
+  return Relayer(graph, lowerable).run();
+}
+
+}  // namespace weft

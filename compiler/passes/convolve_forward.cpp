@@ -1,0 +1,98 @@
+#include <algorithm>
+
+#include "compiler/graph/convolution_facts.hpp"
+#include "compiler/passes/passes.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t weight_at = 1, padding_at = 4, transposed_at = 6;
+
+Arg list_of(const std::vector<std::int64_t>& values) {
+  Arg::List list;
+  for (const std::int64_t value : values) list.push_back({value});
+  return {std::move(list)};
+}
+
+/// Zeros around the image, for the turned window to reach what the transposed
+/// convolution did; none where it would have to be cut instead.
+std::optional<std::vector<std::int64_t>> padding_of(const Convolution& one) {
+  std::vector<std::int64_t> around;
+  for (std::size_t i = 0; i < one.steps.size(); ++i) {
+    const std::int64_t taps = one.weight->shape[i + 2];
+    around.push_back(one.dilation[i] * (taps - 1) - one.padding[i]);
+    if (one.steps[i] != 1 || one.more[i] != 0 || around[i] < 0) {
+      return std::nullopt;
+    }
+  }
+  return around;
+}
+
+class Turner {
+ public:
+  explicit Turner(const Graph& graph) : graph_(graph) {}
+
+  Graph run() {
+    for (const Node& node : graph_.nodes) {
+      const auto one = convolution_of(graph_, node);
+      if (one && steps_by_one_through_volumes(*one)) {
+        turn(node, *one);
+      } else {
+        nodes_.push_back(node);
+      }
+    }
+    Graph forward = graph_;
+    forward.nodes = std::move(nodes_);
+    return forward;
+  }
+
+ private:
+  static bool steps_by_one_through_volumes(const Convolution& one) {
+    return one.transposed && one.groups == 1 && one.window > 1 &&
+           one.weight->shape.size() == 5 && is_row_major(*one.weight) &&
+           padding_of(one);
+  }
+
+  void turn(const Node& node, const Convolution& one) {
+    TensorType type = *one.weight;
+    const Arg turned = add(node, "turned", "aten.flip.default",
+                           {node.args[weight_at], list_of({2, 3, 4})}, type);
+    std::swap(type.shape[0], type.shape[1]);
+    std::swap(type.stride[0], type.stride[1]);
+    const Arg across = add(node, "across", "aten.permute.default",
+                           {turned, list_of({1, 0, 2, 3, 4})}, type);
+    const Arg window = add(
+        node, "window", "aten.clone.default", {across},
+        row_major(type.dtype, type.shape),
+        {{"memory_format", {Symbol{"memory_format", "contiguous_format"}}}});
+    Node forward = node;
+    forward.args[weight_at] = window;
+    forward.args[padding_at] = list_of(*padding_of(one));
+    forward.args[transposed_at] = {false};
+    nodes_.push_back(std::move(forward));
+  }
+
+  /// A call made for that one; a reference to it.
+  Arg add(const Node& of, const std::string& what, const std::string& target,
+          std::vector<Arg> args, TensorType type,
+          decltype(Node::kwargs) kwargs = {}) {
+    Node node;
+    node.name = graph_.unused_name(of.name + "_" + what);
+    node.target = target;
+    node.args = std::move(args);
+    node.kwargs = std::move(kwargs);
+    node.values = {std::move(type)};
+    node.source = of.source;
+    nodes_.push_back(std::move(node));
+    return {NodeRef{nodes_.back().name}};
+  }
+
+  const Graph& graph_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+Graph convolve_forward(const Graph& graph) { return Turner(graph).run(); }
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+#include <algorithm>
+#include <set>
+
+#include "compiler/graph/graph_check.hpp"
+#include "compiler/graph/operator_facts.hpp"
+#include "compiler/passes/passes.hpp"
+
+namespace weft {
+
+Graph eliminate_dead_code(Graph graph) {
+  std::set<std::string> needed(graph.outputs.begin(), graph.outputs.end());
+  for (const Mutation& mutation : graph.mutations) needed.insert(mutation.node);
+
+  std::vector<Node> kept;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (node->kind == NodeKind::call && !is_impure(node->target) &&
+        !needed.contains(node->name)) {
+      continue;
+    }
+    for_each_ref(*node, [&](const std::string& name) { needed.insert(name); });
+    kept.push_back(std::move(*node));
+  }
+  std::ranges::reverse(kept);
+  graph.nodes = std::move(kept);
+  return graph;
+}
+
+}  // namespace weft

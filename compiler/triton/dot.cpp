@@ -1,0 +1,480 @@
+#include "compiler/triton/dot.hpp"
+
+#include <algorithm>
+
+#include "compiler/triton/dot_text.hpp"
+
+namespace weft {
+namespace {
+
+// The matrix units' smallest tiles; thinner products are folds like others.
+constexpr std::int64_t rows_min = 16;
+constexpr std::int64_t columns_min = 8;
+constexpr std::int64_t folded_min = 8;
+
+// Tiles whose rows are walked together, so that their columns stay in cache.
+constexpr std::int64_t group = 8;
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+// Slowest first, by where the results lie.
+void sort_by(const Index& place, std::vector<LoopVar>& variables) {
+  std::ranges::stable_sort(variables, [&](const LoopVar& a, const LoopVar& b) {
+    return std::abs(place.coefficient(a.id)) >
+           std::abs(place.coefficient(b.id));
+  });
+}
+
+}  // namespace
+
+DotText::DotText(const Schedule& plan, const Nest& nest,
+                 Contraction contraction, const TritonVariant& variant,
+                 const GpuFacts& facts, TritonModule& module)
+    : plan_(plan),
+      nest_(nest),
+      it_(std::move(contraction)),
+      variant_(variant),
+      module_(module) {
+  choose_type(facts);
+  sort_outer();
+  choose_interleave();
+  pad_rows();
+  rows_ = extent_of(it_.rows);
+  columns_ = extent_of(it_.columns);
+  folded_ = extent_of(it_.folded);
+  const auto clip = [](std::int64_t tile, std::int64_t extent) {
+    return std::clamp(power_of_two(extent), tile_min, tile);
+  };
+  tile_rows_ = clip(variant.dot_rows, rows_);
+  tile_columns_ = clip(variant.dot_columns, columns_);
+  // Of halves, as many bytes at a time.
+  tile_folded_ =
+      clip(gathers() ? variant.gathered
+                     : variant.dot_folded * 4 / element_bytes(dtype_),
+           folded_);
+  tiles_ = ceil_div(rows_, tile_rows_) * ceil_div(columns_, tile_columns_);
+  choose_shares(facts);
+  packs_ = wants_packing();
+  lays_out_ = wants_layout();
+  choose_stages(facts);
+}
+
+void DotText::print() {
+  if (packs_) {
+    print_packing(it_.a, "a", it_.rows, tile_rows_);
+    print_packing(it_.b, "b", it_.columns, tile_columns_);
+  }
+  if (lays_out_) print_layout();
+  print_product();
+  if (shares_ > 1) print_merge();
+}
+
+// Where both factors hold no more than 16 bits, the matrix units take these.
+// The interpreter would multiply the integers that it keeps a bfloat16 in.
+void DotText::choose_type(const GpuFacts& facts) {
+  const Scalar& a = plan_.program.arena[it_.a];
+  const Scalar& b = plan_.program.arena[it_.b];
+  if (a.op != ScalarOp::cast || b.op != ScalarOp::cast) return;
+  const DType dtype = plan_.program.arena[a.arguments[0]].dtype;
+  if (!is_half(dtype) || (dtype == DType::bf16 && facts.interpreted) ||
+      plan_.program.arena[b.arguments[0]].dtype != dtype) {
+    return;
+  }
+  it_.a = a.arguments[0];
+  it_.b = b.arguments[0];
+  dtype_ = dtype;
+}
+
+// As many steps under way as the shared memory holds. What is gathered goes
+// through registers: copies of single elements behind the program's back take
+// longer than to wait for them.
+void DotText::choose_stages(const GpuFacts& facts) {
+  if (gathers()) {
+    stages_ = 1;
+    return;
+  }
+  const std::int64_t halves = packs_ ? 2 : 1;
+  const std::int64_t bytes = halves * element_bytes(dtype_) * tile_folded_ *
+                             (tile_rows_ + tile_columns_);
+  const std::int64_t most = facts.shared_bytes / bytes;
+  stages_ =
+      static_cast<int>(std::clamp<std::int64_t>(most, 2, variant_.dot_stages));
+}
+
+Index DotText::place() const {
+  Index place = sum().result_index.empty() ? Index() : sum().result_index[0];
+  for (const Stage& stage : nest_.stages) {
+    if (stage.output >= 0) place = stage.offset;
+  }
+  return place;
+}
+
+// Rows and columns in the order of what is written with them.
+void DotText::sort_outer() {
+  const Index place = this->place();
+  sort_by(place, it_.rows);
+  sort_by(place, it_.columns);
+  sort_by(place, it_.batch);
+}
+
+// With too few tiles to go round, programs share the sums.
+void DotText::choose_shares(const GpuFacts& facts) {
+  const std::int64_t programs = tiles_ * extent_of(it_.batch);
+  const std::int64_t steps = ceil_div(folded_, tile_folded_);
+  if (programs >= facts.sms || steps < 16) return;
+  const std::int64_t wanted = std::min(2 * facts.sms / programs, steps / 8);
+  if (wanted < 2) return;
+  share_ = ceil_div(steps, wanted) * tile_folded_;
+  shares_ = ceil_div(folded_, share_);
+}
+
+// Which tile, batch and share the program has.
+void DotText::open_program(TritonKernel& kernel) const {
+  const std::int64_t down = ceil_div(rows_, tile_rows_);
+  const std::int64_t across = ceil_div(columns_, tile_columns_);
+  kernel.line("tile = tl.program_id(0)");
+  if (shares_ > 1) {
+    kernel.line("share = tile % " + text(shares_));
+    kernel.line("tile = tile // " + text(shares_));
+  }
+  if (!it_.batch.empty()) {
+    const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
+    kernel.line("batch = (tile // " + text(tiles_) + ")" + wide);
+    kernel.line("tile = tile % " + text(tiles_));
+    kernel.name_variables(it_.batch, "batch", Axis::none, "");
+  }
+  if (down > 1 && across > 1) {
+    const std::string many = text(group * across);
+    kernel.line("first = tile // " + many + " * " + text(group));
+    kernel.line("high = tl.minimum(" + text(down) + " - first, " + text(group) +
+                ")");
+    kernel.line("row = first + tile % " + many + " % high");
+    kernel.line("column = tile % " + many + " // high");
+  } else {
+    kernel.line(down > 1 ? "row, column = tile, 0" : "row, column = 0, tile");
+  }
+}
+
+// Where a position in tiles of that size is none of padding and in range.
+std::string DotText::mask(TritonKernel& kernel, const std::string& name,
+                          const std::string& padding, std::int64_t extent,
+                          std::int64_t tile) {
+  std::string inside = padding;
+  if (extent % tile != 0) {
+    inside +=
+        (inside.empty() ? "(" : " & (") + name + " < " + text(extent) + ")";
+  }
+  if (inside.empty()) return "";
+  kernel.line(name + "m = " + inside);
+  return name + "m";
+}
+
+void DotText::open_tile(TritonKernel& kernel) const {
+  const auto open = [&](const char* name, const char* block,
+                        const std::vector<LoopVar>& variables,
+                        std::int64_t tile, Axis axis) {
+    const std::int64_t extent = extent_of(variables);
+    const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
+    const char* spread = axis == Axis::rows ? "[:, None]" : "[None, :]";
+    kernel.line(std::string(name) + " = (" + block + " * " + text(tile) +
+                " + tl.arange(0, " + text(tile) + ")" + spread + ")" + wide);
+    const std::string padding =
+        axis == Axis::columns ? phase_mask(name) : row_mask(name);
+    kernel.name_variables(variables, name, axis,
+                          mask(kernel, name, padding, extent, tile));
+  };
+  open("m", "row", it_.rows, tile_rows_, Axis::rows);
+  open("n", "column", it_.columns, tile_columns_, Axis::columns);
+}
+
+// One factor's tile at this step of the fold.
+void DotText::print_factor(TritonKernel& kernel, ExprId factor,
+                           const char* name, Axis folded,
+                           const std::string& shape) const {
+  const char* spread = folded == Axis::rows ? "[:, None]" : "[None, :]";
+  const std::string k = std::string("k") + name;
+  kernel.line(k + " = " + first() + " + tl.arange(0, " + text(tile_folded_) +
+              ")" + spread);
+  std::string mask;
+  if (folded_ % (shares_ > 1 ? share_ : tile_folded_) != 0) {
+    mask = k + "m";
+    kernel.line(mask + " = " + k + " < " + text(folded_));
+  }
+  kernel.expect_inner(it_.folded);
+  kernel.name_variables(it_.folded, k, folded, mask);
+  kernel.compute({factor}, false);
+  std::string value = kernel.operand(factor);
+  const bool plain = plan_.program.arena[factor].op == ScalarOp::load;
+  if (!plain && !mask.empty()) {
+    value = "tl.where(" + mask + ", " + value + ", 0.0)";
+  }
+  kernel.line(std::string(name) + " = tl.broadcast_to(" + value + ", " + shape +
+              ")");
+  kernel.forget_inner();
+}
+
+std::string DotText::first() const {
+  return shares_ > 1 ? "share * " + text(share_) + " + k" : "k";
+}
+
+void DotText::print_step(TritonKernel& kernel) const {
+  print_factor(kernel, it_.a, "a", Axis::columns,
+               "(" + text(tile_rows_) + ", " + text(tile_folded_) + ")");
+  if (lays_out_) {
+    print_laid_out(kernel);
+  } else {
+    print_factor(kernel, it_.b, "b", Axis::rows,
+                 "(" + text(tile_folded_) + ", " + text(tile_columns_) + ")");
+  }
+  kernel.line("sums = tl.dot(a, b, sums, input_precision=\"" + precision() +
+              "\")");
+}
+
+void DotText::print_product() {
+  TritonKernel kernel(plan_.program, module_);
+  kernel.set_wide(needs_wide(plan_.program, nest_));
+  const std::string shape =
+      "(" + text(tile_rows_) + ", " + text(tile_columns_) + ")";
+  open_program(kernel);
+  open_tile(kernel);
+  if (packs_) {
+    open_packed(kernel);
+  } else {
+    kernel.expect_inner(it_.folded);
+    kernel.compute({it_.a}, true);
+    if (!lays_out_) kernel.compute({it_.b}, true);
+  }
+  kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
+  if (packs_) {
+    kernel.line("small = tl.zeros(" + shape + ", tl.float32)");
+    // Zeros that no compiler knows to be: else it would join the sums again.
+    kernel.line("nothing = tl.zeros(" + shape +
+                ", tl.float32) + (tl.program_id(0) < 0).to(tl.float32)");
+  }
+  kernel.line("for k in range(0, " + text(shares_ > 1 ? share_ : folded_) +
+              ", " + text(tile_folded_) + "):");
+  kernel.indent();
+  packs_ ? print_packed_step(kernel) : print_step(kernel);
+  kernel.dedent();
+  if (packs_) {
+    // Infinities times what rounding left are nothing that counts.
+    kernel.line(
+        "sums = tl.where(tl.abs(sums) < float(\"inf\"), sums + small, sums)");
+  }
+  if (it_.guard) print_without_left_out(kernel, shape);
+  if (shares_ > 1) {
+    store_part(kernel);
+  } else {
+    print_epilogue(kernel, shape);
+  }
+  kernel.finish(tiles_ * extent_of(it_.batch) * shares_, variant_.dot_warps,
+                stages_);
+}
+
+// The matrix units know no guard. That takes long, and infinities are rare.
+void DotText::print_without_left_out(TritonKernel& kernel,
+                                     const std::string& shape) const {
+  const ExprId product = sum().value;
+  const std::int64_t steps = shares_ > 1 ? share_ : folded_;
+  const std::string mask = folded_ % steps != 0 ? "onem" : "";
+  const TritonKernel::Names names = kernel.names();
+  kernel.line("if tl.max(tl.max((sums != sums).to(tl.int32), 1), 0) > 0:");
+  kernel.indent();
+  kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
+  kernel.line("for k in range(0, " + text(steps) + "):");
+  kernel.indent();
+  kernel.line("one = " + first());
+  if (!mask.empty()) kernel.line(mask + " = one < " + text(folded_));
+  kernel.expect_inner(it_.folded);
+  kernel.name_variables(it_.folded, "one", Axis::none, mask);
+  kernel.compute({product}, false);
+  const std::string term = kernel.operand(product);
+  kernel.line("sums += " +
+              (mask.empty() ? term : "tl.where(onem, " + term + ", 0.0)"));
+  kernel.forget_inner();
+  kernel.set_names(names);
+  kernel.dedent();
+  kernel.dedent();
+}
+
+void DotText::store_part(TritonKernel& kernel) {
+  const std::int64_t batches = extent_of(it_.batch);
+  module_.scratch.push_back({part(), shares_ * batches * rows_ * columns_});
+  kernel.use(part());
+  std::string mask = kernel.mask_of(it_.rows);
+  const std::string other = kernel.mask_of(it_.columns);
+  if (!mask.empty() && !other.empty()) mask += " & ";
+  mask += other;
+  const std::string block =
+      it_.batch.empty() ? "share" : "(share * " + text(batches) + " + batch)";
+  kernel.line("tl.store(" + part() + " + (" + block + " * " +
+              text(rows_ * columns_) + " + m * " + text(columns_) +
+              " + n), sums" + (mask.empty() ? ")" : ", mask=" + mask + ")"));
+}
+
+// The framework lets convolutions use the matrix units' 19 bits, products
+// not: those are made of three, which keep float32's. Halves go as they are.
+std::string DotText::precision() const {
+  if (is_half(dtype_)) return "ieee";
+  return convolves() && !variant_.exact ? "tf32" : "tf32x3";
+}
+
+void DotText::print_epilogue(TritonKernel& kernel,
+                             const std::string& shape) const {
+  const int result = sum().results[0];
+  const bool turns = phases_ > 0 && shares_ == 1;
+  std::vector<std::string> values = {"sums"};
+  kernel.set_result(result, "sums", false);
+  for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
+    const Stage& stage = nest_.stages[i];
+    kernel.compute({stage.value}, false);
+    values.push_back("tl.broadcast_to(" + kernel.operand(stage.value) + ", " +
+                     shape + ")");
+  }
+  if (turns) {
+    for (std::string& value : values) value = turned(value);
+    open_turned(kernel);
+  }
+  if (plan_.spilled.contains(result)) {
+    kernel.store(result, sum().result_index[0], values[0]);
+  }
+  for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
+    const Stage& stage = nest_.stages[i];
+    std::string inside;
+    for (const auto& [index, extent] : stage.bounds) {
+      inside += (inside.empty() ? "(" : " & (") + kernel.index(index) + " < " +
+                text(extent) + ")";
+    }
+    kernel.store(stage.output, stage.offset, values[i], inside);
+  }
+}
+
+// Adds up what the shares left, element by element.
+void DotText::print_merge() {
+  const std::int64_t elements = extent_of(it_.batch) * rows_ * columns_;
+  const std::int64_t block = std::min(variant_.tile, power_of_two(elements));
+  TritonKernel kernel(plan_.program, module_);
+  kernel.set_wide(needs_wide(plan_.program, nest_));
+  kernel.line("r = " + kernel.program_id() + " * " + text(block) +
+              " + tl.arange(0, " + text(block) + ")[None, :]");
+  std::string padding = phase_mask("r");
+  const std::string of_rows = row_mask("(r // " + text(columns_) + ")");
+  if (!padding.empty() && !of_rows.empty()) padding += " & ";
+  const std::string inside =
+      mask(kernel, "r", padding + of_rows, elements, block);
+  std::vector<LoopVar> all = it_.batch;
+  all.insert(all.end(), it_.rows.begin(), it_.rows.end());
+  all.insert(all.end(), it_.columns.begin(), it_.columns.end());
+  kernel.name_variables(all, "r", Axis::columns, inside);
+  const std::string shape = "(1, " + text(block) + ")";
+  kernel.line("sums = tl.zeros(" + shape + ", tl.float32)");
+  kernel.line("for share in range(0, " + text(shares_) + "):");
+  kernel.indent();
+  kernel.use(part());
+  kernel.line("sums += tl.load(" + part() + " + (share * " + text(elements) +
+              " + r)" +
+              (inside.empty() ? ")" : ", mask=" + inside + ", other=0.0)"));
+  kernel.dedent();
+  print_epilogue(kernel, shape);
+  kernel.finish(ceil_div(elements, block),
+                warps_for(block, variant_.per_thread));
+}
+
+namespace {
+
+bool calls(const Scalar& node, std::string_view function) {
+  return node.op == ScalarOp::call && node.function == function;
+}
+
+bool is_zero(const Scalar& node) {
+  return node.op == ScalarOp::constant && node.integer == 0 && node.number == 0;
+}
+
+// What must hold for the factor not to be 0; nothing if nobody knows.
+std::optional<ExprId> guard_of(const ScalarArena& arena, ExprId factor) {
+  const Scalar& node = arena[factor];
+  if (node.op == ScalarOp::cast) return guard_of(arena, node.arguments[0]);
+  if (node.guarded) return node.guard();
+  if (calls(node, "select") && is_zero(arena[node.arguments[2]])) {
+    return node.arguments[0];
+  }
+  return std::nullopt;
+}
+
+bool implies(const ScalarArena& arena, ExprId condition, ExprId other) {
+  const Scalar& node = arena[condition];
+  return condition == other || (calls(node, "logical_and") &&
+                                (implies(arena, node.arguments[0], other) ||
+                                 implies(arena, node.arguments[1], other)));
+}
+
+// Whether one of the factors is 0 wherever that guard does not hold.
+bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId a,
+                     ExprId b) {
+  const auto asks = [&](ExprId factor) {
+    const auto own = guard_of(arena, factor);
+    return own && implies(arena, *own, guard);
+  };
+  if (asks(a) || asks(b)) return true;
+  const Scalar& node = arena[guard];
+  return calls(node, "logical_and") &&
+         is_zero_without(node.arguments[0], arena, a, b) &&
+         is_zero_without(node.arguments[1], arena, a, b);
+}
+
+}  // namespace
+
+std::optional<Contraction> contraction_of(const Program& program,
+                                          const Stage& stage,
+                                          const std::vector<LoopVar>& outer) {
+  Contraction found;
+  ExprId value = stage.value;
+  if (calls(program.arena[value], "select")) {
+    const std::vector<ExprId>& choice = program.arena[value].arguments;
+    if (!is_zero(program.arena[choice[2]])) return std::nullopt;
+    found.guard = choice[0];
+    value = choice[1];
+  }
+  const Scalar& product = program.arena[value];
+  if (!stage.folds || stage.fold != Fold::sum || stage.inner.empty() ||
+      !calls(product, "mul") || product.dtype != DType::f32) {
+    return std::nullopt;
+  }
+  found.a = product.arguments[0];
+  found.b = product.arguments[1];
+  found.folded = stage.inner;
+  if (found.guard &&
+      !is_zero_without(*found.guard, program.arena, found.a, found.b)) {
+    return std::nullopt;
+  }
+  const std::set<int> of_a = all_variables(program.arena, found.a);
+  const std::set<int> of_b = all_variables(program.arena, found.b);
+  for (const LoopVar& v : outer) {
+    const bool a = of_a.contains(v.id);
+    const bool b = of_b.contains(v.id);
+    (a == b ? found.batch : a ? found.rows : found.columns).push_back(v);
+  }
+  if (extent_of(found.rows) < extent_of(found.columns)) {
+    std::swap(found.a, found.b);
+    std::swap(found.rows, found.columns);
+  }
+  if (extent_of(found.rows) < rows_min ||
+      extent_of(found.columns) < columns_min ||
+      extent_of(found.folded) < folded_min) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+bool is_contraction(const Program& program, const Stage& stage) {
+  return contraction_of(program, stage, stage.outer).has_value();
+}
+
+void print_triton_dot(const Schedule& plan, const Nest& nest,
+                      const Contraction& contraction,
+                      const TritonVariant& variant, const GpuFacts& facts,
+                      TritonModule& module) {
+  DotText(plan, nest, contraction, variant, facts, module).print();
+}
+
+}  // namespace weft

@@ -1,0 +1,42 @@
+// Sums of products on the matrix units: a nest whose first stage folds a · b
+// becomes a tiled product, what follows it at the same points its epilogue.
+#pragma once
+
+#include <optional>
+
+#include "compiler/triton/generate.hpp"
+#include "compiler/triton/kernel.hpp"
+
+namespace weft {
+
+/// A fold of a product, by what its factors depend on. `a` does not know the
+/// columns, `b` not the rows; both know the batch and what is folded. Where
+/// there is a guard and it does not hold, the product is no term of the sum;
+/// one of its factors is 0 there.
+struct Contraction {
+  ExprId a = 0;
+  ExprId b = 0;
+  std::optional<ExprId> guard;
+  std::vector<LoopVar> batch;
+  std::vector<LoopVar> rows;
+  std::vector<LoopVar> columns;
+  std::vector<LoopVar> folded;
+};
+
+/// Nothing where the stage is no such fold, or too thin for matrix units.
+std::optional<Contraction> contraction_of(const Program& program,
+                                          const Stage& stage,
+                                          const std::vector<LoopVar>& outer);
+
+/// Whether a stage, before it is scheduled, is one: then only what has no loop
+/// of its own may join its nest.
+bool is_contraction(const Program& program, const Stage& stage);
+
+/// Adds the nest's kernel to the module; two where its sums are shared out
+/// among programs. Throws Unsupported.
+void print_triton_dot(const Schedule& plan, const Nest& nest,
+                      const Contraction& contraction,
+                      const TritonVariant& variant, const GpuFacts& facts,
+                      TritonModule& module);
+
+}  // namespace weft

@@ -1,0 +1,130 @@
+// Nests without folds: one element after the other, in rows where the last
+// dimension is long, so that what depends on the row is computed once for it.
+// Where some tensor lies across the others, in tiles that are long both ways.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "compiler/triton/nest_text.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+constexpr std::int64_t row_min = 64;
+
+/// The flat positions that the nest's stages read and write.
+std::vector<Index> positions(const Program& program, const Nest& nest) {
+  std::vector<Index> all;
+  for (const Stage& stage : nest.stages) {
+    if (stage.stores()) all.push_back(stage.offset);
+    for (const ExprId id : program.arena.reachable({stage.value})) {
+      const Scalar& node = program.arena[id];
+      if (node.op == ScalarOp::load && node.index.size() == 1) {
+        all.push_back(node.index[0]);
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+void NestText::print_elements() {
+  TritonKernel kernel(program(), module_);
+  kernel.set_wide(needs_wide(program(), nest_));
+  std::vector<LoopVar> rows = nest_.outer;
+  std::vector<LoopVar> columns;
+  std::int64_t block = std::min(variant_.tile, power_of_two(nest_.work));
+  std::int64_t elements = variant_.tile;
+  const auto across = crossing();
+  if (across) {
+    columns = {rows.back()};
+    rows.pop_back();
+    std::erase(rows, *across);
+    rows.push_back(*across);
+    const std::int64_t width = variant_.tile < 1024 ? row_min : 2 * row_min;
+    elements = width * (variant_.tile < 4096 ? 32 : 64);
+    block = std::min(width, power_of_two(columns[0].extent));
+  } else if (rows.size() > 1 && fills_rows(rows.back().extent)) {
+    columns = {rows.back()};
+    rows.pop_back();
+    block = std::min(block, row_block(columns[0].extent));
+  } else {
+    std::swap(rows, columns);
+  }
+  const std::int64_t height =
+      std::min(std::max<std::int64_t>(1, elements / block),
+               power_of_two(extent_of(rows)));
+  const std::int64_t width = ceil_div(extent_of(columns), block);
+  const std::string id = kernel.program_id();
+  std::string at = id;
+  if (!rows.empty()) {
+    at = id + " % " + text(width);
+    kernel.line("p = " + id + " // " + text(width) + " * " + text(height) +
+                " + tl.arange(0, " + text(height) + ")[:, None]");
+    const bool ragged = extent_of(rows) % height != 0;
+    if (ragged) kernel.line("pm = p < " + text(extent_of(rows)));
+    kernel.name_variables(rows, "p", Axis::rows, ragged ? "pm" : "");
+  }
+  open_inner(kernel, columns, "(" + at + ") * " + text(block), block,
+             extent_of(columns) % block != 0);
+  const std::string shape = Tile{height, block}.shape();
+  for (const Stage& stage : nest_.stages) {
+    kernel.compute(roots_of(stage), false);
+    if (!stage.folds) {
+      store_stage(kernel, stage, shape);
+      continue;
+    }
+    // A fold of one element is that element.
+    const std::string value = kernel.operand(stage.value);
+    kernel.set_result(stage.results[0], value, true);
+    if (plan_.spilled.contains(stage.results[0])) {
+      kernel.store(stage.results[0], stage.result_index[0],
+                   "tl.broadcast_to(" + value + ", " + shape + ")");
+    }
+  }
+  kernel.finish(ceil_div(extent_of(rows), height) * width,
+                across ? std::min(8, warps_for(height * block, 8))
+                       : warps_for(height * block, variant_.per_thread));
+}
+
+// A variable along which neighbours lie in a tensor whose elements are far
+// apart along the last one, which the others follow.
+std::optional<LoopVar> NestText::crossing() const {
+  if (nest_.outer.size() < 2 || nest_.outer.back().extent < sector) return {};
+  for (const Index& index : positions(program(), nest_)) {
+    if (std::abs(index.coefficient(nest_.outer.back().id)) < sector) continue;
+    std::int64_t elements = 1;
+    std::optional<LoopVar> found;
+    for (const LoopVar& variable : nest_.outer) {
+      if (index.uses(variable.id)) elements *= variable.extent;
+      if (index.coefficient(variable.id) == 1) found = variable;
+    }
+    if (found && found->extent >= sector &&
+        2 * elements > extent_of(nest_.outer)) {
+      return found;
+    }
+  }
+  return {};
+}
+
+bool NestText::fills_rows(std::int64_t extent) const {
+  if (extent < row_min) return false;
+  const std::int64_t block = row_block(extent);
+  return 5 * extent >= 4 * ceil_div(extent, block) * block;
+}
+
+// Of the blocks that waste least, the largest.
+std::int64_t NestText::row_block(std::int64_t extent) const {
+  const std::int64_t most = std::min<std::int64_t>(variant_.tile, 2 * extent);
+  std::int64_t best = row_min;
+  for (std::int64_t block = row_min; block <= most; block *= 2) {
+    const std::int64_t waste = ceil_div(extent, block) * block;
+    if (waste <= ceil_div(extent, best) * best) best = block;
+  }
+  return best;
+}
+
+}  // namespace weft

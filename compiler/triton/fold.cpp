@@ -1,0 +1,175 @@
+#include "compiler/triton/fold.hpp"
+
+namespace weft {
+namespace {
+
+bool is_truth(const Program& program, const Stage& stage) {
+  return program.arena[stage.value].dtype == DType::boolean;
+}
+
+}  // namespace
+
+TritonFold::TritonFold(const Program& program, const Stage& stage)
+    : program_(program), stage_(stage) {
+  for (const int buffer : stage.results) {
+    names_.push_back("a" + std::to_string(buffer));
+  }
+}
+
+DType TritonFold::held() const {
+  return is_truth(program_, stage_) ? DType::i32
+                                    : program_.arena[stage_.value].dtype;
+}
+
+std::string TritonFold::neutral(std::size_t which) const {
+  if (which == 1) return "0x7fffffff";
+  const bool real = is_float(held());
+  switch (stage_.fold) {
+    case Fold::sum:
+      return real ? "0.0" : "0";
+    case Fold::prod:
+      return real ? "1.0" : "1";
+    case Fold::max:
+    case Fold::argmax:
+      if (is_truth(program_, stage_)) return "0";
+      if (real) return "float(\"-inf\")";
+      return held() == DType::i64 ? "-9223372036854775808" : "-2147483648";
+    case Fold::min:
+    case Fold::argmin:
+      break;
+  }
+  if (is_truth(program_, stage_)) return "1";
+  if (real) return "float(\"inf\")";
+  return held() == DType::i64 ? "9223372036854775807" : "2147483647";
+}
+
+std::string TritonFold::combiner() const {
+  switch (stage_.fold) {
+    case Fold::sum:
+      return "sum_of";
+    case Fold::prod:
+      return "product_of";
+    case Fold::max:
+      return "max_of";
+    case Fold::min:
+      return "min_of";
+    case Fold::argmax:
+      return "argmax_of";
+    case Fold::argmin:
+      break;
+  }
+  return "argmin_of";
+}
+
+void TritonFold::begin(TritonKernel& kernel, const std::string& shape) const {
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    const DType dtype = i == 0 ? held() : DType::i32;
+    kernel.line(names_[i] + " = tl.full(" + shape + ", " + neutral(i) + ", " +
+                triton_type(dtype) + ")");
+  }
+}
+
+std::vector<std::string> TritonFold::tile(TritonKernel& kernel,
+                                          const std::string& shape,
+                                          const std::string& mask) const {
+  std::vector<std::string> texts = {kernel.operand(stage_.value)};
+  if (program_.arena[stage_.value].op == ScalarOp::constant) {
+    texts[0] = "tl.full((1, 1), " + texts[0] + ", " + triton_type(held()) + ")";
+  } else if (is_truth(program_, stage_)) {
+    texts[0] += ".to(tl.int32)";
+  }
+  if (has_position()) {
+    texts.push_back(kernel.operand(stage_.position) + ".to(tl.int32)");
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!mask.empty()) {
+      texts[i] = "tl.where(" + mask + ", " + texts[i] + ", " + neutral(i) + ")";
+    }
+    const std::string name = "t" + names_[i].substr(1);
+    kernel.line(name + " = tl.broadcast_to(" + texts[i] + ", " + shape + ")");
+    texts[i] = name;
+  }
+  return texts;
+}
+
+void TritonFold::take(TritonKernel& kernel,
+                      const std::vector<std::string>& tile) const {
+  if (has_position()) {
+    kernel.help(combiner());
+    kernel.line(names_[0] + ", " + names_[1] + " = _" + combiner() + "(" +
+                names_[0] + ", " + names_[1] + ", " + tile[0] + ", " + tile[1] +
+                ")");
+    return;
+  }
+  if (stage_.fold == Fold::sum)
+    return kernel.line(names_[0] + " += " + tile[0]);
+  if (stage_.fold == Fold::prod) {
+    return kernel.line(names_[0] + " *= " + tile[0]);
+  }
+  const bool most = stage_.fold == Fold::max;
+  if (is_float(held())) {
+    kernel.help(combiner());
+    return kernel.line(names_[0] + " = _" + combiner() + "(" + names_[0] +
+                       ", " + tile[0] + ")");
+  }
+  kernel.line(names_[0] + (most ? " = tl.maximum(" : " = tl.minimum(") +
+              names_[0] + ", " + tile[0] + ")");
+}
+
+void TritonFold::reduce(TritonKernel& kernel,
+                        const std::vector<std::string>& values) const {
+  const std::string& result = names_[0];
+  if (stage_.fold == Fold::sum) {
+    return kernel.line(result + " = tl.sum(" + values[0] +
+                       ", axis=1)[:, None]");
+  }
+  if (!has_position() && !is_float(held()) && stage_.fold != Fold::prod) {
+    const std::string name = stage_.fold == Fold::max ? "tl.max(" : "tl.min(";
+    return kernel.line(result + " = " + name + values[0] +
+                       ", axis=1)[:, None]");
+  }
+  kernel.help(combiner());
+  if (!has_position()) {
+    return kernel.line(result + " = tl.reduce(" + values[0] + ", 1, _" +
+                       combiner() + ")[:, None]");
+  }
+  kernel.line(result + ", " + names_[1] + " = tl.reduce((" + values[0] + ", " +
+              values[1] + "), 1, _" + combiner() + ")");
+  kernel.line(result + " = " + result + "[:, None]");
+  kernel.line(names_[1] + " = " + names_[1] + "[:, None]");
+}
+
+void TritonFold::scan(TritonKernel& kernel, const std::string& tile,
+                      const std::string& carry) const {
+  kernel.help(combiner());
+  const std::string combine = "_" + combiner();
+  const std::string& result = names_[0];
+  if (stage_.fold == Fold::sum) {
+    kernel.line(result + " = tl.cumsum(" + tile + ", axis=1)");
+  } else {
+    kernel.line(result + " = tl.associative_scan(" + tile + ", 1, " + combine +
+                ")");
+  }
+  if (carry.empty()) return;
+  kernel.line(result + " = " + combine + "(" + carry + ", " + result + ")");
+  if (stage_.fold == Fold::sum) {
+    kernel.line(carry + " += tl.sum(" + tile + ", axis=1)[:, None]");
+  } else {
+    kernel.line(carry + " = " + combine + "(" + carry + ", tl.reduce(" + tile +
+                ", 1, " + combine + ")[:, None])");
+  }
+}
+
+void TritonFold::conclude(TritonKernel& kernel) const {
+  for (std::size_t i = 0; i < names_.size(); ++i) {
+    std::string text = names_[i];
+    if (i == 1) text += ".to(tl.int64)";
+    if (i == 0 && is_truth(program_, stage_)) text += " != 0";
+    const std::string name = "s" + names_[i].substr(1) + "_";
+    if (text != names_[i]) kernel.line(name + " = " + text);
+    kernel.set_result(stage_.results[i], text == names_[i] ? text : name,
+                      false);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,291 @@
+#include "compiler/triton/functions.hpp"
+
+#include <map>
+
+namespace weft {
+namespace {
+
+// Spelled with {0}, {1}, … for the arguments.
+using Spellings = std::map<std::string, std::string>;
+
+// In every type.
+const Spellings& plain() {
+  static const Spellings table = {
+      {"add", "{0} + {1}"},
+      {"sub", "{0} - {1}"},
+      {"mul", "{0} * {1}"},
+      {"eq", "{0} == {1}"},
+      {"ne", "{0} != {1}"},
+      {"lt", "{0} < {1}"},
+      {"le", "{0} <= {1}"},
+      {"gt", "{0} > {1}"},
+      {"ge", "{0} >= {1}"},
+      {"logical_and", "{0} & {1}"},
+      {"logical_or", "{0} | {1}"},
+      {"logical_xor", "{0} ^ {1}"},
+      {"logical_not", "{0} == 0"},
+      {"bitwise_and", "{0} & {1}"},
+      {"bitwise_or", "{0} | {1}"},
+      {"bitwise_xor", "{0} ^ {1}"},
+      {"select", "tl.where({0}, {1}, {2})"},
+      {"neg", "-{0}"},
+      {"abs", "tl.abs({0})"},
+      {"square", "{0} * {0}"},
+  };
+  return table;
+}
+
+// Of integers only: NaN is nothing that they have.
+const Spellings& of_integers() {
+  static const Spellings table = {
+      {"maximum", "tl.maximum({0}, {1})"},
+      {"minimum", "tl.minimum({0}, {1})"},
+      {"relu", "tl.maximum({0}, 0)"},
+      {"bitwise_not", "~{0}"},
+      // Triton's % has the sign of what is divided, as in C.
+      {"fmod", "{0} % {1}"},
+      {"remainder", "({0} % {1} + {1}) % {1}"},
+      {"div_trunc", "{0} // {1}"},
+      {"div_floor", "({0} - ({0} % {1} + {1}) % {1}) // {1}"},
+  };
+  return table;
+}
+
+// Of floating-point numbers, right in float64 too.
+const Spellings& of_floats() {
+  static const Spellings table = {
+      {"div", "{0} / {1}"},
+      {"reciprocal", "1.0 / {0}"},
+      {"maximum", "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)"},
+      {"minimum", "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)"},
+      {"relu", "tl.maximum({0}, 0.0, propagate_nan=tl.PropagateNan.ALL)"},
+      {"exp", "tl.exp({0})"},
+      {"exp2", "tl.exp2({0})"},
+      {"log", "tl.log({0})"},
+      {"log2", "tl.log2({0})"},
+      {"floor", "tl.floor({0})"},
+      {"ceil", "tl.ceil({0})"},
+      {"sqrt", "tl.sqrt_rn({0})"},
+      {"rsqrt", "1.0 / tl.sqrt_rn({0})"},
+      {"sin", "tl.sin({0})"},
+      {"cos", "tl.cos({0})"},
+      {"isnan", "{0} != {0}"},
+      {"isinf", "tl.abs({0}) == float(\"inf\")"},
+      {"sigmoid", "1.0 / (1.0 + tl.exp(-{0}))"},
+      {"silu", "{0} / (1.0 + tl.exp(-{0}))"},
+      {"finite_or_zero", "tl.where(tl.abs({0}) < float(\"inf\"), {0}, 0.0)"},
+      {"finite_or_zero_keep_nan",
+       "tl.where(tl.abs({0}) == float(\"inf\"), 0.0, {0})"},
+      {"sign", "({0} > 0).to({0}.dtype) - ({0} < 0).to({0}.dtype)"},
+      {"trunc", "tl.where({0} < 0, tl.ceil({0}), tl.floor({0}))"},
+      {"leaky_relu", "tl.where({0} > 0, {0}, {0} * {1})"},
+      {"threshold", "tl.where({0} <= {1}, {2}, {0})"},
+      {"hardshrink", "tl.where(tl.abs({0}) <= {1}, 0.0, {0})"},
+  };
+  return table;
+}
+
+struct Helper {
+  std::vector<std::string> needs;
+  std::string text;
+};
+
+// Of float32 only; polynomials and splits made for its 24 bits.
+const std::map<std::string, Helper>& helpers_of_float32() {
+  static const std::map<std::string, Helper> table = {
+      {"expm1", {{}, R"py(def _expm1(x):
+    """e^x - 1, exact to rounding also near zero."""
+    p = 1 / 720 + x * (1 / 5040)
+    p = 1 / 6 + x * (1 / 24 + x * (1 / 120 + x * p))
+    return tl.where(tl.abs(x) < 0.5, x + x * x * (0.5 + x * p), tl.exp(x) - 1)
+)py"}},
+      {"log1p", {{}, R"py(def _log1p(x):
+    """log(1 + x); what 1 + x rounds away is scaled back in."""
+    u = 1.0 + x
+    d = u - 1.0
+    y = tl.log(u) * (x / tl.where(d == 0.0, 1.0, d))
+    return tl.where(d == 0.0, x, tl.where(u == float("inf"), x, y))
+)py"}},
+      {"tanh", {{"expm1"}, R"py(def _tanh(x):
+    a = tl.abs(x)
+    t = _expm1(2.0 * tl.where(a > 10.0, 10.0, a))
+    r = t / (t + 2.0)
+    return tl.where(x < 0, -r, r)
+)py"}},
+      {"erf", {{}, "def _erf(x):\n    return tl.erf(x)\n"}},
+      {"round", {{}, R"py(def _round(x):
+    """To the nearest integer, ties to the even one."""
+    a = tl.abs(x)
+    r = tl.where(a < 8388608.0, (a + 8388608.0) - 8388608.0, a)
+    return tl.where(x < 0, -r, r)
+)py"}},
+      {"gelu", {{}, R"py(def _gelu(x):
+    return 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+)py"}},
+      {"gelu_tanh", {{"tanh"}, R"py(def _gelu_tanh(x):
+    return 0.5 * x * (
+        1.0 + _tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))
+)py"}},
+      {"softplus", {{"log1p"}, R"py(def _softplus(x, beta, threshold):
+    scaled = x * beta
+    return tl.where(scaled > threshold, x, _log1p(tl.exp(scaled)) / beta)
+)py"}},
+      {"mish", {{}, R"py(def _mish(x):
+    """x tanh(log(1 + e^x)), as a quotient of polynomials in e^x."""
+    e = tl.exp(tl.minimum(x, 20.0))
+    n = e * (e + 2.0)
+    return tl.where(x > 20.0, x, x * (n / (n + 2.0)))
+)py"}},
+      {"log_sigmoid", {{"log1p"}, R"py(def _log_sigmoid(x):
+    low = tl.minimum(x, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    return low - _log1p(tl.exp(-tl.abs(x)))
+)py"}},
+      {"clamp", {{}, R"py(def _clamp(x, low, high):
+    x = tl.maximum(x, low, propagate_nan=tl.PropagateNan.ALL)
+    return tl.minimum(x, high, propagate_nan=tl.PropagateNan.ALL)
+)py"}},
+      {"relu6", {{"clamp"}, R"py(def _relu6(x):
+    return _clamp(x, 0.0, 6.0)
+)py"}},
+      {"hardsigmoid", {{"clamp"}, R"py(def _hardsigmoid(x):
+    return _clamp(x + 3.0, 0.0, 6.0) / 6.0
+)py"}},
+      {"hardswish", {{"clamp"}, R"py(def _hardswish(x):
+    return x * _clamp(x + 3.0, 0.0, 6.0) / 6.0
+)py"}},
+      {"elu", {{"expm1"}, R"py(def _elu(x, alpha, scale, input_scale):
+    negative = _expm1(x * input_scale) * (alpha * scale)
+    return tl.where(x > 0, x * scale, negative)
+)py"}},
+      {"selu", {{"elu"}, R"py(def _selu(x):
+    return _elu(x, 1.6732632423543772, 1.0507009873554805, 1.0)
+)py"}},
+      {"softshrink", {{}, R"py(def _softshrink(x, limit):
+    low = tl.where(x < -limit, x + limit, x * 0.0)
+    return tl.where(x > limit, x - limit, low)
+)py"}},
+      {"xlogy", {{}, R"py(def _xlogy(x, y):
+    product = tl.where(x == 0, 0.0, x * tl.log(y))
+    return tl.where(y != y, y, product)
+)py"}},
+      {"pow", {{}, R"py(def _pow(x, y):
+    """In float64 inside: the logarithm's error is multiplied by y."""
+    y = tl.zeros_like(x) + y
+    a = tl.abs(x).to(tl.float64)
+    power = tl.exp2(y.to(tl.float64) * tl.log2(a)).to(tl.float32)
+    power = tl.where(a == 1.0, 1.0, power)
+    half = tl.floor(y) * 0.5
+    odd = (tl.floor(half) != half) & (tl.abs(y) < 16777216.0)
+    fraction = (tl.floor(y) != y) & (tl.abs(x) != float("inf"))
+    signed = tl.where(odd, -power, power)
+    power = tl.where(x < 0, tl.where(fraction, float("nan"), signed), power)
+    return tl.where((y == 0) | (x == 1), 1.0, power)
+)py"}},
+  };
+  return table;
+}
+
+// What combines two values in a reduction or a scan.
+const std::map<std::string, Helper>& combining() {
+  static const std::map<std::string, Helper> table = {
+      {"sum_of", {{}, "def _sum_of(a, b):\n    return a + b\n"}},
+      {"product_of", {{}, "def _product_of(a, b):\n    return a * b\n"}},
+      {"max_of", {{}, R"py(def _max_of(a, b):
+    return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
+)py"}},
+      {"min_of", {{}, R"py(def _min_of(a, b):
+    return tl.minimum(a, b, propagate_nan=tl.PropagateNan.ALL)
+)py"}},
+      {"high_half", {{}, R"py(def _high_half(x):
+    """The nearest number that the matrix units hold in 19 bits."""
+    bits = (x.to(tl.int32, bitcast=True) + 4096) & -8192
+    high = bits.to(tl.float32, bitcast=True)
+    return tl.where(x == x, high, x)
+)py"}},
+      {"low_half", {{"high_half"}, R"py(def _low_half(x):
+    """What the high half leaves; nothing of infinities and NaN."""
+    low = x - _high_half(x)
+    return tl.where(low == low, low, 0.0)
+)py"}},
+      {"argmax_of", {{}, R"py(def _argmax_of(a, i, b, j):
+    """The larger with its place; NaN is largest, the first of equals wins."""
+    same = (a == b) | ((a != a) & (b != b))
+    second = (b > a) | ((b != b) & (a == a)) | (same & (j < i))
+    return tl.where(second, b, a), tl.where(second, j, i)
+)py"}},
+      {"argmin_of", {{}, R"py(def _argmin_of(a, i, b, j):
+    """The smaller with its place; NaN is smallest, the first of equals wins."""
+    same = (a == b) | ((a != a) & (b != b))
+    second = (b < a) | ((b != b) & (a == a)) | (same & (j < i))
+    return tl.where(second, b, a), tl.where(second, j, i)
+)py"}},
+  };
+  return table;
+}
+
+const Helper* find_helper(const std::string& name) {
+  for (const auto* table : {&helpers_of_float32(), &combining()}) {
+    const auto found = table->find(name);
+    if (found != table->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+std::string filled(const std::string& spelling,
+                   const std::vector<std::string>& arguments) {
+  std::string text;
+  for (std::size_t i = 0; i < spelling.size(); ++i) {
+    if (spelling[i] == '{') {
+      text += arguments.at(static_cast<std::size_t>(spelling[i + 1] - '0'));
+      i += 2;
+    } else {
+      text += spelling[i];
+    }
+  }
+  return text;
+}
+
+void print_helper(const std::string& name, std::set<std::string>& printed,
+                  std::string& text) {
+  const Helper* helper = find_helper(name);
+  if (helper == nullptr || !printed.insert(name).second) return;
+  for (const std::string& need : helper->needs) {
+    print_helper(need, printed, text);
+  }
+  text += "@triton.jit\n" + helper->text + "\n\n";
+}
+
+}  // namespace
+
+std::optional<std::string> triton_call(
+    const std::string& function, DType dtype,
+    const std::vector<std::string>& arguments, std::set<std::string>& helpers) {
+  const auto spelled = [&](const Spellings& table) {
+    const auto found = table.find(function);
+    return found == table.end()
+               ? std::optional<std::string>()
+               : std::optional(filled(found->second, arguments));
+  };
+  if (auto text = spelled(plain())) return text;
+  if (auto text = spelled(is_float(dtype) ? of_floats() : of_integers())) {
+    return text;
+  }
+  if (dtype != DType::f32 || !helpers_of_float32().contains(function)) {
+    return std::nullopt;
+  }
+  helpers.insert(function);
+  std::string text = "_" + function + "(";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + arguments[i];
+  }
+  return text + ")";
+}
+
+std::string triton_helpers(const std::set<std::string>& helpers) {
+  std::set<std::string> printed;
+  std::string text;
+  for (const std::string& name : helpers) print_helper(name, printed, text);
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,136 @@
+// Convolutions as products: the windows are gathered as they go, element by
+// element, and what that costs is made little.
+//
+// Neighbours along an image's last dimension are read by neighbouring lanes
+// only if Triton sees them side by side, which it does by powers of two: rows
+// are padded to these. And the factor with fewer elements (the weights, but for
+// tiny images) is laid out once, in the order in which it is folded, so that no
+// tap is looked for in the loop.
+#include <algorithm>
+
+#include "compiler/triton/dot_text.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+// Elements that are copied at a time.
+constexpr std::int64_t pack = 4;
+// Lanes that are to read side by side, if that pads few rows.
+constexpr std::int64_t lanes_max = 32;
+constexpr std::int64_t lanes_min = 8;
+// With fewer rows, laying out the weights is no small part of the work.
+constexpr std::int64_t rows_min = 8192;
+constexpr std::int64_t laid_out_max = std::int64_t{1} << 24;
+constexpr std::int64_t block = 1024;
+
+}  // namespace
+
+bool DotText::convolves() const {
+  return sum().note.find("convolution") != std::string::npos;
+}
+
+bool DotText::gathers() const {
+  const auto is_single = [&](ExprId id) {
+    const Scalar& node = plan_.program.arena[id];
+    if (node.op != ScalarOp::load || node.index.empty()) return false;
+    const auto& terms = node.index[0].terms();
+    return node.guarded || std::ranges::count_if(terms, [](const auto& term) {
+                             return term.coefficient % pack != 0;
+                           }) > 1;
+  };
+  return convolves() &&
+         std::ranges::any_of(plan_.program.arena.reachable({it_.a, it_.b}),
+                             is_single);
+}
+
+void DotText::pad_rows() {
+  if (may_pack() || !gathers() || it_.rows.size() < 2) return;
+  LoopVar& last = it_.rows.back();
+  for (std::int64_t lanes = lanes_max; lanes >= lanes_min; lanes /= 2) {
+    const std::int64_t padded = ceil_div(last.extent, lanes) * lanes;
+    if (padded == last.extent) return;
+    if (8 * padded > 9 * last.extent) continue;
+    last_row_ = last.extent;
+    last.extent = padded;
+    return;
+  }
+}
+
+std::string DotText::row_mask(const std::string& row) const {
+  if (last_row_ == 0) return "";
+  return "(" + row + " % " + text(it_.rows.back().extent) + " < " +
+         text(last_row_) + ")";
+}
+
+// Not what lies so already.
+bool DotText::wants_layout() const {
+  const Scalar& read = plan_.program.arena[it_.b];
+  if (may_pack() || !gathers() || rows_ < rows_min ||
+      read.op != ScalarOp::load || read.dtype != DType::f32 ||
+      extent_of(it_.batch) * laid_out_elements() > laid_out_max) {
+    return false;
+  }
+  std::int64_t stride = 1;
+  bool lies_so = !read.guarded;
+  for (std::size_t i = it_.folded.size(); i-- > 0;) {
+    lies_so = lies_so && read.index[0].coefficient(it_.folded[i].id) == stride;
+    stride *= it_.folded[i].extent;
+  }
+  return !lies_so;
+}
+
+std::int64_t DotText::laid_out_width() const {
+  const std::int64_t step = shares_ > 1 ? share_ : tile_folded_;
+  return ceil_div(folded_, step) * step;
+}
+
+// Of one batch.
+std::int64_t DotText::laid_out_elements() const {
+  return ceil_div(columns_, tile_columns_) * tile_columns_ * laid_out_width();
+}
+
+void DotText::print_layout() {
+  const std::int64_t elements = laid_out_elements();
+  TritonKernel kernel(plan_.program, module_);
+  kernel.set_wide(needs_wide(plan_.program, nest_));
+  kernel.line("r = " + kernel.program_id() + " * " + text(block) +
+              " + tl.arange(0, " + text(block) + ")[None, :]");
+  kernel.line("k = r % " + text(laid_out_width()));
+  kernel.line("n = r // " + text(laid_out_width()) + " % " +
+              text(elements / laid_out_width()));
+  std::string inside =
+      "(k < " + text(folded_) + ") & (n < " + text(columns_) + ")";
+  if (!phase_mask("n").empty()) inside += " & " + phase_mask("n");
+  if (!it_.batch.empty()) {
+    kernel.line("batch = r // " + text(elements));
+    kernel.name_variables(it_.batch, "batch", Axis::columns, "");
+    inside += " & (batch < " + text(extent_of(it_.batch)) + ")";
+  } else {
+    inside += " & (r < " + text(elements) + ")";
+  }
+  kernel.line("inside = " + inside);
+  kernel.name_variables(it_.columns, "n", Axis::columns, "inside");
+  kernel.name_variables(it_.folded, "k", Axis::columns, "inside");
+  kernel.compute({it_.b}, false);
+  const std::int64_t all = extent_of(it_.batch) * elements;
+  module_.scratch.push_back({laid_out(), all});
+  kernel.use(laid_out());
+  kernel.line("tl.store(" + laid_out() + " + r, tl.broadcast_to(" +
+              kernel.operand(it_.b) + ", (1, " + text(block) + ")), mask=r < " +
+              text(all) + ")");
+  kernel.finish(ceil_div(all, block), 4);
+}
+
+// A step's tile of the weights.
+void DotText::print_laid_out(TritonKernel& kernel) const {
+  kernel.use(laid_out());
+  const std::string of_batch =
+      it_.batch.empty() ? "" : "batch * " + text(laid_out_elements()) + " + ";
+  kernel.line("b = tl.load(" + laid_out() + " + (" + of_batch + "n * " +
+              text(laid_out_width()) + " + (" + first() + ") + tl.arange(0, " +
+              text(tile_folded_) + ")[:, None]))");
+}
+
+}  // namespace weft

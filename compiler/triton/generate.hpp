@@ -1,0 +1,32 @@
+// The `triton` target: turns a subgraph into a Python file of Triton kernels,
+// in several variants for the verification workers to choose from. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/graph/graph.hpp"
+#include "compiler/graph/subgraph.hpp"
+#include "compiler/loops/gpu_facts.hpp"
+#include "compiler/targets.hpp"
+
+namespace weft {
+
+/// Whether the target has code for this call (else it stays an extern).
+bool triton_can_lower(const Graph& graph, const Node& call,
+                      const CutOptions& cut);
+
+/// At least one variant for every subgraph that partition() makes along
+/// triton_can_lower; the one expected to be fastest first; at most
+/// `variants_max`; no two equal texts. A source is a Python module with INPUTS
+/// (shape, stride and dtype of each input), its @triton.jit kernels, and
+///   def kernel_function(in0, …)
+/// that allocates the outputs, launches, and returns them.
+Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
+                                                  const GpuFacts& facts,
+                                                  int variants_max);
+
+/// All of this as an entry of compiler/targets.hpp's list.
+Target triton_target();
+
+}  // namespace weft

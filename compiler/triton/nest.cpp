@@ -1,0 +1,171 @@
+#include "compiler/triton/nest.hpp"
+
+#include <algorithm>
+
+#include "compiler/triton/dot.hpp"
+#include "compiler/triton/nest_text.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+/// All positions in a nest's memory, those that it computes with, and how far
+/// its loops count.
+std::vector<Index> positions_of(const Program& program, const Nest& nest) {
+  std::vector<Index> all;
+  for (const Stage& stage : nest.stages) {
+    all.push_back(stage.offset);
+    all.emplace_back(extent_of(stage.inner));
+    all.insert(all.end(), stage.result_index.begin(), stage.result_index.end());
+    for (const auto& [index, extent] : stage.bounds) all.push_back(index);
+    for (const ExprId id : program.arena.reachable(roots_of(stage))) {
+      const auto& index = program.arena[id].index;
+      all.insert(all.end(), index.begin(), index.end());
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<ExprId> roots_of(const Stage& stage) {
+  std::vector<ExprId> roots = {stage.value};
+  if (stage.position >= 0) roots.push_back(stage.position);
+  return roots;
+}
+
+std::string NestText::Tile::shape() const {
+  return "(" + text(height) + ", " + text(width) + ")";
+}
+
+std::string NestText::Tile::column() const {
+  return "(" + text(height) + ", 1)";
+}
+
+void NestText::print() {
+  if (nest_.split) return print_split();
+  const bool walks =
+      std::any_of(passes_.begin(), passes_.end(),
+                  [](const Pass& pass) { return !pass.inner.empty(); });
+  walks ? print_rows() : print_elements();
+}
+
+std::int64_t NestText::longest() const {
+  std::int64_t most = 1;
+  for (const Pass& pass : passes_) {
+    most = std::max(most, extent_of(pass.inner));
+  }
+  return most;
+}
+
+// Neighbours along the last variable lie beside each other: they are kept
+// together, whatever its extent, so that they are read together.
+bool NestText::blocks_last() const {
+  return nest_.columns && nest_.outer.size() > 1 &&
+         nest_.outer.back().extent >= 16;
+}
+
+std::int64_t NestText::point_programs(std::int64_t height) const {
+  const std::int64_t points = extent_of(nest_.outer);
+  if (!blocks_last()) return ceil_div(points, height);
+  const std::int64_t last = nest_.outer.back().extent;
+  return points / last * ceil_div(last, height);
+}
+
+std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
+                                  std::int64_t height) const {
+  const std::string lanes = "tl.arange(0, " + text(height) + ")[:, None]";
+  std::vector<LoopVar> variables = nest_.outer;
+  std::string block = id;
+  std::string place = "p";
+  if (blocks_last()) {
+    const LoopVar last = variables.back();
+    const std::string width = text(ceil_div(last.extent, height));
+    variables.pop_back();
+    kernel.line("outer = " + id + " // " + width);
+    kernel.name_variables(variables, "outer", Axis::none, "");
+    variables = {last};
+    block = "(" + id + " % " + width + ")";
+    place = "(outer * " + text(last.extent) + " + p)";
+  }
+  const std::int64_t points = extent_of(variables);
+  const std::string first = block + " * " + text(height);
+  kernel.line("first = " + (kernel.wide() && !kernel.has_wide_lanes()
+                                ? "(" + first + ").to(tl.int32)"
+                                : first));
+  kernel.line("p = first + " + lanes);
+  const bool ragged = points % height != 0;
+  if (ragged) kernel.line("pm = p < " + text(points));
+  kernel.name_variables(variables, "p", Axis::rows, ragged ? "pm" : "");
+  return place;
+}
+
+void NestText::open_inner(TritonKernel& kernel,
+                          const std::vector<LoopVar>& variables,
+                          const std::string& first, std::int64_t width,
+                          bool ragged) {
+  std::string lanes = "tl.arange(0, " + text(width) + ")[None, :]";
+  if (kernel.has_wide_lanes()) lanes += ".to(tl.int64)";
+  kernel.line("r = " + (first.empty() ? "" : first + " + ") + lanes);
+  if (ragged) kernel.line("rm = r < " + text(extent_of(variables)));
+  kernel.expect_inner(variables);
+  kernel.name_variables(variables, "r", Axis::columns, ragged ? "rm" : "");
+}
+
+void NestText::store_stage(TritonKernel& kernel, const Stage& stage,
+                           const std::string& shape) const {
+  std::string value = kernel.operand(stage.value);
+  const Scalar& node = program().arena[stage.value];
+  if (node.op == ScalarOp::constant && node.dtype == DType::f32) {
+    value = "tl.full((1, 1), " + value + ", tl.float32)";
+  }
+  kernel.store(stage.output, stage.offset,
+               "tl.broadcast_to(" + value + ", " + shape + ")");
+}
+
+void NestText::spill(TritonKernel& kernel, const Stage& stage,
+                     const TritonFold& fold) const {
+  for (std::size_t i = 0; i < stage.results.size(); ++i) {
+    const int buffer = stage.results[i];
+    if (!plan_.spilled.contains(buffer)) continue;
+    std::string value = fold.names()[i];
+    if (i == 1) value += ".to(tl.int64)";
+    if (fold.held() != program().arena[stage.value].dtype && i == 0) {
+      value += " != 0";
+    }
+    kernel.store(buffer, stage.result_index[0], value);
+  }
+}
+
+bool needs_wide(const Program& program, const Nest& nest) {
+  return !fits_32_bits(extent_of(nest.outer)) ||
+         !std::ranges::all_of(positions_of(program, nest), fits_32_bits);
+}
+
+// Where the last variable's neighbours are kept together, all others are
+// numbers, and pointers take what these come to.
+bool NestText::has_wide_lanes() const {
+  if (!blocks_last()) return true;
+  for (Index index : positions_of(program(), nest_)) {
+    for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
+      const LoopVar outer = nest_.outer[i];
+      index = index - Index(outer) * index.coefficient(outer.id);
+    }
+    if (!fits_32_bits(index)) return true;
+  }
+  return false;
+}
+
+void print_triton_nest(const Schedule& plan, const Nest& nest,
+                       const TritonVariant& variant, const GpuFacts& facts,
+                       TritonModule& module) {
+  if (!nest.alone) {
+    return NestText(plan, nest, variant, facts, module).print();
+  }
+  const auto contraction =
+      contraction_of(plan.program, nest.stages.front(), nest.outer);
+  print_triton_dot(plan, nest, contraction.value(), variant, facts, module);
+}
+
+}  // namespace weft

@@ -1,0 +1,19 @@
+// Turns one loop nest of a schedule into Triton kernels.
+#pragma once
+
+#include "compiler/loops/pass.hpp"
+#include "compiler/triton/generate.hpp"
+#include "compiler/triton/kernel.hpp"
+
+namespace weft {
+
+/// Adds the nest's kernel to the module; two where its folds are shared out
+/// among programs. Throws Unsupported.
+void print_triton_nest(const Schedule& plan, const Nest& nest,
+                       const TritonVariant& variant, const GpuFacts& facts,
+                       TritonModule& module);
+
+/// Whether positions in that nest need 64 bits.
+bool needs_wide(const Program& program, const Nest& nest);
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+// Products of float32 in three passes of the matrix units' 19 bits, from
+// factors that are split beforehand.
+//
+// A number is the sum of its nearest 19-bit number and a small rest; of the
+// four products of such halves three count. Split once, in memory, and laid out
+// along what is folded and padded to whole tiles, the halves go to the matrix
+// units as they are. That costs a pass over each factor, and pays where each of
+// its elements is used many times.
+#include <algorithm>
+
+#include "compiler/triton/dot_text.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+constexpr std::int64_t extent_min = 256;
+constexpr std::int64_t folded_min = 64;
+constexpr std::int64_t scratch_bytes_max = std::int64_t{4} << 30;
+constexpr std::int64_t square = 64;  ///< the tile that is turned at a time
+
+std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
+  return ceil_div(value, unit) * unit;
+}
+
+}  // namespace
+
+std::int64_t DotText::padded(std::int64_t extent, std::int64_t tile) const {
+  return rounded_up(extent, std::max(square, tile));
+}
+
+std::int64_t DotText::padded_folded() const {
+  const std::int64_t read = shares_ > 1 ? shares_ * share_ : folded_;
+  return rounded_up(read, std::max(square, tile_folded_));
+}
+
+bool DotText::may_pack() const {
+  return variant_.packs && precision() == "tf32x3";
+}
+
+bool DotText::wants_packing() const {
+  if (!may_pack() || rows_ < extent_min || columns_ < extent_min ||
+      folded_ < folded_min) {
+    return false;
+  }
+  const std::int64_t most =
+      extent_of(it_.batch) * padded_folded() *
+      std::max(padded(rows_, tile_rows_), padded(columns_, tile_columns_));
+  return most < INT32_MAX && 8 * most < scratch_bytes_max;
+}
+
+std::string DotText::packed(const char* name, const char* half) const {
+  return std::string(name) + "_" + half + text(sum().results[0]);
+}
+
+void DotText::print_packing(ExprId factor, const char* name,
+                            const std::vector<LoopVar>& variables,
+                            std::int64_t tile) {
+  const std::int64_t extent = extent_of(variables);
+  const std::int64_t high = padded(extent, tile);
+  const std::int64_t wide = padded_folded();
+  const std::int64_t across = wide / square;
+  const std::int64_t squares = high / square * across;
+  TritonKernel kernel(plan_.program, module_);
+  kernel.set_wide(needs_wide(plan_.program, nest_));
+  const std::string lanes = "tl.arange(0, " + text(square) + ")";
+  kernel.line("tile = tl.program_id(0)");
+  std::string place = "m";
+  if (!it_.batch.empty()) {
+    kernel.line("batch = tile // " + text(squares));
+    kernel.line("tile = tile % " + text(squares));
+    kernel.name_variables(it_.batch, "batch", Axis::none, "");
+    place = "(batch * " + text(high) + " + m)";
+  }
+  kernel.line("m = tile // " + text(across) + " * " + text(square) + " + " +
+              lanes + "[:, None]");
+  kernel.line("k = tile % " + text(across) + " * " + text(square) + " + " +
+              lanes + "[None, :]");
+  const bool ragged = high != extent || wide != folded_;
+  if (ragged) {
+    kernel.line("inside = (m < " + text(extent) + ") & (k < " + text(folded_) +
+                ")");
+  }
+  const std::string mask = ragged ? "inside" : "";
+  kernel.name_variables(variables, "m", Axis::rows, mask);
+  kernel.name_variables(it_.folded, "k", Axis::columns, mask);
+  kernel.compute({factor}, false);
+  std::string value = kernel.operand(factor);
+  if (ragged) value = "tl.where(inside, " + value + ", 0.0)";
+  kernel.help("high_half");
+  kernel.help("low_half");
+  kernel.line("x = tl.broadcast_to(" + value + ", (" + text(square) + ", " +
+              text(square) + "))");
+  for (const char* half : {"high", "low"}) {
+    const std::string buffer = packed(name, half);
+    module_.scratch.push_back({buffer, extent_of(it_.batch) * high * wide});
+    kernel.use(buffer);
+    kernel.line("tl.store(" + buffer + " + (" + place + " * " + text(wide) +
+                " + k), _" + half + "_half(x))");
+  }
+  kernel.finish(extent_of(it_.batch) * squares, 8);
+}
+
+void DotText::open_packed(TritonKernel& kernel) const {
+  for (const char* name : {"a", "b"}) {
+    const bool is_a = name[0] == 'a';
+    const std::int64_t tile = is_a ? tile_rows_ : tile_columns_;
+    const std::int64_t high = padded(is_a ? rows_ : columns_, tile);
+    const std::string base =
+        it_.batch.empty() ? "" : "batch * " + text(high) + " + ";
+    kernel.line(std::string("at_") + name + " = (" + base +
+                (is_a ? "row" : "column") + " * " + text(tile) +
+                " + tl.arange(0, " + text(tile) + ")[:, None]) * " +
+                text(padded_folded()));
+    for (const char* half : {"high", "low"}) kernel.use(packed(name, half));
+  }
+}
+
+void DotText::print_packed_step(TritonKernel& kernel) const {
+  kernel.line("kk = " + first() + " + tl.arange(0, " + text(tile_folded_) +
+              ")[None, :]");
+  for (const char* name : {"a", "b"}) {
+    for (const char* half : {"high", "low"}) {
+      kernel.line(std::string(name) + "_" + half + " = tl.load(" +
+                  packed(name, half) + " + (at_" + name + " + kk))");
+    }
+  }
+  const auto dot = [&](const char* sums, const char* a, const char* b) {
+    const bool begins = std::string_view(sums) == "large";
+    kernel.line(std::string(sums) + " = tl.dot(" + a + ", tl.trans(" + b +
+                "), " + (begins ? "nothing" : sums) +
+                ", input_precision=\"tf32\")");
+  };
+  dot("small", "a_low", "b_high");
+  dot("small", "a_high", "b_low");
+  // The matrix units cut off what they add up; over a long sum that shows. So
+  // each step's large part begins at zero and is added outside of them.
+  dot("large", "a_high", "b_high");
+  kernel.line("sums += large");
+}
+
+}  // namespace weft

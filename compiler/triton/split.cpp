@@ -1,0 +1,122 @@
+// Few points and much to fold: each program folds a share of one block of
+// points, and a second kernel folds what they left.
+#include <algorithm>
+
+#include "compiler/triton/nest_text.hpp"
+
+namespace weft {
+namespace {
+
+std::string text(std::int64_t number) { return std::to_string(number); }
+
+// Points that lie beside each other, for one program.
+constexpr std::int64_t column_points = 64;
+// Programs for each multiprocessor: short pieces of memory want more loads
+// under way than long rows. (That of columns is measured, on an H200.)
+constexpr std::int64_t programs_of_columns = 32;
+constexpr std::int64_t programs_of_rows = 8;
+
+std::string part(const TritonFold& fold, std::size_t i) {
+  return "part" + fold.names()[i].substr(1);
+}
+
+}  // namespace
+
+void NestText::print_split() {
+  const Pass& pass = passes_.front();
+  const std::int64_t points = extent_of(nest_.outer);
+  const std::int64_t extent = extent_of(pass.inner);
+  Tile tile;
+  if (nest_.columns) {
+    const std::int64_t beside =
+        blocks_last() ? nest_.outer.back().extent : points;
+    tile.height = std::min(column_points, power_of_two(beside));
+  }
+  tile.width = std::max<std::int64_t>(16, variant_.tile / tile.height);
+  const std::int64_t blocks = point_programs(tile.height);
+  const std::int64_t programs =
+      facts_.sms * (nest_.columns ? programs_of_columns : programs_of_rows);
+  const std::int64_t wanted = power_of_two(ceil_div(programs, blocks));
+  const std::int64_t steps = ceil_div(extent, tile.width);
+  const std::int64_t share =
+      ceil_div(steps, std::min(wanted, steps)) * tile.width;
+  const std::int64_t shares = ceil_div(extent, share);
+  if (shares == 1) return print_rows();
+  print_shares(pass, tile, share, shares);
+  print_merge(pass, shares);
+}
+
+void NestText::print_shares(const Pass& pass, Tile tile, std::int64_t share,
+                            std::int64_t shares) {
+  const std::int64_t points = extent_of(nest_.outer);
+  TritonKernel kernel(program(), module_);
+  kernel.set_wide(needs_wide(program(), nest_));
+  kernel.line("share = " + kernel.program_id() + " % " + text(shares));
+  const std::string place = open_points(
+      kernel, "(" + kernel.program_id() + " // " + text(shares) + ")",
+      tile.height);
+  std::vector<TritonFold> folds;
+  for (const Stage* stage : pass.stages) folds.emplace_back(program(), *stage);
+  kernel.expect_inner(pass.inner);
+  for (const Stage* stage : pass.stages) {
+    kernel.compute(roots_of(*stage), true);
+  }
+  for (const TritonFold& fold : folds) fold.begin(kernel, tile.shape());
+  kernel.line("for start in range(0, " + text(share) + ", " + text(tile.width) +
+              "):");
+  kernel.indent();
+  open_inner(kernel, pass.inner, "share * " + text(share) + " + start",
+             tile.width, extent_of(pass.inner) % share != 0);
+  print_tile(kernel, pass, folds, tile, false);
+  kernel.dedent();
+  kernel.forget_inner();
+  const std::string mask = kernel.mask_of(nest_.outer);
+  for (const TritonFold& fold : folds) {
+    fold.reduce(kernel, fold.names());
+    for (std::size_t i = 0; i < fold.names().size(); ++i) {
+      const DType dtype = i == 0 ? fold.held() : DType::i32;
+      module_.scratch.push_back({part(fold, i), shares * points, dtype});
+      kernel.use(part(fold, i));
+      kernel.line("tl.store(" + part(fold, i) + " + (share * " + text(points) +
+                  " + " + place + "), " + fold.names()[i] +
+                  (mask.empty() ? ")" : ", mask=" + mask + ")"));
+    }
+  }
+  kernel.finish(point_programs(tile.height) * shares,
+                warps_for(tile.height * tile.width, variant_.per_thread));
+}
+
+void NestText::print_merge(const Pass& pass, std::int64_t shares) {
+  const std::int64_t points = extent_of(nest_.outer);
+  const std::int64_t all = blocks_last() ? nest_.outer.back().extent : points;
+  const std::int64_t width = power_of_two(shares);
+  const std::int64_t height = std::min(
+      std::max<std::int64_t>(1, variant_.tile / width), power_of_two(all));
+  TritonKernel kernel(program(), module_);
+  const std::string place = open_points(kernel, kernel.program_id(), height);
+  kernel.line("r = tl.arange(0, " + text(width) + ")[None, :]");
+  std::string mask = width != shares ? "(r < " + text(shares) + ")" : "";
+  const std::string of_points = kernel.mask_of(nest_.outer);
+  if (!of_points.empty()) mask += (mask.empty() ? "" : " & ") + of_points;
+  for (const Stage* stage : pass.stages) {
+    const TritonFold fold(program(), *stage);
+    std::vector<std::string> tile;
+    for (std::size_t i = 0; i < fold.names().size(); ++i) {
+      const std::string name = part(fold, i);
+      kernel.use(name);
+      tile.push_back("t" + fold.names()[i].substr(1));
+      const std::string otherwise =
+          mask.empty() ? ")"
+                       : ", mask=" + mask + ", other=" + fold.neutral(i) + ")";
+      kernel.line(tile.back() + " = tl.load(" + name + " + (r * " +
+                  text(points) + " + " + place + ")" + otherwise);
+    }
+    fold.reduce(kernel, tile);
+    fold.conclude(kernel);
+    spill(kernel, *stage, fold);
+  }
+  kernel.finish(point_programs(height),
+                warps_for(height * width, variant_.per_thread));
+}
+
+}  // namespace weft

@@ -1,0 +1,343 @@
+"""The bench itself: which runs begin, which have to end, until all are done or
+the time is up. One thread: everything that happens, happens in the loop."""
+
+import fcntl
+import itertools
+import json
+import os
+import signal
+import sys
+import time
+from collections import deque
+
+from weft.bench import problems, records, results
+from weft.bench.child import Child
+from weft.bench.progress import Progress
+from weft.bench.records import DIED, FINISHED, MISSING, REFUSED, STOPPED, TIMED_OUT
+
+_TICK_S = 0.05
+#: Results are written while the bench goes on, but not all the time.
+_WRITE_EVERY_S = 5.0
+_DEATHS_MAX = 2
+
+
+class Refused(Exception):
+    """Wrong usage, with what to do."""
+
+
+class Bench:
+    def __init__(self, settings):
+        self._settings = settings
+        self._begin = time.monotonic()
+        found = problems.find(settings["folder"])
+        self.chosen = problems.find(
+            settings["folder"], settings["levels"], settings["only"])
+        self._records = records.Records(settings["out"])
+        self._lock = _lock(settings["out"])
+        self._sessions = _open_sessions(settings)
+        self._settle()
+        chosen = set(self.chosen)
+        #: What the results tell of: also what earlier calls chose.
+        self._told = [p for p in found if p in chosen or self._of(p).digest]
+        self._waiting = deque(
+            alternate(p for p in self.chosen if self._is_due(p)))
+        self._running = {}  # problem: (child, slot)
+        self._late = set()
+        self._resumed = set()
+        self._deaths = {}
+        self._written_at = 0.0
+        self._stopping = ""
+        self.progress = Progress(settings, len(self.chosen),
+                                 len(self._waiting))
+
+    def run(self):
+        """The exit code."""
+        for problem in self.chosen:
+            if problem not in self._waiting:
+                self.progress.add(self._row(problem))
+        self.progress.begin()
+        while self._waiting or self._running:
+            self._check_limit()
+            self._start_some()
+            self._look_at_all()
+            if self._stopping and not self._running:
+                break
+            time.sleep(_TICK_S)
+        self._write()
+        return self._exit_code()
+
+    def interrupt(self):
+        """The first time, runs are told to stop, so that they can go on
+        another time; the second time they are killed."""
+        if self._stopping:
+            for child, _ in self._running.values():
+                child.kill()
+        self._stopping = self._stopping or "interrupted"
+
+    def _settle(self):
+        """What the last bench left: tries that it could not end, problems
+        that were changed since, and what is to be done again."""
+        for problem in self.chosen:
+            record = self._of(problem)
+            changed = record.digest and record.digest != problem.digest()
+            again = self._settings["rerun"] or (
+                self._settings["rerun_failed"]
+                and not self._row(problem)["verified"])
+            if changed or again:
+                self._records.forget(problem)
+                continue
+            if record.tries and not record.tries[-1][1]:
+                begin = record.tries[-1][0]
+                record.tries[-1][1] = max(
+                    begin, self._records.last_sign(problem))
+                self._records.save(problem, record)
+
+    def _is_due(self, problem):
+        record = self._of(problem)
+        if record.alone == "due":
+            return True
+        if record.state == TIMED_OUT:
+            return record.wall_s < self._settings["problem_s"]
+        return record.state not in (FINISHED, REFUSED)
+
+    def _check_limit(self):
+        limit = self._settings["limit_s"]
+        if limit and time.monotonic() - self._begin > limit:
+            self._stopping = self._stopping or "limit"
+
+    def _start_some(self):
+        while self._waiting and not self._stopping:
+            slot = self._free_slot(self._of(self._waiting[0]).alone)
+            if slot is None:
+                break
+            self._start(self._waiting.popleft(), slot)
+
+    def _free_slot(self, alone):
+        """A place for one more run, whose device nobody has to himself; for
+        one that runs alone, a device that nobody has."""
+        taken = {slot for _, slot in self._running.values()}
+        shut = {self._device(slot)
+                for problem, (_, slot) in self._running.items()
+                if alone or self._of(problem).alone}
+        free = [slot for slot in range(self._settings["jobs"])
+                if slot not in taken and self._device(slot) not in shut]
+        return min(free, default=None)
+
+    def _device(self, slot):
+        devices = self._settings["devices"] or [0]
+        return devices[slot % len(devices)]
+
+    def _start(self, problem, slot):
+        record = self._of(problem)
+        if record.alone == "due":
+            self._records.forget(problem)
+            record.alone = "done"
+        record.digest = problem.digest()
+        record.state = STOPPED
+        record.tries.append([time.time(), 0])
+        self._records.save(problem, record)
+        child = Child(self._words(problem),
+                      self._records.log(problem, "out"),
+                      self._records.log(problem, "err"),
+                      cores_of(slot, self._settings["jobs"]),
+                      self._surroundings(slot))
+        self._running[problem] = child, slot
+
+    def _words(self, problem):
+        folder = self._records.run_folder(problem)
+        python = ["--json", "--python", self._settings["python"]]
+        if self._records.can_resume(problem):
+            self._resumed.add(problem)
+            return [self._settings["weft"], "resume", folder, *python]
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if name.startswith("journal.db"):
+                records.remove(os.path.join(folder, name))
+        return [self._settings["weft"], "run", problem.path, "--out", folder,
+                *python, *self._settings["run_flags"]]
+
+    def _surroundings(self, slot):
+        """Of several devices, a run sees one: the driver opens all it sees."""
+        if len(self._settings["devices"]) < 2:
+            return os.environ
+        device = visible_device(
+            os.environ.get("CUDA_VISIBLE_DEVICES"), self._device(slot))
+        return {**os.environ, "CUDA_VISIBLE_DEVICES": device}
+
+    def _look_at_all(self):
+        for problem, (child, _) in list(self._running.items()):
+            code = child.exit_code()
+            if code is not None:
+                del self._running[problem]
+                self._conclude(problem, child, code)
+            elif self._stopping or self._is_late(problem):
+                child.tell_to_stop()
+        if self._running or self._waiting:
+            self.progress.tick(len(self._running))
+
+    def _is_late(self, problem):
+        record = self._of(problem)
+        spent = time.time() - record.tries[-1][0]
+        if not record.alone:
+            spent += record.wall_s
+        if spent > self._settings["problem_s"]:
+            self._late.add(problem)
+        return problem in self._late
+
+    def _conclude(self, problem, child, code):
+        record = self._of(problem)
+        record.tries[-1][1] = time.time()
+        record.exit_code = code
+        record.state, record.reason = self._outcome(problem, child, code)
+        if record.state == REFUSED and problem in self._resumed:
+            # Another weft began it, and this one cannot go on with its journal.
+            self._resumed.remove(problem)
+            self._records.forget(problem)
+            self._waiting.appendleft(problem)
+            return
+        self._records.save(problem, record)
+        if record.state == DIED and self._deaths[problem] < _DEATHS_MAX:
+            self._waiting.appendleft(problem)
+            return
+        if record.state == STOPPED:
+            return
+        if self._settings["jobs"] > 1 and not record.alone and (
+                results.lacked_memory(self._row(problem))):
+            # Once more, after all the others, with the memory to itself. Until
+            # it begins, what there is of it stands.
+            record.alone = "due"
+            self._records.save(problem, record)
+            self._waiting.append(problem)
+            return
+        self.progress.add(self._row(problem))
+        self.progress.tell(self._row(problem))
+        if time.monotonic() - self._written_at > _WRITE_EVERY_S:
+            self._write()
+
+    def _outcome(self, problem, child, code):
+        """(state, reason)"""
+        told = child.ending() if code in (0, 1, 2, 3) else None
+        reason = told[1] if told else ""
+        if code in (0, 1):
+            return FINISHED, reason
+        if code in (2, 3):
+            return (REFUSED if code == 2 else MISSING), (
+                reason or child.last_words())
+        if problem in self._late:
+            return TIMED_OUT, (f"not done after "
+                               f"{self._settings['problem_s']:g} s")
+        if self._stopping:
+            return STOPPED, ""
+        self._deaths[problem] = self._deaths.get(problem, 0) + 1
+        how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+        return DIED, f"weft ended {how}: {child.last_words() or 'it said nothing'}"
+
+    def _write(self):
+        self._written_at = time.monotonic()
+        self._sessions[-1][1] = time.time()
+        _save_sessions(self._settings, self._sessions)
+        results.write(self._settings, [self._row(p) for p in self._told],
+                      self._records, self._sessions)
+
+    def _of(self, problem):
+        return self._records.load(problem)
+
+    def _row(self, problem):
+        return results.row(problem, self._of(problem),
+                           self._records.result(problem))
+
+    def _exit_code(self):
+        rows = [self._row(problem) for problem in self.chosen]
+        self.progress.end(rows, self._stopping)
+        if self._stopping == "interrupted":
+            return 130
+        if any(row["state"] == MISSING for row in rows):
+            return 3
+        return 0 if all(row["verified"] for row in rows) else 1
+
+
+def alternate(chosen):
+    """One of each level in turn. Neighbours in a level are alike: many that
+    need much memory would run at the same time."""
+    levels = {}
+    for problem in chosen:
+        levels.setdefault(problem.level, []).append(problem)
+    turns = itertools.zip_longest(*levels.values())
+    return [problem for turn in turns for problem in turn if problem]
+
+
+def visible_device(visible, number):
+    """What to call that one of the visible devices; `visible`: None for all."""
+    return visible.split(",")[number].strip() if visible else str(number)
+
+
+def cores_of(slot, slots):
+    """A share of this process's cores for each run: then one's compilers do
+    not disturb what another one times. None of its own where there are fewer
+    cores than runs."""
+    cores = sorted(os.sched_getaffinity(0))
+    if slots == 1 or len(cores) < slots:
+        return ()
+    return tuple(cores[slot * len(cores) // slots:
+                       (slot + 1) * len(cores) // slots])
+
+
+def _lock(out):
+    """Held until this process ends."""
+    descriptor = os.open(os.path.join(out, "lock"),
+                         os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Refused(f"another bench is at work in {out}: wait for it, or "
+                      "choose another --out") from None
+    return descriptor
+
+
+def _open_sessions(settings):
+    """[begin, end] of each call on this folder. Refused, when the results
+    that lie there were had under other conditions."""
+    told = records.read_json(os.path.join(settings["out"], "bench.json"))
+    if told and not settings["rerun"]:
+        for name in ("folder", "target", "gpu", "run_flags"):
+            if told[name] != settings[name]:
+                raise Refused(
+                    f"{settings['out']} holds a bench with other {name} "
+                    f"({told[name]!r}, not {settings[name]!r}): choose "
+                    "another --out, or begin again with --rerun")
+    sessions = told["sessions"] if told else []
+    sessions.append([time.time(), time.time()])
+    _save_sessions(settings, sessions)
+    return sessions
+
+
+def _save_sessions(settings, sessions):
+    names = ("version", "folder", "target", "gpu", "timed", "run_flags")
+    told = {"format": 1, **{name: settings[name] for name in names},
+            "sessions": sessions}
+    records.write_atomically(os.path.join(settings["out"], "bench.json"),
+                             json.dumps(told, indent=1) + "\n")
+
+
+def main(text):
+    """`text`: the settings as JSON, from the command. The exit code."""
+    settings = json.loads(text)
+    try:
+        bench = Bench(settings)
+    except (Refused, problems.NoProblems) as error:
+        return _fail(settings, 2, str(error))
+    except OSError as error:
+        return _fail(settings, 3, f"cannot write the bench's results: {error}")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: bench.interrupt())
+    try:
+        return bench.run()
+    except OSError as error:
+        return _fail(settings, 3, f"the bench cannot go on: {error}; the same "
+                     "command resumes it")
+
+
+def _fail(settings, code, message):
+    if settings["json"]:
+        print(json.dumps({"error": message, "exit_code": code}))
+    print(f"weft: {message}", file=sys.stderr)
+    return code

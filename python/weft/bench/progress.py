@@ -1,0 +1,124 @@
+"""What a person sees while a bench goes on: a line for each problem that is
+done, and on a terminal one below them that says how far all is."""
+
+import json
+import shutil
+import sys
+import time
+
+from weft.bench import score
+
+_REDRAW_EVERY_S = 1.0
+
+
+class Progress:
+    def __init__(self, settings, total, due):
+        self._settings = settings
+        self._total, self._due = total, due
+        self._rows = []
+        self._begin = time.monotonic()
+        self._done = 0  # by this call
+        self._drawn_at = 0.0
+        self._live = (sys.stdout.isatty() and not settings["json"]
+                      and not settings["quiet"])
+
+    def begin(self):
+        kept = self._total - self._due
+        text = f"{self._total} problems, {self._settings['jobs']} at a time"
+        if kept:
+            text += f"; {kept} are done already"
+        self._say(text)
+        self._say(f"results: {self._settings['out']}")
+
+    def add(self, row):
+        """Counts it."""
+        self._rows.append(row)
+
+    def tell(self, row):
+        """Says that it is done now."""
+        self._done += 1
+        if self._settings["json"]:
+            print(json.dumps({name: value for name, value in row.items()
+                              if name not in ("result", "machine")}),
+                  flush=True)
+            return
+        self._wipe()
+        self._say(f"{self._state()}  {row['label']}: {sentence(row)}")
+
+    def tick(self, running):
+        now = time.monotonic()
+        if not self._live or now - self._drawn_at < _REDRAW_EVERY_S:
+            return
+        self._drawn_at = now
+        width = shutil.get_terminal_size().columns
+        text = f"{self._state()}, {running} running"
+        print("\r\033[2K" + text[:width - 1], end="", flush=True)
+
+    def end(self, rows, stopping):
+        left = sum(1 for row in rows if row["state"] in
+                   ("stopped", "died", "missing"))
+        verified = sum(1 for row in rows if row["verified"])
+        if self._settings["json"]:
+            print(json.dumps({"problems": len(rows), "verified": verified,
+                              "left": left, "stopped_by": stopping,
+                              "out": self._settings["out"]}), flush=True)
+            return
+        self._wipe()
+        self._say(f"{verified} of {len(rows)} verified"
+                  + geometric_means(rows))
+        if stopping or left:
+            why = {"limit": "the time is up: ", "interrupted": "interrupted: "}
+            print(f"weft: {why.get(stopping, '')}{left} problems are left; "
+                  "the same command goes on", file=sys.stderr)
+        self._say(f"report: {self._settings['out']}/report.md")
+
+    def _state(self):
+        verified = sum(1 for row in self._rows if row["verified"])
+        text = (f"{len(self._rows)}/{self._total}, {verified} verified"
+                + geometric_means(self._rows))
+        return f"[{text}, {self._time_left()}]"
+
+    def _time_left(self):
+        left = self._total - len(self._rows)
+        if not left:
+            return "done"
+        if not self._done:
+            return "time left unknown"
+        spent = time.monotonic() - self._begin
+        return f"{duration(spent / self._done * left)} left"
+
+    def _wipe(self):
+        if self._live:
+            print("\r\033[2K", end="")
+
+    def _say(self, text):
+        if not self._settings["json"] and not self._settings["quiet"]:
+            print(text, flush=True)
+
+
+def geometric_means(rows):
+    text = ""
+    for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
+        ratios = score.ratios(rows, name)
+        if ratios:
+            text += f", {score.geometric_mean(ratios):.2f}x {words}"
+    return text
+
+
+def sentence(row):
+    """ "verified, 2.31x over eager, 21 s" """
+    text = row["verdict"]
+    for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
+        if row[name]:
+            text += f", {row[name]:.2f}x over {words}"
+    if not row["verified"] and row["reason"]:
+        text += f" ({row['reason'][:200]})"
+    return f"{text}, {row['wall_s']:.0f} s"
+
+
+def duration(seconds):
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02} min"
+    return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"

@@ -1,0 +1,244 @@
+"""report.md of a bench: what a person wants to know first stands first."""
+
+from weft.bench import score
+from weft.bench.progress import duration
+
+_BASES = (("over_eager", "eager"), ("over_compile", "torch.compile"),
+          ("over_autotune", "its max-autotune"))
+
+
+def markdown(settings, rows, rates, sessions):
+    parts = [_head(settings, rows, rates, sessions)]
+    levels = sorted({row["level"] for row in rows})
+    if len(levels) > 1:
+        parts += [_section(f"Level {level}",
+                           [r for r in rows if r["level"] == level])
+                  for level in levels]
+    parts.append(_section("All problems" if len(levels) > 1 else "Scores",
+                          rows))
+    parts += [_apart(rows), _failures(rows), _compile_failures(rows),
+              _every(rows)]
+    return "\n".join(part for part in parts if part)
+
+
+def _head(settings, rows, rates, sessions):
+    verified = sum(1 for row in rows if row["verified"])
+    left = sum(1 for row in rows if row["state"] == "stopped")
+    lines = ["# weft bench", "",
+             f"{verified} of {len(rows)} problems verified."]
+    if left:
+        lines += ["", f"**Not all is done: {left} problems are left.** The "
+                  "same command goes on. Below they count as not verified."]
+    if not settings["timed"]:
+        lines += ["", "Nothing was timed: there is no GPU here, and the "
+                  "kernels were interpreted."]
+    machine = next((r["machine"] for r in rows if r.get("machine")), None)
+    lines += ["", f"* Problems: {settings['folder']}"]
+    if machine:
+        gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
+        torch = f", PyTorch {machine['torch']}" if machine["torch"] else ""
+        lines.append(f"* Machine: {gpu}{machine['processor']}{torch}")
+    precision = next((r["precision"] for r in rows if r.get("precision")), "")
+    lines.append(f"* weft {settings['version']}, target {settings['target']}, "
+                 f"precision {precision or 'framework'}"
+                 + (f", flags {' '.join(settings['run_flags'])}"
+                    if settings["run_flags"] else ""))
+    if rates:
+        lines.append("* Measured: " + ", ".join(
+            f"{name} {value:.5g}" for name, value in sorted(rates.items())))
+    lines.append(_time_spent(settings, rows, sessions))
+    if any(row["floor_share"] for row in rows):
+        lines += ["", "![speedups, sorted](speedups.svg)",
+                  "![time against floor](floor.svg)"]
+    elif any(row["over_eager"] for row in rows):
+        lines += ["", "![speedups, sorted](speedups.svg)"]
+    return "\n".join(lines) + "\n"
+
+
+def _time_spent(settings, rows, sessions):
+    walls = [row["wall_s"] for row in rows if row["wall_s"]]
+    whole = sum(end - begin for begin, end in sessions)
+    text = f"* Time: {duration(whole)} in {len(sessions)} call"
+    text += "s" if len(sessions) > 1 else ""
+    if walls:
+        text += (f", {settings['jobs']} problems at a time; a problem took "
+                 f"{duration(score.median(walls))} (median), "
+                 f"{duration(max(walls))} at most, "
+                 f"{duration(sum(walls))} in all")
+    return text
+
+
+def _section(title, rows):
+    bases = [(name, words) for name, words in _BASES
+             if score.ratios(rows, name)]
+    lines = [f"## {title}", ""]
+    if not bases:
+        verified = score.fast_p(rows, "over_eager", 0)
+        return "\n".join([*lines, f"* fast_0 (verified): {verified:.2f} of "
+                          f"{len(rows)} problems", _kernels(rows)]) + "\n"
+    lines += ["| | " + " | ".join(f"over {words}" for _, words in bases)
+              + " |", "|---|" + "---|" * len(bases)]
+    for threshold in score.THRESHOLDS:
+        lines.append(f"| fast_{threshold:g} | " + " | ".join(
+            _number(score.fast_p(rows, name, threshold), "{:.2f}")
+            for name, _ in bases) + " |")
+    for words, of in (("geometric mean", score.geometric_mean),
+                      ("median", score.median)):
+        lines.append(f"| {words} | " + " | ".join(
+            _number(of(score.ratios(rows, name)), "{:.3f}×")
+            for name, _ in bases) + " |")
+    lines.append("| faster / slower / no difference | " + " | ".join(
+        " / ".join(map(str, score.beyond_spread(rows, name)))
+        for name, _ in bases) + " |")
+    told = [row for row in rows if row["discriminating"] is not False]
+    if len(told) < len(rows):
+        lines.append("| geometric mean of those that discriminate | "
+                     + " | ".join(_number(score.geometric_mean(
+                         score.ratios(told, name)), "{:.3f}×")
+                         for name, _ in bases) + " |")
+    lines += ["", f"fast_p is the share of all {len(rows)} problems that are "
+              "verified and more than p times as fast; means and medians are "
+              "of verified ones. Faster and slower: the 95 % interval of the "
+              "ratio does not hold 1.", "", _floors(rows), _kernels(rows),
+              _against_itself(rows), _clocks(rows)]
+    return "\n".join(line for line in lines if line is not None) + "\n"
+
+
+def _floors(rows):
+    lines = []
+    for kind, words in (("bytes", "bound by memory: bytes that must move over "
+                         "the measured copy bandwidth"),
+                        ("operations", "bound by arithmetic: operations over "
+                         "the measured peak")):
+        shares = [row["floor_share"] for row in rows
+                  if row["verified"] and row["floor_by"] == kind]
+        if shares:
+            near = sum(1 for share in shares if share >= 0.9)
+            lines.append(f"* Share of the floor, {words}: median "
+                         f"{100 * score.median(shares):.0f} %, "
+                         f"{near} of {len(shares)} at 90 % or more")
+    return "\n".join(lines) or None
+
+
+def _kernels(rows):
+    ours = sum(row["kernels_ours"] or 0 for row in rows)
+    extern = sum(row["kernels_extern"] or 0 for row in rows)
+    with_ours = sum(1 for row in rows if row["kernels_ours"])
+    return (f"* Kernels: {ours} ours, in {with_ours} problems; {extern} calls "
+            "left to the framework")
+
+
+def _against_itself(rows):
+    """How far the same code in two processes lies apart here."""
+    same = sorted(score.ratios(filter(score.is_eager, rows), "over_eager"))
+    if not same:
+        return None
+    return (f"* Where no kernel of ours won ({len(same)} problems), ModelNew is "
+            "the framework's own code, which in its process was "
+            f"{score.median(same):.3f} times as fast as in eager's (median; "
+            f"{same[0]:.2f} to {same[-1]:.2f}): there is no difference; means "
+            "and fast_p count what was measured")
+
+
+def _clocks(rows):
+    """What the device ran at while both sides were timed."""
+    both = [(row["ours_mhz"], row["eager_mhz"]) for row in rows
+            if row["ours_mhz"] and row["eager_mhz"]]
+    if not both:
+        return None
+    apart = sum(1 for ours, eager in both if abs(ours - eager) > 0.02 * eager)
+    lowered = sum(1 for row in rows if row["throttled"])
+    return ("* Clocks after calls, medians: ours "
+            f"{score.median([ours for ours, _ in both]):.0f} MHz, eager "
+            f"{score.median([eager for _, eager in both]):.0f} MHz; more than "
+            f"2 % apart in {apart} problems, lowered (by power, heat) in "
+            f"{lowered}")
+
+
+def _apart(rows):
+    apart = [row for row in rows if row["discriminating"] is False]
+    if not apart:
+        return ""
+    return "\n".join(
+        ["## Problems that do not discriminate", "",
+         "Some wrong output passes their check too, whoever checks; a verdict "
+         "of theirs says little.", ""]
+        + [f"* {row['label']}: passes with {_passed(row)}" for row in apart]
+    ) + "\n"
+
+
+def _passed(row):
+    controls = row["result"]["verdict"]["controls"]
+    passed = [name for name, rejected in sorted(controls.items())
+              if not rejected]
+    return ", ".join(passed) or "a wrong output"
+
+
+def _failures(rows):
+    failed = [row for row in rows
+              if not row["verified"] and row["state"] != "stopped"]
+    if not failed:
+        return ""
+    return "\n".join(
+        ["## Not verified", "", "| problem | verdict | why |", "|---|---|---|"]
+        + [f"| {row['label']} | {row['verdict']} | {_cell(row['reason'])} |"
+           for row in failed]) + "\n"
+
+
+def _compile_failures(rows):
+    failed = [row for row in rows if row["compile_error"]]
+    if not failed:
+        return ""
+    return "\n".join(
+        ["## Where torch.compile failed", ""]
+        + [f"* {row['label']}: {_cell(row['compile_error'])}"
+           for row in failed]) + "\n"
+
+
+def _every(rows):
+    lines = ["## Every problem", "",
+             "| problem | verdict | error (tolerance) | ours ms | eager ms | "
+             "compile ms | over eager | over compile | floor | kernels | s |",
+             "|---|---|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        verdict = row["verdict"]
+        if row["discriminating"] is False:
+            verdict += ", not discriminating"
+        error = ("–" if row["max_error"] is None else
+                 f"{row['max_error']:.1e} ({row['tolerance']:.1e})")
+        kernels = ("–" if row["kernels_ours"] is None else
+                   f"{row['kernels_ours']} + {row['kernels_extern']}")
+        lines.append(" | ".join([
+            f"| [{row['label']}](runs/{row['key']}/report.md)", verdict, error,
+            _ms(row, "ours"), _ms(row, "eager"), _ms(row, "compile"),
+            _over(row, "over_eager"), _over(row, "over_compile"),
+            _number(row["floor_share"], "{:.0%}"), kernels,
+            f"{row['wall_s']:.0f} |"]))
+    lines += ["", "Times are medians (10th to 90th percentile); speedups have "
+              "their 95 % intervals. Kernels: ours + calls left to the "
+              "framework."]
+    return "\n".join(lines) + "\n"
+
+
+def _ms(row, side):
+    if row[side + "_us"] is None:
+        return "–"
+    return (f"{row[side + '_us'] / 1e3:.3f} "
+            f"({row[side + '_p10_us'] / 1e3:.3f}–"
+            f"{row[side + '_p90_us'] / 1e3:.3f})")
+
+
+def _over(row, name):
+    if row[name] is None:
+        return "–"
+    return (f"{row[name]:.2f} ({row[name + '_low']:.2f}–"
+            f"{row[name + '_high']:.2f})")
+
+
+def _number(value, form):
+    return "–" if value is None else form.format(value)
+
+
+def _cell(text):
+    """One line that does not end a table's cell."""
+    return " ".join((text or "").split()).replace("|", "\\|")[:400]

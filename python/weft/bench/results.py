@@ -1,0 +1,207 @@
+"""One flat row a problem, and everything that is written of all of them."""
+
+import csv
+import io
+import os
+import shutil
+
+from weft.bench import kernelbench, plots, report
+from weft.bench.records import DIED, FINISHED, MISSING, REFUSED, STOPPED, TIMED_OUT, \
+    write_atomically
+
+#: The columns of results.csv, in order. Times in microseconds.
+COLUMNS = (
+    "level", "number", "name", "verdict", "verified", "discriminating",
+    "reason", "max_error", "framework_error", "tolerance", "cases",
+    "ours_us", "ours_p10_us", "ours_p90_us",
+    "eager_us", "eager_p10_us", "eager_p90_us",
+    "compile_us", "compile_p10_us", "compile_p90_us",
+    "autotune_us", "autotune_p10_us", "autotune_p90_us",
+    "over_eager", "over_eager_low", "over_eager_high",
+    "over_compile", "over_compile_low", "over_compile_high",
+    "over_autotune", "over_autotune_low", "over_autotune_high",
+    "bytes_floor", "operations", "floor_us", "floor_by", "floor_share",
+    "ours_mhz", "eager_mhz", "throttled",
+    "kernels_ours", "kernels_extern", "variants", "compile_error", "wall_s",
+)
+
+_SIDES = (("ours", "candidate"), ("eager", "eager"), ("compile", "compile"),
+          ("autotune", "compile_autotune"))
+_OVERS = (("over_eager", "over_eager"), ("over_compile", "over_compile"),
+          ("over_autotune", "over_compile_autotune"))
+_WORDS = {TIMED_OUT: "timed out", DIED: "died", MISSING: "machine lacks "
+          "something", REFUSED: "wrong input", STOPPED: "not done"}
+
+
+def row(problem, record, result):
+    """`result`: the run's result.json, or None. What was not measured is
+    None. The floor is worked out later, with what all runs measured."""
+    made = {
+        "label": problem.label, "key": problem.key, "level": problem.level,
+        "number": problem.number, "name": problem.name,
+        "state": record.state, "reason": record.reason,
+        "verdict": _WORDS.get(record.state, "not verified"),
+        "verified": False, "discriminating": None,
+        "wall_s": round(record.wall_s, 3), "path": problem.path,
+        "result": None,
+        **dict.fromkeys(name for name in COLUMNS if name not in (
+            "level", "number", "name", "verdict", "verified", "reason",
+            "wall_s")),
+    }
+    if record.state != FINISHED or not result:
+        return made
+    verdict, timing = result["verdict"], result["timing"]
+    made["verified"] = verdict["correct"]
+    made["discriminating"] = verdict["kind"] != "not_discriminating"
+    made["verdict"] = "verified" if verdict["correct"] else "not verified"
+    made["reason"] = verdict["reason"] or made["reason"]
+    if verdict["correct"]:
+        made["reason"] = verdict["reason"]
+    for name in ("max_error", "framework_error", "tolerance", "cases"):
+        made[name] = verdict[name]
+    made["machine"], made["precision"] = result["machine"], result["precision"]
+    made["result"] = result
+    _add_times(made, timing)
+    _add_kernels(made, result)
+    return made
+
+
+def lacked_memory(made):
+    """Whether the run, or a subgraph of it, ended for want of memory."""
+    parts = made["result"]["subgraphs"] if made["result"] else []
+    reasons = [made["reason"], made["compile_error"] or "",
+               *(made["result"] or {}).get("notes", ()),
+               *(part["reason"] for part in parts)]
+    return any(words in reason for reason in reasons for words in (
+        "out_of_memory", "out of memory", "STATUS_ALLOC_FAILED"))
+
+
+def _add_times(made, timing):
+    for name, side in _SIDES:
+        told = timing[side]
+        if told:
+            made[name + "_us"] = told["median_us"]
+            made[name + "_p10_us"] = told["p10_us"]
+            made[name + "_p90_us"] = told["p90_us"]
+    for name, over in _OVERS:
+        told = timing[over]
+        if told:
+            made[name] = told["ratio"]
+            made[name + "_low"], made[name + "_high"] = told["low"], told["high"]
+    for name, side in _SIDES[:2]:
+        made[name + "_mhz"] = timing.get("sm_mhz", {}).get(side)
+    made["throttled"] = "; ".join(timing.get("throttled", ()))
+    made["bytes_floor"] = timing["bytes_floor"] or None
+    made["compile_error"] = timing["compile_error"]
+
+
+def _add_kernels(made, result):
+    ours = [s for s in result["subgraphs"] if s["ours"]]
+    rest = sum(s["count"] for s in result["subgraphs"] if not s["ours"])
+    made["kernels_ours"] = sum(s["count"] for s in ours)
+    made["kernels_extern"] = rest + sum(result["externs"].values())
+    made["variants"] = "; ".join(s["variant"] for s in ours)
+    made["operations"] = (result["matrix_operations"]
+                          + result["convolution_operations"]
+                          + result.get("half_operations", 0))
+
+
+def add_floors(rows):
+    """The least time that the machine allows: bytes that must move over what
+    a copy reaches, or operations over the peak of their precision, whichever
+    is more. Rates are the best that any run measured: one that ran beside
+    others measures less."""
+    rates = best_rates(rows)
+    for made in rows:
+        if not made.get("machine"):
+            continue
+        by_bytes = _us(made["bytes_floor"], rates.get("copy_gbps"), 1e9)
+        by_operations = _operations_us(made, rates)
+        floor = max(by_bytes, by_operations)
+        if not floor or not made["ours_us"]:
+            continue
+        made["floor_us"] = floor
+        made["floor_by"] = ("bytes" if by_bytes >= by_operations
+                            else "operations")
+        made["floor_share"] = floor / made["ours_us"]
+    return rates
+
+
+def best_rates(rows):
+    """Name: the most that any run measured, of the device that was timed."""
+    best = {}
+    for made in rows:
+        machine = made.get("machine")
+        if not machine:
+            continue
+        measured = (machine["gpu_measured"] if machine["gpu"]
+                    else {"copy_gbps": machine["copy_gbps"]})
+        for name, value in measured.items():
+            if value > 0:
+                best[name] = max(best.get(name, 0.0), value)
+    return best
+
+
+def _operations_us(made, rates):
+    """As the precision's policy has it: the framework's own flags allow TF32
+    in convolutions, and not in products. What may not use TF32 can still be
+    made of three products in it, with float32's accuracy."""
+    short = rates.get("tf32_tflops", 0.0)
+    full = max(rates.get("fp32_tflops", 0.0), short / 3)
+    policy = made["precision"]
+    products = short if policy == "tf32" else full
+    convolutions = full if policy == "strict" else short
+    result = made["result"]
+    return (_us(result["matrix_operations"], products, 1e12)
+            + _us(result["convolution_operations"], convolutions, 1e12)
+            + _us(result.get("half_operations", 0),  # older runs have none
+                  rates.get("half_tflops"), 1e12))
+
+
+def _us(amount, rate, unit):
+    return amount / (rate * unit) * 1e6 if amount and rate else 0.0
+
+
+def results_csv(rows):
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for made in rows:
+        writer.writerow([_cell(made[name]) for name in COLUMNS])
+    return text.getvalue()
+
+
+def _cell(value):
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value
+
+
+def write(settings, rows, records, sessions):
+    """All files of --out that are worked out from the runs."""
+    out = settings["out"]
+    rates = add_floors(rows)
+    write_atomically(os.path.join(out, "results.csv"), results_csv(rows))
+    write_atomically(os.path.join(out, "report.md"),
+                     report.markdown(settings, rows, rates, sessions))
+    for name, text in plots.all_plots(rows).items():
+        write_atomically(os.path.join(out, name), text)
+    for name, text in kernelbench.files(settings, rows).items():
+        path = os.path.join(out, "kernelbench", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_atomically(path, text)
+    for made in rows:
+        _copy_kernel(settings, made, records)
+
+
+def _copy_kernel(settings, made, records):
+    source = os.path.join(settings["out"], "runs", made["key"], "composed",
+                          "model_new.py")
+    if not made["verified"] or not os.path.exists(source):
+        return
+    target = os.path.join(settings["out"], "kernelbench",
+                          kernelbench.kernel_path(made))
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.copyfile(source, target)

@@ -1,0 +1,136 @@
+"""Builds a CUDA source into a GPU kernel package, ahead of time.
+
+    python -m weft.build.cuda kernel.cu kernel.json --arch sm_90
+
+Needs NVRTC (NVIDIA's compiler as a library: pip install nvidia-cuda-nvrtc, or
+the CUDA toolkit) and no GPU. What is launched stands in a comment at the
+source's top (docs/cuda.md).
+"""
+
+import argparse
+import base64
+import ctypes
+import glob
+import json
+import os
+import re
+import sys
+from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
+
+LAUNCHES = re.compile(r"/\* launches\n(.*?)\n\*/", re.DOTALL)
+OPTIONS = ("--std=c++17", "--extra-device-vectorization", "-default-device")
+
+
+class BuildError(Exception):
+    """The source is at fault: for the verdict's reason."""
+
+
+class NoCompiler(Exception):
+    """There is no NVRTC here; the text says how to get it."""
+
+
+def places():
+    """Where NVRTC may lie, what suits this Python's packages best first."""
+    for folder in sys.path:
+        yield from sorted(glob.glob(os.path.join(
+            folder, "nvidia", "*", "lib", "libnvrtc.so.*")), reverse=True)
+    yield from ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
+    for root in (os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"):
+        if root:
+            yield from sorted(glob.glob(
+                os.path.join(root, "lib64", "libnvrtc.so*")))
+
+
+def open_compiler():
+    for place in places():
+        if ".alt." in place:
+            continue
+        try:
+            library = ctypes.CDLL(place)
+        except OSError:
+            continue
+        library.nvrtcCreateProgram.argtypes = (
+            c_void_p, c_char_p, c_char_p, c_int, c_void_p, c_void_p)
+        library.nvrtcCompileProgram.argtypes = (c_void_p, c_int, c_void_p)
+        for name in ("GetProgramLog", "GetCUBIN"):
+            getattr(library, "nvrtc" + name).argtypes = (c_void_p, c_char_p)
+            getattr(library, f"nvrtc{name}Size").argtypes = (c_void_p, c_void_p)
+        library.nvrtcGetErrorString.restype = c_char_p
+        return library
+    raise NoCompiler(
+        "no NVRTC (libnvrtc.so): pip install nvidia-cuda-nvrtc, or install "
+        "the CUDA toolkit")
+
+
+class Compiler:
+    def __init__(self):
+        self._library = open_compiler()
+
+    def cubin(self, source, arch, name="kernel.cu"):
+        """What the GPU runs; BuildError with the compiler's lines."""
+        program = c_void_p()
+        self._check(self._library.nvrtcCreateProgram(
+            byref(program), source.encode(), name.encode(), 0, None, None))
+        options = [f"--gpu-architecture={arch}", *OPTIONS]
+        array = (c_char_p * len(options))(*(o.encode() for o in options))
+        code = self._library.nvrtcCompileProgram(program, len(options), array)
+        if code != 0:
+            log = self._read(program, "GetProgramLog").rstrip(b"\0 \n")
+            raise BuildError(log.decode(errors="replace") or self._word(code))
+        return self._read(program, "GetCUBIN")
+
+    def _read(self, program, what):
+        size = c_size_t()
+        self._check(getattr(self._library, f"nvrtc{what}Size")(
+            program, byref(size)))
+        text = ctypes.create_string_buffer(size.value)
+        self._check(getattr(self._library, "nvrtc" + what)(program, text))
+        return text.raw
+
+    def _word(self, code):
+        return self._library.nvrtcGetErrorString(code).decode()
+
+    def _check(self, code):
+        if code != 0:
+            raise BuildError(f"NVRTC says {self._word(code)}")
+
+
+def launches_of(source):
+    found = LAUNCHES.search(source)
+    try:
+        told = json.loads(found.group(1)) if found else None
+    except ValueError as error:
+        raise BuildError(f"the comment 'launches' is no JSON: {error}") from None
+    if not told or not told.get("launches"):
+        raise BuildError("the source launches nothing: it has no comment "
+                         "'/* launches' at its top")
+    return told
+
+
+def build(source, arch, compiler):
+    told = launches_of(source)
+    cubin = base64.b64encode(compiler.cubin(source, arch)).decode("ascii")
+    return {"format": 1, "arch": arch, "scratch": told.get("scratch", []),
+            "modules": [{"cubin": cubin}],
+            "launches": [{"module": 0, **one} for one in told["launches"]]}
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="weft.build.cuda")
+    parser.add_argument("source")
+    parser.add_argument("package")
+    parser.add_argument("--arch", required=True)
+    options = parser.parse_args(arguments)
+    try:
+        with open(options.source, encoding="utf-8") as file:
+            package = build(file.read(), options.arch, Compiler())
+    except (BuildError, NoCompiler) as error:
+        print(error, file=sys.stderr)
+        return 1
+    with open(options.package, "w", encoding="utf-8") as file:
+        json.dump(package, file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

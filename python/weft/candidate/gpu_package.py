@@ -1,0 +1,187 @@
+"""Runs a GPU kernel package (docs/gpu.md): cubins and a list of launches.
+
+Needs the driver and nothing else: no compiler, and no framework on the device.
+Without a device a package holds the kernel's Python text instead, which
+Triton's interpreter runs on host memory.
+"""
+
+import base64
+import ctypes
+import importlib.util
+import json
+import os
+import sys
+import time
+from functools import partial
+
+from weft.build import triton_interpreter
+from weft.device.driver import launch_config
+
+FORMAT = 1
+#: Whose build makes such a package (docs/gpu-package.md).
+KINDS = ("triton", "cuda")
+
+
+class BadPackage(Exception):
+    """The file is no package that can run here; the text says why."""
+
+
+def load(job, memory):
+    """The runner for the package that the job names."""
+    with open(job["library"], encoding="utf-8") as file:
+        package = json.load(file)
+    if package.get("format") != FORMAT:
+        found = package.get("format")
+        raise BadPackage(f"kernel package of format {found}, not {FORMAT}")
+    is_interpreted = package.get("interpret", False)
+    if is_interpreted and memory.driver is not None:
+        raise BadPackage("a package for the interpreter, on a device: build "
+                         "it for the device's architecture")
+    if is_interpreted:
+        return Interpreted(job, memory)
+    if memory.driver is None:
+        raise BadPackage("a package for a GPU, on the host: run the oracle "
+                         "with --device cuda:0, or build it to be interpreted")
+    return Launches(package, job, memory)
+
+
+def interpreted_source(content):
+    """The Python text in the package, or None: it is for a device, or none."""
+    try:
+        package = json.loads(content)
+    except ValueError as error:
+        raise ValueError(f"the kernel package is no JSON: {error}") from None
+    if not isinstance(package, dict):
+        raise ValueError("the kernel package is no JSON object")
+    return str(package["source"]) if package.get("interpret") else None
+
+
+class Launches:
+    """The package's kernels, loaded; their arguments for each buffer set."""
+
+    described = {}
+
+    def __init__(self, package, job, memory):
+        from weft.device.clock import clock_of
+
+        self._driver = driver = memory.driver
+        self._modules = modules = [
+            driver.load_module(base64.b64decode(m["cubin"]))
+            for m in package["modules"]]
+        self._keep = []
+        self._scratch = [driver.allocate(n) for n in package.get("scratch", ())]
+        kernels = [
+            driver.function(modules[one["module"]], one["function"],
+                            one.get("shared_bytes", 0), one.get("cluster", 1))
+            for one in package["launches"]
+        ]
+        self._calls = [
+            [self._launch(kernel, one, pointers)
+             for kernel, one in zip(kernels, package["launches"])]
+            for pointers in self._pointers(job, memory)
+        ]
+        self._clock = clock_of(driver)
+
+    def close(self):
+        """Leaves nothing on the device for the next job to find."""
+        for module in self._modules:
+            self._driver.unload_module(module)
+        for address in self._scratch:
+            self._driver.free(address)
+
+    def _pointers(self, job, memory):
+        """{name in the package: address} for each buffer set."""
+        fixed = {f"s{i}": address for i, address in enumerate(self._scratch)}
+        for buffers in job["sets"]:
+            named = {"null": 0, **fixed}
+            for key, letters in (("inputs", "in"), ("outputs", "out")):
+                for number, place in enumerate(buffers[key]):
+                    address = memory.address + place["offset"]
+                    named[f"{letters}{number}"] = address
+            yield named
+
+    def _launch(self, kernel, one, pointers):
+        """The call that launches and its arguments, made once."""
+        try:
+            values = [ctypes.c_void_p(pointers[a]) for a in one["arguments"]]
+        except KeyError as error:
+            raise BadPackage(
+                f"{one['function']} asks for the buffer {error}") from None
+        array = (ctypes.c_void_p * len(values))(
+            *(ctypes.addressof(value) for value in values))
+        self._keep.append(values)
+        shared_bytes = one.get("shared_bytes", 0)
+        cluster = one.get("cluster", 1)
+        cooperative = one.get("cooperative", False)
+        if cluster == 1 and not cooperative:
+            shape = (*one["grid"], one["threads"], 1, 1, shared_bytes)
+            return ("cuLaunchKernel", kernel, *shape, None, array, None)
+        config = launch_config(one["grid"], one["threads"], shared_bytes,
+                               cluster, cooperative)
+        self._keep.append(config)
+        return ("cuLaunchKernelEx", ctypes.byref(config), kernel, array, None)
+
+    def run(self, call):
+        """Runs the package once for each of the named buffer sets."""
+        if call.get("flush"):
+            return self._clock.time(
+                [partial(self._run_once, s) for s in call["sets"]],
+                waits=False)
+        start = time.perf_counter_ns()
+        for index in call["sets"]:
+            self._run_once(index)
+        # What went wrong on the device is told here, and ends this process.
+        self._driver.synchronize()
+        return {"ns": time.perf_counter_ns() - start}
+
+    def _run_once(self, index):
+        for arguments in self._calls[index]:
+            self._driver.call(*arguments)
+
+
+class Interpreted:
+    """The package's Python text, run by Triton's interpreter. Proves, but
+    says nothing about time."""
+
+    described = {}
+
+    def __init__(self, job, memory):
+        from weft.candidate.harness import tensor_at
+
+        # Read when triton is imported and when a kernel is decorated.
+        os.environ["TRITON_INTERPRET"] = "1"
+        triton_interpreter.mend()
+        # A file, because Triton reads a kernel's source again.
+        spec = importlib.util.spec_from_file_location(
+            "weft_kernel", job["source"])
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["weft_kernel"] = module
+        spec.loader.exec_module(module)
+        self._function = module.kernel_function
+        self._sets = [
+            [[tensor_at(memory, place) for place in buffers[key]]
+             for key in ("inputs", "outputs")]
+            for buffers in job["sets"]
+        ]
+
+    def run(self, call):
+        start = time.perf_counter_ns()
+        for index in call["sets"]:
+            inputs, outputs = self._sets[index]
+            results = self._function(*inputs)
+            if not isinstance(results, (tuple, list)):
+                results = (results,)
+            self._keep(results, outputs)
+        return {"ns": time.perf_counter_ns() - start}
+
+    def _keep(self, results, outputs):
+        """Copies results out; what does not fit is the candidate's fault."""
+        if len(results) != len(outputs):
+            raise TypeError(f"kernel_function gave {len(results)} results, "
+                            f"not {len(outputs)}")
+        for number, (got, output) in enumerate(zip(results, outputs)):
+            if got.dtype != output.dtype or got.shape != output.shape:
+                raise TypeError(
+                    f"result {number} is {got.dtype} {list(got.shape)}, not "
+                    f"{output.dtype} {list(output.shape)}")
+            output.copy_(got)

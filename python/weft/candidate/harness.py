@@ -1,0 +1,297 @@
+"""What a job's child does: load one candidate, run it when told, answer.
+
+Nothing here is believed: the oracle looks at the shared memory and its own
+clock. `answer` lines are JSON objects with the number of the call.
+"""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import mmap
+import os
+import resource
+import select
+import socket
+import time
+
+import torch
+
+from weft.device import gpu_lock, process
+from weft.problem import precision
+from weft.candidate.gpu_package import KINDS
+
+
+#: A child that has waited so long for its job has time to spare. (A kernel that
+#: the library knew was mostly checked, and is to be timed, within two seconds.)
+IDLE_S = 3.0
+#: What loads torch.compile's compiler, in parts of some tenths of a second.
+COMPILER_PARTS = ("sympy", "torch._inductor.config",
+                  "torch._functorch.aot_autograd", "torch._inductor.kernel.mm",
+                  "torch._inductor.compile_fx")
+#: Of glibc's mallopt(3).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def prepare(compiler):
+    """What the zygote can do once for all its children."""
+    keep_memory()
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    if compiler == "ahead":
+        load_compiler()
+        let_go_of_nvml()
+    if compiler == "triton":
+        load_triton()
+
+
+def load_compiler(is_wanted=lambda: True):
+    """torch.compile's, which takes seconds; no further than it is wanted."""
+    for name in COMPILER_PARTS:
+        if not is_wanted():
+            return
+        module = importlib.import_module(name)
+        if name.endswith(".config"):
+            # Before the rest, which would start processes.
+            module.compile_threads = 1
+
+
+def load_triton():
+    """What a module of Triton kernels imports, and asks for once in a process:
+    else the first call of each that is checked or timed would, for most of a
+    second."""
+    with contextlib.suppress(ImportError):
+        from triton.backends.nvidia import compiler  # noqa: F401
+        from triton.experimental.gluon.nvidia import hopper  # noqa: F401
+        from triton.runtime.cache import triton_key
+
+        triton_key()  # reads all of Triton
+
+
+def load_compiler_if_idle(link):
+    """Until an order comes: it may be for a job that needs none, which should
+    not wait for it; and one that does will load what is missing."""
+    def is_idle(seconds=0.0):
+        return not select.select([link], [], [], seconds)[0]
+
+    if is_idle(IDLE_S):
+        load_compiler(is_idle)
+
+
+def keep_memory():
+    """Has glibc keep what is freed, for each party alike: else the history of
+    a heap decides whether every result's pages are new (identical code had
+    between 0.6 and 2.4 times its own speed)."""
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # it takes no more
+    libc.mallopt(_M_TRIM_THRESHOLD, 1 << 30)
+
+
+def let_go_of_nvml():
+    """PyTorch may have counted devices with it and leaves it open: a fork,
+    whose descriptors are closed, could not open it any more."""
+    try:
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return
+    while library.nvmlShutdown() == 0:
+        pass
+
+
+class Line:
+    """JSON lines: orders from a socket, answers to a descriptor."""
+
+    def __init__(self, link, answers):
+        self._in = link.makefile("rb")
+        self._out = answers
+
+    def read(self):
+        line = self._in.readline()
+        if not line:
+            os._exit(0)
+        return json.loads(line)
+
+    def answer(self, message):
+        os.write(self._out, json.dumps(message).encode() + b"\n")
+
+
+class SharedMemory:
+    """The arena as this process sees it, on the host."""
+
+    device = torch.device("cpu")
+    driver = None
+
+    def __init__(self, fd):
+        size = os.fstat(fd).st_size
+        self._map = mmap.mmap(fd, size)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        self.all = torch.frombuffer(self._map, dtype=torch.uint8)
+
+
+def share(fd, job):
+    """The arena in whatever memory the job says it lies."""
+    if "device" not in job:
+        return SharedMemory(fd)
+    from weft.device.device_arena import SharedDeviceMemory
+
+    return SharedDeviceMemory(fd, job)
+
+
+def tensor_at(memory, place):
+    """The tensor that a place (offset, dtype, shape, stride) describes."""
+    dtype = getattr(torch, place["dtype"])
+    shape, stride = place["shape"], place["stride"]
+    count = 0 if 0 in shape else 1 + sum(
+        (n - 1) * s for n, s in zip(shape, stride))
+    start = place["offset"]
+    flat = memory.all[start : start + count * dtype.itemsize].view(dtype)
+    return torch.as_strided(flat, shape, stride)
+
+
+def open_ahead(device):
+    """A GPU's context, while there is no job yet: it takes a good part of a
+    second. The zygote may not: a fork cannot use its parent's context."""
+    if device == "cpu":
+        return
+    from weft.device.device import parse
+    from weft.device.driver import NoDriver, opened
+
+    try:
+        opened(parse(device).index)
+    except NoDriver:
+        pass  # the job opens it again, and answers why it cannot
+
+
+def receive_arena(link):
+    """The descriptor that goes before every job."""
+    data, fds, _, _ = socket.recv_fds(link, 1, 1)
+    if not data:
+        os._exit(0)  # the zygote is gone
+    os.set_inheritable(fds[0], False)
+    return fds[0]
+
+
+def run_job(commands, answers, device, compiles=False):
+    """Serves jobs, mostly one, until its input ends. Never returns."""
+    open_ahead(device)
+    link = socket.socket(fileno=commands)
+    if compiles:
+        load_compiler_if_idle(link)
+    line = Line(link, answers)
+    while True:
+        # Nothing is read ahead: an order comes when the one before is done.
+        arena = receive_arena(link)
+        job = line.read()
+        torch.set_num_threads(job["threads"])
+        precision.apply(job.get("precision", "framework"))
+        if job["memory_bytes"] and job["limit_address_space"]:
+            limit = process.virtual_bytes() + job["memory_bytes"]
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        try:
+            serve(line, arena, job)
+        except BaseException as error:  # the candidate's own, whatever it is
+            line.answer(_failure(error))
+            os._exit(1)
+
+
+def serve(line, arena, job):
+    """One job, until it is told to rest: only those that run no code of a
+    candidate's in this process are (slot.py)."""
+    # In here: a GPU that cannot be opened is an answer, too. And named:
+    # runners keep addresses into it, which do not hold it.
+    memory = share(arena, job)
+    os.close(arena)
+    with device_for_loading(job, memory):
+        runner = load(job, memory)
+        if memory.driver is not None:
+            memory.driver.synchronize()  # it has put its state into the arena
+    line.answer({"call": 0, "ok": True, **runner.described})
+    while (call := line.read())["do"] != "rest":
+        line.answer({"call": call["call"], "ok": True, **runner.run(call)})
+    runner.close()
+    memory.close()
+    line.answer({"rested": True})
+
+
+def _failure(error):
+    text = f"{type(error).__name__}: {error}"
+    no_memory = isinstance(error, MemoryError) or is_out_of_memory(text)
+    return {
+        "call": -1,
+        "ok": False,
+        "message": text[:2000],
+        "out_of_memory": no_memory,
+    }
+
+
+def is_out_of_memory(text):
+    return any(words in text for words in (
+        "can't allocate", "CUDA out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
+        "STATUS_ALLOC_FAILED"))
+
+
+def load(job, memory):
+    """The runner for that kind of candidate."""
+    if job["kind"] in RUNNERS:
+        return RUNNERS[job["kind"]](job, memory)
+    if job["kind"] == "reference":
+        from weft.candidate.baseline import ReferenceRunner
+
+        return ReferenceRunner(job, memory)
+    from weft.candidate import model_runner
+
+    return model_runner.load(job, memory)
+
+
+@contextlib.contextmanager
+def device_for_loading(job, memory):
+    """A baseline takes its share of the device itself: while it starts, the
+    oracle has let go of it. A candidate cannot: it does not see the lock."""
+    if job["kind"] not in BASELINE_KINDS:
+        yield
+        return
+    with contextlib.closing(gpu_lock.lock_of(memory.driver)) as lock:
+        with lock.shared():
+            yield
+
+
+class Library:
+    """A shared library that exports kernel_function (compiler/cpu.hpp)."""
+
+    described = {}
+
+    def __init__(self, job, memory):
+        library = ctypes.CDLL(job["library"])
+        self._function = library.kernel_function
+        self._function.restype = None
+        self._calls = []
+        for buffers in job["sets"]:
+            places = buffers["inputs"] + buffers["outputs"]
+            self._calls.append(
+                tuple(
+                    ctypes.c_void_p(memory.address + place["offset"])
+                    for place in places
+                )
+            )
+
+    def run(self, call):
+        """Calls the kernel once for each of the named buffer sets."""
+        calls = [self._calls[i] for i in call["sets"]]
+        function = self._function
+        start = time.perf_counter_ns()
+        for pointers in calls:
+            function(*pointers)
+        return {"ns": time.perf_counter_ns() - start}
+
+
+def load_package(job, memory):
+    """The runner of a GPU kernel package (gpu_package.py)."""
+    from weft.candidate import gpu_package
+
+    return gpu_package.load(job, memory)
+
+
+#: The framework's side, which runs outside the sandbox.
+BASELINE_KINDS = ("reference", "model_reference")
+#: What runs a candidate kernel, by its target. A new target adds a line.
+RUNNERS = {"cpu": Library, **dict.fromkeys(KINDS, load_package)}

@@ -1,0 +1,315 @@
+"""Runs a whole module in a job's child: ModelNew, or the Model it replaces.
+
+A call names steps: `load` takes inputs and state from shared memory, `run` is
+forward() and nothing else, `warm` the same on inputs that were there before,
+`export` copies results out and describes them. `hold` keeps them while others
+are made, and `recall` copies out what they are by then. A `load` may come with
+`number`: another value for one leaf of the arguments that is no tensor.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pickle
+import sys
+import time
+from functools import partial
+
+import torch
+import torch.utils._pytree as pytree
+
+from weft.build import triton_interpreter
+from weft.problem import function_model, kept_state, operator_trace
+from weft.candidate.harness import tensor_at
+from weft.problem.module_state import (
+    HeldState,
+    described_state,
+    fill,
+    laid_out,
+    rng_digest,
+)
+from weft.problem.problem import (
+    MODULE_NAME,
+    build_model,
+    init_arguments,
+    load_problem,
+    made_on,
+    moved,
+)
+
+NEW_MODULE = "weft_model_new"
+#: Variables that say where a module's kernels are built: nothing else in the
+#: sandbox can be written to.
+_BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+#: By the class itself: a candidate may give its own class any name.
+_TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
+
+
+def load(job, memory):
+    """The runner for kind `model` or `model_reference`."""
+    if memory.driver is not None:
+        # Before the candidate's code runs: what names no device means this.
+        torch.cuda.set_device(memory.device)
+    if job["kind"] == "model":
+        model = _build_candidate(job, memory.device)
+        return ModelRunner(job, memory, model)
+    if job["kind"] == "model_reference":
+        problem = load_problem(job["problem"])
+        model = build_model(problem, device=memory.device)
+        return ModelRunner(job, memory, model)
+    raise ValueError(f"unknown kind {job['kind']!r}")
+
+
+def _build_candidate(job, device):
+    """ModelNew(*get_init_inputs()), seeded as KernelBench does."""
+    for name in _BUILD_FOLDERS:
+        os.environ.setdefault(name, job["kernel_cache"])
+    triton_interpreter.mend()
+    spec = importlib.util.spec_from_file_location(NEW_MODULE, job["module"])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[NEW_MODULE] = module
+    spec.loader.exec_module(module)
+    if "function_of" in job:
+        module.ModelNew = function_model.around(module, job["function_of"])
+    if job["init"] is not None:
+        with open(job["init"], "rb") as file:
+            args, kwargs = moved(pickle.load(file), device)
+    else:  # arguments that cannot be pickled: the module makes its own
+        torch.manual_seed(job["seed"])
+        given = module.get_init_inputs()
+        args, kwargs = moved(init_arguments(module.ModelNew, given), device)
+    torch.manual_seed(job["seed"])
+    with made_on(device):
+        made = module.ModelNew(*args, **kwargs)
+    for name in job["adopted"]:
+        kept_state.adopt_named(made, name)
+    return made if device.type == "cpu" else made.to(device)
+
+
+class ModelRunner:
+    """One module, with its inputs and state in shared memory."""
+
+    def __init__(self, job, memory, model):
+        self._driver, self._clock = memory.driver, None
+        if memory.driver is not None:
+            from weft.device.clock import clock_of
+
+            self._clock = clock_of(memory.driver)
+        self.described = {"rng": rng_digest(memory.device)}
+        self._forwards = {"eager": model}
+        self._state = HeldState(model)
+        self.described["state"] = described_state(self._state.named)
+        self.described["training"] = [m.training for m in model.modules()]
+        places = job["places"]
+        tensors = {key: [tensor_at(memory, p) for p in places[key]] for key in places}
+        self._places = tensors
+        self._template = job["inputs"]  # leaves: a place's number, or a value
+        self._treespec = pytree.treespec_loads(job["treespec"])
+        self._wants = job["outputs"]
+        self._result = self._kept = None
+        self._leaves = []
+        if self.described["state"] == job["state"]:
+            self._put_state()
+
+    def run(self, call):
+        answer = {"ns": 0}
+        for step in call["steps"]:
+            answer.update(getattr(self, "_" + step)(call))
+        if self._driver is not None:
+            # What went wrong on the device is told here; and what it still
+            # does would else go on while this process stands still.
+            self._driver.synchronize()
+        return answer
+
+    def _load(self, call):
+        self._take_state(call["parameters"])
+        if not (call.get("reuse") and self._refill()):
+            self._leaves = [
+                laid_out(self._places["inputs"][leaf["place"]], leaf["stride"])
+                if "place" in leaf
+                else leaf["value"]
+                for leaf in self._template
+            ]
+            if "number" in call:
+                self._leaves[call["number"]["leaf"]] = call["number"]["value"]
+            self._args = pytree.tree_unflatten(self._leaves, self._treespec)
+        self._result = None
+        if call["seed"] is not None:  # else it goes on to draw
+            torch.manual_seed(call["seed"])
+        return {}
+
+    def _take_state(self, parameters):
+        self._state.rewind()
+        for (_, tensor), place in zip(self._state.named, self._places["state"]):
+            if parameters or not isinstance(tensor, torch.nn.Parameter):
+                # Not through .data: weights prepared ahead follow `_version`.
+                with torch.no_grad():
+                    fill(tensor, place)
+
+    def _refill(self):
+        """New contents in the tensors of the call before, which look untouched:
+        neither address nor `_version` tells. False: they no longer fit."""
+        for tensor, leaf in zip(self._leaves, self._template):
+            if "place" not in leaf:
+                continue
+            place = self._places["inputs"][leaf["place"]]
+            stride = leaf["stride"] or list(place.stride())
+            if tensor.shape != place.shape or list(tensor.stride()) != stride:
+                return False
+            tensor.data.copy_(place)
+        return bool(self._leaves)
+
+    def _warm(self, call):
+        """forward() on the inputs of the call before, if they are held."""
+        if self._leaves:
+            self._take_state(False)  # the last call may have used it up
+            self._forward(self._forwards[call.get("function", "eager")])
+            self._result = None
+        return {}
+
+    def _trace(self, call):
+        """forward() once, and which of the framework's operators it called."""
+        self._result, called = operator_trace.run(
+            self._forwards["eager"], self._args
+        )
+        return {"operators": called}
+
+    def _run(self, call):
+        function = call.get("function", "eager")
+        forward = self._forwards.get(function)
+        if forward is None:
+            try:
+                return self._compile(function)
+            except Exception as error:  # whatever the compiler may raise
+                return {"compile_error": f"{type(error).__name__}: {error}"[:2000]}
+        if call.get("flush"):
+            return self._clock.time([partial(self._forward, forward)], waits=True)
+        start = time.perf_counter_ns()
+        self._forward(forward)
+        return {"ns": time.perf_counter_ns() - start}
+
+    def _forward(self, forward):
+        self._result = forward(*self._args)
+
+    def _rest(self, call):
+        """Gives up results and inputs, and the memory that they took."""
+        from weft.candidate.baseline import rest
+
+        self._result, self._args, self._leaves = None, None, []
+        return rest(self._driver)
+
+    def _hold(self, call):
+        self._kept = self._result
+        return {}
+
+    def _recall(self, call):
+        self._put_results(self._kept)
+        self._kept = None
+        return {}
+
+    def _compile(self, name):
+        from weft.candidate.baseline import first_calls
+
+        with first_calls(name, self._driver) as compiled_as:
+            compiled = compiled_as(self._forwards["eager"])
+            self._result = compiled(*self._args)
+        self._forwards[name] = compiled
+        return {}
+
+    def _export(self, call):
+        """Results to shared memory, if they fit; and what they look like."""
+        held = [t for t in self._leaves if isinstance(t, torch.Tensor)]
+        described = describe(
+            self._result, held, self._state.named, self._state.now())
+        if described["outputs"] == [] or fits(described, self._wants):
+            self._put_results(self._result)
+        for tensor, place in zip(held, self._places["inputs_after"]):
+            place.copy_(tensor)
+        self._put_state()
+        return described
+
+    def _put_results(self, result):
+        for tensor, place in zip(tensor_leaves(result), self._places["outputs"]):
+            place.copy_(tensor)
+
+    def _put_state(self):
+        for tensor, place in zip(self._state.now(), self._places["state_after"]):
+            place.copy_(tensor)
+
+
+def tensor_leaves(result):
+    leaves, _ = pytree.tree_flatten(result)
+    return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def describe(result, arguments, named, state_after):
+    """Structure, and each tensor's type, layout and whose memory it is: an
+    argument's, the state's before or after, or an earlier result's. And which
+    of the state has an argument's."""
+    leaves, treespec = pytree.tree_flatten(result)
+    outputs, others = [], []
+    given = [[_span(t)] for t in arguments]
+    after = [_span(t) for t in state_after]
+    owners = given + [[_span(t), now] for (_, t), now in zip(named, after)]
+    for leaf in leaves:
+        if not isinstance(leaf, torch.Tensor):
+            others.append(repr(leaf)[:200])
+            continue
+        span = _span(leaf)
+        outputs.append(
+            {
+                "type": _TENSOR_TYPES.get(type(leaf), "another class"),
+                "dtype": str(leaf.dtype).removeprefix("torch."),
+                "shape": list(leaf.shape),
+                "stride": plain_stride(leaf),
+                "aliases": _sharing(span, owners),
+            }
+        )
+        owners.append([span])
+    # A class of the problem's own is in each file a class of its own.
+    nesting = str(treespec).replace(f"'{NEW_MODULE}.", f"'{MODULE_NAME}.")
+    nesting += str(list(field_names(result)))
+    shape = hashlib.sha256(nesting.encode()).hexdigest()[:16]
+    kept = [i for i, span in enumerate(after) if _sharing(span, given)]
+    return {"structure": shape, "outputs": outputs, "others": others,
+            "kept": kept}
+
+
+def field_names(result):
+    """Of the named tuples in it, in their order."""
+    if hasattr(result, "_fields"):
+        yield result._fields
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, (tuple, list)):
+        for part in result:
+            yield from field_names(part)
+
+
+def fits(described, wants):
+    """Whether every output has the dtype and shape that memory is kept for."""
+    found = [(o["dtype"], o["shape"]) for o in described["outputs"]]
+    return found == [(w["dtype"], w["shape"]) for w in wants]
+
+
+def plain_stride(tensor):
+    """Strides that matter: those of dimensions longer than one."""
+    if tensor.numel() == 0:
+        return []
+    return [s for n, s in zip(tensor.shape, tensor.stride()) if n > 1]
+
+
+def _span(tensor):
+    """The addresses from its first byte to its last."""
+    if tensor.numel() == 0:
+        return 0, 0
+    steps = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride()))
+    first = tensor.data_ptr()
+    return first, first + (steps + 1) * tensor.itemsize
+
+
+def _sharing(span, owners):
+    """Which owners, each of some spans, it overlaps."""
+    begin, end = span
+    return [i for i, spans in enumerate(owners)
+            if any(begin < b and a < end for a, b in spans)]

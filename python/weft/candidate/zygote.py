@@ -1,0 +1,401 @@
+"""The candidate's zygote: warm, untrusted, forks one child for each job.
+
+It runs inside the sandbox with torch imported and talks with the oracle over
+the socket that is both its standard input and its standard output. Lines from
+the oracle: `{"do": "job" | "call" | "rest" | "end", …}`; a child that rests
+waits for another job, and after an end the next one is forked `ahead` of its
+job or not. Lines to the oracle: `Z{json}`
+is the zygote's word, `C` and a line is the child's, relayed; so a child cannot
+speak for the zygote. After each answer the child is stopped until its next call.
+
+The zygote itself never runs a tensor operation: forked after one that used
+threads, a child would hang in its first parallel region.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+from weft.device import process
+
+#: A child that says more than this at once is not answering, but flooding.
+LINE_BYTES_MAX = 1 << 20
+#: Of what a child prints, this much is kept for the report.
+PRINTED_BYTES_MAX = 2048
+WATCH_INTERVAL_MS = 50
+
+
+class Child:
+    """A forked process waiting for a job or running one.
+
+    `to_child` is a socket, because a job comes with the arena's descriptor.
+    """
+
+    def __init__(self, pid, to_child, from_child, printed):
+        self.pid = pid
+        self.to_child = to_child
+        self.from_child = from_child
+        self.printed = printed
+        self.buffer = b""
+        self.tail = b""
+
+    def close(self):
+        self.to_child.close()
+        for fd in (self.from_child, self.printed):
+            if fd >= 0:
+                os.close(fd)
+
+
+class Zygote:
+    def __init__(self, link, is_private, device, compiler):
+        self.link = link
+        #: What a child opens while it waits for its job, and may load.
+        self.device, self.compiler = device, compiler
+        #: Everything else in this PID namespace is ours to kill.
+        self.is_private = is_private
+        self.arena = -1
+        self.child = None
+        self.memory_bytes = 0
+        #: Whether a child is forked before its job is there.
+        self.forks_ahead = True
+        self.is_running = False
+        #: Stopped since it answered.
+        self.is_frozen = False
+        self.is_resting = False
+        #: The job's number, in every word of ours: an end may be said twice,
+        #: when the child leaves just as it is told to.
+        self.job = 0
+        self.inbox = b""
+        self.next_watch = 0.0
+
+    def serve(self):
+        self.say({"ready": True, "private": self.is_private})
+        while True:
+            if self.child is None and self.forks_ahead:
+                self.spawn()
+            self.turn()
+
+    def say(self, message):
+        message["job"] = self.job
+        self.link.sendall(b"Z" + json.dumps(message).encode() + b"\n")
+
+    def spawn(self):
+        """Forks the child for the next job."""
+        ours, theirs = socket.socketpair()
+        ours.shutdown(socket.SHUT_RD)  # a child has another way to answer
+        answers, printed = os.pipe(), os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                _become_child(theirs.fileno(), answers[1], printed[1],
+                              self.device, self.compiler == "idle")
+            finally:
+                os._exit(70)
+        theirs.close()
+        for fd in (answers[1], printed[1]):
+            os.close(fd)
+        self.child = Child(pid, ours, answers[0], printed[0])
+        os.set_blocking(printed[0], False)
+
+    def turn(self):
+        child = self.child
+        poll = select.poll()
+        poll.register(self.link.fileno(), select.POLLIN)
+        if child is not None:
+            poll.register(child.from_child, select.POLLIN)
+            if child.printed >= 0:
+                poll.register(child.printed, select.POLLIN)
+        timeout = WATCH_INTERVAL_MS if self.is_running else None
+        ready = dict(poll.poll(timeout))
+        if child is not None:
+            if child.printed in ready:
+                self.read_printed(child)
+            if child.from_child in ready:
+                self.relay(child)
+        if self.link.fileno() in ready:
+            self.read_link()
+        # Last, and not at every turn: an answer that waits for it would cost
+        # the candidate time that the baseline, watched by nobody, has.
+        if self.is_running and time.monotonic() >= self.next_watch:
+            self.next_watch = time.monotonic() + WATCH_INTERVAL_MS / 1000
+            self.watch_memory()
+
+    def read_printed(self, child):
+        if child.printed < 0:
+            return
+        try:
+            data = os.read(child.printed, 65536)
+        except BlockingIOError:
+            return
+        child.tail = (child.tail + data)[-PRINTED_BYTES_MAX:]
+        if not data:  # closed: a pipe at its end would wake every poll
+            os.close(child.printed)
+            child.printed = -1
+
+    def relay(self, child):
+        data = os.read(child.from_child, 65536)
+        if not data:
+            self.bury(child)
+            return
+        child.buffer += data
+        if len(child.buffer) > LINE_BYTES_MAX:
+            self.end("flooded")
+            return
+        *lines, child.buffer = child.buffer.split(b"\n")
+        if lines and self.is_resting:
+            self.rested(lines)
+            return
+        for line in lines:
+            self.link.sendall(b"C" + line + b"\n")
+        if lines and self.is_running and not self.is_frozen:
+            # Stopped at once: what a thread would write later is not there
+            # when the oracle looks.
+            self.signal_all(signal.SIGSTOP)
+            self.await_stop()
+            self.is_frozen = True
+            self.say({"frozen": True})
+
+    def rested(self, lines):
+        """What the child said to that: it serves on, or it could not."""
+        if lines != [b'{"rested": true}']:
+            self.end("ended")
+            return
+        self.is_running = self.is_resting = False
+        self.say({"ended": "rested"})
+
+    def bury(self, child):
+        """The child closed its end: say how it ended."""
+        # A crash closes its pipes before it can be waited for: without a
+        # moment's patience its signal would be lost to our own SIGKILL.
+        _await_exit(child.pid, 0.2)
+        self.end("exited")
+
+    def read_link(self):
+        data, fds, _, _ = socket.recv_fds(self.link, 1 << 16, 1)
+        if not data:
+            self.kill_all()
+            os._exit(0)
+        if fds:
+            self.take_arena(fds[0])
+        self.inbox += data
+        *lines, self.inbox = self.inbox.split(b"\n")
+        for line in lines:
+            self.obey(line)
+
+    def take_arena(self, fd):
+        """For the next job: none runs."""
+        if self.arena >= 0:
+            os.close(self.arena)
+        self.arena = fd
+
+    def obey(self, line):
+        if not line:  # carries the arena's descriptor, nothing more
+            return
+        order = json.loads(line)
+        if order["do"] == "job":
+            if self.child is None:
+                self.spawn()
+            self.job = order["job"]
+            self.memory_bytes = order["memory_bytes"]
+            self.is_running = True
+            self.is_frozen = False
+            self.tell_child(b"", [self.arena])
+            self.tell_child(line)
+        elif order["do"] == "call":
+            self.wake(line)
+        elif order["do"] == "rest":
+            self.is_resting = self.is_running
+            self.wake(line)
+        elif order["do"] == "end":
+            self.forks_ahead = order["ahead"]
+            self.end("ended")
+
+    def wake(self, line):
+        """Lets it go on, with that order, if it stood still until now."""
+        if self.is_frozen and self.take_change():
+            self.end("woken")
+            return
+        self.is_frozen = False
+        self.signal_all(signal.SIGCONT)
+        self.take_change()  # our own is no news
+        self.tell_child(line)
+
+    def take_change(self):
+        """Whether the child was continued or stopped since this was asked: a
+        timer of its own can send SIGCONT to a process that stands still."""
+        flags = os.WCONTINUED | os.WSTOPPED | os.WNOHANG
+        try:
+            return (self.child is not None
+                    and os.waitid(os.P_PID, self.child.pid, flags) is not None)
+        except ChildProcessError:
+            return False
+
+    def tell_child(self, line, fds=()):
+        if self.child is None or not self.is_running:
+            return
+        try:
+            if fds:
+                socket.send_fds(self.child.to_child, [line + b"\n"], fds)
+            else:
+                self.child.to_child.sendall(line + b"\n")
+        except OSError:  # it is gone, which its answers' end tells
+            pass
+
+    def signal_all(self, number):
+        if self.is_private:
+            process.send_signal(-1, number)
+        elif self.child is not None:
+            try:
+                os.killpg(self.child.pid, number)
+            except (ProcessLookupError, PermissionError):
+                process.send_signal(self.child.pid, number)
+
+    def await_stop(self):
+        """SIGSTOP is done when the kernel reports the whole group stopped."""
+        if self.child is None:
+            return
+        flags = os.WNOWAIT | os.WSTOPPED | os.WEXITED
+        try:
+            os.waitid(os.P_PID, self.child.pid, flags)
+        except ChildProcessError:
+            return
+        self.take_change()
+
+    def end(self, how):
+        """Ends the job, kills whatever it left, and reports."""
+        child, was_running = self.child, self.is_running
+        report = {"ended": how}
+        if child is not None:
+            report.update(self.kill_all())
+            report["printed"] = child.tail.decode("utf-8", "replace")
+        self.is_running = self.is_resting = False
+        if was_running or how == "ended":
+            self.say(report)
+
+    def kill_all(self):
+        """Kills every process but this one; how the child ended."""
+        child, self.child = self.child, None
+        if child is None:
+            return {}
+        status = _reap(child.pid)
+        if self.is_private:
+            process.send_signal(-1, signal.SIGKILL)
+        else:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        if status is None:
+            process.send_signal(child.pid, signal.SIGKILL)
+            os.waitpid(child.pid, 0)
+        self.kill_orphans()
+        self.read_printed(child)
+        child.close()
+        return status or {}
+
+    def kill_orphans(self):
+        """Daemons were handed to us (or to the namespace's init)."""
+        for _ in range(100):
+            left = process.children()
+            if not left:
+                return
+            for pid in left:
+                process.send_signal(pid, signal.SIGKILL)
+            for pid in left:
+                try:
+                    os.waitpid(pid, 0)
+                except ChildProcessError:
+                    pass
+
+    def watch_memory(self):
+        used = process.resident_bytes(self.child.pid)
+        if not self.is_private:
+            pids = []
+        else:
+            pids = [int(n) for n in os.listdir("/proc") if n.isdigit()]
+        own = {self.child.pid, os.getpid(), 1}
+        used += sum(process.resident_bytes(p) for p in pids if p not in own)
+        # What the fork shares with the zygote is not the job's doing.
+        used -= process.resident_bytes(os.getpid())
+        if self.memory_bytes and used > self.memory_bytes:
+            self.end("out_of_memory")
+
+
+def _reap(pid):
+    """{"signal"} or {"code"} of a child that ended by itself, else None."""
+    try:
+        done, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return {"code": 0}
+    if done == 0:
+        return None
+    if os.WIFSIGNALED(status):
+        return {"signal": os.WTERMSIG(status)}
+    return {"code": os.WEXITSTATUS(status)}
+
+
+def _await_exit(pid, seconds):
+    """Returns when the child can be reaped, or after that time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if os.waitid(os.P_PID, pid, flags) is not None:
+            return
+        time.sleep(0.002)
+
+
+def _become_child(commands, answers, printed, device, compiles):
+    """In the fork: only the job's own descriptors stay open."""
+    os.setsid()
+    process.die_with_parent()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    # High numbers first, so that none is overwritten before it is moved.
+    high = [os.dup2(fd, 200 + i, inheritable=False)
+            for i, fd in enumerate((commands, answers))]
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    os.closerange(3, 200)
+    from weft.candidate import harness
+
+    harness.run_job(*high, device, compiles)
+
+
+def load(link, compiler):
+    """What all jobs need; a compiler too, if that leaves CUDA alone."""
+    from weft.candidate import harness  # imports torch, runs nothing
+    from weft.device import driver  # imports torch, runs nothing
+
+    harness.prepare(compiler)
+    if compiler in ("ahead", "triton") and driver.is_in_use():
+        # By some PyTorch's way to ask for devices. From the start, without.
+        for fd in (0, 1):
+            os.dup2(link.fileno(), fd)
+        os.execv(sys.executable, [*sys.orig_argv[:-1], ""])
+
+
+def main():
+    link = socket.socket(fileno=os.dup(0))
+    # Nothing but this socket may reach the oracle; prints go nowhere.
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    if os.getppid() == int(os.environ.get("WEFT_ORACLE_PID", "-1")):
+        process.die_with_parent()
+    process.adopt_orphans()
+    outside, device, compiler = sys.argv[1:]
+    load(link, compiler)
+    is_private = process.pid_namespace() != outside
+    process.harden()
+    try:
+        Zygote(link, is_private, device, compiler).serve()
+    except (BrokenPipeError, ConnectionResetError):
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""From a problem file to the graph that the compiler reads."""

@@ -1,0 +1,395 @@
+"""Captures a problem's model as a graph: `python -m weft.capture.capture`.
+
+Writes docs/graph.md's JSON and prints one JSON line: {"ok": true, ...} or
+{"ok": false, "error": {...}}. Exit code 0 or 1. A model that never returns is
+the caller's to end: this process has no clock of its own.
+"""
+
+import argparse
+import contextlib
+import inspect
+import json
+import logging
+import os
+import sys
+import time
+import traceback
+import warnings
+
+from weft.problem import problem as problems
+from weft.problem.problem import ProblemError
+
+#: Inputs of more are large: beside them lie results, twice.
+LARGE_BYTES = 1 << 30
+#: So long at most others wait for a model that may never return.
+SHARE_S, ROOM_S = 60.0, 300.0
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(prog="weft.capture.capture",
+                                     description="Capture a model as a graph.")
+    parser.add_argument("--problem", required=True, help="the problem file")
+    parser.add_argument("--out", required=True, help="the graph to write")
+    parser.add_argument("--device", default="cpu",
+                        help="where the model runs: cpu or cuda:0")
+    options = parser.parse_args(arguments)
+    return reply_of(options.problem, options.out, options.device)
+
+
+def reply_of(problem_path, out, device="cpu"):
+    """Captures, and says in one object how it went. Never raises."""
+    try:
+        graph, seconds = capture(problem_path, device)
+        with writing(out):
+            from weft.capture.graph import write_json
+            write_json(graph, out)
+        return {"ok": True, "nodes": len(graph["nodes"]), "seconds": seconds}
+    except ProblemError as error:
+        return {"ok": False, "error": error.to_json()}
+    except Exception as error:
+        kind = "out_of_memory" if problems.is_out_of_memory(error) else "bug"
+        return {"ok": False, "error": ProblemError(
+            kind, f"capture failed with {type(error).__name__}: "
+            f"{problems.short(error)}; see the details", code="failed",
+            details=traceback.format_exc()).to_json()}
+
+
+@contextlib.contextmanager
+def writing(out):
+    try:
+        yield
+    except OSError as error:
+        raise ProblemError("cannot_write", f"cannot write {out}: "
+                           f"{error.strerror}; check the disk and its "
+                           "permissions", code="failed") from None
+
+
+class Stopwatch:
+    """Seconds of each step, by name."""
+
+    def __init__(self):
+        self.seconds = {}
+
+    @contextlib.contextmanager
+    def step(self, name):
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(time.perf_counter() - begin, 4)
+
+
+def capture(problem_path, device="cpu"):
+    """(graph, seconds by step); ProblemError says what is wrong."""
+    watch = Stopwatch()
+    with watch.step("import_torch"):
+        problems.import_torch()
+        place = place_of(device)
+    with warnings.catch_warnings():
+        # The exporter talks about its own internals; nothing to act on.
+        warnings.simplefilter("ignore")
+        logging.getLogger("torch").setLevel(logging.CRITICAL)
+        with contextlib.closing(lock_of(place)) as lock:
+            graph = with_room(
+                lambda: capture_steps(problem_path, watch, place, lock),
+                parts_for(problem_path, place), lock)
+    return graph, watch.seconds
+
+
+def lock_of(place):
+    """Of the place's device: others may be timed there."""
+    from weft.device import driver, gpu_lock
+
+    if place.type != "cuda":
+        return gpu_lock.lock_of(None)
+    try:
+        return gpu_lock.lock_of(driver.open_driver(place.index or 0))
+    except OSError:  # nobody else is here yet
+        return gpu_lock.NoLock()
+
+
+def parts_for(problem_path, place):
+    """Of a GPU's memory (gpu_lock.py), for a model with large inputs."""
+    size = input_bytes(problem_path) if place.type == "cuda" else 0
+    if size <= LARGE_BYTES:
+        return 0
+    import torch
+
+    from weft.device import gpu_lock
+
+    memory = torch.cuda.get_device_properties(place).total_memory
+    return gpu_lock.parts_of(memory, size)
+
+
+def with_room(attempt, parts, lock):
+    """attempt(), with so much room; once more with all there is, if others
+    had left too little memory."""
+    from weft.device import gpu_lock
+
+    try:
+        return in_room(attempt, parts, lock)
+    except Exception as error:
+        is_lack = (getattr(error, "kind", "") == "out_of_memory"
+                   or problems.is_out_of_memory(error))
+        has_all = parts == gpu_lock.ROOM_PARTS
+        if not is_lack or has_all or isinstance(lock, gpu_lock.NoLock):
+            raise
+    # Here its frames are gone, and with them what they held.
+    return in_room(attempt, gpu_lock.ROOM_PARTS, lock)
+
+
+def in_room(attempt, parts, lock):
+    if not parts:
+        return attempt()
+    import torch
+
+    with lock.room(parts), lock.for_at_most(ROOM_S):
+        try:
+            return attempt()
+        finally:
+            torch.cuda.empty_cache()
+
+
+def input_bytes(problem_path):
+    """Of its inputs, by a look at them without their values; 0 where that
+    cannot be had."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    problem = problems.load_problem(problem_path)
+    try:
+        inputs = problems.make_inputs(problem, device=torch.device("meta"))
+    except Exception:  # e.g. get_inputs() looks at its values
+        return 0
+    return sum(leaf.nbytes for leaf in pytree.tree_leaves(inputs)
+               if isinstance(leaf, torch.Tensor))
+
+
+def place_of(device):
+    """The torch.device of that name; ProblemError if it is not here."""
+    import torch
+
+    from weft.device.device import parse
+
+    try:
+        place = parse(device)
+    except ValueError as error:
+        raise ProblemError("no_device", str(error)) from None
+    if place.type == "cuda" and place.index >= torch.cuda.device_count():
+        raise ProblemError(
+            "no_device", f"PyTorch finds no device {device}: capture on the "
+            "cpu, or install a PyTorch for this driver", code="missing")
+    return place
+
+
+def capture_steps(problem_path, watch, place, lock):
+    """The graph; the device is used with a share of its lock."""
+    import torch
+
+    from weft.capture import (
+        check as capture_check,
+        export as capture_export,
+        graph as capture_graph,
+    )
+    from weft.expect import tf32
+    from weft.problem import kept_state
+
+    with lock.shared(), lock.for_at_most(SHARE_S):
+        with watch.step("load"):
+            problem = problems.load_problem(problem_path)
+            model = problems.build_model(problem, device=place)
+            kept_state.write_back(problem, model)
+        with watch.step("inputs"):
+            inputs = problems.make_inputs(problem, device=place)
+            problems.check_inputs_fit(problem, model, inputs)
+        state = State(problem, model, inputs, place)
+        with watch.step("eager"):
+            expected = state.eager_run()
+            state.check_calls_in_a_row()
+            settle(place)
+    with watch.step("export"):
+        program = capture_export.export(problem, model, state.inputs)
+    with watch.step("write"):
+        graph = capture_graph.graph_of(program, model, inputs, problem.path)
+        graph["parts"] = state.parts
+    with watch.step("check"), lock.shared(), lock.for_at_most(SHARE_S):
+        got = state.graph_run(graph)
+        has_tf32 = tf32.is_allowed(torch.device(place)) and tf32.convolves(
+            node["target"] or "" for node in graph["nodes"])
+        capture_check.compare_runs(expected, got, problem.path, has_tf32)
+        settle(place)
+    return graph
+
+
+def settle(place):
+    """Waits for what the device still does: it is others' turn then."""
+    import torch
+
+    if place.type == "cuda":
+        torch.cuda.synchronize(place)
+
+
+class State:
+    """The model and its inputs as they were, so that two runs start alike.
+
+    Large models fill the memory: inputs are made again, from their seed, only
+    if forward() wrote into them, and outputs are copied only if a buffer's
+    restoring would change them.
+    """
+
+    def __init__(self, problem, model, inputs, place):
+        self.place = place
+        self.problem = problem
+        self.model = model
+        self.inputs = inputs
+        self.parts = []  # as parts.py tells of them, once it was run
+        self.buffers = dict(model.named_buffers())
+        self.saved = {name: tensor.detach().clone()
+                      for name, tensor in self.buffers.items()}
+        self.generators = generators(place)
+
+    def restore(self):
+        import torch
+
+        from weft.problem.module_state import fill
+
+        with torch.no_grad():
+            for name, tensor in self.buffers.items():
+                fill(tensor, self.saved[name])
+        set_generators(self.place, self.generators)
+
+    def eager_run(self):
+        """(outputs, {target: value afterwards}, generators' states)."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        from weft.capture import parts, remembered
+        from weft.problem import kept_state
+
+        before = versions(self.inputs)
+        set_generators(self.place, self.generators)
+        with remembered.refused(self.problem, self.model) as read, \
+                kept_state.parameters_refused(self.problem, self.model):
+            result = problems.run_forward(
+                self.problem, self.model, self.inputs)
+        self.parts = parts.of(self.model, read)
+        drawn = generators(self.place)
+        buffers = {storage(tensor) for tensor in self.buffers.values()}
+        outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
+                   if isinstance(leaf, torch.Tensor)]
+        self.refuse_elsewhere(outputs)
+        outputs = [leaf.clone() if storage(leaf) in buffers else leaf
+                   for leaf in outputs]
+        after = {name: tensor.detach().clone()
+                 for name, tensor in self.buffers.items()}
+        after.update(input_leaves(self.model, self.inputs))
+        if versions(self.inputs) != before:
+            self.inputs = problems.make_inputs(self.problem, device=self.place)
+        self.restore()
+        return outputs, after, drawn
+
+    def check_calls_in_a_row(self):
+        from weft.capture import calls_in_a_row
+
+        calls_in_a_row.check(
+            self.problem, self.model, self.inputs,
+            lambda: set_generators(self.place, self.generators))
+        self.restore()
+
+    def refuse_elsewhere(self, outputs):
+        """A result that forward() made on another device than it runs on."""
+        for leaf in outputs:
+            if leaf.device.type == self.place.type:
+                continue
+            raise problems.ProblemError(
+                "forward_failed",
+                f"Model.forward returns a tensor on {leaf.device}, and runs on "
+                f"{self.place}: make it there, with device=x.device for one",
+                file=self.problem.name,
+                line=problems.first_line(self.model.forward,
+                                         self.problem.path))
+
+    def graph_run(self, graph):
+        """The same of the captured graph, which writes into nothing."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        from weft.capture import check as capture_check
+
+        self.restore()
+        with torch.no_grad(), problems.blaming(
+                self.problem.path, "capture_differs", "the captured graph",
+                "see the details"):
+            outputs, mutated = capture_check.run_graph(
+                graph, self.model, pytree.tree_leaves(self.inputs), self.place)
+        names = {node["name"]: node["target"] for node in graph["nodes"]
+                 if node["kind"] == "input"}
+        mutated = {names.get(target, target): value
+                   for target, value in mutated.items()}
+        return outputs, mutated, generators(self.place)
+
+
+def generators(place):
+    """States of the random generators that a model there may draw from."""
+    import torch
+
+    states = [torch.get_rng_state()]
+    if place.type == "cuda":
+        states.append(torch.cuda.get_rng_state(place))
+    return states
+
+
+def set_generators(place, states):
+    import torch
+
+    torch.set_rng_state(states[0])
+    if place.type == "cuda":
+        torch.cuda.set_rng_state(states[1], place)
+
+
+def versions(inputs):
+    """How often each input tensor has been written."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    return [leaf._version for leaf in pytree.tree_leaves(inputs)
+            if isinstance(leaf, torch.Tensor)]
+
+
+def storage(tensor):
+    """What two tensors over the same memory have in common."""
+    import torch
+
+    if tensor.layout != torch.strided:  # refused later, with its line
+        return id(tensor)
+    return tensor.untyped_storage().data_ptr()
+
+
+def input_leaves(model, inputs):
+    """(expression over forward()'s arguments, leaf) of each input."""
+    from torch.utils import _pytree as pytree
+
+    bound = inspect.signature(model.forward).bind(*inputs)
+    for name, value in bound.arguments.items():
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]:
+            yield name + pytree.keystr(path), leaf
+
+
+def run():
+    """The command line: the reply is the only line on standard output."""
+    # What the model prints goes to standard error, also from C++.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.dont_write_bytecode = True  # no __pycache__ beside the user's file
+    reply = main()
+    sys.stdout.flush()
+    out.write(json.dumps(reply) + "\n")
+    out.flush()
+    return 0 if reply["ok"] else 1
+
+
+if __name__ == "__main__":
+    # Threads that the model started must not keep the process alive.
+    code = run()
+    sys.stderr.flush()
+    os._exit(code)

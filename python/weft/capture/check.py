@@ -1,0 +1,214 @@
+"""Proves a capture: runs the written graph and compares it with the model.
+
+It runs the graph's JSON and not the exporter's program, so that what the
+compiler reads is what was checked. Both runs start from the same seed and
+must leave the random generator in the same state: else the composition would
+draw other numbers than the model.
+"""
+
+import operator
+import os
+
+from weft.problem.problem import ProblemError
+
+# How far two float32 computations of one model may differ: operators taken
+# apart round differently. Relative to the element, and to the largest one.
+RELATIVE_TOLERANCE = {"float64": 1e-6, "float32": 1e-3, "float16": 3e-2,
+                      "bfloat16": 1e-1}
+SCALE_TOLERANCE = {"float64": 1e-9, "float32": 2e-5, "float16": 5e-3,
+                   "bfloat16": 3e-2}
+# What a call leaves in a buffer may have cancelled (the mean of what has none):
+# it is rounding of numbers about 1, and so held against this much at least.
+CANCELLED_SCALE = 0.01
+# A GPU's library chooses at each call whether a convolution uses TF32: what
+# then cancels (a mean of normalised values) differs by more of the little left.
+TF32_TOLERANCE_TIMES = 50
+# An argmax may fall the other way where two elements are within rounding.
+INTEGER_MISMATCH_SHARE_MAX = 1e-3
+
+
+def run_graph(graph, model, leaves, place="cpu"):
+    """Runs the graph on the flattened inputs; literals are made at `place`.
+
+    Returns (outputs, {target: mutated value}). Strides that the framework's
+    shape rules guessed are replaced in `graph` by those that the run had.
+    """
+    last_use = last_uses(graph)
+    leaves = iter(leaves)
+    values = {}
+    for index, node in enumerate(graph["nodes"]):
+        value = node_value(node, values, model, leaves, place)
+        check_values(node, value)
+        values[node["name"]] = value
+        for name in last_use.get(index, ()):
+            del values[name]
+    outputs = [values[name] for name in graph["outputs"]]
+    mutated = {item["target"]: values[item["node"]]
+               for item in graph["mutations"]}
+    return outputs, mutated
+
+
+def node_value(node, values, model, leaves, place):
+    if node["kind"] == "input":
+        return next(leaves)
+    if node["kind"] == "call":
+        args = [argument(arg, values) for arg in node["args"]]
+        kwargs = {key: argument(arg, values)
+                  for key, arg in node["kwargs"].items()}
+        return function_of(node["target"])(*args, **kwargs)
+    if node.get("elements"):
+        return literal_tensor(node, place)
+    value = model
+    for part in node["target"].split("."):
+        value = getattr(value, part)
+    return value.detach()
+
+
+def literal_tensor(node, place):
+    import torch
+
+    type_ = node["values"][0]
+    elements = [float(item["float"]) if isinstance(item, dict) else item
+                for item in node["elements"]]
+    tensor = torch.tensor(elements, dtype=getattr(torch, type_["dtype"]),
+                          device=place)
+    return tensor.reshape(type_["shape"])
+
+
+def function_of(target):
+    """The operator of that name in the graph."""
+    import torch
+
+    if target == "getitem":
+        return operator.getitem
+    _, name, overload = target.split(".")
+    return getattr(getattr(torch.ops.aten, name), overload)
+
+
+def argument(arg, values):
+    import torch
+
+    if isinstance(arg, list):
+        return [argument(part, values) for part in arg]
+    if not isinstance(arg, dict):
+        return arg
+    (kind, value), = arg.items()
+    if kind == "node":
+        return values[value]
+    if kind == "float":
+        return float(value)
+    if kind == "device":
+        return torch.device(value)
+    return getattr(torch, value)
+
+
+def last_uses(graph):
+    """Index of a node → names that nothing reads after it."""
+    kept = set(graph["outputs"])
+    kept.update(item["node"] for item in graph["mutations"])
+    last = {}
+    for index, node in enumerate(graph["nodes"]):
+        last[node["name"]] = index
+        for name in references(node["args"] + list(node["kwargs"].values())):
+            last[name] = index
+    freed = {}
+    for name, index in last.items():
+        if name not in kept:
+            freed.setdefault(index, []).append(name)
+    return freed
+
+
+def references(args):
+    for arg in args:
+        if isinstance(arg, list):
+            yield from references(arg)
+        elif isinstance(arg, dict) and "node" in arg:
+            yield arg["node"]
+
+
+def check_values(node, value):
+    """Holds the node's declared shapes against what it returned, and takes
+    its types and strides from that: the exporter's rules for half types differ
+    from what runs (a batch norm's statistics)."""
+    import torch
+
+    parts = value if node["is_tuple"] else [value]
+    for declared, part in zip(node["values"], parts):
+        if declared is None or not isinstance(part, torch.Tensor):
+            continue
+        dtype = str(part.dtype).removeprefix("torch.")
+        if part.is_quantized:
+            raise quantized(node)
+        if list(part.shape) != declared["shape"]:
+            raise mismatch(
+                f"node {node['name']} ({node['target']}) is {dtype} "
+                f"{list(part.shape)}, not {declared['dtype']} "
+                f"{declared['shape']}")
+        declared["dtype"] = dtype
+        declared["stride"] = list(part.stride())
+
+
+def quantized(node):
+    """The exporter's shape rules take these for dense tensors."""
+    file, _, line = node["source"].partition(":")
+    return ProblemError(
+        "unsupported", f"{node['target']} makes a quantised tensor, which "
+        "cannot be compiled: use dense tensors", file=file,
+        line=int(line or 0))
+
+
+def mismatch(what):
+    return ProblemError(
+        "capture_differs", "the captured graph does not compute what the "
+        f"model does: {what}; forward() must depend on nothing but its inputs, "
+        "parameters, buffers and torch's random generator, which it must "
+        "neither seed nor draw from in vain", code="failed")
+
+
+def compare(expected, got, what, has_tf32=False, scale_min=0.0):
+    """Raises ProblemError where two tensors differ beyond rounding, that of
+    TF32 where a convolution may have used it. `scale_min`: what the largest
+    element counts as, at least."""
+    import torch
+
+    if expected.dtype != got.dtype or expected.shape != got.shape:
+        raise mismatch(f"{what} is {got.dtype} {list(got.shape)}, not "
+                       f"{expected.dtype} {list(expected.shape)}")
+    if torch.equal(expected, got):
+        return
+    if not expected.is_floating_point():
+        share = (expected != got).double().mean().item()
+        if share > INTEGER_MISMATCH_SHARE_MAX:
+            raise mismatch(f"{what} differs in {share:.2%} of its elements")
+        return
+    dtype = str(expected.dtype).removeprefix("torch.")
+    finite = expected[torch.isfinite(expected)]
+    scale = finite.abs().max().item() if finite.numel() else 0.0
+    slack = SCALE_TOLERANCE[dtype] * max(scale, scale_min)
+    if has_tf32 and dtype == "float32":
+        slack *= TF32_TOLERANCE_TIMES
+    close = torch.isclose(got, expected, rtol=RELATIVE_TOLERANCE[dtype],
+                          atol=slack, equal_nan=True)
+    if not close.all():
+        error = (got - expected).abs()[~close].max().item()
+        raise mismatch(f"{what} differs by up to {error:.3g} (largest element "
+                       f"{scale:.3g}) in {(~close).double().mean():.2%} of "
+                       "its elements")
+
+
+def compare_runs(expected, got, source, has_tf32):
+    """`expected` and `got`: (outputs, mutated, generator state)."""
+    import torch
+
+    try:
+        for index, (one, other) in enumerate(zip(expected[0], got[0],
+                                                 strict=True)):
+            compare(one, other, f"output {index}", has_tf32)
+        for target, value in got[1].items():
+            compare(expected[1][target], value, f"{target} after the call",
+                    has_tf32, CANCELLED_SCALE)
+        if not all(map(torch.equal, expected[2], got[2])):
+            raise mismatch("it draws other random numbers")
+    except ProblemError as error:
+        error.file = os.path.basename(source)
+        raise

@@ -1,0 +1,164 @@
+"""Runs torch.export on a model and explains what it could not capture."""
+
+import contextlib
+import io
+import re
+import traceback
+import types
+
+from weft.capture import decompositions
+from weft.problem import problem as problems
+from weft.problem.problem import ProblemError
+
+DATA_IS_SET = "x.data = y gives a tensor other memory"
+
+# What the exporter says, and what the user can do about it.
+REASONS = (
+    (r"[Dd]ata.?[Dd]ependent|Could not guard|Could not extract specialized|"
+     r"unbacked|[Dd]ynamic.?[Oo]utput.?[Ss]hape|failed to unpack.*FakeTensor",
+     "data_dependent",
+     "what it does depends on the values of a tensor (an if, a loop, .item(), "
+     "a shape, a packed sequence, a batch norm's momentum=None): write it with "
+     "torch.where and fixed shapes"),
+    (r"in output, which is not a known type",
+     "unsupported",
+     "it must return tensors in tuples, lists and dicts"),
+    (r"Unsupported input type",
+     "inputs_do_not_fit",
+     "it must take tensors and numbers in tuples, lists and dicts"),
+    (r"missing nn_module_stack", "unsupported",
+     "it keeps one of its arguments or buffers as it is for the next call: "
+     "write it with self.name.copy_(x)"),
+    (r"expected compiled_fn to be GraphModule", "unsupported",
+     "it writes into a tensor that shares memory with another of its buffers or "
+     "arguments: give each one of its own, with clone()"),
+    (DATA_IS_SET, "unsupported", "use x.copy_(y), or another name"),
+    (r"fake tensor in the exported program constant's list",
+     "unsupported",
+     "it reaches a tensor in a way that cannot be followed"),
+)
+
+
+def export(problem, model, inputs):
+    """The decomposed, functional program of model(*inputs)."""
+    import torch
+
+    refuse_scripted(problem, model)
+    # What the model prints was printed by its eager run already, and the
+    # exporter prints its graph before some of its errors.
+    quiet = io.StringIO()
+    try:
+        with torch.no_grad(), contextlib.redirect_stdout(quiet), \
+                contextlib.redirect_stderr(quiet), \
+                decompositions.shapes_of_lstm(), data_as_detach(), \
+                buffers_written_once(), without_value_checks():
+            program = torch.export.export(model, tuple(inputs), strict=False)
+            decompositions.shield_random_calls(program.graph)
+            program = program.run_decompositions(
+                decompositions.decomposition_table())
+            decompositions.prune(program.graph)
+            return program
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise explained(problem, error) from error
+
+
+def refuse_scripted(problem, model):
+    import torch
+
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ProblemError(
+                "unsupported", f"{name or 'Model'} is a scripted module, which "
+                "cannot be captured: use the module that it was made from",
+                file=problem.name)
+
+
+def data_as_detach():
+    """Within it x.data is x.detach(), which the exporter can follow."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    class Mode(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if function == torch.Tensor.data.__get__:
+                return args[0].detach()
+            if function == torch.Tensor.data.__set__:
+                raise RuntimeError(DATA_IS_SET)
+            return function(*args, **(kwargs or {}))
+
+    return Mode()
+
+
+@contextlib.contextmanager
+def buffers_written_once():
+    """What forward() binds to a buffer's name is written into that buffer by
+    kept_state.write_back. The exporter would do so a second time, and does not
+    know one tensor that two names are bound to."""
+    from torch.export import _trace as tracing
+
+    name = "register_buffer_assignment_hook"
+    known = getattr(tracing, name, None)
+    if known is None:
+        yield
+        return
+    setattr(tracing, name, lambda model, assigned:
+            types.SimpleNamespace(remove=lambda: None))
+    try:
+        yield
+    finally:
+        setattr(tracing, name, known)
+
+
+@contextlib.contextmanager
+def without_value_checks():
+    """A distribution looks at the values of its arguments only to refuse some;
+    the eager run has had that."""
+    from torch.distributions import Distribution
+
+    known = Distribution._validate_args
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(known)
+
+
+def explained(problem, error):
+    """The ProblemError for what the exporter raised."""
+    line = problems.last_line_in(problem.path, error) or \
+        line_in_text(problem.path, str(error))
+    details = "".join(traceback.format_exception(error))
+    if problems.is_out_of_memory(error):
+        return ProblemError(
+            "out_of_memory", "capturing the model needs more memory than "
+            f"there is: {first_sentence(error)}; make its sizes smaller",
+            file=problem.name, line=line, details=details)
+    text = f"{type(error).__name__}: {error}"
+    for pattern, kind, advice in REASONS:
+        if re.search(pattern, text):
+            return ProblemError(
+                kind, f"Model.forward cannot be captured: {advice} "
+                f"({first_sentence(error)})", file=problem.name, line=line,
+                details=details)
+    what = "that line" if line else "it"
+    return ProblemError(
+        "unsupported", "Model.forward cannot be captured by torch.export: "
+        f"{type(error).__name__}: {first_sentence(error)}; write {what} in "
+        "plain tensor operators", file=problem.name, line=line,
+        details=details)
+
+
+def line_in_text(path, text):
+    """The last line of the problem file that a message names, or 0."""
+    found = re.findall(rf'File "{re.escape(path)}", line (\d+)', text)
+    return int(found[-1]) if found else 0
+
+
+def first_sentence(error):
+    """The first line that says something; the exporter's run to pages."""
+    for line in str(error).splitlines():
+        if line.strip():
+            return line.strip()[:300]
+    return type(error).__name__

@@ -1,0 +1,1 @@
+"""Memory, clocks and locks of processors and GPUs."""

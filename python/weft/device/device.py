@@ -1,0 +1,180 @@
+"""Where the tensors of a check live: host memory, or one CUDA device."""
+
+import ctypes
+import os
+import resource
+
+import torch
+
+from weft.device import gpu_lock
+
+#: Share of the host's memory that kept expectations may take …
+HOST_EXPECTED_SHARE = 1 / 16
+#: … and of a device's, where several oracles may sit beside each other.
+DEVICE_EXPECTED_SHARE = 1 / 32
+#: What a process may keep of it without use.
+DEVICE_UNUSED_SHARE = 1 / 256
+#: Buffers of one call above this: fewer cases, nothing kept between requests.
+LARGE_BYTES = 2 << 30
+
+
+class Device:
+    """The host, or a GPU that is opened when this is made."""
+
+    def __init__(self, name="cpu"):
+        self.torch = parse(name)
+        self.is_cuda = self.torch.type == "cuda"
+        self.driver = None
+        #: Held while it is used, by who shares it with others (gpu_lock.py).
+        self.lock = gpu_lock.NoLock()
+        if self.is_cuda:
+            from weft.device.driver import open_driver
+
+            self.driver = open_driver(self.torch.index)
+            torch.cuda.set_device(self.torch)
+            torch.cuda.init()
+
+    @property
+    def name(self):
+        """As the framework spells it: "cpu", "cuda:0"."""
+        return str(self.torch)
+
+    def generator(self, seed):
+        return torch.Generator(self.torch).manual_seed(seed)
+
+    def works(self):
+        """False after an error in work of this process' own on the device,
+        such as an index out of range, which nothing but its end repairs."""
+        try:
+            self.synchronize()
+        except RuntimeError:
+            return False
+        return True
+
+    def make_way(self):
+        """Here, between two pieces of work, others may be timed."""
+        self.synchronize()
+        self.lock.make_way()
+
+    def synchronize(self):
+        if self.is_cuda:
+            torch.cuda.synchronize(self.torch)
+
+    def expected_bytes_max(self):
+        """How much kept expectations may take."""
+        if self.is_cuda:
+            return int(self.driver.memory_bytes() * DEVICE_EXPECTED_SHARE)
+        pages = os.sysconf("SC_PHYS_PAGES")
+        memory = os.sysconf("SC_PAGESIZE") * pages
+        return int(memory * HOST_EXPECTED_SHARE)
+
+    def is_large(self, size_bytes):
+        """Whether buffers of that size must not be kept in numbers."""
+        return self.is_cuda and size_bytes > LARGE_BYTES
+
+    def parts_for(self, size_bytes, copies=gpu_lock.ROOM_COPIES):
+        """Of its memory, for who shares it (gpu_lock.py); 0 for small ones."""
+        if not self.is_large(size_bytes):
+            return 0
+        return gpu_lock.parts_of(
+            self.driver.memory_bytes(), size_bytes, copies)
+
+    def give_back(self):
+        """Memory that the framework holds and does not use."""
+        if self.is_cuda:
+            torch.cuda.empty_cache()
+
+    def give_back_much(self):
+        """The same, if it is worth it: all processes of all devices wait for
+        each other to ask for memory, and to free it."""
+        if not self.is_cuda:
+            return
+        unused = (torch.cuda.memory_reserved(self.torch)
+                  - torch.cuda.memory_allocated(self.torch))
+        if unused > self.driver.memory_bytes() * DEVICE_UNUSED_SHARE:
+            self.give_back()
+
+    def free_bytes(self):
+        """What a computation here may still take."""
+        if self.is_cuda:
+            free, _ = torch.cuda.mem_get_info(self.torch)
+            held = torch.cuda.memory_reserved(self.torch)
+            return free + held - torch.cuda.memory_allocated(self.torch)
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+        return 0
+
+    def peak_bytes(self):
+        """The most that was in use at once, so far."""
+        if self.is_cuda:
+            return torch.cuda.max_memory_allocated(self.torch)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def parse(name):
+    """The torch.device of "cpu" or "cuda:N"; ValueError for others."""
+    if name == "cpu":
+        return torch.device("cpu")
+    kind, _, number = name.partition(":")
+    if kind != "cuda" or not (number or "0").isdigit():
+        raise ValueError(f"no device is called {name!r}: use cpu or cuda:0")
+    return torch.device("cuda", int(number or "0"))
+
+
+HOST = Device()
+
+
+class _DLDevice(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", _DLDevice),
+        ("dimensions", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = [
+        ("tensor", _DLTensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    ]
+
+
+_DL_KINDS = {"cpu": 1, "cuda": 2}
+_DL_UNSIGNED = 1
+#: The framework looks at these when a tensor dies: they outlive all.
+_described = []
+
+
+def bytes_at(address, size_bytes, device):
+    """A uint8 tensor over memory that is there already, and stays.
+
+    By DLPack, because it believes what it is told of the device: other ways
+    ask the CUDA runtime about the address.
+    """
+    shape = (ctypes.c_int64 * 1)(size_bytes)
+    strides = (ctypes.c_int64 * 1)(1)
+    made = _DLManagedTensor()
+    made.tensor.data = address
+    made.tensor.device = _DLDevice(_DL_KINDS[device.type], device.index or 0)
+    made.tensor.dimensions = 1
+    made.tensor.code, made.tensor.bits, made.tensor.lanes = _DL_UNSIGNED, 8, 1
+    made.tensor.shape, made.tensor.strides = shape, strides
+    _described.append((made, shape, strides))
+    capsule = ctypes.pythonapi.PyCapsule_New
+    capsule.restype = ctypes.py_object
+    capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    wrapped = capsule(ctypes.addressof(made), b"dltensor", None)
+    return torch.utils.dlpack.from_dlpack(wrapped)

@@ -1,0 +1,283 @@
+"""The error model: is this output the reference's? (docs/verdict.md)
+
+Normalised error of an element: |x - r64| / (|r64| + rms(r64)). The rms makes
+the error of a small element count against the output's own scale, never
+against an absolute number that a small output could hide below.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+
+from weft.expect import error_sums
+from weft.expect.reference import FLOATING
+
+#: A candidate may err this many times as much as the framework itself does.
+FRAMEWORK_FACTOR = 8.0
+#: … or so many times what TF32 costs where convolutions may use it, and then
+#: all elements together, by their root mean square, only so many times: one
+#: that falls to the other side of a threshold proves nothing about the rest …
+TF32_FACTOR = 4.0
+TF32_RMS_FACTOR = 2.0
+#: … or this many units of roundoff, times the root of the reduction length:
+#: rounding errors of a sum in another order grow so (Higham, 2002, §4.2).
+ROUNDOFF_UNITS = 32.0
+#: The second bound stops here for float32, whatever the length: rounding
+#: an output to 10 bits of mantissa (TF32, float16) errs by 2^-11 at its worst.
+FLOAT32_FLOOR_MAX = 2.0**-14
+#: What TF32 may cost, where that is known of other data only.
+TF32_NEAR_MAX = 2.0**-7
+#: Of a half format, all elements' errors together may be so many times the
+#: framework's, or so many units: what is computed in float32 and rounded once
+#: has 0.09, of two bits less 0.3.
+HALF_RMS_FACTOR = 2.0
+HALF_RMS_UNITS = 0.25
+
+
+@dataclass
+class Expected:
+    """One output of one case: what the framework and float64 say."""
+
+    name: str
+    framework: torch.Tensor
+    wide: torch.Tensor | None  # None: float64 could not be had
+    scale: float = 1.0
+    #: The framework's own, where float64's answer is lost to nan or infinity.
+    lost_scale: float = 1.0
+    framework_error: float = 0.0
+    tolerance: float = 0.0
+    #: Of all elements' errors together; looked at where TF32 is allowed, and in
+    #: half formats, where a coarser one may hide below the largest error.
+    rms_tolerance: float = math.inf
+    allows_tf32: bool = False
+    #: For an index output: value of the operand at each index, and the best.
+    operand: torch.Tensor | None = None
+    operand_dim: int | None = None
+
+    @property
+    def truth(self):
+        """float64's answer, or what stands for it."""
+        return self.framework if self.wide is None else self.wide
+
+    @property
+    def bytes(self):
+        tensors = (self.framework, self.wide, self.operand)
+        return sum(t.nbytes for t in tensors if t is not None)
+
+    def without_tensors(self):
+        """What `near` asks of another's."""
+        return replace(self, framework=None, wide=None, operand=None)
+
+
+@dataclass
+class Finding:
+    """Outcome of one comparison; `reason` is empty when it holds."""
+
+    error: float = 0.0
+    reason: str = ""
+
+
+def expect(name, framework, wide, reduction_length=1):
+    """The expectation for one output, with its tolerance worked out."""
+    made = Expected(name, framework.contiguous(), None)
+    # Where values decide on the shape, float64 may have come to another.
+    if wide is not None and wide.shape == framework.shape:
+        made.wide = wide.contiguous()
+    if framework.dtype not in FLOATING:
+        return made
+    made.scale = _rms(made.truth, made.framework)
+    if made.wide is not None:
+        made.lost_scale = min(made.scale, _rms_where_lost(made))
+        made.framework_error, together = _errors_of(made.framework, made)
+        if framework.dtype.itemsize == 2:
+            made.rms_tolerance = max(
+                HALF_RMS_FACTOR * together,
+                HALF_RMS_UNITS * torch.finfo(framework.dtype).eps)
+    made.tolerance = max(
+        FRAMEWORK_FACTOR * made.framework_error,
+        roundoff_floor(framework.dtype, reduction_length),
+    )
+    return made
+
+
+def near(framework, like):
+    """The expectation of other data of the same kind as `like` is of, by the
+    framework's answer alone. Who is half as near to it as may be to float64's
+    is right; of others it says nothing. What `like` knows of its own data
+    counts for others only as far as any data may err: there, an element may
+    have fallen to the other side of a threshold."""
+    made = Expected(like.name, framework.contiguous(), None)
+    if framework.dtype not in FLOATING:
+        return made
+    made.scale = _rms(made.framework, made.framework)
+    if like.allows_tf32:
+        most = TF32_NEAR_MAX
+    elif framework.dtype == torch.float32:
+        most = FLOAT32_FLOOR_MAX
+    else:
+        most = roundoff_floor(framework.dtype, 1)
+    made.tolerance = min(like.tolerance, most) / 2
+    is_held = like.allows_tf32 or framework.dtype.itemsize == 2
+    together = like.rms_tolerance if is_held else most
+    made.rms_tolerance = min(together, most) / 2
+    return made
+
+
+def allow(made, lossy):
+    """Widens the tolerance by what the framework gives with a loss of
+    tf32.py."""
+    is_alike = lossy.shape == made.framework.shape
+    if made.framework.dtype not in FLOATING or not is_alike:
+        return
+    made.allows_tf32 = True
+    if made.rms_tolerance == math.inf:
+        floor = made.tolerance
+        if made.wide is not None:
+            _, own = _errors_of(made.framework, made)
+            floor = max(FRAMEWORK_FACTOR * own,
+                        roundoff_floor(made.framework.dtype, 1))
+        made.rms_tolerance = floor
+    peak, together = _errors_of(lossy.contiguous(), made)
+    made.tolerance = max(made.tolerance, TF32_FACTOR * peak)
+    made.rms_tolerance = max(made.rms_tolerance, TF32_RMS_FACTOR * together)
+
+
+def roundoff_floor(dtype, reduction_length):
+    """Normalised error that any honest order of operations may have."""
+    eps = torch.finfo(dtype).eps
+    floor = ROUNDOFF_UNITS * eps * math.sqrt(max(1, reduction_length))
+    if dtype == torch.float32:
+        return min(floor, FLOAT32_FLOOR_MAX)
+    if dtype == torch.float64:
+        return floor
+    # Half formats: inputs and outputs round, sums are kept in float32.
+    return 4 * eps
+
+
+def _rms(truth, framework):
+    """Root of the mean square of the elements that are finite in both; 1 if
+    that is 0. What overflows in the framework's type alone is beyond all its
+    other elements, which would be errors of nothing."""
+    return _root(*error_sums.squares(truth, framework))
+
+
+def _rms_where_lost(made):
+    """Of the framework's finite elements where float64's are not."""
+    return _root(*error_sums.squares_where_lost(made.wide, made.framework))
+
+
+def _root(total, count):
+    return math.sqrt(total / count) if total > 0.0 else 1.0
+
+
+def _errors_of(result, made):
+    """(the largest error, the root of their mean square)."""
+    worst, total, count = error_sums.errors(result, made.truth, made.scale)
+    return worst, math.sqrt(total / max(1, count))
+
+
+def compare(got, made):
+    """Holds the tensor `got` against one expectation."""
+    if got.shape != made.framework.shape:
+        return Finding(math.inf, f"output {made.name} has the shape "
+                       f"{list(got.shape)}, not {list(made.framework.shape)}")
+    if got.numel() == 0:
+        return Finding()
+    got = got.contiguous()
+    if got.dtype not in FLOATING:
+        return _compare_exact(got, made)
+    held = error_sums.hold(got, made)
+    if held.place is not None:
+        return Finding(held.worst, _place(made, got, held.place, held.worst))
+    together = math.sqrt(held.squares / got.numel())
+    if not together <= made.rms_tolerance:
+        return Finding(held.worst, f"output {made.name}: its elements' errors "
+                       f"have a root mean square of {together:.3g} > "
+                       f"{made.rms_tolerance:.3g}")
+    return Finding(held.worst)
+
+
+def first_reason(views, expectations):
+    """Why one of the results is not what is expected, or ""; nothing of the
+    comparison is kept."""
+    found = (compare(x, made).reason for x, made in zip(views, expectations))
+    return next(filter(None, found), "")
+
+
+def _place(made, got, flat, error):
+    index = _unravel(flat, got.shape)
+    truth = made.wide if made.wide is not None else made.framework
+    x = got.reshape(-1)[flat].item()
+    want = truth.reshape(-1)[flat].item()
+    how = f"error {error:.3g} > {made.tolerance:.3g}"
+    if not math.isfinite(x):
+        how = "never written, or a special value where none belongs"
+    if not math.isfinite(want):
+        how = "special values differ"
+    return (
+        f"output {made.name}{list(index)} is {x:.9g}, expected {want:.9g} ({how})"
+    )
+
+
+def _unravel(flat, shape):
+    index = []
+    for n in reversed(shape):
+        index.append(flat % n)
+        flat //= n
+    return tuple(reversed(index))
+
+
+def _compare_exact(got, made):
+    """Integers and booleans: the framework's answer, or float64's."""
+    raw = got.view(torch.uint8) if got.dtype == torch.bool else got
+    if got.dtype == torch.bool and int(raw.max()) > 1:
+        return Finding(math.inf, f"output {made.name}: not written everywhere")
+    wrong = got != made.framework
+    if made.wide is not None:
+        wrong &= got != made.wide
+    if not bool(wrong.any()):
+        return Finding()
+    if made.operand is not None and _equal_choice(got, wrong, made):
+        return Finding()
+    if made.operand is None and _as_unsure_as_framework(wrong, made):
+        return Finding()
+    flat = int(wrong.reshape(-1).to(torch.uint8).argmax())
+    x, want = got.reshape(-1)[flat].item(), made.framework.reshape(-1)[flat].item()
+    place = list(_unravel(flat, got.shape))
+    return Finding(
+        math.inf, f"output {made.name}{place} is {x}, expected {want}"
+    )
+
+
+def _as_unsure_as_framework(wrong, made):
+    """Whether no more elements differ than the framework itself gets wrong.
+
+    Where near ties decide (an argmax of saturated values), rounding chooses.
+    Only where the values that were chosen from cannot be looked at.
+    """
+    if made.wide is None:
+        return False
+    unsure = int((made.framework != made.wide).sum())
+    return int(wrong.sum()) <= unsure
+
+
+def _equal_choice(got, wrong, made):
+    """Whether every differing index selects a value as good as the best."""
+    operand, dim = made.operand, made.operand_dim
+    if dim is None:
+        operand, dim = operand.reshape(-1), 0
+        got, best = got.reshape(1), made.wide.reshape(1)
+        wrong = wrong.reshape(1)
+    else:
+        dim = dim % max(1, operand.dim())
+        shape = list(operand.shape)
+        shape[dim] = got.numel() * shape[dim] // max(1, operand.numel())
+        got, best = got.reshape(shape), made.wide.reshape(shape)
+        wrong = wrong.reshape(shape)
+    if int(got.min()) < 0 or int(got.max()) >= operand.shape[dim]:
+        return False
+    chosen = operand.gather(dim, got)
+    ideal = operand.gather(dim, best)
+    slack = 4 * torch.finfo(torch.float32).eps * (ideal.abs() + _rms(operand, operand))
+    return bool((((chosen - ideal).abs() <= slack) | ~wrong).all())

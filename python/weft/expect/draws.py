@@ -1,0 +1,81 @@
+"""The random numbers that a model draws, given again to its float64 run.
+
+From the same seed float64 draws others than float32 does, and a model that
+draws would have no float64 answer.
+"""
+
+import torch
+
+from weft.problem.module_state import rng_state
+from weft.problem.operator_trace import Mode
+from weft.expect.reference import widen
+
+#: What is drawn does not follow from operands, or is a choice among them.
+_DRAWN = {
+    "bernoulli", "cauchy", "exponential", "geometric", "log_normal",
+    "multinomial", "normal", "rand", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "random", "randperm", "uniform",
+}
+
+
+class _Draws(Mode):
+    """`drawn`: (operator, what it drew), in order."""
+
+    def __init__(self, drawn):
+        super().__init__()
+        self._drawn = drawn
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded not in function.tags:
+            return function(*args, **kwargs)
+        name = function.overloadpacket.__name__
+        # A mean that is a tensor is part of what `normal` gives.
+        if (name == "native_dropout" or name.rstrip("_") in _DRAWN) and not (
+                name == "normal" and function._overloadname.startswith(
+                    ("Tensor", "float_Tensor"))):
+            return self._draw(name, function, args, kwargs)
+        return self._may_draw(name, function, args, kwargs)
+
+
+class Take(_Draws):
+    """Within it, what is drawn is written down. LookupError: it can't be."""
+
+    def __init__(self, drawn, device):
+        super().__init__(drawn)
+        self._device = device
+
+    def _draw(self, name, function, args, kwargs):
+        result = function(*args, **kwargs)
+        drawn = result[1] if name == "native_dropout" else result
+        self._drawn.append((name, drawn.clone()))
+        return result
+
+    def _may_draw(self, name, function, args, kwargs):
+        """Attention and recurrent layers draw only where they drop."""
+        before = rng_state(self._device)
+        result = function(*args, **kwargs)
+        if rng_state(self._device) != before:
+            raise LookupError(f"what {name} draws is not told")
+        return result
+
+
+class Give(_Draws):
+    """Within it, it is drawn again, as float64. LookupError: it can't be."""
+
+    def _draw(self, name, function, args, kwargs):
+        then, drawn = self._drawn.pop(0) if self._drawn else ("", None)
+        if then != name:
+            raise LookupError(f"{name} has not drawn so before")
+        if name == "native_dropout":
+            x, p, trains = args
+            scale = 1 / (1 - p) if trains is not False and p < 1 else 1.0
+            return x * drawn * scale, drawn
+        if name.endswith("_"):
+            return args[0].copy_(drawn)
+        if "out" in kwargs:
+            return kwargs["out"].copy_(drawn)
+        return widen(drawn)
+
+    def _may_draw(self, name, function, args, kwargs):
+        return function(*args, **kwargs)  # it did not

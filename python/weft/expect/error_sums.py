@@ -1,0 +1,157 @@
+"""The sums and extremes that the error model (compare.py) is made of.
+
+Of tensors on the host, and of small ones on a device, in steps of the
+framework's; of large ones on a device in one pass each (error_kernels.py),
+which the steps would take ten.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from weft.expect import error_kernels
+
+#: Elements at once: their float64 temporaries stay in the cache …
+CHUNK = 1 << 17
+#: … or, on a device, are large enough to drown what a step costs.
+DEVICE_CHUNK = 1 << 26
+#: … or, where one pass does it, show early that something is wrong.
+KERNEL_CHUNK = 1 << 28
+#: A square beyond float64 counts as this number's.
+LARGEST = 1e140
+
+
+@dataclass
+class Held:
+    """Elements held against what is expected of each."""
+
+    worst: float  #: error of any
+    squares: float = 0.0  #: of all errors
+    place: int | None = None  #: of the worst, if it is beyond the tolerance
+
+
+def squares(tensor, other):
+    """(sum of the squares, number) of the elements that are finite in both."""
+    if kernels := _kernels(tensor, other):
+        return kernels.squares(tensor, other)
+    total, count = 0.0, 0
+    for part, beside in _chunks(tensor, other):
+        part = part.double()
+        square = float(part.dot(part))
+        if not (square <= LARGEST**2 and bool(torch.isfinite(beside).all())):
+            part = part[torch.isfinite(part) & torch.isfinite(beside)]
+            square = float(part.clamp(-LARGEST, LARGEST).square().sum())
+        total, count = total + square, count + part.numel()
+    return total, count
+
+
+def squares_where_lost(wide, framework):
+    """The same of the framework's elements where float64's are not finite."""
+    if kernels := _kernels(wide, framework):
+        return kernels.squares_where_lost(wide, framework)
+    total, count = 0.0, 0
+    for truth, part in _chunks(wide, framework):
+        lost = ~torch.isfinite(truth) & torch.isfinite(part)
+        if bool(lost.any()):
+            part = part[lost].double().clamp(-LARGEST, LARGEST)
+            total, count = total + float(part.dot(part)), count + part.numel()
+    return total, count
+
+
+def errors(result, truth, scale):
+    """(the largest error, sum of their squares, number) of the elements that
+    are finite in both."""
+    if kernels := _kernels(result, truth):
+        return kernels.errors(result, truth, scale)
+    worst, total, count = 0.0, 0.0, 0
+    for x, truth_part in _chunks(result, truth):
+        truth_part = truth_part.double()
+        error = (x.double() - truth_part).abs_().div_(truth_part.abs() + scale)
+        peak = float(error.max())
+        if not math.isfinite(peak):
+            error = error[torch.isfinite(x) & torch.isfinite(truth_part)]
+            peak = float(error.max()) if error.numel() else 0.0
+        worst = max(worst, peak)
+        total, count = total + float(error.dot(error)), count + error.numel()
+    return worst, total, count
+
+
+def hold(got, made):
+    """Holds every element of `got` against the expectation `made`."""
+    kernels = _kernels(got, made.truth, made.framework)
+    held, offset = Held(0.0), 0
+    size = KERNEL_CHUNK if kernels else None
+    for tensors in _chunks(got, made.truth, made.framework, size=size):
+        part = (_hold_by(kernels, *tensors, made) if kernels
+                else _hold_chunk(*tensors, made))
+        if part.place is not None:
+            part.place += offset
+            return part
+        held.worst = max(held.worst, part.worst)
+        held.squares += part.squares
+        offset += tensors[0].numel()
+    return held
+
+
+def _kernels(*tensors):
+    """None where the steps are as good, or know better what is wrong."""
+    first = tensors[0]
+    if not first.is_cuda or first.numel() <= DEVICE_CHUNK:
+        return None
+    if not error_kernels.takes(tensors):
+        return None
+    return error_kernels.of(first.device.index)
+
+
+def _chunks(*tensors, size=None):
+    flat = [t.reshape(-1) for t in tensors]
+    size = size or (DEVICE_CHUNK if flat[0].is_cuda else CHUNK)
+    for start in range(0, flat[0].numel(), size):
+        yield [t[start : start + size] for t in flat]
+
+
+def _hold_by(kernels, x, truth, framework, made):
+    worst, total, count = kernels.errors(x, truth, made.scale)
+    if count == x.numel() and worst <= made.tolerance:
+        return Held(worst, total)
+    worst, total, place = kernels.nearest(
+        x, truth, framework, made.scale, made.lost_scale)
+    return Held(worst, total, None if worst <= made.tolerance else place)
+
+
+def _hold_chunk(x, truth, framework, made):
+    x, truth = x.double(), truth.double()
+    scale = truth.abs().add_(made.scale)
+    error = (x - truth).abs_().div_(scale)
+    worst = float(error.max())
+    if worst <= made.tolerance:
+        # Every element of both is finite: nan fails the comparison above.
+        return Held(worst, float(error.dot(error)))
+    framework = framework.double()
+    # Where float64 and the framework part (a branch, an overflow, an infinity
+    # that one of them subtracts from itself), either answer is right.
+    lost = framework.abs().add_(made.lost_scale)
+    near = (x - framework).abs_().div_(
+        torch.where(torch.isfinite(truth), scale, lost))
+    error = torch.minimum(
+        torch.nan_to_num(error, nan=math.inf, posinf=math.inf),
+        torch.nan_to_num(near, nan=math.inf, posinf=math.inf),
+    )
+    same = _same_kind(x, truth) | _same_kind(x, framework)
+    error = torch.where(torch.isfinite(x), error, math.inf)
+    error = torch.where(same, 0.0, error)
+    worst, where = error.max(0)
+    if float(worst) <= made.tolerance:
+        return Held(float(worst), float(error.dot(error)))
+    return Held(float(worst), place=int(where))
+
+
+def _same_kind(x, other):
+    """Where both are the same infinity, or `other` is nan and x not finite.
+
+    A nan may come of the algorithm alone (a running mean subtracts infinities
+    where a plain sum keeps them), so an infinity in its place is no error.
+    """
+    both_lost = ~torch.isfinite(x) & torch.isnan(other)
+    return both_lost | (torch.isinf(x) & (x == other))

@@ -1,0 +1,476 @@
+"""What a subgraph's cases are, and what each should give; never leaves here.
+
+Made once for a subgraph and a seed and kept while memory allows, so that the
+second candidate of a subgraph costs no reference run.
+"""
+
+import hashlib
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from weft.expect import compare, inputs, summed_terms, tf32
+from weft.device.arena import BufferSet
+from weft.device.device import HOST
+from weft.device.laps import lap
+from weft.expect.reference import Reference, load_graph, wide_default, widen
+
+_SELECTORS = {
+    "aten.argmax.default",
+    "aten.argmin.default",
+    "aten.max.dim",
+    "aten.min.dim",
+}
+#: So many large subgraphs' tolerances are remembered.
+PASSING_MAX = 64
+
+
+class BadSubgraph(Exception):
+    """The reference itself does not run; the text says why."""
+
+
+@dataclass
+class Case:
+    """One input set, and what is expected of it."""
+
+    distribution: str
+    finite: bool
+    storages: list
+    outputs: list  # of compare.Expected
+    is_near: bool = False  #: of the framework's answer alone: compare.near
+
+    @property
+    def bytes(self):
+        held = sum(s.nbytes for s in self.storages)
+        return held + sum(made.bytes for made in self.outputs)
+
+
+@dataclass
+class Cases:
+    """All cases of one subgraph and seed."""
+
+    reference: Reference
+    cases: list
+    controls: dict
+    lacks_float64: bool  #: there was no room for it, in a case or all
+
+    @property
+    def count(self):
+        return len(self.cases)
+
+    def case(self, number):
+        return self.cases[number]
+
+    quick_case = case
+
+    @property
+    def bytes(self):
+        return sum(case.bytes for case in self.cases)
+
+    @property
+    def framework_error(self):
+        return max((_worst_error(c) for c in self.cases), default=0.0)
+
+
+class PassingCases:
+    """Cases too large to keep: each is made when asked for, and again when
+    asked for again. Controls and errors are of those made so far."""
+
+    bytes = 0
+    count = len(inputs.FEW_DISTRIBUTIONS)
+
+    def __init__(self, reference, seed, device):
+        self.reference = reference
+        self.framework_error = 0.0
+        self._maker = CaseMaker(reference, device)
+        self._seed, self._device = seed, device
+        self._distributions = list(inputs.FEW_DISTRIBUTIONS)
+        self._numbered = set()  #: outputs of which the first case has numbers
+        self._controls = Controls()
+        #: What was expected of each so far, less the tensors.
+        self._like = {}
+
+    @property
+    def controls(self):
+        return self._controls.rejected
+
+    @property
+    def lacks_float64(self):
+        return self._maker.lacks_float64
+
+    def case(self, number):
+        made = self._made(number, self._maker.expect)
+        if number not in self._like:
+            if self._tells_nothing(number, made.outputs):
+                self._distributions[number] = (
+                    inputs.INSIDE_EVERY_DOMAIN, True)
+                del made
+                return self.case(number)
+            if not self.lacks_float64:
+                self._like[number] = [
+                    one.without_tensors() for one in made.outputs]
+            views = self._maker.views(made.storages)
+            with lap("controls"):
+                self._controls.hold(views, made.outputs, made.finite)
+            self.framework_error = max(self.framework_error, _worst_error(made))
+        return made
+
+    def _tells_nothing(self, number, outputs):
+        """Whether a finite case has no finite answer, or the second lacks one
+        of an output that had none before."""
+        distribution, finite = self._distributions[number]
+        if not finite or distribution == inputs.INSIDE_EVERY_DOMAIN:
+            return False
+        lacking = {one.name for one in outputs if not _has_finite(one)}
+        if number == 0 and len(lacking) < len(outputs):
+            self._numbered |= {one.name for one in outputs} - lacking
+            return False
+        return bool(lacking - self._numbered)
+
+    def quick_case(self, number):
+        """The same without float64, which takes longer than all the rest, once
+        it is known what that said: who is near to the framework is right."""
+        if number not in self._like:
+            return self.case(number)
+        made = self._made(number, partial(
+            self._maker.expect_near, like=self._like[number]))
+        made.is_near = True
+        return made
+
+    def _made(self, number, expect):
+        with lap("memory"):
+            self._device.give_back()
+        distribution, finite = self._distributions[number]
+        # Each from a seed of its own, so that it can be made again.
+        seed = (self._seed * self.count + number) % (1 << 63)
+        generator = self._device.generator(seed)
+        with lap("expectations"):
+            with lap("inputs"):
+                storages = self._maker.storages(distribution, generator)
+            return Case(distribution, finite, storages, expect(storages))
+
+    @property
+    def like(self):
+        """What was expected of the first case, less the tensors, once all
+        were made; before, None."""
+        return self._like[0] if len(self._like) == self.count else None
+
+    def rest(self):
+        """Keeps no tensor, and hopes for more room."""
+        self._controls.rest()
+        self._maker.lacks_float64 = False
+
+
+def _has_finite(made):
+    """Whether some of up to 2^16 elements, evenly spread, are finite."""
+    all_of_it = made.framework
+    if all_of_it.numel() == 0:
+        return True
+    some = torch.arange(0, all_of_it.numel(), 1 + (all_of_it.numel() >> 16),
+                        device=all_of_it.device)
+    where = torch.unravel_index(some, all_of_it.shape)
+    return bool(all_of_it[where].isfinite().any())
+
+
+def _worst_error(case):
+    return max((made.framework_error for made in case.outputs), default=0.0)
+
+
+class Library:
+    """Cases by subgraph and seed, least recently used given up first."""
+
+    def __init__(self, bytes_max, device=HOST):
+        self._bytes_max = bytes_max
+        self._device = device
+        self._held = OrderedDict()
+        self._passing = OrderedDict()
+
+    def like(self, path, seed):
+        """PassingCases.like of a large subgraph's; None of others."""
+        passing = self._passing.get(_key_of(path, seed))
+        return None if passing is None else passing.like
+
+    def cases(self, path, seed):
+        key = _key_of(path, seed)
+        if key in self._passing:
+            self.forget()
+            return self._passing[key]
+        if key in self._held:
+            self._held.move_to_end(key)
+            return self._held[key]
+        reference = Reference(load_graph(path), self._device.torch)
+        size = BufferSet.bytes_needed(reference.inputs, reference.outputs)
+        if self._device.is_large(size):
+            self.forget()
+            if len(self._passing) == PASSING_MAX:
+                self._passing.popitem(last=False)
+            made = PassingCases(reference, seed, self._device)
+            self._passing[key] = made
+            return made
+        made = make_cases(reference, seed, self._device)
+        self._held[key] = made
+        while len(self._held) > 1 and self.bytes > self._bytes_max:
+            self._held.popitem(last=False)
+        return made
+
+    def forget(self):
+        """Gives up all tensors that are kept."""
+        self._held.clear()
+        self.rest()
+        self._device.give_back()
+
+    def rest(self):
+        """Gives up those that only one request may keep."""
+        for cases in self._passing.values():
+            cases.rest()
+
+    @property
+    def bytes(self):
+        return sum(cases.bytes for cases in self._held.values())
+
+
+def _key_of(path, seed):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest(), seed
+
+
+def make_cases(reference, seed, device=HOST):
+    """Runs the reference on every distribution."""
+    maker = CaseMaker(reference, device)
+    generator = device.generator(seed)
+    cases = []
+    with lap("expectations"):
+        for distribution, finite in inputs.DISTRIBUTIONS:
+            device.make_way()
+            storages = maker.storages(distribution, generator)
+            outputs = maker.expect(storages)
+            cases.append(Case(distribution, finite, storages, outputs))
+    controls = Controls()
+    with lap("controls"):
+        for case in cases:
+            controls.hold(
+                maker.views(case.storages), case.outputs, case.finite)
+    return Cases(reference, cases, controls.rejected, maker.lacks_float64)
+
+
+class CaseMaker:
+    """Makes inputs for one subgraph and works out what they should give."""
+
+    def __init__(self, reference, device=HOST):
+        self.reference = reference
+        self.lacks_float64 = False
+        self._device = device
+        self._selectors = _selectors(reference)
+        operands = sorted({s[0] for s in self._selectors.values()})
+        self._operands = operands
+        self._eager = reference.function()
+        self._wide = reference.function(wide=True, also=operands)
+        self._length = reduction_length(reference)
+        self._convolves = tf32.convolves(
+            node["target"] or "" for node in reference.graph["nodes"])
+        self._limits = inputs.integer_limits(reference)
+        self._norm_weights = inputs.norm_weights(reference)
+        self._integer_limit = inputs.INTEGER_LIMIT
+        self._trial, self._trial_device = self._eager, device.torch
+        if device.is_cuda and not inputs.are_bounded(reference):
+            # An index out of range would end this process' use of the GPU. (On
+            # the host a cross entropy of half a gigabyte takes half a second.)
+            self._trial_device = HOST.torch
+            self._trial = Reference(reference.graph).function()
+
+    def storages(self, distribution, generator):
+        """Flat input storages that the reference accepts."""
+        while True:
+            storages = [
+                inputs.make_storage(
+                    spec,
+                    distribution,
+                    generator,
+                    self._limits.get(spec.name, self._integer_limit),
+                )
+                for spec in self.reference.inputs
+            ]
+            for spec, storage in zip(self.reference.inputs, storages):
+                if spec.name in self._norm_weights:
+                    inputs.without_infinities(storage)
+            try:
+                self._try(storages)
+                return storages
+            except torch.OutOfMemoryError:
+                raise
+            except (IndexError, RuntimeError) as error:
+                # An integer that nothing bounds may still be an index.
+                if self._integer_limit == 1 or not self._has_integers():
+                    raise BadSubgraph(f"the reference fails: {error}") from None
+                self._integer_limit //= 2
+
+    def _try(self, storages):
+        if self._trial_device == self._device.torch:
+            self._trial(*self.views(storages))
+            return
+        storages = [s.to(self._trial_device) for s in storages]
+        with self._device.lock.released():  # the host may take long
+            self._trial(*self.views(storages))
+
+    def _has_integers(self):
+        """Of which one may be an index."""
+        return any(not s.dtype.is_floating_point and s.dtype != torch.bool
+                   for s in self.reference.inputs)
+
+    def views(self, storages):
+        return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
+
+    def expect_near(self, storages, like):
+        """For each output, what compare.near says of it."""
+        narrow = self._eager(*self.views(storages))
+        return list(map(compare.near, narrow, like))
+
+    def expect(self, storages):
+        """The expectation for each output."""
+        narrow = self._eager(*self.views(storages))
+        wide = self._expect_wide(storages)
+        if wide is None:
+            wide = [None] * (len(narrow) + len(self._operands))
+        made = []
+        operands = dict(zip(self._operands, wide[len(narrow) :]))
+        for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
+            if tuple(framework.shape) != spec.shape:
+                raise BadSubgraph(
+                    f"output {spec.name} has shape {tuple(framework.shape)}, "
+                    f"the graph says {spec.shape}"
+                )
+            one = compare.expect(spec.name, framework, truth, self._length)
+            if spec.name in self._selectors:
+                name, one.operand_dim = self._selectors[spec.name]
+                one.operand = operands[name]
+            made.append(one)
+        if self._convolves and tf32.is_allowed(self._device.torch):
+            tf32.with_losses(
+                self._device, lambda: self._eager(*self.views(storages)),
+                lambda lossy: list(map(compare.allow, made, lossy)))
+        return made
+
+    def _expect_wide(self, storages):
+        """The float64 results; None where a device has no room for them."""
+        self._device.make_way()
+        try:
+            with wide_default():
+                return self._wide(*self.views([widen(s) for s in storages]))
+        except torch.OutOfMemoryError:
+            if not self._device.is_cuda:
+                raise
+        self._device.give_back()
+        self.lacks_float64 = True
+        return None
+
+
+def _selectors(reference):
+    """{index output: (operand's name, dimension or None)}."""
+    found = {}
+    for name in reference.graph["outputs"]:
+        node = reference.nodes[name]
+        if node["kind"] != "call":
+            continue
+        if node["target"] == "getitem":
+            if node["args"][1] != 1:
+                continue
+            node = reference.nodes[node["args"][0]["node"]]
+        if node.get("target") in _SELECTORS:
+            dim = node["args"][1] if len(node["args"]) > 1 else None
+            found[name] = (node["args"][0]["node"], dim)
+    return found
+
+
+def reduction_length(reference):
+    """Longest sum in the subgraph, from the shapes of its calls."""
+    longest = 1
+    for node in reference.graph["nodes"]:
+        if node["kind"] != "call" or node["target"] == "getitem":
+            continue
+        told = summed_terms.terms(
+            node["target"].split(".")[1], node["args"],
+            list(_argument_shapes(reference, node["args"])),
+            [value["shape"] for value in node.get("values") or () if value])
+        longest = max(longest, told or 1)
+    return longest
+
+
+def _argument_shapes(reference, args):
+    for arg in args:
+        if isinstance(arg, list):
+            yield from _argument_shapes(reference, arg)
+        elif isinstance(arg, dict) and "node" in arg:
+            value = (reference.nodes[arg["node"]].get("values") or [None])[0]
+            if value is not None:
+                yield value["shape"]
+
+
+class Controls:
+    """Holds wrong outputs against case after case; `rejected` says for each
+    kind whether it was rejected once, None where it never applied.
+
+    A control that passes everywhere means that this comparison cannot tell a
+    kernel from an imposter.
+    """
+
+    def __init__(self):
+        self.rejected = {
+            "zeros": None, "constant": None, "input": None, "stale": None,
+        }
+        self._before = None
+
+    def hold(self, views, wants, is_finite):
+        """`views`: the case's input tensors; `wants`: its expectations."""
+        for name, outputs in _imposters(views, wants, self._before, is_finite):
+            if self.rejected[name] is not True:
+                self.rejected[name] = any(
+                    compare.compare(make(), want).reason
+                    for make, want in zip(outputs, wants)
+                )
+        self._before = [want.framework for want in wants]
+
+    def rest(self):
+        """Nothing of a case is kept: the next one is held against none."""
+        self._before = None
+
+
+def _imposters(views, wants, before, is_finite):
+    """(control's name, what makes each output) for every one that applies.
+
+    Cases with nan count only where nan does not give every imposter away.
+    """
+    if is_finite or not any(w.framework.is_floating_point() for w in wants):
+        yield "zeros", [partial(torch.zeros_like, w.framework) for w in wants]
+        if before is not None:
+            # Of another case: the mean of a single element is the answer.
+            yield "constant", [partial(_mean_of, x) for x in before]
+            yield "stale", [partial(_same, x) for x in before]
+    for view in views:
+        fits = [
+            view.shape == w.framework.shape and view.dtype == w.framework.dtype
+            for w in wants
+        ]
+        if any(fits):
+            yield "input", [
+                partial(_same, view if fit else w.framework)
+                for fit, w in zip(fits, wants)
+            ]
+
+
+def _same(tensor):
+    return tensor
+
+
+def _mean_of(tensor):
+    if not tensor.dtype.is_floating_point:
+        if tensor.numel() == 0:
+            return tensor
+        return torch.full_like(tensor, tensor.flatten().mode().values.item())
+    mean = tensor.mean(dtype=torch.float64).item() if tensor.numel() else 0.0
+    if not math.isfinite(mean):
+        finite = tensor[torch.isfinite(tensor)]
+        mean = finite.double().mean().item() if finite.numel() else 0.0
+    return torch.full_like(tensor, mean)

@@ -1,0 +1,235 @@
+"""Input data for checks: several distributions, because each hides something.
+
+U(0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
+magnitude hides a lost accumulation, rows that all look alike hide a lost
+epsilon, and finite data hides NaN semantics.
+"""
+
+import collections
+
+import torch
+
+from weft.expect.reference import FLOATING, names_in
+
+#: (name, whether all values are finite). The second has the buffers of the
+#: first, which unmasks outputs remembered by pointer.
+DISTRIBUTIONS = (
+    ("normal", True),
+    ("edges", True),
+    ("uniform", True),
+    ("wide", True),
+    ("special", False),
+)
+
+#: Of tensors that fill a good part of a device: what finds most.
+FEW_DISTRIBUTIONS = (("edges", True), ("wide", True), ("special", False))
+#: Instead of those that are finite where they have no finite answer: a sum of
+#: logarithms, say, is nan for any tensor with a negative number.
+INSIDE_EVERY_DOMAIN = "uniform"
+
+#: These look at values on the device and end the process' use of it when one
+#: is out of range: random inputs are not for models that call them.
+STRICT_OPERATORS = (
+    "binary_cross_entropy.", "bernoulli.default", "bernoulli_.Tensor",
+    "multinomial",
+)
+
+#: Integer inputs whose use does not bound them stay below this.
+INTEGER_LIMIT = 8
+
+#: Of so many elements one is changed in an altered copy.
+ALTERED_SHARE = 1024
+
+#: Of "edges" so many parts are rows like no others, if there are so many
+#: elements: zeros, small ones, all alike, and large ones.
+_EDGES = 16
+
+_SPECIAL = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-40, -1e-40)
+
+#: Calls that read an integer operand as an index: the positions of the tensor
+#: indexed, of the dimension (None: always 0), and of the index.
+_INDEXERS = {
+    "aten.embedding.default": (0, None, 1),
+    "aten.gather.default": (0, 1, 2),
+    "aten.index_select.default": (0, 1, 2),
+    "aten.scatter.src": (0, 1, 2),
+    "aten.scatter.value": (0, 1, 2),
+    "aten.scatter_add.default": (0, 1, 2),
+}
+#: … of a class: the second operand, along the first one's classes.
+_CLASSIFIERS = ("aten.nll_loss_forward.default",
+                "aten.nll_loss2d_forward.default")
+
+#: Where normalisations take their weight. An infinite one gives an infinity or
+#: a nan, depending on whether it multiplies the normalised value or is folded
+#: into a scale and a shift first: both are right, and a clamp tells them apart.
+_NORM_WEIGHTS = {
+    "aten._native_batch_norm_legit.default": 1,
+    "aten._native_batch_norm_legit.no_stats": 1,
+    "aten._native_batch_norm_legit_functional.default": 1,
+    "aten._native_batch_norm_legit_no_training.default": 1,
+    "aten.native_batch_norm.default": 1,
+    "aten.native_group_norm.default": 1,
+    "aten.native_layer_norm.default": 2,
+}
+
+
+def norm_weights(reference):
+    """Names of what normalisations take as their weight."""
+    taken = set()
+    for node in reference.graph["nodes"]:
+        place = _NORM_WEIGHTS.get(node["target"])
+        if node["kind"] != "call" or place is None:
+            continue
+        weight = node["args"][place]
+        if isinstance(weight, dict) and "node" in weight:
+            taken.add(weight["node"])
+    return taken
+
+
+def without_infinities(storage):
+    """The same, with a one for each infinity; nan and the rest stay."""
+    return storage.masked_fill_(torch.isinf(storage), 1.0)
+
+
+def integer_limits(reference):
+    """For each input name, the number that its integers must stay below."""
+    limits = {}
+    for name, size in _indices(reference):
+        limits[name] = min(limits.get(name, size), size)
+    return limits
+
+
+def are_bounded(reference):
+    """Whether integers that are inputs are read as such indices and nothing
+    else, so that no value below the limits can be out of range."""
+    known = collections.Counter(name for name, _ in _indices(reference))
+    reads = collections.Counter(
+        name for node in reference.graph["nodes"]
+        for name in names_in([node["args"], list(node["kwargs"].values())]))
+    return all(known[spec.name] == reads[spec.name]
+               for spec in reference.inputs
+               if spec.dtype not in FLOATING and spec.dtype != torch.bool)
+
+
+def _indices(reference):
+    """(node, how many places it may name) of each index that a call reads."""
+    for node in reference.graph["nodes"]:
+        if node["kind"] != "call":
+            continue
+        args, read = node["args"], []
+        if node["target"] == "aten.index.Tensor":
+            read = zip(args[1], _shape(reference, args[0]))
+        elif node["target"] in _INDEXERS:
+            table, dim, index = _INDEXERS[node["target"]]
+            shape = _shape(reference, args[table])
+            if shape:
+                read = [(args[index], shape[0 if dim is None else args[dim]])]
+        elif node["target"] in _CLASSIFIERS:
+            read = [(args[1], _shape(reference, args[0])[:2][-1])]
+        for arg, size in read:
+            if isinstance(arg, dict) and "node" in arg:
+                yield arg["node"], size
+
+
+def _shape(reference, arg):
+    values = reference.nodes[arg["node"]]["values"]
+    return values[0]["shape"] if values[0] else []
+
+
+def make_storage(spec, distribution, generator, limit=INTEGER_LIMIT):
+    """Flat storage for one input; as_strided over it gives the tensor."""
+    count = spec.storage_elements
+    if spec.dtype == torch.bool:
+        return torch.randint(
+            0, 2, (count,), generator=generator, device=generator.device
+        ).bool()
+    if spec.dtype not in FLOATING:
+        return torch.randint(
+            0, max(1, limit), (count,), generator=generator, dtype=spec.dtype,
+            device=generator.device,
+        )
+    return floats(count, distribution, generator).to(spec.dtype)
+
+
+def floats(count, distribution, generator):
+    """`count` float32 values of the named distribution, on the generator's
+    device."""
+    device = generator.device
+    if distribution == "uniform":  # where a logarithm has an answer: not at 0
+        values = torch.rand(count, generator=generator, device=device)
+        return values.clamp_(min=2**-24)
+    values = torch.randn(count, generator=generator, device=device)
+    if distribution == "wide":
+        # Six decades: small values count beside large ones, exp overflows.
+        exponent = torch.rand(count, generator=generator, device=device)
+        exponent.mul_(6).sub_(4)
+        return values.mul_(torch.pow(10, exponent, out=exponent))
+    if distribution == "edges" and count >= _EDGES:
+        zeros, small, alike, large = values.split(count // _EDGES)[:4]
+        zeros.zero_()
+        small.mul_(1e-4)
+        alike.fill_(0.5)
+        large.mul_(1e4)
+    if distribution == "special" and count:
+        # Few enough that most rows of a reduction stay finite.
+        sites = max(1, min(4 * len(_SPECIAL), count // 16))
+        if count < 4096:  # all of them at different places
+            order = torch.randperm(count, generator=generator, device=device)
+            where = order[:sites]
+        else:
+            where = torch.randint(
+                0, count, (sites,), generator=generator, device=device)
+        # In order: five sites hold nan, both infinities and both zeros.
+        special = torch.tensor(_SPECIAL, device=device)
+        values[where] = special.repeat(4)[:sites]
+    return values
+
+
+def altered(tensor, generator):
+    """A copy with one element in ALTERED_SHARE changed, at random places."""
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    flat = made.view(-1)
+    if flat.numel() == 0:
+        return made
+    if tensor.dtype not in FLOATING:
+        _mix(flat, generator)
+        return made
+    where = _some_places(flat, generator)
+    values = 3 * torch.randn(
+        len(where), generator=generator, device=generator.device)
+    flat[where] = values.to(tensor.dtype)
+    return made
+
+
+def _mix(flat, generator):
+    """Gives one element in ALTERED_SHARE another's value: all are values that
+    were there, and valid, whatever they mean."""
+    others = _some_places(flat, generator)
+    flat[_some_places(flat, generator)] = flat[others]
+
+
+def _some_places(flat, generator):
+    count = flat.numel()
+    return torch.randint(0, count, (max(1, count // ALTERED_SHARE),),
+                         generator=generator, device=generator.device)
+
+
+def freshen(storage, dtype, generator):
+    """New data at the price of a copy: rolled, mixed, and scaled by up to two.
+
+    Timed calls need inputs that never repeat, in contents or magnitude; nor
+    may a sum or a largest value be that of another call, but for the scale.
+    """
+    if storage.numel() < 2:
+        return storage.clone()
+    device = generator.device
+    shift = int(torch.randint(1, storage.numel(), (1,), generator=generator,
+                              device=device))
+    rolled = torch.roll(storage, shift)
+    _mix(rolled, generator)
+    if dtype not in FLOATING:
+        return rolled
+    scale = 0.5 + 1.5 * float(
+        torch.rand(1, generator=generator, device=device))
+    return rolled.mul_(scale)

@@ -1,0 +1,248 @@
+"""The reference of a subgraph: its captured ATen calls as a Python function.
+
+`Reference` reads a graph (docs/graph.md) and writes it out as Python source
+once, so that eager timing carries no interpreter of ours. The float64 form is
+the same calls with every floating dtype argument widened, run on widened
+inputs: it differs from the recorded computation in rounding only.
+"""
+
+import json
+from dataclasses import dataclass
+
+import torch
+
+from weft.problem.operator_trace import Mode
+
+FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class BadGraph(Exception):
+    """The graph JSON does not fit docs/graph.md; the text says where."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor as the graph describes it; shape and stride in elements."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple
+    stride: tuple
+
+    @property
+    def storage_elements(self):
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.stride))
+
+    @property
+    def storage_bytes(self):
+        return self.storage_elements * self.dtype.itemsize
+
+    @property
+    def elements(self):
+        count = 1
+        for n in self.shape:
+            count *= n
+        return count
+
+    def view(self, storage):
+        """The tensor over a flat storage of `storage_elements` elements."""
+        return torch.as_strided(storage, self.shape, self.stride)
+
+    def to_json(self):
+        return {
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "shape": list(self.shape),
+            "stride": list(self.stride),
+        }
+
+    @staticmethod
+    def from_json(name, value):
+        dtype = getattr(torch, str(value.get("dtype")), None)
+        if not isinstance(dtype, torch.dtype):
+            raise BadGraph(f"node {name}: unknown dtype {value.get('dtype')!r}")
+        shape, stride = tuple(value["shape"]), tuple(value["stride"])
+        if len(shape) != len(stride) or min(shape + stride, default=0) < 0:
+            raise BadGraph(f"node {name}: shape {shape} and stride {stride}")
+        return TensorSpec(name, dtype, shape, stride)
+
+
+def load_graph(path):
+    """The graph at `path` as a dictionary; BadGraph names what is wrong."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        graph = json.loads(text)
+    except ValueError as error:
+        raise BadGraph(f"{path} is no JSON: {error}") from None
+    if not isinstance(graph, dict) or graph.get("version") != 1:
+        raise BadGraph(f"{path}: not a graph of version 1")
+    for key in ("nodes", "outputs"):
+        if not isinstance(graph.get(key), list):
+            raise BadGraph(f"{path}: no list '{key}'")
+    return graph
+
+
+class Reference:
+    """A subgraph's inputs, outputs and executable reference.
+
+    Whatever device the graph was captured on, this runs on `device`.
+    """
+
+    def __init__(self, graph, device=torch.device("cpu")):
+        self.graph = graph
+        self.device = device
+        self.nodes = {node["name"]: node for node in graph["nodes"]}
+        self.inputs = []
+        self._constants = {}
+        for node in graph["nodes"]:
+            if node["kind"] == "call":
+                continue
+            value = (node.get("values") or [None])[0]
+            if value is None:
+                continue
+            spec = TensorSpec.from_json(node["name"], value)
+            if node["kind"] == "constant" and node.get("elements"):
+                self._constants[node["name"]] = (spec, node["elements"])
+            else:
+                self.inputs.append(spec)
+        self.outputs = [self._output_spec(name) for name in graph["outputs"]]
+
+    def _output_spec(self, name):
+        if name not in self.nodes:
+            raise BadGraph(f"output {name} is no node")
+        value = (self.nodes[name].get("values") or [None])[0]
+        if value is None:
+            raise BadGraph(f"output {name} is no tensor")
+        return TensorSpec.from_json(name, value)
+
+    def function(self, wide=False, also=()):
+        """The function of the input tensors that returns a list of outputs.
+
+        wide: the float64 form. also: names of further nodes to return.
+        """
+        scope, source = self.source(wide, also)
+        exec(compile(source, "<reference>", "exec"), scope)
+        return scope["reference"]
+
+    def source(self, wide=False, also=()):
+        """The namespace and the text that define `reference`."""
+        scope = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
+        lines = []
+        for name, (spec, elements) in self._constants.items():
+            is_widened = wide and spec.dtype in FLOATING
+            dtype = torch.float64 if is_widened else spec.dtype
+            values = torch.tensor(elements, dtype=dtype, device=self.device)
+            scope[name] = values.reshape(spec.shape)
+        last = self._last_uses({*self.graph["outputs"], *also})
+        for node in self.graph["nodes"]:
+            if node["kind"] != "call":
+                continue
+            try:
+                lines.append(self._line(node, scope, wide))
+            except (KeyError, AttributeError, TypeError) as error:
+                raise BadGraph(f"node {node.get('name')}: {error}") from None
+            if last.get(node["name"]):
+                lines.append(f"del {', '.join(last[node['name']])}")
+        names = ", ".join(spec.name for spec in self.inputs)
+        results = ", ".join([*self.graph["outputs"], *also])
+        body = "".join(f"    {line}\n" for line in lines)
+        text = f"def reference({names}):\n{body}    return [{results}]\n"
+        return scope, text
+
+    def _last_uses(self, kept):
+        """{name of a call: names that nothing needs after it}.
+
+        As a model's own variables go: at gigabytes each, all intermediate
+        results at once would not fit.
+        """
+        last = {}
+        for node in self.graph["nodes"]:
+            if node["kind"] != "call":
+                continue
+            last[node["name"]] = node["name"]
+            for name in names_in([node["args"], list(node["kwargs"].values())]):
+                if name not in self._constants:
+                    last[name] = node["name"]
+        freed = {}
+        inputs = {spec.name for spec in self.inputs}
+        for name, user in last.items():
+            if name not in kept and name not in inputs:
+                freed.setdefault(user, []).append(name)
+        return freed
+
+    def _line(self, node, scope, wide):
+        args = [self._text(arg, wide) for arg in node["args"]]
+        if node["target"] == "getitem":
+            return f"{node['name']} = {args[0]}[{args[1]}]"
+        kwargs = [f"{k}={self._text(v, wide)}" for k, v in node["kwargs"].items()]
+        operator = _operator(node["target"])
+        key = "op_" + node["target"].replace(".", "_").replace(":", "_")
+        scope[key] = operator
+        return f"{node['name']} = {key}({', '.join(args + kwargs)})"
+
+
+    def _text(self, arg, wide):
+        """An argument of docs/graph.md as Python source."""
+        if isinstance(arg, list):
+            return "[" + ", ".join(self._text(item, wide) for item in arg) + "]"
+        if not isinstance(arg, dict):
+            return repr(arg)
+        ((kind, value),) = arg.items()
+        if kind == "node":
+            return value
+        if kind == "float":
+            return f"({value})"
+        if kind == "device":
+            return f"torch.device({str(self.device)!r})"
+        if kind == "dtype":
+            if wide and getattr(torch, value) in FLOATING:
+                value = "float64"
+            return f"torch.{value}"
+        if kind in ("layout", "memory_format"):
+            return f"torch.{value}"
+        raise TypeError(f"argument of unknown kind {kind!r}")
+
+
+def _operator(target):
+    namespace, name, overload = target.split(".")
+    packet = getattr(getattr(torch.ops, namespace), name)
+    return getattr(packet, overload)
+
+
+def names_in(args):
+    """Names of the nodes that are arguments, at any depth."""
+    for arg in args:
+        if isinstance(arg, list):
+            yield from names_in(arg)
+        elif isinstance(arg, dict) and "node" in arg:
+            yield arg["node"]
+
+
+def widen(tensor):
+    """The float64 copy of a floating tensor's storage; others unchanged."""
+    return tensor.to(torch.float64) if tensor.dtype in FLOATING else tensor
+
+
+class wide_default:
+    """Within it, tensors made without a dtype are float64 too."""
+
+    def __enter__(self):
+        self._before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+
+    def __exit__(self, *_):
+        torch.set_default_dtype(self._before)
+
+
+class WideCasts(Mode):
+    """Within it, what is cast to a floating type becomes float64: a model that
+    computes in bfloat16 inside would else be held against its own rounding."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if (function is torch.ops.aten._to_copy.default
+                and kwargs.get("dtype") in FLOATING):
+            kwargs = {**kwargs, "dtype": torch.float64}
+        return function(*args, **kwargs)

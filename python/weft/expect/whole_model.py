@@ -1,0 +1,529 @@
+"""A problem's Model as the reference of a composed module.
+
+Makes inputs and state for each case, runs Model on them in float32 and, where
+the model allows it, in float64, and lays out the memory that both sides share.
+"""
+
+import contextlib
+import copy
+import sys
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+import torch.utils._pytree as pytree
+
+from weft.capture import calls_in_a_row
+from weft.expect import compare, inputs, other_numbers, tf32
+from weft.device.arena import BufferSet, same_bytes
+from weft.capture.capture import generators, set_generators
+from weft.device.device import HOST
+from weft.expect.draws import Give, Take
+from weft.problem.kept_state import same_values, written_parameter
+from weft.device.laps import lap
+from weft.problem.module_state import (
+    HeldState,
+    agreed,
+    described_state,
+    laid_out,
+    random_state,
+    rng_digest,
+    rng_state,
+    twin,
+    widened,
+)
+from weft.problem.problem import build_model, load_problem, make_inputs
+from weft.expect.reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
+from weft.expect.summed_terms import UNTOLD, TermsTrace
+
+_LARGE_ELEMENTS = 1 << 26
+#: What a run leaves behind.
+_KEYS = ("outputs", "inputs_after", "state_after")
+#: Of a model that draws: above this, it has drawn others in float64.
+SAME_DRAWS_MAX = 1e-2
+
+
+@dataclass
+class ModelCase:
+    """Inputs and state of one run, and what it should leave behind."""
+
+    distribution: str
+    finite: bool
+    seed: int
+    leaves: list  # tensors only, contiguous storage order as given
+    state: list
+    described: dict
+    outputs: list  # of compare.Expected
+    inputs_after: list
+    state_after: list
+
+    @property
+    def expectations(self):
+        return self.outputs + self.inputs_after + self.state_after
+
+    def without_tensors(self):
+        """What `WholeModel.expect_near` asks of another's."""
+        groups = {key: [one.without_tensors() for one in getattr(self, key)]
+                  for key in _KEYS}
+        return replace(self, leaves=[], state=[], **groups)
+
+
+class WholeModel:
+    """Model, its state, and the shape of its inputs and outputs."""
+
+    def __init__(self, path, seed, precision="framework", device=HOST):
+        self.precision = precision
+        self.problem = load_problem(path)
+        self.seed = seed
+        self.device = device
+        with lap("model"):
+            calls_in_a_row.check_problem(self.problem, device.torch)
+            self.model = build_model(self.problem, device=device.torch)
+        self.rng = rng_digest(device.torch)
+        self._held = HeldState(self.model)
+        self.state = self._held.named
+        self.initial = [t.detach().clone() for _, t in self.state]
+        given = make_inputs(self.problem, device=device.torch)
+        self.numbers = other_numbers.among(given)
+        self._leaves, self.treespec = pytree.tree_flatten(given)
+        self.tensors = [t for t in self._leaves if isinstance(t, torch.Tensor)]
+        self._strides = [
+            list(t.stride()) if _is_dense(t) else None for t in self.tensors
+        ]
+        # Of the first case only shapes are asked, and what changes.
+        self._uses_float64 = self._convolves = False
+        self._changing = set(self.problem.adopted)
+        first = self._traced_case(
+            self.bare_case("given", device.generator(seed)))
+        self._uses_float64 = True
+        self._changing.update(
+            name for (name, _), was, after
+            in zip(self.state, first.state, first.state_after)
+            if not torch.equal(was, after.framework))
+        for name, _ in self.model.named_parameters():
+            if name in self._changing:
+                raise written_parameter(self.problem, name)
+        self.described = first.described
+        self._layout(first)
+        self.is_large = device.is_large(self.buffers.end)
+        self.takes_any_values = True
+        if device.is_cuda:
+            self._convolves = tf32.convolves(self.operators)
+            self.takes_any_values = not any(
+                word in name for name in self.operators
+                for word in inputs.STRICT_OPERATORS)
+            self._forget_values()
+
+    def _traced_case(self, bare):
+        """That case, with all that is expected; which operators forward()
+        calls, and how many terms they sum."""
+        trace, self._length = TermsTrace(), UNTOLD
+        expect = partial(
+            self.expect, "given", bare.seed, bare.leaves, bare.state)
+        try:
+            made = expect(trace)
+            self._length = trace.length
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # of the trace (torch.cond), or forward()'s own
+            made = None
+        _reset_compiler()
+        self.operators = trace.computing
+        return expect() if made is None else made
+
+    def _forget_values(self):
+        """Of the inputs given only dtypes and shapes are needed now, and of
+        indices their values."""
+        self.tensors = [t.to("meta") if t.dtype in FLOATING else t
+                        for t in self.tensors]
+        left = iter(self.tensors)
+        self._leaves = [
+            next(left) if isinstance(leaf, torch.Tensor) else leaf
+            for leaf in self._leaves
+        ]
+
+    def _layout(self, first):
+        """Where everything lies; outputs travel contiguous."""
+        leaves = [_dense("input", t) for t in self.tensors]
+        state = [_dense(name, t) for name, t in self.state]
+        outputs = [_dense(m.name, m.framework) for m in first.outputs]
+        self.buffers = BufferSet(0, leaves + state, outputs + leaves + state)
+        a, b = len(leaves), len(outputs)
+        places_in, places_out = self.buffers.inputs, self.buffers.outputs
+        self.places = {
+            "inputs": places_in[:a],
+            "state": places_in[a:],
+            "outputs": places_out[:b],
+            "inputs_after": places_out[b : b + a],
+            "state_after": places_out[b + a :],
+        }
+
+    @property
+    def bytes_floor(self):
+        """What one call reads and writes at least."""
+        return sum(place.spec.storage_bytes
+                   for key in ("inputs", "state", "outputs")
+                   for place in self.places[key])
+
+    def job(self):
+        """What both sides need to run: layout and structure, no values."""
+        number, template = 0, []
+        for leaf in self._leaves:
+            if isinstance(leaf, torch.Tensor):
+                stride = self._strides[number]
+                template.append({"place": number, "stride": stride})
+                number += 1
+            else:
+                template.append({"value": leaf})
+        return {
+            "places": {k: [p.to_json() for p in v] for k, v in self.places.items()},
+            "inputs": template,
+            "treespec": pytree.treespec_dumps(self.treespec),
+            "outputs": self.described["outputs"],
+            "state": described_state(self.state),
+            "adopted": self.problem.adopted,
+            "precision": self.precision,
+        }
+
+    def write(self, case):
+        """Inputs and state of that case into shared memory."""
+        kept = case.leaves + case.state
+        self.buffers.write_inputs([t.reshape(-1) for t in kept])
+        self.buffers.fill_outputs()
+
+    def hide_inputs(self):
+        """No input is in shared memory until the next is written."""
+        leaves = len(self.places["inputs"])
+        for storage in self.buffers.input_storages[:leaves]:
+            storage.zero_()
+        self.device.synchronize()
+
+    def trespass(self, case):
+        kept = case.leaves + case.state
+        return self.buffers.trespass([t.reshape(-1) for t in kept])
+
+    def case(self, distribution, generator):
+        """A case of that distribution; raises what forward() raises."""
+        bare = self.bare_case(distribution, generator)
+        return self.expect(distribution, bare.seed, bare.leaves, bare.state)
+
+    def bare_case(self, distribution, generator):
+        """The same, of which nothing is expected yet."""
+        seed = int(torch.randint(
+            1 << 30, (1,), generator=generator, device=generator.device))
+        if distribution == "given":
+            leaves = [t.clone() for t in self._given(self.seed)]
+        else:
+            leaves = [_random_leaf(t, distribution, generator) for t in self.tensors]
+        state = random_state(
+            [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
+            generator, self._changing)
+        return ModelCase(distribution, _is_finite(distribution), seed, leaves,
+                         agreed(self.state, state), None, [], [], [])
+
+    def altered(self, case, generator):
+        """That case with few elements of its inputs changed: what was
+        remembered by a sample of them is not noticed to be stale."""
+        leaves = [inputs.altered(t, generator) for t in case.leaves]
+        return self.expect("altered", case.seed, leaves, case.state)
+
+    def _typed_initial(self):
+        """Initial values, still telling parameters from buffers."""
+        for (_, tensor), value in zip(self.state, self.initial):
+            if isinstance(tensor, torch.nn.Parameter):
+                value = torch.nn.Parameter(value, requires_grad=False)
+            yield value
+
+    def expect(self, distribution, seed, leaves, state,
+               within=contextlib.nullcontext()):
+        """Runs Model, within that context; the case with all that is expected
+        of it."""
+        before = self.device.peak_bytes()
+        with lap("framework"):
+            narrow = self._run(self.model, leaves, state, seed, within=within)
+        grown = self.device.peak_bytes() - before
+        with lap("float64"):
+            wide = self._run_wide(leaves, state, seed, grown, narrow["drew"])
+        made = []
+        is_wide = wide is not None
+        for key in _KEYS:
+            truths = wide.pop(key) if is_wide else [None] * len(narrow[key])
+            if key == "inputs_after":  # left alone, they need no float64
+                truths = [None if x is leaf else truth for x, leaf, truth
+                          in zip(narrow[key], leaves, truths)]
+            names = self._names(key, len(truths))
+            made.append([
+                compare.expect(name, x, truth, self._length_for(x, truth))
+                for name, x, truth in zip(names, narrow[key], truths)])
+        wide = None  # what is expected holds it
+        if self._convolves and tf32.is_allowed(self.device.torch):
+            tf32.with_losses(
+                self.device,
+                lambda: self._run(self.model, leaves, state, seed),
+                partial(self._allow, made))
+        if is_wide and narrow["drew"] and _parted(made):
+            self._uses_float64 = False
+            return self.expect(distribution, seed, leaves, state)
+        return ModelCase(
+            distribution, _is_finite(distribution), seed, leaves, state,
+            narrow["described"], *made)
+
+    def _length_for(self, result, truth):
+        """The longest sum that is behind a result; the cap, where no answer in
+        a wider type says what rounding makes of ill-conditioned steps."""
+        is_wider = (truth is not None and truth.shape == result.shape
+                    and truth.dtype.itemsize > result.dtype.itemsize)
+        return self._length if is_wider else UNTOLD
+
+    def expect_near(self, leaves, state, like):
+        """The same by Model's answer alone, for other data of the same kind
+        as that case's is of: compare.near says what may be concluded."""
+        with lap("framework"):
+            narrow = self._run(self.model, leaves, state, like.seed)
+        made = [list(map(compare.near, narrow[key], getattr(like, key)))
+                for key in _KEYS]
+        return ModelCase(like.distribution, like.finite, like.seed, leaves,
+                         state, narrow["described"], *made)
+
+    @staticmethod
+    def _allow(made, lossy):
+        for key, group in zip(_KEYS, made):
+            for one, result in zip(group, lossy[key]):
+                compare.allow(one, result)
+
+    def _names(self, key, count):
+        if key == "state_after":
+            return [name for name, _ in self.state]
+        return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
+
+    def _run(self, model, leaves, state, seed, take=lambda tensor: tensor,
+             within=contextlib.nullcontext()):
+        """One forward() on copies of the leaves, as `take` gives them."""
+        from weft.candidate.model_runner import describe, tensor_leaves
+
+        self.device.make_way()
+        held = self._held if model is self.model else HeldState(model)
+        held.put(state)
+        mine = [
+            laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)
+        ]
+        args = self.arguments(mine)
+        self._begin_draws(seed)
+        drawn = rng_state(self.device.torch)
+        owners = mine + [t for _, t in held.named]
+        try:
+            with torch.no_grad(), within:
+                result = model(*args)
+            after = held.now()
+        finally:
+            held.rewind()
+        return {
+            "outputs": _of_its_own(
+                tensor_leaves(result), [*owners, *after, *_attributes(model)]),
+            "inputs_after": [_unless_changed(t, leaf)
+                             for t, leaf in zip(mine, leaves)],
+            "state_after": [t.clone() for t in after],
+            "described": describe(result, mine, held.named, after),
+            "drew": drawn != rng_state(self.device.torch),
+        }
+
+    def _begin_draws(self, seed):
+        """`seed`: or the generators' states."""
+        if isinstance(seed, int):
+            torch.manual_seed(seed)
+        else:
+            set_generators(self.device.torch, seed)
+
+    def following(self, case, generator):
+        """(A case for the call after that one's, which seeds nothing; which of
+        that one's results Model then leaves as they are). Raises what forward()
+        raises."""
+        from weft.candidate.model_runner import tensor_leaves
+
+        bare = self.bare_case("given", generator)
+        leaves = self.drawn(self.seed + 1)
+        if leaves is None or all(map(torch.equal, leaves, case.leaves)):
+            leaves = case.leaves
+            if self.takes_any_values:
+                leaves = [inputs.altered(t, generator) for t in leaves]
+        mine = [laid_out(*each) for each in zip(case.leaves, self._strides)]
+        results = tensor_leaves(self._called(mine, case.state, case.seed))
+        before = [t.clone() for t in results]
+        drawn = generators(self.device.torch)
+        for tensor, value in zip(mine, leaves):
+            tensor.copy_(value)
+        self._called(mine, bare.state, drawn)
+        stay = list(map(same_values, results, before))
+        return self.expect("next", drawn, leaves, bare.state), stay
+
+    def with_number(self, leaf, value):
+        """The same, where forward() is given that value for that leaf of its
+        arguments. By a twin of Model: what it keeps in Python must not change
+        for who is judged next."""
+        other = copy.copy(self)
+        other.model = twin(self.model)
+        other._held = HeldState(other.model)
+        other._leaves = [*self._leaves]
+        other._leaves[leaf] = value
+        return other
+
+    def fits(self, bare, trace):
+        """Whether the results of that case fit the memory that is kept for
+        them; its tolerances are by the calls of this run from now on. Raises
+        what forward() raises."""
+        from weft.candidate.model_runner import fits
+
+        run = partial(self._run, self.model, bare.leaves, bare.state, bare.seed)
+        try:
+            made, self._length = run(within=trace), trace.length
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # of the trace (torch.cond), or forward()'s own
+            if self.device.is_cuda:  # where the trace must see all calls
+                raise
+            made = None
+        finally:
+            _reset_compiler()
+        if made is None:
+            made, self._length = run(), UNTOLD
+        self._convolves = self.device.is_cuda and tf32.convolves(trace.called)
+        return fits(made["described"], self.described["outputs"])
+
+    def _called(self, mine, state, seed):
+        """Model's result, as it gives it."""
+        self.device.make_way()
+        self._held.put(state)
+        self._begin_draws(seed)
+        try:
+            with torch.no_grad():
+                return self.model(*self.arguments(mine))
+        finally:
+            self._held.rewind()
+
+    def _given(self, seed):
+        """The tensors that get_inputs() gives after that seed, contiguous."""
+        given = make_inputs(self.problem, seed, self.device.torch)
+        return [t.detach().contiguous() for t in pytree.tree_leaves(given)
+                if isinstance(t, torch.Tensor)]
+
+    def drawn(self, seed):
+        """What get_inputs() gives after that seed; None, if of another form."""
+        leaves = self._given(seed)
+        form = [(t.dtype, t.shape) for t in leaves]
+        same = form == [(t.dtype, t.shape) for t in self.tensors]
+        return leaves if same else None
+
+    def takes(self, leaves, state, seed):
+        """Whether Model runs on them."""
+        try:
+            self._run(self.model, leaves, state, seed)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # whatever Model raises for what it does not take
+            return False
+        return True
+
+    def arguments(self, tensors):
+        """forward()'s arguments, with these tensors in them."""
+        left = iter(tensors)
+        filled = [
+            next(left) if isinstance(leaf, torch.Tensor) else leaf
+            for leaf in self._leaves
+        ]
+        return pytree.tree_unflatten(filled, self.treespec)
+
+    def _draws_of(self, leaves, state, seed):
+        """A context that draws what Model draws in such a run."""
+        drawn = []
+        with Take(drawn, self.device.torch):
+            self._run(self.model, leaves, state, seed)
+        return Give(drawn)
+
+    def _run_wide(self, leaves, state, seed, bytes_narrow, draws):
+        """The float64 results, or None where the model has none."""
+        if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
+            return None
+        try:
+            # Before there is a second model, which takes memory.
+            given = (self._draws_of(leaves, state, seed) if draws
+                     else contextlib.nullcontext())
+            model = widened(self.model)
+            wide = [widen(t) for t in state]
+            with wide_default(), WideCasts(), given:
+                return self._run(model, leaves, wide, seed, widen)
+        except torch.OutOfMemoryError:  # another case may have room
+            self.device.give_back()
+            return None
+        except Exception:  # it insists on float32, or draws untold
+            self._uses_float64 = False
+            return None
+
+
+def _reset_compiler():
+    """What torch.compile was given within a trace, it leaves alone for good."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+
+
+def _is_finite(distribution):
+    return dict(inputs.DISTRIBUTIONS).get(distribution, True)
+
+
+def _parted(made):
+    errors = [one.framework_error for group in made for one in group]
+    return max(errors, default=0.0) > SAME_DRAWS_MAX
+
+
+def _dense(name, tensor):
+    shape = tuple(tensor.shape)
+    stride, step = [], 1
+    for n in reversed(shape):
+        stride.insert(0, step)
+        step *= max(1, n)
+    return TensorSpec(name, tensor.dtype, shape, tuple(stride))
+
+
+def _is_dense(tensor):
+    """Whether its elements fill its storage, in whatever order."""
+    spec = TensorSpec("", tensor.dtype, tuple(tensor.shape), tensor.stride())
+    return spec.storage_elements == tensor.numel()
+
+
+def _attributes(model):
+    """Tensors that its modules hold without having registered them."""
+    for module in model.modules():
+        for value in vars(module).values():
+            if isinstance(value, torch.Tensor):
+                yield value
+
+
+def _of_its_own(results, others):
+    """Copies of the results; not of the large ones that share their memory
+    with nothing, as two of them may be one too many."""
+    taken = {t.untyped_storage().data_ptr() for t in others}
+    made = []
+    for t in results:
+        place = t.untyped_storage().data_ptr()
+        is_free = (t.numel() >= _LARGE_ELEMENTS and place not in taken
+                   and _is_dense(t))
+        made.append(t if is_free else t.clone())
+        taken.add(place)
+    return made
+
+
+def _unless_changed(after, before):
+    """`before` itself if forward() left it alone: one copy less is held."""
+    if after.dtype != before.dtype or not after.is_cuda:
+        return after
+    flat = after.contiguous().reshape(-1)
+    return before if same_bytes(flat, before.reshape(-1)) else after
+
+
+def _random_leaf(given, distribution, generator):
+    if given.dtype not in FLOATING:
+        flat = given.reshape(-1)
+        order = torch.randperm(
+            flat.numel(), generator=generator, device=generator.device)
+        return flat[order].reshape(given.shape).contiguous()
+    values = inputs.floats(given.numel(), distribution, generator)
+    return values.to(given.dtype).reshape(given.shape)

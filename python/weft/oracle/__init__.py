@@ -1,0 +1,1 @@
+"""The trusted process that checks and times candidates."""

@@ -1,0 +1,155 @@
+"""The verb `eval`: a verdict on any file that claims to replace a Model.
+
+The candidate defines ModelNew (KernelBench) or kernel_function (KernelAgent).
+It is judged as a composed module is (verify_model.py), then timed.
+"""
+
+import dataclasses
+import os
+import re
+import shutil
+
+from weft.oracle import verify_model
+from weft.problem import operator_trace
+from weft.timing import time_model
+from weft.problem.problem import ProblemError
+from weft.oracle.slot import Ended
+from weft.oracle.verify import Limits, Verdict
+
+_IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
+_DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"
+
+
+def evaluate(oracle, request):
+    """docs/worker-protocol.md's `evaluation`."""
+    text = _read(request["candidate"])
+    contract = contract_of(text, request["candidate"])
+    whole = oracle.whole(request)
+    limits = Limits.from_request(request)
+    job = stage(request, contract, whole, oracle.scratch)
+    verdict = verify_model.check_model(
+        oracle.slot, oracle.keeper, whole, job, limits
+    )
+    found = {
+        "accepted": verdict.correct,
+        "contract": contract,
+        "device": oracle.device.name,
+        "precision": whole.precision,
+        "seed": whole.seed,
+        "timing": None,
+        "untimed": "",
+        "operators": None,
+        "remark": "",
+    }
+    if verdict.correct:
+        _trace(oracle, whole, job, limits, found)
+        found["untimed"] = why_untimed(request, text)
+        if not found["untimed"]:
+            found["timing"] = _time(oracle, whole, job, request, limits)
+            _hold_timing(found["timing"], verdict)
+            found["accepted"] = verdict.correct
+    found["verdict"] = dataclasses.asdict(verdict)
+    return {"evaluation": found}
+
+
+def _read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError as error:
+        raise ProblemError(
+            "missing_file",
+            f"cannot read {path}: {error.strerror}; check the path",
+        ) from None
+
+
+def contract_of(text, path):
+    """Which of the two names the file defines: how it will be called."""
+    for name in ("ModelNew", "kernel_function"):
+        if re.search(_DEFINES.format(name), text, re.MULTILINE):
+            return name
+    raise ProblemError(
+        "missing_name",
+        f"{os.path.basename(path)} has neither ModelNew nor kernel_function: "
+        "a candidate defines one of them",
+    )
+
+
+def why_untimed(request, text):
+    """Empty, or why this candidate gets no times."""
+    if not request.get("baselines"):
+        return "not asked for"
+    if request.get("interprets") and _IMPORTS_TRITON.search(text):
+        return "Triton's interpreter ran its kernels, on the CPU"
+    return ""
+
+
+def stage(request, contract, whole, scratch):
+    """The candidate's job, in a scratch folder that nobody wrote to before."""
+    for name in os.listdir(scratch):
+        path = os.path.join(scratch, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+    more = {}
+    if contract == "kernel_function":
+        copy = os.path.join(scratch, "reference.py")
+        shutil.copyfile(request["problem"], copy)
+        os.chmod(copy, 0o644)
+        more["function_of"] = copy
+    return verify_model.stage_model(request["candidate"], whole, scratch, **more)
+
+
+def _trace(oracle, whole, job, limits, found):
+    """What the framework did for it, by the candidate's own account."""
+    arena = oracle.keeper.of(whole.buffers.end)
+    try:
+        arena.clear()
+        whole.buffers.bind(arena)
+        verify_model.begin(oracle.slot, whole, job, arena, limits, Verdict())
+        case = whole.bare_case("given", whole.device.generator(whole.seed))
+        whole.write(case)
+        answer, _ = oracle.slot.call(
+            3 * limits.wall_ms,
+            steps=["load", "trace"],
+            seed=case.seed,
+            parameters=True,
+        )
+        told = answer.get("operators")
+    except Ended:
+        told = None
+    finally:
+        oracle.slot.dismiss()
+    if not isinstance(told, dict):
+        found["remark"] = "it did not run where its operators are listed"
+        return
+    called = {
+        str(name)[:100]: count
+        for name, count in list(told.items())[: operator_trace.NAMES_MAX]
+        if type(count) is int
+    }
+    found["operators"] = called
+    if whole.operators and set(whole.operators) <= set(called):
+        found["remark"] = (
+            "it calls every operator that the reference calls: no kernel of "
+            "its own replaces one"
+        )
+
+
+def _time(oracle, whole, job, request, limits):
+    path = os.path.abspath(request["problem"])
+    return oracle.timer.time_model(
+        lambda: time_model.ModelBench(whole, path),
+        ("model", *oracle.whole_key),
+        job,
+        request,
+        limits,
+    )
+
+
+def _hold_timing(timing, verdict):
+    """A candidate may fall while it is timed."""
+    kind, _, reason = timing["rejected"].partition(": ")
+    if kind:
+        verdict.fail(kind, reason)

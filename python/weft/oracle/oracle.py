@@ -1,0 +1,501 @@
+"""The oracle: docs/worker-protocol.md, one request a line.
+
+Trusted: it holds references, inputs and expectations. What it checks runs in
+the slot's zygote, under the sandbox prefix it was started with.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import platform
+import select
+import signal
+import sys
+import time
+import traceback
+
+#: As the candidate and the baseline shall see it.
+ENVIRONMENT = dict(os.environ)
+# The oracle's own threads must sleep, not spin, while others are timed. Read
+# once, when torch loads its OpenMP. (A spin count that is given goes first.)
+os.environ["OMP_WAIT_POLICY"] = "passive"
+os.environ["GOMP_SPINCOUNT"] = "0"
+# What is given back to a device for the other processes must go whole: no small
+# tensor may lie in what a large one left. (Expandable segments would do it, too,
+# but take twenty times as long to come and go.)
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:512")
+
+from weft.device import process  # noqa: E402
+from weft.problem import precision  # noqa: E402
+from weft.oracle.places import Places  # noqa: E402
+
+#: For the log.
+STARTED = time.perf_counter()
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="weft.oracle.oracle")
+    parser.add_argument("--scratch", required=True)
+    parser.add_argument("--sandbox", type=json.loads, default=[])
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--precision", default="framework",
+                        choices=precision.POLICIES)
+    options = parser.parse_args(arguments)
+    options.threads = options.threads or len(os.sched_getaffinity(0))
+    return options
+
+
+if __name__ == "__main__":
+    # Now: loading torch takes seconds, and weft may be killed meanwhile.
+    process.die_with_parent()
+    OPTIONS = parse(None)
+    PLACES = Places(OPTIONS.sandbox, OPTIONS.threads, ENVIRONMENT,
+                    OPTIONS.precision, OPTIONS.device)
+    PLACES.launch()
+
+import torch  # noqa: E402
+
+from weft.capture import capture  # noqa: E402
+from weft.device import gpu_facts, gpu_lock, laps  # noqa: E402
+from weft.expect import expected, whole_model  # noqa: E402
+from weft.oracle import eval_verdict, verify, verify_model  # noqa: E402
+from weft.timing import time_model, timing  # noqa: E402
+from weft.device.arena import BufferSet  # noqa: E402
+from weft.device.device import LARGE_BYTES, Device  # noqa: E402
+from weft.device.driver import CudaError, NoDriver  # noqa: E402
+from weft.problem.problem import ProblemError, is_out_of_memory  # noqa: E402
+from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
+from weft.oracle.slot import SlotBroken  # noqa: E402
+
+
+#: How often it is looked whether others wait for what is kept.
+IDLE_POLL_S = 0.05
+#: So long without a request, and what is put off keeps none waiting.
+QUIET_S = 0.2
+#: Who waited longer for a device shares it with others that are at work.
+BUSY_S = 0.2
+
+
+class NoRoom(Exception):
+    """A device's memory is others' now."""
+
+
+class Oracle:
+    """Answers requests; owns the slot of the candidate and of the baseline."""
+
+    def __init__(self, scratch, prefix, threads, device="cpu",
+                 exactness="framework", places=None):
+        self.places = places or Places(
+            prefix, threads, ENVIRONMENT, exactness, device)
+        self.slot = self.places.candidate
+        self.device = Device(device)
+        self.exactness = exactness
+        precision.apply(exactness)
+        self.lock = self.device.lock = gpu_lock.lock_of(self.device.driver)
+        #: What `rest` gives up: the lock that a reply was made under.
+        self.holding = contextlib.ExitStack()
+        #: Parts of the device's memory: a large request's, and as long after
+        #: it as nobody else waits for them …
+        self.room = contextlib.ExitStack()
+        #: … by the bytes of what it is about, here by that one's file.
+        self.bytes = {}
+        #: Not, where that once was too much.
+        self.may_keep = True
+        #: A `prepare_model` whose process has only begun.
+        self.later = None
+        self.busy_at = 0.0  # when it was done with the last request
+        self.scratch = os.path.abspath(scratch)
+        os.makedirs(self.scratch, exist_ok=True)
+        self.threads = threads
+        self.keeper = verify.ArenaKeeper(self.device)
+        self.known = expected.Library(
+            self.device.expected_bytes_max(), self.device)
+        self.timer = timing.Timer(
+            self.slot, self.places.baseline, self.device)
+        self.model_timer = self.timer
+        if self.places.model_baseline is not self.places.baseline:
+            self.model_timer = timing.Timer(
+                self.slot, self.places.model_baseline, self.device)
+        self.whole_key, self._whole = None, None
+        #: After some errors a process cannot use its device any more: it ends,
+        #: and whoever needs an oracle starts another.
+        self.is_lost = False
+        self.verbs = {
+            "check": self.check,
+            "time": self.time,
+            "check_model": self.check_model,
+            "time_model": self.time_model,
+            "prepare_model": self.prepare_model,
+            "eval": lambda request: eval_verdict.evaluate(self, request),
+            "probe": self.probe,
+        }
+
+    def answer(self, request, at_once=False):
+        """The reply to one request; never raises for a bad one. Whoever has
+        passed it on lets the oracle `rest`. at_once: it fails if it would have
+        to wait for room."""
+        if request.get("verb") == "time_model":
+            self.later = None  # it prepares for itself
+        self.catch_up()
+        self.rest()
+        reply = {"id": request.get("id"), "ok": True}
+        try:
+            verb = self.verbs.get(request.get("verb"))
+            if verb is None:
+                raise ValueError(f"unknown verb {request.get('verb')!r}")
+            self.lock.waited_s = 0.0
+            parts = self.parts_for(request)
+            if parts > self.lock.room_held:
+                self.make_room()
+                self.room.enter_context(
+                    self.lock.room(0 if at_once else parts))
+                if at_once and not self.lock.extend_room(parts):
+                    raise NoRoom("others have the room that it needs")
+            self.holding.enter_context(self.lock.shared())
+            reply.update(self.attempt(verb, request, at_once))
+            if self.lock.waited_s:
+                reply["waited_ms"] = self.lock.waited_s * 1000
+        except Exception as error:
+            reply["ok"] = False
+            reply["error"] = explain(error)
+            self.is_lost = not self.device.works()
+        return reply
+
+    def parts_for(self, request):
+        """Of the device's memory, for what the request is about."""
+        copies = gpu_lock.ROOM_COPIES
+        if not self.device.is_cuda:
+            return 0
+        if "problem" in request:
+            path = request["problem"]
+            if path not in self.bytes:  # for sure, once the model was built
+                self.bytes[path] = 2 * capture.input_bytes(path)
+        elif "subgraph" in request:
+            path = request["subgraph"]
+            if path not in self.bytes:
+                reference = Reference(load_graph(path), self.device.torch)
+                self.bytes[path] = BufferSet.bytes_needed(
+                    reference.inputs, reference.outputs)
+            if self.known.like(path, request.get("seed", 0)) is not None:
+                copies = gpu_lock.ROOM_COPIES_NEAR
+        else:
+            return 0
+        return self.device.parts_for(self.bytes[path], copies)
+
+    def attempt(self, verb, request, at_once):
+        """The verb; once more with all that is kept given up, and the device's
+        memory for itself, if that ran out: here, or for a candidate."""
+        try:
+            reply = verb(request)
+            if not (self.device.is_cuda and lacked_memory(reply)):
+                return reply
+        except torch.OutOfMemoryError:
+            pass  # its frames, which hold tensors, go with it
+        except RuntimeError as error:  # a library's own memory
+            if not is_out_of_memory(error):
+                raise
+        except CudaError as error:
+            if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
+                raise
+        self.give_up()
+        self.may_keep = False
+        if at_once:
+            raise NoRoom("the device's memory ran out")
+        # Room is never waited for within the lock.
+        self.holding.close()
+        self.room.close()
+        self.room.enter_context(self.lock.room(gpu_lock.ROOM_PARTS))
+        self.holding.enter_context(self.lock.shared())
+        return verb(request)
+
+    def give_up(self):
+        """Everything that could be made again."""
+        self.slot.forget_arena()
+        self.timer.forget()
+        self.model_timer.forget()
+        self.whole_key, self._whole = None, None
+        self.keeper.close()
+        self.known.forget()
+
+    def rest(self):
+        """After a reply, which does not wait for it: the job is over, others
+        may have the device, and large things go if they need the memory."""
+        with self.holding:
+            self.slot.settle()
+            if self.keeps():
+                return
+            if self.device.is_cuda and not self.is_lost:
+                self.give_back()
+        self.room.close()
+
+    def keeps(self):
+        """Whether large things stay for the next request: while nobody waits
+        for room, and there is some for that request beside them."""
+        most = max(self.bytes.values(), default=0)
+        parts = self.device.parts_for(most, gpu_lock.ROOM_COPIES_KEPT)
+        return (self.may_keep and not self.is_lost
+                and self.lock.room_held > 0 and parts < gpu_lock.ROOM_PARTS
+                and self.lock.extend_room(parts))
+
+    def idle(self):
+        """While no request comes; in how many seconds again, or None."""
+        self.catch_up(time.monotonic() > self.busy_at + QUIET_S)
+        if self.lock.room_held and self.lock.is_room_sought():
+            self.make_room()
+        is_needed = self.later is not None or self.lock.room_held > 0
+        return IDLE_POLL_S if is_needed else None
+
+    def catch_up(self, is_quiet=False):
+        """Does what was put off, if that need not wait any more. A small model
+        is compiled beside the requests that follow; of a large one nothing but
+        the compiler's cache is left then, and it would keep them waiting."""
+        if self.later is None or self.model_timer.is_starting:
+            return
+        if self.parts_for(self.later) and not is_quiet:
+            return
+        request, self.later = self.later, None
+        start = time.perf_counter()
+        # What goes wrong will again, where it is asked for; and a request that
+        # comes meanwhile has a time limit.
+        reply = self.answer(request, at_once=True)
+        self.rest()
+        note("prepare_model, later,", reply, time.perf_counter() - start)
+
+    def make_room(self):
+        """No large thing is kept any more."""
+        if self.lock.room_held == 0:
+            return
+        with self.lock.shared():
+            self.give_back()
+        self.room.close()
+
+    def give_back(self):
+        """Others may sit on the same device, and need the memory more."""
+        if self.keeper.is_large:
+            self.slot.forget_arena()
+            self.keeper.close()
+        self.known.rest()
+        self.timer.forget_large()
+        self.model_timer.forget_large()
+        if self._whole is not None and self._whole.is_large:
+            self.whole_key, self._whole = None, None
+        self.device.give_back_much()
+
+    def check(self, request):
+        cases = self.known.cases(request["subgraph"], request.get("seed", 0))
+        job = verify.stage(request["candidate"], self.scratch)
+        limits = verify.Limits.from_request(request)
+        verdict = verify.check(self.slot, self.keeper, cases, job, limits)
+        return {"verdict": dataclasses.asdict(verdict)}
+
+    def time(self, request):
+        job = verify.stage(request["candidate"], self.scratch)
+        limits = verify.Limits.from_request(request)
+        path = os.path.abspath(request["subgraph"])
+        like = self.known.like(path, request.get("seed", 0))
+        return {"timing": self.timer.time_subgraph(
+            path, job, request, limits, like)}
+
+    def check_model(self, request):
+        whole = self.whole(request)
+        limits = verify.Limits.from_request(request)
+        job = verify_model.stage_model(request["composed"], whole, self.scratch)
+        verdict = verify_model.check_model(
+            self.slot, self.keeper, whole, job, limits
+        )
+        return {"verdict": dataclasses.asdict(verdict)}
+
+    def time_model(self, request):
+        whole = self.whole(request)
+        limits = verify.Limits.from_request(request)
+        job = verify_model.stage_model(request["composed"], whole, self.scratch)
+        timing_of = self.model_timer.time_model(
+            *self.model_bench(whole, request), job, request, limits)
+        return {"timing": timing_of}
+
+    def model_bench(self, whole, request):
+        """(what makes the model's bench, its key)."""
+        path = os.path.abspath(request["problem"])
+        return (lambda: time_model.ModelBench(whole, path),
+                ("model", *self.whole_key))
+
+    def prepare_model(self, request):
+        """What `time_model` will need: above all torch.compile, which goes on
+        beside the requests that follow. What is too large to keep is in its
+        disk cache, and is left alone where others wait for the memory. While
+        the process for it begins, other requests come first."""
+        if self.model_timer.is_starting:
+            self.later = request
+            return {}
+        whole = self.whole(request)
+        if whole.is_large and self.lock.waited_s > BUSY_S:
+            return {}
+        self.model_timer.prepare(
+            *self.model_bench(whole, request), request)
+        return {}
+
+    def whole(self, request):
+        """The problem's Model, kept for the request that times it next."""
+        with open(request["problem"], "rb") as file:
+            exactness = request.get("precision", self.exactness)
+            key = (file.read(), request.get("seed", 0), exactness)
+        if self.whole_key != key:
+            self._whole = None  # two large models at once are one too many
+            precision.apply(exactness)
+            made = whole_model.WholeModel(
+                request["problem"], *key[1:], self.device)
+            self.whole_key, self._whole = key, made
+            self.bytes[request["problem"]] = (
+                max(made.bytes_floor, LARGE_BYTES + 1) if made.is_large else 0)
+            if made.is_large:
+                self.device.give_back()  # others take part in what follows
+            else:
+                self.room.close()
+        return self._whole
+
+    def probe(self, request):
+        machine = {
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "threads": self.threads,
+            "copy_gbps": copy_gbps(),
+        }
+        if self.device.is_cuda and request.get("gpu", True):
+            with self.lock.exclusive():
+                machine["gpu"] = gpu_facts.probe(self.device)
+        return {"machine": machine}
+
+    def close(self):
+        self.slot.kill()
+        self.timer.close()
+        self.model_timer.close()
+        self.room.close()
+        self.lock.close()
+
+
+def lacked_memory(reply):
+    """Whether what was judged ended for want of memory: its own, or of float64,
+    without which the tolerance is narrower."""
+    verdict, timed = reply.get("verdict") or {}, reply.get("timing") or {}
+    rejected = timed.get("rejected", "")
+    return (verdict.get("kind") == "out_of_memory"
+            or (verdict.get("kind") == "wrong" and verdict["lacks_float64"])
+            or rejected.startswith("out_of_memory")
+            or (rejected.startswith("wrong") and timed.get("lacks_float64")))
+
+
+def copy_gbps(size_bytes=1 << 28, repeats=5):
+    """Bytes read plus written each second by the framework's own copy, in
+    10^9: the bandwidth that memory-bound kernels are held against."""
+    source = torch.zeros(size_bytes, dtype=torch.uint8)
+    target = torch.empty_like(source)
+    target.copy_(source)
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        target.copy_(source)
+        best = min(best, time.perf_counter() - start)
+    return 2 * size_bytes / best / 1e9
+
+
+def explain(error):
+    """The `error` object of a reply."""
+    if isinstance(error, ProblemError):
+        return {"code": error.code, "message": error.message}
+    if isinstance(error, (FileNotFoundError, SlotBroken, NoDriver)):
+        return {"code": "missing", "message": str(error)}
+    if isinstance(error, KeyError):
+        return {"code": "wrong_input", "message": f"request lacks {error}"}
+    bad = (ValueError, TypeError, BadGraph, expected.BadSubgraph)
+    if isinstance(error, bad):
+        return {"code": "wrong_input", "message": str(error)}
+    if isinstance(error, timing.TimingFailed):
+        return {"code": "failed", "message": str(error)}
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{os.path.basename(where.filename)}:{where.lineno}"
+    text = f"{type(error).__name__}: {error} ({place})"
+    return {"code": "failed", "message": text}
+
+
+def lines_of(descriptor, idle):
+    """The lines that come from there; `idle` is called before each wait, and
+    says for how many seconds at most."""
+    rest = b""
+    while True:
+        while not select.select([descriptor], [], [], idle())[0]:
+            pass
+        data = os.read(descriptor, 1 << 16)
+        *lines, rest = (rest + data).split(b"\n")
+        yield from (line.decode("utf-8", "replace") for line in lines)
+        if not data:
+            return
+
+
+def serve(oracle, requests, replies):
+    """Until the requests end."""
+    for line in requests:
+        if not line.strip():
+            continue
+        start, verb = time.perf_counter(), None
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict):
+                raise ValueError("not an object")
+        except ValueError as error:
+            message = f"request is no JSON object: {error}"
+            reply = {"id": None, "ok": False}
+            reply["error"] = {"code": "wrong_input", "message": message}
+        else:
+            verb = request.get("verb")
+            reply = oracle.answer(request)
+        replies.write(json.dumps(_finite(reply)) + "\n")
+        replies.flush()
+        oracle.rest()
+        oracle.busy_at = time.monotonic()
+        note(verb, reply, time.perf_counter() - start)
+        if oracle.is_lost:
+            return
+
+
+def note(verb, reply, seconds):
+    """A line in the log: how long that took, and what of it went where."""
+    failed = "" if reply["ok"] else f" failed: {reply['error']['message']}"
+    print(f"{time.perf_counter() - STARTED:.3f} {verb} took "
+          f"{seconds * 1000:.0f} ms: {laps.take()}{failed}", file=sys.stderr, flush=True)
+
+
+def _finite(value):
+    """JSON has no infinity; readers elsewhere refuse Python's spelling."""
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and not abs(value) <= 1e308:
+        return 1e308
+    return value
+
+
+def main(options, places):
+    # A model that prints must not write into the replies.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    torch.set_num_threads(options.threads)
+    torch.set_grad_enabled(False)
+    try:
+        oracle = Oracle(options.scratch, options.sandbox, options.threads,
+                        options.device, options.precision, places)
+    except (ValueError, NoDriver) as error:
+        print(f"weft.oracle.oracle: {error}", file=sys.stderr)
+        sys.exit(2)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        serve(oracle, lines_of(0, oracle.idle), replies)
+    finally:
+        oracle.close()
+
+
+if __name__ == "__main__":
+    main(OPTIONS, PLACES)

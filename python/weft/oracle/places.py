@@ -1,0 +1,40 @@
+"""The processes that an oracle has jobs done in.
+
+Nothing here imports the framework: it takes seconds to load, and these
+processes can begin to before the oracle does.
+"""
+
+import contextlib
+
+from weft.oracle.slot import Slot, SlotBroken
+
+
+class Places:
+    """A slot under the sandbox for candidates, and slots for the framework's
+    side of a timing: of subgraphs and of the whole model."""
+
+    def __init__(self, prefix, threads, environment, precision="framework",
+                 device="cpu"):
+        def slot(sandbox, compiler):
+            return Slot(sandbox, threads, environment, precision, device,
+                        compiler if device != "cpu" else "")
+
+        self.candidate = slot(prefix, "triton")
+        #: A kernel that the library knew is first timed beside eager alone.
+        self.baseline = slot([], "idle")
+        #: On a device a model is compiled ahead, and its baseline outlives
+        #: those of the subgraphs; on the host that would cost more than it
+        #: saves.
+        self.model_baseline = (
+            slot([], "ahead") if device != "cpu" else self.baseline)
+        #: Those that a first request needs. On the host baselines would
+        #: disturb what is timed if they began unasked.
+        self._first = [self.candidate]
+        if device != "cpu":
+            self._first += [self.model_baseline, self.baseline]
+
+    def launch(self):
+        """What the first request will need, begun ahead of it."""
+        for slot in self._first:
+            with contextlib.suppress(SlotBroken):  # the first job tells
+                slot.launch()

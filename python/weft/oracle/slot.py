@@ -1,0 +1,382 @@
+"""A place where candidates run, as the oracle sees it: one zygote, one job.
+
+Everything that comes back is treated as hostile: bounded, parsed strictly,
+and believed for nothing but its arrival.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+from weft.candidate import gpu_package
+from weft.device import process
+from weft.device.laps import lap
+
+START_TIMEOUT_S = 120.0
+END_TIMEOUT_S = 5.0
+MESSAGE_BYTES_MAX = 1 << 21
+#: From an answer until nothing of it runs any more, as a rule at most.
+FREEZE_S = 0.0005
+#: So many jobs one child serves at most …
+JOBS_MAX = 32
+#: … of these kinds, whose code is the device's alone, or the framework's.
+RESTING_KINDS = (*gpu_package.KINDS, "reference")
+
+
+class Ended(Exception):
+    """The job is over, and not well: `kind` is a verdict's kind. `raised`: by an
+    exception of the candidate's own, no lack of memory."""
+
+    def __init__(self, kind, reason, raised=False):
+        super().__init__(reason)
+        self.kind = kind
+        self.reason = reason
+        self.raised = raised
+
+
+class SlotBroken(Exception):
+    """The zygote cannot be started: the sandbox, not the candidate."""
+
+
+class Slot:
+    """One zygote under a sandbox prefix. Not thread-safe."""
+
+    def __init__(self, prefix, threads, environment, precision="framework",
+                 device="cpu", compiler=""):
+        """compiler: torch.compile is loaded by the zygote, before it is ready
+        ("ahead"); by a child that waits long for its job ("idle"); or by the
+        first job that needs it (""). "triton": Triton's compiler ahead."""
+        self.precision = precision
+        self.device = device
+        self.compiler = compiler
+        self.prefix = list(prefix)
+        self.environment = environment
+        self.threads = threads
+        self._process = None
+        self._link = None
+        self._complaints = -1
+        self._arena = None
+        self._call = 0
+        self._asked_at = 0.0
+        self._job = 0
+        self._buffer = b""
+        self._is_running = False
+        self._is_ending = False
+        self._is_warm = False
+        #: The child waits where it can be told to rest.
+        self._is_well = False
+        self._may_rest = False
+        self._rests = 0
+        self.is_private = False
+
+    def launch(self):
+        """Starts the zygote if there is none, and leaves it to warm up."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.kill()
+        ours, theirs = socket.socketpair()
+        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        program = (
+            f"import sys; sys.path.insert(0, {folder!r}); "
+            "from weft.candidate.zygote import main; main()"
+        )
+        # -P and -s: not a module may come from the scratch folder (the working
+        # folder and home), where an earlier candidate could have left it.
+        words = ["-P", "-s", "-c", program, process.pid_namespace(),
+                 self.device, self.compiler]
+        command = [sys.executable, *words]
+        environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
+        if self.compiler == "ahead":
+            # Else PyTorch uses the driver to count devices, and a process that
+            # has used it cannot fork another that does.
+            environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+        # A pipe is bounded, unlike a file, should a candidate reach it.
+        self._complaints, complaints = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                self.prefix + command,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=complaints,
+                env=environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SlotBroken(f"cannot start the sandbox: {error}") from None
+        finally:
+            theirs.close()
+            os.close(complaints)
+        self._link, self._buffer, self._arena = ours, b"", None
+        self._is_running = self._is_ending = self._is_warm = False
+        self._job = self._rests = 0
+
+    @property
+    def is_starting(self):
+        """Whether the zygote has been launched and says nothing yet."""
+        return (self._process is not None and not self._is_warm
+                and not select.select([self._link], [], [], 0)[0])
+
+    def start(self):
+        """Starts the zygote if there is none; blocks until it is warm."""
+        self.launch()
+        if self._is_warm:
+            return
+        try:
+            hello = self._receive(time.monotonic() + START_TIMEOUT_S)[1]
+            self.is_private = bool(hello.get("private"))
+            if not hello.get("ready"):
+                raise Ended("crashed", f"said {hello}")
+            self._is_warm = True
+        except Ended as ended:
+            why = self._last_complaint() or ended.reason
+            self.kill()
+            raise SlotBroken(
+                f"the candidate process did not start ({why}); "
+                "check that the sandbox lets it read this Python and torch"
+            ) from None
+
+    def begin(self, job, arena, limits):
+        """Gives a new child its job; returns what it answers once loaded."""
+        with lap("zygote"):
+            self.settle()
+            self.start()
+        if self._arena is not arena:
+            socket.send_fds(self._link, [b"\n"], [arena.fd])
+            self._arena = arena
+        self._job += 1
+        order = {
+            "do": "job",
+            "job": self._job,
+            "threads": self.threads,
+            "precision": self.precision,
+            "memory_bytes": limits.memory_bytes,
+            "limit_address_space": limits.limit_address_space,
+            **arena.described,
+            **job,
+        }
+        self._is_running = True
+        self._is_well = False
+        self._may_rest = self.device != "cpu" and job["kind"] in RESTING_KINDS
+        self._call = 0
+        with lap("load"):
+            self._send(order)
+            answer = self._answer(0, limits.wall_ms)
+            self._await_frozen()
+        self._is_well = True
+        return answer
+
+    def call(self, wall_ms, **fields):
+        """One call of the job; (its answer, seconds it took from outside).
+
+        The whole tree stands still when this returns, until the next call.
+        """
+        self.ask(**fields)
+        return self.collect(wall_ms)
+
+    def ask(self, **fields):
+        """Begins a call that `collect` ends: there can be other work meanwhile,
+        for others than this slot."""
+        if not self._is_running:
+            raise Ended("crashed", "its process is gone")
+        self._call += 1
+        self._is_well = False
+        self._asked_at = time.perf_counter()
+        self._send({"do": "call", "call": self._call, **fields})
+
+    def collect(self, wall_ms):
+        """What `call` returns, of the call that `ask` began; the limit is on
+        the time from here."""
+        answer = self._answer(self._call, wall_ms)
+        answered_at = time.perf_counter()
+        self._await_frozen()
+        self._is_well = True
+        # What goes on until it stands still is timed, too.
+        late = time.perf_counter() - answered_at - FREEZE_S
+        return answer, answered_at - self._asked_at + max(0.0, late)
+
+    def dismiss(self, keep=False, more=True):
+        """Has the job ended and all that it left killed, without waiting.
+
+        keep: nothing was wrong with it. A child in which only the device ran
+        a candidate's code serves the next one too: to open a device anew takes
+        a good part of a second, of which the driver grants one at a time.
+        more: another job is likely, and its child may open the device ahead.
+        """
+        if not self._is_running:
+            return
+        self._is_running = False
+        rests = (keep and self._is_well and self._may_rest
+                 and self._rests < JOBS_MAX - 1)
+        self._rests = self._rests + 1 if rests else 0
+        try:
+            self._send({"do": "rest"} if rests
+                       else {"do": "end", "ahead": more})
+            self._is_ending = True
+        except Ended:
+            self.kill()
+
+    def settle(self):
+        """Returns when no job runs: `dismiss`, and waits for it. Whatever a
+        job said last is thrown away here, before the next one can be asked."""
+        self.dismiss()
+        if not self._is_ending:
+            return
+        self._is_ending = False
+        until = time.monotonic() + END_TIMEOUT_S
+        try:
+            with lap("end"):
+                while True:
+                    source, message = self._receive(until)
+                    if source == "Z" and "ended" in message:
+                        return
+        except Ended:
+            self.kill()
+
+    def forget_arena(self):
+        """Makes the zygote let go of the arena: its descriptor keeps memory.
+
+        It always holds one for its next child: so it gets a tiny other one.
+        """
+        self.settle()
+        if self._arena is None or self._link is None:
+            return
+        self._arena = None
+        tiny = os.memfd_create("weft-no-arena", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(tiny, os.sysconf("SC_PAGESIZE"))
+            socket.send_fds(self._link, [b"\n"], [tiny])
+        except OSError:  # it is gone, and all that it held
+            self.kill()
+        finally:
+            os.close(tiny)
+
+    def kill(self):
+        """Kills the zygote and its tree; the next job starts a new one."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._complaints >= 0:
+            os.close(self._complaints)
+            self._complaints = -1
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                self._process.kill()
+            self._process.wait()
+            self._process = None
+        self._is_running = self._is_ending = False
+
+    def _last_complaint(self):
+        """Last line that the launcher or the zygote wrote to its stderr."""
+        os.set_blocking(self._complaints, False)
+        try:
+            said = os.read(self._complaints, 1 << 16)
+        except BlockingIOError:
+            return ""
+        lines = said.decode("utf-8", "replace").split("\n")
+        return next((x.strip() for x in reversed(lines) if x.strip()), "")
+
+    def _await_frozen(self):
+        try:
+            source, message = self._receive(time.monotonic() + END_TIMEOUT_S)
+        except Ended as ended:
+            self._lose(ended.kind, ended.reason)
+        if source == "Z" and message.get("frozen"):
+            return
+        if source == "Z":
+            self._raise_end(message)
+        self._lose("cheated", "the candidate answered more than once")
+
+    def _send(self, message):
+        try:
+            self._link.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            self._lose("crashed", "the candidate process is gone")
+
+    def _answer(self, number, wall_ms):
+        try:
+            until = time.monotonic() + wall_ms / 1000
+            source, message = self._receive(until)
+        except Ended as ended:
+            if ended.kind == "timed_out":
+                self.settle()
+                text = f"no answer within {wall_ms} ms"
+                raise Ended("timed_out", text) from None
+            self._lose(ended.kind, ended.reason)
+        if source == "Z":
+            self._raise_end(message)
+        if message.get("call") == number and message.get("ok") is True:
+            return message
+        self.settle()
+        if message.get("ok") is False and message.get("call") == -1:
+            text = str(message.get("message"))[:2000]
+            lacks = message.get("out_of_memory") is True
+            raise Ended("out_of_memory" if lacks else "crashed", text,
+                        raised=not lacks)
+        raise Ended("cheated", "the candidate answered what was not asked")
+
+    def _raise_end(self, message):
+        """The zygote says that the child is gone: as a verdict's kind."""
+        self._is_running = False
+        printed = str(message.get("printed", ""))[-500:].strip()
+        remark = f"; it printed: {printed}" if printed else ""
+        how = message.get("ended")
+        if how == "out_of_memory" or "std::bad_alloc" in printed:
+            raise Ended("out_of_memory", "used more memory than allowed")
+        if how == "woken":
+            raise Ended("cheated", "it ran while it was stopped")
+        if how == "flooded":
+            raise Ended("cheated", "flooded the result channel")
+        if "signal" in message:
+            name = _signal_name(message["signal"])
+            raise Ended("crashed", f"killed by {name}{remark}")
+        code = message.get("code")
+        raise Ended("crashed", f"left early with exit code {code}{remark}")
+
+    def _lose(self, kind, reason):
+        self.kill()
+        raise Ended(kind, reason) from None
+
+    def _receive(self, until):
+        """(source, message) of the next line of this job; else Ended."""
+        while True:
+            source, message = self._receive_any(until)
+            if source == "C" or message.get("job") == self._job:
+                return source, message
+
+    def _receive_any(self, until):
+        while b"\n" not in self._buffer:
+            if len(self._buffer) > MESSAGE_BYTES_MAX:
+                raise Ended("cheated", "flooded the result channel")
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._link], [], [], left)[0]:
+                raise Ended("timed_out", "no answer in time")
+            try:
+                data = self._link.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                raise Ended("crashed", "the candidate process is gone")
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        try:
+            message = json.loads(line[1:])
+        except (ValueError, RecursionError):
+            message = None
+        source = line[:1].decode("ascii", "replace")
+        if source not in ("Z", "C") or not isinstance(message, dict):
+            raise Ended("cheated", "the candidate answered no valid message")
+        return source, message
+
+
+def _signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

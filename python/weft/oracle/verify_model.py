@@ -1,0 +1,301 @@
+"""Checks a composed module against the problem's Model (docs/verdict.md)."""
+
+import os
+import pickle
+import shutil
+import time
+from functools import partial
+
+import torch
+
+from weft.expect import compare, other_numbers
+from weft.expect.expected import Controls
+from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS
+from weft.device.laps import lap
+from weft.problem.problem import SEED, init_arguments
+from weft.oracle.slot import Ended
+from weft.oracle.verify import Verdict
+
+#: A composed module may build its kernels when it is first imported.
+BUILD_ALLOWANCE_MS = 300_000
+#: No further case is begun after this much time in the reference.
+REFERENCE_BUDGET_S = 60.0
+_STEPS = ["load", "run", "export"]
+
+
+def stage_model(composed, whole, scratch, **more):
+    """Copies the module to where the sandbox can read it; its job."""
+    folder = os.path.join(scratch, "model")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    os.chmod(folder, 0o755)
+    module = os.path.join(folder, "model_new.py")
+    shutil.copyfile(composed, module)
+    init = os.path.join(folder, "init.pickle")
+    cache = os.path.join(scratch, "kernel-cache")
+    os.makedirs(cache, exist_ok=True)
+    os.chmod(cache, 0o777)  # the sandbox may run as somebody else
+    torch.manual_seed(SEED)
+    given = whole.problem.module.get_init_inputs()
+    try:
+        data = pickle.dumps(init_arguments(whole.problem.module.Model, given))
+        if b"weft_problem" in data:  # a class of the problem's own
+            raise pickle.PicklingError
+        with open(init, "wb") as file:
+            file.write(data)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        init = None
+    for name in os.listdir(folder):
+        os.chmod(os.path.join(folder, name), 0o644)
+    return {
+        "kind": "model",
+        "module": module,
+        "init": init,
+        "seed": SEED,
+        "kernel_cache": cache,
+        **whole.job(),
+        **more,
+    }
+
+
+def check_model(slot, keeper, whole, job, limits):
+    """Construction, then every case; the verdict."""
+    start = time.perf_counter()
+    verdict = Verdict()
+    controls, first = Controls(), None
+    try:
+        arena = keeper.of(whole.buffers.end)
+        arena.clear()
+        whole.buffers.bind(arena)
+        begin(slot, whole, job, arena, limits, verdict)
+        for case in _cases(whole):
+            if verdict.reason:
+                break
+            _run_case(slot, whole, case, limits, verdict)
+            with lap("controls"):
+                controls.hold(case.leaves, case.outputs, case.finite)
+            if first is None and not whole.is_large:
+                first = case
+            del case  # before the next is made: it may fill half a device
+        if not verdict.reason:  # the first again: a race, or hidden state
+            generator = whole.device.generator(whole.seed)
+            first = first or whole.case("given", generator)
+            _run_case(slot, whole, first, limits, verdict)
+        if not verdict.reason and not whole.is_large:
+            _run_next(slot, whole, first, limits, verdict)
+        if whole.is_large:
+            first = None  # it takes the room that the next ones need
+        if not verdict.reason:  # last: a candidate's process may end by it
+            begin_anew = partial(
+                begin, slot, whole, job, arena, limits, verdict)
+            _run_numbers(slot, whole, first, limits, verdict, begin_anew)
+    except Ended as ended:
+        verdict.fail(ended.kind, ended.reason)
+    finally:
+        slot.dismiss()
+    if not verdict.reason:
+        verdict.controls = controls.rejected
+        verdict.correct = True
+        if False in verdict.controls.values():
+            verdict.kind = "not_discriminating"
+    verdict.wall_ms = (time.perf_counter() - start) * 1000
+    return verdict
+
+
+def begin(slot, whole, job, arena, limits, verdict):
+    """Builds ModelNew in a child and compares it, as built, with Model."""
+    whole.buffers.fill_outputs()
+    loading = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
+    answer = slot.begin(job, arena, loading)
+    wanted, got = job["state"], answer.get("state")
+    if got != wanted:
+        verdict.fail("wrong", _state_difference(got, wanted))
+        return
+    for place, value in zip(whole.places["state_after"], whole.initial):
+        held = place.view(arena)
+        if not _same_values(held, value):
+            name = place.spec.name
+            verdict.fail("wrong", f"constructor gives {name} other values")
+            return
+    if answer.get("rng") != whole.rng:
+        text = "constructor draws other random numbers than Model's"
+        verdict.fail("wrong", text)
+    elif answer.get("training") is None:
+        verdict.fail("cheated", "no answer about its modules")
+
+
+def _state_difference(got, wanted):
+    if not isinstance(got, list):
+        return "no list of parameters and buffers"
+    for mine, theirs in zip(wanted, got):
+        if mine != theirs:
+            theirs = str(theirs)[:200]
+            return f"constructor makes {theirs} where Model has {mine}"
+    return f"constructor makes {len(got)} parameters and buffers, Model {len(wanted)}"
+
+
+def _same_values(a, b):
+    return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _cases(whole):
+    """As get_inputs() gives them, then every distribution that Model takes."""
+    generator = whole.device.generator(whole.seed)
+    lock = whole.device.lock  # waiting for others is no work of the reference
+    until = time.monotonic() - lock.waited_s + REFERENCE_BUDGET_S
+    names = ["given", "altered", *(name for name, _ in DISTRIBUTIONS)]
+    if whole.is_large:  # what would need the first case kept is left out
+        names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
+    if not whole.takes_any_values:
+        names = [name for name in names if name in ("given", "uniform")]
+    given = None
+    for number, name in enumerate(names):
+        if number > 2 and time.monotonic() - lock.waited_s > until:
+            return
+        whole.device.give_back_much()
+        try:
+            if name == "altered":
+                case = whole.altered(given, generator)
+            else:
+                case = whole.case(name, generator)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:
+            # Outside Model's domain (a probability, an index): no case, but
+            # the problem's own inputs must run.
+            if name == "given":
+                raise
+            continue
+        if name == "given" and not whole.is_large:
+            given = case
+        if whole.is_large:  # the candidate needs what making it took
+            whole.device.give_back()
+        yield case
+        del case
+
+
+def _run_next(slot, whole, case, limits, verdict):
+    """The call after that case's goes on to draw where it ended, and leaves its
+    results as they are, where Model's does."""
+    generator = whole.device.generator(whole.seed + 1)
+    try:
+        later, stay = whole.following(case, generator)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # Model takes no other inputs
+        return
+    _run_case(slot, whole, later, limits, verdict,
+              steps=["hold", *_STEPS], seed=None, reuse=True)
+    if verdict.reason:
+        return
+    whole.buffers.fill_outputs()
+    slot.call(3 * limits.wall_ms, steps=["recall"])
+    views = whole.buffers.output_views
+    for number, (view, made) in enumerate(zip(views, case.outputs)):
+        if stay[number] and compare.compare(view, made).reason:
+            verdict.fail("wrong", f"the next call changes output {number} of "
+                         "the call before, which Model leaves as it is")
+            return
+
+
+def _run_numbers(slot, whole, first, limits, verdict, begin_anew):
+    """Other numbers among the arguments. A candidate may refuse one, by an
+    exception; it may not give the answer to another."""
+    has_refused = False
+    for number, value, case in other_numbers.cases(whole, first):
+        if has_refused:  # that was its process' end, and says nothing of this
+            begin_anew()
+        if not verdict.reason:
+            other = {"leaf": number.leaf, "value": value}
+            has_refused = _refuses(slot, whole, case, limits, verdict, other)
+        if verdict.reason:
+            return
+        del case  # before the next is made: it may fill half a device
+
+
+def _refuses(slot, whole, case, limits, verdict, number):
+    """Whether the candidate raises an exception in that case."""
+    try:
+        _run_case(slot, whole, case, limits, verdict, reuse=False,
+                  number=number)
+    except Ended as ended:
+        if ended.raised:
+            return True
+        if case.distribution not in ended.reason:
+            ended.reason = f"{case.distribution}: {ended.reason}"
+        raise
+    return False
+
+
+def _run_case(slot, whole, case, limits, verdict, **how):
+    number = verdict.cases
+    with lap("write"):
+        whole.write(case)
+    with lap("calls"):
+        answer, _ = slot.call(
+            3 * limits.wall_ms,
+            **{
+                "steps": _STEPS,
+                "seed": case.seed,
+                "parameters": True,
+                # Every other case lies where the one before did.
+                "reuse": number % 2 == 1,
+                **how,
+            },
+        )
+    verdict.cases += 1
+    where = f"case {number} ({case.distribution})"
+    reason = layout_difference(answer, case.described)
+    with lap("guards"):
+        wrong = whole.trespass(case)
+    if wrong:
+        raise Ended("cheated", f"{where}: {wrong}")
+    if reason:
+        verdict.fail("wrong", f"{where}: {reason}")
+        return
+    errors = [m.framework_error for m in case.expectations]
+    verdict.framework_error = max([verdict.framework_error, *errors])
+    with lap("compare"):
+        _compare(whole, case, verdict, where)
+
+
+def _compare(whole, case, verdict, where):
+    for view, made in zip(whole.buffers.output_views, case.expectations):
+        finding = compare.compare(view, made)
+        verdict.hold(finding.error, made.tolerance)
+        if finding.reason:
+            verdict.fail("wrong", f"{where}: {finding.reason}")
+            return
+
+
+def layout_difference(answer, wanted):
+    """Empty, or how the results look other than Model's."""
+    if answer.get("structure") != wanted["structure"]:
+        return "the result is nested otherwise than Model's"
+    if answer.get("others") != wanted["others"]:
+        others = str(answer.get("others"))[:300]
+        return f"results that are no tensors differ: {others}"
+    outputs = answer.get("outputs")
+    if not isinstance(outputs, list) or len(outputs) != len(wanted["outputs"]):
+        return "another number of tensors than Model returns"
+    if not all(isinstance(output, dict) for output in outputs):
+        return "tensors that are not described"
+    for number, (mine, theirs) in enumerate(zip(wanted["outputs"], outputs)):
+        for key in ("type", "dtype", "shape", "stride"):
+            if theirs.get(key) != mine[key]:
+                return (
+                    f"output {number}: {key} is {str(theirs.get(key))[:100]}, "
+                    f"Model's is {mine[key]}"
+                )
+        aliases = theirs.get("aliases")
+        if not isinstance(aliases, list):
+            return f"output {number} is not described"
+        if any(owner not in mine["aliases"] for owner in aliases):
+            return (f"output {number} shares memory with an input, the state or "
+                    "another output")
+    kept = answer.get("kept")
+    if not isinstance(kept, list):
+        return "what it keeps is not described"
+    if any(number not in wanted["kept"] for number in kept):
+        return "it keeps one of its inputs as it is, which Model copies"
+    return ""

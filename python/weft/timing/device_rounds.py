@@ -1,0 +1,125 @@
+"""Rounds of timed calls on a GPU.
+
+There a message costs more than many kernels, and emptying the caches more
+still, so a party's own events are its time. The oracle's clock holds them to
+the truth: beside its events a candidate's message may take no longer than the
+framework's messages, which empty the same caches, do beside theirs.
+"""
+
+import statistics
+
+from weft.device import gpu_facts
+from weft.device.laps import lap
+from weft.timing.rounds import Rounds
+
+#: More than this beside the events, and beyond what the framework's messages
+#: take beside theirs, in every round, is work that the events do not see …
+HIDDEN_SLACK_S = 0.0003
+#: … if it is this share of what they see, too.
+HIDDEN_SHARE = 0.5
+#: A kernel whose work goes on after it, in every round, by this share.
+LATE_SHARE = 0.25
+#: Nothing writes faster than the measured copy, beyond noise of this factor.
+BANDWIDTH_SLACK = 1.1
+#: Rounds after whose calls the clocks are read: each time asks the driver.
+CLOCKED_ROUNDS = 5
+
+
+class DeviceRounds(Rounds):
+    """As Rounds, with the clocks of one GPU."""
+
+    # Memory of a device's may have to be asked for.
+    off_clock_slack_s = 0.001
+
+    def __init__(self, slot, baseline, bench, parties, limits, device):
+        super().__init__(slot, baseline, bench, parties, limits)
+        self._device = device
+        self._beside = []
+        self._late = []
+        self._nvml = gpu_facts.Nvml(device.driver.uuid())
+        self._copy_gbps = 0.0
+        self._sm_mhz = {}
+        self._throttled = set()
+
+    def run(self, budget_s, generator, dice):
+        self._copy_gbps = gpu_facts.copy_gbps(self._device)
+        self._device.give_back_much()
+        super().run(budget_s, generator, dice)
+
+    def _round(self, number, dice):
+        # New data must not be in the making when a clock starts.
+        self._device.synchronize()
+        super()._round(number, dice)
+
+    def _note(self, party, seconds, answer):
+        own = answer["ns"] / 1e9
+        if party != "candidate":
+            self._beside.append(max(0.0, seconds - own))
+        else:
+            late = answer.get("late_ns")
+            self._late.append(late / 1e9 if type(late) is int else 0.0)
+        self._read_clocks(party)
+
+    def _read_clocks(self, party):
+        """Right after a party's call: as fast as it ran, or less."""
+        seen = self._sm_mhz.setdefault(party, [])
+        if len(seen) == CLOCKED_ROUNDS:
+            return
+        with lap("clocks"):
+            told = self._nvml.clocks()
+        seen.append(told.get("sm_mhz", 0))
+        self._throttled.update(told.get("throttled", ()))
+
+    def _overhead(self):
+        """What nine of ten messages of the framework's took beside their
+        events, at most: a candidate's time is its events', unless even so more
+        has passed. (The most of all would excuse more with each round.)"""
+        return sorted(self._beside)[9 * len(self._beside) // 10]
+
+    def _seconds(self, party):
+        """How late a message comes says what else the machine does: where the
+        events can be trusted it counts for nothing."""
+        if party != "candidate" or self._bench.trusts_events:
+            return [max(own, 1e-9) for _, own in self._clocks[party]]
+        return super()._seconds(party)
+
+    def _has_false_clock(self):
+        most = self._overhead()
+        return all(
+            outside - own - most > HIDDEN_SLACK_S + HIDDEN_SHARE * own
+            for outside, own in self._clocks["candidate"]
+        )
+
+    def _goes_on(self):
+        both = zip(self._late, self._clocks["candidate"])
+        return all(late > LATE_SHARE * own for late, (_, own) in both)
+
+    def floor_s(self):
+        """No call can be shorter: its results have to be written, and all but
+        what the cache may keep of them goes to memory."""
+        l2_bytes = self._device.driver.attribute("l2_bytes")
+        least = max(0, self._bench.bytes_written - l2_bytes)
+        return least / (self._copy_gbps * 1e9 * BANDWIDTH_SLACK)
+
+    def report(self):
+        """docs/worker-protocol.md's `timing`, with `gpu`."""
+        told = super().report()
+        seconds = (statistics.median(self._seconds("candidate"))
+                   / self._bench.calls)
+        if not told["rejected"] and self._goes_on():
+            told["rejected"] = (
+                "cheated: its work goes on after the stream that it was "
+                "started on is done")
+        if not told["rejected"] and seconds < self.floor_s():
+            told["rejected"] = (
+                f"cheated: {seconds * 1e6:.1f} us are less than writing the "
+                f"results takes ({self.floor_s() * 1e6:.1f} us)")
+        told["gpu"] = {
+            "copy_gbps": self._copy_gbps,
+            "floor_us": self._bench.bytes_floor / self._copy_gbps / 1e3,
+            "late_us": max(self._late, default=0.0) * 1e6,
+            "sm_mhz": {party: statistics.median_low(seen)
+                       for party, seen in self._sm_mhz.items() if any(seen)},
+            "throttled": sorted(self._throttled),
+        }
+        return told

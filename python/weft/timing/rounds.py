@@ -1,0 +1,355 @@
+"""Rounds of timed calls: candidate, eager and compiled, in random order.
+
+The oracle's clock decides: from sending a call to its answer, less what an
+empty call costs at least. The party's own clock can only make a time longer.
+On a GPU its events decide, where our own code reads them (device_rounds.py).
+"""
+
+import math
+import statistics
+import time
+import typing
+
+from weft.device.laps import lap
+from weft.oracle.slot import Ended
+
+ROUNDS_MIN = 3
+ROUNDS_MAX = 400
+#: After so many it is over if every interval is so narrow, high over low. (All
+#: six of six are below the median, or above it, once in 32 times: their range
+#: is a 97 % interval, as narrow as the slowest of them is near to the fastest.)
+ROUNDS_SHARP = 6
+SHARP = 1.02
+#: So many before a time is rejected for work that lies beside it.
+ROUNDS_IN_DOUBT = 25
+#: … while that takes no more than this.
+DOUBT_S = 30.0
+#: So many before a lead over eager counts as noise: of fewer, one slow call
+#: widens the interval over 1.
+ROUNDS_UNDECIDED = 12
+#: … while that takes no more than this.
+EXTENSION_S = 5.0
+#: Such a lead, at least.
+LEAD_MIN = 1.02
+#: Share of the rounds whose outputs are compared, chosen at random.
+CHECKED_SHARE = 0.25
+#: … while comparing has taken less than this share of the time so far.
+CHECKED_TIME_SHARE = 0.5
+BASELINE_WALL_MS = 300_000
+#: To start and to compile, which may have to wait for the device.
+BASELINE_START_MS = 900_000
+#: A candidate whose own clock misses so much of the oracle's in *every* round,
+#: beyond what nine of ten empty calls took, has tampered with it. (One quiet
+#: round is enough to be believed: a busy machine delays anybody.)
+CLOCK_RATIO_MAX = 3.0
+CLOCK_SLACK_S = 0.001
+#: Taking inputs and giving results, which are not timed, may cost a candidate
+#: so much more than the framework's side, beyond a share of its own time, by the
+#: low end of an interval: a busy machine makes it longer, never shorter.
+OFF_CLOCK_SLACK_S = 0.0002
+OFF_CLOCK_SHARE = 0.5
+#: Beyond this share of eager's time, by its low end, and beyond the noise of the
+#: framework's side, it is hidden work.
+OFF_CLOCK_EAGER_SHARE = 1 / 3
+
+
+class OffClock(typing.NamedTuple):
+    """Seconds of work a call that lie beside the clock: in the median, at
+    least; and how many the framework's own may exceed their median by there,
+    but for the longest tenth before the clock, and after it."""
+
+    median_s: float = 0.0
+    least_s: float = 0.0
+    noise_s: float = 0.0
+
+
+class BaselineLost(Exception):
+    """The trusted side of the comparison died."""
+
+
+def ask_baseline(baseline, **fields):
+    """A call of the baseline's that is not timed."""
+    try:
+        return baseline.call(BASELINE_WALL_MS, **fields)
+    except Ended as ended:
+        raise BaselineLost(ended.reason) from None
+
+
+class Rounds:
+    """Times one candidate on a bench, which knows what a call is:
+
+    `refresh` puts new data in place, `call_candidate` and `call_baseline` make
+    one timed call (the latter after `call_empty`), `examine` compares what the candidate left, `calls` says
+    how often one message runs the code, `warm_rounds` how many rounds are not
+    counted, `baseline_rested` whether the baseline gave its memory up since it
+    was last called, `trusts_events` whether no code of a candidate's runs in
+    the process that reads a device's events.
+    """
+
+    off_clock_slack_s = OFF_CLOCK_SLACK_S
+
+    def __init__(self, slot, baseline, bench, parties, limits):
+        self._slot, self._baseline = slot, baseline
+        self._bench, self._limits = bench, limits
+        self._parties = ["candidate", *parties]
+        self._empty = []
+        self._clocks = {name: [] for name in self._parties}
+        self._examining_s = 0.0
+        self._outputs_checked = 0
+        self._outputs_wrong = 0
+        self._reason = ""
+
+    def run(self, budget_s, generator, dice):
+        """Until the budget is spent, or nothing is left to learn for it; but
+        at least ROUNDS_MIN rounds."""
+        start = time.monotonic()
+        # One of the first rounds is always compared; which, nobody knows.
+        lucky = dice.randrange(ROUNDS_MIN)
+        is_examined = True
+        is_extended = False
+        for number in range(-self._bench.warm_rounds, ROUNDS_MAX):
+            if number == 0:  # what it takes to warm up is not its budget's
+                start = time.monotonic()
+                self._examining_s = 0.0
+            spent = time.monotonic() - start
+            is_enough = (number >= ROUNDS_MIN and spent > budget_s
+                         or number >= ROUNDS_SHARP and self._is_sharp())
+            # Few rounds on a busy machine may look like hidden work.
+            is_few = (is_enough and number < ROUNDS_IN_DOUBT
+                      and spent < budget_s + DOUBT_S)
+            seems_to_hide = is_few and self._seems_to_hide()
+            in_doubt = seems_to_hide or (is_few and self._has_false_clock())
+            if is_enough and not is_extended:
+                is_extended = self._has_unsure_lead()
+            # Once begun, to the end: to stop at the first good interval
+            # would be to choose it.
+            goes_on = (is_extended and number < ROUNDS_UNDECIDED
+                       and spent < budget_s + EXTENSION_S)
+            if is_enough and not in_doubt and not goes_on:
+                break
+            # Rounds below 0 warm caches and threads, and are not counted.
+            with lap("refresh"):
+                self._bench.refresh(generator, dice)
+            self._warm_up()
+            self._round(number, dice)
+            is_chosen = dice.random() < CHECKED_SHARE
+            is_cheap = self._examining_s < CHECKED_TIME_SHARE * spent
+            is_examined = (number in (-1, lucky) or seems_to_hide
+                           or (is_chosen and is_cheap))
+            if is_examined:
+                self._examine(dice)
+        # Who is right at first and wrong for good later is found here.
+        if not is_examined:
+            self._examine(dice)
+
+    def _is_sharp(self):
+        """Whether every interval is narrow (whatever it says: to stop where
+        it says what one hopes for would be to choose it)."""
+        overs = map(self._over, self._parties[1:])
+        return all(over["high"] <= SHARP * over["low"] for over in overs)
+
+    def _seems_to_hide(self):
+        """Whether `report` charges it, unless that turns out as noise."""
+        return self._is_charged(self._off_clock().median_s)
+
+    def _off_clock(self):
+        return self._bench.off_clock(self._seconds("candidate"))
+
+    def _is_meant(self, found):
+        """Whether no busy machine puts so many seconds beside the clock."""
+        _, eager, _ = median_bounds(self._seconds("eager"))
+        honest = self.off_clock_slack_s + OFF_CLOCK_EAGER_SHARE * eager
+        return found.least_s > max(honest, found.noise_s)
+
+    def _has_unsure_lead(self):
+        """Whether it is faster than eager, but not beyond noise."""
+        over = self._over("eager")
+        return over["low"] <= 1.0 and over["ratio"] > LEAD_MIN
+
+    def _warm_up(self):
+        """A baseline that has given its memory up takes it again before it is
+        timed: a candidate never had to."""
+        if self._bench.baseline_rested:
+            for party in self._parties[1:]:
+                self._time_baseline(party)
+        self._bench.baseline_rested = False
+
+    def _round(self, number, dice):
+        parties = self._parties[:]
+        dice.shuffle(parties)
+        for party in parties:
+            if party == "candidate":
+                answer, seconds = self._bench.call_candidate(
+                    self._slot, self._limits.wall_ms
+                )
+                own = answer.get("ns")
+                if type(own) is not int or not 0 <= own < 1 << 62:
+                    raise Ended("cheated", "no time of the candidate's own")
+            else:
+                answer, seconds = self._time_baseline(party)
+            if number >= 0:
+                self._clocks[party].append((seconds, answer["ns"] / 1e9))
+                self._note(party, seconds, answer)
+
+    def _note(self, party, seconds, answer):
+        """What else a timed call's answer says: nothing on the host."""
+
+    def _time_baseline(self, party):
+        try:
+            _, empty = self._bench.call_empty(self._baseline, party)
+            self._empty.append(empty)
+            return self._bench.call_baseline(self._baseline, party)
+        except Ended as ended:
+            raise BaselineLost(ended.reason) from None
+
+    def _examine(self, dice):
+        start = time.monotonic()
+        with lap("examine"):
+            checked, reason = self._bench.examine(
+                self._slot, self._limits, dice)
+        self._outputs_checked += checked
+        if reason:
+            self._outputs_wrong += 1
+            self._reason = f"wrong: a timed call's {reason}"
+        self._examining_s += time.monotonic() - start
+
+    @property
+    def is_right(self):
+        """Whether no output was wrong so far."""
+        return not self._reason
+
+    def report(self):
+        """docs/worker-protocol.md's `timing`."""
+        overhead = self._overhead()
+        rejected = self._reason
+        if not rejected and self._has_false_clock():
+            rejected = "cheated: its own clock hides most of our time"
+        hidden = self._off_clock()
+        is_charged = self._is_charged(hidden.least_s)
+        if is_charged:
+            self._charge(hidden.median_s)
+        if not rejected and is_charged and self._is_meant(hidden):
+            rejected = (
+                f"cheated: {hidden.median_s * 1e3:.1f} ms of work a call lie "
+                "before or after the time that is taken"
+            )
+        times = {
+            name: summary(self._seconds(name), self._bench.calls)
+            for name in self._clocks
+        }
+        return {
+            "candidate": times["candidate"],
+            "eager": times["eager"],
+            "compile": times.get("compile"),
+            "compile_autotune": times.get("compile-autotune"),
+            "over_eager": self._over("eager"),
+            "over_compile": self._over("compile"),
+            "over_compile_autotune": self._over("compile-autotune"),
+            "compile_error": self._bench.compile_errors.get("compile", ""),
+            "compile_autotune_error": self._bench.compile_errors.get(
+                "compile-autotune", ""),
+            "outputs_checked": self._outputs_checked,
+            "outputs_wrong": self._outputs_wrong,
+            "clock_ratio": self._clock_ratio(overhead),
+            "bytes_floor": self._bench.bytes_floor,
+            "off_clock_us": hidden.median_s * 1e6,
+            "overhead_us": overhead * 1e6,
+            "calls_per_run": self._bench.calls,
+            "rejected": rejected,
+        }
+
+    def _overhead(self):
+        """Near the least that an empty call costs: under load its median may
+        exceed a whole small batch."""
+        return sorted(self._empty)[len(self._empty) // 10]
+
+    def _seconds(self, party):
+        """Of a message's work, in each round."""
+        overhead = self._overhead()
+        return [net_s(both, overhead) for both in self._clocks[party]]
+
+    def _is_charged(self, hidden):
+        """Whether work done while no time was taken is more than a share of
+        the candidate's times."""
+        own = statistics.median(self._seconds("candidate"))
+        return hidden > self.off_clock_slack_s + OFF_CLOCK_SHARE * own
+
+    def _charge(self, hidden):
+        """Adds it to them."""
+        self._clocks["candidate"] = [
+            (outside + hidden, inside + hidden)
+            for outside, inside in self._clocks["candidate"]
+        ]
+
+    def _over(self, party):
+        """How many times faster the candidate is, round by round: what
+        disturbs the machine disturbs both sides of a round."""
+        if party not in self._clocks:
+            return None
+        pairs = zip(self._seconds(party), self._seconds("candidate"))
+        return median_interval([other / own for other, own in pairs])
+
+    def _clock_ratio(self, overhead):
+        """Outside over inside time of the candidate, medians."""
+        both = self._clocks["candidate"]
+        outside = statistics.median(max(0.0, s - overhead) for s, _ in both)
+        return outside / max(statistics.median(own for _, own in both), 1e-9)
+
+    def _has_false_clock(self):
+        slack = CLOCK_SLACK_S + sorted(self._empty)[9 * len(self._empty) // 10]
+        return all(
+            outside - own > slack and outside > CLOCK_RATIO_MAX * own
+            for outside, own in self._clocks["candidate"]
+        )
+
+
+def net_s(both, overhead):
+    """Seconds of one message's work from (outside, inside)."""
+    outside, own = both
+    return max(outside - overhead, own, 1e-9)
+
+
+def median_bounds(values):
+    """The median and its 95 % confidence interval from order statistics (no
+    assumption on the noise); the whole range when there are few values."""
+    ordered = sorted(values)
+    count = len(ordered)
+    reach = 0.98 * math.sqrt(count)  # 1.96 standard deviations of a binomial
+    high = min(count - 1, math.ceil(count / 2 + reach))
+    return statistics.median(ordered), ordered[count - 1 - high], ordered[high]
+
+
+def median_interval(values):
+    """Such bounds of a ratio, as reports hold them."""
+    return dict(zip(("ratio", "low", "high"), median_bounds(values)))
+
+
+def summary(seconds, calls):
+    """T of docs/worker-protocol.md from what messages of so many calls took."""
+    net = sorted(one / calls * 1e6 for one in seconds)
+    last = len(net) - 1
+    return {
+        "median_us": statistics.median(net),
+        "p10_us": net[round(0.1 * last)],
+        "p90_us": net[round(0.9 * last)],
+        "runs": len(net),
+        "mean_us": statistics.fmean(net),
+        "std_us": statistics.pstdev(net),
+        "min_us": net[0],
+        "max_us": net[-1],
+    }
+
+
+def rejection(kind, reason):
+    """The `timing` of a candidate that did not survive it."""
+    return {
+        "candidate": None,
+        "eager": None,
+        "compile": None,
+        "compile_error": "",
+        "outputs_checked": 0,
+        "outputs_wrong": 0,
+        "clock_ratio": 0.0,
+        "bytes_floor": 0,
+        "rejected": f"{kind}: {reason}",
+    }

@@ -1,0 +1,265 @@
+"""The bench for a whole model: Model eager and compiled against ModelNew."""
+
+import statistics
+from dataclasses import replace
+
+import torch
+
+from weft.expect import compare, inputs
+from weft.device.laps import lap
+from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS, OffClock,
+                     ask_baseline, median_bounds)
+from weft.oracle.slot import Ended
+from weft.oracle.verify import Limits, Verdict
+from weft.oracle.verify_model import begin, layout_difference
+
+
+class ModelBench:
+    """One set of inputs, refilled each round; state as of one random case."""
+
+    calls = 1
+    #: Inputs lie in two places in turn, and each leaves a device's memory cut
+    #: otherwise: until then a timed call may have to ask for more.
+    warm_rounds = 2
+    baseline_rested = False
+    trusts_events = False
+    lacks_float64 = False  # of a case it is not told
+
+    def __init__(self, whole, path):
+        self._whole, self._path = whole, path
+        generator = whole.device.generator(whole.seed)
+        # What it should give is worked out for each round's own inputs.
+        self._base = whole.bare_case("given", generator)
+        self._seed = self._base.seed
+        self.is_large = whole.is_large
+        self._draws = self._must_draw(generator)
+        if self.is_large:
+            whole.device.give_back()  # the other processes need it
+        self._flush = {"flush": True} if whole.device.is_cuda else {}
+        #: What was expected of the first compared call, less the tensors.
+        self._like = None
+        self.bytes_written = sum(
+            place.spec.storage_bytes for place in whole.places["outputs"])
+        self.bytes_floor = whole.bytes_floor
+
+    def _must_draw(self, generator):
+        """Whether inputs must be those that get_inputs() gives, another seed
+        each time: Model may not take them rolled and scaled (offsets that begin
+        at zero, a matrix that must stay positive definite)."""
+        whole, base = self._whole, self._base
+        if whole.takes_any_values and (whole.is_large or whole.takes(
+                self._fresh(generator, False), base.state, base.seed)):
+            return False
+        drawn = self._fresh(generator, True)
+        if drawn is None or all(map(torch.equal, drawn, base.leaves)):
+            raise Ended("failed", "forward() takes no inputs but those that "
+                        "get_inputs() gives: timing needs others for each call")
+        return True
+
+    def _fresh(self, generator, draws):
+        if draws:
+            return self._whole.drawn(int(torch.randint(
+                1 << 30, (1,), generator=generator, device=generator.device)))
+        return [
+            inputs.freshen(t.reshape(-1), t.dtype, generator).reshape(t.shape)
+            for t in self._base.leaves
+        ]
+
+    def set_up(self, keeper, baseline, released):
+        self._baseline = baseline
+        self._arena = keeper.of(self._whole.buffers.end)
+        self._arena.clear()
+        self._bind()
+        job = {
+            "kind": "model_reference",
+            "problem": self._path,
+            **self._whole.job(),
+        }
+        with released():  # nobody waits while its process starts
+            baseline.begin(
+                job, self._arena, Limits(BASELINE_START_MS, 0, False))
+        self._load(baseline, BASELINE_WALL_MS, True)
+
+    def _bind(self):
+        """A check in between has bound the same buffers to its own arena."""
+        self._whole.buffers.bind(self._arena)
+        self._whole.write(self._base)
+
+    def begin(self, slot, job, limits):
+        #: Seconds that calls take and that are not timed: the candidate's in
+        #: each round, and by the number of rounds that were compared, …
+        self._loads, self._exports = [], {}
+        #: … and the framework's.
+        self._usual_loads, self._usual_exports = [], []
+        self._bind()
+        verdict = Verdict()
+        begin(slot, self._whole, job, self._arena, limits, verdict)
+        if verdict.reason:
+            raise Ended(verdict.kind, verdict.reason)
+        self._whole.write(self._base)
+        self._load(slot, limits.wall_ms, True)
+
+    def _load(self, slot, wall_ms, parameters, reuse=False):
+        """Seconds that it took."""
+        _, seconds = slot.call(
+            wall_ms,
+            steps=["load"],
+            seed=self._seed,
+            parameters=parameters,
+            reuse=reuse,
+        )
+        return seconds
+
+    def begin_to_compile(self, baseline, name):
+        self._load(baseline, BASELINE_WALL_MS, True)
+        baseline.ask(steps=["run"], function=name)
+
+    def refresh(self, generator, dice):
+        # Now the same addresses with new contents, now other addresses.
+        self._reuse = dice.random() < 0.5
+        self._late_write = ""
+        self._case, self._kept = None, []
+        base = self._base
+        # What forward() draws is new, too: a mask could be remembered.
+        self._seed = int(torch.randint(
+            1 << 30, (1,), generator=generator, device=generator.device))
+        leaves = self._fresh(generator, self._draws)
+        self._case = (leaves, base.state)
+        kept = leaves + base.state
+        self._kept = [t.reshape(-1) for t in kept]
+        self._whole.buffers.write_inputs(self._kept)
+        self._whole.buffers.fill_outputs()
+
+    def _warm(self, slot, wall_ms, **how):
+        """On a device a call's time holds what the host takes to launch it.
+        The baseline's process runs two parties in a round, and finds that code
+        in the processor's caches; so each party first runs once, on what the
+        round before left."""
+        if not self._flush:
+            return
+        # What a candidate wrote after its call is about to be overwritten.
+        self._late_write = (self._late_write
+                            or self._whole.buffers.trespass(self._kept))
+        # What a candidate is timed on is not there yet; a baseline's caches
+        # grow as cold meanwhile.
+        with lap("hide"):
+            self._whole.hide_inputs()
+        with lap("warm"):
+            slot.call(wall_ms, steps=["warm"], **how)
+        with lap("hide"):
+            self._whole.buffers.write_inputs(self._kept)
+            # The other process does not wait for what this one began.
+            self._whole.device.synchronize()
+
+    def call_candidate(self, slot, wall_ms):
+        woken = 0.0
+        if not self._flush:
+            # By an empty call, as the baseline was; it counts as loading.
+            _, woken = slot.call(wall_ms, steps=[])
+        self._warm(slot, wall_ms)
+        with lap("loads"):
+            seconds = self._load(slot, wall_ms, False, self._reuse)
+        self._loads.append(woken + seconds)
+        with lap("timed calls"):
+            answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
+        # In every round: the baseline reads the same inputs.
+        with lap("guards"):
+            wrong = self._late_write or self._whole.buffers.trespass(
+                self._kept)
+        if wrong:
+            raise Ended("cheated", wrong)
+        return answer, seconds
+
+    def call_empty(self, baseline, party):
+        answer, seconds = baseline.call(BASELINE_WALL_MS, steps=[])
+        # On a device it is the warm call that wakes, with no inputs in sight.
+        self._woken_s = 0.0 if self._flush else seconds
+        return answer, seconds
+
+    def call_baseline(self, baseline, party):
+        self._warm(baseline, BASELINE_WALL_MS, function=party)
+        with lap("loads"):
+            seconds = self._load(baseline, BASELINE_WALL_MS, False, self._reuse)
+        self._usual_loads.append(self._woken_s + seconds)
+        with lap("timed calls"):
+            return baseline.call(BASELINE_WALL_MS, steps=["run"],
+                                 function=party, **self._flush)
+
+    def off_clock(self, timed):
+        """The OffClock of a candidate whose timed calls took so many seconds in
+        each round that counts: how much longer a call takes it with what is not
+        timed, beyond what that takes the baseline, since both copy the same
+        inputs and results. Work may lie before the clock in one round and after
+        it in another: so all is added up by the round."""
+        if not self._usual_exports:
+            return OffClock()  # no result was right: it is rejected for that
+        # Of the rounds that count; the first export was before them.
+        loads = self._usual_loads[-len(timed):]
+        exports = self._usual_exports[1:] or self._usual_exports
+        first = len(self._loads) - len(timed)
+        usual_load = statistics.median(loads)
+        usual_export = statistics.median(exports)
+        begun = {number: timed[number - first] + seconds - usual_load
+                 for number, seconds in enumerate(self._loads)
+                 if number >= first}
+        ended = [begun[number] + seconds - usual_export
+                 for number, seconds in self._exports.items() if number >= first]
+        own = statistics.median(timed)
+        beyond = [(median - own, low - own) for median, low, _
+                  in map(median_bounds, filter(None, (begun.values(), ended)))]
+        median, least = map(max, zip(*beyond))
+        return OffClock(max(0.0, median), max(0.0, least),
+                        _spread(loads) + _spread(exports))
+
+    def _is_near(self, answer):
+        """Whether what the last call left is right by Model's answer alone,
+        which is mostly enough: float64 takes longer, and more memory."""
+        if self._like is None:
+            return False
+        try:
+            like = replace(self._like, seed=self._seed)
+            near = self._whole.expect_near(*self._case, like)
+            return not self._difference(answer, near)
+        except RuntimeError:
+            # Out of memory, or what a library makes of that: there is more
+            # once the baseline rests. What else it is, it will be again.
+            return False
+
+    def _reason(self, answer):
+        """Why it is wrong, or ""."""
+        if self.is_large:
+            ask_baseline(self._baseline, steps=["rest"])
+            self.baseline_rested = True
+        case = self._whole.expect("given", self._seed, *self._case)
+        self._like = case.without_tensors()
+        return self._difference(answer, case)
+
+    def _difference(self, answer, case):
+        return (layout_difference(answer, case.described)
+                or compare.first_reason(
+                    self._whole.buffers.output_views, case.expectations))
+
+    def examine(self, slot, limits, dice):
+        """(1, why the last call was wrong)."""
+        answer, seconds = slot.call(limits.wall_ms, steps=["export"])
+        self._exports[len(self._loads) - 1] = seconds
+        wrong = self._late_write or self._whole.buffers.trespass(self._kept)
+        if wrong:
+            raise Ended("cheated", wrong)
+        reason = "" if self._is_near(answer) else self._reason(answer)
+        if reason:
+            return 1, reason
+        if self.is_large:  # the baseline's result may have made room for ours
+            self._whole.device.give_back()  # and needs it again
+            return 1, ""
+        # Last: it writes where the candidate's results were. The candidate
+        # stands still until they are overwritten.
+        _, seconds = ask_baseline(self._baseline, steps=["export"])
+        self._usual_exports.append(seconds)
+        return 1, ""
+
+
+def _spread(values):
+    """By how much nine of ten exceed their median at most."""
+    ordered = sorted(values)
+    return ordered[(9 * len(ordered) - 1) // 10] - statistics.median(ordered)

@@ -1,0 +1,370 @@
+"""Sets the stage for timing: baseline process, buffers, data, expectations.
+
+What is timed, how and against what: docs/verdict.md. A bench (a subgraph's
+here, a model's in time_model.py) is kept with its baseline process, because
+torch.compile costs more than everything else together.
+"""
+
+import contextlib
+import hashlib
+import random
+import time
+
+from weft.expect import compare, inputs
+from weft.device.arena import BufferSet
+from weft.candidate.baseline import COMPILE_MODES
+from weft.expect.expected import CaseMaker
+from weft.candidate.gpu_package import KINDS
+from weft.device.laps import lap
+from weft.expect.reference import Reference, load_graph
+from weft.timing.rounds import (
+    BASELINE_START_MS,
+    BASELINE_WALL_MS,
+    BaselineLost,
+    OffClock,
+    Rounds,
+    ask_baseline,
+    rejection,
+)
+from weft.oracle.slot import Ended
+from weft.oracle.verify import ArenaKeeper, Limits
+
+#: One message asks for so many calls that the way there and back is noise.
+BATCH_TARGET_S = 0.002
+BATCH_MAX = 64
+#: Buffers for one batch; each call of a batch has its own.
+BATCH_BYTES_MAX = 64 << 20
+#: The same on a device, where emptying the caches takes longer than a call.
+DEVICE_BATCH_MAX = 16
+DEVICE_BATCH_BYTES_MAX = 4 << 30
+#: Of a compared batch, so many calls are compared …
+EXAMINED_MAX = 4
+#: … two at least, the others while that has taken no longer: somebody may wait
+#: for the device.
+EXAMINED_MIN = 2
+EXAMINE_S = 0.2
+
+
+class TimingFailed(Exception):
+    """There is nothing to hold the candidate against."""
+
+
+class Timer:
+    """Owns the baseline's process, which lives as long as its bench."""
+
+    def __init__(self, slot, baseline, device):
+        self._slot, self._baseline = slot, baseline
+        self._device, self._lock = device, device.lock
+        self._keeper = ArenaKeeper(device)
+        self._bench = None
+
+    def close(self):
+        self._baseline.kill()
+        self._keeper.close()
+
+    def forget(self):
+        """Ends the bench and frees what it shared."""
+        self._end_bench(more=False)
+        self._baseline.forget_arena()
+        self._slot.forget_arena()
+        self._keeper.close()
+
+    def forget_large(self):
+        """The same, where others need the memory more."""
+        is_large = self._bench is None or self._bench.is_large
+        if is_large and self._keeper.is_large:
+            self.forget()
+
+    def time_subgraph(self, path, job, request, limits, like=None):
+        """`like`: what a check expected of such data, if it is known."""
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        key = ("subgraph", digest, request.get("seed", 0))
+        return self._time(
+            key, lambda: SubgraphBench(path, key[2], self._device, like),
+            job, request, limits)
+
+    @property
+    def is_starting(self):
+        """Whether `prepare` would have to wait for a process to begin."""
+        return self._baseline.is_starting
+
+    def prepare(self, make_bench, key, request):
+        """The bench, with what is to be compiled of it on its way; a large
+        one's to the end, for its memory goes before the next request."""
+        bench = self._prepare(key, make_bench)
+        for name in compiled_baselines(request):
+            self._begin_to_compile(bench, name)
+            # One that searches has its share of the device for as long.
+            if name == "compile" and not bench.is_large:
+                break
+            self._await_compiler(bench)
+
+    def time_model(self, make_bench, key, job, request, limits):
+        return self._time(key, make_bench, job, request, limits)
+
+    def _time(self, key, make_bench, job, request, limits):
+        """docs/worker-protocol.md's `timing`."""
+        with contextlib.suppress(TimingFailed):  # begun for another request
+            self._await_compiler(self._prepare(key, make_bench))
+        bench = self._prepare(key, make_bench)
+        names = compiled_baselines(request)
+        for name in names[:1]:  # beside the candidate's beginning
+            self._begin_to_compile(bench, name)
+        # Not the request's seed: a candidate may know that one, and could work
+        # out all that it is timed on before it is called.
+        secret = random.SystemRandom().getrandbits(62)
+        generator = self._device.generator(secret)
+        budget_s = float(request.get("budget_ms", 2000)) / 1000
+        is_right = False
+        try:
+            bench.begin(self._slot, job, limits)
+            rounds = self._rounds(bench, [
+                "eager", *(n for n in names if self._is_compiled(bench, n))],
+                limits)
+            with self._lock.exclusive(), lap("rounds"):
+                rounds.run(budget_s, generator, random.Random())
+            is_right = rounds.is_right
+        except BaselineLost as lost:
+            self._bench = None
+            raise TimingFailed(f"the baseline failed: {lost}") from None
+        except Ended as ended:
+            return rejection(ended.kind, ended.reason)
+        finally:
+            # After a module's timing a run is over.
+            self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
+        return {**rounds.report(), "lacks_float64": bench.lacks_float64}
+
+    def _rounds(self, bench, parties, limits):
+        if not self._device.is_cuda:
+            return Rounds(self._slot, self._baseline, bench, parties, limits)
+        from weft.timing.device_rounds import DeviceRounds
+
+        return DeviceRounds(
+            self._slot, self._baseline, bench, parties, limits, self._device)
+
+    def _end_bench(self, more):
+        """The baseline's process may serve another, unless it has compiled:
+        what that leaves is not known to be gone."""
+        bench, self._bench = self._bench, None
+        was_plain = (bench is not None and not bench.compiling
+                     and not bench.compile_errors)
+        self._baseline.dismiss(keep=was_plain, more=more)
+
+    def _prepare(self, key, make_bench):
+        if self._bench is not None and self._bench.key == key:
+            return self._bench
+        self._end_bench(more=True)
+        try:
+            with lap("bench"):
+                bench = self._make(key, make_bench)
+        except Ended as ended:
+            raise TimingFailed(f"the baseline failed: {ended.reason}") from None
+        self._bench = bench
+        return bench
+
+    def _make(self, key, make_bench):
+        self._baseline.settle()
+        self._baseline.launch()  # which takes its time beside the next
+        bench = make_bench()
+        bench.key = key
+        #: {baseline: empty, or why it could not be compiled} …
+        bench.compile_errors = {}
+        #: … and the one that is being compiled; then its process does only that.
+        bench.compiling = ""
+        bench.set_up(self._keeper, self._baseline, self._lock.released)
+        return bench
+
+    def _is_compiled(self, bench, name):
+        """Whether the compiled reference is ready; else why is kept."""
+        self._begin_to_compile(bench, name)
+        self._await_compiler(bench)
+        return not bench.compile_errors[name]
+
+    def _begin_to_compile(self, bench, name):
+        if name in bench.compile_errors or name == bench.compiling:
+            return
+        self._await_compiler(bench)
+        with self._ending():
+            bench.begin_to_compile(self._baseline, name)
+            bench.compiling = name
+
+    def _await_compiler(self, bench):
+        if not bench.compiling:
+            return
+        # Its process takes the lock when it needs it.
+        with lap(bench.compiling), self._lock.released(), self._ending():
+            answer, _ = self._baseline.collect(BASELINE_START_MS)
+        error = str(answer.get("compile_error", ""))
+        bench.compile_errors[bench.compiling] = error
+        bench.compiling = ""
+
+    @contextlib.contextmanager
+    def _ending(self):
+        """What it is for the bench if the baseline's process ends within."""
+        try:
+            yield
+        except Ended as ended:
+            # Eager's is gone with it: the bench starts anew.
+            self._bench = None
+            raise TimingFailed(f"torch.compile: {ended.reason}") from None
+
+
+def compiled_baselines(request):
+    """Those that it names, in the order that they are compiled in."""
+    return [name for name in COMPILE_MODES
+            if name in request.get("baselines", ())]
+
+
+class SubgraphBench:
+    """A subgraph's buffers, one set for each call of a batch."""
+
+    warm_rounds = 1
+    baseline_rested = False
+    trusts_events = False
+
+    def __init__(self, path, seed, device, like=None):
+        self._path, self._device = path, device
+        self.reference = Reference(load_graph(path), device.torch)
+        self._maker = CaseMaker(self.reference, device)
+        generator = device.generator(seed)
+        self._base = self._maker.storages("normal", generator)
+        self.calls = self._batch()
+        specs = self.reference.inputs + self.reference.outputs
+        self.bytes_floor = sum(s.storage_bytes for s in specs)
+        self._order = list(range(self.calls))
+        self._kept = {}
+        #: What was expected of a check's data, or of the first compared call's,
+        #: less the tensors.
+        self._like = like or []
+        #: Whatever the algorithm: an input may rightly be read in part.
+        self.bytes_written = sum(
+            s.storage_bytes for s in self.reference.outputs)
+        size = BufferSet.bytes_needed(self.reference.inputs, self.reference.outputs)
+        self.is_large = device.is_large(size)
+        #: Of a call's message on a device, where caches are emptied.
+        self._flush = {"flush": True} if device.is_cuda else {}
+
+    def _batch(self):
+        """How many calls one message asks for: enough to drown the overhead."""
+        views = self._maker.views(self._base)
+        eager = self.reference.function()
+        took = []
+        for _ in range(3):
+            start = time.perf_counter()
+            eager(*views)
+            self._device.synchronize()
+            took.append(time.perf_counter() - start)
+        size = BufferSet.bytes_needed(self.reference.inputs, self.reference.outputs)
+        wanted = int(BATCH_TARGET_S / max(min(took), 1e-7))
+        if self._device.is_cuda:
+            # Two at least, so that pointers change, where there is room.
+            room = DEVICE_BATCH_BYTES_MAX // size
+            return max(1, min(max(wanted, 2), DEVICE_BATCH_MAX, room))
+        return max(1, min(wanted, BATCH_MAX, BATCH_BYTES_MAX // size))
+
+    def set_up(self, keeper, baseline, released):
+        self._sets, cursor = [], 0
+        for _ in range(self.calls):
+            made = BufferSet(cursor, self.reference.inputs, self.reference.outputs)
+            self._sets.append(made)
+            cursor = made.end
+        self._baseline = baseline
+        self._arena = keeper.of(cursor)
+        self._arena.clear()
+        for one in self._sets:
+            one.bind(self._arena)
+            one.write_inputs(self._base)
+        job = {"kind": "reference", "graph": self._path, **self._places()}
+        with released():  # nobody waits while its process starts
+            baseline.begin(
+                job, self._arena, Limits(BASELINE_START_MS, 0, False))
+
+    @property
+    def lacks_float64(self):
+        """Whether there was no room for it."""
+        return self._maker.lacks_float64
+
+    def _rest(self):
+        """The baseline's spare memory, before float64 needs it."""
+        if self.is_large:
+            ask_baseline(self._baseline, sets=[], rest=True)
+            self.baseline_rested = True
+
+    def _places(self):
+        return {"sets": [s.to_json() for s in self._sets]}
+
+    def begin(self, slot, job, limits):
+        # A package is a list of launches, which our code makes.
+        self.trusts_events = job["kind"] in KINDS
+        job = {**job, **self._places()}
+        if self._device.is_cuda:
+            limits = limits.for_loading(self._device)
+        slot.begin(job, self._arena, limits)
+
+    def begin_to_compile(self, baseline, name):
+        baseline.ask(sets=[0], function=name)
+
+    def refresh(self, generator, dice):
+        dice.shuffle(self._order)
+        self._kept.clear()
+        for index, one in enumerate(self._sets):
+            fresh = [
+                inputs.freshen(storage, spec.dtype, generator)
+                for storage, spec in zip(self._base, self.reference.inputs)
+            ]
+            one.write_inputs(fresh)
+            one.fill_outputs()
+            self._kept[index] = fresh
+
+    def call_candidate(self, slot, wall_ms):
+        return slot.call(wall_ms * self.calls, sets=self._order, **self._flush)
+
+    def off_clock(self, timed):
+        return OffClock()  # a kernel finds its buffers filled, and fills them
+
+    def call_empty(self, baseline, party):
+        return baseline.call(BASELINE_WALL_MS, sets=[], function=party)
+
+    def call_baseline(self, baseline, party):
+        return baseline.call(BASELINE_WALL_MS, sets=self._order,
+                             function=party, **self._flush)
+
+    def examine(self, slot, limits, dice):
+        """(calls compared, why one was wrong)."""
+        until = time.monotonic() + EXAMINE_S
+        chosen = dice.sample(self._order, min(EXAMINED_MAX, self.calls))
+        for compared, index in enumerate(chosen, 1):
+            one, kept = self._sets[index], self._kept[index]
+            wrong = one.trespass(kept)
+            if wrong:
+                raise Ended("cheated", wrong)
+            reason = self._reason(one.output_views, kept)
+            if reason:
+                return compared, reason
+            if compared >= EXAMINED_MIN and time.monotonic() > until:
+                break
+        return compared, ""
+
+    def _reason(self, views, kept):
+        """Why these results of those inputs are wrong, or "". float64 takes
+        longer than all the rest: mostly one look at it is enough."""
+        if self._like and self._are_near(views, kept):
+            return ""
+        self._rest()
+        made = self._maker.expect(kept)
+        self._like = [one.without_tensors() for one in made]
+        reason = compare.first_reason(views, made)
+        if self.is_large:
+            del made
+            self._device.give_back()  # the baseline needs it again
+        return reason
+
+    def _are_near(self, views, kept):
+        try:
+            near = self._maker.expect_near(kept, self._like)
+            return not compare.first_reason(views, near)
+        except RuntimeError:
+            # Out of memory, or what a library makes of that: there is more
+            # once the baseline rests. What else it is, it will be again.
+            return False

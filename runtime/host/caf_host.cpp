@@ -1,0 +1,302 @@
+#include "runtime/host/caf_host.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/host/caf_compat.hpp"
+#include "runtime/host/spine.hpp"
+
+namespace weft {
+
+/// The only message between CAF actors: what one commit brought for a role.
+/// One for all of it, since waking an actor costs more than an envelope does.
+struct Delivery {
+  SharedGroup group;
+  std::vector<std::uint32_t> mine;  ///< places in the group
+};
+
+}  // namespace weft
+
+CAF_BEGIN_TYPE_ID_BLOCK(weft_host, caf::first_custom_type_id)
+WEFT_LOCAL_MESSAGE(weft_host, weft::Delivery)
+CAF_END_TYPE_ID_BLOCK(weft_host)
+
+namespace weft {
+namespace {
+
+constexpr std::chrono::milliseconds settle_tick{1};
+
+class CafHost;
+
+struct RoleState {
+  static inline const char* name = "weft.role";
+  std::unique_ptr<Role> role;
+  Address address;
+  CafHost* host = nullptr;
+};
+
+using RoleActor = caf::stateful_actor<RoleState>;
+
+caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial);
+
+/// Where a role sits, and what the commit in hand brought for it.
+struct Seat {
+  caf::actor actor;
+  std::vector<std::uint32_t> mine;
+};
+
+caf::actor_system_config& prepare(caf::actor_system_config& config,
+                                  std::size_t threads) {
+  caf_compat::init<caf::id_block::weft_host>();
+  caf_compat::configure(config, threads);
+  return config;
+}
+
+class CafHost {
+ public:
+  CafHost(Journal& journal, BlobStore& blobs, Ports& ports,
+          const HostOptions& options, Replay* past)
+      : blobs_(blobs),
+        ports_(ports),
+        options_(options),
+        system_(prepare(config_, options.threads)) {
+    std::set<std::uint64_t> open;
+    if (past) {
+      for (auto& [address, role] : past->take_roles()) {
+        spawn(address, std::move(role));
+      }
+      for (const auto& [seq, request] : past->open_requests()) open.insert(seq);
+    }
+    spine_ = std::make_unique<Spine>(
+        journal, blobs, std::move(open),
+        Spine::Callbacks{[this](const SharedGroup& group) { deliver(group); },
+                         [this](const Error& error) { broken(error); }});
+  }
+
+  ~CafHost() {
+    close_ports();
+    if (has_finished()) settle();
+    spine_->stop();
+    for (auto& [address, seat] : seats_) caf_compat::stop(seat.actor);
+    system_.await_all_actors_done();
+  }
+
+  void post(std::vector<Envelope> batch) {
+    in_flight_ += batch.size();
+    spine_->post(std::move(batch));
+  }
+
+  void request(const Envelope& envelope) {
+    const std::lock_guard lock(ports_mutex_);
+    if (closing_) return;  // stays without a reply
+    const auto port = ports_.find(envelope.dst);
+    const auto message = decode(envelope.type, envelope.body);
+    if (port == ports_.end() || !message) {
+      return broken({ErrorCode::failed,
+                     "no port takes " + envelope.type + " at " + envelope.dst});
+    }
+    // Copied: the group must not live for as long as its slowest request.
+    port->second->start(
+        *message, [this, asker = envelope.src, seq = envelope.seq,
+                   address = envelope.dst](Message reply) {
+          if (closing_) return;  // it says that it was stopped
+          post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
+        });
+  }
+
+  /// A role's turn: on one of CAF's threads.
+  void handle(RoleState& state, const Envelope& envelope) {
+    try {
+      const auto message = decode(envelope.type, envelope.body);
+      if (!message) return broken(message.error());
+      Context context(blobs_, envelope.at_us);
+      state.role->receive(envelope.src, *message, context);
+      auto said =
+          to_envelopes(state.address, envelope.seq, context.take_outbox());
+      if (!said.empty()) post(std::move(said));
+    } catch (const std::exception& bug) {
+      broken({ErrorCode::failed, "role " + state.address + " failed on event " +
+                                     std::to_string(envelope.seq) + ": " +
+                                     bug.what()});
+    }
+    --in_flight_;  // what it said is counted already
+  }
+
+  /// For a run that had ended before: its roles may have more to say.
+  void finish(const RunFinished& finished) {
+    end({HostEnd::Kind::finished, finished, {}});
+  }
+
+  HostEnd wait(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, stop, [this] { return end_.has_value(); });
+    if (end_) return *end_;
+    return HostEnd{HostEnd::Kind::interrupted, {}, {}};
+  }
+
+ private:
+  /// No port is asked after this. What runs in them is stopped, and none is
+  /// heard: what they did was killed, and whoever resumes the run asks again.
+  void close_ports() {
+    {
+      const std::lock_guard lock(ports_mutex_);
+      closing_ = true;
+    }
+    ports_.clear();
+  }
+
+  bool has_finished() {
+    const std::lock_guard lock(mutex_);
+    return end_ && end_->kind == HostEnd::Kind::finished;
+  }
+
+  /// Waits until every role has said all that it has to say, so that a replay
+  /// of a finished run may demand each word. Roles only react, and nothing
+  /// comes from outside any more: this ends soon.
+  void settle() {
+    while (in_flight_ > 0 && !is_broken_) {
+      std::this_thread::sleep_for(settle_tick);
+    }
+  }
+
+  void deliver(const SharedGroup& group) {
+    for (std::uint32_t i = 0; i < group->size(); ++i) {
+      const Envelope& envelope = (*group)[i];
+      const bool to_role = envelope.dst != address::user &&
+                           !is_port(envelope.dst) &&
+                           envelope.dst != stale_address;
+      if (to_role) {
+        gather(envelope.dst, i);
+        continue;
+      }
+      if (envelope.dst == address::user) tell_user(envelope);
+      if (is_port(envelope.dst)) request(envelope);
+      --in_flight_;
+    }
+    for (Seat* seat : gathered_) {
+      caf_compat::post(seat->actor, Delivery{group, std::move(seat->mine)});
+      seat->mine = {};
+    }
+    gathered_.clear();
+  }
+
+  void gather(const Address& address, std::uint32_t place) {
+    auto found = seats_.find(address);
+    if (found == seats_.end()) {
+      auto role = options_.make_role(address);
+      if (!role) {
+        return broken({ErrorCode::failed, "nobody stands at " + address});
+      }
+      found = spawn(address, std::move(role));
+    }
+    Seat& seat = found->second;
+    if (seat.mine.empty()) gathered_.push_back(&seat);
+    seat.mine.push_back(place);
+  }
+
+  std::unordered_map<Address, Seat>::iterator spawn(
+      const Address& address, std::unique_ptr<Role> role) {
+    auto initial = std::make_shared<RoleState>();
+    initial->role = std::move(role);
+    initial->address = address;
+    initial->host = this;
+    return seats_.emplace(address, Seat{system_.spawn(role_actor, initial), {}})
+        .first;
+  }
+
+  void tell_user(const Envelope& envelope) {
+    const auto message = decode(envelope.type, envelope.body);
+    if (!message) return broken(message.error());
+    if (options_.on_user) options_.on_user(envelope, *message);
+    if (const auto* finished = std::get_if<RunFinished>(&*message)) {
+      end({HostEnd::Kind::finished, *finished, {}});
+    }
+  }
+
+  void broken(const Error& error) {
+    is_broken_ = true;
+    HostEnd how;
+    how.error = error;
+    end(std::move(how));
+  }
+
+  void end(HostEnd how) {
+    const std::lock_guard lock(mutex_);
+    if (!end_) end_ = std::move(how);  // what came first counts
+    ended_.notify_all();
+  }
+
+  BlobStore& blobs_;
+  Ports& ports_;
+  const HostOptions& options_;
+  caf::actor_system_config config_;
+  caf::actor_system system_;
+  std::unordered_map<Address, Seat> seats_;  // the spine's thread only
+  std::vector<Seat*> gathered_;  // likewise: who gets some of one commit
+  std::unique_ptr<Spine> spine_;
+  std::atomic<std::size_t> in_flight_ = 0;  // posted, not yet handled
+  std::atomic<bool> is_broken_ = false;
+  std::mutex ports_mutex_;
+  std::atomic<bool> closing_ = false;
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::optional<HostEnd> end_;
+};
+
+caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
+  caf_compat::state(self) = std::move(*initial);
+  return {[self](const Delivery& delivery) {
+    RoleState& state = caf_compat::state(self);
+    for (const std::uint32_t i : delivery.mine) {
+      state.host->handle(state, (*delivery.group)[i]);
+    }
+  }};
+}
+
+}  // namespace
+
+HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
+                 const HostOptions& options, const Address& dst,
+                 const Message& first, std::stop_token stop) {
+  CafHost host(journal, blobs, ports, options, nullptr);
+  host.post(to_envelopes(address::user, 0, {{dst, first}}));
+  return host.wait(stop);
+}
+
+Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
+                            const HostOptions& options, std::stop_token stop) {
+  Replay past(blobs, options.make_role);
+  bool fits = true;
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    fits = past.feed(envelope);
+    return fits;
+  });
+  if (!read) return std::unexpected(read.error());
+  if (!fits) {
+    return fail(
+        ErrorCode::damaged,
+        "this weft decides otherwise than the one that began the run: " +
+            to_string(*past.divergence()));
+  }
+  std::vector<Envelope> missing = past.take_missing();
+  const auto open = past.open_requests();
+  const auto finished = past.finished();
+  CafHost host(journal, blobs, ports, options, &past);
+  if (!missing.empty()) host.post(std::move(missing));
+  if (finished) {
+    host.finish(*finished);
+    return host.wait(stop);
+  }
+  for (const auto& [seq, request] : open) {
+    host.request(request);
+  }
+  return host.wait(stop);
+}
+
+}  // namespace weft

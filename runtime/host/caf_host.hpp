@@ -1,0 +1,49 @@
+// Runs a journaled run in production: one event-based CAF actor a role, the
+// spine between them, the ports at its edge. Made once for a run or a resume.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "messages/vocabulary.hpp"
+#include "runtime/host/port.hpp"
+#include "runtime/host/replay.hpp"
+#include "runtime/journal/blob_store.hpp"
+#include "runtime/journal/journal.hpp"
+
+namespace weft {
+
+/// How a hosted run ended.
+struct HostEnd {
+  enum class Kind {
+    finished,     ///< RunFinished came
+    interrupted,  ///< the stop token said so; the run can be resumed
+    broken,       ///< the journal cannot be written, or a role has a bug
+  };
+  Kind kind = Kind::broken;
+  RunFinished finished;
+  Error error;  ///< when broken
+};
+
+struct HostOptions {
+  std::size_t threads = 2;  ///< CAF workers
+  Replay::MakeRole make_role;
+  /// Each envelope to the user, on the spine's thread; may be empty.
+  std::function<void(const Envelope&, const Message&)> on_user;
+};
+
+/// Begins with `first` (its src is the user) in an empty journal.
+HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
+                 const HostOptions& options, const Address& dst,
+                 const Message& first, std::stop_token stop);
+
+/// Goes on where the journal ends: roles are rebuilt from it, what they said
+/// and the journal lacks is said again, requests without a reply are issued
+/// again. damaged when the journal or the roles' answers do not fit.
+Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
+                            const HostOptions& options, std::stop_token stop);
+
+}  // namespace weft

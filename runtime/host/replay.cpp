@@ -1,0 +1,130 @@
+#include "runtime/host/replay.hpp"
+
+#include <utility>
+
+#include "runtime/host/effect_ledger.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::size_t shown_bytes_max = 400;
+
+std::string describe(const Envelope& envelope) {
+  std::string body = body_to_json(envelope.body);
+  if (body.size() > shown_bytes_max) {
+    body = body.substr(0, shown_bytes_max) + "…";
+  }
+  return envelope.type + " to " + envelope.dst + " " + body;
+}
+
+bool same_words(const Envelope& a, const Envelope& b) {
+  return a.src == b.src && a.dst == b.dst && a.type == b.type &&
+         a.body == b.body;
+}
+
+}  // namespace
+
+std::string to_string(const Divergence& divergence) {
+  return "event " + std::to_string(divergence.seq) + ", role " +
+         divergence.role + "\n  the code says:    " + divergence.code_says +
+         "\n  the journal says: " + divergence.journal_says;
+}
+
+std::vector<Envelope> to_envelopes(const Address& src, std::uint64_t cause,
+                                   const std::vector<Outgoing>& outbox) {
+  std::vector<Envelope> envelopes;
+  envelopes.reserve(outbox.size());
+  for (const Outgoing& outgoing : outbox) {
+    Envelope& envelope = envelopes.emplace_back();
+    envelope.cause = cause;
+    envelope.src = src;
+    envelope.dst = outgoing.dst;
+    envelope.type = name_of(outgoing.message);
+    envelope.body = encode(outgoing.message);
+  }
+  return envelopes;
+}
+
+Replay::Replay(Blobs& blobs, MakeRole make_role)
+    : blobs_(blobs), make_role_(std::move(make_role)) {}
+
+bool Replay::feed(const Envelope& envelope) {
+  if (roles_.contains(envelope.src) && !said_before(envelope)) return false;
+  if (is_port(envelope.dst)) open_.emplace(envelope.seq, envelope);
+  if (is_port(envelope.src) && envelope.dst != stale_address) {
+    open_.erase(envelope.cause);
+  }
+  const bool to_user = envelope.dst == address::user;
+  if (!to_user && !roles_.contains(envelope.dst)) {
+    if (auto role = make_role_(envelope.dst)) {
+      roles_[envelope.dst] = std::move(role);
+    } else {
+      return true;  // a port's or nobody's: nothing to decide
+    }
+  }
+  if (to_user && envelope.type != RunFinished::name) return true;
+  const auto message = decode(envelope.type, envelope.body);
+  if (!message) {
+    return diverge(envelope, envelope.dst, message.error().message,
+                   describe(envelope));
+  }
+  if (!to_user) return handle(envelope, *message);
+  finished_ = std::get<RunFinished>(*message);
+  return true;
+}
+
+bool Replay::handle(const Envelope& envelope, const Message& message) {
+  Context context(blobs_, envelope.at_us);
+  roles_[envelope.dst]->receive(envelope.src, message, context);
+  auto said = to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
+  if (!said.empty()) {
+    expected_[envelope.seq] = {std::make_move_iterator(said.begin()),
+                               std::make_move_iterator(said.end())};
+  }
+  return true;
+}
+
+bool Replay::said_before(const Envelope& envelope) {
+  const auto found = expected_.find(envelope.cause);
+  if (found == expected_.end()) {
+    return diverge(envelope, envelope.src,
+                   "nothing more on event " + std::to_string(envelope.cause),
+                   describe(envelope));
+  }
+  const Envelope said = std::move(found->second.front());
+  found->second.pop_front();
+  if (found->second.empty()) expected_.erase(found);
+  if (same_words(said, envelope)) return true;
+  return diverge(envelope, envelope.src, describe(said), describe(envelope));
+}
+
+bool Replay::finish() {
+  if (expected_.empty()) return true;
+  const auto& [cause, said] = *expected_.begin();
+  Envelope missing = said.front();
+  missing.seq = cause;
+  return diverge(missing, missing.src, describe(missing),
+                 "nothing more on event " + std::to_string(cause));
+}
+
+bool Replay::diverge(const Envelope& envelope, const Address& role,
+                     std::string code, std::string journal) {
+  divergence_ =
+      Divergence{envelope.seq, role, std::move(code), std::move(journal)};
+  return false;
+}
+
+std::map<Address, std::unique_ptr<Role>> Replay::take_roles() {
+  return std::move(roles_);
+}
+
+std::vector<Envelope> Replay::take_missing() {
+  std::vector<Envelope> missing;
+  for (auto& [cause, said] : expected_) {
+    for (Envelope& envelope : said) missing.push_back(std::move(envelope));
+  }
+  expected_.clear();
+  return missing;
+}
+
+}  // namespace weft

@@ -1,0 +1,336 @@
+#include "runtime/machine/installation.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/sandbox/gpu.hpp"
+#include "runtime/sandbox/line_process.hpp"
+#include "runtime/sandbox/sandbox.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// `program` as the shell would find it; empty when it would not.
+fs::path on_path(const std::string& program) {
+  if (program.find('/') != std::string::npos) {
+    return access(program.c_str(), X_OK) == 0 ? fs::path(program) : fs::path();
+  }
+  const std::string path = variable("PATH");
+  for (std::size_t from = 0; from <= path.size();) {
+    const auto colon = std::min(path.find(':', from), path.size());
+    const fs::path file = fs::path(path.substr(from, colon - from)) / program;
+    if (access(file.c_str(), X_OK) == 0 && !fs::is_directory(file)) return file;
+    from = colon + 1;
+  }
+  return {};
+}
+
+/// Where the Python side and its own environment may be: WEFT_HOME (a checkout
+/// or an installation's share/weft), then what lies around this program.
+struct Home {
+  fs::path workers;
+  fs::path environment;
+};
+
+std::vector<Home> homes() {
+  std::vector<Home> found;
+  if (const std::string home = variable("WEFT_HOME"); !home.empty()) {
+    const fs::path own = fs::path(home) / ".venv";
+    found.push_back({fs::path(home) / "python",
+                     fs::exists(own) ? own : fs::path(home) / "venv"});
+  }
+  std::error_code error;
+  const fs::path folder =
+      fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path above = folder.parent_path();
+  found.push_back({above / "share/weft/python", above / "share/weft/venv"});
+  found.push_back({above / "python", above / ".venv"});
+  return found;
+}
+
+struct Choice {
+  fs::path python;
+  std::string from;
+};
+
+Result<Choice> choose_python(const std::optional<std::string>& flag,
+                             const fs::path& own_environment) {
+  const auto named = [](const std::string& name,
+                        const std::string& from) -> Result<Choice> {
+    const fs::path python = on_path(name);
+    if (!python.empty()) return Choice{python, from};
+    return fail(ErrorCode::missing,
+                from + " names '" + name + "', which is no program here");
+  };
+  if (flag) return named(*flag, "--python");
+  if (const auto name = variable("WEFT_PYTHON"); !name.empty()) {
+    return named(name, "WEFT_PYTHON");
+  }
+  const fs::path own = own_environment / "bin/python";
+  if (access(own.c_str(), X_OK) == 0) {
+    return Choice{own, "weft's own environment"};
+  }
+  const fs::path system = on_path("python3");
+  if (!system.empty()) return Choice{system, "python3 on the PATH"};
+  return fail(ErrorCode::missing,
+              "no Python: install python3, or name one with --python or "
+              "WEFT_PYTHON");
+}
+
+/// Asked of the chosen Python; importing torch would take seconds.
+constexpr const char* question = R"(
+import ctypes, glob, importlib.metadata, importlib.util, json, os, platform
+import sys, sysconfig
+def version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+def nvrtc():
+    for folder in sys.path:
+        for path in sorted(glob.glob(
+                os.path.join(folder, "nvidia/*/lib/libnvrtc.so*"))):
+            about = os.stat(path)
+            return f"{path} {about.st_size} {about.st_mtime_ns}"
+    for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                 "/usr/local/cuda/lib64/libnvrtc.so"):
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        return f"{name} {major.value}.{minor.value}"
+    return ""
+def torch_files():
+    """Source and what bytecode is beside it: of the first and of the last
+    module that a process with PyTorch's compiler loads."""
+    found = importlib.util.find_spec("torch")
+    if not found or not found.origin:
+        return []
+    sys.pycache_prefix = None
+    folder = os.path.dirname(found.origin)
+    compiler = os.path.join(folder, "_inductor/compile_fx.py")
+    sources = filter(os.path.exists, (found.origin, compiler))
+    return [(source, importlib.util.cache_from_source(source))
+            for source in sources]
+def changed(file):
+    about = os.stat(file)
+    return f"{about.st_size} {about.st_mtime_ns}"
+files = torch_files()
+roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
+roots |= {p for p in sys.path if p}
+print(json.dumps({"version": platform.python_version(),
+                  "torch": version("torch"), "triton": version("triton"),
+                  "nvrtc": nvrtc(), 
+                  "has_bytecode": all(os.path.exists(b) for _, b in files),
+                  "torch_files": " ".join(changed(s) for s, _ in files),
+                  "roots": sorted(roots)}))
+)";
+
+Result<void> ask_python(Installation& installation) {
+  auto process = LineProcess::start(
+      {{installation.python.string(), "-P", "-c", question}, {}, {}});
+  if (!process) return std::unexpected(process.error());
+  const auto line = process->ask("", 30'000);
+  const auto answer = nlohmann::json::parse(line.value_or(""), nullptr, false);
+  if (!answer.is_object()) {
+    return fail(ErrorCode::missing,
+                installation.python.string() +
+                    " does not work as a Python 3: run it by hand to see why");
+  }
+  installation.python_version = answer.value("version", "");
+  installation.torch_version = answer.value("torch", "");
+  installation.triton_version = answer.value("triton", "");
+  installation.nvrtc = answer.value("nvrtc", "");
+  installation.has_bytecode = answer.value("has_bytecode", true);
+  installation.torch_files = answer.value("torch_files", "");
+  for (const std::string& root :
+       answer.value("roots", std::vector<std::string>{})) {
+    if (fs::exists(root)) installation.python_roots.emplace_back(root);
+  }
+  return {};
+}
+
+/// "2.13.0+cpu" -> {2, 13}.
+std::pair<int, int> major_minor(const std::string& version) {
+  int major = 0;
+  int minor = 0;
+  std::sscanf(version.c_str(), "%d.%d", &major, &minor);
+  return {major, minor};
+}
+
+std::int64_t cache_bytes(int level) {
+  // sysconf knows the caches of this processor; 0 or -1 where it does not.
+  const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE};
+  return sysconf(names[level - 1]);
+}
+
+std::string processor_line(const std::string& field) {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(field)) continue;
+    const auto colon = line.find(':');
+    if (colon != std::string::npos) return line.substr(colon + 1);
+  }
+  return "";
+}
+
+/// Kernels are built in the sandbox, which shows the system's own folders.
+Result<void> check_shown(const fs::path& compiler) {
+  std::error_code error;
+  const fs::path real = fs::canonical(compiler, error);
+  for (const char* folder : {"/usr/", "/bin/", "/lib/", "/lib64/"}) {
+    if (real.string().starts_with(folder)) return {};
+  }
+  return fail(ErrorCode::missing,
+              "the C++ compiler '" + compiler.string() + "' (" + real.string() +
+                  ") lies where the sandbox does not show it: install one "
+                  "below /usr, and name that one with CXX");
+}
+
+std::string trimmed(const std::string& text) {
+  const auto from = text.find_first_not_of(" \t");
+  return from == std::string::npos ? "" : text.substr(from);
+}
+
+}  // namespace
+
+Result<Installation> find_installation(const std::optional<std::string>& flag) {
+  Installation installation;
+  fs::path environment;
+  for (const Home& home : homes()) {
+    if (!fs::exists(home.workers / "weft/__init__.py")) continue;
+    installation.worker_path = home.workers;
+    environment = home.environment;
+    break;
+  }
+  if (installation.worker_path.empty()) {
+    return fail(
+        ErrorCode::missing,
+        "weft's Python side (the package weft) is not beside this program: "
+        "install weft whole, or set WEFT_HOME to its checkout");
+  }
+  auto choice = choose_python(flag, environment);
+  if (!choice) return std::unexpected(choice.error());
+  installation.python = choice->python;
+  installation.python_from = choice->from;
+  if (const auto asked = ask_python(installation); !asked) {
+    return std::unexpected(asked.error());
+  }
+  return installation;
+}
+
+std::vector<fs::path> python_readable(const Installation& installation) {
+  std::vector<fs::path> folders = installation.python_roots;
+  folders.push_back(installation.worker_path);
+  // Whoever has cleared the cache meanwhile makes processes slow, not fail.
+  std::error_code gone;
+  if (fs::exists(installation.bytecode, gone)) {
+    folders.push_back(installation.bytecode);
+  }
+  return folders;
+}
+
+std::vector<std::pair<std::string, std::string>> python_environment(
+    const Installation& installation) {
+  std::vector<std::pair<std::string, std::string>> variables = {
+      {"PYTHONPATH", installation.worker_path.string()},
+      {"PYTHONDONTWRITEBYTECODE", "1"}};
+  if (!installation.bytecode.empty()) {
+    variables.emplace_back("WEFT_BYTECODE", installation.bytecode.string());
+  }
+  return variables;
+}
+
+Result<void> check_torch(const Installation& installation) {
+  const std::string who =
+      installation.python.string() + " (from " + installation.python_from + ")";
+  if (installation.torch_version.empty()) {
+    return fail(ErrorCode::missing,
+                who +
+                    " has no PyTorch: run tools/setup, or name another "
+                    "Python with --python or WEFT_PYTHON");
+  }
+  if (major_minor(installation.torch_version) <
+      major_minor(torch_version_min)) {
+    return fail(ErrorCode::missing,
+                who + " has PyTorch " + installation.torch_version +
+                    "; weft needs " + torch_version_min + " or newer");
+  }
+  return {};
+}
+
+Result<void> check_triton(const Installation& installation) {
+  if (!installation.triton_version.empty()) return {};
+  return fail(ErrorCode::missing,
+              installation.python.string() + " (from " +
+                  installation.python_from +
+                  ") has no Triton, which --target triton needs: run "
+                  "tools/setup, or install the package triton there");
+}
+
+Result<void> check_nvrtc(const Installation& installation) {
+  if (!installation.nvrtc.empty()) return {};
+  return fail(ErrorCode::missing,
+              installation.python.string() + " (from " +
+                  installation.python_from +
+                  ") finds no NVRTC, which --target cuda and gpu need: "
+                  "install the package nvidia-cuda-nvrtc there, or the CUDA "
+                  "toolkit; --target triton needs neither");
+}
+
+Result<void> check_compiler() {
+  const fs::path found = find_compiler();
+  if (!found.empty()) return check_shown(found);
+  return fail(ErrorCode::missing,
+              "no C++ compiler '" + compiler_command() +
+                  "': install g++, or name one with the variable CXX");
+}
+
+std::string compiler_command() {
+  const std::string named = variable("CXX");
+  return named.empty() ? "g++" : named;
+}
+
+fs::path find_compiler() { return on_path(compiler_command()); }
+
+Machine describe_machine(std::optional<int> gpu) {
+  Machine machine;
+  machine.name = trimmed(processor_line("model name"));
+  if (machine.name.empty()) machine.name = "unknown processor";
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  machine.cores = std::max(1, CPU_COUNT(&allowed));
+  const std::string flags = processor_line("flags") + " ";
+  machine.vector_bytes = flags.contains(" avx512f ") ? 64
+                         : flags.contains(" avx2 ")  ? 32
+                                                     : 16;
+  if (const auto bytes = cache_bytes(1); bytes > 0) machine.l1_bytes = bytes;
+  if (const auto bytes = cache_bytes(2); bytes > 0) machine.l2_bytes = bytes;
+  for (const Protection& layer : probe_protections()) {
+    (layer.on ? machine.protections : machine.unprotected)
+        .push_back(layer.name);
+  }
+  if (!gpu) return machine;
+  const auto devices = list_gpus().devices;
+  const auto number = static_cast<std::size_t>(std::max(0, *gpu));
+  if (number < devices.size()) machine.gpus = {devices[number].facts};
+  return machine;
+}
+
+}  // namespace weft

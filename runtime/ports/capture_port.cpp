@@ -1,0 +1,195 @@
+#include "runtime/ports/capture_port.hpp"
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <system_error>
+
+#include "runtime/journal/journal.hpp"
+#include "runtime/machine/stopwatch.hpp"
+#include "runtime/machine/toolchain.hpp"
+#include "runtime/ports/files_port.hpp"
+#include "runtime/sandbox/gpu_sandbox.hpp"
+#include "runtime/sandbox/sandbox.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::unexpected<Error> did_not_end(const CaptureRequest& request,
+                                   const SandboxReport& report) {
+  const std::string who = request.problem_name;
+  switch (report.end) {
+    case SandboxReport::End::timed_out:
+      return fail(ErrorCode::wrong_input,
+                  who + " did not return within " +
+                      std::to_string(request.wall_ms / 1000) +
+                      " s of loading, building and calling its model: look "
+                      "for an endless loop, or raise --capture-seconds");
+    case SandboxReport::End::out_of_memory:
+      return fail(ErrorCode::wrong_input,
+                  who +
+                      " needs more memory than the capture may use: make "
+                      "its sizes smaller, or raise --memory-gib");
+    default:
+      return fail(ErrorCode::failed, "the capture of " + who +
+                                         " ended without an answer: " +
+                                         report.err.substr(0, 2000));
+  }
+}
+
+/// The capture's one line of JSON, as an error.
+Error told_error(const json& answer) {
+  const json error = answer.value("error", json::object());
+  const std::string code = error.value("code", "failed");
+  std::string message = error.value("message", "the capture failed");
+  if (error.value("kind", "") == "out_of_memory") {
+    message += ", or raise --memory-gib";
+  }
+  const json file = error.value("file", json());
+  const json line = error.value("line", json());
+  if (file.is_string() && line.is_number_integer() && line > 0) {
+    const std::string number = line.dump();
+    if (!message.contains("line " + number)) {
+      message = file.get<std::string>() + ":" + number + ": " + message;
+    }
+  }
+  return {code == "wrong_input" ? ErrorCode::wrong_input
+          : code == "missing"   ? ErrorCode::missing
+                                : ErrorCode::failed,
+          message};
+}
+
+/// Whether the file takes nothing from elsewhere but PyTorch and modules that
+/// come with Python: of any other, a new version would give another graph.
+bool imports_little(const std::string& problem) {
+  static const std::set<std::string> known = {
+      "torch", "math",      "typing",      "collections", "functools",
+      "abc",   "itertools", "dataclasses", "enum",        "__future__",
+      "copy",  "operator",  "random",      "time",        "warnings"};
+  if (problem.find("importlib") != std::string::npos ||
+      problem.find("__import__") != std::string::npos) {
+    return false;
+  }
+  static const std::regex import(
+      R"((?:^|[\n;:])[ \t]*(?:import|from)[ \t]+([^\n#;]*))");
+  static const std::regex name(R"(([A-Za-z_]\w*)[^,]*)");
+  for (std::sregex_iterator line(problem.begin(), problem.end(), import), end;
+       line != end; ++line) {
+    std::string names = (*line)[1];
+    // "from torch.nn import a, b" names one module, "import a, b" two.
+    if (names.find(" import") != std::string::npos) {
+      names.resize(names.find(" import"));
+    }
+    for (std::sregex_iterator one(names.begin(), names.end(), name); one != end;
+         ++one) {
+      if (!known.contains((*one)[1])) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+CapturePort::CapturePort(Blobs& blobs, Installation installation,
+                         fs::path scratch, std::int64_t memory_bytes,
+                         const Library& library, std::string device,
+                         std::string device_name)
+    : blobs_(blobs),
+      installation_(std::move(installation)),
+      scratch_(std::move(scratch)),
+      memory_bytes_(memory_bytes),
+      library_(library),
+      device_(std::move(device)),
+      device_name_(std::move(device_name)) {}
+
+void CapturePort::start(const Message& request, Reply reply) {
+  queue_.push([this, request = std::get<CaptureRequest>(request),
+               reply = std::move(reply)] { reply(capture(request)); });
+}
+
+CaptureReply CapturePort::capture(const CaptureRequest& request) {
+  const Stopwatch watch;
+  CaptureReply reply{request.effect, {}, "", 0};
+  const auto problem = blobs_.get(request.problem);
+  if (!problem) {
+    reply.failure = to_failure(problem.error());
+    return reply;
+  }
+  const bool keeps = library_.is_there() && imports_little(*problem);
+  const std::string key = made_key(request, *problem);
+  if (keeps) {
+    const auto known = library_.find_made(key);
+    if (known && *known) {
+      reply.graph = blobs_.put(**known);
+      reply.kept = true;
+      reply.wall_ms = watch.elapsed_ms();
+      return reply;
+    }
+  }
+  const fs::path scratch = scratch_ / "capture";
+  const auto graph = run(request, *problem, scratch);
+  if (graph) {
+    reply.graph = blobs_.put(*graph);
+    if (keeps) {
+      // Else it is captured again: no reason to stop.
+      [[maybe_unused]] const auto kept = library_.keep_made(key, *graph);
+    }
+  } else {
+    reply.failure = to_failure(graph.error());
+  }
+  std::error_code ignored;
+  fs::remove_all(scratch, ignored);
+  reply.wall_ms = watch.elapsed_ms();
+  return reply;
+}
+
+/// All that the graph comes from, where imports_little().
+std::string CapturePort::made_key(const CaptureRequest& request,
+                                  const std::string& problem) const {
+  return "graph " + content_hash(problem) + " of " + request.problem_name +
+         " on " + device_ + " " + device_name_ + " by " +
+         python_identity(installation_);
+}
+
+Result<std::string> CapturePort::run(const CaptureRequest& request,
+                                     const std::string& problem,
+                                     const fs::path& scratch) {
+  const fs::path file = scratch / request.problem_name;
+  if (const auto done = write_file_whole(file, problem); !done) {
+    return std::unexpected(done.error());
+  }
+  SandboxRequest sandbox;
+  sandbox.command = {installation_.python.string(),
+                     "-P",
+                     "-m",
+                     "weft.capture.capture",
+                     "--problem",
+                     file.string(),
+                     "--out",
+                     (scratch / "graph.json").string(),
+                     "--device",
+                     device_};
+  sandbox.scratch = scratch;
+  sandbox.readable = python_readable(installation_);
+  sandbox.environment = python_environment(installation_);
+  sandbox.limits.wall_ms = request.wall_ms;
+  sandbox.limits.cpu_s = request.wall_ms / 1000 * 64;
+  sandbox.limits.memory_bytes = memory_bytes_;
+  sandbox.stop = stop_.get_token();
+  // Inputs of gigabytes are made there in no time, and on the host in minutes.
+  if (device_ != "cpu") {
+    show_gpu(sandbox);
+    show_gpu_locks(sandbox);
+  }
+  const auto report = run_sandboxed(sandbox);
+  if (!report) return std::unexpected(report.error());
+  const json answer = json::parse(report->out, nullptr, false);
+  if (!answer.is_object()) return did_not_end(request, *report);
+  if (!answer.value("ok", false)) return std::unexpected(told_error(answer));
+  return read_file(scratch / "graph.json");
+}
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+// port/capture: turns a problem file into a graph, by running the capture
+// process on it in the sandbox. The same file captured by the same programs
+// gives the same graph, so the library may have it.
+#pragma once
+
+#include <filesystem>
+#include <stop_token>
+
+#include "actors/role.hpp"
+#include "runtime/host/port.hpp"
+#include "runtime/machine/installation.hpp"
+#include "runtime/machine/work_queue.hpp"
+#include "runtime/store/library.hpp"
+
+namespace weft {
+
+class CapturePort : public Port {
+ public:
+  CapturePort(Blobs& blobs, Installation installation,
+              std::filesystem::path scratch, std::int64_t memory_bytes,
+              const Library& library, std::string device = "cpu",
+              std::string device_name = "");
+
+  ~CapturePort() override { stop_.request_stop(); }
+
+  void start(const Message& request, Reply reply) override;
+
+ private:
+  CaptureReply capture(const CaptureRequest& request);
+  std::string made_key(const CaptureRequest& request,
+                       const std::string& problem) const;
+  Result<std::string> run(const CaptureRequest& request,
+                          const std::string& problem,
+                          const std::filesystem::path& scratch);
+
+  Blobs& blobs_;
+  Installation installation_;
+  std::filesystem::path scratch_;
+  std::int64_t memory_bytes_;
+  const Library& library_;
+  std::string device_;       // "cpu" or "cuda:0": where the model runs
+  std::string device_name_;  // of the GPU
+  std::stop_source stop_;
+  WorkQueue queue_{1};
+};
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+// port/clock: answers each TimerRequest with TimerFired when its time has come.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "runtime/host/port.hpp"
+
+namespace weft {
+
+class ClockPort : public Port {
+ public:
+  ClockPort();
+  ~ClockPort() override;
+
+  void start(const Message& request, Reply reply) override;
+
+ private:
+  struct Alarm {
+    std::uint64_t effect = 0;
+    Reply reply;
+  };
+  void loop(std::stop_token stop);
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::multimap<std::chrono::steady_clock::time_point, Alarm> alarms_;
+  std::jthread thread_;
+};
+
+}  // namespace weft

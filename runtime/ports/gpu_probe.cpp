@@ -1,0 +1,88 @@
+#include "runtime/ports/gpu_probe.hpp"
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "runtime/ports/files_port.hpp"
+#include "runtime/ports/oracle_process.hpp"
+#include "runtime/store/library.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::int64_t probe_wall_ms = 120'000;
+
+Result<json> ask_probe(const Installation& installation, std::size_t number) {
+  std::string folder = fs::temp_directory_path() / "weft-gpu-XXXXXX";
+  if (!mkdtemp(folder.data())) {
+    return fail(ErrorCode::failed, "no folder for temporary files can be made");
+  }
+  OracleOptions options;
+  options.scratch = folder;
+  options.device = "cuda:" + std::to_string(number);
+  auto oracle = LineProcess::start(oracle_command(installation, options));
+  Result<json> reply =
+      oracle ? ask_oracle(*oracle, {{"verb", "probe"}}, probe_wall_ms).reply
+             : std::unexpected(oracle.error());
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return reply;
+}
+
+/// Where a device's numbers are kept; empty: nowhere.
+fs::path place_of(const Installation& installation, const GpuList& gpus,
+                  std::size_t number) {
+  const fs::path folder = cache_folder();
+  if (folder.empty() || number >= gpus.devices.size()) return {};
+  return folder /
+         ("gpu-" + gpus.devices[number].uuid + "-" + gpus.driver_version +
+          "-torch" + installation.torch_version + ".json");
+}
+
+}  // namespace
+
+std::map<std::string, double> gpu_numbers(const json& machine) {
+  std::map<std::string, double> numbers;
+  const json gpu = machine.value("gpu", json::object());
+  for (const auto& [name, value] : gpu.items()) {
+    const bool measured = name.ends_with("_gbps") || name.ends_with("_tflops");
+    if (measured && value.is_number()) numbers[name] = value.get<double>();
+  }
+  return numbers;
+}
+
+std::map<std::string, double> known_gpu(const Installation& installation,
+                                        const GpuList& gpus,
+                                        std::size_t number) {
+  const fs::path file = place_of(installation, gpus, number);
+  if (file.empty()) return {};
+  const auto kept = read_file(file);
+  const json known = json::parse(kept.value_or(""), nullptr, false);
+  return known.is_object() ? gpu_numbers(known)
+                           : std::map<std::string, double>();
+}
+
+void keep_gpu(const Installation& installation, const GpuList& gpus,
+              std::size_t number, const json& machine) {
+  const fs::path file = place_of(installation, gpus, number);
+  if (file.empty()) return;
+  [[maybe_unused]] const auto kept = write_file_whole(file, machine.dump());
+}
+
+Result<std::map<std::string, double>> measure_gpu(
+    const Installation& installation, const GpuList& gpus, std::size_t number) {
+  if (auto known = known_gpu(installation, gpus, number); !known.empty()) {
+    return known;
+  }
+  const auto told = ask_probe(installation, number);
+  if (!told) return std::unexpected(told.error());
+  const json machine = told->value("machine", json::object());
+  keep_gpu(installation, gpus, number, machine);
+  return gpu_numbers(machine);
+}
+
+}  // namespace weft

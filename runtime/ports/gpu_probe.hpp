@@ -1,0 +1,35 @@
+// What was measured on a GPU: how fast a copy is, how fast products are. The
+// oracle measures it once a device; it is kept in the user's cache.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "messages/result.hpp"
+#include "runtime/machine/installation.hpp"
+#include "runtime/sandbox/gpu.hpp"
+
+namespace weft {
+
+/// What was measured, of the field "gpu" in an oracle's answer to `probe`:
+/// copies in "…_gbps", products in "…_tflops".
+std::map<std::string, double> gpu_numbers(const nlohmann::json& machine);
+
+/// Those of the device of that number that were measured once, from the user's
+/// cache; empty if none were. A device is known by its uuid, driver and
+/// PyTorch.
+std::map<std::string, double> known_gpu(const Installation& installation,
+                                        const GpuList& gpus,
+                                        std::size_t number);
+
+/// Keeps an oracle's answer to `probe` for that. Where it cannot be kept it is
+/// measured again: no reason to stop.
+void keep_gpu(const Installation& installation, const GpuList& gpus,
+              std::size_t number, const nlohmann::json& machine);
+
+/// Those that are known, else measured, some seconds long, and kept.
+Result<std::map<std::string, double>> measure_gpu(
+    const Installation& installation, const GpuList& gpus, std::size_t number);
+
+}  // namespace weft

@@ -1,0 +1,164 @@
+#include "runtime/ports/kernel_cache.hpp"
+
+#include <system_error>
+
+#include "runtime/journal/journal.hpp"
+#include "runtime/machine/toolchain.hpp"
+#include "runtime/ports/files_port.hpp"
+
+namespace weft {
+namespace {
+
+constexpr int kBuildNiceness = 10;
+
+namespace fs = std::filesystem;
+
+std::string how_it_ended(const SandboxReport& report) {
+  switch (report.end) {
+    case SandboxReport::End::timed_out:
+      return "the compiler did not end within its time limit";
+    case SandboxReport::End::out_of_memory:
+      return "the compiler used more memory than it may";
+    case SandboxReport::End::signalled:
+      return "the compiler was killed by signal " + std::to_string(report.code);
+    case SandboxReport::End::exited:
+      return "the compiler said no";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string library_name(const Target& target, const std::string& source,
+                         const std::string& arch) {
+  std::string key = source;
+  for (const std::string& flag : target.build_flags()) key += '\0' + flag;
+  if (target.on_gpu) key += '\0' + (arch.empty() ? "no GPU" : arch);
+  const fs::path suffix = fs::path(target.built_file).extension();
+  return content_hash(key).substr(0, 32) + suffix.string();
+}
+
+Workshop make_workshop(const Installation& installation, const Machine& machine,
+                       const Library* kept) {
+  Workshop workshop;
+  workshop.tools.cxx = compiler_command();
+  workshop.tools.python = installation.python.string();
+  if (!machine.gpus.empty()) workshop.tools.arch = machine.gpus.front().arch;
+  workshop.readable = python_readable(installation);
+  workshop.environment = python_environment(installation);
+  if (kept && kept->is_there()) {
+    workshop.kept = kept;
+    workshop.compiler_identity = compiler_identity();
+    workshop.python_identity = python_identity(installation);
+  }
+  return workshop;
+}
+
+KernelCache::KernelCache(fs::path folder, fs::path scratch, Workshop workshop)
+    : folder_(std::move(folder)),
+      scratch_(std::move(scratch)),
+      workshop_(std::move(workshop)) {
+  // The sandbox shows this folder to candidates, even where the model has no
+  // kernel to build. Where it can't be made, the first build says why.
+  std::error_code ignored;
+  fs::create_directories(folder_, ignored);
+}
+
+Result<KernelCache::Built> KernelCache::build(const std::string& target_name,
+                                              const std::string& source,
+                                              std::int64_t wall_ms) {
+  const Target* target = find_target(target_name);
+  if (!target) {
+    return fail(ErrorCode::wrong_input,
+                "there is no target '" + target_name + "' to build for");
+  }
+  return build(*target, source, wall_ms);
+}
+
+Result<KernelCache::Built> KernelCache::build(const Target& target,
+                                              const std::string& source,
+                                              std::int64_t wall_ms) {
+  const std::string name = library_name(target, source, workshop_.tools.arch);
+  const fs::path file = folder_ / name;
+  if (fs::exists(file)) return Built{file, ""};
+  if (workshop_.kept) {
+    const auto made = workshop_.kept->find_made(made_key(target, name));
+    if (made && *made && write_file_whole(file, **made)) {
+      return Built{file, ""};
+    }
+  }
+  return build_anew(target, source, name, wall_ms);
+}
+
+/// Whoever builds: another compiler's work is another file.
+std::string KernelCache::made_key(const Target& target,
+                                  const std::string& name) const {
+  return "built " + name + " by " +
+         (target.on_gpu ? workshop_.python_identity
+                        : workshop_.compiler_identity);
+}
+
+Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
+                                                   const std::string& source,
+                                                   const std::string& name,
+                                                   std::int64_t wall_ms) {
+  const fs::path file = folder_ / name;
+  const fs::path scratch = scratch_for(name);
+  if (const auto done = write_file_whole(scratch / target.source_file, source);
+      !done) {
+    return std::unexpected(done.error());
+  }
+  SandboxRequest request = build_request(target, scratch, wall_ms);
+  request.stop = stop_.get_token();
+  const auto report = run_sandboxed(request);
+  if (!report) return std::unexpected(report.error());
+  std::error_code error;
+  const fs::path made = scratch / target.built_file;
+  const bool good = report->end == SandboxReport::End::exited &&
+                    report->code == 0 &&
+                    fs::is_regular_file(fs::symlink_status(made, error));
+  Built built{{}, report->err};
+  if (good) {
+    const auto bytes = read_file(made);
+    if (!bytes) return std::unexpected(bytes.error());
+    const auto written = write_file_whole(file, *bytes);
+    if (!written) return std::unexpected(written.error());
+    built.file = file;
+    if (workshop_.kept) {
+      // Else it is built again: no reason to stop.
+      [[maybe_unused]] const auto shared =
+          workshop_.kept->keep_made(made_key(target, name), *bytes);
+    }
+  } else {
+    built.log = how_it_ended(*report) + "\n" + built.log;
+  }
+  fs::remove_all(scratch, error);
+  return built;
+}
+
+SandboxRequest KernelCache::build_request(const Target& target,
+                                          const fs::path& scratch,
+                                          std::int64_t wall_ms) const {
+  SandboxRequest request;
+  request.command = target.build_command(workshop_.tools);
+  request.scratch = scratch;
+  request.limits.wall_ms = wall_ms;
+  // Calls that are being timed go first: many builds run beside them.
+  request.limits.niceness = kBuildNiceness;
+  if (!target.on_gpu) return request;
+  request.readable = workshop_.readable;
+  request.environment = workshop_.environment;
+  // One thread: builds run side by side, one a core.
+  request.environment.emplace_back("OMP_NUM_THREADS", "1");
+  request.environment.emplace_back("TRITON_CACHE_DIR",
+                                   (scratch / "triton-cache").string());
+  return request;
+}
+
+fs::path KernelCache::scratch_for(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  return scratch_ /
+         ("build-" + name.substr(0, 12) + "-" + std::to_string(next_++));
+}
+
+}  // namespace weft

@@ -1,0 +1,74 @@
+#include "runtime/ports/oracle_process.hpp"
+
+#include "runtime/sandbox/gpu_sandbox.hpp"
+
+namespace weft {
+
+using nlohmann::json;
+
+LineCommand oracle_command(const Installation& installation,
+                           const OracleOptions& options) {
+  SandboxRequest sandbox;
+  sandbox.scratch = options.scratch;
+  sandbox.readable = python_readable(installation);
+  sandbox.readable.insert(sandbox.readable.end(), options.readable.begin(),
+                          options.readable.end());
+  sandbox.environment = python_environment(installation);
+  sandbox.environment.emplace_back("OMP_NUM_THREADS",
+                                   std::to_string(options.threads));
+  // Threads that wait for each other spin for milliseconds, as a rule. Where
+  // two share a processor of a busy machine, the one that is waited for has to
+  // wait for that, in every call of its process's life. This is some 50 us.
+  sandbox.environment.emplace_back("GOMP_SPINCOUNT", "2000");
+  sandbox.environment.insert(sandbox.environment.end(),
+                             options.environment.begin(),
+                             options.environment.end());
+  // A zygote lives as long as its slot: only the call's own limits end a job.
+  sandbox.limits.cpu_s = 1'000'000;
+  sandbox.limits.memory_bytes = options.memory_bytes;
+  sandbox.limits.processes = options.processes;
+  LineCommand command;
+  command.environment = sandbox.environment;
+  if (options.device != "cpu") show_gpu(sandbox);
+  // -P: no module may come from the working folder, whatever lies there.
+  command.words = {installation.python.string(),
+                   "-P",
+                   "-m",
+                   "weft.oracle.oracle",
+                   "--scratch",
+                   sandbox.scratch.string(),
+                   "--sandbox",
+                   json(sandbox_prefix(sandbox)).dump(),
+                   "--threads",
+                   std::to_string(options.threads),
+                   "--device",
+                   options.device};
+  command.words.insert(command.words.end(), options.words.begin(),
+                       options.words.end());
+  command.log = options.log;
+  return command;
+}
+
+OracleAnswer ask_oracle(LineProcess& oracle, json request,
+                        std::int64_t wall_ms) {
+  const auto broken = [](const std::string& why) {
+    return OracleAnswer(fail(ErrorCode::failed, why), false);
+  };
+  request["id"] = 1;
+  const auto line = oracle.ask(request.dump(), wall_ms);
+  if (!line) return broken("the oracle: " + line.error().message);
+  json reply = json::parse(*line, nullptr, false);
+  if (!reply.is_object()) {
+    return broken("the oracle's answer is no JSON object");
+  }
+  if (reply.value("ok", false)) return OracleAnswer(std::move(reply), true);
+  const json error = reply.value("error", json::object());
+  const std::string code = error.value("code", "failed");
+  const ErrorCode kind = code == "wrong_input" ? ErrorCode::wrong_input
+                         : code == "missing"   ? ErrorCode::missing
+                                               : ErrorCode::failed;
+  return OracleAnswer(fail(kind, error.value("message", "the oracle failed")),
+                      true);
+}
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// Puts the real ports of one machine together.
+#pragma once
+
+#include <memory>
+
+#include "messages/run.hpp"
+#include "runtime/host/port.hpp"
+#include "runtime/journal/blob_store.hpp"
+#include "runtime/machine/installation.hpp"
+#include "runtime/ports/kernel_cache.hpp"
+#include "runtime/store/library.hpp"
+#include "runtime/store/run_directory.hpp"
+
+namespace weft {
+
+struct Production {
+  std::unique_ptr<Library> kernels;
+  std::unique_ptr<KernelCache> cache;
+  Ports ports;
+};
+
+/// Everything given outlives what is returned. To add a port: write its files,
+/// list it here (docs/adding-a-port.md).
+Production make_production(const RunDirectory& run, const Scratch& scratch,
+                           const Installation& installation, BlobStore& blobs,
+                           const RunStart& start);
+
+}  // namespace weft

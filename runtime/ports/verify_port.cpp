@@ -1,0 +1,324 @@
+#include "runtime/ports/verify_port.hpp"
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "runtime/machine/stopwatch.hpp"
+#include "runtime/ports/files_port.hpp"
+#include "runtime/ports/gpu_probe.hpp"
+#include "runtime/ports/oracle_process.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+Verdict verdict_from(const json& told) {
+  Verdict verdict;
+  verdict.correct = told.value("correct", false);
+  verdict.kind = told.value("kind", "");
+  verdict.reason = told.value("reason", "");
+  verdict.cases = told.value("cases", 0);
+  verdict.max_error = told.value("max_error", 0.0);
+  verdict.framework_error = told.value("framework_error", 0.0);
+  verdict.tolerance = told.value("tolerance", 0.0);
+  const json controls = told.value("controls", json::object());
+  for (const auto& [name, rejected] : controls.items()) {
+    if (rejected.is_boolean()) verdict.controls[name] = rejected.get<bool>();
+  }
+  return verdict;
+}
+
+Times times_from(const json& told) {
+  if (!told.is_object()) return {};
+  return {told.value("median_us", 0.0), told.value("p10_us", 0.0),
+          told.value("p90_us", 0.0),    told.value("runs", 0),
+          told.value("mean_us", 0.0),   told.value("std_us", 0.0),
+          told.value("min_us", 0.0),    told.value("max_us", 0.0)};
+}
+
+Speedup speedup_from(const json& told) {
+  if (!told.is_object()) return {};
+  return {told.value("ratio", 0.0), told.value("low", 0.0),
+          told.value("high", 0.0)};
+}
+
+/// Of "cuda:0".
+std::optional<std::size_t> cuda_number(const std::string& device) {
+  constexpr std::string_view cuda = "cuda:";
+  if (!device.starts_with(cuda)) return std::nullopt;
+  return std::stoul(device.substr(cuda.size()));
+}
+
+Timing timing_from(const json& told) {
+  Timing timing;
+  timing.candidate = times_from(told.value("candidate", json()));
+  timing.eager = times_from(told.value("eager", json()));
+  timing.compile = times_from(told.value("compile", json()));
+  timing.over_eager = speedup_from(told.value("over_eager", json()));
+  timing.over_compile = speedup_from(told.value("over_compile", json()));
+  timing.compile_error = told.value("compile_error", "");
+  timing.compile_autotune = times_from(told.value("compile_autotune", json()));
+  timing.over_compile_autotune =
+      speedup_from(told.value("over_compile_autotune", json()));
+  timing.compile_autotune_error = told.value("compile_autotune_error", "");
+  timing.outputs_checked = told.value("outputs_checked", 0);
+  timing.outputs_wrong = told.value("outputs_wrong", 0);
+  timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
+  const json gpu = told.value("gpu", json());
+  if (!gpu.is_object()) return timing;
+  timing.floor_us = gpu.value("floor_us", 0.0);
+  timing.sm_mhz = gpu.value("sm_mhz", timing.sm_mhz);
+  timing.throttled = gpu.value("throttled", timing.throttled);
+  return timing;
+}
+
+json baselines(bool with_compile, bool with_autotune) {
+  json names = json::array({"eager"});
+  if (with_compile) names.push_back("compile");
+  if (with_autotune) names.push_back("compile-autotune");
+  return names;
+}
+
+std::string verb_for(const Subject& subject, const std::string& verb) {
+  return subject.target == "model" ? verb + "_model" : verb;
+}
+
+}  // namespace
+
+VerifyPort::VerifyPort(Blobs& blobs, KernelCache& cache, Options options)
+    : blobs_(blobs), cache_(cache), options_(std::move(options)) {
+  for (int i = 0; i < options_.slots; ++i) {
+    slots_.push_back({"slot" + std::to_string(i), false, nullptr});
+  }
+  queue_ = std::make_unique<WorkQueue>(slots_.size());
+}
+
+VerifyPort::~VerifyPort() {
+  cache_.cancel();
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    for (Slot& slot : slots_) {
+      if (slot.oracle) slot.oracle->kill();
+    }
+  }
+  queue_.reset();
+}
+
+void VerifyPort::start(const Message& request, Reply reply) {
+  queue_->push(
+      [this, request, reply = std::move(reply)] { reply(answer(request)); });
+}
+
+void VerifyPort::warm_up(const RunStart& start) {
+  queue_->push([this, problem = start.problem, options = start.options] {
+    const auto file = materialise(problem, ".py");
+    if (!file) return;
+    // What fails here fails again where it is needed, and is told there.
+    (void)ask({{"verb", "prepare_model"},
+               {"problem", file->string()},
+               {"seed", options.seed},
+               {"baselines", baselines(options.compile_baseline,
+                                       options.autotune_baseline)}},
+              options.capture_ms);
+  });
+}
+
+Message VerifyPort::answer(const Message& request) {
+  if (const auto* m = std::get_if<CheckRequest>(&request)) return check(*m);
+  if (const auto* m = std::get_if<TimeRequest>(&request)) return time(*m);
+  return probe(std::get<ProbeRequest>(request));
+}
+
+CheckReply VerifyPort::check(const CheckRequest& request) {
+  const Stopwatch watch;
+  CheckReply reply;
+  reply.effect = request.effect;
+  auto fields = subject_fields(request.subject);
+  Result<json> told = std::move(fields);
+  if (told) {
+    json question = std::move(*told);
+    question["verb"] = verb_for(request.subject, "check");
+    question["seed"] = request.seed;
+    question["limits"] = {{"wall_ms", request.call_ms},
+                          {"memory_bytes", request.memory_bytes}};
+    told = ask(std::move(question), request.wall_ms);
+  }
+  reply.wall_ms = watch.elapsed_ms();
+  if (told) {
+    reply.verdict = verdict_from(told->value("verdict", json::object()));
+  } else {
+    reply.failure = to_failure(told.error());
+  }
+  return reply;
+}
+
+TimeReply VerifyPort::time(const TimeRequest& request) {
+  const Stopwatch watch;
+  TimeReply reply;
+  reply.effect = request.effect;
+  Result<json> told = subject_fields(request.subject);
+  if (told) {
+    json question = std::move(*told);
+    question["verb"] = verb_for(request.subject, "time");
+    question["seed"] = request.seed;
+    question["budget_ms"] = request.budget_ms;
+    question["baselines"] =
+        baselines(request.with_compile, request.with_autotune);
+    question["limits"] = {{"wall_ms", request.call_ms},
+                          {"memory_bytes", request.memory_bytes}};
+    told = ask(std::move(question), request.wall_ms);
+  }
+  reply.wall_ms = watch.elapsed_ms();
+  if (!told) {
+    reply.failure = to_failure(told.error());
+    return reply;
+  }
+  const json timing = told->value("timing", json::object());
+  reply.timing = timing_from(timing);
+  reply.rejected = timing.value("rejected", "");
+  if (reply.rejected.empty() && reply.timing.outputs_wrong > 0) {
+    reply.rejected = std::to_string(reply.timing.outputs_wrong) +
+                     " of the timed calls whose outputs were compared gave "
+                     "wrong ones";
+  }
+  return reply;
+}
+
+ProbeReply VerifyPort::probe(const ProbeRequest& request) {
+  ProbeReply reply;
+  reply.effect = request.effect;
+  const auto number = cuda_number(options_.device);
+  const GpuList gpus = number ? list_gpus() : GpuList();
+  if (number) reply.gpu = known_gpu(options_.installation, gpus, *number);
+  // Measuring has a device alone: others would wait for what is known.
+  const auto told =
+      ask({{"verb", "probe"}, {"gpu", reply.gpu.empty()}}, request.wall_ms);
+  if (!told) {
+    reply.failure = to_failure(told.error());
+    return reply;
+  }
+  const json machine = told->value("machine", json::object());
+  reply.torch = machine.value("torch", "");
+  reply.copy_gbps = machine.value("copy_gbps", 0.0);
+  reply.threads = machine.value("threads", 0);
+  if (reply.gpu.empty()) {
+    reply.gpu = gpu_numbers(machine);
+    if (number) keep_gpu(options_.installation, gpus, *number, machine);
+  }
+  return reply;
+}
+
+/// The request's fields that say what is verified, as files.
+Result<json> VerifyPort::subject_fields(const Subject& subject) {
+  const bool whole = subject.target == "model";
+  const auto against = materialise(subject.against, whole ? ".py" : ".json");
+  if (!against) return std::unexpected(against.error());
+  if (whole) {
+    const auto composed = materialise(subject.source, ".py");
+    if (!composed) return std::unexpected(composed.error());
+    return json{{"problem", against->string()},
+                {"composed", composed->string()}};
+  }
+  const auto source = blobs_.get(subject.source);
+  if (!source) return std::unexpected(source.error());
+  // There already, as a rule.
+  const auto built = cache_.build(subject.target, *source, 180'000);
+  if (!built) return std::unexpected(built.error());
+  if (built->file.empty()) {
+    return fail(ErrorCode::failed, "the kernel no longer builds");
+  }
+  return json{{"subgraph", against->string()},
+              {"candidate",
+               {{"kind", subject.target}, {"library", built->file.string()}}}};
+}
+
+Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {
+  Slot& slot = take_slot();
+  const auto give_back = [&](bool broken) {
+    const std::lock_guard lock(mutex_);
+    slot.busy = false;
+    if (broken) slot.oracle.reset();
+  };
+  auto oracle = start_oracle(slot);
+  if (!oracle) {
+    give_back(true);
+    return std::unexpected(oracle.error());
+  }
+  auto answer = ask_oracle(**oracle, std::move(request), wall_ms);
+  give_back(!answer.is_usable);
+  if (!answer.is_usable) {
+    answer.reply.error().message += " (its log is in the run's logs/)";
+  }
+  return std::move(answer.reply);
+}
+
+/// A blob as a file that the oracle can read, in the run's scratch.
+Result<fs::path> VerifyPort::materialise(const std::string& blob,
+                                         const std::string& suffix) {
+  const fs::path file = options_.scratch / "subjects" / (blob + suffix);
+  if (fs::exists(file)) return file;
+  const auto bytes = blobs_.get(blob);
+  if (!bytes) return std::unexpected(bytes.error());
+  const auto done = write_file_whole(file, *bytes);
+  if (!done) return std::unexpected(done.error());
+  return file;
+}
+
+/// There is one thread a slot, so one is always free.
+VerifyPort::Slot& VerifyPort::take_slot() {
+  const std::lock_guard lock(mutex_);
+  // A warm slot first: the other's oracle may never be needed.
+  Slot* chosen = nullptr;
+  for (Slot& slot : slots_) {
+    if (!slot.busy && (!chosen || (slot.oracle && !chosen->oracle))) {
+      chosen = &slot;
+    }
+  }
+  chosen->busy = true;
+  return *chosen;
+}
+
+Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(
+    const Slot& slot) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return fail(ErrorCode::failed, "the run stops");
+    if (slot.oracle) return slot.oracle;
+  }
+  std::error_code ignored;
+  fs::create_directories(options_.scratch / slot.name, ignored);
+  fs::create_directories(options_.logs, ignored);
+  auto process = LineProcess::start(command_for(slot));
+  if (!process) return std::unexpected(process.error());
+  auto oracle = std::make_shared<LineProcess>(std::move(*process));
+  const std::lock_guard lock(mutex_);
+  for (Slot& mine : slots_) {
+    if (&mine == &slot) mine.oracle = oracle;
+  }
+  if (stopping_) oracle->kill();
+  return oracle;
+}
+
+LineCommand VerifyPort::command_for(const Slot& slot) const {
+  OracleOptions oracle;
+  oracle.scratch = options_.scratch / slot.name;
+  oracle.log = options_.logs / ("oracle-" + slot.name + ".log");
+  oracle.threads = options_.threads;
+  oracle.memory_bytes = options_.memory_bytes;
+  oracle.readable = {cache_.folder()};
+  oracle.device = options_.device;
+  oracle.words = {"--precision", options_.precision};
+  if (options_.interprets) {
+    oracle.environment.emplace_back("TRITON_INTERPRET", "1");
+  } else if (options_.device == "cpu") {
+    // A module for a GPU writes its own files, which it may not in there.
+    oracle.environment.emplace_back("WEFT_KERNEL_CACHE",
+                                    cache_.folder().string());
+  }
+  return oracle_command(options_.installation, oracle);
+}
+
+}  // namespace weft

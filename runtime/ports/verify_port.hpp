@@ -1,0 +1,72 @@
+// port/verify: checks and times candidates, through warm oracle processes (one
+// a slot; docs/worker-protocol.md). An oracle that dies or overruns its limit
+// is replaced, and the request answered with a failure.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "actors/role.hpp"
+#include "runtime/host/port.hpp"
+#include "runtime/machine/installation.hpp"
+#include "runtime/machine/work_queue.hpp"
+#include "runtime/ports/kernel_cache.hpp"
+#include "runtime/sandbox/line_process.hpp"
+
+namespace weft {
+
+class VerifyPort : public Port {
+ public:
+  struct Options {
+    Installation installation;
+    std::filesystem::path scratch;  ///< slots get folders below it
+    std::filesystem::path logs;     ///< the oracles' standard error
+    int slots = 1;
+    int threads = 1;                                    ///< of one kernel
+    std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of a candidate
+    std::string device = "cpu";                         ///< or "cuda:0"
+    std::string precision = "framework";
+    bool interprets = false;  ///< kernels for a GPU, where there is none
+  };
+  VerifyPort(Blobs& blobs, KernelCache& cache, Options options);
+  ~VerifyPort() override;
+
+  /// Starts an oracle ahead of the first request and has it compile the model
+  /// for the last one: each takes seconds, and a run begins with others.
+  void warm_up(const RunStart& start);
+
+  void start(const Message& request, Reply reply) override;
+
+ private:
+  struct Slot {
+    std::string name;
+    bool busy = false;
+    std::shared_ptr<LineProcess> oracle;  ///< null until needed
+  };
+
+  Message answer(const Message& request);
+  CheckReply check(const CheckRequest& request);
+  TimeReply time(const TimeRequest& request);
+  ProbeReply probe(const ProbeRequest& request);
+  Result<nlohmann::json> subject_fields(const Subject& subject);
+  Result<nlohmann::json> ask(nlohmann::json request, std::int64_t wall_ms);
+  Result<std::filesystem::path> materialise(const std::string& blob,
+                                            const std::string& suffix);
+  Slot& take_slot();
+  Result<std::shared_ptr<LineProcess>> start_oracle(const Slot& slot);
+  LineCommand command_for(const Slot& slot) const;
+
+  Blobs& blobs_;
+  KernelCache& cache_;
+  Options options_;
+  std::mutex mutex_;  // guards the slots and stopping_
+  std::vector<Slot> slots_;
+  bool stopping_ = false;
+  std::unique_ptr<WorkQueue> queue_;  // last: its threads use the rest
+};
+
+}  // namespace weft

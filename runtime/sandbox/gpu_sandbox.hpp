@@ -1,0 +1,17 @@
+// What a sandbox must show so that CUDA works inside it.
+#pragma once
+
+#include "runtime/sandbox/sandbox.hpp"
+
+namespace weft {
+
+/// The device, the driver's libraries where the system's own folders lack
+/// them, and the processes that CUDA and its compilers need.
+void show_gpu(SandboxRequest& sandbox);
+
+/// The locks of devices' memory, as far as they are there
+/// (python/weft/device/gpu_lock.py). Not for candidates: who holds one
+/// keeps others waiting.
+void show_gpu_locks(SandboxRequest& sandbox);
+
+}  // namespace weft

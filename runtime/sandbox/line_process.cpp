@@ -1,0 +1,188 @@
+#include "runtime/sandbox/line_process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <utility>
+
+extern char** environ;
+
+namespace weft {
+namespace {
+
+/// A reply is one JSON object; more than this is no reply.
+constexpr std::size_t line_bytes_max = std::size_t{16} << 20;
+
+std::int64_t monotonic_ms() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::vector<std::string> merged_environment(
+    const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::map<std::string, std::string> merged;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) {
+      merged[text.substr(0, equals)] = text.substr(equals + 1);
+    }
+  }
+  for (const auto& [name, value] : changes) merged[name] = value;
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : merged) {
+    entries.push_back(name + "=" + value);
+  }
+  return entries;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (std::string& text : texts) out.push_back(text.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+int wait_for(int descriptor, short events, std::int64_t deadline_ms) {
+  pollfd item{descriptor, events, 0};
+  const auto left = deadline_ms - monotonic_ms();
+  return poll(&item, 1, left > 0 ? static_cast<int>(left) : 0);
+}
+
+}  // namespace
+
+Result<LineProcess> LineProcess::start(const LineCommand& command) {
+  int to[2];
+  int from[2];
+  // A socket, not a pipe: writing to one whose reader died can be told not to
+  // raise SIGPIPE, which would kill weft.
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) != 0) {
+    return fail(ErrorCode::failed, "no socket for a child process");
+  }
+  if (pipe2(from, O_CLOEXEC) != 0) {
+    close(to[0]);
+    close(to[1]);
+    return fail(ErrorCode::failed, "no pipe for a child process");
+  }
+  const std::string log = command.log.empty() ? "/dev/null" : command.log;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND, 0644);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  auto words = command.words;
+  auto environment = merged_environment(command.environment);
+  pid_t pid = -1;
+  const int error =
+      posix_spawnp(&pid, words[0].c_str(), &actions, &attributes,
+                   pointers(words).data(), pointers(environment).data());
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  close(to[0]);
+  close(from[1]);
+  if (error != 0) {
+    close(to[1]);
+    close(from[0]);
+    return fail(ErrorCode::missing,
+                "cannot start " + words[0] + ": " + std::strerror(error));
+  }
+  return LineProcess(pid, to[1], from[0]);
+}
+
+LineProcess::LineProcess(LineProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      to_(std::exchange(other.to_, -1)),
+      from_(std::exchange(other.from_, -1)),
+      pending_(std::move(other.pending_)) {}
+
+LineProcess::~LineProcess() {
+  if (pid_ < 0) return;
+  kill();
+  close(to_);
+  close(from_);
+  waitpid(pid_, nullptr, 0);
+}
+
+void LineProcess::kill() {
+  // Not reaped before the destructor: the number cannot be somebody else's.
+  if (pid_ > 0) ::kill(-pid_, SIGKILL);
+}
+
+Result<std::string> LineProcess::ask(std::string_view line,
+                                     std::int64_t wall_ms) {
+  const std::int64_t deadline_ms = monotonic_ms() + wall_ms;
+  std::string bytes(line);
+  bytes += '\n';
+  if (const auto sent = send(bytes, deadline_ms); !sent) {
+    kill();
+    return std::unexpected(sent.error());
+  }
+  auto reply = receive(deadline_ms);
+  if (!reply) kill();
+  return reply;
+}
+
+Result<void> LineProcess::send(std::string_view bytes,
+                               std::int64_t deadline_ms) {
+  while (!bytes.empty()) {
+    const ssize_t done =
+        ::send(to_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (done > 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(done));
+    } else if (errno == EAGAIN) {
+      if (wait_for(to_, POLLOUT, deadline_ms) == 0) {
+        return fail(ErrorCode::failed, "the process takes no request");
+      }
+    } else if (errno != EINTR) {
+      return fail(ErrorCode::failed, "the process has ended");
+    }
+  }
+  return {};
+}
+
+Result<std::string> LineProcess::receive(std::int64_t deadline_ms) {
+  char buffer[65536];
+  while (true) {
+    const auto newline = pending_.find('\n');
+    if (newline != std::string::npos) {
+      std::string line = pending_.substr(0, newline);
+      pending_.erase(0, newline + 1);
+      return line;
+    }
+    if (pending_.size() > line_bytes_max) {
+      return fail(ErrorCode::failed, "the process's answer has no end");
+    }
+    const int ready = wait_for(from_, POLLIN, deadline_ms);
+    if (ready == 0) {
+      return fail(ErrorCode::failed, "no answer within the time limit");
+    }
+    if (ready < 0) continue;  // a signal
+    const ssize_t got = read(from_, buffer, sizeof buffer);
+    if (got == 0) return fail(ErrorCode::failed, "the process has ended");
+    if (got < 0 && errno != EINTR) {
+      return fail(ErrorCode::failed, "the process cannot be heard");
+    }
+    if (got > 0) pending_.append(buffer, static_cast<std::size_t>(got));
+  }
+}
+
+}  // namespace weft

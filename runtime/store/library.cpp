@@ -1,0 +1,357 @@
+#include "runtime/store/library.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <system_error>
+
+#include "runtime/journal/journal.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of the tables, as they say themselves; another one is no library of ours.
+constexpr std::int64_t layout = 1;
+/// Other processes hold it for milliseconds.
+constexpr const char* wait = "PRAGMA busy_timeout = 5000";
+/// An entry's time of use is that coarse: finding is not writing, as a rule.
+constexpr std::int64_t used_grain_us = std::int64_t{24} * 3600 * 1'000'000;
+
+constexpr const char* tables = R"sql(
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS kernel(
+  key TEXT PRIMARY KEY,
+  signature TEXT, wanted TEXT, device TEXT, policy TEXT, format INTEGER,
+  source TEXT, target TEXT, variant TEXT, origin TEXT,
+  median_us REAL, p10_us REAL, p90_us REAL, runs INTEGER,
+  over_eager REAL, over_eager_low REAL, over_eager_high REAL,
+  over_compile REAL, over_compile_low REAL, over_compile_high REAL,
+  floor_share REAL, outdone TEXT,
+  kept_us INTEGER, used_us INTEGER, uses INTEGER, bytes INTEGER);
+CREATE INDEX IF NOT EXISTS kernel_use ON kernel(used_us, bytes);
+CREATE TABLE IF NOT EXISTS made(
+  key TEXT PRIMARY KEY, content BLOB, "check" TEXT,
+  used_us INTEGER, bytes INTEGER);
+CREATE INDEX IF NOT EXISTS made_use ON made(used_us, bytes);
+PRAGMA user_version = 1;
+COMMIT;
+)sql";
+
+std::int64_t system_now_us() {
+  using namespace std::chrono;
+  return duration_cast<microseconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string key_text(const KernelKey& key) {
+  std::string text;
+  for (const std::string& part : {key.signature, key.target, key.device,
+                                  key.policy, std::to_string(key.format)}) {
+    text += std::to_string(part.size()) + ":" + part;
+  }
+  return content_hash(text);
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> lines;
+  for (std::size_t end; (end = text.find('\n')) != text.npos;
+       text.remove_prefix(end + 1)) {
+    lines.emplace_back(text.substr(0, end));
+  }
+  return lines;
+}
+
+Speedup speedup_at(const Statement& row, int column) {
+  return {row.real(column), row.real(column + 1), row.real(column + 2)};
+}
+
+StoredKernel stored_in(const Statement& row) {
+  StoredKernel stored;
+  KnownKernel& kernel = stored.kernel;
+  stored.text = row.bytes(0);
+  kernel.target = row.bytes(1);
+  kernel.variant = row.bytes(2);
+  kernel.origin = row.bytes(3);
+  kernel.candidate.median_us = row.real(4);
+  kernel.candidate.p10_us = row.real(5);
+  kernel.candidate.p90_us = row.real(6);
+  kernel.candidate.runs = static_cast<int>(row.integer(7));
+  kernel.over_eager = speedup_at(row, 8);
+  kernel.over_compile = speedup_at(row, 11);
+  kernel.floor_share = row.real(14);
+  kernel.outdone = split(row.bytes(15));
+  return stored;
+}
+
+Result<std::optional<StoredKernel>> select(Database& database,
+                                           const std::string& key) {
+  auto query = database.prepare(
+      "SELECT source, target, variant, origin, median_us, p10_us, p90_us, "
+      "runs, over_eager, over_eager_low, over_eager_high, over_compile, "
+      "over_compile_low, over_compile_high, floor_share, outdone "
+      "FROM kernel WHERE key = ?");
+  if (!query) return std::unexpected(query.error());
+  query->bind_text(1, key);
+  const auto row = query->step();
+  if (!row) return std::unexpected(row.error());
+  if (!*row) return std::nullopt;
+  return stored_in(*query);
+}
+
+Result<void> erase(Database& database, const std::string& key) {
+  auto query = database.prepare("DELETE FROM kernel WHERE key = ?");
+  if (!query) return std::unexpected(query.error());
+  query->bind_text(1, key);
+  return query->run();
+}
+
+/// In another's place, or anew what is remembered of the same one.
+Result<void> insert(Database& database, const std::string& id,
+                    const KernelKey& key, const StoredKernel& stored,
+                    std::int64_t now_us) {
+  auto query = database.prepare(
+      "INSERT INTO kernel VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, "
+      "?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?23, "
+      "0, ?24) ON CONFLICT(key) DO UPDATE SET "
+      "kept_us = CASE source WHEN excluded.source THEN kept_us "
+      "ELSE excluded.kept_us END, "
+      "uses = CASE source WHEN excluded.source THEN uses + 1 ELSE 0 END, "
+      "source = excluded.source, target = excluded.target, "
+      "variant = excluded.variant, origin = excluded.origin, "
+      "median_us = excluded.median_us, p10_us = excluded.p10_us, "
+      "p90_us = excluded.p90_us, runs = excluded.runs, "
+      "over_eager = excluded.over_eager, "
+      "over_eager_low = excluded.over_eager_low, "
+      "over_eager_high = excluded.over_eager_high, "
+      "over_compile = excluded.over_compile, "
+      "over_compile_low = excluded.over_compile_low, "
+      "over_compile_high = excluded.over_compile_high, "
+      "floor_share = excluded.floor_share, outdone = excluded.outdone, "
+      "used_us = excluded.used_us, bytes = excluded.bytes");
+  if (!query) return std::unexpected(query.error());
+  const KnownKernel& kernel = stored.kernel;
+  const std::string outdone = joined(kernel.outdone);
+  const std::string_view texts[] = {
+      id,          key.signature, key.target,     key.device,   key.policy,
+      stored.text, kernel.target, kernel.variant, kernel.origin};
+  const int places[] = {1, 2, 3, 4, 5, 7, 8, 9, 10};
+  for (int i = 0; i < 9; ++i) query->bind_text(places[i], texts[i]);
+  query->bind(6, key.format);
+  const Times& times = kernel.candidate;
+  query->bind_real(11, times.median_us);
+  query->bind_real(12, times.p10_us);
+  query->bind_real(13, times.p90_us);
+  query->bind(14, times.runs);
+  const double reals[] = {kernel.over_eager.ratio, kernel.over_eager.low,
+                          kernel.over_eager.high,  kernel.over_compile.ratio,
+                          kernel.over_compile.low, kernel.over_compile.high,
+                          kernel.floor_share};
+  for (int i = 0; i < 7; ++i) query->bind_real(15 + i, reals[i]);
+  query->bind_text(22, outdone);
+  query->bind(23, now_us);
+  query->bind(
+      24, static_cast<std::int64_t>(stored.text.size() + key.signature.size() +
+                                    outdone.size()));
+  return query->run();
+}
+
+/// What is shown to a person: the file, and what to do.
+Error explained(const fs::path& file, const Error& error) {
+  const std::string who = "the kernel library " + file.string();
+  switch (error.code) {
+    case ErrorCode::damaged:
+      return {error.code,
+              who + " is damaged: remove it, and a new one is begun"};
+    case ErrorCode::wrong_input:
+      return {error.code, who +
+                              " cannot be opened or written: name another "
+                              "with --library, or use none (--no-library)"};
+    default:
+      return {error.code, who + ": " + error.message};
+  }
+}
+
+fs::path from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+Library::Library(fs::path file, LibraryLimits limits, Clock clock)
+    : file_(std::move(file)),
+      limits_(limits),
+      clock_(clock ? std::move(clock) : &system_now_us) {}
+
+Result<Database> Library::open() const {
+  if (file_.empty()) {
+    return fail(ErrorCode::missing, "this run has no kernel library");
+  }
+  std::error_code ignored;
+  fs::create_directories(file_.parent_path(), ignored);
+  auto database =
+      Database::open(file_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  if (!database) return database;
+  if (const auto done = database->execute(wait); !done) {
+    return std::unexpected(done.error());
+  }
+  auto query = database->prepare("PRAGMA user_version");
+  if (!query) return std::unexpected(query.error());
+  const auto row = query->step();
+  if (!row) return std::unexpected(row.error());
+  const std::int64_t found = query->integer(0);
+  query->reset();
+  if (found == layout) return database;
+  if (found != 0) {
+    return fail(ErrorCode::failed, "it was written by another weft");
+  }
+  // Of several that begin it at once, one has its way; without WAL readers
+  // wait for writers, no more.
+  [[maybe_unused]] const auto changed =
+      database->execute("PRAGMA journal_mode = WAL");
+  if (const auto done = database->execute(tables); !done) {
+    return std::unexpected(done.error());
+  }
+  return database;
+}
+
+Result<std::optional<StoredKernel>> Library::find(const KernelKey& key) const {
+  auto database = open();
+  if (!database) return std::unexpected(explained(file_, database.error()));
+  auto found = select(*database, key_text(key));
+  if (!found) return std::unexpected(explained(file_, found.error()));
+  return found;
+}
+
+Result<void> Library::keep(const KernelKey& key, std::string_view judged,
+                           const std::optional<StoredKernel>& best) const {
+  const auto work = [&]() -> Result<void> {
+    auto database = open();
+    if (!database) return std::unexpected(database.error());
+    // Locked before it is read: nobody else decides on what we have seen.
+    if (auto done = database->execute("BEGIN IMMEDIATE"); !done) return done;
+    const std::string id = key_text(key);
+    const auto there = select(*database, id);
+    if (!there) return std::unexpected(there.error());
+    bool is_free = !*there;
+    if (!is_free && (*there)->text == judged) {
+      is_free = true;
+      if (!best || best->text != judged) {
+        if (auto done = erase(*database, id); !done) return done;
+      }
+    }
+    if (best) {
+      const bool is_same = !is_free && (*there)->text == best->text;
+      const bool is_faster =
+          !is_free && best->kernel.candidate.median_us <
+                          (*there)->kernel.candidate.median_us;
+      if (is_free || is_same || is_faster) {
+        auto done = insert(*database, id, key, *best, clock_());
+        if (!done) return done;
+        done = trim(*database, "kernel", limits_.kernels_bytes);
+        if (!done) return done;
+      }
+    }
+    return database->execute("COMMIT");
+  };
+  const auto done = work();
+  if (!done) return std::unexpected(explained(file_, done.error()));
+  return done;
+}
+
+Result<std::optional<std::string>> Library::find_made(
+    std::string_view key) const {
+  const auto work = [&]() -> Result<std::optional<std::string>> {
+    auto database = open();
+    if (!database) return std::unexpected(database.error());
+    auto query = database->prepare(
+        "SELECT content, \"check\", used_us FROM made WHERE key = ?");
+    if (!query) return std::unexpected(query.error());
+    query->bind_text(1, key);
+    const auto row = query->step();
+    if (!row) return std::unexpected(row.error());
+    if (!*row) return std::nullopt;
+    std::string bytes(query->bytes(0));
+    const bool is_whole = content_hash(bytes) == query->bytes(1);
+    const bool is_fresh = clock_() - query->integer(2) < used_grain_us;
+    query->reset();
+    if (!is_whole) return std::nullopt;
+    if (!is_fresh) {
+      auto touch =
+          database->prepare("UPDATE made SET used_us = ? WHERE key = ?");
+      if (!touch) return std::unexpected(touch.error());
+      touch->bind(1, clock_());
+      touch->bind_text(2, key);
+      // One that cannot be written is still read.
+      [[maybe_unused]] const auto touched = touch->run();
+    }
+    return bytes;
+  };
+  auto found = work();
+  if (!found) return std::unexpected(explained(file_, found.error()));
+  return found;
+}
+
+Result<void> Library::keep_made(std::string_view key,
+                                std::string_view bytes) const {
+  const auto work = [&]() -> Result<void> {
+    auto database = open();
+    if (!database) return std::unexpected(database.error());
+    if (auto done = database->execute("BEGIN IMMEDIATE"); !done) return done;
+    auto query =
+        database->prepare("INSERT OR REPLACE INTO made VALUES(?, ?, ?, ?, ?)");
+    if (!query) return std::unexpected(query.error());
+    const std::string check = content_hash(bytes);
+    query->bind_text(1, key);
+    query->bind_blob(2, bytes);
+    query->bind_text(3, check);
+    query->bind(4, clock_());
+    query->bind(5, static_cast<std::int64_t>(bytes.size()));
+    if (auto done = query->run(); !done) return done;
+    if (auto done = trim(*database, "made", limits_.made_bytes); !done) {
+      return done;
+    }
+    return database->execute("COMMIT");
+  };
+  const auto done = work();
+  if (!done) return std::unexpected(explained(file_, done.error()));
+  return done;
+}
+
+/// What was not used for longest goes, until the rest fits.
+Result<void> Library::trim(Database& database, const char* table,
+                           std::int64_t bytes_max) const {
+  const std::string name = table;
+  auto query = database.prepare(
+      "DELETE FROM " + name +
+      " WHERE rowid IN (SELECT rowid FROM (SELECT "
+      "rowid, SUM(bytes) OVER (ORDER BY used_us DESC, rowid DESC) AS newer "
+      "FROM " +
+      name + ") WHERE newer > ?)");
+  if (!query) return std::unexpected(query.error());
+  query->bind(1, bytes_max);
+  return query->run();
+}
+
+fs::path cache_folder() {
+  if (const fs::path set = from_environment("XDG_CACHE_HOME"); !set.empty()) {
+    return set / "weft";
+  }
+  const fs::path home = from_environment("HOME");
+  return home.empty() ? fs::path() : home / ".cache/weft";
+}
+
+fs::path default_library() {
+  if (const char* set = std::getenv("WEFT_LIBRARY")) return set;
+  const fs::path folder = cache_folder();
+  return folder.empty() ? folder : folder / "library.db";
+}
+
+}  // namespace weft

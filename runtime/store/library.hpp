@@ -1,0 +1,79 @@
+// The kernel library: one SQLite file that all runs of a user share, with the
+// best known kernel for each question, and with what any run would make again
+// alike (captured graphs, built kernels). docs/library.md has its tables.
+//
+// Each call opens the file, does one short transaction and closes it, so any
+// number of threads and processes may use it. Nothing in it is believed: a
+// kernel found here is verified like any other.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "messages/known_kernels.hpp"
+#include "messages/result.hpp"
+#include "runtime/store/sqlite.hpp"
+
+namespace weft {
+
+/// A kernel with its text; `kernel.source` is not looked at.
+struct StoredKernel {
+  KnownKernel kernel;
+  std::string text;
+};
+
+/// Above these, what was not used for longest goes.
+struct LibraryLimits {
+  std::int64_t kernels_bytes = 64 << 20;  ///< of texts
+  std::int64_t made_bytes = 192 << 20;
+};
+
+class Library {
+ public:
+  /// Microseconds since 1970: when an entry was used last.
+  using Clock = std::function<std::int64_t()>;
+
+  /// Touches nothing yet. An empty path: there is no library, and each call
+  /// fails.
+  explicit Library(std::filesystem::path file, LibraryLimits limits = {},
+                   Clock clock = {});
+
+  const std::filesystem::path& file() const { return file_; }
+  bool is_there() const { return !file_.empty(); }
+
+  Result<std::optional<StoredKernel>> find(const KernelKey& key) const;
+
+  /// One transaction: `judged` (a text; empty: none) goes if it is still what
+  /// stands there; then `best`, if any, is put there unless a faster one of
+  /// another run stands there now. Doing it twice changes nothing more.
+  Result<void> keep(const KernelKey& key, std::string_view judged,
+                    const std::optional<StoredKernel>& best) const;
+
+  /// What was made from all that `key` names. nullopt too when its bytes are
+  /// not those that were kept.
+  Result<std::optional<std::string>> find_made(std::string_view key) const;
+  Result<void> keep_made(std::string_view key, std::string_view bytes) const;
+
+ private:
+  Result<Database> open() const;
+  Result<void> trim(Database& database, const char* table,
+                    std::int64_t bytes_max) const;
+
+  std::filesystem::path file_;
+  LibraryLimits limits_;
+  Clock clock_;
+};
+
+/// Where it lies unless somebody says otherwise: the variable WEFT_LIBRARY
+/// (empty: nowhere), else "library.db" in cache_folder(). Empty: nowhere.
+std::filesystem::path default_library();
+
+/// The user's own folder for what can be made again: "weft" below
+/// XDG_CACHE_HOME, else below ~/.cache. Empty where the user has none.
+std::filesystem::path cache_folder();
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+#include "runtime/store/run_directory.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path memory_folder = "/dev/shm";
+const std::string scratch_prefix = "weft-";
+const std::string scratch_suffix = "-scratch";
+const char* const lock_name = "owner.lock";
+
+/// Inputs and outputs of a model, in float32, a few times over.
+constexpr unsigned long long memory_free_min = 2ull << 30;
+
+bool has_room(const fs::path& folder) {
+  struct statvfs about{};
+  if (statvfs(folder.c_str(), &about) != 0) return false;
+  if (access(folder.c_str(), W_OK) != 0) return false;
+  return about.f_bavail * about.f_frsize >= memory_free_min;
+}
+
+/// A held lock on a scratch folder: its owner lives. -1: somebody else's.
+int lock_folder(const fs::path& folder) {
+  const fs::path file = folder / lock_name;
+  const int lock = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock < 0) return -1;
+  if (flock(lock, LOCK_EX | LOCK_NB) == 0) return lock;
+  close(lock);
+  return -1;
+}
+
+/// The process that a scratch folder is named after; 0 for other folders.
+pid_t owner_of(const std::string& name) {
+  if (!name.starts_with(scratch_prefix)) return 0;
+  if (!name.ends_with(scratch_suffix)) return 0;
+  return std::atoi(name.c_str() + scratch_prefix.size());
+}
+
+/// Removes scratch folders whose owners died. The number tells that a folder
+/// without a lock is being made; the lock, that a number's new bearer is none.
+void sweep(const fs::path& parent) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(parent, error)) {
+    const pid_t owner = owner_of(entry.path().filename());
+    if (owner <= 0) continue;
+    if (kill(owner, 0) == 0 || errno != ESRCH) continue;
+    const int lock = lock_folder(entry.path());
+    if (lock < 0) continue;
+    fs::remove_all(entry.path(), error);
+    close(lock);
+  }
+}
+
+}  // namespace
+
+Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
+  std::error_code error;
+  if (fs::exists(folder / "journal.db", error)) {
+    return fail(ErrorCode::wrong_input,
+                folder.string() +
+                    " holds a run already: go on with 'weft resume " +
+                    folder.string() + "', or choose another --out");
+  }
+  fs::create_directories(folder, error);
+  if (error) {
+    return fail(ErrorCode::missing, "cannot make the run directory " +
+                                        folder.string() + ": " +
+                                        error.message());
+  }
+  return RunDirectory(fs::absolute(folder).lexically_normal());
+}
+
+Result<RunDirectory> RunDirectory::open(const fs::path& folder) {
+  std::error_code error;
+  const bool is_journal = fs::is_regular_file(folder, error);
+  const fs::path place = is_journal ? folder.parent_path() : folder;
+  if (!fs::exists(place / "journal.db", error)) {
+    return fail(ErrorCode::wrong_input,
+                folder.string() + " is no run directory: it has no journal.db");
+  }
+  return RunDirectory(
+      fs::absolute(place.empty() ? "." : place).lexically_normal());
+}
+
+Result<Scratch> Scratch::make(const RunDirectory& run) {
+  const fs::path parent =
+      has_room(memory_folder) ? memory_folder : run.folder();
+  sweep(parent);
+  const fs::path folder =
+      parent / (scratch_prefix + std::to_string(getpid()) + scratch_suffix);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  // Sandboxed processes run as another user and must pass through.
+  fs::permissions(folder, fs::perms(0711), error);
+  const int lock = lock_folder(folder);
+  if (lock < 0) {
+    return fail(ErrorCode::missing,
+                "cannot make the scratch folder " + folder.string());
+  }
+  return Scratch(folder, lock);
+}
+
+Scratch::Scratch(Scratch&& other) noexcept
+    : folder_(std::exchange(other.folder_, {})),
+      lock_(std::exchange(other.lock_, -1)) {}
+
+Scratch::~Scratch() {
+  if (lock_ < 0) return;
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+  close(lock_);
+}
+
+fs::path default_run_folder(const fs::path& problem) {
+  char stamp[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  std::strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local);
+  const fs::path base =
+      fs::path("weft-runs") / (problem.stem().string() + "-" + stamp);
+  fs::path folder = base;
+  std::error_code error;
+  for (int i = 2; fs::exists(folder, error); ++i) {
+    folder = base.string() + "-" + std::to_string(i);
+  }
+  return folder;
+}
+
+}  // namespace weft

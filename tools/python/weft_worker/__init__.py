@@ -1,8 +1,0 @@
-"""The Python side of weft: capture, the oracle and the candidate harness."""
-
-import os
-
-if os.environ.get("WEFT_BYTECODE"):
-    from . import bytecode
-
-    bytecode.read_kept(os.environ["WEFT_BYTECODE"])
