@@ -1,9 +1,12 @@
 #include "runtime/ports/production.hpp"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "actors/device.hpp"
 #include "actors/role.hpp"
+#include "runtime/machine/device_choice.hpp"
 #include "runtime/ports/build_port.hpp"
 #include "runtime/ports/capture_port.hpp"
 #include "runtime/ports/clock_port.hpp"
@@ -17,7 +20,45 @@ namespace {
 /// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
 constexpr int oracle_slots_max = 4;
 
+/// Where models and kernels run: one of the run's GPUs, or the processor.
+struct RunDevice {
+  Place place;
+  std::string name = "cpu";  ///< or "cuda:0"
+  Gpu gpu;
+  std::string slot_name = "slot";
+};
+
+/// A device that is gone has no port: check_devices() has said so before.
+std::vector<RunDevice> devices_of(const RunStart& start) {
+  if (start.machine.gpus.empty()) return {RunDevice{}};
+  const GpuList list = list_gpus();
+  std::vector<RunDevice> devices;
+  for (const Gpu& gpu : start.machine.gpus) {
+    const auto name = cuda_name(gpu, start.options.device, list);
+    if (!name) continue;
+    RunDevice& device = devices.emplace_back();
+    device.name = *name;
+    device.gpu = gpu;
+    if (!knows_places(start) || gpu.uuid.empty()) continue;
+    device.place = place_of_gpu(gpu);
+    if (start.machine.gpus.size() > 1) {
+      device.slot_name = "gpu" + std::to_string(devices.size() - 1) + "-slot";
+    }
+  }
+  return devices;
+}
+
 }  // namespace
+
+Result<void> check_devices(const RunStart& start) {
+  if (start.machine.gpus.empty()) return {};
+  const GpuList list = list_gpus();
+  for (const Gpu& gpu : start.machine.gpus) {
+    const auto name = cuda_name(gpu, start.options.device, list);
+    if (!name) return std::unexpected(name.error());
+  }
+  return {};
+}
 
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
@@ -33,30 +74,38 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   made.ports[address::library] =
       std::make_unique<LibraryPort>(blobs, *made.kernels);
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
-  std::string device = "cpu";
-  if (!machine.gpus.empty()) device = "cuda:" + std::to_string(options.device);
-  const std::string gpu = machine.gpus.empty() ? "" : machine.gpus.front().name;
-  made.ports[address::capture] = std::make_unique<CapturePort>(
-      blobs, installation, scratch.folder(), options.memory_bytes,
-      *made.kernels, device, gpu);
+  const std::vector<RunDevice> devices = devices_of(start);
+  // The whole is composed where most is free, which is the first of all.
+  const auto first = std::ranges::min_element(devices, {}, &RunDevice::place);
   made.ports[address::build] =
       std::make_unique<BuildPort>(blobs, *made.cache, machine.cores);
-  VerifyPort::Options verify;
-  verify.installation = installation;
-  verify.scratch = scratch.folder();
-  verify.logs = run.logs();
-  verify.slots = std::min(machine.cores, oracle_slots_max);
-  if (!machine.gpus.empty()) verify.slots = gpu_units;
-  verify.device = device;
-  verify.interprets = !can_time(options, machine);
-  verify.precision = options.precision;
-  verify.threads = machine.cores;
-  verify.memory_bytes = options.memory_bytes;
-  auto verifying =
-      std::make_unique<VerifyPort>(blobs, *made.cache, std::move(verify));
-  // While the model is captured; on a processor that would only slow it.
-  if (!machine.gpus.empty()) verifying->warm_up(start);
-  made.ports[address::verify] = std::move(verifying);
+  for (const RunDevice& device : devices) {
+    made.ports[address::at(address::capture, device.place)] =
+        std::make_unique<CapturePort>(blobs, installation, scratch.folder(),
+                                      options.memory_bytes, *made.kernels,
+                                      device.name, device.gpu.name);
+    VerifyPort::Options verify;
+    verify.installation = installation;
+    verify.scratch = scratch.folder();
+    verify.logs = run.logs();
+    verify.slots = std::min(machine.cores, oracle_slots_max);
+    if (!machine.gpus.empty()) verify.slots = gpu_units;
+    verify.device = device.name;
+    verify.arch = device.gpu.arch;
+    verify.slot_name = device.slot_name;
+    verify.interprets = !can_time(options, machine);
+    verify.precision = options.precision;
+    verify.threads = machine.cores;
+    verify.memory_bytes = options.memory_bytes;
+    auto verifying =
+        std::make_unique<VerifyPort>(blobs, *made.cache, std::move(verify));
+    // While the model is captured; on a processor that would only slow it.
+    if (!machine.gpus.empty() && device.place == first->place) {
+      verifying->warm_up(start);
+    }
+    made.ports[address::at(address::verify, device.place)] =
+        std::move(verifying);
+  }
   return made;
 }
 

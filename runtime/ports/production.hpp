@@ -19,6 +19,9 @@ struct Production {
   Ports ports;
 };
 
+/// missing: a GPU that the run began with is not in this machine.
+Result<void> check_devices(const RunStart& start);
+
 /// Everything given outlives what is returned. To add a port: write its files,
 /// list it here (docs/adding-a-port.md).
 Production make_production(const RunDirectory& run, const Scratch& scratch,

@@ -30,7 +30,12 @@ struct RunFlags {
 };
 
 int run_command(const CommonFlags& common, const RunFlags& flags);
-int resume_command(const CommonFlags& common, const std::filesystem::path& run);
+
+struct ResumeFlags {
+  std::filesystem::path run;
+  bool recorded = false;  ///< what another weft decided stands
+};
+int resume_command(const CommonFlags& common, const ResumeFlags& flags);
 
 struct ReplayFlags {
   std::filesystem::path run;

@@ -134,11 +134,14 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
 }
 
 void add_others(CLI::App& app, CommonFlags& common, int& code) {
-  static std::filesystem::path run_folder;
+  static ResumeFlags resume_flags;
   auto* resume = app.add_subcommand("resume", "Go on with a run that stopped");
   add_common(*resume, common);
-  resume->add_option("run", run_folder, "Run directory")->required();
-  resume->callback([&] { code = resume_command(common, run_folder); });
+  resume->add_option("run", resume_flags.run, "Run directory")->required();
+  resume->add_flag("--recorded", resume_flags.recorded,
+                   "Where another weft's compiler began it: go on from what "
+                   "is recorded");
+  resume->callback([&] { code = resume_command(common, resume_flags); });
 
   static ReplayFlags replay_flags;
   auto* replay = app.add_subcommand(

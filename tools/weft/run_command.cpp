@@ -8,6 +8,8 @@
 #include "actors/roster.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/host/caf_host.hpp"
+#include "runtime/host/decisions_version.hpp"
+#include "runtime/machine/device_choice.hpp"
 #include "runtime/ports/files_port.hpp"
 #include "runtime/ports/production.hpp"
 #include "tools/weft/commands.hpp"
@@ -103,7 +105,10 @@ Result<Machine> place_run(RunOptions& options, bool has_nvrtc) {
   if (decides) options.target = has_nvrtc ? "gpu" : "triton";
   const Target* target = find_target(options.target);
   if (!target || !target->on_gpu) return describe_machine(std::nullopt);
-  Machine machine = describe_machine(options.device);
+  Machine machine = describe_machine(std::nullopt);
+  auto gpus = choose_gpus(options.devices, options.device, list_gpus());
+  if (!gpus) return std::unexpected(gpus.error());
+  machine.gpus = std::move(*gpus);
   if (!machine.gpus.empty()) {
     shorten_timing(options);
     return machine;
@@ -153,7 +158,19 @@ RunStart make_start(const RunFlags& flags, const Machine& machine,
   start.options = flags.options;
   start.machine = machine;
   start.weft_version = WEFT_VERSION;
+  start.vocabulary = vocabulary_version;
+  start.decisions = decisions_version();
   return start;
+}
+
+/// Who began the run, and who goes on with it: for when they disagree.
+std::string version_text(const RunStart& start) {
+  const auto of = [](const std::string& version, std::string_view decisions) {
+    if (decisions.empty()) return "weft " + version;
+    return "weft " + version + ", decisions " + std::string(decisions);
+  };
+  return "begun by " + of(start.weft_version, start.decisions) + "; this is " +
+         of(WEFT_VERSION, decisions_version());
 }
 
 /// The first event tells what the run was asked to do.
@@ -223,10 +240,9 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   return conclude(common, display, *run, end);
 }
 
-int resume_command(const CommonFlags& common,
-                   const std::filesystem::path& folder) {
+int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   const Interrupt interrupt;
-  const auto run = RunDirectory::open(folder);
+  const auto run = RunDirectory::open(flags.run);
   if (!run) return report_error(common, run.error());
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
@@ -237,6 +253,9 @@ int resume_command(const CommonFlags& common,
   if (const auto tools = check_tools(start->options, *installation); !tools) {
     return report_error(common, tools.error());
   }
+  if (const auto devices = check_devices(*start); !devices) {
+    return report_error(common, devices.error());
+  }
   auto scratch = Scratch::make(*run);
   if (!scratch) return report_error(common, scratch.error());
 
@@ -244,8 +263,11 @@ int resume_command(const CommonFlags& common,
   BlobStore blobs(*journal);
   Production production =
       make_production(*run, *scratch, *installation, blobs, *start);
-  const auto end = host_resume(*journal, blobs, production.ports,
-                               host_options(display), interrupt.token());
+  HostOptions options = host_options(display);
+  options.version_text = version_text(*start);
+  if (flags.recorded) options.past = Replay::Past::recorded;
+  const auto end = host_resume(*journal, blobs, production.ports, options,
+                               interrupt.token());
   if (!end) return report_error(common, end.error());
   return conclude(common, display, *run, *end);
 }

@@ -26,14 +26,20 @@ std::vector<std::string> target_names() {
 
 /// What is built, and by which rules.
 Options add_subject(CLI::App& app, RunOptions& options) {
+  CLI::Option* device = app.add_option("--device", options.device, "Which GPU")
+                            ->check(CLI::Range(0, 63))
+                            ->capture_default_str();
   return {
       app.add_option("--target", options.target,
                      "What to build for (auto: the GPU if there is one)")
           ->check(CLI::IsMember(target_names()))
           ->capture_default_str(),
-      app.add_option("--device", options.device, "Which GPU")
-          ->check(CLI::Range(0, 63))
-          ->capture_default_str(),
+      device,
+      app.add_option("--devices", options.devices,
+                     "Several GPUs, with commas: numbers, UUIDs, or all")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->excludes(device),
       app.add_option("--precision", options.precision,
                      "Of products, for framework and kernels alike")
           ->check(CLI::IsMember({"framework", "strict", "tf32"}))
