@@ -6,7 +6,6 @@ and what is awaited; nothing about the device's compiler or its memory.
 import ctypes
 import functools
 import itertools
-import json
 import mmap
 import os
 import re

@@ -1,6 +1,10 @@
 #include "compiler/cpu/prelude/prelude.hpp"
 
-#include "compiler/cpu/prelude/text.hpp"
+#include "embedded/compiler/cpu/prelude/activations.prelude.hpp"
+#include "embedded/compiler/cpu/prelude/includes.prelude.hpp"
+#include "embedded/compiler/cpu/prelude/math.prelude.hpp"
+#include "embedded/compiler/cpu/prelude/reducers.prelude.hpp"
+#include "embedded/compiler/cpu/prelude/vectors.prelude.hpp"
 
 namespace weft {
 
@@ -8,8 +12,11 @@ std::string cpu_prelude(int lanes, bool stream_stores) {
   std::string text = "constexpr int W = " + std::to_string(lanes) + ";\n";
   text += "constexpr bool kStream = ";
   text += stream_stores ? "true;\n" : "false;\n";
-  return std::string(prelude_includes) + text + prelude_vectors +
-         prelude_reducers + prelude_math + prelude_activations;
+  return std::string(embedded::compiler_cpu_prelude_includes) + text +
+         embedded::compiler_cpu_prelude_vectors +
+         embedded::compiler_cpu_prelude_reducers +
+         embedded::compiler_cpu_prelude_math +
+         embedded::compiler_cpu_prelude_activations;
 }
 
 }  // namespace weft

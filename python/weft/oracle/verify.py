@@ -4,7 +4,6 @@ import os
 import time
 from dataclasses import dataclass, field, replace
 
-import torch
 
 from weft.candidate import gpu_package, harness
 from weft.expect import compare

@@ -1,53 +1,68 @@
-// Prelude: mathematical functions and activations.
-#include "compiler/cpu/prelude/text.hpp"
 
-namespace weft {
-
-// Float: polynomials within about 2 units in the last place, checked in
-// tests/python/test_cpu_kernels.py. Double: libm, lane by lane.
-const char* const prelude_math = R"prelude(
 // --- Mathematics.
-template <class V, class F> INLINE V each(V v, F f) {
+template <class V, class F>
+INLINE V each(V v, F f) {
   for (int l = 0; l < W; ++l) v[l] = f(v[l]);
   return v;
 }
-template <class V, class F> INLINE V each(V a, V b, F f) {
+template <class V, class F>
+INLINE V each(V a, V b, F f) {
   for (int l = 0; l < W; ++l) a[l] = f(a[l], b[l]);
   return a;
 }
-#define LANE_BY_LANE(name, f) \
-  template <class V> INLINE V name(V v) { \
+#define LANE_BY_LANE(name, f)                          \
+  template <class V>                                   \
+  INLINE V name(V v) {                                 \
     return each(v, [](element<V> x) { return f(x); }); \
   }
-LANE_BY_LANE(sin, std::sin) LANE_BY_LANE(cos, std::cos)
-LANE_BY_LANE(tan, std::tan) LANE_BY_LANE(asin, std::asin)
-LANE_BY_LANE(acos, std::acos) LANE_BY_LANE(atan, std::atan)
-LANE_BY_LANE(sinh, std::sinh) LANE_BY_LANE(cosh, std::cosh)
-LANE_BY_LANE(log2, std::log2) LANE_BY_LANE(log10, std::log10)
-LANE_BY_LANE(exp2, std::exp2) LANE_BY_LANE(erfc, std::erfc)
-LANE_BY_LANE(round, std::nearbyint)
-template <class V> INLINE V number(double x) {
+LANE_BY_LANE(sin, std::sin)
+LANE_BY_LANE(cos, std::cos) LANE_BY_LANE(tan, std::tan)
+    LANE_BY_LANE(asin, std::asin) LANE_BY_LANE(acos, std::acos)
+        LANE_BY_LANE(atan, std::atan) LANE_BY_LANE(sinh, std::sinh)
+            LANE_BY_LANE(cosh, std::cosh) LANE_BY_LANE(log2, std::log2)
+                LANE_BY_LANE(log10, std::log10) LANE_BY_LANE(exp2, std::exp2)
+                    LANE_BY_LANE(erfc, std::erfc)
+                        LANE_BY_LANE(round, std::nearbyint) template <class V>
+                        INLINE V number(double x) {
   return splat<element<V>>(static_cast<element<V>>(x));
 }
-template <class V> constexpr bool is_f32 = std::is_same_v<V, f32v>;
+template <class V>
+constexpr bool is_f32 = std::is_same_v<V, f32v>;
 
-template <class V> INLINE V abs(V v) {
-  if constexpr (is_f32<V>) return (V)((i32v)v & 0x7fffffff);
+template <class V>
+INLINE V abs(V v) {
+  if constexpr (is_f32<V>)
+    return (V)((i32v)v & 0x7fffffff);
   else if constexpr (is_real<element<V>>) {
     return (V)((i64v)v & 0x7fffffffffffffff);
-  } else return select(narrow(v < 0), -v, v);
+  } else
+    return select(narrow(v < 0), -v, v);
 }
-template <class V> INLINE V sqrt(V v) {
+template <class V>
+INLINE V sqrt(V v) {
 #if defined(__AVX512F__)
   if constexpr (is_f32<V> && W == 16) return (V)_mm512_sqrt_ps((__m512)v);
 #endif
   return each(v, [](element<V> x) { return std::sqrt(x); });
 }
-template <class V> INLINE V rsqrt(V v) { return number<V>(1) / sqrt(v); }
-template <class V> INLINE V reciprocal(V v) { return number<V>(1) / v; }
-template <class V> INLINE V square(V v) { return v * v; }
-template <class V> INLINE V neg(V v) { return -v; }
-template <class V> INLINE V floor(V v) {
+template <class V>
+INLINE V rsqrt(V v) {
+  return number<V>(1) / sqrt(v);
+}
+template <class V>
+INLINE V reciprocal(V v) {
+  return number<V>(1) / v;
+}
+template <class V>
+INLINE V square(V v) {
+  return v * v;
+}
+template <class V>
+INLINE V neg(V v) {
+  return -v;
+}
+template <class V>
+INLINE V floor(V v) {
 #if defined(__AVX512F__)
   if constexpr (is_f32<V> && W == 16) {
     return (V)_mm512_roundscale_ps((__m512)v, 0x09);
@@ -55,30 +70,47 @@ template <class V> INLINE V floor(V v) {
 #endif
   return each(v, [](element<V> x) { return std::floor(x); });
 }
-template <class V> INLINE V ceil(V v) { return -floor(-v); }
-template <class V> INLINE V trunc(V v) {
+template <class V>
+INLINE V ceil(V v) {
+  return -floor(-v);
+}
+template <class V>
+INLINE V trunc(V v) {
   return select(narrow(v < 0), ceil(v), floor(v));
 }
-template <class V> INLINE V sign(V v) {
+template <class V>
+INLINE V sign(V v) {
   const V one = number<V>(1);
   const V up = select(narrow(v > 0), one, V{});
   return select(narrow(v < 0), -one, up);
 }
-template <class V> INLINE V relu(V v) { return maximum(v, V{}); }
-template <class V> INLINE mask isnan(V v) { return unordered(v); }
-template <class V> INLINE mask isinf(V v) {
-  if constexpr (!is_real<element<V>>) return mask{};
-  else return narrow(abs(v) == highest<V>());
+template <class V>
+INLINE V relu(V v) {
+  return maximum(v, V{});
 }
-template <class V> INLINE V finite_or_zero(V v) {
+template <class V>
+INLINE mask isnan(V v) {
+  return unordered(v);
+}
+template <class V>
+INLINE mask isinf(V v) {
+  if constexpr (!is_real<element<V>>)
+    return mask{};
+  else
+    return narrow(abs(v) == highest<V>());
+}
+template <class V>
+INLINE V finite_or_zero(V v) {
   return select(isinf(v) | isnan(v), V{}, v);
 }
-template <class V> INLINE V finite_or_zero_keep_nan(V v) {
+template <class V>
+INLINE V finite_or_zero_keep_nan(V v) {
   return select(isinf(v), V{}, v);
 }
 INLINE f32v two_to(i32v n) { return (f32v)((n + 127) << 23); }
 // v · 2^n; `whole` is n as a float.
-template <class V> INLINE V scaled(V v, V whole, i32v n) {
+template <class V>
+INLINE V scaled(V v, V whole, i32v n) {
 #if defined(__AVX512F__)
   if constexpr (W == 16) return (V)_mm512_scalef_ps((__m512)v, (__m512)whole);
 #endif
@@ -129,7 +161,8 @@ INLINE f32v log(f32v a) {
   const f32v x = select(tiny, a * 0x1p+23f, a);
   const i32v e = ((i32v)x - 0x3f2aaaab) & ~0x7fffff;
   const f32v m = (f32v)((i32v)x - e) - 1.0f;
-  const f32v i = convert<f32v>(e) * 0x1p-23f + select(tiny, number<f32v>(-23), f32v{});
+  const f32v i =
+      convert<f32v>(e) * 0x1p-23f + select(tiny, number<f32v>(-23), f32v{});
   const f32v s = m * m;
   f32v r = s * -0.130310059f + -0.121483512f;
   f32v t = s * 0.140869141f + 0.139814854f;
@@ -182,21 +215,26 @@ INLINE f32v erf(f32v a) {
   near = near * a + a;
   return select(narrow(t > 0.927734375f), far, near);
 }
-#define DOUBLE_BY_LANE(name) \
-  INLINE f64v name(f64v v) { \
+#define DOUBLE_BY_LANE(name)                               \
+  INLINE f64v name(f64v v) {                               \
     return each(v, [](double x) { return std::name(x); }); \
   }
-DOUBLE_BY_LANE(exp) DOUBLE_BY_LANE(expm1) DOUBLE_BY_LANE(log)
-DOUBLE_BY_LANE(log1p) DOUBLE_BY_LANE(tanh) DOUBLE_BY_LANE(erf)
-INLINE f64v sigmoid(f64v x) { return 1.0 / (1.0 + exp(-x)); }
-template <class V> INLINE V pow(V a, V b) {
+DOUBLE_BY_LANE(exp)
+DOUBLE_BY_LANE(expm1) DOUBLE_BY_LANE(log) DOUBLE_BY_LANE(log1p)
+    DOUBLE_BY_LANE(tanh) DOUBLE_BY_LANE(erf) INLINE f64v sigmoid(f64v x) {
+  return 1.0 / (1.0 + exp(-x));
+}
+template <class V>
+INLINE V pow(V a, V b) {
   return each(a, b, [](element<V> x, element<V> y) { return std::pow(x, y); });
 }
-template <class V> INLINE V atan2(V a, V b) {
+template <class V>
+INLINE V atan2(V a, V b) {
   return each(a, b,
               [](element<V> x, element<V> y) { return std::atan2(x, y); });
 }
-template <class V> INLINE V div_floor(V a, V b) {
+template <class V>
+INLINE V div_floor(V a, V b) {
   return each(a, b, [](element<V> x, element<V> y) -> element<V> {
     if constexpr (is_real<element<V>>) {
       if (y == 0) return x / y;
@@ -212,17 +250,24 @@ template <class V> INLINE V div_floor(V a, V b) {
     }
   });
 }
-template <class V> INLINE V div_trunc(V a, V b) {
-  if constexpr (is_real<element<V>>) return trunc(a / b);
-  else return each(a, b, [](auto x, auto y) { return y == 0 ? 0 : x / y; });
+template <class V>
+INLINE V div_trunc(V a, V b) {
+  if constexpr (is_real<element<V>>)
+    return trunc(a / b);
+  else
+    return each(a, b, [](auto x, auto y) { return y == 0 ? 0 : x / y; });
 }
-template <class V> INLINE V fmod(V a, V b) {
+template <class V>
+INLINE V fmod(V a, V b) {
   return each(a, b, [](element<V> x, element<V> y) -> element<V> {
-    if constexpr (is_real<element<V>>) return std::fmod(x, y);
-    else return y == 0 ? 0 : x % y;
+    if constexpr (is_real<element<V>>)
+      return std::fmod(x, y);
+    else
+      return y == 0 ? 0 : x % y;
   });
 }
-template <class V> INLINE V remainder(V a, V b) {
+template <class V>
+INLINE V remainder(V a, V b) {
   return each(a, b, [](element<V> x, element<V> y) -> element<V> {
     if constexpr (is_real<element<V>>) {
       const element<V> rest = std::fmod(x, y);
@@ -234,68 +279,3 @@ template <class V> INLINE V remainder(V a, V b) {
     }
   });
 }
-)prelude";
-
-const char* const prelude_activations = R"prelude(
-// --- Activations.
-template <class V> INLINE V clamped(V v, double low, double high) {
-  return minimum(maximum(v, number<V>(low)), number<V>(high));
-}
-template <class V> INLINE V silu(V x) { return x / (number<V>(1) + exp(-x)); }
-template <class V> INLINE V gelu(V x) {
-  const V half = number<V>(0.5) * x;
-  return half * (number<V>(1) + erf(x * number<V>(0.70710678118654752440)));
-}
-template <class V> INLINE V gelu_tanh(V x) {
-  const V cube = x * x * x;
-  const V inner = number<V>(0.79788456080286535588) *
-                  (x + number<V>(0.044715) * cube);
-  return number<V>(0.5) * x * (number<V>(1) + tanh(inner));
-}
-template <class V> INLINE V softplus(V x, V beta, V threshold) {
-  const V scaled = x * beta;
-  return select(narrow(scaled > threshold), x, log1p(exp(scaled)) / beta);
-}
-template <class V> INLINE V mish(V x) {
-  return x * tanh(softplus(x, number<V>(1), number<V>(20)));
-}
-template <class V> INLINE V log_sigmoid(V x) {
-  return minimum(x, V{}) - log1p(exp(-abs(x)));
-}
-template <class V> INLINE V relu6(V x) { return clamped(x, 0, 6); }
-template <class V> INLINE V hardsigmoid(V x) {
-  return clamped(x + number<V>(3), 0, 6) / number<V>(6);
-}
-template <class V> INLINE V hardswish(V x) {
-  return x * clamped(x + number<V>(3), 0, 6) / number<V>(6);
-}
-template <class V> INLINE V leaky_relu(V x, V slope) {
-  return select(narrow(x > 0), x, x * slope);
-}
-template <class V> INLINE V elu(V x, V alpha, V scale, V input_scale) {
-  return select(narrow(x > 0), x * scale,
-                expm1(x * input_scale) * alpha * scale);
-}
-template <class V> INLINE V selu(V x) {
-  return elu(x, number<V>(1.6732632423543772848),
-             number<V>(1.0507009873554804934), number<V>(1));
-}
-template <class V> INLINE V threshold(V x, V limit, V value) {
-  return select(narrow(x <= limit), value, x);
-}
-template <class V> INLINE V softshrink(V x, V lambda) {
-  const V cut = select(narrow(x < -lambda), x + lambda, x * number<V>(0));
-  return select(narrow(x > lambda), x - lambda, cut);
-}
-template <class V> INLINE V hardshrink(V x, V lambda) {
-  return select(narrow(abs(x) <= lambda), V{}, x);
-}
-template <class V> INLINE V xlogy(V x, V y) {
-  const V product = select(narrow(x == 0), V{}, x * log(y));
-  return select(unordered(y), y, product);
-}
-
-}  // namespace
-)prelude";
-
-}  // namespace weft

@@ -1,11 +1,4 @@
-// Prelude: numbers of 16 bits, and functions for sources that store nothing
-// else.
-#include "compiler/cuda/prelude/text.hpp"
-
-namespace weft {
-
-const char* const cuda_halves =
-    R"cu(// Numbers of 16 bits, in memory; all that is computed is a float.
+// Numbers of 16 bits, in memory; all that is computed is a float.
 DEVICE float float_of_half(unsigned short bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -76,25 +69,3 @@ template <int N>
 DEVICE void store_pack(Brain* to, const Pack<Brain, N>& pack) {
   store_words(to, pack);
 }
-
-)cu";
-
-const char* const cuda_coarse =
-    R"cu(// All that is stored has 16 bits, and nothing has steps: of an exponential 18
-// are enough.
-DEVICE float coarse_exp(float x) { return hardware_exp2(x * 1.442695041f); }
-// Also in what follows here.
-#define exp coarse_exp
-#define exp_added coarse_exp
-
-)cu";
-
-const char* const cuda_coarse_quotient =
-    R"cu(// What is stored of a quotient has 16 bits.
-DEVICE float quotient(float x, Divisor y) {
-  return x * y.inverse * y.scale;
-}
-
-)cu";
-
-}  // namespace weft

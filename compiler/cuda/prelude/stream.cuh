@@ -1,51 +1,50 @@
-// Prelude: rows that stream through shared memory. Warps have parts of their
-// own: one has the memory copy, some fold, some store; barriers in shared
-// memory tell them of each other, so that none waits for what it need not.
-#include "compiler/cuda/prelude/text.hpp"
-
-namespace weft {
-
-const char* const cuda_stream =
-    R"cu(// A barrier in shared memory: a phase ends when so many have arrived and what
+// A barrier in shared memory: a phase ends when so many have arrived and what
 // was announced has been copied; `parity` says which phase is awaited.
 typedef unsigned long long Word;
 DEVICE void barrier_begin(Word* barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared.b64 [%0], %1;"
-               :: "r"((unsigned)__cvta_generic_to_shared(barrier)),
-                  "r"(arrivals) : "memory");
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(
+                   (unsigned)__cvta_generic_to_shared(barrier)),
+               "r"(arrivals)
+               : "memory");
 }
 DEVICE void barriers_begun() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 DEVICE void barrier_arrive(Word* barrier) {
-  asm volatile("{\n.reg .b64 state;\n"
-               "mbarrier.arrive.shared.b64 state, [%0];\n}"
-               :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory");
+  asm volatile(
+      "{\n.reg .b64 state;\n"
+      "mbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(
+          (unsigned)__cvta_generic_to_shared(barrier))
+      : "memory");
 }
 DEVICE void barrier_announce(Word* barrier, int bytes) {
-  asm volatile("{\n.reg .b64 state;\n"
-               "mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}"
-               :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes)
-               : "memory");
+  asm volatile(
+      "{\n.reg .b64 state;\n"
+      "mbarrier.arrive.expect_tx.shared.b64 state, [%0], %1;\n}" ::"r"(
+          (unsigned)__cvta_generic_to_shared(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 DEVICE void barrier_await(Word* barrier, unsigned parity) {
   unsigned over;
   do {
-    asm volatile("{\n.reg .pred over;\n"
-                 "mbarrier.try_wait.parity.shared.b64 over, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, over;\n}"
-                 : "=r"(over)
-                 : "r"((unsigned)__cvta_generic_to_shared(barrier)),
-                   "r"(parity) : "memory");
+    asm volatile(
+        "{\n.reg .pred over;\n"
+        "mbarrier.try_wait.parity.shared.b64 over, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, over;\n}"
+        : "=r"(over)
+        : "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity)
+        : "memory");
   } while (!over);
 }
 // Has the memory copy a multiple of 16 bytes, and arrive when it is done.
 DEVICE void copy_bulk(void* to, const void* from, int bytes, Word* barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global"
-               ".mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-               :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from),
-                  "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier))
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global"
+      ".mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+          (unsigned)__cvta_generic_to_shared(to)),
+      "l"(from), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier))
+      : "memory");
 }
 // What was read stays before what the memory copies there next: an arrival by
 // itself overtakes reads that have not come yet.
@@ -59,21 +58,25 @@ struct alignas(16) Note {
   unsigned words[3];
 };
 DEVICE void tell_note(Note* to, Note note) {
-  asm volatile("{\n.reg .b64 low, high;\n.reg .b128 note;\n"
-               "mov.b64 low, {%1, %2};\nmov.b64 high, {%3, %4};\n"
-               "mov.b128 note, {low, high};\n"
-               "st.relaxed.gpu.global.b128 [%0], note;\n}"
-               :: "l"(to), "r"(note.row), "r"(note.words[0]),
-                  "r"(note.words[1]), "r"(note.words[2]) : "memory");
+  asm volatile(
+      "{\n.reg .b64 low, high;\n.reg .b128 note;\n"
+      "mov.b64 low, {%1, %2};\nmov.b64 high, {%3, %4};\n"
+      "mov.b128 note, {low, high};\n"
+      "st.relaxed.gpu.global.b128 [%0], note;\n}" ::"l"(to),
+      "r"(note.row), "r"(note.words[0]), "r"(note.words[1]), "r"(note.words[2])
+      : "memory");
 }
 DEVICE Note told_note(const Note* from) {
   Note note;
-  asm volatile("{\n.reg .b64 low, high;\n.reg .b128 note;\n"
-               "ld.relaxed.gpu.global.b128 note, [%4];\n"
-               "mov.b128 {low, high}, note;\n"
-               "mov.b64 {%0, %1}, low;\nmov.b64 {%2, %3}, high;\n}"
-               : "=r"(note.row), "=r"(note.words[0]), "=r"(note.words[1]),
-                 "=r"(note.words[2]) : "l"(from) : "memory");
+  asm volatile(
+      "{\n.reg .b64 low, high;\n.reg .b128 note;\n"
+      "ld.relaxed.gpu.global.b128 note, [%4];\n"
+      "mov.b128 {low, high}, note;\n"
+      "mov.b64 {%0, %1}, low;\nmov.b64 {%2, %3}, high;\n}"
+      : "=r"(note.row), "=r"(note.words[0]), "=r"(note.words[1]),
+        "=r"(note.words[2])
+      : "l"(from)
+      : "memory");
   return note;
 }
 
@@ -124,8 +127,10 @@ struct Gathering {
   using Value = typename F::Value;
   static constexpr int notes = (sizeof(Value) + 11) / 12;
   static constexpr int each = (B + 31) / 32;
-  static constexpr int lanes =
-      FOLDING > 8 ? 16 : FOLDING > 4 ? 8 : FOLDING > 2 ? 4 : FOLDING;
+  static constexpr int lanes = FOLDING > 8   ? 16
+                               : FOLDING > 4 ? 8
+                               : FOLDING > 2 ? 4
+                                             : FOLDING;
   static_assert(FOLDING <= 16, "half a warp folds what they leave, at most");
   Value parts[N][FOLDING];
   Value wholes[N];
@@ -148,8 +153,8 @@ struct Gathering {
   DEVICE void tell(Note* memory, int rank, int i) {
     barrier_await(folded + i % N, i / N % 2);
     const int lane = threadIdx.x % lanes;
-    const Value value = fold_warp<F, lanes>(
-        lane < FOLDING ? parts[i % N][lane] : F::none());
+    const Value value =
+        fold_warp<F, lanes>(lane < FOLDING ? parts[i % N][lane] : F::none());
     if (threadIdx.x % 32 != 0) return;
     unsigned words[notes * 3] = {};
     memcpy(words, &value, sizeof(Value));
@@ -203,7 +208,3 @@ struct Gathering {
     return wholes[i % N];
   }
 };
-
-)cu";
-
-}  // namespace weft
