@@ -16,14 +16,21 @@ INLINE V each(V a, V b, F f) {
     return each(v, [](element<V> x) { return f(x); }); \
   }
 LANE_BY_LANE(sin, std::sin)
-LANE_BY_LANE(cos, std::cos) LANE_BY_LANE(tan, std::tan)
-    LANE_BY_LANE(asin, std::asin) LANE_BY_LANE(acos, std::acos)
-        LANE_BY_LANE(atan, std::atan) LANE_BY_LANE(sinh, std::sinh)
-            LANE_BY_LANE(cosh, std::cosh) LANE_BY_LANE(log2, std::log2)
-                LANE_BY_LANE(log10, std::log10) LANE_BY_LANE(exp2, std::exp2)
-                    LANE_BY_LANE(erfc, std::erfc)
-                        LANE_BY_LANE(round, std::nearbyint) template <class V>
-                        INLINE V number(double x) {
+LANE_BY_LANE(cos, std::cos)
+LANE_BY_LANE(tan, std::tan)
+LANE_BY_LANE(asin, std::asin)
+LANE_BY_LANE(acos, std::acos)
+LANE_BY_LANE(atan, std::atan)
+LANE_BY_LANE(sinh, std::sinh)
+LANE_BY_LANE(cosh, std::cosh)
+LANE_BY_LANE(log2, std::log2)
+LANE_BY_LANE(log10, std::log10)
+LANE_BY_LANE(exp2, std::exp2)
+LANE_BY_LANE(erfc, std::erfc)
+LANE_BY_LANE(round, std::nearbyint)
+
+template <class V>
+INLINE V number(double x) {
   return splat<element<V>>(static_cast<element<V>>(x));
 }
 template <class V>
@@ -220,8 +227,10 @@ INLINE f32v erf(f32v a) {
     return each(v, [](double x) { return std::name(x); }); \
   }
 DOUBLE_BY_LANE(exp)
-DOUBLE_BY_LANE(expm1) DOUBLE_BY_LANE(log) DOUBLE_BY_LANE(log1p)
-    DOUBLE_BY_LANE(tanh) DOUBLE_BY_LANE(erf) INLINE f64v sigmoid(f64v x) {
+DOUBLE_BY_LANE(expm1)
+DOUBLE_BY_LANE(log)
+DOUBLE_BY_LANE(log1p)
+DOUBLE_BY_LANE(tanh) DOUBLE_BY_LANE(erf) INLINE f64v sigmoid(f64v x) {
   return 1.0 / (1.0 + exp(-x));
 }
 template <class V>
