@@ -45,7 +45,8 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
                                  " requests wait already: the queue is full"});
     return;
   }
-  const int units = std::clamp(request.units, 1, found->second.capacity);
+  const auto units =
+      std::clamp<std::int64_t>(request.units, 1, found->second.capacity);
   found->second.queues[request.group].push_back(
       {{from, request.ticket}, units, request.ttl_ms});
   ++waiting_;
@@ -125,12 +126,12 @@ void Broker::grant(const std::string& name, const Waiting& next,
   context.send(address::clock, TimerRequest{timer, next.ttl_ms});
 }
 
-int Broker::in_use(const std::string& resource) const {
+std::int64_t Broker::in_use(const std::string& resource) const {
   const auto found = resources_.find(resource);
   return found == resources_.end() ? 0 : found->second.used;
 }
 
-int Broker::capacity(const std::string& resource) const {
+std::int64_t Broker::capacity(const std::string& resource) const {
   const auto found = resources_.find(resource);
   return found == resources_.end() ? 0 : found->second.capacity;
 }

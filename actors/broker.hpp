@@ -24,20 +24,20 @@ class Broker : public Role {
                Context& context) override;
 
   /// For tests and invariants: units in use, and what there is.
-  int in_use(const std::string& resource) const;
-  int capacity(const std::string& resource) const;
+  std::int64_t in_use(const std::string& resource) const;
+  std::int64_t capacity(const std::string& resource) const;
 
  private:
   using Ticket = std::pair<Address, std::uint64_t>;  // holder, its number
 
   struct Waiting {
     Ticket ticket;
-    int units = 0;
+    std::int64_t units = 0;
     std::int64_t ttl_ms = 0;
   };
   struct Resource {
-    int capacity = 0;
-    int used = 0;
+    std::int64_t capacity = 0;
+    std::int64_t used = 0;
     std::map<std::string, std::deque<Waiting>> queues;  // by group
     std::string last_group;  // served last; the next in order is next
     int turn = 0;            // requests that it was served in a row
@@ -46,7 +46,7 @@ class Broker : public Role {
   using Queue = std::map<std::string, std::deque<Waiting>>::iterator;
   struct Held {
     std::string resource;
-    int units = 0;
+    std::int64_t units = 0;
     std::uint64_t timer = 0;
   };
 

@@ -83,6 +83,12 @@ inline Address seeds(const std::string& source) { return "seeds/" + source; }
 inline Address worker(const std::string& subgraph, const std::string& seed) {
   return "worker/" + subgraph + "." + seed;
 }
+/// A machine that offers ports: who tells the broker of its capacities.
+inline Address node(const std::string& name) { return "node/" + name; }
+/// The port at that place; itself, at the head.
+inline Address at(const Address& port, const Place& place) {
+  return place.empty() ? port : port + "@" + place;
+}
 }  // namespace address
 
 }  // namespace weft

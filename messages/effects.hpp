@@ -29,8 +29,9 @@ struct CaptureReply {
   Failure failure;
   std::string graph;  ///< blob: docs/graph.md
   std::int64_t wall_ms = 0;
-  bool kept = false;  ///< an earlier run's: the library had it
-  MSGPACK_DEFINE_MAP(effect, failure, graph, wall_ms, kept)
+  bool kept = false;           ///< an earlier run's: the library had it
+  std::int64_t waited_ms = 0;  ///< of wall_ms, for others on the device
+  MSGPACK_DEFINE_MAP(effect, failure, graph, wall_ms, kept, waited_ms)
   bool operator==(const CaptureReply&) const = default;
 };
 
@@ -65,7 +66,8 @@ struct BuildRequest {
   std::string target;  ///< "cpu"
   std::string source;  ///< blob
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, target, source, wall_ms)
+  std::string arch{};  ///< of the GPU that it is for; empty: the port's own
+  MSGPACK_DEFINE_MAP(effect, target, source, wall_ms, arch)
   bool operator==(const BuildRequest&) const = default;
 };
 struct BuildReply {
@@ -74,7 +76,10 @@ struct BuildReply {
   Failure failure;  ///< "wrong_input": the compiler rejected the source
   std::string log;  ///< blob: what the compiler said; empty if nothing
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, failure, log, wall_ms)
+  /// Blob: what was built, for whichever place verifies it. Empty: the port
+  /// keeps it to itself.
+  std::string artefact{};
+  MSGPACK_DEFINE_MAP(effect, failure, log, wall_ms, artefact)
   bool operator==(const BuildReply&) const = default;
 };
 
@@ -84,7 +89,9 @@ struct Subject {
   std::string target;   ///< "cpu", or "model" for a composed module
   std::string against;  ///< blob: the subgraph's graph, or the problem file
   std::string source;   ///< blob: the kernel's source, or model_new.py
-  MSGPACK_DEFINE_MAP(target, against, source)
+  /// Blob: what the source was built into; empty: the port builds it.
+  std::string artefact{};
+  MSGPACK_DEFINE_MAP(target, against, source, artefact)
   bool operator==(const Subject&) const = default;
 };
 
@@ -122,7 +129,8 @@ struct CheckReply {
   Failure failure;
   Verdict verdict;
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, failure, verdict, wall_ms)
+  std::int64_t waited_ms = 0;  ///< of wall_ms, for others on the device
+  MSGPACK_DEFINE_MAP(effect, failure, verdict, wall_ms, waited_ms)
   bool operator==(const CheckReply&) const = default;
 };
 
@@ -199,7 +207,8 @@ struct TimeReply {
   Timing timing;
   std::string rejected;  ///< why the timed candidate is not to be believed
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, failure, timing, rejected, wall_ms)
+  std::int64_t waited_ms = 0;  ///< of wall_ms, for others on the device
+  MSGPACK_DEFINE_MAP(effect, failure, timing, rejected, wall_ms, waited_ms)
   bool operator==(const TimeReply&) const = default;
 };
 
@@ -222,6 +231,18 @@ struct ProbeReply {
   std::map<std::string, double> gpu;
   MSGPACK_DEFINE_MAP(effect, failure, torch, copy_gbps, threads, gpu)
   bool operator==(const ProbeReply&) const = default;
+};
+
+/// role -> the port that it asked, at the same address: the effect of that
+/// number is not wanted any more. The port stops the work and answers it with
+/// the effect's own reply, whose failure is "cancelled". What has ended already
+/// is answered as ever; a CancelEffect itself has no answer.
+struct CancelEffect {
+  static constexpr std::string_view name = "CancelEffect";
+  std::uint64_t effect = 0;
+  std::string reason;
+  MSGPACK_DEFINE_MAP(effect, reason)
+  bool operator==(const CancelEffect&) const = default;
 };
 
 }  // namespace weft

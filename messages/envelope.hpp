@@ -8,8 +8,13 @@
 namespace weft {
 
 /// Who sends or receives: "extractor", "agent/sg_1f2e", "port/build", "user".
-/// The part before '/' names the kind, the rest the instance.
+/// The part before '/' names the kind, the rest the instance. A port at a place
+/// other than the head has it behind an '@': "port/build@NAME".
 using Address = std::string;
+
+/// Where effects happen: "" is the head, "NAME" a node; a device there is
+/// "NAME/GPU-8a5c…", by its UUID, and one of the head's "/GPU-8a5c…".
+using Place = std::string;
 
 struct Envelope {
   std::uint64_t seq = 0;    ///< place in the journal, from 1; 0 = not yet in it
@@ -32,6 +37,28 @@ inline std::string kind_of(const Address& address) {
 inline std::string instance_of(const Address& address) {
   const auto slash = address.find('/');
   return slash == Address::npos ? "" : address.substr(slash + 1);
+}
+
+/// "port/verify@n1/GPU-8a5c" -> "n1/GPU-8a5c"; "" for the head.
+inline Place place_of(const Address& address) {
+  const auto at = address.find('@');
+  return at == Address::npos ? "" : address.substr(at + 1);
+}
+
+/// "port/verify@n1/GPU-8a5c" -> "port/verify".
+inline Address port_of(const Address& address) {
+  return address.substr(0, address.find('@'));
+}
+
+/// "n1/GPU-8a5c" -> "n1"; "" for the head and its devices.
+inline std::string node_of(const Place& place) {
+  return place.substr(0, place.find('/'));
+}
+
+/// "n1/GPU-8a5c" -> "GPU-8a5c"; "" where the place is no device.
+inline std::string device_of(const Place& place) {
+  const auto slash = place.find('/');
+  return slash == Place::npos ? "" : place.substr(slash + 1);
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // Why an effect gave no result, as it travels in a reply.
 #pragma once
 
+#include <cstdint>
 #include <msgpack.hpp>
 #include <string>
 
@@ -10,11 +11,15 @@ namespace weft {
 
 /// `code` empty means success. Codes: "wrong_input" (the user's to mend),
 /// "missing" (the machine lacks something), "failed" (may be tried again),
-/// "expired" (no answer within the lease), "refused" (the queue was full).
+/// "expired" (no answer within the lease), "refused" (the queue was full),
+/// "overloaded" (whoever was asked has too much to do just now: may be tried
+/// again, not sooner than it says), "cancelled" (the asker did not want it any
+/// more), "lost" (the place where it happened is gone).
 struct Failure {
   std::string code;
   std::string message;
-  MSGPACK_DEFINE_MAP(code, message)
+  std::int64_t retry_after_ms = 0;  ///< who failed said so; 0: it did not
+  MSGPACK_DEFINE_MAP(code, message, retry_after_ms)
 
   explicit operator bool() const { return !code.empty(); }
   bool operator==(const Failure&) const = default;

@@ -6,15 +6,28 @@
 #include <map>
 #include <msgpack.hpp>
 #include <string>
+#include <vector>
+
+#include "messages/envelope.hpp"
+#include "messages/run.hpp"
 
 namespace weft {
 
-/// extractor -> broker: how much there is of each resource.
+/// extractor (of the head), or "node/NAME" -> broker: how much there is of each
+/// resource at a place; broker -> dispatcher, of places with devices. What is
+/// said later of the same place replaces it; no units at all: the place is
+/// gone, and what is leased there is lost.
 struct Capacities {
   static constexpr std::string_view name = "Capacities";
-  std::map<std::string, int> units;  ///< "cpu" -> cores
-  int queue_max = 10'000;            ///< requests that may wait in all
-  MSGPACK_DEFINE_MAP(units, queue_max)
+  /// "cpu" -> cores, "gpu" -> 1 or more of one device, "gpu_memory" -> bytes.
+  std::map<std::string, std::int64_t> units;
+  int queue_max = 10'000;  ///< requests that may wait in all; the head says it
+  Place place{};
+  /// So long the units of an expired lease wait for its holder, who has the
+  /// work stopped first. 0: not at all. The head says it.
+  std::int64_t grace_ms = 0;
+  Gpu gpu{};  ///< where the place is a device
+  MSGPACK_DEFINE_MAP(units, queue_max, place, grace_ms, gpu)
   bool operator==(const Capacities&) const = default;
 };
 
@@ -23,18 +36,25 @@ struct LeaseRequest {
   static constexpr std::string_view name = "LeaseRequest";
   std::uint64_t ticket = 0;
   std::string resource;
-  int units = 1;      ///< clipped to the capacity: "all" is a large number
+  /// Clipped to the place's capacity: "all" is a large number.
+  std::int64_t units = 1;
   std::string group;  ///< turns go round the groups; a subgraph's id
   std::int64_t ttl_ms = 60'000;
-  MSGPACK_DEFINE_MAP(ticket, resource, units, group, ttl_ms)
+  std::vector<Place> places{};  ///< that will do; empty: any
+  std::vector<Place> avoid{};   ///< that will not, whatever `places` says
+  int priority = 0;             ///< higher first, within groups and among them
+  std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same place
+  MSGPACK_DEFINE_MAP(ticket, resource, units, group, ttl_ms, places, avoid,
+                     priority, memory_bytes)
   bool operator==(const LeaseRequest&) const = default;
 };
 
-/// broker -> holder.
+/// broker -> holder: the request goes to its port at that place.
 struct LeaseGranted {
   static constexpr std::string_view name = "LeaseGranted";
   std::uint64_t ticket = 0;
-  MSGPACK_DEFINE_MAP(ticket)
+  Place place{};
+  MSGPACK_DEFINE_MAP(ticket, place)
   bool operator==(const LeaseGranted&) const = default;
 };
 
@@ -43,16 +63,30 @@ struct LeaseDenied {
   static constexpr std::string_view name = "LeaseDenied";
   std::uint64_t ticket = 0;
   std::string reason;
-  MSGPACK_DEFINE_MAP(ticket, reason)
+  bool lost = false;  ///< there was a place for it, and it is gone
+  MSGPACK_DEFINE_MAP(ticket, reason, lost)
   bool operator==(const LeaseDenied&) const = default;
 };
 
-/// broker -> holder: time is up, the units have been given back.
+/// broker -> holder: time is up.
 struct LeaseExpired {
   static constexpr std::string_view name = "LeaseExpired";
   std::uint64_t ticket = 0;
-  MSGPACK_DEFINE_MAP(ticket)
+  /// The units are the holder's still, for the grace time: it has the work
+  /// stopped, then gives them back. False: they are others' now.
+  bool held = false;
+  MSGPACK_DEFINE_MAP(ticket, held)
   bool operator==(const LeaseExpired&) const = default;
+};
+
+/// broker -> holder: the place is gone, and what ran there with it.
+struct LeaseLost {
+  static constexpr std::string_view name = "LeaseLost";
+  std::uint64_t ticket = 0;
+  Place place;
+  std::string reason;
+  MSGPACK_DEFINE_MAP(ticket, place, reason)
+  bool operator==(const LeaseLost&) const = default;
 };
 
 /// holder -> broker.
@@ -63,7 +97,7 @@ struct LeaseReleased {
   bool operator==(const LeaseReleased&) const = default;
 };
 
-/// broker -> port/clock, and its answer.
+/// any role -> port/clock, and its answer.
 struct TimerRequest {
   static constexpr std::string_view name = "TimerRequest";
   std::uint64_t effect = 0;

@@ -16,7 +16,9 @@ struct Gpu {
   std::int64_t memory_bytes = 0;  ///< device memory
   std::int64_t l2_bytes = 0;      ///< its last cache
   std::int64_t shared_bytes = 0;  ///< that one block can have
-  MSGPACK_DEFINE_MAP(name, arch, sms, memory_bytes, l2_bytes, shared_bytes)
+  std::string uuid{};             ///< "GPU-8a5c…"; its place is "/" and this
+  MSGPACK_DEFINE_MAP(name, arch, sms, memory_bytes, l2_bytes, shared_bytes,
+                     uuid)
   bool operator==(const Gpu&) const = default;
 };
 
@@ -55,10 +57,13 @@ struct RunOptions {
   int device = 0;                  ///< which GPU, for targets that want one
   bool autotune_baseline = false;  ///< time the whole beside max-autotune too
   std::string known_kernels;       ///< their file; empty: none is used
+  /// GPUs by number or UUID, or "all"; empty: `device` alone. The run's are
+  /// Machine::gpus.
+  std::vector<std::string> devices{};
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, no_extern, device, autotune_baseline,
-                     MSGPACK_NVP("library", known_kernels))
+                     MSGPACK_NVP("library", known_kernels), devices)
   bool operator==(const RunOptions&) const = default;
 };
 
@@ -70,7 +75,13 @@ struct RunStart {
   RunOptions options;
   Machine machine;
   std::string weft_version;
-  MSGPACK_DEFINE_MAP(problem_name, problem, options, machine, weft_version)
+  /// Blob: a graph that somebody captured already (docs/graph.md). Then there
+  /// is no problem file, and nothing is captured.
+  std::string graph{};
+  int vocabulary = 1;       ///< vocabulary_version of the weft that began it
+  std::string decisions{};  ///< decisions_version() of it; empty: not said
+  MSGPACK_DEFINE_MAP(problem_name, problem, options, machine, weft_version,
+                     graph, vocabulary, decisions)
   bool operator==(const RunStart&) const = default;
 };
 

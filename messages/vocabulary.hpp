@@ -16,19 +16,20 @@
 
 namespace weft {
 
-/// Raised when a message changes its meaning, not when it gains a field.
-inline constexpr int vocabulary_version = 1;
+/// Raised when a message changes its meaning, not when it gains a field. A run
+/// says by which it was begun (RunStart); roles that know a later one decide as
+/// they did then. 2: places, leases that are held until the work has stopped.
+inline constexpr int vocabulary_version = 2;
 
-using Message =
-    std::variant<RunStart, Progress, RunFinished, Capacities, LeaseRequest,
-                 LeaseGranted, LeaseDenied, LeaseExpired, LeaseReleased,
-                 TimerRequest, TimerFired, CaptureRequest, CaptureReply,
-                 WriteFilesRequest, WriteFilesReply, BuildRequest, BuildReply,
-                 CheckRequest, CheckReply, TimeRequest, TimeReply, ProbeRequest,
-                 ProbeReply, Dispatch, OptimizeSubgraph, SeedsRequest,
-                 SeedsReply, VerifySeed, TimeSeed, StopSeed, SeedResult,
-                 SubgraphDone, Compose, FindKernelRequest, FindKernelReply,
-                 KeepKernelRequest, KeepKernelReply>;
+using Message = std::variant<
+    RunStart, Progress, RunFinished, Capacities, LeaseRequest, LeaseGranted,
+    LeaseDenied, LeaseExpired, LeaseReleased, LeaseLost, CancelEffect,
+    RefineRequest, TimerRequest, TimerFired, CaptureRequest, CaptureReply,
+    WriteFilesRequest, WriteFilesReply, BuildRequest, BuildReply, CheckRequest,
+    CheckReply, TimeRequest, TimeReply, ProbeRequest, ProbeReply, Dispatch,
+    OptimizeSubgraph, SeedsRequest, SeedsReply, VerifySeed, TimeSeed, StopSeed,
+    SeedResult, SubgraphDone, Compose, FindKernelRequest, FindKernelReply,
+    KeepKernelRequest, KeepKernelReply>;
 
 /// The message's name, such as "CaptureRequest": the type of its envelope.
 std::string_view name_of(const Message& message);

@@ -14,12 +14,14 @@ namespace weft {
 
 /// A candidate kernel.
 struct Seed {
-  std::string id;       ///< unique in its subgraph: "compiler-0"
-  std::string target;   ///< "cpu"
-  std::string origin;   ///< where it came from: "compiler", "library"
-  std::string variant;  ///< "vec16 unroll2", for people
-  std::string source;   ///< blob
-  MSGPACK_DEFINE_MAP(id, target, origin, variant, source)
+  std::string id;        ///< unique in its subgraph: "compiler-0"
+  std::string target;    ///< "cpu"
+  std::string origin;    ///< where it came from: "compiler", "library"
+  std::string variant;   ///< "vec16 unroll2", for people
+  std::string source;    ///< blob
+  std::string parent{};  ///< id of the seed that it refines; empty: none
+  int round = 0;         ///< of refinement; 0: a first proposal
+  MSGPACK_DEFINE_MAP(id, target, origin, variant, source, parent, round)
   bool operator==(const Seed&) const = default;
 };
 
@@ -41,7 +43,12 @@ struct OptimizeSubgraph {
   std::string graph;  ///< blob: the subgraph's graph
   RunOptions options;
   Machine machine;
-  MSGPACK_DEFINE_MAP(subgraph, type, signature, graph, options, machine)
+  /// Where its kernels may be checked and timed, the one to begin with first:
+  /// all on one device. Empty: wherever the broker says.
+  std::vector<Place> places{};
+  std::int64_t device_bytes = 0;  ///< of a device, that a check may take
+  MSGPACK_DEFINE_MAP(subgraph, type, signature, graph, options, machine, places,
+                     device_bytes)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 
@@ -58,8 +65,10 @@ struct SeedsReply {
   std::string origin;
   std::vector<Seed> seeds;
   Failure failure;
-  KnownKernel known;  ///< the library's: what it remembers of its seed
-  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure, known)
+  KnownKernel known{};  ///< the library's: what it remembers of its seed
+  bool more = false;    ///< this source will reply again, to the same request
+  int round = 0;        ///< the RefineRequest's that this answers; 0: the first
+  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure, known, more, round)
   bool operator==(const SeedsReply&) const = default;
 };
 
@@ -72,7 +81,11 @@ struct VerifySeed {
   RunOptions options;
   Machine machine;
   bool thorough = false;  ///< timed at once as the best one will be
-  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options, machine, thorough)
+  Place place{};          ///< of checks and timings, where `placed`
+  bool placed = false;
+  std::int64_t device_bytes = 0;  ///< of a device, that a check may take
+  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options, machine, thorough, place,
+                     placed, device_bytes)
   bool operator==(const VerifySeed&) const = default;
 };
 
@@ -89,7 +102,8 @@ struct TimeSeed {
 struct StopSeed {
   static constexpr std::string_view name = "StopSeed";
   std::string reason;
-  MSGPACK_DEFINE_MAP(reason)
+  bool cancel = false;  ///< what a port works on for it is stopped, too
+  MSGPACK_DEFINE_MAP(reason, cancel)
   bool operator==(const StopSeed&) const = default;
 };
 
@@ -103,8 +117,26 @@ struct SeedResult {
   bool timed = false;
   Timing timing;
   Failure failure;  ///< the verification itself did not work
-  MSGPACK_DEFINE_MAP(seed, built, build_log, verdict, timed, timing, failure)
+  Place place{};    ///< where it was checked and timed
+  int lost = 0;     ///< places that went while they worked on it
+  MSGPACK_DEFINE_MAP(seed, built, build_log, verdict, timed, timing, failure,
+                     place, lost)
   bool operator==(const SeedResult&) const = default;
+};
+
+/// agent -> seeds/<source>: better this one of your seeds. Answered like a
+/// SeedsRequest, with seeds of that round whose parent it is.
+struct RefineRequest {
+  static constexpr std::string_view name = "RefineRequest";
+  std::string subgraph;
+  OptimizeSubgraph work;
+  Seed seed;
+  SeedResult result;  ///< the evidence: verdict, times, what the compiler said
+  int round = 0;      ///< that this asks for, from 1
+  std::vector<SeedResult> history;  ///< of its line, the first proposal first
+  SeedResult best;                  ///< of the subgraph so far, of any source
+  MSGPACK_DEFINE_MAP(subgraph, work, seed, result, round, history, best)
+  bool operator==(const RefineRequest&) const = default;
 };
 
 /// agent -> dispatcher -> composer: the verdict on a subgraph.

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "messages/effects.hpp"
 #include "messages/envelope.hpp"
 
 namespace weft {
@@ -17,6 +18,11 @@ inline bool is_port(const Address& address) {
   return address.starts_with("port/");
 }
 
+/// Whether it asks a port for a reply of its own.
+inline bool is_request(const Envelope& envelope) {
+  return is_port(envelope.dst) && envelope.type != CancelEffect::name;
+}
+
 class EffectLedger {
  public:
   explicit EffectLedger(std::set<std::uint64_t> open = {})
@@ -24,7 +30,7 @@ class EffectLedger {
 
   /// Takes an envelope that has just got its seq; may redirect it to `stale`.
   void settle(Envelope& envelope) {
-    if (is_port(envelope.dst)) open_.insert(envelope.seq);
+    if (is_request(envelope)) open_.insert(envelope.seq);
     if (is_port(envelope.src) && open_.erase(envelope.cause) == 0) {
       envelope.dst = stale_address;
     }

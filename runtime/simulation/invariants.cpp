@@ -33,7 +33,7 @@ std::string Invariants::take_lease(const Envelope& envelope,
   if (const auto* m = std::get_if<Capacities>(&message)) {
     capacity_ = m->units;
   } else if (const auto* m = std::get_if<LeaseRequest>(&message)) {
-    const int units = std::min(m->units, capacity_[m->resource]);
+    const std::int64_t units = std::min(m->units, capacity_[m->resource]);
     leases_[{envelope.src, m->ticket}] = {m->resource, units, false};
   } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {
     return grant({envelope.dst, m->ticket});

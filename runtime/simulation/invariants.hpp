@@ -25,7 +25,7 @@ class Invariants {
   using Ticket = std::pair<Address, std::uint64_t>;
   struct Lease {
     std::string resource;
-    int units = 0;
+    std::int64_t units = 0;
     bool held = false;
   };
   std::string take_lease(const Envelope& envelope, const Message& message);
@@ -33,8 +33,8 @@ class Invariants {
   void give_back(const Ticket& ticket);
 
   std::set<std::uint64_t> answered_;
-  std::map<std::string, int> capacity_;
-  std::map<std::string, int> used_;
+  std::map<std::string, std::int64_t> capacity_;
+  std::map<std::string, std::int64_t> used_;
   std::map<Ticket, Lease> leases_;
   std::map<std::string, int> verdicts_;  ///< by subgraph
   int finished_ = 0;

@@ -48,6 +48,26 @@ TEST_CASE("an unknown field is ignored and a missing one has its default") {
   CHECK(std::get<Progress>(*back).stage.empty());
 }
 
+TEST_CASE("a message of a weft that knew no places means the head") {
+  msgpack::sbuffer buffer;
+  msgpack::pack(buffer, std::map<std::string, std::uint64_t>{{"ticket", 7}});
+  const auto back = decode("LeaseGranted", {buffer.data(), buffer.size()});
+  REQUIRE(back.has_value());
+  CHECK(std::get<LeaseGranted>(*back) == LeaseGranted{7, ""});
+}
+
+TEST_CASE("an address says which port it is, and at which place") {
+  CHECK(place_of("port/build") == "");
+  CHECK(place_of("port/build@n1") == "n1");
+  CHECK(place_of("port/verify@n1/GPU-8a5c") == "n1/GPU-8a5c");
+  CHECK(port_of("port/verify@/GPU-8a5c") == "port/verify");
+  CHECK(kind_of("port/verify@n1/GPU-8a5c") == "port");
+  CHECK(node_of("n1/GPU-8a5c") == "n1");
+  CHECK(device_of("n1/GPU-8a5c") == "GPU-8a5c");
+  CHECK(node_of("/GPU-8a5c") == "");
+  CHECK(device_of("n1") == "");
+}
+
 TEST_CASE("an unknown type is damage") {
   const auto back = decode("Telegram", packed_map({}));
   REQUIRE(!back.has_value());

@@ -33,6 +33,14 @@ TEST_CASE("a reply to no request is stale") {
   CHECK(settled(ledger, sent(2, 1, "port/build", "worker/a")) == stale_address);
 }
 
+TEST_CASE("what cancels an effect has no reply of its own") {
+  EffectLedger ledger;
+  Envelope cancel = sent(5, 1, "worker/a", "port/build");
+  cancel.type = CancelEffect::name;
+  CHECK(settled(ledger, cancel) == "port/build");
+  CHECK(settled(ledger, sent(6, 5, "port/build", "worker/a")) == stale_address);
+}
+
 TEST_CASE("requests of an earlier process may be answered once") {
   EffectLedger ledger({3});
   CHECK(settled(ledger, sent(9, 3, "port/clock", "broker")) == "broker");
