@@ -55,10 +55,12 @@ struct RunOptions {
   int device = 0;                  ///< which GPU, for targets that want one
   bool autotune_baseline = false;  ///< time the whole beside max-autotune too
   std::string known_kernels;       ///< their file; empty: none is used
+  /// By which rules modules are composed: "weft", "near-eager" or "both".
+  std::string accept = "weft";
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, no_extern, device, autotune_baseline,
-                     MSGPACK_NVP("library", known_kernels))
+                     MSGPACK_NVP("library", known_kernels), accept)
   bool operator==(const RunOptions&) const = default;
 };
 
