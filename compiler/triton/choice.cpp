@@ -75,7 +75,7 @@ bool competes_with_library(const Graph& graph, const Node& call,
   if (!one) return false;
   if (!one->transposed) return is_alone(graph) || wins(*one);
   return wins_transposed(*one) ||
-         (is_alone(graph) && !(cut.tf32 && is_fast(*one)));
+         (is_alone(graph) && !(call.tf32 && is_fast(*one)));
 }
 
 }  // namespace weft
