@@ -323,6 +323,14 @@ class WholeModel:
             return [name for name, _ in self.state]
         return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
 
+    def run_eager(self, leaves, state, seed):
+        """What Model leaves of them: outputs, state_after, described; whether
+        it drew random numbers, and the generators' states after that."""
+        with lap("framework"):
+            made = self._run(self.model, leaves, state, seed)
+        made["drawn"] = generators(self.device.torch)
+        return made
+
     def _run(self, model, leaves, state, seed, take=lambda tensor: tensor,
              within=contextlib.nullcontext()):
         """One forward() on copies of the leaves, as `take` gives them."""

@@ -66,6 +66,8 @@ class Verdict:
     #: How exact the products were, as the errors show: the candidate's, …
     precision: str = ""
     framework_precision: str = ""  #: … and the framework's
+    #: Of a module: near_eager.NearEager's, where that was asked.
+    near_eager: dict = field(default_factory=dict)
     wall_ms: float = 0.0
 
     def fail(self, kind, reason):
