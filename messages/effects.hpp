@@ -103,6 +103,12 @@ struct NearEager {
   bool operator==(const NearEager&) const = default;
 };
 
+/// What NearEager's outcomes are.
+namespace near_outcome {
+inline constexpr const char* near = "near";
+inline constexpr const char* far = "far";
+}  // namespace near_outcome
+
 /// The rules that a module can be held against.
 namespace rule {
 inline constexpr const char* weft = "weft";

@@ -129,6 +129,9 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
     if (bench->count("--library") == 0 && bench->count("--no-library") == 0) {
       flags.run_words.push_back("--no-library");
     }
+    if (bench->count("--accept") == 0) {
+      flags.run_words.insert(flags.run_words.end(), {"--accept", "both"});
+    }
     code = bench_command(common, flags);
   });
 }
