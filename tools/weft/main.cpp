@@ -92,6 +92,8 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       ->add_option("folder", flags.folder,
                    "KernelBench's checkout, or a folder of problem files")
       ->required();
+  bench->add_option("--and", flags.beside,
+                    "Another folder, whose scores are told beside these");
   bench->add_option("--level", flags.levels, "Which levels, with commas")
       ->delimiter(',')
       ->allow_extra_args(false)
