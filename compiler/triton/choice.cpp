@@ -68,8 +68,7 @@ bool is_fast(const Convolution& one) {
 
 }  // namespace
 
-bool competes_with_library(const Graph& graph, const Node& call,
-                           const CutOptions& cut) {
+bool competes_with_library(const Graph& graph, const Node& call) {
   if (operator_name(call.target) != "convolution") return true;
   const auto one = convolution_of(graph, call);
   if (!one) return false;

@@ -205,7 +205,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
   if (!can_lower(graph, call, lowering_options({}))) return false;
-  return cut.no_extern || (competes_with_library(graph, call, cut) &&
+  return cut.no_extern || (competes_with_library(graph, call) &&
                            !is_product_of_halves(graph, call));
 }
 
