@@ -27,7 +27,7 @@ from pathlib import Path
 #: What these set is no size, whatever its value.
 NO_SIZE = re.compile(
     r"kernel|stride|pad|dilat|group|pool|scal|factor|heads|layers|axis|seed|"
-    r"divisor|value|clamp|eps|momentum|alpha|beta|_p$|^k$|_k$|min|max|num_",
+    r"divisor|value|clamp|eps|momentum|alpha|beta|_p$|(?-i:^k$|_k$)|min|max|num_",
     re.IGNORECASE)
 BATCH = re.compile(r"batch|^n$", re.IGNORECASE)
 CHANNELS = re.compile(r"channel|feature|hidden|embed", re.IGNORECASE)
