@@ -87,13 +87,15 @@ def _constructed(whole):
     """Model's state as it is constructed on the processor."""
     if not whole.device.is_cuda:
         return whole.initial
-    made = dict(HeldState(build_model(whole.problem)).named)
+    with whole.device.lock.released():
+        made = dict(HeldState(build_model(whole.problem)).named)
     return [made[name].detach().to(whole.device.torch, tensor.dtype).contiguous()
             for name, tensor in whole.state]
 
 
 def _drawn(whole, seed):
-    given = make_inputs(whole.problem, seed)
+    with whole.device.lock.released():  # a large draw takes seconds
+        given = make_inputs(whole.problem, seed)
     leaves = [t.detach().to(whole.device.torch).contiguous()
               for t in torch.utils._pytree.tree_leaves(given)
               if isinstance(t, torch.Tensor)]

@@ -61,13 +61,18 @@ class _Party:
         try:
             answer = self.call(trial)
         except Ended as ended:
-            return self.end(FAR, ended.reason)
+            lacks = ended.kind == "out_of_memory"
+            return self.end(FAILED if lacks else FAR, ended.reason)
         reason = verify_model.layout_difference(answer, trial.described)
         if not reason:
             views = self.whole.buffers.output_views[:len(trial.outputs)]
             reason = near_eager.hold(views, trial, self.measured())
         if reason:
             self.end(FAR, f"draw {number}: {reason}")
+        self.rest()
+
+    def rest(self):
+        """After each call: large things go."""
 
     def passed(self):
         if self.is_open:
@@ -132,6 +137,10 @@ class _Compiled(_Party):
 
     def call(self, trial):
         return self.lender.call(trial.seed, _STEPS)
+
+    def rest(self):
+        if self.whole.is_large and self.is_open:
+            self.lender.rest()
 
     def measured(self):
         return NearEager(tolerance=self.found.tolerance)
