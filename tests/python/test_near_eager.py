@@ -95,6 +95,7 @@ CASES = {
     "mask": ("return x * y",) * 2,
     "counting": ("self.count += 1; return x * self.count",) * 2,
     "half": ("return x * 1.5", "return x * 1.504"),
+    "compiled": ("return torch.softmax(x, -1) * 2",) * 2,
 }
 LINEAR = {"init": "self.linear = nn.Linear(96, 96)"}
 OTHERS = {
@@ -128,7 +129,10 @@ class Judged(unittest.TestCase):
                 paths.append(path)
             requests.append({"verb": "check_model", "problem": paths[0],
                              "composed": paths[1], "seed": 1,
-                             "rules": ["near-eager"]})
+                             "rules": ["near-eager"],
+                             "baselines": ["eager"]})
+            if case == "compiled":
+                requests[-1]["baselines"].append("compile")
         done = subprocess.run(
             [sys.executable, "-m", "weft.oracle.oracle", "--scratch",
              os.path.join(folder, "scratch"), "--threads", "1"],
@@ -177,8 +181,11 @@ class Judged(unittest.TestCase):
     def test_a_mask_that_may_be_cast_is_judged(self):
         self.assertEqual(self.near("mask")["outcome"], "near")
 
-    def test_compiled_is_looked_at_only_where_it_is_asked_for(self):
+    def test_torch_compile_s_module_is_judged_where_it_is_asked_for(self):
         self.assertEqual(self.near("same")["compiled"], "")
+        found = self.near("compiled")
+        self.assertEqual((found["outcome"], found["compiled"]),
+                         ("near", "near"), found)
 
 
 if __name__ == "__main__":

@@ -85,13 +85,6 @@ class NearRuns(WeftCase):
         self.assertTrue(self.is_near(os.path.join(run, beside["file"])))
         self.assert_replays(run)
 
-    def test_by_weft_s_rule_it_is_told_and_nothing_follows(self):
-        run, told = self.run_of("weft")
-        self.assertTrue(told["summary"].endswith("; not near to eager"))
-        self.assertIsNone(told["near_module"])
-        self.assertFalse(os.path.exists(
-            os.path.join(run, "composed", "near_eager")))
-
     def test_by_the_near_rule_there_is_one_module_and_it_is_near(self):
         run, told = self.run_of("near-eager")
         self.assertEqual(told["verdict"]["near_eager"]["outcome"], "near")
