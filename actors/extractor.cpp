@@ -70,7 +70,7 @@ void Extractor::captured(const ErrandEnd& end, Context& context) {
 
   CutOptions cut;
   cut.no_extern = run_->options.no_extern;
-  cut.tf32 = run_->options.precision != "strict";
+  cut.precision = run_->options.precision;
   const Plan plan = partition(*graph, *target, cut);
   plan_ = context.blobs().put(plan_to_json(plan));
   context.send(

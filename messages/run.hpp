@@ -60,10 +60,12 @@ struct RunOptions {
   /// GPUs by number or UUID, or "all"; empty: `device` alone. The run's are
   /// Machine::gpus.
   std::vector<std::string> devices{};
+  /// By which rules modules are composed: "weft", "near-eager" or "both".
+  std::string accept = "weft";
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, no_extern, device, autotune_baseline,
-                     MSGPACK_NVP("library", known_kernels), devices)
+                     MSGPACK_NVP("library", known_kernels), devices, accept)
   bool operator==(const RunOptions&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include "compiler/compose/compose.hpp"
 #include "compiler/compose/reference_source.hpp"
 #include "compiler/fusion/lowerable.hpp"
+#include "compiler/graph/operator_facts.hpp"
 #include "compiler/loops/interior.hpp"
 #include "compiler/loops/unroll_and_jam.hpp"
 #include "compiler/lowering/lower.hpp"
@@ -124,14 +125,25 @@ std::vector<TritonVariant> variants() {
   return list;
 }
 
-std::string variant_name(const TritonVariant& v) {
+/// Whether all products of the subgraph may be TF32.
+bool is_tf32(const Graph& graph) {
+  bool any = false;
+  for (const Node& node : graph.nodes) {
+    if (node.kind != NodeKind::call || !is_product(node.target)) continue;
+    if (!node.tf32) return false;
+    any = true;
+  }
+  return any;
+}
+
+std::string variant_name(const TritonVariant& v, bool tf32) {
   std::string name =
       "tile" + std::to_string(v.tile) + " row" + std::to_string(v.row_max) +
       " each" + std::to_string(v.per_thread) + " dot" +
       std::to_string(v.dot_rows) + "x" + std::to_string(v.dot_columns) + "x" +
       std::to_string(v.dot_folded) + " warps" + std::to_string(v.dot_warps);
   if (v.packs) name += " split";
-  if (v.exact) name += " exact";
+  if (tf32) name += v.exact ? " exact" : " tf32";
   if (v.windows) name += " windows";
   if (v.jams) name += " jam";
   return name;
@@ -193,7 +205,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
   if (!can_lower(graph, call, lowering_options({}))) return false;
-  return cut.no_extern || (competes_with_library(graph, call, cut) &&
+  return cut.no_extern || (competes_with_library(graph, call) &&
                            !is_product_of_halves(graph, call));
 }
 
@@ -202,11 +214,13 @@ Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
                                                   int variants_max) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const TritonVariant& variant : variants()) {
+  const bool tf32 = is_tf32(subgraph.graph);
+  for (TritonVariant variant : variants()) {
     if (static_cast<int>(sources.size()) >= variants_max) break;
+    variant.exact = variant.exact || !tf32;
     const TritonModule module = print_module(subgraph.graph, variant, facts);
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
-    const std::string name = variant_name(variant);
+    const std::string name = variant_name(variant, tf32);
     sources.push_back({name, source_text(subgraph, name, module)});
   }
   return sources;

@@ -1,5 +1,7 @@
 #include "runtime/simulation/simulated_ports.hpp"
 
+#include <algorithm>
+
 #include "compiler/graph/graph.hpp"
 
 namespace weft {
@@ -34,6 +36,20 @@ Verdict made_up_verdict(Random& random) {
   verdict.kind = verdict.correct ? "correct" : kinds[pick(random, 5)];
   if (!verdict.correct) verdict.reason = "made up";
   return verdict;
+}
+
+NearEager made_up_nearness(const CheckRequest& request, Random& random) {
+  if (std::ranges::find(request.rules, rule::near_eager) ==
+      request.rules.end()) {
+    return {};
+  }
+  NearEager found;
+  found.draws = 5;
+  found.outcome = happens(random, 500) ? near_outcome::near : near_outcome::far;
+  if (request.with_compile) {
+    found.compiled = happens(random, 800) ? near_outcome::near : "failed";
+  }
+  return found;
 }
 
 Timing made_up_timing(Random& random, bool with_compile) {
@@ -76,7 +92,9 @@ struct Answer {
     return reply;
   }
   Message operator()(const CheckRequest& m) {
-    return CheckReply{m.effect, {}, made_up_verdict(random), 40};
+    CheckReply reply{m.effect, {}, made_up_verdict(random), 40};
+    reply.verdict.near_eager = made_up_nearness(m, random);
+    return reply;
   }
   Message operator()(const TimeRequest& m) {
     TimeReply reply;

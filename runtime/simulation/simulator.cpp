@@ -79,6 +79,8 @@ void Simulator::begin() {
       "    def forward(self, x):\n"
       "        return x\n");
   start.options.seeds = {"library", "compiler"};
+  static const char* const rules[] = {"weft", "near-eager", "both"};
+  start.options.accept = rules[pick(random_, 3)];
   start.options.jobs = static_cast<int>(1 + pick(random_, 3));
   start.options.variants_max = static_cast<int>(1 + pick(random_, 4));
   start.machine.cores = static_cast<int>(1 + pick(random_, 4));

@@ -92,6 +92,11 @@ std::vector<std::string> run_words(const BenchFlags& flags,
   return words;
 }
 
+std::string beside_of(const BenchFlags& flags) {
+  if (!flags.beside) return "";
+  return fs::absolute(*flags.beside).lexically_normal().string();
+}
+
 json settings(const CommonFlags& common, const BenchFlags& flags,
               const Place& place, const Installation& installation) {
   std::error_code ignored;
@@ -104,6 +109,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"version", WEFT_VERSION},
           {"python", installation.python.string()},
           {"folder", folder.string()},
+          {"beside", beside_of(flags)},
           {"levels", flags.levels},
           {"only", flags.only},
           {"out", fs::absolute(out).lexically_normal().string()},
@@ -144,10 +150,11 @@ Error become(const Installation& installation, const json& settings) {
 
 int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   std::error_code ignored;
-  if (!fs::is_directory(flags.folder, ignored)) {
+  for (const fs::path& folder : {flags.folder, flags.beside.value_or(".")}) {
+    if (fs::is_directory(folder, ignored)) continue;
     return report_error(common,
                         {ErrorCode::wrong_input,
-                         "no such folder: " + flags.folder.string() +
+                         "no such folder: " + folder.string() +
                              "; name a KernelBench checkout, or a folder of "
                              "problem files"});
   }

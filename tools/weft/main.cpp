@@ -92,6 +92,8 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       ->add_option("folder", flags.folder,
                    "KernelBench's checkout, or a folder of problem files")
       ->required();
+  bench->add_option("--and", flags.beside,
+                    "Another folder, whose scores are told beside these");
   bench->add_option("--level", flags.levels, "Which levels, with commas")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -128,6 +130,9 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
     // What is measured must not depend on what ran here before.
     if (bench->count("--library") == 0 && bench->count("--no-library") == 0) {
       flags.run_words.push_back("--no-library");
+    }
+    if (bench->count("--accept") == 0) {
+      flags.run_words.insert(flags.run_words.end(), {"--accept", "both"});
     }
     code = bench_command(common, flags);
   });
