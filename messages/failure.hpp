@@ -1,6 +1,7 @@
 // Why an effect gave no result, as it travels in a reply.
 #pragma once
 
+#include <cstdint>
 #include <msgpack.hpp>
 #include <string>
 
@@ -14,7 +15,8 @@ namespace weft {
 struct Failure {
   std::string code;
   std::string message;
-  MSGPACK_DEFINE_MAP(code, message)
+  std::int64_t retry_after_ms = 0;  ///< who failed said so; 0: it did not
+  MSGPACK_DEFINE_MAP(code, message, retry_after_ms)
 
   explicit operator bool() const { return !code.empty(); }
   bool operator==(const Failure&) const = default;

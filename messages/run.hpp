@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "messages/llm.hpp"
+
 namespace weft {
 
 /// A GPU of the machine.
@@ -55,10 +57,11 @@ struct RunOptions {
   int device = 0;                  ///< which GPU, for targets that want one
   bool autotune_baseline = false;  ///< time the whole beside max-autotune too
   std::string known_kernels;       ///< their file; empty: none is used
+  LlmOptions llm;
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, no_extern, device, autotune_baseline,
-                     MSGPACK_NVP("library", known_kernels))
+                     MSGPACK_NVP("library", known_kernels), llm)
   bool operator==(const RunOptions&) const = default;
 };
 
