@@ -17,6 +17,7 @@ namespace weft {
 /// What all verbs share.
 struct CommonFlags {
   std::optional<std::string> python;
+  std::optional<std::filesystem::path> config;  ///< of --config
   bool verbose = false;
   bool quiet = false;
   bool json = false;
