@@ -37,12 +37,16 @@ Result<std::string> checked(const LlmEndpoint& endpoint, std::string key,
                            "characters or too many bytes"));
 }
 
+/// The whole host is compared: localhost.example.com is somebody else's.
 bool is_local(std::string_view base_url) {
-  for (const std::string_view host :
-       {"http://localhost", "http://127.", "http://[::1]"}) {
-    if (base_url.starts_with(host)) return true;
-  }
-  return false;
+  constexpr std::string_view kScheme = "http://";
+  std::string_view host = base_url.substr(kScheme.size());
+  host = host.substr(0, host.find('/'));
+  if (host.starts_with("[::1]")) return true;
+  host = host.substr(0, host.find(':'));
+  return host == "localhost" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 }  // namespace

@@ -90,6 +90,8 @@ std::vector<std::string> run_words(const CommonFlags& common,
                             !flags.options.autotune_baseline &&
                             flags.options.compile_baseline;
   if (is_autotuned) words.push_back("--autotune-baseline");
+  // What is measured must not depend on what was asked before.
+  words.push_back("--no-llm-cache");
   if (common.config) {
     words.push_back("--config");
     words.push_back(std::filesystem::absolute(*common.config).string());

@@ -15,6 +15,16 @@ namespace {
 
 using nlohmann::json;
 
+/// What a program must know of a call that failed, beside the words.
+void print_failure(const CommonFlags& common, const LlmAnswer& answer) {
+  if (!common.json) return;
+  const json line = {{"failure", answer.failure.code},
+                     {"http_status", answer.http_status},
+                     {"retry_after_ms", answer.retry_after_ms},
+                     {"billed_maybe", answer.billed_maybe}};
+  std::printf("%s\n", line.dump().c_str());
+}
+
 /// Enough for a model that thinks before it says its one word.
 constexpr std::int64_t kCheckTokensMax = 1'024;
 
@@ -189,7 +199,10 @@ int llm_check_command(const CommonFlags& common, const std::string& name) {
   const auto endpoint = endpoint_named(common, name);
   if (!endpoint) return report_error(common, endpoint.error());
   const LlmAnswer answer = ask(*endpoint);
-  if (answer.failure) return report_error(common, error_of(answer.failure));
+  if (answer.failure) {
+    print_failure(common, answer);
+    return report_error(common, error_of(answer.failure));
+  }
   if (common.json) {
     std::printf("%s\n", check_json(*endpoint, answer).dump().c_str());
   } else {

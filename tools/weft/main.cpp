@@ -40,6 +40,8 @@ void add_settable(CLI::App& verb, RunFlags& flags) {
       ->capture_default_str();
   verb.add_flag("--fast-sync", flags.fast_sync,
                 "Journal survives weft's death, not a power cut");
+  verb.add_flag("!--no-llm-cache", flags.llm_cache,
+                "Pay language models again for what they answered before");
 }
 
 void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
@@ -187,7 +189,11 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   auto* resume = app.add_subcommand("resume", "Go on with a run that stopped");
   add_common(*resume, common);
   resume->add_option("run", run_folder, "Run directory")->required();
-  resume->callback([&] { code = resume_command(common, run_folder); });
+  static bool llm_cache = true;
+  resume->add_flag("!--no-llm-cache", llm_cache,
+                   "Pay language models again for what they answered before");
+  resume->callback(
+      [&] { code = resume_command(common, run_folder, llm_cache); });
 
   static ReplayFlags replay_flags;
   auto* replay = app.add_subcommand(
