@@ -287,6 +287,7 @@ class LlmServer:
     def _serve(self):
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._main())
+        self._loop.close()
 
     async def _main(self):
         self._stop = asyncio.Event()
