@@ -61,8 +61,10 @@ LlmPort::~LlmPort() {
 }
 
 void LlmPort::start(const Message& request, Reply reply) {
+  const auto* asked = std::get_if<LlmRequest>(&request);
+  if (asked == nullptr) return;
   Call call;
-  call.request = std::get<LlmRequest>(request);
+  call.request = *asked;
   call.id = content_hash(encode(request));
   call.reply = std::move(reply);
   queue_.push([this, call = std::move(call)] { answer(call); });
