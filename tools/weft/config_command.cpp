@@ -47,7 +47,9 @@ int config_command(const CommonFlags& common, CLI::App& verb,
     } else if (found != loaded->settings.end()) {
       print(common, full, found->second.shown(), found->second.origin);
     } else {
-      print(common, full, option->get_default_str(), "default");
+      const bool is_flag = option->get_items_expected_max() == 0;
+      print(common, full, is_flag ? "false" : option->get_default_str(),
+            "default");
     }
   }
   for (const auto& [name, setting] : loaded->settings) {
