@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "messages/llm.hpp"
+
 namespace weft {
 
 /// A GPU of the machine.
@@ -62,10 +64,12 @@ struct RunOptions {
   std::vector<std::string> devices{};
   /// By which rules modules are composed: "weft", "near-eager" or "both".
   std::string accept = "weft";
+  LlmOptions llm;
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, no_extern, device, autotune_baseline,
-                     MSGPACK_NVP("library", known_kernels), devices, accept)
+                     MSGPACK_NVP("library", known_kernels), devices, accept,
+                     llm)
   bool operator==(const RunOptions&) const = default;
 };
 

@@ -9,6 +9,7 @@
 #include "runtime/ports/clock_port.hpp"
 #include "runtime/ports/files_port.hpp"
 #include "runtime/ports/library_port.hpp"
+#include "runtime/ports/llm_port.hpp"
 #include "runtime/ports/verify_port.hpp"
 
 namespace weft {
@@ -21,7 +22,7 @@ constexpr int oracle_slots_max = 4;
 
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
-                           const RunStart& start) {
+                           const RunStart& start, LlmAccess llm) {
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
   Production made;
@@ -33,6 +34,9 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   made.ports[address::library] =
       std::make_unique<LibraryPort>(blobs, *made.kernels);
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
+  made.ports[address::llm] = std::make_unique<LlmPort>(
+      blobs, LlmPort::Options{std::move(llm.endpoints), run.llm_replies(),
+                              std::move(llm.cache)});
   std::string device = "cpu";
   if (!machine.gpus.empty()) device = "cuda:" + std::to_string(options.device);
   const std::string gpu = machine.gpus.empty() ? "" : machine.gpus.front().name;

@@ -76,6 +76,34 @@ KnownKernel made_up_kernel(Blobs& blobs, Random& random) {
   return kernel;
 }
 
+/// A kernel that may be none, tokens that may not be told.
+LlmReply made_up_reply(const LlmRequest& request, Blobs& blobs,
+                       Random& random) {
+  LlmReply reply;
+  reply.effect = request.effect;
+  reply.model = "made-up";
+  reply.http_status = 200;
+  reply.latency_ms = 500 + pick(random, 20'000);
+  for (int i = 0; i < request.samples; ++i) {
+    const std::string number = std::to_string(pick(random, 1'000'000));
+    const bool is_kernel = !happens(random, 100);
+    reply.choices.push_back(
+        {blobs.put(is_kernel ? "```python\ndef kernel_function(*inputs):\n    "
+                               "return inputs[0]  # " +
+                                   number + "\n```\n"
+                             : "I cannot do that. " + number),
+         happens(random, 50) ? "length" : "stop"});
+  }
+  if (happens(random, 900)) {
+    reply.usage = {.input = 1 + pick(random, 4'000),
+                   .cached = pick(random, 4'000),
+                   .output = 1 + pick(random, 2'000),
+                   .known = true};
+    reply.micro_usd = 1 + pick(random, 20'000);
+  }
+  return reply;
+}
+
 struct Answer {
   Blobs& blobs;
   Random& random;
@@ -111,6 +139,9 @@ struct Answer {
   }
   Message operator()(const KeepKernelRequest& m) {
     return KeepKernelReply{m.effect, {}};
+  }
+  Message operator()(const LlmRequest& m) {
+    return made_up_reply(m, blobs, random);
   }
   Message operator()(const TimerRequest& m) { return TimerFired{m.effect}; }
 
@@ -149,6 +180,13 @@ struct FailedAnswer {
   }
   Message operator()(const KeepKernelRequest& m) {
     return KeepKernelReply{m.effect, failure};
+  }
+  Message operator()(const LlmRequest& m) {
+    LlmReply reply;
+    reply.effect = m.effect;
+    reply.failure = failure;
+    reply.billed_maybe = failure.code == "failed";
+    return reply;
   }
 
   template <class Other>

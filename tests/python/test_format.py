@@ -8,7 +8,7 @@ import sys
 import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROOMS = ("actors", "benchmarks", "compiler", "messages", "runtime", "tests", "tools")
+ROOMS = ("actors", "benchmarks", "compiler", "config", "messages", "runtime", "tests", "tools")
 
 
 def sources():

@@ -82,13 +82,20 @@ int choose_jobs(const Place& place) {
 }
 
 /// On a GPU all three of the framework's ways are baselines, unless told else.
-std::vector<std::string> run_words(const BenchFlags& flags,
+std::vector<std::string> run_words(const CommonFlags& common,
+                                   const BenchFlags& flags,
                                    const Place& place) {
   std::vector<std::string> words = flags.run_words;
   const bool is_autotuned = !place.gpu.empty() && !flags.no_autotune &&
                             !flags.options.autotune_baseline &&
                             flags.options.compile_baseline;
   if (is_autotuned) words.push_back("--autotune-baseline");
+  // What is measured must not depend on what was asked before.
+  words.push_back("--no-llm-cache");
+  if (common.config) {
+    words.push_back("--config");
+    words.push_back(std::filesystem::absolute(*common.config).string());
+  }
   return words;
 }
 
@@ -122,7 +129,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"gpu", place.gpu},
           {"devices", place.devices},
           {"timed", place.is_timed},
-          {"run_flags", run_words(flags, place)},
+          {"run_flags", run_words(common, flags, place)},
           {"json", common.json},
           {"quiet", common.quiet}};
 }

@@ -17,6 +17,7 @@ namespace weft {
 /// What all verbs share.
 struct CommonFlags {
   std::optional<std::string> python;
+  std::optional<std::filesystem::path> config;  ///< of --config
   bool verbose = false;
   bool quiet = false;
   bool json = false;
@@ -27,10 +28,12 @@ struct RunFlags {
   std::optional<std::filesystem::path> out;
   RunOptions options;
   bool fast_sync = false;  ///< survive the process's death, not a power cut
+  bool llm_cache = true;   ///< give what earlier runs were answered
 };
 
 int run_command(const CommonFlags& common, const RunFlags& flags);
-int resume_command(const CommonFlags& common, const std::filesystem::path& run);
+int resume_command(const CommonFlags& common, const std::filesystem::path& run,
+                   bool llm_cache);
 
 struct ReplayFlags {
   std::filesystem::path run;

@@ -10,9 +10,11 @@
 #include "runtime/host/caf_host.hpp"
 #include "runtime/ports/files_port.hpp"
 #include "runtime/ports/production.hpp"
+#include "runtime/store/llm_store.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/display.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/settings_flags.hpp"
 
 namespace weft {
 namespace {
@@ -145,6 +147,21 @@ Result<void> settle_library(RunOptions& options) {
               "one with --library, or add another with --seeds");
 }
 
+/// The providers that the run may ask, as its roles must know them.
+Result<void> settle_llm(RunOptions& options,
+                        const std::vector<LlmEndpoint>& endpoints) {
+  if (options.llm.name.empty()) return {};
+  auto providers = providers_of(endpoints, options.llm.name);
+  if (!providers) return std::unexpected(providers.error());
+  options.llm.providers = std::move(*providers);
+  return {};
+}
+
+LlmAccess llm_access(LoadedSettings& loaded, bool cache) {
+  return {std::move(loaded.endpoints),
+          cache ? default_llm_cache() : std::filesystem::path()};
+}
+
 RunStart make_start(const RunFlags& flags, const Machine& machine,
                     BlobStore& blobs, const std::string& problem) {
   RunStart start;
@@ -191,6 +208,10 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   if (const auto settled = settle_library(flags.options); !settled) {
     return report_error(common, settled.error());
   }
+  auto loaded = load_settings(common.config);
+  if (!loaded) return report_error(common, loaded.error());
+  const auto models = settle_llm(flags.options, loaded->endpoints);
+  if (!models) return report_error(common, models.error());
   const auto problem = read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
   const auto installation = ready_installation(common);
@@ -216,7 +237,8 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   say_protections(display, start.machine);
   say_untimed(display, start);
   Production production =
-      make_production(*run, *scratch, *installation, blobs, start);
+      make_production(*run, *scratch, *installation, blobs, start,
+                      llm_access(*loaded, flags.llm_cache));
   const HostEnd end =
       host_run(*journal, blobs, production.ports, host_options(display),
                address::extractor, start, interrupt.token());
@@ -224,8 +246,10 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
 }
 
 int resume_command(const CommonFlags& common,
-                   const std::filesystem::path& folder) {
+                   const std::filesystem::path& folder, bool llm_cache) {
   const Interrupt interrupt;
+  auto loaded = load_settings(common.config);
+  if (!loaded) return report_error(common, loaded.error());
   const auto run = RunDirectory::open(folder);
   if (!run) return report_error(common, run.error());
   const auto installation = ready_installation(common);
@@ -243,7 +267,8 @@ int resume_command(const CommonFlags& common,
   Display display(common);
   BlobStore blobs(*journal);
   Production production =
-      make_production(*run, *scratch, *installation, blobs, *start);
+      make_production(*run, *scratch, *installation, blobs, *start,
+                      llm_access(*loaded, llm_cache));
   const auto end = host_resume(*journal, blobs, production.ports,
                                host_options(display), interrupt.token());
   if (!end) return report_error(common, end.error());
