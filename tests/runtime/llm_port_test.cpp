@@ -168,6 +168,40 @@ TEST_CASE("a call that died unanswered is made again, and counted twice") {
   CHECK(reply.micro_usd == 2 * kCallMicroUsd);
 }
 
+TEST_CASE("a call that is cancelled ends, and may have been billed") {
+  const Disk disk;
+  CannedServer silent("");
+  Process weft(silent.url(), disk.run());
+  std::stop_source source;
+  std::promise<LlmReply> promise;
+  weft.port.begin(weft.request(7, "prompt"), source.get_token(),
+                  [&](const Message& reply) {
+                    promise.set_value(std::get<LlmReply>(reply));
+                  });
+  while (silent.requests() == 0) std::this_thread::yield();
+  source.request_stop();
+  const LlmReply reply = promise.get_future().get();
+  CHECK(reply.failure.code == "cancelled");
+  CHECK(reply.billed_maybe);
+}
+
+TEST_CASE("a call that is cancelled beforehand is not made") {
+  const Disk disk;
+  CannedServer server(answer_of("kernel"));
+  Process weft(server.url(), disk.run());
+  std::stop_source source;
+  source.request_stop();
+  std::promise<LlmReply> promise;
+  weft.port.begin(weft.request(7, "prompt"), source.get_token(),
+                  [&](const Message& reply) {
+                    promise.set_value(std::get<LlmReply>(reply));
+                  });
+  const LlmReply reply = promise.get_future().get();
+  CHECK(reply.failure.code == "cancelled");
+  CHECK_FALSE(reply.billed_maybe);
+  CHECK(server.requests() == 0);
+}
+
 TEST_CASE("the same run again costs nothing") {
   const Disk disk;
   CannedServer server(answer_of("kernel"));
