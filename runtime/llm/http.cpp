@@ -1,6 +1,7 @@
 #include "runtime/llm/http.hpp"
 
 #include <curl/curl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -31,12 +32,19 @@ std::int64_t ms_since(Clock::time_point then) {
 }
 
 /// The certificates to trust where the settings name none. libcurl itself looks
-/// at none of these variables, people expect all of them to work.
-std::string ca_file_of_environment() {
+/// at none of these variables, people expect all of them to work; and it knows
+/// one place of files, that of the system it was built on. Empty: libcurl's.
+std::string usual_ca_file() {
   for (const char* name :
        {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}) {
     const char* value = std::getenv(name);
     if (value != nullptr && *value != '\0') return value;
+  }
+  // Debian, Fedora and RHEL, SUSE, Alpine.
+  for (const char* file : {"/etc/ssl/certs/ca-certificates.crt",
+                           "/etc/pki/tls/certs/ca-bundle.crt",
+                           "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"}) {
+    if (access(file, R_OK) == 0) return file;
   }
   return "";
 }
@@ -213,7 +221,7 @@ void set_up(Transfer& transfer) {
                    static_cast<long>(request.connect_ms));
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "weft");
   const std::string ca =
-      request.ca_file.empty() ? ca_file_of_environment() : request.ca_file;
+      request.ca_file.empty() ? usual_ca_file() : request.ca_file;
   if (!ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca.c_str());
 }
 

@@ -1,6 +1,8 @@
 #include "runtime/ports/llm_port.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "config/llm_settings.hpp"
@@ -61,12 +63,18 @@ LlmPort::~LlmPort() {
 }
 
 void LlmPort::start(const Message& request, Reply reply) {
+  begin(request, {}, std::move(reply));
+}
+
+void LlmPort::begin(const Message& request, std::stop_token cancelled,
+                    Reply reply) {
   const auto* asked = std::get_if<LlmRequest>(&request);
   if (asked == nullptr) return;
   Call call;
   call.request = *asked;
   call.id = content_hash(encode(request));
   call.reply = std::move(reply);
+  call.cancelled = std::move(cancelled);
   queue_.push([this, call = std::move(call)] { answer(call); });
 }
 
@@ -123,6 +131,9 @@ void LlmPort::answer(Call call) {
   }
   if (answer_from_disk(call)) return;
   if (!endpoint) return refuse(call, to_failure(endpoint.error()));
+  if (call.cancelled.stop_requested()) {
+    return refuse(call, {"cancelled", "the asker did not want it"});
+  }
   if (const auto noted = replies_->note_asked(call.id, call.prompt); !noted) {
     return refuse(call, to_failure(noted.error()));
   }
@@ -157,15 +168,21 @@ bool LlmPort::answer_from_disk(Call& call) {
 }
 
 void LlmPort::ask(Call call, const Prompt& prompt) {
+  // Made and ended on the queue's thread alone, whoever cancels.
+  using Watch = std::stop_callback<std::function<void()>>;
+  const auto watch = std::make_shared<std::optional<Watch>>();
   const LlmEndpoint endpoint = call.endpoint;
-  client_.ask(endpoint, prompt,
-              [this, call = std::move(call)](LlmAnswer answer) mutable {
-                if (closing_) return;
-                queue_.push([this, call = std::move(call),
-                             answer = std::move(answer)]() mutable {
-                  take(call, std::move(answer));
-                });
-              });
+  const std::stop_token cancelled = call.cancelled;
+  const LlmClient::Id id = client_.ask(
+      endpoint, prompt,
+      [this, watch, call = std::move(call)](LlmAnswer answer) {
+        if (closing_) return;
+        queue_.push([this, watch, call, answer = std::move(answer)] {
+          watch->reset();
+          take(call, answer);
+        });
+      });
+  if (id != 0) watch->emplace(cancelled, [this, id] { client_.cancel(id); });
 }
 
 void LlmPort::take(const Call& call, LlmAnswer answer) {

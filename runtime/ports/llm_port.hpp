@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -34,11 +35,16 @@ class LlmPort : public Port {
 
   void start(const Message& request, Reply reply) override;
 
+  /// A call that is `cancelled` ends with that failure, and its connection;
+  /// what it has cost until then may be billed.
+  void begin(const Message& request, std::stop_token cancelled, Reply reply);
+
  private:
   /// One call on its way.
   struct Call {
     LlmRequest request;
     Reply reply;
+    std::stop_token cancelled;
     LlmEndpoint endpoint;
     std::string id;      ///< content hash of the request
     std::string prompt;  ///< of what it asks, whoever asks it

@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 
 #include "runtime/journal/journal.hpp"
 #include "tests/runtime/canned_server.hpp"
@@ -165,6 +168,40 @@ TEST_CASE("a call that died unanswered is made again, and counted twice") {
   CHECK(reply.micro_usd == 2 * kCallMicroUsd);
 }
 
+TEST_CASE("a call that is cancelled ends, and may have been billed") {
+  const Disk disk;
+  CannedServer silent("");
+  Process weft(silent.url(), disk.run());
+  std::stop_source source;
+  std::promise<LlmReply> promise;
+  weft.port.begin(weft.request(7, "prompt"), source.get_token(),
+                  [&](const Message& reply) {
+                    promise.set_value(std::get<LlmReply>(reply));
+                  });
+  while (silent.requests() == 0) std::this_thread::yield();
+  source.request_stop();
+  const LlmReply reply = promise.get_future().get();
+  CHECK(reply.failure.code == "cancelled");
+  CHECK(reply.billed_maybe);
+}
+
+TEST_CASE("a call that is cancelled beforehand is not made") {
+  const Disk disk;
+  CannedServer server(answer_of("kernel"));
+  Process weft(server.url(), disk.run());
+  std::stop_source source;
+  source.request_stop();
+  std::promise<LlmReply> promise;
+  weft.port.begin(weft.request(7, "prompt"), source.get_token(),
+                  [&](const Message& reply) {
+                    promise.set_value(std::get<LlmReply>(reply));
+                  });
+  const LlmReply reply = promise.get_future().get();
+  CHECK(reply.failure.code == "cancelled");
+  CHECK_FALSE(reply.billed_maybe);
+  CHECK(server.requests() == 0);
+}
+
 TEST_CASE("the same run again costs nothing") {
   const Disk disk;
   CannedServer server(answer_of("kernel"));
@@ -257,6 +294,47 @@ TEST_CASE("what never left may be tried again by who resumes the run") {
   CannedServer server(answer_of("kernel"));
   Process again(server.url(), disk.run());
   CHECK_FALSE(again.ask(1, "prompt").failure);
+}
+
+TEST_CASE("a key that a server repeats is in no file and no message") {
+  const std::string key = "sk-test-0123456789abcdef";
+  setenv("WEFT_TEST_KEY", key.c_str(), 1);
+  const Disk disk;
+  for (const std::string& said :
+       {answer_of("your key is " + key),
+        "HTTP/1.1 401 No\r\nConnection: close\r\nx-request-id: " + key +
+            "\r\nContent-Type: application/json\r\n\r\n"
+            "{\"error\":{\"message\":\"wrong key " +
+            key + "\"}}"}) {
+    CannedServer server(said);
+    std::vector<LlmEndpoint> with_key = endpoints(server.url());
+    with_key[0].key_env = "WEFT_TEST_KEY";
+    MemoryBlobs blobs;
+    LlmPort port(blobs, {with_key, disk.run(), disk.cache()});
+    LlmRequest request;
+    request.effect = static_cast<std::uint64_t>(server.url().size());
+    request.provider = "mini";
+    request.parts = {{"user", blobs.put(said.substr(0, 15)), false}};
+    std::promise<LlmReply> promise;
+    port.start(request, [&](const Message& reply) {
+      promise.set_value(std::get<LlmReply>(reply));
+    });
+    const LlmReply reply = promise.get_future().get();
+    CHECK(server.requests() == 1);
+    CHECK(encode(reply).find(key) == std::string::npos);
+    for (const LlmChoice& choice : reply.choices) {
+      CHECK(blobs.get(choice.text)->find(key) == std::string::npos);
+    }
+  }
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(disk.folder)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string bytes{std::istreambuf_iterator<char>(in), {}};
+    CHECK(bytes.find(key) == std::string::npos);
+    if (bytes.find("[key]") != std::string::npos) ++files;
+  }
+  CHECK(files > 0);
+  unsetenv("WEFT_TEST_KEY");
 }
 
 TEST_CASE("a provider that no settings declare is refused by name") {
