@@ -158,6 +158,14 @@ std::string products_line(const Verdict& verdict) {
          " (the framework's " + verdict.framework_precision + ")\n";
 }
 
+/// ", tf32 (float32)": only where it is not float32 on both sides.
+std::string shown_precision(const Verdict& verdict) {
+  const std::string& own = verdict.precision;
+  const std::string& other = verdict.framework_precision;
+  if (own.empty() || (own == "float32" && other == own)) return "";
+  return ", " + own + " (" + other + ")";
+}
+
 std::string times_table(const std::string& name, const Timing& timing,
                         const std::string& over_eager) {
   std::string text =
@@ -233,7 +241,8 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
             std::to_string(counts[done.subgraph]) + " | " + done.outcome +
             " | " + kernel_word(report, done) + " | " +
             number(done.best.verdict.max_error, "%.2g") + " (" +
-            number(done.best.verdict.framework_error, "%.2g") + ") | " +
+            number(done.best.verdict.framework_error, "%.2g") + ")" +
+            shown_precision(done.best.verdict) + " | " +
             milliseconds(timing.candidate) + " | " +
             milliseconds(timing.eager) + " | " + milliseconds(timing.compile) +
             " | " + speedup(timing.over_eager) + " | " +

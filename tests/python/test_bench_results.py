@@ -182,6 +182,17 @@ class NearEagerTest(unittest.TestCase):
                       "framework's, of 4", text)
         self.assertIn("| another: 1.00 (0.95–1.05) |", text)
 
+    def test_the_last_line_says_it_too(self):
+        self.assertEqual(progress.near_count(self.rows), 2)
+        self.assertEqual(progress.near_words(self.rows),
+                         "; 2 of 4 near to eager, 2.00x eager, 1.22x compile")
+        self.assertEqual(progress.near_words(self.rows[4:]), "")
+        said = [progress.sentence(row) for row in self.rows]
+        self.assertIn(", near eager, ", said[0])
+        self.assertIn("near eager by another", said[1])
+        self.assertIn("not near eager", said[2])
+        self.assertNotIn("near", said[4])
+
     def test_kernelbenchs_files_have_the_module_that_it_accepts(self):
         files = kernelbench.files(SETTINGS, self.rows)
         told = json.loads(files["runs/weft_level1/eval_results.json"])
