@@ -2,10 +2,23 @@
 
 #include <algorithm>
 
+#include "actors/device.hpp"
+
 namespace weft {
 namespace {
 
 constexpr int turn_max = 4;
+/// A wait that a person would notice.
+constexpr std::int64_t noticed_wait_ms = 1'000;
+
+bool contains(const std::vector<Place>& places, const Place& place) {
+  return std::ranges::find(places, place) != places.end();
+}
+
+std::string seconds_text(std::int64_t us) {
+  const std::int64_t tenths = us / 100'000;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
 
 }  // namespace
 
@@ -23,10 +36,67 @@ void Broker::receive(const Address& from, const Message& message,
 }
 
 void Broker::configure(const Capacities& capacities, Context& context) {
-  queue_max_ = capacities.queue_max;
+  const Place& place = capacities.place;
+  if (place.empty()) {
+    queue_max_ = capacities.queue_max;
+    grace_ms_ = capacities.grace_ms;
+  } else {
+    // Who deals out the subgraphs has to know what there is to deal out to.
+    context.send(address::dispatcher, capacities);
+  }
+  for (auto& [name, resource] : resources_) {
+    const auto units = capacities.units.find(name);
+    const bool offers = units != capacities.units.end() && units->second > 0;
+    if (offers || !resource.pools.contains(place)) continue;
+    resource.pools.erase(place);
+    resource.reserved.erase(place);
+    lose(place, name, context);
+  }
   for (const auto& [name, units] : capacities.units) {
-    resources_[name].capacity = units;
-    serve(name, context);
+    if (units > 0) resources_[name].pools[place].capacity = units;
+  }
+  for (auto& [name, resource] : resources_) {
+    deny_hopeless(resource, name, context);
+  }
+  serve_all(context);
+}
+
+/// The place no longer offers the resource: what is leased of it is gone, and
+/// the work with it.
+void Broker::lose(const Place& place, const std::string& resource,
+                  Context& context) {
+  std::vector<Ticket> lost;
+  for (const auto& [ticket, held] : held_) {
+    const bool is_its = held.resource == resource ||
+                        (resource == gpu_memory && held.memory > 0);
+    if (held.place == place && is_its) lost.push_back(ticket);
+  }
+  for (const Ticket& ticket : lost) {
+    const Held held = held_.extract(ticket).mapped();
+    timers_.erase(held.timer);
+    if (Pool* pool = find_pool(held.resource, place)) pool->used -= held.units;
+    if (Pool* pool = find_pool(gpu_memory, place)) pool->used -= held.memory;
+    context.send(
+        ticket.first,
+        LeaseLost{ticket.second, place,
+                  place_name(place) + " no longer offers " + held.resource});
+  }
+}
+
+/// Who waits for what no place offers any more would wait for ever.
+void Broker::deny_hopeless(Resource& resource, const std::string& name,
+                           Context& context) {
+  for (auto queue = resource.queues.begin(); queue != resource.queues.end();) {
+    std::erase_if(queue->second, [&](const Waiting& waiting) {
+      if (!places_for(resource, waiting.request).empty()) return false;
+      context.send(waiting.ticket.first,
+                   LeaseDenied{waiting.ticket.second,
+                               "no place is left that offers " + name, true});
+      --waiting_;
+      return true;
+    });
+    queue =
+        queue->second.empty() ? resource.queues.erase(queue) : std::next(queue);
   }
 }
 
@@ -38,6 +108,14 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
                                                        request.resource + "'"});
     return;
   }
+  Resource& resource = found->second;
+  if (places_for(resource, request).empty()) {
+    context.send(
+        from,
+        LeaseDenied{request.ticket,
+                    "no place is left that offers " + request.resource, true});
+    return;
+  }
   if (waiting_ >= queue_max_) {
     context.send(from,
                  LeaseDenied{request.ticket,
@@ -45,12 +123,14 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
                                  " requests wait already: the queue is full"});
     return;
   }
-  const auto units =
-      std::clamp<std::int64_t>(request.units, 1, found->second.capacity);
-  found->second.queues[request.group].push_back(
-      {{from, request.ticket}, units, request.ttl_ms});
+  auto& queue = resource.queues[request.group];
+  const auto behind = std::ranges::find_if(queue, [&](const Waiting& other) {
+    return other.request.priority < request.priority;
+  });
+  queue.insert(behind, {{from, request.ticket}, request, context.now_us()});
   ++waiting_;
   serve(request.resource, context);
+  tell_waiting({from, request.ticket}, request, context);
 }
 
 void Broker::release(const Ticket& ticket, Context& context) {
@@ -59,8 +139,10 @@ void Broker::release(const Ticket& ticket, Context& context) {
   const Held held = found->second;
   held_.erase(found);
   timers_.erase(held.timer);
-  resources_[held.resource].used -= held.units;
-  serve(held.resource, context);
+  find_pool(held.resource, held.place)->used -= held.units;
+  if (held.memory == 0) return serve(held.resource, context);
+  find_pool(gpu_memory, held.place)->used -= held.memory;
+  serve_all(context);  // memory is shared by whatever runs at the place
 }
 
 /// It waits no longer. (Or it expired before, and its units are back.)
@@ -72,7 +154,7 @@ void Broker::forget(const Ticket& ticket, Context& context) {
           queue->second,
           [&](const Waiting& waiting) { return waiting.ticket == ticket; });
       if (gone == 0) continue;
-      waiting_ -= gone;
+      waiting_ -= static_cast<int>(gone);
       if (queue->second.empty()) resource.queues.erase(queue);
       // It may have been what the others waited behind.
       return serve(name, context);
@@ -80,60 +162,216 @@ void Broker::forget(const Ticket& ticket, Context& context) {
   }
 }
 
+/// The first time, its holder is given time to have the work stopped: units
+/// that still are at work are nobody else's. The second time they are.
 void Broker::expire(std::uint64_t timer, Context& context) {
   const auto found = timers_.find(timer);
   if (found == timers_.end()) return;  // released in time
   const Ticket ticket = found->second;
+  Held& held = held_.at(ticket);
+  if (grace_ms_ > 0 && !held.expired) {
+    timers_.erase(found);
+    held.expired = true;
+    context.send(ticket.first, LeaseExpired{ticket.second, true});
+    held.timer = start_timer(ticket, grace_ms_, context);
+    return;
+  }
   context.send(ticket.first, LeaseExpired{ticket.second});
   release(ticket, context);
 }
 
-Broker::Queue Broker::next_queue(Resource& resource) {
-  const auto first = resource.queues.find(resource.blocked);
-  if (first != resource.queues.end()) return first;
-  const auto same = resource.queues.find(resource.last_group);
-  if (same != resource.queues.end() && resource.turn < turn_max) return same;
-  const auto next = resource.queues.upper_bound(resource.last_group);
-  return next == resource.queues.end() ? resource.queues.begin() : next;
+void Broker::serve_all(Context& context) {
+  for (const auto& [name, resource] : resources_) serve(name, context);
 }
 
 void Broker::serve(const std::string& name, Context& context) {
-  Resource& resource = resources_[name];
-  while (!resource.queues.empty()) {
-    const Queue turn = next_queue(resource);
-    const Waiting next = turn->second.front();
-    resource.blocked = turn->first;
-    if (resource.used + next.units > resource.capacity) return;
-    resource.blocked.clear();
-    const bool goes_on =
-        turn->first == resource.last_group && resource.turn < turn_max;
-    resource.turn = goes_on ? resource.turn + 1 : 1;
-    resource.last_group = turn->first;
-    turn->second.pop_front();
-    if (turn->second.empty()) resource.queues.erase(turn);
-    --waiting_;
-    grant(name, next, context);
+  while (serve_one(name, context)) {
   }
 }
 
-void Broker::grant(const std::string& name, const Waiting& next,
-                   Context& context) {
-  resources_[name].used += next.units;
+/// Grants what is next, if anything can be granted.
+bool Broker::serve_one(const std::string& name, Context& context) {
+  Resource& resource = resources_[name];
+  std::map<Place, std::string> reserved;
+  for (const std::string& group : turns(resource)) {
+    auto& queue = resource.queues.at(group);
+    const LeaseRequest& request = queue.front().request;
+    const auto places = places_for(resource, request);
+    const auto place =
+        place_with_room(resource, places, request, group, reserved);
+    if (place) {
+      const bool goes_on =
+          group == resource.last_group && resource.turn < turn_max;
+      resource.turn = goes_on ? resource.turn + 1 : 1;
+      resource.last_group = group;
+      std::erase_if(resource.reserved,
+                    [&](const auto& item) { return item.second == group; });
+      const Waiting next = std::move(queue.front());
+      queue.pop_front();
+      if (queue.empty()) resource.queues.erase(next.request.group);
+      --waiting_;
+      grant(name, *place, next, context);
+      return true;
+    }
+    // It waits where most is free; others may have what is elsewhere.
+    std::optional<Place> best;
+    for (const Place& candidate : places) {
+      if (reserved.contains(candidate)) continue;
+      if (!best || resource.pools.at(candidate).free() >
+                       resource.pools.at(*best).free()) {
+        best = candidate;
+      }
+    }
+    if (best) reserved[*best] = group;
+  }
+  resource.reserved = std::move(reserved);
+  return false;
+}
+
+/// The groups in the order in which their next requests are looked at: who
+/// waits for units already, then by priority, then in turn.
+std::vector<std::string> Broker::turns(const Resource& resource) const {
+  std::vector<std::string> order;
+  const auto add = [&](const std::string& group) {
+    if (resource.queues.contains(group) &&
+        std::ranges::find(order, group) == order.end()) {
+      order.push_back(group);
+    }
+  };
+  for (const auto& [place, group] : resource.reserved) add(group);
+  const auto first = static_cast<std::ptrdiff_t>(order.size());
+  if (resource.turn < turn_max) add(resource.last_group);
+  for (auto next = resource.queues.upper_bound(resource.last_group);
+       next != resource.queues.end(); ++next) {
+    add(next->first);
+  }
+  for (const auto& [group, queue] : resource.queues) add(group);
+  std::ranges::stable_sort(
+      order.begin() + first, order.end(), std::ranges::greater(),
+      [&](const std::string& group) {
+        return resource.queues.at(group).front().request.priority;
+      });
+  return order;
+}
+
+/// Where it could be served, were nobody else there.
+std::vector<Place> Broker::places_for(const Resource& resource,
+                                      const LeaseRequest& request) const {
+  std::vector<Place> places;
+  for (const auto& [place, pool] : resource.pools) {
+    const bool will_do =
+        request.places.empty() || contains(request.places, place);
+    if (will_do && !contains(request.avoid, place)) places.push_back(place);
+  }
+  return places;
+}
+
+/// The one of them where most is free, if that is enough.
+std::optional<Place> Broker::place_with_room(
+    const Resource& resource, const std::vector<Place>& places,
+    const LeaseRequest& request, const std::string& group,
+    const std::map<Place, std::string>& reserved) const {
+  std::optional<Place> best;
+  for (const Place& place : places) {
+    const Pool& pool = resource.pools.at(place);
+    const auto others = reserved.find(place);
+    if (others != reserved.end() && others->second != group) continue;
+    const auto units =
+        std::clamp<std::int64_t>(request.units, 1, pool.capacity);
+    if (units > pool.free()) continue;
+    const std::int64_t memory = memory_of(request, place);
+    if (memory > 0 &&
+        memory > resources_.at(gpu_memory).pools.at(place).free()) {
+      continue;
+    }
+    if (!best || pool.free() > resource.pools.at(*best).free()) best = place;
+  }
+  return best;
+}
+
+/// What it takes of the place's device memory: all, where that is not enough.
+std::int64_t Broker::memory_of(const LeaseRequest& request,
+                               const Place& place) const {
+  const auto memory = resources_.find(gpu_memory);
+  if (request.memory_bytes <= 0 || memory == resources_.end()) return 0;
+  const auto pool = memory->second.pools.find(place);
+  if (pool == memory->second.pools.end()) return 0;
+  return std::min(request.memory_bytes, pool->second.capacity);
+}
+
+void Broker::grant(const std::string& name, const Place& place,
+                   const Waiting& next, Context& context) {
+  Pool& pool = resources_[name].pools[place];
+  const auto units =
+      std::clamp<std::int64_t>(next.request.units, 1, pool.capacity);
+  const std::int64_t memory = memory_of(next.request, place);
+  pool.used += units;
+  if (memory > 0) {
+    resources_[gpu_memory].pools[place].used += memory;
+  }
+  context.send(next.ticket.first, LeaseGranted{next.ticket.second, place});
+  const auto timer = start_timer(next.ticket, next.request.ttl_ms, context);
+  held_[next.ticket] = Held{name, place, units, memory, timer, false};
+  const std::int64_t waited_us = context.now_us() - next.since_us;
+  if (next.told && waited_us >= noticed_wait_ms * 1000) {
+    context.send(address::user,
+                 Progress{next.request.group, "waited",
+                          seconds_text(waited_us) + " for " + name + " at " +
+                              place_name(place)});
+  }
+}
+
+std::uint64_t Broker::start_timer(const Ticket& ticket, std::int64_t after_ms,
+                                  Context& context) {
   const std::uint64_t timer = next_timer_++;
-  held_[next.ticket] = Held{name, next.units, timer};
-  timers_[timer] = next.ticket;
-  context.send(next.ticket.first, LeaseGranted{next.ticket.second});
-  context.send(address::clock, TimerRequest{timer, next.ttl_ms});
+  timers_[timer] = ticket;
+  context.send(address::clock, TimerRequest{timer, after_ms});
+  return timer;
 }
 
-std::int64_t Broker::in_use(const std::string& resource) const {
-  const auto found = resources_.find(resource);
-  return found == resources_.end() ? 0 : found->second.used;
+/// Who waits for a device says so, once for all that waits behind it.
+void Broker::tell_waiting(const Ticket& ticket, const LeaseRequest& request,
+                          Context& context) {
+  Resource& resource = resources_.at(request.resource);
+  const auto queue = resource.queues.find(request.group);
+  if (queue == resource.queues.end()) return;
+  Waiting& next = queue->second.front();
+  const auto places = places_for(resource, request);
+  const bool is_device = std::ranges::all_of(
+      places, [](const Place& place) { return !device_of(place).empty(); });
+  if (next.ticket != ticket || !is_device) return;
+  next.told = true;
+  context.send(address::user,
+               Progress{request.group, "waits",
+                        "for " + request.resource + " at " +
+                            (places.size() == 1
+                                 ? place_name(places.front())
+                                 : "one of " + std::to_string(places.size()) +
+                                       " devices")});
 }
 
-std::int64_t Broker::capacity(const std::string& resource) const {
+Broker::Pool* Broker::find_pool(const std::string& resource,
+                                const Place& place) {
   const auto found = resources_.find(resource);
-  return found == resources_.end() ? 0 : found->second.capacity;
+  if (found == resources_.end()) return nullptr;
+  const auto pool = found->second.pools.find(place);
+  return pool == found->second.pools.end() ? nullptr : &pool->second;
+}
+
+std::int64_t Broker::in_use(const std::string& resource,
+                            const Place& place) const {
+  const auto found = resources_.find(resource);
+  if (found == resources_.end()) return 0;
+  const auto pool = found->second.pools.find(place);
+  return pool == found->second.pools.end() ? 0 : pool->second.used;
+}
+
+std::int64_t Broker::capacity(const std::string& resource,
+                              const Place& place) const {
+  const auto found = resources_.find(resource);
+  if (found == resources_.end()) return 0;
+  const auto pool = found->second.pools.find(place);
+  return pool == found->second.pools.end() ? 0 : pool->second.capacity;
 }
 
 }  // namespace weft

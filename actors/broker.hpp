@@ -1,18 +1,23 @@
-// Owns everything scarce as units of named resources. Requests queue; turns go
-// round the groups, so that one subgraph with many seeds cannot starve another;
-// a turn is a few requests long, as the next one for a subgraph finds ready
-// what the last one needed. Within a group, first come first served. The
-// request whose turn it is waits until enough units are free and nobody
-// overtakes it, so a request for all units is served too. A lease that is not
-// given back in time expires; one given back before it is granted is not waited
-// for any more.
+// Owns everything scarce as units of named resources, each at the places that
+// offer it. Requests queue; turns go round the groups, so that one subgraph
+// with many seeds cannot starve another; a turn is a few requests long, as the
+// next one for a subgraph finds ready what the last one needed. Within a group,
+// and among the groups, higher priorities go first; else first come first
+// served. The request whose turn it is waits until enough units are free at one
+// of its places, and nobody overtakes it there, so a request for all units is
+// served too. A lease that is not given back in time expires: its holder has
+// the work stopped and then gives it back, or loses it when the grace time is
+// over. One given back before it is granted is not waited for any more. With a
+// place that is gone, all leases there are lost.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/role.hpp"
 
@@ -24,41 +29,69 @@ class Broker : public Role {
                Context& context) override;
 
   /// For tests and invariants: units in use, and what there is.
-  std::int64_t in_use(const std::string& resource) const;
-  std::int64_t capacity(const std::string& resource) const;
+  std::int64_t in_use(const std::string& resource,
+                      const Place& place = "") const;
+  std::int64_t capacity(const std::string& resource,
+                        const Place& place = "") const;
 
  private:
   using Ticket = std::pair<Address, std::uint64_t>;  // holder, its number
 
   struct Waiting {
     Ticket ticket;
-    std::int64_t units = 0;
-    std::int64_t ttl_ms = 0;
+    LeaseRequest request;
+    std::int64_t since_us = 0;
+    bool told = false;  // the user, that it waits
   };
-  struct Resource {
+  struct Pool {
     std::int64_t capacity = 0;
     std::int64_t used = 0;
+    std::int64_t free() const { return capacity - used; }
+  };
+  struct Resource {
+    std::map<Place, Pool> pools;
     std::map<std::string, std::deque<Waiting>> queues;  // by group
     std::string last_group;  // served last; the next in order is next
     int turn = 0;            // requests that it was served in a row
-    std::string blocked;     // waits for units, and nobody overtakes it
+    // Groups whose next request waits for units there: nobody overtakes it.
+    std::map<Place, std::string> reserved;
   };
-  using Queue = std::map<std::string, std::deque<Waiting>>::iterator;
   struct Held {
     std::string resource;
+    Place place;
     std::int64_t units = 0;
+    std::int64_t memory = 0;
     std::uint64_t timer = 0;
+    bool expired = false;
   };
 
   void configure(const Capacities& capacities, Context& context);
+  void lose(const Place& place, const std::string& resource, Context& context);
+  void deny_hopeless(Resource& resource, const std::string& name,
+                     Context& context);
   void enqueue(const Address& from, const LeaseRequest& request,
                Context& context);
   void release(const Ticket& ticket, Context& context);
   void forget(const Ticket& ticket, Context& context);
   void expire(std::uint64_t timer, Context& context);
   void serve(const std::string& name, Context& context);
-  static Queue next_queue(Resource& resource);
-  void grant(const std::string& name, const Waiting& next, Context& context);
+  void serve_all(Context& context);
+  bool serve_one(const std::string& name, Context& context);
+  std::vector<std::string> turns(const Resource& resource) const;
+  std::vector<Place> places_for(const Resource& resource,
+                                const LeaseRequest& request) const;
+  std::optional<Place> place_with_room(
+      const Resource& resource, const std::vector<Place>& places,
+      const LeaseRequest& request, const std::string& group,
+      const std::map<Place, std::string>& reserved) const;
+  std::int64_t memory_of(const LeaseRequest& request, const Place& place) const;
+  void grant(const std::string& name, const Place& place, const Waiting& next,
+             Context& context);
+  std::uint64_t start_timer(const Ticket& ticket, std::int64_t after_ms,
+                            Context& context);
+  void tell_waiting(const Ticket& ticket, const LeaseRequest& request,
+                    Context& context);
+  Pool* find_pool(const std::string& resource, const Place& place);
 
   std::map<std::string, Resource> resources_;
   std::map<Ticket, Held> held_;
@@ -66,6 +99,7 @@ class Broker : public Role {
   std::uint64_t next_timer_ = 1;
   int waiting_ = 0;
   int queue_max_ = 10'000;
+  std::int64_t grace_ms_ = 0;
 };
 
 }  // namespace weft

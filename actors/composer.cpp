@@ -31,6 +31,14 @@ void Composer::receive(const Address&, const Message& message,
   }
 }
 
+/// What was checked is what is timed and written.
+void Composer::recall(const Message& recorded) {
+  if (const auto* check = std::get_if<CheckRequest>(&recorded)) {
+    source_ = check->subject.source;
+  }
+  errands_.recall(recorded);
+}
+
 void Composer::begin(const Compose& compose, Context& context) {
   compose_ = compose;
   report_.run = compose.run;
@@ -90,10 +98,16 @@ void Composer::check(const std::string& source, Context& context) {
 std::uint64_t Composer::start(const Address& port, const Message& request,
                               int units, std::int64_t wall_ms,
                               Context& context) {
-  return errands_.start(port, request,
-                        {device_resource(compose_->run.machine), units, "",
-                         wall_ms + lease_slack_ms},
-                        context, tries);
+  const RunStart& run = compose_->run;
+  LeaseTerms terms;
+  terms.resource = device_resource(run.machine);
+  terms.units = units;
+  terms.ttl_ms = wall_ms + lease_slack_ms;
+  terms.places = head_places(run);
+  if (knows_places(run) && !run.machine.gpus.empty()) {
+    terms.memory_bytes = device_bytes(plan_.model);
+  }
+  return errands_.start(port, request, terms, context, tries);
 }
 
 void Composer::ended(const ErrandEnd& end, Context& context) {

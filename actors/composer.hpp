@@ -26,6 +26,7 @@ class Composer : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  void recall(const Message& recorded) override;
 
  private:
   void begin(const Compose& compose, Context& context);

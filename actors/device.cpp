@@ -1,8 +1,58 @@
 #include "actors/device.hpp"
 
+#include <algorithm>
+
 #include "compiler/targets.hpp"
 
 namespace weft {
+namespace {
+
+/// Inputs and results of three processes, and those of float64
+/// (python/weft/device/gpu_lock.py, ROOM_COPIES).
+constexpr std::int64_t copies = 6;
+/// Contexts of oracle, candidate and baseline, with PyTorch's modules: some
+/// 500 MiB each on an H100.
+constexpr std::int64_t contexts_bytes = std::int64_t{3} << 29;
+/// Of a UUID, for people: "GPU-8a5c31f0".
+constexpr std::size_t uuid_shown = 12;
+
+}  // namespace
+
+std::string place_name(const Place& place) {
+  const std::string node = node_of(place);
+  const std::string device = device_of(place).substr(0, uuid_shown);
+  if (device.empty()) return node.empty() ? "the head" : node;
+  return node.empty() ? device : device + " of " + node;
+}
+
+Place place_of_gpu(const Gpu& gpu) { return "/" + gpu.uuid; }
+
+bool knows_places(const RunStart& run) { return run.vocabulary >= 2; }
+
+std::vector<Place> head_places(const RunStart& run) {
+  if (!knows_places(run)) return {};
+  std::vector<Place> places;
+  for (const Gpu& gpu : run.machine.gpus) {
+    places.push_back(gpu.uuid.empty() ? Place() : place_of_gpu(gpu));
+  }
+  if (places.empty()) places.emplace_back();
+  return places;
+}
+
+std::int64_t device_bytes(const Graph& graph) {
+  std::int64_t bytes = 0;
+  const auto add = [&](const Node& node) {
+    for (const auto& type : node.values) {
+      if (type) bytes += element_count(*type) * element_bytes(type->dtype);
+    }
+  };
+  for (const Node& node : graph.nodes) {
+    const bool is_output =
+        std::ranges::find(graph.outputs, node.name) != graph.outputs.end();
+    if (node.kind != NodeKind::call || is_output) add(node);
+  }
+  return copies * bytes + contexts_bytes;
+}
 
 std::string device_resource(const Machine& machine) {
   return machine.gpus.empty() ? "cpu" : "gpu";

@@ -3,10 +3,36 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "messages/envelope.hpp"
 #include "messages/run.hpp"
 
 namespace weft {
+
+struct Graph;
+
+/// Bytes of a device's memory, leased beside the device itself.
+inline const std::string gpu_memory = "gpu_memory";
+
+/// A place, for people: "the head", "n1", "GPU-8a5c31f0 of n1".
+std::string place_name(const Place& place);
+
+/// Where the kernels of that GPU of the head are called.
+Place place_of_gpu(const Gpu& gpu);
+
+/// Whether the run's roles say at which place something is done: those of an
+/// older weft knew the head alone.
+bool knows_places(const RunStart& run);
+
+/// Where the head can run the model: its devices, else itself. Empty: wherever
+/// the broker says, in a run that knows no places.
+std::vector<Place> head_places(const RunStart& run);
+
+/// What checking a graph's kernels takes of a device's memory: the tensors at
+/// its edges, as many times as a verdict holds them, and what a context and its
+/// modules take of it.
+std::int64_t device_bytes(const Graph& graph);
 
 /// One oracle a GPU: two would hold two contexts, and work out what a subgraph
 /// should give twice.

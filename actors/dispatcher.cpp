@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/device.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/compose/compose.hpp"
 #include "compiler/targets.hpp"
@@ -13,6 +14,9 @@ void Dispatcher::receive(const Address&, const Message& message,
   if (over_) return;
   if (const auto* dispatch = std::get_if<Dispatch>(&message)) {
     if (!dispatch_) begin(*dispatch, context);
+  } else if (const auto* offer = std::get_if<Capacities>(&message)) {
+    offers_[offer->place] = *offer;
+    if (offer->units.empty()) offers_.erase(offer->place);
   } else if (const auto* done = std::get_if<SubgraphDone>(&message)) {
     finished(*done, context);
   } else if (const auto end = errands_.receive(message, context)) {
@@ -33,11 +37,59 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
 }
 
 void Dispatcher::start_agents(Context& context) {
-  const auto jobs =
-      static_cast<std::size_t>(std::max(1, dispatch_->run.options.jobs));
-  while (next_ < plan_.subgraphs.size() && next_ - done_.size() < jobs) {
+  const std::size_t agents = agents_max();
+  while (next_ < plan_.subgraphs.size() && next_ - done_.size() < agents) {
     start_agent(plan_.subgraphs[next_++], context);
   }
+}
+
+/// While one builds, another has the device: so many for each device.
+std::size_t Dispatcher::agents_max() const {
+  const auto jobs =
+      static_cast<std::size_t>(std::max(1, dispatch_->run.options.jobs));
+  const auto devices = std::ranges::count_if(offers_, [](const auto& offer) {
+    return !device_of(offer.first).empty();
+  });
+  return jobs * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, devices));
+}
+
+/// Says where, and what the place has: kernels are made for its device.
+void Dispatcher::place(OptimizeSubgraph& work) {
+  std::map<Place, std::optional<Gpu>> places;
+  for (const Place& place : head_places(dispatch_->run)) places[place] = {};
+  const std::string resource = device_resource(work.machine);
+  for (const auto& [place, offer] : offers_) {
+    if (!offer.units.contains(resource)) continue;
+    if (device_of(place).empty()) {
+      places[place] = {};
+    } else {
+      places[place] = offer.gpu;
+    }
+  }
+  // The head's own devices that are gone meanwhile.
+  std::erase_if(places, [&](const auto& item) {
+    return !device_of(item.first).empty() && !offers_.contains(item.first);
+  });
+  if (places.empty()) places[head_places(dispatch_->run).front()] = {};
+  const auto load = [&](const Place& place) {
+    return std::ranges::count_if(
+        placed_, [&](const auto& item) { return item.second == place; });
+  };
+  const auto best = std::ranges::min_element(
+      places, {}, [&](const auto& item) { return load(item.first); });
+  work.places = {best->first};
+  placed_[work.subgraph] = best->first;
+  const auto alike = [](std::optional<Gpu> a, std::optional<Gpu> b) {
+    if (a) a->uuid.clear();
+    if (b) b->uuid.clear();
+    return a == b;
+  };
+  for (const auto& [place, gpu] : places) {
+    if (place != best->first && alike(gpu, best->second)) {
+      work.places.push_back(place);
+    }
+  }
+  if (resource == "gpu" && best->second) work.machine.gpus = {*best->second};
 }
 
 void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
@@ -58,25 +110,32 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
       options.final_timing_ms = options.timing_ms;
     }
   }
-  context.send(address::agent(subgraph.id),
-               OptimizeSubgraph{subgraph.id, subgraph.type, subgraph.signature,
-                                graph, options, dispatch_->run.machine});
+  OptimizeSubgraph work{subgraph.id, subgraph.type, subgraph.signature,
+                        graph,       options,       dispatch_->run.machine};
+  if (knows_places(dispatch_->run)) {
+    place(work);
+    if (!work.machine.gpus.empty()) {
+      work.device_bytes = device_bytes(subgraph.graph);
+    }
+  }
+  context.send(address::agent(subgraph.id), std::move(work));
 }
 
 void Dispatcher::finished(const SubgraphDone& done, Context& context) {
-  const auto place = std::find_if(
+  const auto piece = std::find_if(
       plan_.subgraphs.begin(), plan_.subgraphs.end(),
       [&](const Subgraph& subgraph) { return subgraph.id == done.subgraph; });
-  if (place == plan_.subgraphs.end()) return;
+  if (piece == plan_.subgraphs.end()) return;
   if (!done_.emplace(done.subgraph, done).second) return;
+  placed_.erase(done.subgraph);
   if (done.best.verdict.correct) {
     const auto source = context.blobs().get(done.best.seed.source);
     if (!source) return give_up({"failed", source.error().message}, context);
     const Target* target = find_target(done.best.seed.target);
     if (!target) return give_up({"failed", "a kernel of no target"}, context);
     const std::string module =
-        kernel_module_source(*place, {*source, done.best.seed.variant, target});
-    write(*place,
+        kernel_module_source(*piece, {*source, done.best.seed.variant, target});
+    write(*piece,
           {{std::string(target->source_file), done.best.seed.source},
            {"kernel.py", context.blobs().put(module)}},
           context);

@@ -1,7 +1,17 @@
 #include "actors/errands.hpp"
 
+#include <algorithm>
+
 namespace weft {
 namespace {
+
+/// Where the failure does not say when to ask again.
+constexpr std::int64_t retry_ms = 1'000;
+constexpr std::int64_t retry_ms_max = 600'000;
+/// Some days of asking each minute: then nobody will ever have time for it.
+constexpr int overloads_max = 5'000;
+/// A third place is not risked.
+constexpr std::size_t places_lost_max = 2;
 
 void set_effect(Message& message, std::uint64_t effect) {
   std::visit(
@@ -13,7 +23,10 @@ void set_effect(Message& message, std::uint64_t effect) {
 
 /// What is missing may be back, too: a process that could not start, say.
 bool may_pass(const Failure& failure) {
-  return failure && failure.code != "wrong_input" && failure.code != "refused";
+  static const char* const final_codes[] = {"wrong_input", "refused",
+                                            "cancelled", "lost"};
+  return failure &&
+         std::ranges::find(final_codes, failure.code) == std::end(final_codes);
 }
 
 /// A port's reply, taken apart; nullopt for anything else.
@@ -43,15 +56,30 @@ std::uint64_t Errands::start(const Address& port, Message request,
                              const LeaseTerms& terms, Context& context,
                              int tries) {
   const std::uint64_t id = next_++;
-  attempt({id, port, std::move(request), terms, tries}, id, context);
+  Open open;
+  open.id = id;
+  open.port = port;
+  open.request = std::move(request);
+  open.terms = terms;
+  open.tries = tries;
+  attempt(std::move(open), id, context);
   return id;
 }
 
 void Errands::attempt(Open open, std::uint64_t effect, Context& context) {
   set_effect(open.request, effect);
-  context.send(address::broker,
-               LeaseRequest{effect, open.terms.resource, open.terms.units,
-                            open.terms.group, open.terms.ttl_ms});
+  open.state = State::waiting;
+  LeaseRequest lease;
+  lease.ticket = effect;
+  lease.resource = open.terms.resource;
+  lease.units = open.terms.units;
+  lease.group = open.terms.group;
+  lease.ttl_ms = open.terms.ttl_ms;
+  lease.places = open.terms.places;
+  lease.avoid = open.avoid;
+  lease.priority = open.terms.priority;
+  lease.memory_bytes = open.terms.memory_bytes;
+  context.send(address::broker, std::move(lease));
   open_[effect] = std::move(open);
 }
 
@@ -59,38 +87,150 @@ std::optional<ErrandEnd> Errands::receive(const Message& message,
                                           Context& context) {
   if (const auto* granted = std::get_if<LeaseGranted>(&message)) {
     const auto found = open_.find(granted->ticket);
-    if (found == open_.end() || found->second.granted) return std::nullopt;
-    found->second.granted = true;
-    context.send(found->second.port, found->second.request);
+    if (found == open_.end()) return std::nullopt;
+    Open& open = found->second;
+    if (open.state != State::waiting) return std::nullopt;
+    open.state = State::working;
+    open.place = granted->place;
+    context.send(address::at(open.port, open.place), open.request);
     return std::nullopt;
   }
   if (const auto* denied = std::get_if<LeaseDenied>(&message)) {
-    return finish(denied->ticket, {"refused", denied->reason}, std::nullopt,
-                  context);
-  }
-  if (const auto* expired = std::get_if<LeaseExpired>(&message)) {
-    return finish(expired->ticket,
-                  {"expired", "no answer from the port within the lease"},
+    return finish(denied->ticket,
+                  {denied->lost ? "lost" : "refused", denied->reason},
                   std::nullopt, context);
+  }
+  if (const auto* expiry = std::get_if<LeaseExpired>(&message)) {
+    return expired(*expiry, context);
+  }
+  if (const auto* loss = std::get_if<LeaseLost>(&message)) {
+    return lost(*loss, context);
+  }
+  if (const auto* fired = std::get_if<TimerFired>(&message)) {
+    const auto found = open_.find(fired->effect);
+    if (found == open_.end() || found->second.state != State::resting) {
+      return std::nullopt;
+    }
+    attempt(std::move(open_.extract(found).mapped()), next_++, context);
+    return std::nullopt;
   }
   const auto parts = reply_parts(message);
   if (!parts) return std::nullopt;
-  const auto found = open_.find(parts->effect);
-  if (found == open_.end() || !found->second.granted) return std::nullopt;
-  context.send(address::broker, LeaseReleased{parts->effect});
-  return finish(parts->effect, parts->failure, message, context);
+  return replied(parts->effect, parts->failure, message, context);
+}
+
+std::optional<ErrandEnd> Errands::expired(const LeaseExpired& expiry,
+                                          Context& context) {
+  const auto found = open_.find(expiry.ticket);
+  if (found == open_.end()) return std::nullopt;
+  if (expiry.held) {
+    if (found->second.state == State::working) {
+      stop(found, "its time is up", context);
+    }
+    return std::nullopt;
+  }
+  return finish(expiry.ticket,
+                {"expired", "no answer from the port within the lease"},
+                std::nullopt, context);
+}
+
+/// The work went with its place: another may do it.
+std::optional<ErrandEnd> Errands::lost(const LeaseLost& loss,
+                                       Context& context) {
+  auto node = open_.extract(loss.ticket);
+  if (node.empty()) return std::nullopt;
+  Open& open = node.mapped();
+  open.avoid.push_back(loss.place);
+  if (open.is_wanted && open.avoid.size() < places_lost_max) {
+    attempt(std::move(open), next_++, context);
+    return std::nullopt;
+  }
+  return ErrandEnd{open.id,
+                   std::nullopt,
+                   {"lost", loss.reason},
+                   loss.place,
+                   static_cast<int>(open.avoid.size())};
+}
+
+std::optional<ErrandEnd> Errands::replied(std::uint64_t effect, Failure failure,
+                                          const Message& reply,
+                                          Context& context) {
+  const auto found = open_.find(effect);
+  if (found == open_.end()) return std::nullopt;
+  Open& open = found->second;
+  if (open.state != State::working && open.state != State::stopping) {
+    return std::nullopt;
+  }
+  context.send(address::broker, LeaseReleased{effect});
+  if (failure.code == "overloaded" && open.is_wanted &&
+      ++open.overloads <= overloads_max) {
+    const std::int64_t after_ms =
+        failure.retry_after_ms > 0 ? failure.retry_after_ms : retry_ms;
+    rest(found, std::min(after_ms, retry_ms_max), context);
+    return std::nullopt;
+  }
+  // Stopped because its time was up, and not because nobody wants it.
+  if (failure.code == "cancelled" && open.is_wanted) {
+    failure = {"expired", "no answer from the port within the lease"};
+  }
+  return finish(effect, std::move(failure), reply, context);
+}
+
+/// Its number is the timer's from here on: a late word of the try before is
+/// not taken for the next one's.
+void Errands::rest(Entry errand, std::int64_t after_ms, Context& context) {
+  Open open = std::move(errand->second);
+  open_.erase(errand);
+  open.state = State::resting;
+  const std::uint64_t timer = next_++;
+  context.send(address::clock, TimerRequest{timer, after_ms});
+  open_[timer] = std::move(open);
+}
+
+void Errands::stop(Entry errand, const std::string& reason, Context& context) {
+  Open& open = errand->second;
+  open.state = State::stopping;
+  context.send(address::at(open.port, open.place),
+               CancelEffect{errand->first, reason});
 }
 
 void Errands::withdraw(Context& context) {
   for (auto next = open_.begin(); next != open_.end();) {
     const auto errand = next++;
-    if (errand->second.granted) {
-      errand->second.tries = 1;
-      continue;
+    Open& open = errand->second;
+    open.is_wanted = false;
+    open.tries = 1;
+    if (open.state == State::waiting) {
+      // Should the lease be under way already, this gives it back.
+      context.send(address::broker, LeaseReleased{errand->first});
     }
-    // Should the lease be under way already, this gives it back.
-    context.send(address::broker, LeaseReleased{errand->first});
-    open_.erase(errand);
+    if (open.state == State::waiting || open.state == State::resting) {
+      open_.erase(errand);
+    }
+  }
+}
+
+void Errands::cancel(const std::string& reason, Context& context) {
+  withdraw(context);
+  for (auto errand = open_.begin(); errand != open_.end(); ++errand) {
+    if (errand->second.state == State::working) stop(errand, reason, context);
+  }
+}
+
+void Errands::recall(const Message& request) {
+  const auto number = std::visit(
+      [](const auto& m) -> std::uint64_t {
+        if constexpr (requires { m.effect; }) {
+          return m.effect;
+        } else {
+          return 0;
+        }
+      },
+      request);
+  const auto found = open_.find(number);
+  if (found == open_.end()) return;
+  if (found->second.request.index() == request.index()) {
+    found->second.request = request;
   }
 }
 
@@ -102,11 +242,11 @@ std::optional<ErrandEnd> Errands::finish(std::uint64_t effect, Failure failure,
   Open& open = node.mapped();
   if (open.tries > 1 && may_pass(failure)) {
     --open.tries;
-    open.granted = false;
     attempt(std::move(open), next_++, context);
     return std::nullopt;
   }
-  return ErrandEnd{open.id, std::move(reply), std::move(failure)};
+  return ErrandEnd{open.id, std::move(reply), std::move(failure), open.place,
+                   static_cast<int>(open.avoid.size())};
 }
 
 }  // namespace weft

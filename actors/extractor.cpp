@@ -11,6 +11,9 @@
 namespace weft {
 namespace {
 
+/// A port kills what it runs within a second or two; a lost node says nothing.
+constexpr std::int64_t grace_ms = 30'000;
+
 std::string cut_summary(const Plan& plan) {
   int externs = 0;
   for (const auto& [name, count] : extern_counts(plan)) externs += count;
@@ -38,26 +41,57 @@ void Extractor::receive(const Address&, const Message& message,
 
 void Extractor::begin(const RunStart& start, Context& context) {
   run_ = start;
-  Capacities capacities{{{"cpu", start.machine.cores}, {"disk", 1}}};
-  if (!start.machine.gpus.empty()) capacities.units["gpu"] = gpu_units;
-  context.send(address::broker, capacities);
+  tell_capacities(context);
+  if (start.graph.empty()) return capture(context);
+  cut(start.graph, ", captured before the run", context);
+}
+
+void Extractor::tell_capacities(Context& context) {
+  const Machine& machine = run_->machine;
+  Capacities head{{{"cpu", machine.cores}, {"disk", 1}}};
+  if (knows_places(*run_)) head.grace_ms = grace_ms;
+  std::vector<Capacities> devices;
+  for (const Gpu& gpu : machine.gpus) {
+    if (!knows_places(*run_) || gpu.uuid.empty()) {
+      head.units["gpu"] = gpu_units;
+      continue;
+    }
+    Capacities& device = devices.emplace_back();
+    device.place = place_of_gpu(gpu);
+    device.units = {{"gpu", gpu_units}, {gpu_memory, gpu.memory_bytes}};
+    device.gpu = gpu;
+  }
+  context.send(address::broker, std::move(head));
+  for (Capacities& device : devices) {
+    context.send(address::broker, std::move(device));
+  }
+}
+
+void Extractor::capture(Context& context) {
   context.send(address::user,
-               Progress{"", "capture", "capturing " + start.problem_name});
+               Progress{"", "capture", "capturing " + run_->problem_name});
   CaptureRequest request;
-  request.problem_name = start.problem_name;
-  request.problem = start.problem;
-  request.wall_ms = start.options.capture_ms;
+  request.problem_name = run_->problem_name;
+  request.problem = run_->problem;
+  request.wall_ms = run_->options.capture_ms;
+  LeaseTerms terms;
+  terms.resource = device_resource(run_->machine);
+  terms.units = all_units;
+  terms.places = head_places(*run_);
   // The port keeps the time limit; the lease is longer, so that it can answer.
-  capture_ = errands_.start(address::capture, request,
-                            {device_resource(start.machine), all_units, "",
-                             start.options.capture_ms + 30'000},
-                            context);
+  terms.ttl_ms = run_->options.capture_ms + 30'000;
+  capture_ = errands_.start(address::capture, request, terms, context);
 }
 
 void Extractor::captured(const ErrandEnd& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
   const auto& reply = std::get<CaptureReply>(*end.reply);
-  const auto text = context.blobs().get(reply.graph);
+  cut(reply.graph, reply.kept ? ", captured by an earlier run" : "", context);
+}
+
+void Extractor::cut(const std::string& graph_blob, const std::string& how,
+                    Context& context) {
+  const auto text = context.blobs().get(graph_blob);
   if (!text) return finish({"failed", text.error().message}, context);
   const auto graph = parse_graph(*text);
   if (!graph) return finish({"failed", graph.error().message}, context);
@@ -68,16 +102,12 @@ void Extractor::captured(const ErrandEnd& end, Context& context) {
                   context);
   }
 
-  CutOptions cut;
-  cut.no_extern = run_->options.no_extern;
-  cut.precision = run_->options.precision;
-  const Plan plan = partition(*graph, *target, cut);
+  CutOptions options;
+  options.no_extern = run_->options.no_extern;
+  options.precision = run_->options.precision;
+  const Plan plan = partition(*graph, *target, options);
   plan_ = context.blobs().put(plan_to_json(plan));
-  context.send(
-      address::user,
-      Progress{"", "extract",
-               cut_summary(plan) +
-                   (reply.kept ? ", captured by an earlier run" : "")});
+  context.send(address::user, Progress{"", "extract", cut_summary(plan) + how});
   WriteFilesRequest files;
   files.files = {{"subgraphs.json", context.blobs().put(subgraphs_json(plan))}};
   errands_.start(address::files, files, {"disk", 1, "", 60'000}, context);

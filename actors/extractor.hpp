@@ -1,5 +1,6 @@
-// Turns the problem file into a plan: has the graph captured, cuts it into
-// subgraphs, and hands the plan to the dispatcher.
+// Turns the source of a run into a plan: has a problem file's graph captured,
+// or takes a graph that was captured already, cuts it into subgraphs, and hands
+// the plan to the dispatcher.
 #pragma once
 
 #include <optional>
@@ -16,7 +17,11 @@ class Extractor : public Role {
 
  private:
   void begin(const RunStart& start, Context& context);
+  void tell_capacities(Context& context);
+  void capture(Context& context);
   void captured(const ErrandEnd& end, Context& context);
+  void cut(const std::string& graph_blob, const std::string& how,
+           Context& context);
   void written(const ErrandEnd& end, Context& context);
   void finish(const Failure& failure, Context& context);
 

@@ -61,6 +61,11 @@ class Role {
   /// tell more than this role needs.
   virtual void receive(const Address& from, const Message& message,
                        Context& context) = 0;
+
+  /// On a resume by another weft: the journal has this where the role would
+  /// have said something else in its place. A role that goes on from what it
+  /// said (a text that it has had checked) goes on from this instead.
+  virtual void recall(const Message& recorded) { (void)recorded; }
 };
 
 /// Well-known addresses.

@@ -15,6 +15,10 @@ constexpr double floor_share = 0.95;
 constexpr std::int64_t caches_min = 2;
 /// The port waits a few seconds for other processes at most.
 constexpr std::int64_t keep_ms = 20'000;
+/// Of one source, for one subgraph.
+constexpr int replies_max = 1'000;
+/// Work that two places went down with is not given to a third.
+constexpr int places_lost_max = 2;
 /// The library remembers of no more seeds that they were outdone.
 constexpr std::size_t outdone_max = 256;
 
@@ -83,7 +87,11 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 }
 
 void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
-  if (sources_open_.erase(reply.origin) == 0 || settled_) return;
+  if (!sources_open_.contains(reply.origin)) return;
+  if (!reply.more || ++replies_[reply.origin] >= replies_max) {
+    sources_open_.erase(reply.origin);
+  }
+  if (settled_) return;
   if (reply.failure) complaint_ = reply.failure.message;
   if (reply.origin == library_source) {
     can_keep_ = !reply.failure;
@@ -101,9 +109,12 @@ void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
 
 void SubgraphAgent::verify(const Seed& seed, Context& context) {
   if (!seeds_.emplace(seed.id, seed).second) return;
-  context.send(address::worker(work_->subgraph, seed.id),
-               VerifySeed{work_->subgraph, work_->graph, seed, work_->options,
-                          work_->machine, seed.id == known_id_});
+  VerifySeed order{work_->subgraph, work_->graph,   seed,
+                   work_->options,  work_->machine, seed.id == known_id_};
+  order.placed = !work_->places.empty();
+  order.place = place();
+  order.device_bytes = work_->device_bytes;
+  context.send(worker(seed.id), std::move(order));
   if (seed.id != known_id_) return;
   context.send(address::user, Progress{work_->subgraph, "verify",
                                        "the library's " + seed.variant});
@@ -128,6 +139,9 @@ void SubgraphAgent::start_waiting(Context& context) {
 
 void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
+  places_lost_[result.seed.id] += result.lost;
+  if (is_elsewhere(result)) return;
+  if (result.failure.code == "lost") return place_lost(result, context);
   const bool last_timing = result.seed.id == final_;
   const bool late = settled_ || results_.contains(result.seed.id);
   if (!last_timing && late) return;
@@ -170,8 +184,81 @@ void SubgraphAgent::stop_others(const std::string& why, Context& context) {
   settled_ = true;
   for (const auto& [id, seed] : seeds_) {
     if (results_.contains(id)) continue;
-    context.send(address::worker(work_->subgraph, id), StopSeed{why});
+    stop(id, why, context);
   }
+  if (work_->places.empty()) return;
+  for (const std::string& source : sources_open_) {
+    context.send(address::seeds(source), StopSeed{why, true});
+  }
+}
+
+void SubgraphAgent::stop(const std::string& seed, const std::string& why,
+                         Context& context) {
+  context.send(worker(seed), StopSeed{why, !work_->places.empty()});
+}
+
+Place SubgraphAgent::place() const {
+  return work_->places.empty() ? Place() : work_->places[place_];
+}
+
+/// A worker for each place that the seed is verified at.
+Address SubgraphAgent::worker(const std::string& seed) const {
+  const std::string again = place_ == 0 ? "" : "." + std::to_string(place_);
+  return address::worker(work_->subgraph, seed + again);
+}
+
+bool SubgraphAgent::is_elsewhere(const SeedResult& result) const {
+  return !work_->places.empty() && result.place != place();
+}
+
+/// Times of one device say nothing of another's: what is right is verified
+/// anew where the subgraph goes on. Where there is no such place, what is known
+/// already decides.
+void SubgraphAgent::place_lost(const SeedResult& result, Context& context) {
+  const std::string reason = result.failure.message;
+  if (place_ + 1 < work_->places.size()) return move(context);
+  context.send(address::user, Progress{work_->subgraph, "lost", reason});
+  settled_ = true;
+  for (const auto& [id, seed] : seeds_) {
+    if (results_.contains(id)) continue;
+    if (id != result.seed.id) stop(id, reason, context);
+    results_[id] = result;
+    results_[id].seed = seed;
+  }
+  if (!final_.empty()) return conclude(context);
+  waiting_.clear();
+  decide(context);
+}
+
+void SubgraphAgent::move(Context& context) {
+  std::vector<Seed> again;
+  for (const auto& [id, seed] : seeds_) {
+    const auto result = results_.find(id);
+    const bool is_judged = result != results_.end();
+    if (is_judged && !result->second.verdict.correct) continue;
+    if (!is_judged) stop(id, "its place is gone", context);
+    results_.erase(id);
+    again.push_back(seed);
+  }
+  ++place_;
+  final_.clear();
+  settled_ = false;
+  context.send(address::user, Progress{work_->subgraph, "moves",
+                                       "to " + place_name(place()) + ": " +
+                                           std::to_string(again.size()) +
+                                           " seeds are verified anew"});
+  for (const Seed& seed : again) {
+    if (places_lost_[seed.id] >= places_lost_max) {
+      SeedResult& result = results_[seed.id];
+      result.seed = seed;
+      result.place = place();
+      result.failure = {"lost", "two places went while they worked on it"};
+      continue;
+    }
+    seeds_.erase(seed.id);
+    verify(seed, context);
+  }
+  decide(context);
 }
 
 void SubgraphAgent::decide(Context& context) {
@@ -191,9 +278,8 @@ void SubgraphAgent::decide(Context& context) {
     }
     context.send(address::user,
                  Progress{work_->subgraph, "time", best->seed.variant});
-    context.send(address::worker(work_->subgraph, final_),
-                 TimeSeed{work_->options.final_timing_ms,
-                          work_->options.compile_baseline});
+    context.send(worker(final_), TimeSeed{work_->options.final_timing_ms,
+                                          work_->options.compile_baseline});
     return;
   }
   if (seeds_.empty()) {
@@ -235,6 +321,7 @@ const SeedResult* SubgraphAgent::fastest() const {
   const SeedResult* best = nullptr;
   for (const auto& [id, result] : results_) {
     if (!result.verdict.correct || !result.timed) continue;
+    if (is_elsewhere(result)) continue;
     if (!best || is_faster(result.timing, best->timing)) best = &result;
   }
   return best;

@@ -4,7 +4,9 @@
 // kernel goes first: where it is right and as fast as remembered, what it has
 // outdone before is spared. A kernel that can hardly be bettered stops the
 // other seeds, and so does a right one where none can be timed. The best one is
-// kept in the library. Ends in exactly one SubgraphDone.
+// kept in the library. All kernels are timed on one device: where it is gone,
+// those that are right are verified anew on another one like it. Ends in
+// exactly one SubgraphDone.
 #pragma once
 
 #include <map>
@@ -30,6 +32,12 @@ class SubgraphAgent : public Role {
   void start_waiting(Context& context);
   void result_came(const SeedResult& result, Context& context);
   void known_judged(const SeedResult& result, Context& context);
+  Place place() const;
+  bool is_elsewhere(const SeedResult& result) const;
+  void place_lost(const SeedResult& result, Context& context);
+  void move(Context& context);
+  void stop(const std::string& seed, const std::string& why, Context& context);
+  Address worker(const std::string& seed) const;
   void stop_others(const std::string& why, Context& context);
   void decide(Context& context);
   void conclude(Context& context);
@@ -44,8 +52,11 @@ class SubgraphAgent : public Role {
   const SeedResult* first_right() const;
 
   std::optional<OptimizeSubgraph> work_;
-  std::set<std::string> sources_open_;
-  std::map<std::string, Seed> seeds_;  ///< those being verified, by id
+  std::set<std::string> sources_open_;      ///< that may reply yet
+  std::map<std::string, int> replies_;      ///< of each source
+  std::size_t place_ = 0;                   ///< in use, of work_->places
+  std::map<std::string, int> places_lost_;  ///< while they had that seed
+  std::map<std::string, Seed> seeds_;       ///< those being verified, by id
   std::map<std::string, SeedResult> results_;
   std::vector<Seed> waiting_;  ///< for what comes of the library's kernel
   std::string known_id_;       ///< of the library's kernel; empty: none

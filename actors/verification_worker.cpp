@@ -1,5 +1,7 @@
 #include "actors/verification_worker.hpp"
 
+#include <utility>
+
 #include "actors/device.hpp"
 
 namespace weft {
@@ -18,14 +20,16 @@ constexpr std::int64_t lease_slack_ms = 30'000;
 
 void VerificationWorker::receive(const Address& from, const Message& message,
                                  Context& context) {
-  if (std::holds_alternative<StopSeed>(message)) {
+  if (const auto* stop = std::get_if<StopSeed>(&message)) {
     stopped_ = true;
+    if (stop->cancel) return errands_.cancel(stop->reason, context);
     errands_.withdraw(context);
   } else if (const auto* work = std::get_if<VerifySeed>(&message)) {
     if (work_ || stopped_) return;
     work_ = *work;
     agent_ = from;
     result_.seed = work->seed;
+    result_.place = work->place;
     build(context);
   } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
     if (!work_ || stopped_ || !errands_.idle()) return;
@@ -40,24 +44,44 @@ void VerificationWorker::build(Context& context) {
   request.target = work_->seed.target;
   request.source = work_->seed.source;
   request.wall_ms = build_wall_ms;
-  start(address::build, request, "cpu", 1, build_wall_ms, context);
+  LeaseTerms terms;
+  if (work_->placed && !work_->machine.gpus.empty()) {
+    request.arch = work_->machine.gpus.front().arch;
+  } else if (work_->placed) {
+    // It is compiled for the very processor that will run it.
+    terms.places = {work_->place};
+  }
+  start(address::build, request, std::move(terms), build_wall_ms, context);
+}
+
+Subject VerificationWorker::subject() const {
+  return {work_->seed.target, work_->graph, work_->seed.source, artefact_};
+}
+
+/// Checks and timings of one subgraph are all at one place.
+LeaseTerms VerificationWorker::verify_terms(int units) const {
+  LeaseTerms terms;
+  terms.resource = device_resource(work_->machine);
+  terms.units = units;
+  if (work_->placed) terms.places = {work_->place};
+  terms.memory_bytes = work_->device_bytes;
+  return terms;
 }
 
 void VerificationWorker::check(Context& context) {
   CheckRequest request;
-  request.subject = {work_->seed.target, work_->graph, work_->seed.source};
+  request.subject = subject();
   request.seed = work_->options.seed;
   request.call_ms = work_->options.call_ms;
   request.memory_bytes = work_->options.memory_bytes;
   request.wall_ms = check_wall_ms + 2 * work_->options.call_ms;
-  start(address::verify, request, device_resource(work_->machine), 1,
-        request.wall_ms, context);
+  start(address::verify, request, verify_terms(1), request.wall_ms, context);
 }
 
 void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
                               Context& context) {
   TimeRequest request;
-  request.subject = {work_->seed.target, work_->graph, work_->seed.source};
+  request.subject = subject();
   request.seed = work_->options.seed;
   request.with_compile = with_compile;
   request.budget_ms = budget_ms;
@@ -65,19 +89,21 @@ void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
   request.memory_bytes = work_->options.memory_bytes;
   request.wall_ms = check_wall_ms + budget_ms + 2 * request.call_ms +
                     (with_compile ? compile_wall_ms : 0);
-  start(address::verify, request, device_resource(work_->machine), all_units,
-        request.wall_ms, context);
+  start(address::verify, request, verify_terms(all_units), request.wall_ms,
+        context);
 }
 
 void VerificationWorker::start(const Address& port, const Message& request,
-                               const std::string& resource, int units,
-                               std::int64_t wall_ms, Context& context) {
-  errands_.start(port, request,
-                 {resource, units, work_->subgraph, wall_ms + lease_slack_ms},
-                 context, tries);
+                               LeaseTerms terms, std::int64_t wall_ms,
+                               Context& context) {
+  terms.group = work_->subgraph;
+  terms.ttl_ms = wall_ms + lease_slack_ms;
+  terms.priority = work_->seed.round;
+  errands_.start(port, request, terms, context, tries);
 }
 
 void VerificationWorker::ended(const ErrandEnd& end, Context& context) {
+  result_.lost += end.lost;
   if (end.reply && std::holds_alternative<BuildReply>(*end.reply)) {
     return built(std::get<BuildReply>(*end.reply), context);
   }
@@ -97,6 +123,7 @@ void VerificationWorker::built(const BuildReply& reply, Context& context) {
   result_.build_log = reply.log;
   if (!reply.failure) {
     result_.built = true;
+    artefact_ = reply.artefact;
     return check(context);
   }
   if (reply.failure.code == "wrong_input") {
@@ -134,6 +161,7 @@ void VerificationWorker::timed(const TimeReply& reply, Context& context) {
 
 void VerificationWorker::report(Context& context) {
   context.send(agent_, result_);
+  result_.lost = 0;  // told
 }
 
 }  // namespace weft

@@ -23,15 +23,17 @@ class VerificationWorker : public Role {
   void built(const BuildReply& reply, Context& context);
   void checked(const CheckReply& reply, Context& context);
   void timed(const TimeReply& reply, Context& context);
-  void start(const Address& port, const Message& request,
-             const std::string& resource, int units, std::int64_t wall_ms,
-             Context& context);
+  Subject subject() const;
+  void start(const Address& port, const Message& request, LeaseTerms terms,
+             std::int64_t wall_ms, Context& context);
+  LeaseTerms verify_terms(int units) const;
   void report(Context& context);
 
   std::optional<VerifySeed> work_;
   bool stopped_ = false;
   Address agent_;
   SeedResult result_;
+  std::string artefact_;  ///< blob: what the build made, if the port gave it
   Errands errands_;
 };
 

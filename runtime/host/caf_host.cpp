@@ -4,13 +4,16 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "runtime/host/caf_compat.hpp"
 #include "runtime/host/spine.hpp"
+#include "runtime/host/watched_blobs.hpp"
 
 namespace weft {
 
@@ -95,19 +98,27 @@ class CafHost {
   void request(const Envelope& envelope) {
     const std::lock_guard lock(ports_mutex_);
     if (closing_) return;  // stays without a reply
-    const auto port = ports_.find(envelope.dst);
     const auto message = decode(envelope.type, envelope.body);
-    if (port == ports_.end() || !message) {
+    if (!message) return broken(message.error());
+    if (const auto* cancel = std::get_if<CancelEffect>(&*message)) {
+      return this->cancel({envelope.src, envelope.dst, cancel->effect});
+    }
+    Port* port = find_port(ports_, envelope.dst);
+    if (!port) {
+      // A node that has just left: its leases are lost, and that is the answer.
+      if (!node_of(place_of(envelope.dst)).empty()) return;
       return broken({ErrorCode::failed,
                      "no port takes " + envelope.type + " at " + envelope.dst});
     }
+    const Effect effect{envelope.src, envelope.dst, effect_of(*message)};
     // Copied: the group must not live for as long as its slowest request.
-    port->second->start(
-        *message, [this, asker = envelope.src, seq = envelope.seq,
-                   address = envelope.dst](Message reply) {
-          if (closing_) return;  // it says that it was stopped
-          post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
-        });
+    port->begin(*message, cancellable(effect),
+                [this, effect, seq = envelope.seq](Message reply) {
+                  if (closing_) return;  // it says that it was stopped
+                  settle_effect(effect);
+                  const auto& [asker, address, number] = effect;
+                  post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
+                });
   }
 
   /// A role's turn: on one of CAF's threads.
@@ -115,8 +126,11 @@ class CafHost {
     try {
       const auto message = decode(envelope.type, envelope.body);
       if (!message) return broken(message.error());
-      Context context(blobs_, envelope.at_us);
+      WatchedBlobs blobs(blobs_);
+      Context context(blobs, envelope.at_us);
       state.role->receive(envelope.src, *message, context);
+      // What the role makes of it would be no decision of its own.
+      if (blobs.error()) return broken(*blobs.error());
       auto said =
           to_envelopes(state.address, envelope.seq, context.take_outbox());
       if (!said.empty()) post(std::move(said));
@@ -141,6 +155,30 @@ class CafHost {
   }
 
  private:
+  using Effect = std::tuple<Address, Address, std::uint64_t>;  // asker, port
+
+  std::stop_token cancellable(const Effect& effect) {
+    const std::lock_guard lock(effects_mutex_);
+    return running_[effect].get_token();
+  }
+
+  void settle_effect(const Effect& effect) {
+    const std::lock_guard lock(effects_mutex_);
+    running_.erase(effect);
+  }
+
+  /// What has been answered already is not there any more.
+  void cancel(const Effect& effect) {
+    std::stop_source source(std::nostopstate);
+    {
+      const std::lock_guard lock(effects_mutex_);
+      const auto found = running_.find(effect);
+      if (found == running_.end()) return;
+      source = found->second;
+    }
+    source.request_stop();  // the port may answer within
+  }
+
   /// No port is asked after this. What runs in them is stopped, and none is
   /// heard: what they did was killed, and whoever resumes the run asks again.
   void close_ports() {
@@ -243,6 +281,8 @@ class CafHost {
   std::atomic<std::size_t> in_flight_ = 0;  // posted, not yet handled
   std::atomic<bool> is_broken_ = false;
   std::mutex ports_mutex_;
+  std::mutex effects_mutex_;
+  std::map<Effect, std::stop_source> running_;
   std::atomic<bool> closing_ = false;
   std::mutex mutex_;
   std::condition_variable_any ended_;
@@ -259,6 +299,20 @@ caf::behavior role_actor(RoleActor* self, std::shared_ptr<RoleState> initial) {
   }};
 }
 
+/// Why a journal's past is not this weft's.
+Error why_not(const Replay& past, const HostOptions& options) {
+  if (past.error()) return *past.error();
+  std::string text =
+      "this weft decides otherwise than the one that began the run (" +
+      options.version_text + "): " + to_string(*past.divergence());
+  if (past.divergence()->only_content) {
+    text +=
+        "\nuse that weft, or go on from what is recorded: weft resume "
+        "--recorded";
+  }
+  return {ErrorCode::damaged, text};
+}
+
 }  // namespace
 
 HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
@@ -271,31 +325,25 @@ HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
 
 Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
                             const HostOptions& options, std::stop_token stop) {
-  Replay past(blobs, options.make_role);
+  Replay past(blobs, options.make_role, options.past);
   bool fits = true;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
     fits = past.feed(envelope);
     return fits;
   });
   if (!read) return std::unexpected(read.error());
-  if (!fits) {
-    return fail(
-        ErrorCode::damaged,
-        "this weft decides otherwise than the one that began the run: " +
-            to_string(*past.divergence()));
-  }
+  if (!fits) return std::unexpected(why_not(past, options));
   std::vector<Envelope> missing = past.take_missing();
   const auto open = past.open_requests();
   const auto finished = past.finished();
   CafHost host(journal, blobs, ports, options, &past);
+  if (!finished) {
+    // Before what is said next: it may cancel one of them.
+    for (const auto& [seq, request] : open) host.request(request);
+    for (const Envelope& cancel : past.cancels()) host.request(cancel);
+  }
   if (!missing.empty()) host.post(std::move(missing));
-  if (finished) {
-    host.finish(*finished);
-    return host.wait(stop);
-  }
-  for (const auto& [seq, request] : open) {
-    host.request(request);
-  }
+  if (finished) host.finish(*finished);
   return host.wait(stop);
 }
 

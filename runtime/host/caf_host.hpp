@@ -31,6 +31,9 @@ struct HostEnd {
 struct HostOptions {
   std::size_t threads = 2;  ///< CAF workers
   Replay::MakeRole make_role;
+  /// How a resume takes a past in which this weft's compiler decides otherwise.
+  Replay::Past past = Replay::Past::decided_again;
+  std::string version_text;  ///< both wefts, for people; of a resume
   /// Each envelope to the user, on the spine's thread; may be empty.
   std::function<void(const Envelope&, const Message&)> on_user;
 };

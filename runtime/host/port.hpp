@@ -5,6 +5,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
+#include <utility>
 
 #include "messages/envelope.hpp"
 #include "messages/vocabulary.hpp"
@@ -23,8 +25,31 @@ class Port {
   /// Returns soon. A request that the port does not know is answered with
   /// nothing and must not happen: hosts check the vocabulary.
   virtual void start(const Message& request, Reply reply) = 0;
+
+  /// What hosts call. `cancelled` says, from any thread, that the answer is not
+  /// wanted any more: a port whose work takes long stops it and answers with
+  /// cancelled_reply(). Others end it, and answer as ever.
+  virtual void begin(const Message& request, std::stop_token cancelled,
+                     Reply reply) {
+    (void)cancelled;
+    start(request, std::move(reply));
+  }
 };
 
 using Ports = std::map<Address, std::unique_ptr<Port>>;
+
+/// Who answers at that address: the port of that very place, else its node's;
+/// at the head's devices, else the head's. nullptr: nobody.
+Port* find_port(const Ports& ports, const Address& address);
+
+/// The reply to `request` that says why there is none: its own kind, with the
+/// failure. A request that has no reply with a failure is given back.
+Message failed_reply(const Message& request, Failure failure);
+
+/// The same, for what the asker did not want any more.
+Message cancelled_reply(const Message& request);
+
+/// The number by which its asker knows a request; 0: it has none.
+std::uint64_t effect_of(const Message& message);
 
 }  // namespace weft

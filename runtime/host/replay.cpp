@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "runtime/host/effect_ledger.hpp"
+#include "runtime/host/port.hpp"
+#include "runtime/host/watched_blobs.hpp"
 
 namespace weft {
 namespace {
@@ -53,12 +55,13 @@ std::vector<Envelope> to_envelopes(const Address& src, std::uint64_t cause,
   return envelopes;
 }
 
-Replay::Replay(Blobs& blobs, MakeRole make_role)
-    : blobs_(blobs), make_role_(std::move(make_role)) {}
+Replay::Replay(Blobs& blobs, MakeRole make_role, Past past)
+    : blobs_(blobs), make_role_(std::move(make_role)), past_(past) {}
 
 bool Replay::feed(const Envelope& envelope) {
   if (roles_.contains(envelope.src) && !said_before(envelope)) return false;
   if (is_request(envelope)) open_.emplace(envelope.seq, envelope);
+  if (envelope.type == CancelEffect::name) cancels_.push_back(envelope);
   if (is_port(envelope.src) && envelope.dst != stale_address) {
     open_.erase(envelope.cause);
   }
@@ -82,8 +85,13 @@ bool Replay::feed(const Envelope& envelope) {
 }
 
 bool Replay::handle(const Envelope& envelope, const Message& message) {
-  Context context(blobs_, envelope.at_us);
+  WatchedBlobs blobs(blobs_);
+  Context context(blobs, envelope.at_us);
   roles_[envelope.dst]->receive(envelope.src, message, context);
+  if (blobs.error()) {
+    error_ = blobs.error();
+    return false;
+  }
   auto said = to_envelopes(envelope.dst, envelope.seq, context.take_outbox());
   if (!said.empty()) {
     expected_[envelope.seq] = {std::make_move_iterator(said.begin()),
@@ -103,7 +111,26 @@ bool Replay::said_before(const Envelope& envelope) {
   found->second.pop_front();
   if (found->second.empty()) expected_.erase(found);
   if (same_words(said, envelope)) return true;
-  return diverge(envelope, envelope.src, describe(said), describe(envelope));
+  const bool only_content = said.src == envelope.src &&
+                            said.dst == envelope.dst &&
+                            said.type == envelope.type;
+  if (only_content && past_ == Past::recorded) return recall(said, envelope);
+  diverge(envelope, envelope.src, describe(said), describe(envelope));
+  divergence_->only_content = only_content;
+  return false;
+}
+
+/// The numbers by which a role knows its own effects must be the same: answers
+/// come under those of the journal.
+bool Replay::recall(const Envelope& said, const Envelope& recorded) {
+  const auto now = decode(said.type, said.body);
+  const auto then = decode(recorded.type, recorded.body);
+  if (!now || !then || effect_of(*now) != effect_of(*then)) {
+    return diverge(recorded, recorded.src, describe(said), describe(recorded));
+  }
+  roles_.at(recorded.src)->recall(*then);
+  ++recalled_;
+  return true;
 }
 
 bool Replay::finish() {

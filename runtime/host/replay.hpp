@@ -24,6 +24,9 @@ struct Divergence {
   Address role;
   std::string code_says;
   std::string journal_says;
+  /// The role says the same things to the same others: only what the compiler
+  /// made of it, its texts, differs.
+  bool only_content = false;
 };
 
 std::string to_string(const Divergence& divergence);
@@ -36,8 +39,15 @@ class Replay {
  public:
   using MakeRole = std::function<std::unique_ptr<Role>(const Address&)>;
 
+  enum class Past {
+    decided_again,  ///< whatever differs is a divergence
+    /// Where only the content of a word differs, what the journal has counts:
+    /// its role is told so (Role::recall).
+    recorded,
+  };
+
   /// `blobs` holds the journal's blobs and takes new ones.
-  Replay(Blobs& blobs, MakeRole make_role);
+  Replay(Blobs& blobs, MakeRole make_role, Past past = Past::decided_again);
 
   /// Takes the journal's envelopes in order; false when the roles diverge (see
   /// divergence()) or an envelope cannot be decoded. Then stop feeding.
@@ -48,6 +58,10 @@ class Replay {
   bool finish();
 
   const std::optional<Divergence>& divergence() const { return divergence_; }
+  /// The blobs could not be read: the journal says nothing of the roles then.
+  const std::optional<Error>& error() const { return error_; }
+  /// Words that count as recorded, not as this weft would say them.
+  std::uint64_t recalled() const { return recalled_; }
 
   std::map<Address, std::unique_ptr<Role>> take_roles();
   /// Said by roles, not in the journal: in the order in which they were said.
@@ -56,9 +70,12 @@ class Replay {
   const std::map<std::uint64_t, Envelope>& open_requests() const {
     return open_;
   }
+  /// What was told to stop; some of it may have answered since.
+  const std::vector<Envelope>& cancels() const { return cancels_; }
   const std::optional<RunFinished>& finished() const { return finished_; }
 
  private:
+  bool recall(const Envelope& said, const Envelope& recorded);
   bool said_before(const Envelope& envelope);
   bool handle(const Envelope& envelope, const Message& message);
   bool diverge(const Envelope& envelope, const Address& role, std::string code,
@@ -71,6 +88,10 @@ class Replay {
   std::map<std::uint64_t, Envelope> open_;
   std::optional<RunFinished> finished_;
   std::optional<Divergence> divergence_;
+  std::optional<Error> error_;
+  std::vector<Envelope> cancels_;
+  std::uint64_t recalled_ = 0;
+  Past past_;
 };
 
 }  // namespace weft

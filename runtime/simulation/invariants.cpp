@@ -2,10 +2,19 @@
 
 #include <algorithm>
 
+#include "actors/device.hpp"
 #include "actors/role.hpp"
 #include "runtime/host/effect_ledger.hpp"
+#include "runtime/host/port.hpp"
 
 namespace weft {
+namespace {
+
+bool contains(const std::vector<Place>& places, const Place& place) {
+  return std::ranges::find(places, place) != places.end();
+}
+
+}  // namespace
 
 std::string Invariants::take(const Envelope& envelope) {
   if (is_port(envelope.src) && envelope.dst != stale_address &&
@@ -14,53 +23,151 @@ std::string Invariants::take(const Envelope& envelope) {
   }
   const auto message = decode(envelope.type, envelope.body);
   if (!message) return message.error().message;
-  if (const auto* m = std::get_if<OptimizeSubgraph>(&*message)) {
-    verdicts_.try_emplace(m->subgraph, 0);
-  }
-  if (const auto* m = std::get_if<SubgraphDone>(&*message)) {
-    if (++verdicts_[m->subgraph] > 1) {
-      return "subgraph " + m->subgraph + " has two verdicts";
-    }
-  }
   if (std::holds_alternative<RunFinished>(*message) && ++finished_ > 1) {
     return "the run ends twice";
   }
-  return take_lease(envelope, *message);
+  std::string problem = take_subgraph(*message);
+  if (problem.empty()) problem = take_lease(envelope, *message);
+  if (problem.empty()) problem = take_effect(envelope, *message);
+  return problem;
+}
+
+std::string Invariants::take_subgraph(const Message& message) {
+  if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
+    verdicts_.try_emplace(m->subgraph, 0);
+  } else if (const auto* m = std::get_if<VerifySeed>(&message)) {
+    at_work_[m->subgraph] = m->place;
+  } else if (const auto* m = std::get_if<SubgraphDone>(&message)) {
+    if (++verdicts_[m->subgraph] > 1) {
+      return "subgraph " + m->subgraph + " has two verdicts";
+    }
+    if (m->best.timed && m->best.place != at_work_[m->subgraph]) {
+      return "the best kernel of " + m->subgraph + " was timed at " +
+             place_name(m->best.place) + ", the others at " +
+             place_name(at_work_[m->subgraph]);
+    }
+  }
+  return "";
 }
 
 std::string Invariants::take_lease(const Envelope& envelope,
                                    const Message& message) {
+  if (envelope.src == address::broker) offer(envelope.cause);
   if (const auto* m = std::get_if<Capacities>(&message)) {
-    capacity_ = m->units;
+    if (envelope.dst == address::broker) offers_[envelope.seq] = *m;
   } else if (const auto* m = std::get_if<LeaseRequest>(&message)) {
-    const std::int64_t units = std::min(m->units, capacity_[m->resource]);
-    leases_[{envelope.src, m->ticket}] = {m->resource, units, false};
+    return asked({envelope.src, m->ticket}, *m);
   } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {
-    return grant({envelope.dst, m->ticket});
+    return grant({envelope.dst, m->ticket}, m->place);
   } else if (const auto* m = std::get_if<LeaseReleased>(&message)) {
     give_back({envelope.src, m->ticket});
   } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
+    if (!m->held) give_back({envelope.dst, m->ticket});
+  } else if (const auto* m = std::get_if<LeaseLost>(&message)) {
     give_back({envelope.dst, m->ticket});
   }
   return "";
 }
 
-std::string Invariants::grant(const Ticket& ticket) {
+/// What ports are asked for, and what is stopped again.
+std::string Invariants::take_effect(const Envelope& envelope,
+                                    const Message& message) {
+  if (!is_port(envelope.dst)) return "";
+  const auto number = effect_of(message);
+  const std::tuple effect{envelope.src, envelope.dst, number};
+  if (std::holds_alternative<CancelEffect>(message)) {
+    if (begun_.contains(effect)) return "";
+    return envelope.src + " stops what it has not begun";
+  }
+  begun_.insert(effect);
+  if (envelope.dst == address::clock) return "";
+  const auto lease = granted_.find({envelope.src, number});
+  if (lease == granted_.end()) {
+    return envelope.src + " asks " + envelope.dst + " without a lease";
+  }
+  const Place& place = lease->second.place;
+  if (place != place_of(envelope.dst)) {
+    return envelope.src + " has a lease at " + place_name(place) +
+           ", and asks " + envelope.dst;
+  }
+  if (std::holds_alternative<TimeRequest>(message) && !lease->second.is_whole) {
+    return "a kernel is timed beside others at " + place_name(place);
+  }
+  return "";
+}
+
+void Invariants::offer(std::uint64_t heard) {
+  while (!offers_.empty() && offers_.begin()->first <= heard) {
+    const Capacities offer = offers_.extract(offers_.begin()).mapped();
+    std::erase_if(capacity_, [&](const auto& item) {
+      return item.first.second == offer.place;
+    });
+    for (const auto& [name, units] : offer.units) {
+      capacity_[{name, offer.place}] = units;
+    }
+  }
+}
+
+std::string Invariants::asked(const Ticket& ticket,
+                              const LeaseRequest& request) {
+  if (request.avoid.size() > 1) {
+    return "work of " + ticket.first +
+           " is taken to a third place after two went down with it";
+  }
+  Lease lease;
+  lease.request = request;
+  leases_[ticket] = std::move(lease);
+  return "";
+}
+
+std::string Invariants::grant(const Ticket& ticket, const Place& place) {
   const auto found = leases_.find(ticket);
   if (found == leases_.end()) return "a lease is granted that nobody asked for";
   Lease& lease = found->second;
   if (lease.held) return "a lease is granted twice";
+  const LeaseRequest& request = lease.request;
+  const Pool pool{request.resource, place};
+  if (!capacity_.contains(pool)) {
+    return "a lease of " + request.resource + " is granted at " +
+           place_name(place) + ", which offers none";
+  }
+  const bool may = request.places.empty() || contains(request.places, place);
+  if (!may || contains(request.avoid, place)) {
+    return "a lease is granted at " + place_name(place) +
+           ", where it was not asked for";
+  }
   lease.held = true;
-  used_[lease.resource] += lease.units;
-  if (used_[lease.resource] <= capacity_[lease.resource]) return "";
-  return std::to_string(used_[lease.resource]) + " units of " + lease.resource +
-         " are leased, there are " + std::to_string(capacity_[lease.resource]);
+  lease.place = place;
+  lease.units = std::min(request.units, capacity_[pool]);
+  lease.is_whole = lease.units == capacity_[pool];
+  const Pool memory{gpu_memory, place};
+  if (capacity_.contains(memory)) {
+    lease.memory = std::min(request.memory_bytes, capacity_[memory]);
+  }
+  granted_[ticket] = lease;
+  std::string problem = use(request.resource, place, lease.units);
+  if (problem.empty() && lease.memory > 0) {
+    problem = use(gpu_memory, place, lease.memory);
+  }
+  return problem;
+}
+
+std::string Invariants::use(const std::string& resource, const Place& place,
+                            std::int64_t units) {
+  const Pool pool{resource, place};
+  used_[pool] += units;
+  if (used_[pool] <= capacity_[pool]) return "";
+  return std::to_string(used_[pool]) + " units of " + resource + " at " +
+         place_name(place) + " are leased, there are " +
+         std::to_string(capacity_[pool]);
 }
 
 void Invariants::give_back(const Ticket& ticket) {
   const auto found = leases_.find(ticket);
   if (found == leases_.end() || !found->second.held) return;
-  used_[found->second.resource] -= found->second.units;
+  const Lease& lease = found->second;
+  used_[{lease.request.resource, lease.place}] -= lease.units;
+  used_[{gpu_memory, lease.place}] -= lease.memory;
   leases_.erase(found);
 }
 

@@ -1,12 +1,18 @@
 // What must hold in every run, checked from the journal alone: each request is
-// answered at most once, leases stay within capacity, every subgraph ends in
-// exactly one verdict, and the run ends once.
+// answered at most once; leases stay within what their place offers, and are
+// granted where they may be; an effect happens under a lease of its asker's, at
+// the place of the lease; what is stopped was begun; work that two places went
+// down with is not taken to a third; a subgraph's best kernel was timed where
+// its others are; every subgraph ends in exactly one verdict, and the run ends
+// once.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "messages/envelope.hpp"
 #include "messages/vocabulary.hpp"
@@ -23,20 +29,35 @@ class Invariants {
 
  private:
   using Ticket = std::pair<Address, std::uint64_t>;
+  using Pool = std::pair<std::string, Place>;  // resource, place
   struct Lease {
-    std::string resource;
+    LeaseRequest request;
+    Place place;
     std::int64_t units = 0;
+    std::int64_t memory = 0;
+    bool is_whole = false;  ///< all that the place offers
     bool held = false;
   };
   std::string take_lease(const Envelope& envelope, const Message& message);
-  std::string grant(const Ticket& ticket);
+  std::string take_effect(const Envelope& envelope, const Message& message);
+  std::string take_subgraph(const Message& message);
+  std::string asked(const Ticket& ticket, const LeaseRequest& request);
+  std::string grant(const Ticket& ticket, const Place& place);
+  std::string use(const std::string& resource, const Place& place,
+                  std::int64_t units);
   void give_back(const Ticket& ticket);
+  void offer(std::uint64_t heard);
 
   std::set<std::uint64_t> answered_;
-  std::map<std::string, std::int64_t> capacity_;
-  std::map<std::string, std::int64_t> used_;
+  /// By the event that told the broker: it knows them once it has heard it.
+  std::map<std::uint64_t, Capacities> offers_;
+  std::map<Pool, std::int64_t> capacity_;
+  std::map<Pool, std::int64_t> used_;
   std::map<Ticket, Lease> leases_;
-  std::map<std::string, int> verdicts_;  ///< by subgraph
+  std::map<Ticket, Lease> granted_;  ///< those that are over, too
+  std::set<std::tuple<Address, Address, std::uint64_t>> begun_;
+  std::map<std::string, int> verdicts_;   ///< by subgraph
+  std::map<std::string, Place> at_work_;  ///< by subgraph
   int finished_ = 0;
 };
 

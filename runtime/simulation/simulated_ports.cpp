@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/graph/graph.hpp"
+#include "runtime/host/port.hpp"
 
 namespace weft {
 namespace {
@@ -151,50 +152,6 @@ struct Answer {
   }
 };
 
-struct FailedAnswer {
-  Failure failure;
-
-  Message operator()(const CaptureRequest& m) {
-    return CaptureReply{m.effect, failure, "", 5};
-  }
-  Message operator()(const WriteFilesRequest& m) {
-    return WriteFilesReply{m.effect, failure};
-  }
-  Message operator()(const BuildRequest& m) {
-    return BuildReply{m.effect, failure, "", 5};
-  }
-  Message operator()(const CheckRequest& m) {
-    return CheckReply{m.effect, failure, {}, 5};
-  }
-  Message operator()(const TimeRequest& m) {
-    TimeReply reply;
-    reply.effect = m.effect;
-    reply.failure = failure;
-    return reply;
-  }
-  Message operator()(const ProbeRequest& m) {
-    return ProbeReply{m.effect, failure, "", 0, 0, {}};
-  }
-  Message operator()(const FindKernelRequest& m) {
-    return FindKernelReply{m.effect, failure, {}};
-  }
-  Message operator()(const KeepKernelRequest& m) {
-    return KeepKernelReply{m.effect, failure};
-  }
-  Message operator()(const LlmRequest& m) {
-    LlmReply reply;
-    reply.effect = m.effect;
-    reply.failure = failure;
-    reply.billed_maybe = failure.code == "failed";
-    return reply;
-  }
-
-  template <class Other>
-  Message operator()(const Other& other) {
-    return other;
-  }
-};
-
 }  // namespace
 
 bool happens(Random& random, int out_of_1000) {
@@ -242,9 +199,10 @@ Message simulated_answer(const Message& request, Blobs& blobs, Random& random) {
 }
 
 Message simulated_failure(const Message& request, Random& random) {
-  static const char* const codes[] = {"failed", "failed", "failed", "missing",
-                                      "wrong_input"};
-  return std::visit(FailedAnswer{{codes[pick(random, 5)], "made up"}}, request);
+  static const char* const codes[] = {"failed",  "failed",      "failed",
+                                      "missing", "wrong_input", "overloaded"};
+  return failed_reply(request, {codes[pick(random, 6)], "made up",
+                                pick(random, 2) * pick(random, 60'000)});
 }
 
 }  // namespace weft

@@ -4,14 +4,22 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
+#include "actors/device.hpp"
 #include "runtime/host/effect_ledger.hpp"
+#include "runtime/host/port.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/simulation/invariants.hpp"
 #include "runtime/simulation/simulated_ports.hpp"
 
 namespace weft {
 namespace {
+
+std::string why_not(const Replay& replay) {
+  return replay.error() ? replay.error()->message
+                        : to_string(*replay.divergence());
+}
 
 class MemoryBlobs : public Blobs {
  public:
@@ -38,8 +46,12 @@ class Simulator {
   SimulationEnd run();
 
  private:
-  struct Process;  // what dies with the head
   void begin();
+  RunStart made_up_start();
+  void add_places();
+  void change_place();
+  void tell(const Capacities& place);
+  void cancel(const Envelope& word, const CancelEffect& effect);
   bool step();
   bool advance_clock();
   void journal_next(const Address& sender);
@@ -59,17 +71,29 @@ class Simulator {
   std::int64_t now_us_ = 0;
   bool finished_ = false;
 
+  /// What a place offers while it is there. Its own: a crash of the head leaves
+  /// it as it is.
+  struct Offer {
+    Capacities capacities;
+    bool is_there = true;
+    bool has_changed = false;  ///< since the run began
+  };
+  RunStart start_;
+  std::vector<Offer> places_;
+
   // The head's memory: gone in a crash. Ordered maps: the run must depend on
   // the seed alone.
   std::map<Address, std::unique_ptr<Role>> roles_;
   std::map<Address, std::deque<Envelope>> mailboxes_;
   std::map<Address, std::deque<std::vector<Envelope>>> posted_;  // by sender
   std::multimap<std::int64_t, std::pair<Envelope, Message>>
-      answers_;  // by time
+      answers_;                                                // by time
+  using Effect = std::tuple<Address, Address, std::uint64_t>;  // asker, port
+  std::map<Effect, Envelope> asked_;  // of ports; a lost reply's, too
   EffectLedger ledger_;
 };
 
-void Simulator::begin() {
+RunStart Simulator::made_up_start() {
   RunStart start;
   start.problem_name = "simulated.py";
   start.problem = blobs_.put(
@@ -83,9 +107,82 @@ void Simulator::begin() {
   start.options.accept = rules[pick(random_, 3)];
   start.options.jobs = static_cast<int>(1 + pick(random_, 3));
   start.options.variants_max = static_cast<int>(1 + pick(random_, 4));
+  for (const std::string& source : options_.more_sources) {
+    start.options.seeds.push_back(source);
+  }
   start.machine.cores = static_cast<int>(1 + pick(random_, 4));
+  // Some are as an older weft would have begun them.
+  start.vocabulary = happens(random_, 100) ? 1 : vocabulary_version;
+  const bool has_gpus = happens(random_, 600);
+  const std::int64_t gpus = has_gpus ? 1 + pick(random_, 8) : 0;
+  for (std::int64_t i = 0; i < gpus; ++i) {
+    // Two kinds of devices: one's kernels are not for the other.
+    Gpu gpu{i % 3 == 2 ? "another GPU" : "a GPU",
+            "sm_90",
+            132,
+            std::int64_t{80} << 30,
+            50 << 20,
+            227 << 10};
+    gpu.uuid = "GPU-" + std::to_string(i);
+    start.machine.gpus.push_back(gpu);
+  }
+  return start;
+}
+
+void Simulator::begin() {
+  if (start_.problem.empty()) {
+    start_ = made_up_start();
+    end_.devices = static_cast<int>(start_.machine.gpus.size());
+    if (start_.vocabulary > 1) add_places();
+  }
   posted_[address::user].push_back(
-      to_envelopes(address::user, 0, {{address::extractor, start}}));
+      to_envelopes(address::user, 0, {{address::extractor, start_}}));
+}
+
+/// The head's devices, which the extractor tells of, and a node or two that
+/// tell of themselves.
+void Simulator::add_places() {
+  for (const Gpu& gpu : start_.machine.gpus) {
+    Capacities device;
+    device.place = place_of_gpu(gpu);
+    device.units = {{"gpu", gpu_units}, {gpu_memory, gpu.memory_bytes}};
+    device.gpu = gpu;
+    places_.push_back({device});
+  }
+  const auto nodes = pick(random_, 3);
+  for (std::int64_t i = 0; i < nodes; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    places_.push_back(
+        {Capacities{{{"cpu", 1 + pick(random_, 4)}}, 10'000, name}, false});
+    if (start_.machine.gpus.empty()) continue;
+    Offer device = places_.front();
+    device.capacities.place = name + "/GPU-of-" + name;
+    device.is_there = false;
+    places_.push_back(device);
+  }
+}
+
+/// With a place that goes, some of what it works on goes unanswered; the rest
+/// had left it before.
+void Simulator::change_place() {
+  if (places_.empty()) return;
+  Offer& offer = places_[static_cast<std::size_t>(
+      pick(random_, static_cast<std::int64_t>(places_.size())))];
+  offer.is_there = !offer.is_there;
+  offer.has_changed = true;
+  tell(offer.is_there ? offer.capacities
+                      : Capacities{{}, 10'000, offer.capacities.place});
+  if (offer.is_there) return;
+  ++end_.places_lost;
+  std::erase_if(answers_, [&](const auto& item) {
+    const Place place = place_of(item.second.first.dst);
+    return place == offer.capacities.place && happens(random_, 800);
+  });
+}
+
+void Simulator::tell(const Capacities& place) {
+  const Address node = address::node(node_of(place.place));
+  posted_[node].push_back(to_envelopes(node, 0, {{address::broker, place}}));
 }
 
 SimulationEnd Simulator::run() {
@@ -125,6 +222,7 @@ bool Simulator::step() {
   } else {
     handle_next(who);
   }
+  if (!finished_ && happens(random_, options_.faults.place)) change_place();
   if (!finished_ && happens(random_, options_.faults.crash)) crash_and_resume();
   return true;
 }
@@ -186,6 +284,10 @@ void Simulator::ask_port(const Envelope& request) {
                      std::pair{request, Message{TimerFired{timer->effect}}});
     return;
   }
+  if (const auto* effect = std::get_if<CancelEffect>(&*message)) {
+    return cancel(request, *effect);
+  }
+  asked_[{request.src, request.dst, effect_of(*message)}] = request;
   if (happens(random_, options_.faults.lost)) return;
   const Message reply = happens(random_, options_.faults.failed)
                             ? simulated_failure(*message, random_)
@@ -197,6 +299,26 @@ void Simulator::ask_port(const Envelope& request) {
   }
 }
 
+/// A port that hears of it stops the work and says so, soon or later; another
+/// goes on, and answers as it would have.
+void Simulator::cancel(const Envelope& word, const CancelEffect& effect) {
+  ++end_.cancels;
+  const auto asked = asked_.find({word.src, word.dst, effect.effect});
+  if (asked == asked_.end()) return;
+  const Envelope request = asked->second;
+  if (happens(random_, options_.faults.cancel_late)) return;
+  const auto had_left = std::erase_if(answers_, [&](const auto& item) {
+    return item.second.first.seq == request.seq;
+  });
+  const bool is_late = happens(random_, 200);
+  const std::int64_t after_ms =
+      pick(random_, is_late || had_left == 0 ? 90'000 : 2'000);
+  const auto message = decode(request.type, request.body);
+  if (!message) return broken(message.error().message);
+  answers_.emplace(now_us_ + 1000 * after_ms,
+                   std::pair{request, cancelled_reply(*message)});
+}
+
 /// The head dies: all that is not in the journal is gone. A fresh one feeds the
 /// journal to fresh roles, says what was not journaled, asks again what has no
 /// reply. Ports that were busy die with it.
@@ -206,10 +328,11 @@ void Simulator::crash_and_resume() {
   mailboxes_.clear();
   posted_.clear();
   answers_.clear();
+  asked_.clear();
   Replay past(blobs_, options_.make_role);
   for (const Envelope& envelope : end_.journal) {
     if (!past.feed(envelope)) {
-      return broken("resume: " + to_string(*past.divergence()));
+      return broken("resume: " + why_not(past));
     }
   }
   if (end_.journal.empty()) return begin();
@@ -221,13 +344,20 @@ void Simulator::crash_and_resume() {
     posted_[envelope.src].push_back({std::move(envelope)});
   }
   for (const auto& [seq, request] : past.open_requests()) ask_port(request);
+  for (const Envelope& cancel : past.cancels()) ask_port(cancel);
+  // Nodes join the new head, and say what they have.
+  for (const Offer& offer : places_) {
+    if (!offer.has_changed) continue;
+    tell(offer.is_there ? offer.capacities
+                        : Capacities{{}, 10'000, offer.capacities.place});
+  }
 }
 
 void Simulator::check_replay() {
   Replay replay(blobs_, options_.make_role);
   for (const Envelope& envelope : end_.journal) {
     if (!replay.feed(envelope)) {
-      return broken("replay: " + to_string(*replay.divergence()));
+      return broken("replay: " + why_not(replay));
     }
   }
   if (!replay.finish()) {

@@ -1,6 +1,7 @@
 // Whole runs in one thread under a seeded clock, with faked ports and injected
 // faults: batches of different senders are journaled in any order, ports answer
-// late, twice, wrongly or never, and the head dies and resumes. The same seed
+// late, twice, wrongly or never, or have no time; what is stopped stops late;
+// devices and nodes come and go; and the head dies and resumes. The same seed
 // gives the same run. Invariants are checked after every event.
 #pragma once
 
@@ -13,24 +14,31 @@
 
 namespace weft {
 
-/// Chances out of 1,000, for each reply of a port (crash: for each event).
+/// Chances out of 1,000, for each reply of a port (crash, place: each event).
 struct Faults {
   int lost = 20;
   int doubled = 30;
   int failed = 30;
   int crash = 2;
+  int place = 2;          ///< a place goes, or comes back
+  int cancel_late = 500;  ///< what is stopped answers when it likes
 };
 
 struct SimulationOptions {
   Faults faults;
   Replay::MakeRole make_role;
   std::uint64_t events_max = 200'000;
+  /// Beside the library and the compiler.
+  std::vector<std::string> more_sources;
 };
 
 struct SimulationEnd {
   std::string problem;  ///< empty: every invariant held
   std::uint64_t events = 0;
   int crashes = 0;
+  int places_lost = 0;
+  int cancels = 0;
+  int devices = 0;  ///< of the head
   int exit_code = -1;
   std::vector<Envelope> journal;
 };

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "actors/roster.hpp"
@@ -58,13 +59,56 @@ class GenerousBroker : public Role {
   void receive(const Address& from, const Message& message,
                Context& context) override {
     if (const auto* m = std::get_if<LeaseRequest>(&message)) {
-      context.send(from, LeaseGranted{m->ticket});
+      const Place place = m->places.empty() ? "" : m->places.front();
+      context.send(from, LeaseGranted{m->ticket, place});
     }
   }
 };
 
 std::unique_ptr<Role> make_with_generous_broker(const Address& address) {
   if (address == address::broker) return std::make_unique<GenerousBroker>();
+  return make_role(address);
+}
+
+/// A source that has its kernels one after another, between other work.
+class SlowSource : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override {
+    if (const auto* m = std::get_if<SeedsRequest>(&message)) {
+      target_ = m->work.options.target;
+      reply(from, m->work.subgraph, 0, context);
+    } else if (const auto* m = std::get_if<TimerFired>(&message)) {
+      const auto& [asker, subgraph, number] = waiting_.at(m->effect);
+      reply(asker, subgraph, number, context);
+    } else if (std::holds_alternative<StopSeed>(message)) {
+      std::erase_if(waiting_, [&](const auto& item) {
+        return std::get<0>(item.second) == from;
+      });
+    }
+  }
+
+ private:
+  static constexpr int replies = 3;
+  void reply(const Address& asker, const std::string& subgraph, int number,
+             Context& context) {
+    SeedsReply reply{subgraph, "slow", {}, {}};
+    const std::string id = "slow-" + std::to_string(number);
+    reply.seeds = {{id, target_, "slow", "", context.blobs().put(id)}};
+    reply.more = number + 1 < replies;
+    context.send(asker, reply);
+    if (!reply.more) return;
+    waiting_[++timer_] = {asker, subgraph, number + 1};
+    context.send(address::clock, TimerRequest{timer_, 5'000});
+  }
+
+  std::string target_;
+  std::map<std::uint64_t, std::tuple<Address, std::string, int>> waiting_;
+  std::uint64_t timer_ = 0;
+};
+
+std::unique_ptr<Role> make_with_slow_source(const Address& address) {
+  if (address == address::seeds("slow")) return std::make_unique<SlowSource>();
   return make_role(address);
 }
 
@@ -79,14 +123,22 @@ std::string first_problem(const SimulationOptions& options) {
 
 TEST_CASE("a thousand seeds, and every invariant holds") {
   std::map<int, int> ends;
+  std::map<int, int> devices;
   int crashes = 0;
+  int places_lost = 0;
+  int cancels = 0;
+  auto options = with_roles(&make_with_slow_source);
+  options.more_sources = {"slow"};
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-    const SimulationEnd end = simulate(seed, with_roles(&make_role));
+    const SimulationEnd end = simulate(seed, options);
     CHECK_MESSAGE(end.problem.empty(), "seed " << seed << ", event "
                                                << end.events << ": "
                                                << end.problem);
     ++ends[end.exit_code];
+    ++devices[end.devices];
     crashes += end.crashes;
+    places_lost += end.places_lost;
+    cancels += end.cancels;
   }
   // A simulation that only ever fails, or never crashes, proves little.
   CHECK(ends[0] > static_cast<int>(seeds) / 10);
@@ -94,6 +146,9 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
   CHECK(ends[2] > 0);
   CHECK(ends[3] > 0);
   CHECK(crashes > static_cast<int>(seeds) / 10);
+  CHECK(places_lost > static_cast<int>(seeds) / 10);
+  CHECK(cancels > static_cast<int>(seeds) / 10);
+  for (int number = 0; number <= 8; ++number) CHECK(devices[number] > 0);
 }
 
 TEST_CASE("the same seed gives the same journal") {
@@ -139,6 +194,96 @@ TEST_CASE("a broker that grants a lease twice gets caught") {
   };
   const auto problem = first_problem(with_roles(altered("broker", twice)));
   CHECK_MESSAGE(problem.contains("granted twice"), problem);
+}
+
+TEST_CASE("a broker that grants a lease at another place gets caught") {
+  const auto elsewhere = [](const Outgoing& said, std::vector<Outgoing>& out) {
+    out.push_back(said);
+    auto* m = std::get_if<LeaseGranted>(&out.back().message);
+    if (m && !device_of(m->place).empty()) m->place = "/GPU-7";
+  };
+  const auto problem = first_problem(with_roles(altered("broker", elsewhere)));
+  const bool is_caught = problem.contains("which offers none") ||
+                         problem.contains("where it was not asked for");
+  CHECK_MESSAGE(is_caught, problem);
+}
+
+TEST_CASE("a role that asks where it has no lease gets caught") {
+  const auto elsewhere = [](const Outgoing& said, std::vector<Outgoing>& out) {
+    out.push_back(said);
+    if (std::holds_alternative<CheckRequest>(said.message)) {
+      out.back().dst = address::at(address::verify, "n7");
+    }
+  };
+  const auto problem = first_problem(with_roles(altered("worker", elsewhere)));
+  CHECK_MESSAGE(problem.contains("has a lease at"), problem);
+}
+
+TEST_CASE("a role that asks without a lease gets caught") {
+  const auto greedy = [](const Outgoing& said, std::vector<Outgoing>& out) {
+    out.push_back(said);
+    const auto* m = std::get_if<LeaseRequest>(&said.message);
+    if (!m) return;
+    BuildRequest request;
+    request.effect = m->ticket;
+    out.push_back({address::build, request});
+  };
+  const auto problem = first_problem(with_roles(altered("worker", greedy)));
+  CHECK_MESSAGE(problem.contains("without a lease"), problem);
+}
+
+TEST_CASE("a kernel that is timed beside others gets caught") {
+  const auto modest = [](const Outgoing& said, std::vector<Outgoing>& out) {
+    out.push_back(said);
+    if (auto* m = std::get_if<LeaseRequest>(&out.back().message)) m->units = 1;
+  };
+  const auto problem = first_problem(with_roles(altered("worker", modest)));
+  CHECK_MESSAGE(problem.contains("timed beside others"), problem);
+}
+
+TEST_CASE("a role that stops what it has not begun gets caught") {
+  const auto hasty = [](const Outgoing& said, std::vector<Outgoing>& out) {
+    out.push_back(said);
+    const auto* m = std::get_if<LeaseRequest>(&said.message);
+    if (m) out.push_back({address::build, CancelEffect{m->ticket, "no"}});
+  };
+  const auto problem = first_problem(with_roles(altered("worker", hasty)));
+  CHECK_MESSAGE(problem.contains("has not begun"), problem);
+}
+
+TEST_CASE("a best kernel that was timed elsewhere gets caught") {
+  const auto elsewhere = [](const Outgoing& said, std::vector<Outgoing>& out) {
+    out.push_back(said);
+    if (auto* m = std::get_if<SubgraphDone>(&out.back().message)) {
+      m->best.place = "n7";
+    }
+  };
+  const auto problem = first_problem(with_roles(altered("agent", elsewhere)));
+  CHECK_MESSAGE(problem.contains("was timed at n7"), problem);
+}
+
+TEST_CASE("work that goes to a third place gets caught") {
+  const auto stubborn = [](const Outgoing& said, std::vector<Outgoing>& out) {
+    out.push_back(said);
+    auto* m = std::get_if<LeaseRequest>(&out.back().message);
+    if (m && !m->avoid.empty()) m->avoid.push_back("n7");
+  };
+  auto options = with_roles(altered("worker", stubborn));
+  options.faults.place = 100;
+  CHECK(first_problem(options).contains("a third place"));
+}
+
+TEST_CASE("a run ends when its places come and go all the time") {
+  auto options = with_roles(&make_role);
+  options.faults.place = 100;
+  int lost = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    const SimulationEnd end = simulate(seed, options);
+    CHECK(end.problem == "");
+    lost += end.places_lost;
+  }
+  CHECK(lost > 40);
 }
 
 TEST_CASE("an agent that reports twice gets caught") {
