@@ -1,18 +1,41 @@
 #include "runtime/ports/build_port.hpp"
 
+#include <system_error>
+#include <utility>
+
 #include "runtime/machine/stopwatch.hpp"
+#include "runtime/ports/files_port.hpp"
 
 namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A kernel's library has tens of kilobytes; what is larger stays where it is.
+constexpr std::uintmax_t kArtefactBytesMax = 16 << 20;
+
+}  // namespace
 
 BuildPort::BuildPort(Blobs& blobs, KernelCache& cache, int slots)
     : blobs_(blobs), cache_(cache), queue_(static_cast<std::size_t>(slots)) {}
 
 void BuildPort::start(const Message& request, Reply reply) {
-  queue_.push([this, request = std::get<BuildRequest>(request),
-               reply = std::move(reply)] { reply(build(request)); });
+  begin(request, {}, std::move(reply));
 }
 
-BuildReply BuildPort::build(const BuildRequest& request) {
+void BuildPort::begin(const Message& request, std::stop_token cancelled,
+                      Reply reply) {
+  queue_.push([this, request = std::get<BuildRequest>(request), cancelled,
+               reply = std::move(reply)] {
+    if (cancelled.stop_requested()) return reply(cancelled_reply(request));
+    BuildReply built = build(request, cancelled);
+    const bool is_stopped = built.failure && cancelled.stop_requested();
+    reply(is_stopped ? cancelled_reply(request) : Message(std::move(built)));
+  });
+}
+
+BuildReply BuildPort::build(const BuildRequest& request,
+                            std::stop_token cancelled) {
   const Stopwatch watch;
   BuildReply reply{request.effect, {}, "", 0};
   const auto source = blobs_.get(request.source);
@@ -20,7 +43,10 @@ BuildReply BuildPort::build(const BuildRequest& request) {
     reply.failure = {"failed", source.error().message};
     return reply;
   }
-  const auto built = cache_.build(request.target, *source, request.wall_ms);
+  BuildTerms terms(request.wall_ms);
+  terms.arch = request.arch;
+  terms.cancelled = std::move(cancelled);
+  const auto built = cache_.build(request.target, *source, terms);
   reply.wall_ms = watch.elapsed_ms();
   if (!built) {
     reply.failure = to_failure(built.error());
@@ -31,6 +57,15 @@ BuildReply BuildPort::build(const BuildRequest& request) {
     reply.failure = {
         "wrong_input",
         "does not build: " + built->log.substr(0, built->log.find('\n', 200))};
+    return reply;
+  }
+  // Where it cannot be given, whoever verifies it builds it again.
+  std::error_code error;
+  if (fs::file_size(built->file, error) > kArtefactBytesMax || error) {
+    return reply;
+  }
+  if (const auto bytes = read_file(built->file)) {
+    reply.artefact = blobs_.put(*bytes);
   }
   return reply;
 }

@@ -1,4 +1,5 @@
-// port/build: turns a seed's source into a shared library, in the sandbox.
+// port/build: turns a seed's source into a shared library or a GPU package, in
+// the sandbox, and gives it back as a blob: it may run at another place.
 #pragma once
 
 #include "actors/role.hpp"
@@ -15,9 +16,11 @@ class BuildPort : public Port {
   ~BuildPort() override { cache_.cancel(); }
 
   void start(const Message& request, Reply reply) override;
+  void begin(const Message& request, std::stop_token cancelled,
+             Reply reply) override;
 
  private:
-  BuildReply build(const BuildRequest& request);
+  BuildReply build(const BuildRequest& request, std::stop_token cancelled);
 
   Blobs& blobs_;
   KernelCache& cache_;

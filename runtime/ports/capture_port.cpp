@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "runtime/journal/journal.hpp"
+#include "runtime/machine/either_stop.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/machine/toolchain.hpp"
 #include "runtime/ports/files_port.hpp"
@@ -106,11 +107,22 @@ CapturePort::CapturePort(Blobs& blobs, Installation installation,
       device_name_(std::move(device_name)) {}
 
 void CapturePort::start(const Message& request, Reply reply) {
-  queue_.push([this, request = std::get<CaptureRequest>(request),
-               reply = std::move(reply)] { reply(capture(request)); });
+  begin(request, {}, std::move(reply));
 }
 
-CaptureReply CapturePort::capture(const CaptureRequest& request) {
+void CapturePort::begin(const Message& request, std::stop_token cancelled,
+                        Reply reply) {
+  queue_.push([this, request = std::get<CaptureRequest>(request), cancelled,
+               reply = std::move(reply)] {
+    if (cancelled.stop_requested()) return reply(cancelled_reply(request));
+    CaptureReply captured = capture(request, cancelled);
+    const bool is_stopped = captured.failure && cancelled.stop_requested();
+    reply(is_stopped ? cancelled_reply(request) : Message(std::move(captured)));
+  });
+}
+
+CaptureReply CapturePort::capture(const CaptureRequest& request,
+                                  const std::stop_token& cancelled) {
   const Stopwatch watch;
   CaptureReply reply{request.effect, {}, "", 0};
   const auto problem = blobs_.get(request.problem);
@@ -130,7 +142,7 @@ CaptureReply CapturePort::capture(const CaptureRequest& request) {
     }
   }
   const fs::path scratch = scratch_ / "capture";
-  const auto graph = run(request, *problem, scratch);
+  const auto graph = run(request, *problem, scratch, cancelled);
   if (graph) {
     reply.graph = blobs_.put(*graph);
     if (keeps) {
@@ -156,7 +168,8 @@ std::string CapturePort::made_key(const CaptureRequest& request,
 
 Result<std::string> CapturePort::run(const CaptureRequest& request,
                                      const std::string& problem,
-                                     const fs::path& scratch) {
+                                     const fs::path& scratch,
+                                     const std::stop_token& cancelled) {
   const fs::path file = scratch / request.problem_name;
   if (const auto done = write_file_whole(file, problem); !done) {
     return std::unexpected(done.error());
@@ -178,7 +191,8 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
   sandbox.limits.wall_ms = request.wall_ms;
   sandbox.limits.cpu_s = request.wall_ms / 1000 * 64;
   sandbox.limits.memory_bytes = memory_bytes_;
-  sandbox.stop = stop_.get_token();
+  const EitherStop stop(stop_.get_token(), cancelled);
+  sandbox.stop = stop.token();
   // Inputs of gigabytes are made there in no time, and on the host in minutes.
   if (device_ != "cpu") {
     show_gpu(sandbox);

@@ -24,14 +24,18 @@ class CapturePort : public Port {
   ~CapturePort() override { stop_.request_stop(); }
 
   void start(const Message& request, Reply reply) override;
+  void begin(const Message& request, std::stop_token cancelled,
+             Reply reply) override;
 
  private:
-  CaptureReply capture(const CaptureRequest& request);
+  CaptureReply capture(const CaptureRequest& request,
+                       const std::stop_token& cancelled);
   std::string made_key(const CaptureRequest& request,
                        const std::string& problem) const;
   Result<std::string> run(const CaptureRequest& request,
                           const std::string& problem,
-                          const std::filesystem::path& scratch);
+                          const std::filesystem::path& scratch,
+                          const std::stop_token& cancelled);
 
   Blobs& blobs_;
   Installation installation_;

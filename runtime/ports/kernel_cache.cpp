@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "runtime/journal/journal.hpp"
+#include "runtime/machine/either_stop.hpp"
 #include "runtime/machine/toolchain.hpp"
 #include "runtime/ports/files_port.hpp"
 
@@ -66,19 +67,19 @@ KernelCache::KernelCache(fs::path folder, fs::path scratch, Workshop workshop)
 
 Result<KernelCache::Built> KernelCache::build(const std::string& target_name,
                                               const std::string& source,
-                                              std::int64_t wall_ms) {
+                                              const BuildTerms& terms) {
   const Target* target = find_target(target_name);
   if (!target) {
     return fail(ErrorCode::wrong_input,
                 "there is no target '" + target_name + "' to build for");
   }
-  return build(*target, source, wall_ms);
+  return build(*target, source, terms);
 }
 
 Result<KernelCache::Built> KernelCache::build(const Target& target,
                                               const std::string& source,
-                                              std::int64_t wall_ms) {
-  const std::string name = library_name(target, source, workshop_.tools.arch);
+                                              const BuildTerms& terms) {
+  const std::string name = library_name(target, source, arch_of(terms));
   const fs::path file = folder_ / name;
   if (fs::exists(file)) return Built{file, ""};
   if (workshop_.kept) {
@@ -87,7 +88,30 @@ Result<KernelCache::Built> KernelCache::build(const Target& target,
       return Built{file, ""};
     }
   }
-  return build_anew(target, source, name, wall_ms);
+  return build_anew(target, source, name, terms);
+}
+
+const std::string& KernelCache::arch_of(const BuildTerms& terms) const {
+  return terms.arch.empty() ? workshop_.tools.arch : terms.arch;
+}
+
+Result<KernelCache::Built> KernelCache::take(const std::string& target_name,
+                                             const std::string& source,
+                                             const std::string& arch,
+                                             const std::string& artefact) {
+  const Target* target = find_target(target_name);
+  if (!target) {
+    return fail(ErrorCode::wrong_input,
+                "there is no target '" + target_name + "' to take kernels of");
+  }
+  BuildTerms terms(0);
+  terms.arch = arch;
+  const fs::path file = folder_ / library_name(*target, source, arch_of(terms));
+  if (fs::exists(file)) return Built{file, ""};
+  if (const auto done = write_file_whole(file, artefact); !done) {
+    return std::unexpected(done.error());
+  }
+  return Built{file, ""};
 }
 
 /// Whoever builds: another compiler's work is another file.
@@ -101,15 +125,16 @@ std::string KernelCache::made_key(const Target& target,
 Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
                                                    const std::string& source,
                                                    const std::string& name,
-                                                   std::int64_t wall_ms) {
+                                                   const BuildTerms& terms) {
   const fs::path file = folder_ / name;
   const fs::path scratch = scratch_for(name);
   if (const auto done = write_file_whole(scratch / target.source_file, source);
       !done) {
     return std::unexpected(done.error());
   }
-  SandboxRequest request = build_request(target, scratch, wall_ms);
-  request.stop = stop_.get_token();
+  SandboxRequest request = build_request(target, scratch, terms);
+  const EitherStop stop(stop_.get_token(), terms.cancelled);
+  request.stop = stop.token();
   const auto report = run_sandboxed(request);
   if (!report) return std::unexpected(report.error());
   std::error_code error;
@@ -138,11 +163,13 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
 
 SandboxRequest KernelCache::build_request(const Target& target,
                                           const fs::path& scratch,
-                                          std::int64_t wall_ms) const {
+                                          const BuildTerms& terms) const {
   SandboxRequest request;
-  request.command = target.build_command(workshop_.tools);
+  BuildTools tools = workshop_.tools;
+  tools.arch = arch_of(terms);
+  request.command = target.build_command(tools);
   request.scratch = scratch;
-  request.limits.wall_ms = wall_ms;
+  request.limits.wall_ms = terms.wall_ms;
   // Calls that are being timed go first: many builds run beside them.
   request.limits.niceness = kBuildNiceness;
   if (!target.on_gpu) return request;

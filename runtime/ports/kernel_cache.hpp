@@ -36,6 +36,15 @@ struct Workshop {
 Workshop make_workshop(const Installation& installation, const Machine& machine,
                        const Library* kept = nullptr);
 
+/// How one build goes.
+struct BuildTerms {
+  // A time limit is all that most callers have to say.
+  BuildTerms(std::int64_t limit_ms) : wall_ms(limit_ms) {}  // NOLINT
+  std::int64_t wall_ms;
+  std::string arch;  ///< of the GPU that it is for; empty: the workshop's
+  std::stop_token cancelled;  ///< kills it
+};
+
 class KernelCache {
  public:
   /// What is built lies in `folder`; builds run in scratch folders below
@@ -54,10 +63,14 @@ class KernelCache {
   /// An error means that the build could not be run, not that the source is
   /// bad.
   Result<Built> build(const Target& target, const std::string& source,
-                      std::int64_t wall_ms);
+                      const BuildTerms& terms);
   /// The same, for the target of that name. wrong_input: there is none.
   Result<Built> build(const std::string& target, const std::string& source,
-                      std::int64_t wall_ms);
+                      const BuildTerms& terms);
+
+  /// Puts there what was built from that source elsewhere.
+  Result<Built> take(const std::string& target, const std::string& source,
+                     const std::string& arch, const std::string& artefact);
 
   /// Kills what is being built and refuses to build more: the run stops.
   void cancel() { stop_.request_stop(); }
@@ -67,11 +80,12 @@ class KernelCache {
  private:
   std::filesystem::path scratch_for(const std::string& name);
   Result<Built> build_anew(const Target& target, const std::string& source,
-                           const std::string& name, std::int64_t wall_ms);
+                           const std::string& name, const BuildTerms& terms);
   std::string made_key(const Target& target, const std::string& name) const;
   SandboxRequest build_request(const Target& target,
                                const std::filesystem::path& scratch,
-                               std::int64_t wall_ms) const;
+                               const BuildTerms& terms) const;
+  const std::string& arch_of(const BuildTerms& terms) const;
 
   std::filesystem::path folder_;
   std::filesystem::path scratch_;

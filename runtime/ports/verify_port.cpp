@@ -22,6 +22,20 @@ NearEager near_eager_from(const json& told) {
           told.value("compiled_reason", "")};
 }
 
+constexpr std::int64_t build_wall_ms = 180'000;
+
+bool has_failed(const Message& reply) {
+  return std::visit(
+      [](const auto& m) {
+        if constexpr (requires { m.failure; }) {
+          return static_cast<bool>(m.failure);
+        } else {
+          return false;
+        }
+      },
+      reply);
+}
+
 Verdict verdict_from(const json& told) {
   Verdict verdict;
   verdict.correct = told.value("correct", false);
@@ -101,7 +115,7 @@ std::string verb_for(const Subject& subject, const std::string& verb) {
 VerifyPort::VerifyPort(Blobs& blobs, KernelCache& cache, Options options)
     : blobs_(blobs), cache_(cache), options_(std::move(options)) {
   for (int i = 0; i < options_.slots; ++i) {
-    slots_.push_back({"slot" + std::to_string(i), false, nullptr});
+    slots_.push_back({options_.slot_name + std::to_string(i), false, nullptr});
   }
   queue_ = std::make_unique<WorkQueue>(slots_.size());
 }
@@ -119,8 +133,18 @@ VerifyPort::~VerifyPort() {
 }
 
 void VerifyPort::start(const Message& request, Reply reply) {
-  queue_->push(
-      [this, request, reply = std::move(reply)] { reply(answer(request)); });
+  begin(request, {}, std::move(reply));
+}
+
+void VerifyPort::begin(const Message& request, std::stop_token cancelled,
+                       Reply reply) {
+  queue_->push([this, request, cancelled, reply = std::move(reply)] {
+    if (cancelled.stop_requested()) return reply(cancelled_reply(request));
+    Message told = answer(request, cancelled);
+    // What ended before it could be stopped is an answer as any other.
+    const bool is_stopped = cancelled.stop_requested() && has_failed(told);
+    reply(is_stopped ? cancelled_reply(request) : std::move(told));
+  });
 }
 
 void VerifyPort::warm_up(const RunStart& start) {
@@ -137,13 +161,19 @@ void VerifyPort::warm_up(const RunStart& start) {
   });
 }
 
-Message VerifyPort::answer(const Message& request) {
-  if (const auto* m = std::get_if<CheckRequest>(&request)) return check(*m);
-  if (const auto* m = std::get_if<TimeRequest>(&request)) return time(*m);
+Message VerifyPort::answer(const Message& request,
+                           const std::stop_token& cancelled) {
+  if (const auto* m = std::get_if<CheckRequest>(&request)) {
+    return check(*m, cancelled);
+  }
+  if (const auto* m = std::get_if<TimeRequest>(&request)) {
+    return time(*m, cancelled);
+  }
   return probe(std::get<ProbeRequest>(request));
 }
 
-CheckReply VerifyPort::check(const CheckRequest& request) {
+CheckReply VerifyPort::check(const CheckRequest& request,
+                             const std::stop_token& cancelled) {
   const Stopwatch watch;
   CheckReply reply;
   reply.effect = request.effect;
@@ -157,10 +187,11 @@ CheckReply VerifyPort::check(const CheckRequest& request) {
     question["baselines"] = baselines(request.with_compile, false);
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
-    told = ask(std::move(question), request.wall_ms);
+    told = ask(std::move(question), request.wall_ms, cancelled);
   }
   reply.wall_ms = watch.elapsed_ms();
   if (told) {
+    reply.waited_ms = told->value("waited_ms", std::int64_t{0});
     reply.verdict = verdict_from(told->value("verdict", json::object()));
   } else {
     reply.failure = to_failure(told.error());
@@ -168,7 +199,8 @@ CheckReply VerifyPort::check(const CheckRequest& request) {
   return reply;
 }
 
-TimeReply VerifyPort::time(const TimeRequest& request) {
+TimeReply VerifyPort::time(const TimeRequest& request,
+                           const std::stop_token& cancelled) {
   const Stopwatch watch;
   TimeReply reply;
   reply.effect = request.effect;
@@ -182,13 +214,14 @@ TimeReply VerifyPort::time(const TimeRequest& request) {
         baselines(request.with_compile, request.with_autotune);
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
-    told = ask(std::move(question), request.wall_ms);
+    told = ask(std::move(question), request.wall_ms, cancelled);
   }
   reply.wall_ms = watch.elapsed_ms();
   if (!told) {
     reply.failure = to_failure(told.error());
     return reply;
   }
+  reply.waited_ms = told->value("waited_ms", std::int64_t{0});
   const json timing = told->value("timing", json::object());
   reply.timing = timing_from(timing);
   reply.rejected = timing.value("rejected", "");
@@ -235,20 +268,32 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
     return json{{"problem", against->string()},
                 {"composed", composed->string()}};
   }
-  const auto source = blobs_.get(subject.source);
-  if (!source) return std::unexpected(source.error());
-  // There already, as a rule.
-  const auto built = cache_.build(subject.target, *source, 180'000);
-  if (!built) return std::unexpected(built.error());
-  if (built->file.empty()) {
+  const auto kernel = built(subject);
+  if (!kernel) return std::unexpected(kernel.error());
+  if (kernel->file.empty()) {
     return fail(ErrorCode::failed, "the kernel no longer builds");
   }
   return json{{"subgraph", against->string()},
               {"candidate",
-               {{"kind", subject.target}, {"library", built->file.string()}}}};
+               {{"kind", subject.target}, {"library", kernel->file.string()}}}};
 }
 
-Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {
+/// There already, as a rule: built at this place, or brought along.
+Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
+  const auto source = blobs_.get(subject.source);
+  if (!source) return std::unexpected(source.error());
+  if (!subject.artefact.empty()) {
+    const auto artefact = blobs_.get(subject.artefact);
+    if (!artefact) return std::unexpected(artefact.error());
+    return cache_.take(subject.target, *source, options_.arch, *artefact);
+  }
+  BuildTerms terms(build_wall_ms);
+  terms.arch = options_.arch;
+  return cache_.build(subject.target, *source, terms);
+}
+
+Result<json> VerifyPort::ask(json request, std::int64_t wall_ms,
+                             const std::stop_token& cancelled) {
   Slot& slot = take_slot();
   const auto give_back = [&](bool broken) {
     const std::lock_guard lock(mutex_);
@@ -260,7 +305,11 @@ Result<json> VerifyPort::ask(json request, std::int64_t wall_ms) {
     give_back(true);
     return std::unexpected(oracle.error());
   }
-  auto answer = ask_oracle(**oracle, std::move(request), wall_ms);
+  auto answer = [&] {
+    // A request that is under way cannot be taken back from an oracle.
+    const std::stop_callback stop(cancelled, [&] { (*oracle)->kill(); });
+    return ask_oracle(**oracle, std::move(request), wall_ms);
+  }();
   give_back(!answer.is_usable);
   if (!answer.is_usable) {
     answer.reply.error().message += " (its log is in the run's logs/)";

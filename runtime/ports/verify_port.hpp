@@ -1,6 +1,7 @@
 // port/verify: checks and times candidates, through warm oracle processes (one
 // a slot; docs/worker-protocol.md). An oracle that dies or overruns its limit
-// is replaced, and the request answered with a failure.
+// is replaced, and the request answered with a failure. One that works on what
+// is not wanted any more is killed.
 #pragma once
 
 #include <filesystem>
@@ -29,6 +30,8 @@ class VerifyPort : public Port {
     int threads = 1;                                    ///< of one kernel
     std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of a candidate
     std::string device = "cpu";                         ///< or "cuda:0"
+    std::string arch;  ///< of the GPU, where kernels are built for it
+    std::string slot_name = "slot";  ///< folders and logs begin with it
     std::string precision = "framework";
     bool interprets = false;  ///< kernels for a GPU, where there is none
   };
@@ -40,6 +43,8 @@ class VerifyPort : public Port {
   void warm_up(const RunStart& start);
 
   void start(const Message& request, Reply reply) override;
+  void begin(const Message& request, std::stop_token cancelled,
+             Reply reply) override;
 
  private:
   struct Slot {
@@ -48,12 +53,15 @@ class VerifyPort : public Port {
     std::shared_ptr<LineProcess> oracle;  ///< null until needed
   };
 
-  Message answer(const Message& request);
-  CheckReply check(const CheckRequest& request);
-  TimeReply time(const TimeRequest& request);
+  Message answer(const Message& request, const std::stop_token& cancelled);
+  CheckReply check(const CheckRequest& request,
+                   const std::stop_token& cancelled);
+  TimeReply time(const TimeRequest& request, const std::stop_token& cancelled);
   ProbeReply probe(const ProbeRequest& request);
   Result<nlohmann::json> subject_fields(const Subject& subject);
-  Result<nlohmann::json> ask(nlohmann::json request, std::int64_t wall_ms);
+  Result<nlohmann::json> ask(nlohmann::json request, std::int64_t wall_ms,
+                             const std::stop_token& cancelled = {});
+  Result<KernelCache::Built> built(const Subject& subject);
   Result<std::filesystem::path> materialise(const std::string& blob,
                                             const std::string& suffix);
   Slot& take_slot();

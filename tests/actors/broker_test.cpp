@@ -137,3 +137,152 @@ TEST_CASE("what waits can be given up, and what waits behind it comes next") {
   broker.give("a", LeaseReleased{1});
   CHECK(broker.role.in_use("cpu") == 1);
 }
+
+namespace {
+
+/// A head with a grace time, and two devices of 100 bytes.
+struct PlaceBench : Bench<Broker> {
+  PlaceBench() {
+    Capacities head{{{"cpu", 2}, {"disk", 1}}};
+    head.grace_ms = 500;
+    give("extractor", head);
+    device("/GPU-a");
+    device("/GPU-b");
+  }
+  std::vector<Outgoing> device(const Place& place) {
+    Capacities offer{{{"gpu", 1}, {"gpu_memory", 100}}};
+    offer.place = place;
+    return give("extractor", offer);
+  }
+  std::vector<Outgoing> gone(const Place& place) {
+    Capacities offer;
+    offer.place = place;
+    return give("node/n1", offer);
+  }
+  LeaseRequest gpu(std::uint64_t ticket, std::vector<Place> places = {},
+                   std::string group = "g") {
+    LeaseRequest request{ticket, "gpu", 1, std::move(group), 1000};
+    request.places = std::move(places);
+    return request;
+  }
+  /// Where it is granted; "nowhere" else.
+  Place granted(const std::vector<Outgoing>& sent) {
+    const auto grants = only<LeaseGranted>(sent);
+    return grants.size() == 1 ? grants.front().second.place : "nowhere";
+  }
+};
+
+}  // namespace
+
+TEST_CASE("each device has one lease, and whoever needs one gets any") {
+  PlaceBench broker;
+  CHECK(broker.granted(broker.give("a", broker.gpu(1))) == "/GPU-a");
+  CHECK(broker.granted(broker.give("b", broker.gpu(1))) == "/GPU-b");
+  CHECK(broker.granted(broker.give("c", broker.gpu(1))) == "nowhere");
+  CHECK(broker.granted(broker.give("b", LeaseReleased{1})) == "/GPU-b");
+}
+
+TEST_CASE("who waits for one device keeps nobody from another") {
+  PlaceBench broker;
+  broker.give("a", broker.gpu(1, {"/GPU-a"}, "a"));
+  const auto waits = broker.give("b", broker.gpu(1, {"/GPU-a"}, "b"));
+  CHECK(broker.granted(waits) == "nowhere");
+  CHECK(one<Progress>(waits).stage == "waits");
+  CHECK(one<Progress>(waits).text == "for gpu at GPU-a");
+  CHECK(broker.granted(broker.give("c", broker.gpu(1, {}, "c"))) == "/GPU-b");
+  broker.now_us = 2'500'000;
+  const auto sent = broker.give("a", LeaseReleased{1});
+  CHECK(broker.granted(sent) == "/GPU-a");
+  CHECK(one<Progress>(sent).text == "2.5 s for gpu at GPU-a");
+}
+
+TEST_CASE("memory is leased beside the device, and clipped to what there is") {
+  PlaceBench broker;
+  Capacities shared{{{"gpu", 4}, {"gpu_memory", 100}}};
+  shared.place = "/GPU-c";
+  broker.give("extractor", shared);
+  auto request = broker.gpu(1, {"/GPU-c"});
+  request.memory_bytes = 60;
+  CHECK(broker.granted(broker.give("a", request)) == "/GPU-c");
+  CHECK(broker.role.in_use("gpu_memory", "/GPU-c") == 60);
+  CHECK(broker.granted(broker.give("b", request)) == "nowhere");
+  broker.give("a", LeaseReleased{1});
+  request.memory_bytes = 1'000;
+  broker.give("b", LeaseReleased{1});
+  CHECK(broker.granted(broker.give("c", request)) == "/GPU-c");
+  CHECK(broker.role.in_use("gpu_memory", "/GPU-c") == 100);
+}
+
+TEST_CASE("an expired lease's units wait for its holder, but not for ever") {
+  PlaceBench broker;
+  const auto timer =
+      one<TimerRequest>(broker.give("a", broker.gpu(1, {"/GPU-a"})));
+  broker.give("b", broker.gpu(1, {"/GPU-a"}));
+  const auto expired = broker.give(address::clock, TimerFired{timer.effect});
+  CHECK(one<LeaseExpired>(expired).held);
+  CHECK(broker.granted(expired) == "nowhere");
+  const auto grace = one<TimerRequest>(expired);
+  CHECK(grace.after_ms == 500);
+
+  SUBCASE("given back, they are the next one's") {
+    CHECK(broker.granted(broker.give("a", LeaseReleased{1})) == "/GPU-a");
+    CHECK(broker.give(address::clock, TimerFired{grace.effect}).empty());
+  }
+  SUBCASE("not given back, they are so after the grace time") {
+    const auto over = broker.give(address::clock, TimerFired{grace.effect});
+    CHECK(!one<LeaseExpired>(over).held);
+    CHECK(broker.granted(over) == "/GPU-a");
+  }
+}
+
+TEST_CASE(
+    "with a place that goes, its leases are lost and hopeless waits end") {
+  PlaceBench broker;
+  broker.give("a", broker.gpu(1, {"/GPU-a"}));
+  broker.give("b", broker.gpu(2, {"/GPU-a"}));
+  const auto sent = broker.gone("/GPU-a");
+  CHECK(one<LeaseLost>(sent).ticket == 1);
+  CHECK(one<LeaseLost>(sent).place == "/GPU-a");
+  CHECK(one<LeaseDenied>(sent).ticket == 2);
+  CHECK(one<LeaseDenied>(sent).lost);
+  CHECK(one<LeaseDenied>(broker.give("c", broker.gpu(1, {"/GPU-a"}))).lost);
+  // Late words of the lost lease change nothing.
+  CHECK(broker.give("a", LeaseReleased{1}).empty());
+  broker.device("/GPU-a");
+  CHECK(broker.granted(broker.give("c", broker.gpu(2, {"/GPU-a"}))) ==
+        "/GPU-a");
+}
+
+TEST_CASE("a place to avoid is not granted") {
+  PlaceBench broker;
+  auto request = broker.gpu(1);
+  request.avoid = {"/GPU-a"};
+  CHECK(broker.granted(broker.give("a", request)) == "/GPU-b");
+}
+
+TEST_CASE("higher priorities go first, within a group and among groups") {
+  PlaceBench broker;
+  broker.give("a", broker.gpu(1, {"/GPU-a"}));
+  broker.give("low", broker.gpu(1, {"/GPU-a"}, "one"));
+  auto high = broker.gpu(1, {"/GPU-a"}, "one");
+  high.priority = 1;
+  broker.give("high", high);
+  high.ticket = 2;
+  high.group = "two";
+  high.priority = 2;
+  broker.give("highest", high);
+  // "one" waits for units already: it is not overtaken, but inside it is.
+  const auto first = only<LeaseGranted>(broker.give("a", LeaseReleased{1}));
+  REQUIRE(first.size() == 1);
+  CHECK(first.front().first == "high");
+  const auto second = only<LeaseGranted>(broker.give("high", LeaseReleased{1}));
+  REQUIRE(second.size() == 1);
+  CHECK(second.front().first == "highest");
+}
+
+TEST_CASE("who deals out the subgraphs hears of devices and nodes") {
+  PlaceBench broker;
+  const auto told = only<Capacities>(broker.device("/GPU-c"));
+  REQUIRE(told.size() == 1);
+  CHECK(told.front().first == address::dispatcher);
+}

@@ -167,3 +167,105 @@ TEST_CASE("what was withdrawn while a port worked on it is not tried again") {
   errands.withdraw(context);
   CHECK(errands.receive(BuildReply{id, {"failed", "died"}, "", 7}, context));
 }
+
+TEST_CASE("the port at the granted place is asked") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id, "n1"});
+  CHECK(bench.sent.front().dst == "port/build@n1");
+  const auto end = bench.give(BuildReply{bench.id, {}, "", 7});
+  REQUIRE(end.has_value());
+  CHECK(end->place == "n1");
+}
+
+TEST_CASE("when its time is up the port stops, and then the lease goes back") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id, "n1"});
+  CHECK(!bench.give(LeaseExpired{bench.id, true}));
+  CHECK(one<CancelEffect>(bench.sent).effect == bench.id);
+  CHECK(bench.sent.front().dst == "port/build@n1");
+  CHECK(only<LeaseReleased>(bench.sent).empty());
+
+  SUBCASE("the port says that it has stopped") {
+    const auto end =
+        bench.give(BuildReply{bench.id, {"cancelled", "stopped"}, "", 7});
+    REQUIRE(end.has_value());
+    CHECK(end->failure.code == "expired");
+    CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
+  }
+  SUBCASE("the port had ended before") {
+    const auto end = bench.give(BuildReply{bench.id, {}, "", 7});
+    REQUIRE(end.has_value());
+    CHECK(!end->failure);
+  }
+  SUBCASE("the port says nothing at all") {
+    const auto end = bench.give(LeaseExpired{bench.id});
+    REQUIRE(end.has_value());
+    CHECK(end->failure.code == "expired");
+    CHECK(bench.sent.empty());
+  }
+}
+
+TEST_CASE("what is cancelled is stopped, and tried no more") {
+  BenchBlobs blobs;
+  Errands errands;
+  Context context(blobs, 0);
+  const auto id = errands.start(address::build, BuildRequest{}, {}, context, 2);
+  errands.receive(LeaseGranted{id}, context);
+  context.take_outbox();
+  errands.cancel("another won", context);
+  CHECK(one<CancelEffect>(context.take_outbox()).reason == "another won");
+  CHECK(!errands.idle());
+  const auto end =
+      errands.receive(BuildReply{id, {"cancelled", ""}, "", 7}, context);
+  REQUIRE(end.has_value());
+  CHECK(end->failure.code == "cancelled");
+  CHECK(errands.idle());
+}
+
+TEST_CASE("work that was lost with its place goes to another, once") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id, "n1"});
+  CHECK(!bench.give(LeaseLost{bench.id, "n1", "gone"}));
+  const auto again = one<LeaseRequest>(bench.sent);
+  CHECK(again.ticket != bench.id);
+  CHECK(again.avoid == std::vector<Place>{"n1"});
+  bench.give(LeaseGranted{again.ticket, "n2"});
+  // The first place's answer comes too late to count.
+  CHECK(!bench.give(BuildReply{bench.id, {}, "", 7}));
+  const auto end = bench.give(LeaseLost{again.ticket, "n2", "gone"});
+  REQUIRE(end.has_value());
+  CHECK(end->failure.code == "lost");
+  CHECK(end->lost == 2);
+  CHECK(bench.sent.empty());
+}
+
+TEST_CASE("an overloaded port is asked again when it said, and it is no try") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id});
+  CHECK(
+      !bench.give(BuildReply{bench.id, {"overloaded", "full", 2'500}, "", 7}));
+  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
+  const auto timer = one<TimerRequest>(bench.sent);
+  CHECK(timer.after_ms == 2'500);
+  CHECK(!bench.errands.idle());
+  bench.give(TimerFired{timer.effect});
+  const auto again = one<LeaseRequest>(bench.sent);
+  bench.give(LeaseGranted{again.ticket});
+  const auto end = bench.give(BuildReply{again.ticket, {}, "", 7});
+  REQUIRE(end.has_value());
+  CHECK(end->id == bench.id);
+  CHECK(!end->failure);
+}
+
+TEST_CASE("what rests until it may be asked again can be given up") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id});
+  bench.give(BuildReply{bench.id, {"overloaded", "full", 2'500}, "", 7});
+  const auto timer = one<TimerRequest>(bench.sent);
+  Context context(bench.blobs, 0);
+  bench.errands.withdraw(context);
+  CHECK(context.take_outbox().empty());
+  CHECK(bench.errands.idle());
+  bench.give(TimerFired{timer.effect});
+  CHECK(bench.sent.empty());
+}

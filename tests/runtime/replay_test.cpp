@@ -89,6 +89,82 @@ TEST_CASE("a role that decides otherwise is named with both sides") {
   CHECK(divergence.journal_says.contains("\"after_ms\":99"));
 }
 
+namespace {
+
+/// A counter that says what it counts in other words, and is told which count.
+class Rephrasing : public Counter {
+ public:
+  explicit Rephrasing(std::vector<std::string>& recalled)
+      : recalled_(recalled) {}
+  void receive(const Address& from, const Message& message,
+               Context& context) override {
+    Context inner(context.blobs(), context.now_us());
+    Counter::receive(from, message, inner);
+    for (Outgoing& said : inner.take_outbox()) {
+      if (auto* m = std::get_if<Progress>(&said.message)) m->text += "!";
+      context.send(said.dst, said.message);
+    }
+  }
+  void recall(const Message& recorded) override {
+    recalled_.push_back(std::get<Progress>(recorded).text);
+  }
+
+ private:
+  std::vector<std::string>& recalled_;
+};
+
+}  // namespace
+
+TEST_CASE("where only content differs, the recorded word may count") {
+  std::vector<std::string> recalled;
+  const auto make = [&](const Address& address) -> std::unique_ptr<Role> {
+    if (address != counter_address) return nullptr;
+    return std::make_unique<Rephrasing>(recalled);
+  };
+  World world;
+  Replay strict(world.blobs, make);
+  CHECK(strict.feed(world.journal[0]));
+  CHECK(!strict.feed(world.journal[1]));
+  CHECK(strict.divergence()->only_content);
+  CHECK(recalled.empty());
+
+  Replay lenient(world.blobs, make, Replay::Past::recorded);
+  for (const Envelope& event : world.journal) CHECK(lenient.feed(event));
+  CHECK(lenient.finish());
+  CHECK(lenient.recalled() == toy_ticks);
+  CHECK(recalled.size() == toy_ticks);
+}
+
+TEST_CASE("an effect under another number is no matter of content") {
+  World world;
+  Replay lenient(world.blobs, &make_counter, Replay::Past::recorded);
+  Envelope& request = world.journal[2];
+  request.body = encode(TimerRequest{7, 10});
+  CHECK(lenient.feed(world.journal[0]));
+  CHECK(lenient.feed(world.journal[1]));
+  CHECK(!lenient.feed(request));
+}
+
+TEST_CASE("a blob that cannot be read is no divergence") {
+  World world;
+  class Broken : public BenchBlobs {
+    Result<std::string> get(std::string_view) override {
+      return fail(ErrorCode::failed, "the disk is gone");
+    }
+  } broken;
+  class Reader : public Role {
+    void receive(const Address&, const Message&, Context& context) override {
+      (void)context.blobs().get("x");
+    }
+  };
+  Replay replay(broken, [](const Address&) {
+    return std::unique_ptr<Role>(std::make_unique<Reader>());
+  });
+  CHECK(!replay.feed(world.journal[0]));
+  CHECK(!replay.divergence());
+  CHECK(replay.error()->message == "the disk is gone");
+}
+
 TEST_CASE("a message to another receiver is a divergence") {
   World world;
   world.journal[2].dst = "port/gpu";
