@@ -106,6 +106,9 @@ std::string machine_lines(const Report& report) {
           std::to_string(report.run.options.seed) + "\n";
   text +=
       "* Precision: " + precision_words(report.run.options.precision) + "\n";
+  if (report.run.options.rounding == "free") {
+    text += "* Rounding: free, operators may be fused into one rounding\n";
+  }
   if (!can_time(report.run.options, machine)) {
     text += std::string("* Speed: ") + not_timed +
             "; the kernels were interpreted\n";

@@ -126,6 +126,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"weft", report.run.weft_version},
       {"target", options.target},
       {"precision", options.precision},
+      {"rounding", options.rounding},
       {"seed", options.seed},
       {"accept", options.accept},
       {"near_module", near_module_json(report)},

@@ -12,8 +12,8 @@ namespace {
 
 Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
                                            const Machine& machine,
-                                           int variants_max) {
-  return generate_cuda(subgraph, gpu_facts(machine), variants_max);
+                                           const GenerateOptions& options) {
+  return generate_cuda(subgraph, gpu_facts(machine), options);
 }
 
 bool takes(const Graph& graph, const Node& call, const CutOptions&) {

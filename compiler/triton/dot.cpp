@@ -437,7 +437,8 @@ std::optional<Contraction> contraction_of(const Program& program,
   }
   const Scalar& product = program.arena[value];
   if (!stage.folds || stage.fold != Fold::sum || stage.inner.empty() ||
-      !calls(product, "mul") || product.dtype != DType::f32) {
+      !(calls(product, "product") || calls(product, "mul")) ||
+      product.dtype != DType::f32) {
     return std::nullopt;
   }
   found.a = product.arguments[0];

@@ -54,6 +54,7 @@ struct TritonModule {
   std::vector<TritonLaunch> launches;
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
+  bool free_rounding = false;  ///< see LoweringOptions
 };
 
 /// A power of two, at least as large.

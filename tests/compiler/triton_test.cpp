@@ -32,8 +32,8 @@ bool is_ours(const Graph& graph) {
 
 std::vector<std::string> texts(Graph graph, int variants_max = 16,
                                GpuFacts facts = {}) {
-  const auto sources =
-      generate_triton(subgraph_of(std::move(graph)), facts, variants_max);
+  const auto sources = generate_triton(subgraph_of(std::move(graph)), facts,
+                                       {.variants_max = variants_max});
   REQUIRE(sources.has_value());
   std::vector<std::string> found;
   for (const KernelSource& source : *sources) found.push_back(source.text);
@@ -386,7 +386,8 @@ TEST_CASE("A function that Triton lacks stays the framework's") {
     CAPTURE(target);
     const Graph graph = one_call(target, dense({4, 6}));
     CHECK_FALSE(is_ours(graph));
-    const auto sources = generate_triton(subgraph_of(graph), {}, 4);
+    const auto sources =
+        generate_triton(subgraph_of(graph), {}, {.variants_max = 4});
     REQUIRE_FALSE(sources.has_value());
     CHECK(has(sources.error().message, name));
   }
@@ -507,4 +508,21 @@ TEST_CASE("what is finite is asked by its size") {
   for (const std::string& text : texts(variance(64, 1 << 20))) {
     CHECK_FALSE(takes_from_itself(text));
   }
+}
+
+TEST_CASE("Triton fuses products into sums only where rounding is free") {
+  const Graph graph = one_call("aten.relu.default", dense({64, 1024}));
+  CHECK(has(first(graph), "enable_fp_fusion=False"));
+  const auto freely =
+      generate_triton(subgraph_of(graph), {}, {1, /*free_rounding=*/true});
+  REQUIRE(freely.has_value());
+  CHECK(!has(freely->front().text, "enable_fp_fusion"));
+}
+
+TEST_CASE("a number before a tensor is one element of a tensor") {
+  Graph graph;
+  add_input(graph, "x", dense({64}));
+  add_call(graph, "y", "aten.pow.Scalar", {number(2.5), ref("x")}, dense({64}));
+  graph.outputs = {"y"};
+  CHECK(has(first(graph), "_pow(tl.full((1, 1), 2.5, tl.float32), "));
 }

@@ -44,6 +44,10 @@ Options add_subject(CLI::App& app, RunOptions& options) {
              "own (near to eager), or one by each where they differ "
              "(run: weft; bench: both)")
           ->check(CLI::IsMember({"weft", "near-eager", "both"})),
+      app.add_option("--rounding", options.rounding,
+                     "Between operators: as eager, or free to fuse them")
+          ->check(CLI::IsMember({"eager", "free"}))
+          ->capture_default_str(),
       app.add_flag("--no-extern", options.no_extern,
                    "No kernel may call the vendor's library"),
       app.add_option("--seeds", options.seeds,

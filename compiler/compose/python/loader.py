@@ -30,9 +30,20 @@ def _weft_build(source, _folder=[]):
 
 def _weft_open(source, tensors):
     """kernel_function of that C++ text, taking that many addresses."""
-    function = _weft_build(source).kernel_function
+    library = _weft_build(source)
+    function = library.kernel_function
     function.argtypes = [ctypes.c_void_p] * tensors
     function.restype = None
-    return function
+    if not hasattr(library, "kernel_outside"):
+        return function
+    outside = library.kernel_outside
+    outside.argtypes, outside.restype = [], ctypes.c_int64
+
+    def checked(*addresses):
+        function(*addresses)
+        if outside():
+            raise IndexError("index out of range: one of the model's index "
+                             "tensors points outside of what it looks up in")
+    return checked
 
 

@@ -62,7 +62,7 @@ INLINE V reciprocal(V v) {
 }
 template <class V>
 INLINE V square(V v) {
-  return v * v;
+  return mul(v, v);
 }
 template <class V>
 INLINE V neg(V v) {

@@ -8,10 +8,12 @@
 
 namespace weft {
 
-std::string cpu_prelude(int lanes, bool stream_stores) {
+std::string cpu_prelude(int lanes, bool stream_stores, bool free_rounding) {
   std::string text = "constexpr int W = " + std::to_string(lanes) + ";\n";
   text += "constexpr bool kStream = ";
   text += stream_stores ? "true;\n" : "false;\n";
+  text += "constexpr bool kFreeRounding = ";
+  text += free_rounding ? "true;\n" : "false;\n";
   return std::string(embedded::compiler_cpu_prelude_includes) + text +
          embedded::compiler_cpu_prelude_vectors +
          embedded::compiler_cpu_prelude_reducers +

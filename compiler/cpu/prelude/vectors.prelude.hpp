@@ -19,6 +19,37 @@ using element = std::decay_t<decltype(std::declval<V>()[0])>;
 template <class T>
 constexpr bool is_real = std::is_same_v<T, float> || std::is_same_v<T, double>;
 
+// What a compiler may not fuse into another operation: the framework rounds the
+// result of each of the model's operators. Within one (a fold's products, a
+// polynomial) it may.
+template <class V>
+INLINE V rounded(V value) {
+  if constexpr (!kFreeRounding && is_real<element<V>>) {
+#if __has_builtin(__builtin_assoc_barrier)
+    return __builtin_assoc_barrier(value);
+#else
+    for (int l = 0; l < W; ++l) {
+      element<V> lane = value[l];
+      asm("" : "+m"(lane));
+      value[l] = lane;
+    }
+#endif
+  }
+  return value;
+}
+template <class V>
+INLINE V add(V a, V b) {
+  return rounded(a) + rounded(b);
+}
+template <class V>
+INLINE V sub(V a, V b) {
+  return rounded(a) - rounded(b);
+}
+template <class V>
+INLINE V mul(V a, V b) {
+  return rounded(a * b);
+}
+
 template <class T>
 INLINE vec<T> splat(T value) {
   return value - vec<T>{};
@@ -155,6 +186,12 @@ INLINE bool any(mask m) {
   int32_t all = 0;
   for (int l = 0; l < W; ++l) all |= m[l];
   return all != 0;
+}
+// The truth of low <= index < high. One outside is noted: the framework raises.
+INLINE mask in_bounds(int64_t* outside, i64v index, i64v low, i64v high) {
+  const mask inside = narrow(index >= low) & narrow(index < high);
+  if (any(~inside)) __atomic_store_n(outside, 1, __ATOMIC_RELAXED);
+  return inside;
 }
 template <class T, class L>
 INLINE lanes_of<T> load_where(const T* from, int64_t at, L lanes, mask guard) {

@@ -2,6 +2,48 @@
 #define INFINITE __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fc00000)
 
+// The model's own sums and products: each is rounded, as the framework rounds
+// it. Those within an operator (a fold's, a polynomial's) are plain, and the
+// compiler fuses them.
+template <class T>
+DEVICE T plus(T a, T b) {
+  return a + b;
+}
+template <class T>
+DEVICE T minus(T a, T b) {
+  return a - b;
+}
+template <class T>
+DEVICE T times(T a, T b) {
+  return a * b;
+}
+#ifndef WEFT_ROUNDS_FREELY
+template <>
+DEVICE float plus(float a, float b) {
+  return __fadd_rn(a, b);
+}
+template <>
+DEVICE float minus(float a, float b) {
+  return __fsub_rn(a, b);
+}
+template <>
+DEVICE float times(float a, float b) {
+  return __fmul_rn(a, b);
+}
+template <>
+DEVICE double plus(double a, double b) {
+  return __dadd_rn(a, b);
+}
+template <>
+DEVICE double minus(double a, double b) {
+  return __dsub_rn(a, b);
+}
+template <>
+DEVICE double times(double a, double b) {
+  return __dmul_rn(a, b);
+}
+#endif
+
 // Not by x - x: of a product the compiler makes what rounding left of it.
 template <class T>
 DEVICE bool is_finite(T x) {
