@@ -202,7 +202,8 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
         if reason:
             if again is None and is_of_tf32(
                     got, case.outputs, cases.maker,
-                    lambda wants: cases.maker.allow_tf32(case.storages, wants)):
+                    lambda wants, case=case: cases.maker.allow_tf32(
+                        case.storages, wants)):
                 verdict.precision = "tf32"
                 reason += TF32_REASON
             what = f"case {number} ({case.distribution}): {reason}"
