@@ -27,7 +27,7 @@ constexpr std::int64_t build_wall_ms = 180'000;
 bool has_failed(const Message& reply) {
   return std::visit(
       [](const auto& m) {
-        if constexpr (requires { m.failure; }) {
+        if constexpr (requires { m.failure.code; }) {
           return static_cast<bool>(m.failure);
         } else {
           return false;
