@@ -68,20 +68,31 @@ void Composer::attempt(Context& context) {
   }
   const auto text = compose_source(*problem, plan_, kernels);
   if (!text) return give_up({"failed", text.error().message}, context);
-  source_ = context.blobs().put(*text);
   was_slower_ = false;
-  context.send(address::user,
-               Progress{"", "compose",
-                        "checking ModelNew with " +
-                            std::to_string(chosen_.size()) + " kernels"});
+  const std::string source = context.blobs().put(*text);
+  (stage_ == Stage::whole ? source_ : near_source_) = source;
+  check(source, context);
+}
+
+void Composer::check(const std::string& source, Context& context) {
+  const std::string kernels = std::to_string(chosen_.size()) + " kernels";
+  context.send(
+      address::user,
+      Progress{"", "compose",
+               stage_ == Stage::seeking ? "near to eager with " + kernels + "?"
+                                        : "checking ModelNew with " + kernels});
   const RunOptions& options = compose_->run.options;
   CheckRequest request;
-  request.subject = {"model", compose_->run.problem, source_};
+  request.subject = {"model", compose_->run.problem, source};
+  request.rules = {rule::weft, rule::near_eager};
+  if (stage_ == Stage::seeking) request.rules = {rule::near_eager};
+  request.with_compile = options.compile_baseline && stage_ == Stage::whole;
   request.seed = options.seed;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
   request.wall_ms = check_wall_ms;
-  start(address::verify, request, all_units, request.wall_ms, context);
+  making_ =
+      start(address::verify, request, all_units, request.wall_ms, context);
 }
 
 std::uint64_t Composer::start(const Address& port, const Message& request,
@@ -105,6 +116,13 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
     return probed(end.failure ? nullptr : &std::get<ProbeReply>(*end.reply),
                   context);
   }
+  if (end.failure && end.id == making_ && stage_ != Stage::whole) {
+    report_.notes.push_back(
+        "With " + std::to_string(chosen_.size()) +
+        " kernels no module near to eager: " + end.failure.message);
+    if (!chosen_.empty()) return drop_all(context);
+    return probe_at_last(context);
+  }
   if (end.failure && end.id == timing_) {
     if (was_slower_) return drop_all(context);
     report_.notes.push_back("Verified, but not timed: " + end.failure.message);
@@ -113,9 +131,11 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
   }
   if (end.failure) return give_up(end.failure, context);
   if (const auto* reply = std::get_if<CheckReply>(&*end.reply)) {
-    checked(reply->verdict, context);
+    if (stage_ == Stage::whole) return checked(reply->verdict, context);
+    checked_near(reply->verdict, context);
   } else if (const auto* reply = std::get_if<TimeReply>(&*end.reply)) {
-    timed(*reply, context);
+    if (stage_ == Stage::whole) return timed(*reply, context);
+    timed_near(*reply, context);
   } else {
     over_ = true;  // the files are written: the run is over
     context.send(address::user, RunFinished{report_.verdict.correct ? 0 : 1,
@@ -126,11 +146,96 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
 void Composer::checked(const Verdict& verdict, Context& context) {
   report_.verdict = verdict;
   if (!verdict.correct) return drop_some(verdict.reason, context);
+  const bool gives_way =
+      compose_->run.options.accept == rule::near_eager && wants_near(verdict);
+  if (gives_way) return seek(context);
   if (!can_time(compose_->run.options, compose_->run.machine)) {
     take_all();
-    return probed(nullptr, context);
+    return wants_near(verdict) ? seek(context) : probed(nullptr, context);
   }
   time(context);
+}
+
+/// Where torch.compile's module is not near either, none is asked for, unless
+/// no other is wanted.
+bool Composer::wants_near(const Verdict& verdict) const {
+  const std::string& accept = compose_->run.options.accept;
+  if (!verdict.correct || verdict.near_eager.outcome != near_outcome::far) {
+    return false;
+  }
+  const std::string& compiled = verdict.near_eager.compiled;
+  const bool others_are = compiled.empty() || compiled == near_outcome::near;
+  return accept == rule::near_eager || (accept == "both" && others_are);
+}
+
+/// The framework's own forward() is near; with all kernels it is not.
+void Composer::seek(Context& context) {
+  if (stage_ == Stage::whole) {
+    ranked_ = chosen_;
+    std::ranges::stable_sort(ranked_, {}, [](const SubgraphDone* done) {
+      const Verdict& verdict = done->best.verdict;
+      return verdict.max_error + verdict.framework_error;
+    });
+    near_ = 0;
+    far_ = ranked_.size();
+  }
+  const bool is_found = far_ - near_ <= 1;
+  stage_ = is_found ? Stage::near : Stage::seeking;
+  chosen_ = ranked_;
+  chosen_.resize(is_found ? near_ : (near_ + far_) / 2);
+  attempt(context);
+}
+
+void Composer::checked_near(const Verdict& verdict, Context& context) {
+  const bool is_near = verdict.near_eager.outcome == near_outcome::near;
+  if (stage_ == Stage::seeking) {
+    (is_near ? near_ : far_) = chosen_.size();
+    return seek(context);
+  }
+  if (!verdict.correct || !is_near) {
+    const std::string& why =
+        verdict.correct ? verdict.near_eager.reason : verdict.reason;
+    if (!chosen_.empty()) return drop_all(context);
+    report_.notes.push_back("Not even Model's own forward is near to eager: " +
+                            why);
+    return probe_at_last(context);
+  }
+  report_.near.made = true;
+  report_.near.verdict = verdict;
+  NearEager& near = report_.near.verdict.near_eager;
+  near.compiled = report_.verdict.near_eager.compiled;
+  near.compiled_reason = report_.verdict.near_eager.compiled_reason;
+  if (can_time(compose_->run.options, compose_->run.machine)) {
+    return time(context);
+  }
+  probe_at_last(context);
+}
+
+void Composer::timed_near(const TimeReply& reply, Context& context) {
+  const bool is_slower = slower_than_eager(reply.timing);
+  if (!chosen_.empty() && is_slower && !was_slower_) {
+    was_slower_ = true;
+    return time(context);
+  }
+  if (!chosen_.empty() && (is_slower || !reply.rejected.empty())) {
+    return drop_all(context);
+  }
+  report_.near.timing = reply.timing;
+  probe_at_last(context);
+}
+
+/// What the near module has is told; then the machine is asked about.
+void Composer::probe_at_last(Context& context) {
+  if (report_.near.made) {
+    for (const SubgraphDone* result : chosen_) {
+      report_.near.used.insert(result->subgraph);
+    }
+  }
+  if (!can_time(compose_->run.options, compose_->run.machine)) {
+    return probed(nullptr, context);
+  }
+  probe_ = start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
+                 probe_wall_ms, context);
 }
 
 void Composer::time(Context& context) {
@@ -140,7 +245,8 @@ void Composer::time(Context& context) {
                         was_slower_ ? "timing ModelNew again: it was slower"
                                     : "timing ModelNew"});
   TimeRequest request;
-  request.subject = {"model", compose_->run.problem, source_};
+  request.subject = {"model", compose_->run.problem,
+                     stage_ == Stage::whole ? source_ : near_source_};
   request.seed = options.seed;
   request.with_compile = options.compile_baseline;
   request.with_autotune = options.autotune_baseline;
@@ -150,7 +256,7 @@ void Composer::time(Context& context) {
   request.wall_ms = check_wall_ms + request.budget_ms +
                     (request.with_compile ? compile_wall_ms : 0) +
                     (request.with_autotune ? autotune_wall_ms : 0);
-  timing_ =
+  making_ = timing_ =
       start(address::verify, request, all_units, request.wall_ms, context);
 }
 
@@ -170,15 +276,20 @@ void Composer::timed(const TimeReply& reply, Context& context) {
   }
   report_.timing = reply.timing;
   take_all();
-  probe_ = start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
-                 probe_wall_ms, context);
+  if (wants_near(report_.verdict)) return seek(context);
+  probe_at_last(context);
 }
 
 void Composer::drop_all(Context& context) {
   report_.notes.push_back(
-      "The composition with kernels was right but slower than eager: "
-      "the framework's forward stays.");
+      stage_ == Stage::whole
+          ? "The composition with kernels was right but slower than eager: "
+            "the framework's forward stays."
+          : "The module near to eager keeps the framework's forward: with "
+            "kernels it was slower, or not right.");
   chosen_.clear();
+  report_.near = {};
+  if (stage_ == Stage::seeking) stage_ = Stage::near;
   attempt(context);
 }
 
@@ -214,6 +325,7 @@ void Composer::drop_some(const std::string& why, Context& context) {
 
 void Composer::probed(const ProbeReply* reply, Context& context) {
   if (reply) report_.machine = *reply;
+  if (compose_->run.options.accept == rule::near_eager) take_near();
   Blobs& blobs = context.blobs();
   WriteFilesRequest files;
   files.files = {
@@ -224,8 +336,27 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
   if (report_.verdict.correct) {
     files.files.push_back({"composed/model_new.py", source_});
   }
+  if (report_.near.made) {
+    files.files.push_back({near_module_path, near_source_});
+  }
   errands_.start(address::files, files, {"disk", 1, "", 60'000}, context,
                  tries);
+}
+
+/// By this rule alone: the other module does not count.
+void Composer::take_near() {
+  if (report_.near.made) {
+    report_.verdict = report_.near.verdict;
+    report_.timing = report_.near.timing;
+    report_.used = report_.near.used;
+    report_.near = {};
+    source_ = near_source_;
+  } else if (report_.verdict.correct &&
+             report_.verdict.near_eager.outcome != near_outcome::near) {
+    report_.verdict.correct = false;
+    report_.verdict.kind = "far_from_eager";
+    report_.verdict.reason = report_.verdict.near_eager.reason;
+  }
 }
 
 void Composer::give_up(const Failure& failure, Context& context) {

@@ -4,6 +4,11 @@
 // eager, and so again when it is timed once more, it keeps the framework's
 // forward. The last resort has no kernels. What is right and cannot be timed is
 // reported so.
+//
+// Where the module is right and not near to eager (KernelBench's own rule), and
+// the run's --accept wants one that is, it is composed a second time: of the
+// kernels in the order of their distance from eager, it finds by halves how
+// many can stay, in as many checks as their number has binary digits.
 #pragma once
 
 #include <map>
@@ -26,14 +31,22 @@ class Composer : public Role {
  private:
   void begin(const Compose& compose, Context& context);
   void attempt(Context& context);
+  void check(const std::string& source, Context& context);
   std::uint64_t start(const Address& port, const Message& request, int units,
                       std::int64_t wall_ms, Context& context);
   void ended(const ErrandEnd& end, Context& context);
   void checked(const Verdict& verdict, Context& context);
+  void checked_near(const Verdict& verdict, Context& context);
+  /// Whether the module that was just checked gives way to another.
+  bool wants_near(const Verdict& verdict) const;
+  void seek(Context& context);
+  void probe_at_last(Context& context);
   void time(Context& context);
   void timed(const TimeReply& reply, Context& context);
+  void timed_near(const TimeReply& reply, Context& context);
   void drop_all(Context& context);
   void take_all();
+  void take_near();
   void drop_some(const std::string& why, Context& context);
   void probed(const ProbeReply* reply, Context& context);
   void give_up(const Failure& failure, Context& context);
@@ -41,11 +54,24 @@ class Composer : public Role {
   std::optional<Compose> compose_;
   Plan plan_;
   Errands errands_;
+  /// Which module is being made.
+  enum class Stage {
+    whole,    ///< the one that weft's rule accepts
+    seeking,  ///< it is looked for which kernels can be near to eager …
+    near,     ///< … and the module of those is checked and timed
+  };
+  Stage stage_ = Stage::whole;
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
-  std::string source_;                       ///< blob: model_new.py
+  /// Nearest to eager first: with so many of them a module is near to it, with
+  /// so many it is not.
+  std::vector<const SubgraphDone*> ranked_;
+  std::size_t near_ = 0, far_ = 0;
+  std::string near_source_;  ///< blob: composed/near_eager/model_new.py
+  std::string source_;       ///< blob: model_new.py
   Report report_;
   bool was_slower_ = false;   ///< than eager, the first time it was timed
   std::uint64_t timing_ = 0;  ///< the errand that times the whole
+  std::uint64_t making_ = 0;  ///< the one that checks or times a module
   std::uint64_t probe_ = 0;   ///< the errand that asks about the machine
   bool over_ = false;
 };

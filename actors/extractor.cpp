@@ -104,7 +104,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
 
   CutOptions options;
   options.no_extern = run_->options.no_extern;
-  options.tf32 = run_->options.precision != "strict";
+  options.precision = run_->options.precision;
   const Plan plan = partition(*graph, *target, options);
   plan_ = context.blobs().put(plan_to_json(plan));
   context.send(address::user, Progress{"", "extract", cut_summary(plan) + how});

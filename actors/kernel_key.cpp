@@ -23,6 +23,8 @@ KernelKey kernel_key(const OptimizeSubgraph& work) {
   key.target = options.target;
   key.device = device_text(work.machine);
   key.policy = options.precision;
+  if (options.rounding != "eager")
+    key.policy += ", rounding " + options.rounding;
   if (options.no_extern) key.policy += ", no extern";
   return key;
 }

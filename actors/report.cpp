@@ -106,6 +106,9 @@ std::string machine_lines(const Report& report) {
           std::to_string(report.run.options.seed) + "\n";
   text +=
       "* Precision: " + precision_words(report.run.options.precision) + "\n";
+  if (report.run.options.rounding == "free") {
+    text += "* Rounding: free, operators may be fused into one rounding\n";
+  }
   if (!can_time(report.run.options, machine)) {
     text += std::string("* Speed: ") + not_timed +
             "; the kernels were interpreted\n";
@@ -131,6 +134,68 @@ std::string clock_words(const Timing& timing) {
   return text.empty() ? text : text + "\n";
 }
 
+std::string near_word(const std::string& outcome) {
+  return outcome == near_outcome::far ? "not near" : outcome;
+}
+
+/// "* Near to eager, by KernelBench's own rule (5 draws, 1e-04): near; …"
+std::string near_line(const NearEager& found) {
+  if (found.outcome.empty()) return "";
+  std::string text = "* Near to eager, by KernelBench's own rule (" +
+                     std::to_string(found.draws) + " draws, " +
+                     number(found.tolerance, "%.0e") +
+                     "): " + near_word(found.outcome);
+  if (!found.reason.empty()) text += ": " + found.reason;
+  if (!found.compiled.empty()) {
+    text += "; torch.compile's module: " + near_word(found.compiled);
+    if (!found.compiled_reason.empty() && found.compiled_reason != found.reason)
+      text += ": " + found.compiled_reason;
+  }
+  return text + "\n";
+}
+
+/// "* Precision of products: float32 (the framework's float32)".
+std::string products_line(const Verdict& verdict) {
+  if (verdict.precision.empty()) return "";
+  return "* Precision as the errors show it: " + verdict.precision +
+         " (the framework's " + verdict.framework_precision + ")\n";
+}
+
+/// ", tf32 (float32)": only where it is not float32 on both sides.
+std::string shown_precision(const Verdict& verdict) {
+  const std::string& own = verdict.precision;
+  const std::string& other = verdict.framework_precision;
+  if (own.empty() || (own == "float32" && other == own)) return "";
+  return ", " + own + " (" + other + ")";
+}
+
+std::string times_table(const std::string& name, const Timing& timing,
+                        const std::string& over_eager) {
+  std::string text =
+      "\n| | ms, median (p10–p90) | speedup of " + name + " |\n|---|---|---|\n";
+  text += "| " + name + " | " + milliseconds(timing.candidate) + " | |\n";
+  text +=
+      "| eager | " + milliseconds(timing.eager) + " | " + over_eager + " |\n";
+  text += "| torch.compile | " + milliseconds(timing.compile) + " | " +
+          speedup(timing.over_compile) + " |\n";
+  return text;
+}
+
+/// The module that KernelBench's evaluator accepts where it is another one.
+std::string near_section(const Report& report) {
+  if (!report.near.made) return "";
+  std::string text = "## The module near to eager\n\nIn `" +
+                     std::string(near_module_path) + "`, with " +
+                     std::to_string(report.near.used.size()) + " of the " +
+                     std::to_string(report.used.size()) +
+                     " kernels above and the framework's operators.\n\n";
+  text += near_line(report.near.verdict.near_eager);
+  return text +
+         times_table("it", report.near.timing,
+                     speedup(report.near.timing.over_eager)) +
+         "\n";
+}
+
 std::string whole_section(const Report& report) {
   const Verdict& verdict = report.verdict;
   const Timing& timing = report.timing;
@@ -141,12 +206,8 @@ std::string whole_section(const Report& report) {
           " (the framework's own " + number(verdict.framework_error, "%.3g") +
           ", tolerance " + number(verdict.tolerance, "%.3g") + "), " +
           std::to_string(verdict.cases) + " input sets\n";
-  text += "\n| | ms, median (p10–p90) | speedup of ModelNew |\n|---|---|---|\n";
-  text += "| ModelNew | " + milliseconds(timing.candidate) + " | |\n";
-  text += "| eager | " + milliseconds(timing.eager) + " | " +
-          model_speedup(report) + " |\n";
-  text += "| torch.compile | " + milliseconds(timing.compile) + " | " +
-          speedup(timing.over_compile) + " |\n";
+  text += products_line(verdict) + near_line(verdict.near_eager);
+  text += times_table("ModelNew", timing, model_speedup(report));
   if (timing.compile_autotune.runs > 0) {
     text += "| its max-autotune | " + milliseconds(timing.compile_autotune) +
             " | " + speedup(timing.over_compile_autotune) + " |\n";
@@ -183,7 +244,8 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
             std::to_string(counts[done.subgraph]) + " | " + done.outcome +
             " | " + kernel_word(report, done) + " | " +
             number(done.best.verdict.max_error, "%.2g") + " (" +
-            number(done.best.verdict.framework_error, "%.2g") + ") | " +
+            number(done.best.verdict.framework_error, "%.2g") + ")" +
+            shown_precision(done.best.verdict) + " | " +
             milliseconds(timing.candidate) + " | " +
             milliseconds(timing.eager) + " | " + milliseconds(timing.compile) +
             " | " + speedup(timing.over_eager) + " | " +
@@ -242,18 +304,34 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          csv_times(timing.compile) + "," + csv_speedup(timing.over_eager) +
          "," + csv_speedup(timing.over_compile) + "," +
          std::to_string(timing.bytes_floor) + "," +
-         number(bandwidth_share(timing, machine), "%.4f");
+         number(bandwidth_share(timing, machine), "%.4f") + "," +
+         verdict.precision + "," + verdict.framework_precision + "," +
+         verdict.near_eager.outcome + "," + verdict.near_eager.compiled;
 }
 
 }  // namespace
 
-std::string summary_line(const Report& report) {
-  if (!report.verdict.correct) {
-    return "not verified: " +
-           (report.verdict.reason.empty()
-                ? std::string("the composition was not checked")
-                : report.verdict.reason);
+namespace {
+
+/// "; near to eager", by KernelBench's own rule; empty where nobody asked.
+std::string near_words(const Report& report) {
+  const std::string& outcome = report.verdict.near_eager.outcome;
+  if (outcome.empty()) return "";
+  if (outcome == near_outcome::near) return "; near to eager";
+  if (outcome != near_outcome::far) return "; nearness to eager not judged";
+  if (!report.near.made) return "; not near to eager";
+  std::string text = "; not near to eager, another module is";
+  const Timing& timing = report.near.timing;
+  if (timing.over_eager.ratio > 0) {
+    text += ": " + speedup(timing.over_eager) + " over eager";
   }
+  if (timing.over_compile.ratio > 0) {
+    text += ", " + speedup(timing.over_compile) + " over torch.compile";
+  }
+  return text;
+}
+
+std::string verified_line(const Report& report) {
   const bool timed = can_time(report.run.options, report.run.machine);
   if (report.used.empty() && report.rejected > 0) {
     return "verified, but not with our kernels (report.md says why): ModelNew "
@@ -278,12 +356,23 @@ std::string summary_line(const Report& report) {
   return text;
 }
 
+}  // namespace
+
+std::string summary_line(const Report& report) {
+  if (report.verdict.correct) return verified_line(report) + near_words(report);
+  return "not verified: " +
+         (report.verdict.reason.empty()
+              ? std::string("the composition was not checked")
+              : report.verdict.reason);
+}
+
 std::string report_markdown(const Report& report, const Plan& plan) {
   std::string text = "# " + report.run.problem_name + "\n\n" +
                      summary_line(report) + "\n\n" + machine_lines(report) +
                      "\n" + whole_section(report);
   for (const std::string& note : report.notes) text += "* " + note + "\n";
   if (!report.notes.empty()) text += "\n";
+  text += near_section(report);
   text += subgraph_section(report, plan);
   return text + extern_section(report, plan);
 }
@@ -296,7 +385,8 @@ std::string results_csv(const Report& report, const Plan& plan) {
       "ours_median_us,ours_p10_us,ours_p90_us,eager_median_us,eager_p10_us,"
       "eager_p90_us,compile_median_us,compile_p10_us,compile_p90_us,"
       "over_eager,over_eager_low,over_eager_high,over_compile,"
-      "over_compile_low,over_compile_high,bytes_floor,bandwidth_share\n";
+      "over_compile_low,over_compile_high,bytes_floor,bandwidth_share,"
+      "precision,framework_precision,near_eager,compile_near_eager\n";
   for (const SubgraphDone& done : report.subgraphs) {
     text += done.subgraph + "," + csv_field(types[done.subgraph]) + "," +
             std::to_string(counts[done.subgraph]) + "," + done.outcome + "," +
@@ -308,9 +398,16 @@ std::string results_csv(const Report& report, const Plan& plan) {
   text += "model," + csv_field(report.run.problem_name) + ",1," +
           verdict_word(report.verdict) + ",composed,," +
           csv_measured(report.verdict, report.timing, report.machine) + "\n";
+  if (report.near.made) {
+    text +=
+        "near_eager," + csv_field(report.run.problem_name) + ",1," +
+        verdict_word(report.near.verdict) + ",composed,," +
+        csv_measured(report.near.verdict, report.near.timing, report.machine) +
+        "\n";
+  }
   for (const auto& [name, count] : extern_counts(plan)) {
     text += "extern," + csv_field(name) + "," + std::to_string(count) +
-            ",,framework" + std::string(20, ',') + "\n";
+            ",,framework" + std::string(24, ',') + "\n";
   }
   return text;
 }

@@ -10,12 +10,26 @@
 
 namespace weft {
 
+/// Where it is in the run directory.
+inline constexpr const char* near_module_path =
+    "composed/near_eager/model_new.py";
+
+/// The module that is near to eager, where the one that weft's rule accepts is
+/// not.
+struct NearModule {
+  bool made = false;
+  std::set<std::string> used;  ///< ids whose kernels are in it
+  Verdict verdict;
+  Timing timing;
+};
+
 struct Report {
   RunStart run;
   std::vector<SubgraphDone> subgraphs;  ///< in the plan's order
   std::set<std::string> used;           ///< ids whose kernels are in the whole
-  Verdict verdict;                      ///< of the composition
-  Timing timing;                        ///< of the composition
+  NearModule near;
+  Verdict verdict;  ///< of the composition
+  Timing timing;    ///< of the composition
   ProbeReply machine;
   std::vector<std::string> notes;  ///< what was dropped, and why
   int rejected = 0;  ///< kernels with which the composition was not right

@@ -39,6 +39,17 @@ json timing_json(const Timing& timing) {
           {"throttled", timing.throttled}};
 }
 
+json near_json(const NearEager& found) {
+  if (found.outcome.empty()) return nullptr;
+  return {{"outcome", found.outcome},
+          {"reason", found.reason},
+          {"draws", found.draws},
+          {"max_difference", found.max_difference},
+          {"tolerance", found.tolerance},
+          {"compiled", found.compiled},
+          {"compiled_reason", found.compiled_reason}};
+}
+
 json verdict_json(const Verdict& verdict) {
   return {{"correct", verdict.correct},
           {"kind", verdict.kind},
@@ -47,7 +58,10 @@ json verdict_json(const Verdict& verdict) {
           {"max_error", verdict.max_error},
           {"framework_error", verdict.framework_error},
           {"tolerance", verdict.tolerance},
-          {"controls", verdict.controls}};
+          {"controls", verdict.controls},
+          {"precision", verdict.precision},
+          {"framework_precision", verdict.framework_precision},
+          {"near_eager", near_json(verdict.near_eager)}};
 }
 
 json machine_json(const Report& report) {
@@ -60,6 +74,16 @@ json machine_json(const Report& report) {
           {"gpu_measured", report.machine.gpu},
           {"torch", report.machine.torch},
           {"unprotected", machine.unprotected}};
+}
+
+/// The module that is near to eager where the other one is not.
+json near_module_json(const Report& report) {
+  const NearModule& near = report.near;
+  if (!near.made) return nullptr;
+  return {{"file", near_module_path},
+          {"ours", near.used},
+          {"verdict", verdict_json(near.verdict)},
+          {"timing", timing_json(near.timing)}};
 }
 
 json subgraphs_json(const Report& report, const Plan& plan) {
@@ -102,7 +126,10 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"weft", report.run.weft_version},
       {"target", options.target},
       {"precision", options.precision},
+      {"rounding", options.rounding},
       {"seed", options.seed},
+      {"accept", options.accept},
+      {"near_module", near_module_json(report)},
       {"timed", can_time(options, report.run.machine)},
       {"machine", machine_json(report)},
       {"verdict", verdict_json(report.verdict)},

@@ -81,6 +81,7 @@ inline const Address build = "port/build";
 inline const Address verify = "port/verify";
 inline const Address files = "port/files";
 inline const Address library = "port/library";
+inline const Address llm = "port/llm";
 inline Address agent(const std::string& subgraph) {
   return "agent/" + subgraph;
 }

@@ -24,8 +24,9 @@ SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
   }
   const Subgraph subgraph{work.subgraph, work.signature, work.type,
                           std::move(*graph)};
-  const auto sources = generate_sources(*target, subgraph, work.machine,
-                                        work.options.variants_max);
+  const auto sources = generate_sources(
+      *target, subgraph, work.machine,
+      {work.options.variants_max, work.options.rounding == "free"});
   if (!sources) {
     reply.failure = {"failed", sources.error().message};
     return reply;

@@ -29,6 +29,16 @@ find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 # nlohmann_json: the formats that people and Python read.
 find_package(nlohmann_json REQUIRED)
 
+# libcurl: calls to language models, with its own thread-free event loop,
+# connection reuse, HTTP/2 and proxies.
+find_package(CURL REQUIRED)
+
+# toml++: files of settings. Header only; not all packages ship its CMake file.
+find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
+add_library(tomlplusplus::tomlplusplus INTERFACE IMPORTED)
+target_include_directories(tomlplusplus::tomlplusplus SYSTEM INTERFACE
+                           ${TOMLPLUSPLUS_INCLUDE_DIR})
+
 # CLI11: the command line's flags, help and usage errors.
 find_package(CLI11 REQUIRED)
 

@@ -1,9 +1,25 @@
 // partition() for a target: passes first, then the cut along what it lowers.
 #include "compiler/fusion/partition.hpp"
+#include "compiler/graph/operator_facts.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/targets.hpp"
 
 namespace weft {
+namespace {
+
+Graph with_precision(Graph graph, const std::string& precision) {
+  for (Node& node : graph.nodes) {
+    if (precision == "strict") node.tf32 = false;
+    if (precision == "tf32") {
+      node.tf32 = node.kind == NodeKind::call && is_product(node.target) &&
+                  !node.values.empty() && node.values.front() &&
+                  node.values.front()->dtype == DType::f32;
+    }
+  }
+  return graph;
+}
+
+}  // namespace
 
 Plan partition(const Graph& model, const Target& target,
                const CutOptions& cut) {
@@ -12,10 +28,12 @@ Plan partition(const Graph& model, const Target& target,
   };
   Graph graph = einsum_by_pairs(join_written_pieces(
       eliminate_common_subexpressions(eliminate_dead_code(model))));
-  if (!target.on_gpu) return partition(graph, lowerable);
-  if (cut.tf32 && !cut.no_extern) graph = convolve_forward(graph);
+  if (!target.on_gpu) {
+    return partition(with_precision(std::move(graph), "strict"), lowerable);
+  }
+  graph = with_precision(std::move(graph), cut.precision);
+  if (!cut.no_extern) graph = convolve_forward(graph);
   graph = separate_bias(std::move(graph), lowerable);
-  if (!cut.tf32) return partition(graph, lowerable);
   const Relaid relaid = convolve_channels_last(graph, lowerable);
   return partition(eliminate_dead_code(relaid.graph), lowerable, relaid.apart);
 }

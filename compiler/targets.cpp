@@ -32,21 +32,20 @@ const Target* find_target(std::string_view name) {
   return found == targets().end() ? nullptr : &*found;
 }
 
-Result<std::vector<TargetSource>> generate_sources(const Target& target,
-                                                   const Subgraph& subgraph,
-                                                   const Machine& machine,
-                                                   int variants_max) {
+Result<std::vector<TargetSource>> generate_sources(
+    const Target& target, const Subgraph& subgraph, const Machine& machine,
+    const GenerateOptions& options) {
   std::vector<std::string_view> members = target.members;
   if (members.empty()) members = {target.name};
   std::vector<std::vector<KernelSource>> all;
   Error error;
   for (const std::string_view name : members) {
-    auto own = find_target(name)->generate(subgraph, machine, variants_max);
+    auto own = find_target(name)->generate(subgraph, machine, options);
     if (!own) error = own.error();
     all.push_back(own ? std::move(*own) : std::vector<KernelSource>());
   }
   std::vector<TargetSource> sources;
-  const auto most = static_cast<std::size_t>(std::max(0, variants_max));
+  const auto most = static_cast<std::size_t>(std::max(0, options.variants_max));
   for (std::size_t turn = 0; turn < most; ++turn) {
     for (std::size_t i = 0; i < all.size() && sources.size() < most; ++i) {
       if (turn >= all[i].size()) continue;

@@ -26,6 +26,14 @@ struct BuildTools {
   std::string arch;    ///< the GPU to build for: "sm_90". Empty: there is none
 };
 
+/// What a user may choose of a code generator.
+struct GenerateOptions {
+  int variants_max = 6;
+  /// What stands between two operators is not rounded as the framework rounds
+  /// it (--rounding free).
+  bool free_rounding = false;
+};
+
 struct Target {
   std::string_view name;  ///< "cpu": for --target, and the candidate's kind
   /// Its kernels run on a GPU where there is one: then BuildTools::arch and
@@ -41,9 +49,9 @@ struct Target {
   bool (*can_lower)(const Graph& graph, const Node& call,
                     const CutOptions& cut) = nullptr;
   /// Variants of one subgraph, the one expected to be fastest first.
-  Result<std::vector<KernelSource>> (*generate)(const Subgraph& subgraph,
-                                                const Machine& machine,
-                                                int variants_max) = nullptr;
+  Result<std::vector<KernelSource>> (*generate)(
+      const Subgraph& subgraph, const Machine& machine,
+      const GenerateOptions& options) = nullptr;
 
   std::string_view source_file;  ///< a source's file name: "kernel.cpp"
   std::string_view built_file;   ///< what the build makes of it: "kernel.so"
@@ -71,10 +79,9 @@ struct TargetSource {
 
 /// Variants of one subgraph, its own or its members', the one expected to be
 /// fastest first. An error if nobody has code.
-Result<std::vector<TargetSource>> generate_sources(const Target& target,
-                                                   const Subgraph& subgraph,
-                                                   const Machine& machine,
-                                                   int variants_max);
+Result<std::vector<TargetSource>> generate_sources(
+    const Target& target, const Subgraph& subgraph, const Machine& machine,
+    const GenerateOptions& options);
 
 /// Null when there is none of that name.
 const Target* find_target(std::string_view name);

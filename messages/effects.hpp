@@ -95,6 +95,33 @@ struct Subject {
   bool operator==(const Subject&) const = default;
 };
 
+/// What KernelBench's own evaluator would say of a module: near to eager, by
+/// its seeds, draws and tolerances (docs/verdict.md).
+struct NearEager {
+  std::string outcome;        ///< "near", "far", "failed"; empty: not asked
+  std::string reason;         ///< why it is not near
+  int draws = 0;              ///< compared; all must be near
+  double max_difference = 0;  ///< of an element from eager's
+  double tolerance = 0;       ///< absolute, and relative too
+  std::string compiled;       ///< the same outcome of torch.compile's module
+  std::string compiled_reason;
+  MSGPACK_DEFINE_MAP(outcome, reason, draws, max_difference, tolerance,
+                     compiled, compiled_reason)
+  bool operator==(const NearEager&) const = default;
+};
+
+/// What NearEager's outcomes are.
+namespace near_outcome {
+inline constexpr const char* near = "near";
+inline constexpr const char* far = "far";
+}  // namespace near_outcome
+
+/// The rules that a module can be held against.
+namespace rule {
+inline constexpr const char* weft = "weft";
+inline constexpr const char* near_eager = "near-eager";
+}  // namespace rule
+
 /// What a check found (docs/verdict.md).
 struct Verdict {
   bool correct = false;
@@ -106,8 +133,14 @@ struct Verdict {
   double tolerance = 0;
   /// Wrong outputs that the check was shown: true where it rejected them.
   std::map<std::string, bool> controls;
+  /// How exact the candidate's products were, and the framework's, as their
+  /// errors show: "float32", "tf32", "bfloat16", …; empty: not known.
+  std::string precision;
+  std::string framework_precision;
+  NearEager near_eager;
   MSGPACK_DEFINE_MAP(correct, kind, reason, cases, max_error, framework_error,
-                     tolerance, controls)
+                     tolerance, controls, precision, framework_precision,
+                     near_eager)
   bool operator==(const Verdict&) const = default;
 };
 
@@ -120,7 +153,11 @@ struct CheckRequest {
   std::int64_t call_ms = 0;  ///< limit of one call of the candidate
   std::int64_t memory_bytes = 0;
   std::int64_t wall_ms = 0;  ///< limit of the whole check
-  MSGPACK_DEFINE_MAP(effect, subject, seed, call_ms, memory_bytes, wall_ms)
+  /// Of a module: which rules it is held against.
+  std::vector<std::string> rules = {rule::weft};
+  bool with_compile = false;  ///< torch.compile's module by near-eager, too
+  MSGPACK_DEFINE_MAP(effect, subject, seed, call_ms, memory_bytes, wall_ms,
+                     rules, with_compile)
   bool operator==(const CheckRequest&) const = default;
 };
 struct CheckReply {

@@ -13,7 +13,7 @@ namespace weft {
 
 /// Kernels of another format mean something else by the same text. To be raised
 /// when what a kernel must export changes.
-inline constexpr int kernel_format = 1;
+inline constexpr int kernel_format = 2;
 
 /// For what a kernel is the best known one: where any of this differs, it is
 /// another question.

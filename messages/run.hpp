@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "messages/llm.hpp"
+
 namespace weft {
 
 /// A GPU of the machine.
@@ -53,6 +55,9 @@ struct RunOptions {
   /// Of products, for framework and kernels alike: "framework" (its own
   /// flags), "strict" or "tf32".
   std::string precision = "framework";
+  /// Of what stands between two operators: "eager" (each result is rounded as
+  /// the framework rounds it) or "free" (products may be fused into sums).
+  std::string rounding = "eager";
   bool no_extern = false;          ///< no seed may call the vendor's library
   int device = 0;                  ///< which GPU, for targets that want one
   bool autotune_baseline = false;  ///< time the whole beside max-autotune too
@@ -60,10 +65,14 @@ struct RunOptions {
   /// GPUs by number or UUID, or "all"; empty: `device` alone. The run's are
   /// Machine::gpus.
   std::vector<std::string> devices{};
+  /// By which rules modules are composed: "weft", "near-eager" or "both".
+  std::string accept = "weft";
+  LlmOptions llm;
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
-                     seed, precision, no_extern, device, autotune_baseline,
-                     MSGPACK_NVP("library", known_kernels), devices)
+                     seed, precision, rounding, no_extern, device,
+                     autotune_baseline, MSGPACK_NVP("library", known_kernels),
+                     devices, accept, llm)
   bool operator==(const RunOptions&) const = default;
 };
 

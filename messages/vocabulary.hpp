@@ -10,6 +10,7 @@
 #include "messages/effects.hpp"
 #include "messages/known_kernels.hpp"
 #include "messages/lease.hpp"
+#include "messages/llm.hpp"
 #include "messages/result.hpp"
 #include "messages/run.hpp"
 #include "messages/work.hpp"
@@ -29,7 +30,8 @@ using Message = std::variant<
     CheckReply, TimeRequest, TimeReply, ProbeRequest, ProbeReply, Dispatch,
     OptimizeSubgraph, SeedsRequest, SeedsReply, VerifySeed, TimeSeed, StopSeed,
     SeedResult, SubgraphDone, Compose, FindKernelRequest, FindKernelReply,
-    KeepKernelRequest, KeepKernelReply>;
+    KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply, LlmAllowance,
+    LlmCallRequest, LlmCallDenied, LlmCallSettled>;
 
 /// The message's name, such as "CaptureRequest": the type of its envelope.
 std::string_view name_of(const Message& message);

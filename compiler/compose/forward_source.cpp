@@ -9,70 +9,15 @@
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/text/python_text.hpp"
+#include "embedded/compiler/compose/python/fits.py"
+#include "embedded/compiler/compose/python/on_devices.py"
+#include "embedded/compiler/compose/python/state.py"
 
 namespace weft {
 
 namespace {
 
-constexpr std::string_view kFits = R"py(
-def _weft_fits(tensor, shape, stride, dtype):
-    """Whether the tensor looks as it did when the model was captured."""
-    return (isinstance(tensor, torch.Tensor) and tensor.shape == shape
-            and tensor.dtype is dtype and {device}
-            and tensor.layout is torch.strided
-            and (tensor.stride() == stride or all(
-                a == b or n <= 1
-                for n, a, b in zip(shape, tensor.stride(), stride))))
-
-
-)py";
-
 constexpr std::string_view kDevice = "{device}";
-
-// Through the modules' own dictionaries: an attribute of a module takes ten
-// times as long to find, and a large model has hundreds. What PyTorch's
-// compiler guards tensors with compares all of them in the time of four; it
-// looks at more (their class, whether they require gradients), so what it does
-// not know again is looked at in our own way. Another PyTorch may have no such
-// thing.
-constexpr std::string_view kState = R"py(
-_weft_names = [(path, [name for name, *_ in tensors])
-               for path, tensors in _weft_modules]
-_weft_looks = [look for _, tensors in _weft_modules for _, *look in tensors]
-_weft_guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
-_weft_known = None  # such guards of what was last found to fit
-
-
-def _weft_state(model):
-    """The model's own tensors that forward() reads; None if one does not look
-    as it did when the model was captured."""
-    global _weft_known
-    found = []
-    for path, names in _weft_names:
-        module = model
-        for name in path:
-            inner = module._modules.get(name)
-            module = getattr(module, name) if inner is None else inner
-        parameters, buffers = module._parameters, module._buffers
-        for name in names:
-            tensor = parameters.get(name)
-            if tensor is None:
-                tensor = buffers.get(name)
-            if tensor is None:
-                tensor = getattr(module, name, None)
-            found.append(tensor)
-    if _weft_known is None or not _weft_known.check(*found):
-        if not all(_weft_fits(tensor, *look)
-                   for tensor, look in zip(found, _weft_looks)):
-            return None
-        # They know no tensor twice, as one under two names would be.
-        if _weft_guards is not None and len(set(found)) == len(found):
-            _weft_known = _weft_guards(*found, dynamic_dims_sizes=None,
-                                       dynamic_dims_strides=None)
-    return found
-
-
-)py";
 
 /// Operators that PyTorch's own functions call sooner than their overloads do:
 /// by more than a microsecond, as long as a view takes. They take the same
@@ -101,23 +46,6 @@ const std::map<std::string, std::string>& functions() {
   };
   return known;
 }
-
-// A kernel on a GPU cannot read the processor's memory, not even one number.
-constexpr std::string_view kOnDevices = R"py(
-
-def _weft_on_devices(constant):
-    """A function that gives the constant on a device, copied there once."""
-    copies = {constant.device: constant}
-
-    def on(device):
-        if device not in copies:
-            copies[device] = constant.to(device)
-        return copies[device]
-
-    return on
-
-
-)py";
 
 /// One line of forward(): what it needs, what it makes.
 struct Step {
@@ -160,9 +88,10 @@ class ForwardWriter {
     }
     text += in + "with torch.no_grad():\n";
     for (const std::string& line : body()) text += in + "    " + line + "\n";
-    std::string fits(kFits);
+    std::string fits(embedded::compiler_compose_python_fits);
     fits.replace(fits.find(kDevice), kDevice.size(), target_.device_condition);
-    if (!read_.empty()) fits += modules() + std::string(kState.substr(1));
+    if (!read_.empty())
+      fits += modules() + std::string(embedded::compiler_compose_python_state);
     return {operators() + fits + parts_source(plan_.model.parts), text,
             defaults()};
   }
@@ -513,8 +442,11 @@ class ForwardWriter {
     for (const auto& [name, target] : operators_) {
       text += name + " = " + target + "\n";
     }
-    return constants_.empty() ? text
-                              : text + std::string(kOnDevices) + constants_;
+    return constants_.empty()
+               ? text
+               : text +
+                     std::string(embedded::compiler_compose_python_on_devices) +
+                     constants_;
   }
 
   std::string defaults() const {

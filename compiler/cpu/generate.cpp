@@ -79,6 +79,7 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                const CpuFacts& facts,
                                                int variants_max,
                                                LoweringOptions options) {
+  options.wide_moments = true;
   options.single_pass_elements = facts.l2_bytes / 8;
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
@@ -87,7 +88,9 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
     Result<Program> program = lower(subgraph.graph, options);
     if (!program) return std::unexpected(program.error());
     const Schedule plan = schedule(std::move(*program), facts);
-    std::string text = print_cpu(plan, variant, facts, "");
+    CpuVariant rounded = variant;
+    rounded.free_rounding = options.free_rounding;
+    std::string text = print_cpu(plan, rounded, facts, "");
     if (!seen.insert(text).second) continue;
     sources.push_back({name, title_text(subgraph, name) + text});
   }
@@ -96,8 +99,9 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
 
 std::vector<std::string> cpu_build_flags() {
   // Errors of libm in errno and floating-point traps are read by nobody, and
-  // cost the vectors. Fused multiply-adds only make results more exact. What
-  // would change NaN, infinities or signed zeros (-ffast-math) stays off.
+  // cost the vectors. Multiply-adds are fused within an operator; across the
+  // model's own the prelude's rounded() keeps them apart. What would change
+  // NaN, infinities or signed zeros (-ffast-math) stays off.
   return {"-std=c++17",
           "-O3",
           "-march=native",

@@ -1,5 +1,7 @@
 #include "compiler/cpu/print.hpp"
 
+#include <algorithm>
+
 #include "compiler/cpu/nest.hpp"
 #include "compiler/cpu/prelude/prelude.hpp"
 
@@ -20,12 +22,31 @@ std::string signature_text(const Schedule& plan) {
   return "extern \"C\" void kernel_function(" + parameters + ")";
 }
 
+/// Whether it looks something up where an index may be outside.
+bool checks_indices(const Schedule& plan) {
+  std::vector<ExprId> roots;
+  for (const Nest& nest : plan.nests) {
+    for (const Stage& stage : nest.stages) roots.push_back(stage.value);
+  }
+  const auto all = plan.program.arena.reachable(roots);
+  return std::ranges::any_of(all, [&](ExprId id) {
+    return plan.program.arena[id].function == "in_bounds";
+  });
+}
+
+/// What a caller asks after a call, on the same thread.
+constexpr std::string_view kOutside =
+    "thread_local int64_t outside_found = 0;\n"
+    "extern \"C\" int64_t kernel_outside() { return outside_found; }\n\n";
+
 }  // namespace
 
 std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
                       const CpuFacts& facts, const std::string& title) {
   Writer out;
   out.open(signature_text(plan));
+  const bool checks = checks_indices(plan);
+  if (checks) out.line("int64_t outside = 0;");
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     const std::string type = stored_type(buffer.dtype);
@@ -37,9 +58,12 @@ std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
   for (const Nest& nest : plan.nests) {
     NestPrinter(plan, nest, variant, facts, out).print();
   }
+  if (checks) out.line("outside_found = outside;");
   out.close();
-  return title + cpu_prelude(variant.lanes, variant.stream_stores) + "\n" +
-         out.str();
+  return title +
+         cpu_prelude(variant.lanes, variant.stream_stores,
+                     variant.free_rounding) +
+         "\n" + (checks ? std::string(kOutside) : "") + out.str();
 }
 
 }  // namespace weft

@@ -14,6 +14,7 @@ struct CpuVariant {
   std::int64_t block = 8192;   ///< columns that a thread walks at a time
   bool keep_values = false;    ///< dear values are kept for the next pass
   bool stream_stores = false;  ///< full vectors go past the cache
+  bool free_rounding = false;  ///< see LoweringOptions
 };
 
 /// The whole source, prelude included. `title` goes into its first comment.

@@ -122,12 +122,12 @@ std::string cast_text(DType to, DType from, const std::string& value) {
 
 const std::map<std::string, std::string>& infix() {
   static const std::map<std::string, std::string> table = {
-      {"add", "+"},         {"sub", "-"},         {"mul", "*"},
-      {"div", "/"},         {"eq", "=="},         {"ne", "!="},
-      {"lt", "<"},          {"le", "<="},         {"gt", ">"},
-      {"ge", ">="},         {"logical_and", "&"}, {"logical_or", "|"},
-      {"logical_xor", "^"}, {"bitwise_and", "&"}, {"bitwise_or", "|"},
-      {"bitwise_xor", "^"}};
+      {"add", "+"},        {"sub", "-"},         {"mul", "*"},
+      {"product", "*"},    {"div", "/"},         {"eq", "=="},
+      {"ne", "!="},        {"lt", "<"},          {"le", "<="},
+      {"gt", ">"},         {"ge", ">="},         {"logical_and", "&"},
+      {"logical_or", "|"}, {"logical_xor", "^"}, {"bitwise_and", "&"},
+      {"bitwise_or", "|"}, {"bitwise_xor", "^"}};
   return table;
 }
 
@@ -178,12 +178,19 @@ std::string call_text(const PrintScope& scope, const Scalar& node,
     return "~" + arguments[0];
   }
   const auto found = infix().find(node.function);
-  if (found != infix().end()) {
+  // Of floating-point numbers, the prelude's functions of these names round.
+  const bool rounds = is_float(node.dtype) &&
+                      (node.function == "add" || node.function == "sub" ||
+                       node.function == "mul");
+  if (found != infix().end() && !rounds) {
     const std::string text =
         arguments[0] + " " + found->second + " " + arguments[1];
     // Comparing gives lanes as wide as what is compared.
     return node.dtype == DType::boolean ? "narrow(" + text + ")" : text;
   }
+  // What it finds is told by kernel_function (print.cpp).
+  if (node.function == "in_bounds")
+    arguments.insert(arguments.begin(), "&outside");
   std::string text = node.function + "(";
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     text += (i == 0 ? "" : ", ") + arguments[i];

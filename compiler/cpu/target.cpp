@@ -7,10 +7,12 @@ namespace {
 
 Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
                                            const Machine& machine,
-                                           int variants_max) {
+                                           const GenerateOptions& options) {
   const CpuFacts facts{machine.cores, machine.vector_bytes, machine.l1_bytes,
                        machine.l2_bytes};
-  return generate_cpu(subgraph, facts, variants_max);
+  LoweringOptions lowering;
+  lowering.free_rounding = options.free_rounding;
+  return generate_cpu(subgraph, facts, options.variants_max, lowering);
 }
 
 /// There is nothing that has code and is left to the framework even so.

@@ -215,7 +215,7 @@ bool go_together(const Program& program, const Stage& first,
     return false;
   }
   const Scalar* exponential = call_of(program, second.value, "exp");
-  const Scalar* square = call_of(program, second.value, "mul");
+  const Scalar* square = call_of(program, second.value, "product");
   if (exponential != nullptr && first.fold == Fold::max) {
     const Scalar* from = call_of(program, exponential->arguments[0], "sub");
     return from != nullptr && from->arguments[0] == first.value &&

@@ -14,9 +14,7 @@ using Spellings = std::map<std::string, std::string>;
 // In every type.
 const Spellings& plain() {
   static const Spellings table = {
-      {"add", "{0} + {1}"},
-      {"sub", "{0} - {1}"},
-      {"mul", "{0} * {1}"},
+      {"product", "{0} * {1}"},
       {"div", "{0} / {1}"},
       {"eq", "{0} == {1}"},
       {"ne", "{0} != {1}"},
@@ -33,7 +31,6 @@ const Spellings& plain() {
       {"bitwise_xor", "{0} ^ {1}"},
       {"select", "{0} ? {1} : {2}"},
       {"neg", "-{0}"},
-      {"square", "{0} * {0}"},
       {"sign", "({0} > 0) - ({0} < 0)"},
   };
   return table;
@@ -41,6 +38,10 @@ const Spellings& plain() {
 
 const Spellings& of_integers() {
   static const Spellings table = {
+      {"add", "{0} + {1}"},
+      {"sub", "{0} - {1}"},
+      {"mul", "{0} * {1}"},
+      {"square", "{0} * {0}"},
       {"maximum", "{0} > {1} ? {0} : {1}"},
       {"minimum", "{0} < {1} ? {0} : {1}"},
       {"relu", "{0} > 0 ? {0} : 0"},
@@ -103,6 +104,15 @@ struct Helper {
   std::vector<std::string> needs;
   std::string text;
 };
+
+// Of floating-point numbers, each an operation of the model's with a rounding
+// of its own (see the prelude's packs).
+std::string rounded_name(const std::string& function) {
+  if (function == "add") return "plus";
+  if (function == "sub") return "minus";
+  if (function == "mul" || function == "square") return "times";
+  return "";
+}
 
 // Templates of float and double; `remainder` and `div_floor` of integers too.
 const std::map<std::string, Helper>& helpers_by_name() {
@@ -221,6 +231,14 @@ DEVICE float natural_log(float x) {
   return quotient - whole > T(0.5) ? whole + 1 : whole;
 }
 )cu"}},
+      {"in_bounds_of_integers",
+       {{}, R"cu(bool in_bounds_of_integers(T index, T low, T high) {
+  const bool inside = index >= low && index < high;
+  // As the framework's kernels do: the call ends with a device-side assertion.
+  if (!inside) __assertfail("index out of bounds", "weft", 0, "kernel", 1);
+  return inside;
+}
+)cu"}},
       {"floor_of_integers", {{}, R"cu(T floor_of_integers(T x, T y) {
   if (y == 0) return 0;
   return x / y - (x % y != 0 && (x < 0) != (y < 0));
@@ -259,6 +277,7 @@ std::string helper_name(const std::string& function, DType dtype) {
   const char* of = is_float(dtype) ? "_of_floats" : "_of_integers";
   if (function == "relu" && is_float(dtype)) return "positive_part";
   if (function == "log") return "natural_log";
+  if (function == "in_bounds") return "in_bounds_of_integers";
   if (function == "remainder") return "remainder" + std::string(of);
   if (function == "div_floor") return "floor" + std::string(of);
   return function;
@@ -271,6 +290,11 @@ std::optional<std::string> cuda_call(const std::string& function, DType dtype,
                                      std::set<std::string>& helpers) {
   const std::string name = helper_name(function, dtype);
   const bool truth = dtype == DType::boolean;
+  const std::string rounded = is_float(dtype) ? rounded_name(function) : "";
+  if (!rounded.empty()) {
+    return rounded + (dtype == DType::f64 ? "<double>(" : "<float>(") +
+           arguments[0] + ", " + arguments[function == "square" ? 0 : 1] + ")";
+  }
   if (truth && function == "bitwise_not") return "!" + arguments[0];
   for (const Spellings* table :
        {&plain(), is_float(dtype) ? &of_floats() : &of_integers()}) {

@@ -50,6 +50,7 @@ std::string source_text(const Subgraph& subgraph, const std::string& variant,
                         const CudaModule& module) {
   return "// " + subgraph.type + " (" + subgraph.id + "), variant " + variant +
          "; made by weft.\n" + launches_text(module) + "\n" +
+         (module.free_rounding ? "#define WEFT_ROUNDS_FREELY\n" : "") +
          cuda_prelude(module.sections) + cuda_helpers(module.helpers) +
          module.kernels;
 }
@@ -90,12 +91,13 @@ bool has_function(const std::string& function, DType dtype) {
 }
 
 LoweringOptions lowering_options(const CudaVariant& variant,
-                                 const GpuFacts& facts) {
+                                 const GpuFacts& facts, bool free_rounding) {
   LoweringOptions options;
   options.has_function = &has_function;
   options.single_pass_elements = cuda_row_max(variant, facts);
   options.depthwise = true;
   options.halves = true;
+  options.free_rounding = free_rounding;
   return options;
 }
 
@@ -156,8 +158,9 @@ bool may_be_coarse(const Graph& graph) {
 }
 
 CudaModule print_module(const Graph& graph, const CudaVariant& variant,
-                        const GpuFacts& facts) {
-  Result<Program> program = lower(graph, lowering_options(variant, facts));
+                        const GpuFacts& facts, bool free_rounding) {
+  Result<Program> program =
+      lower(graph, lowering_options(variant, facts, free_rounding));
   if (!program) throw Unsupported{program.error().message};
   CpuFacts schedule_facts;
   schedule_facts.cores = facts.sms;
@@ -165,6 +168,7 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   schedule_facts.holds_rows = true;
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   CudaModule module;
+  module.free_rounding = free_rounding;
   if (has_halves(graph)) module.sections.insert("halves");
   module.coarse = may_be_coarse(graph);
   if (module.coarse) module.sections.insert("coarse");
@@ -191,14 +195,15 @@ bool cuda_can_lower(const Graph& graph, const Node& call) {
   return can_lower(graph, call, options);
 }
 
-Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
-                                                const GpuFacts& facts,
-                                                int variants_max) try {
+Result<std::vector<KernelSource>> generate_cuda(
+    const Subgraph& subgraph, const GpuFacts& facts,
+    const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   for (const auto& [name, variant] : variants()) {
-    if (static_cast<int>(sources.size()) >= variants_max) break;
-    const CudaModule module = print_module(subgraph.graph, variant, facts);
+    if (static_cast<int>(sources.size()) >= options.variants_max) break;
+    const CudaModule module =
+        print_module(subgraph.graph, variant, facts, options.free_rounding);
     if (variant.streams && !module.streams) continue;
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
     sources.push_back({name, source_text(subgraph, name, module)});
@@ -206,7 +211,7 @@ Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
   }
   return sources;
 } catch (const Unsupported& reason) {
-  return fail(ErrorCode::wrong_input, "no CUDA code for " + reason.what);
+  return fail(ErrorCode::wrong_input, "no CUDA code: " + reason.what);
 }
 
 }  // namespace weft

@@ -21,7 +21,7 @@ bool cuda_can_lower(const Graph& graph, const Node& call);
 /// for it: what another target would take, products for one.
 Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
                                                 const GpuFacts& facts,
-                                                int variants_max);
+                                                const GenerateOptions& options);
 
 /// All of this as an entry of compiler/targets.hpp's list.
 Target cuda_target();

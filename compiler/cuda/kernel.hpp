@@ -43,6 +43,7 @@ struct CudaModule {
   std::set<std::string> sections;  ///< of the prelude
   bool varies = true;              ///< variants of it are worth trying
   bool coarse = false;             ///< functions need no more than 16 bits
+  bool free_rounding = false;      ///< see LoweringOptions
   bool streams = false;  ///< rows go through shared memory (cuda_stream.cpp)
 };
 

@@ -56,6 +56,14 @@ bool can_lower(const Graph& graph, const Node& call,
   Graph one;
   one.nodes = arguments.take();
   one.nodes.push_back(call);
+  // Of several results, all that are read must be there.
+  for (const Node& node : graph.nodes) {
+    if (!call.is_tuple || node.target != "getitem" || node.args.empty()) {
+      continue;
+    }
+    const auto* ref = std::get_if<NodeRef>(&node.args[0].value);
+    if (ref != nullptr && ref->name == call.name) one.nodes.push_back(node);
+  }
   return lower(one, options).has_value();
 }
 

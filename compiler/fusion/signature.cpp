@@ -45,6 +45,7 @@ std::string signature_of(const Graph& graph) {
     text += node.name;
     if (node.kind == NodeKind::call) {
       text += " = " + node.target + "(" + python_arguments(node) + ")";
+      if (node.tf32) text += " tf32";
     }
     text += ": " + values_text(node) + "\n";
   }

@@ -90,6 +90,8 @@ struct Node {
   std::string source;     ///< "problem.py:23" or "": the line it came from
   /// Elements of a small constant, flattened; empty: read it from the module.
   std::vector<double> elements;
+  /// Its products are TF32: the framework's own were, or the user asked.
+  bool tf32 = false;
   bool operator==(const Node&) const = default;
 };
 

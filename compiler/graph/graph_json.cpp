@@ -161,11 +161,13 @@ Json node_to_value(const Node& node) {
   for (double element : node.elements) {
     elements.push_back(number_to_value(element));
   }
-  return Json{{"name", node.name},         {"kind", kind_name(node.kind)},
-              {"target", node.target},     {"args", args},
-              {"kwargs", kwargs},          {"values", values},
-              {"is_tuple", node.is_tuple}, {"source", node.source},
-              {"elements", elements}};
+  Json value{{"name", node.name},         {"kind", kind_name(node.kind)},
+             {"target", node.target},     {"args", args},
+             {"kwargs", kwargs},          {"values", values},
+             {"is_tuple", node.is_tuple}, {"source", node.source},
+             {"elements", elements}};
+  if (node.tf32) value["tf32"] = true;
+  return value;
 }
 
 Json part_to_value(const Part& part) {
@@ -232,6 +234,7 @@ Result<Node> node_from_value(const Json& value, std::size_t index) {
   node.target = text_of(value, "target");
   node.is_tuple = flag_of(value, "is_tuple", false);
   node.source = text_of(value, "source");
+  node.tf32 = flag_of(value, "tf32", false);
   if (auto read = read_arguments(value, where, node); !read) {
     return std::unexpected(read.error());
   }

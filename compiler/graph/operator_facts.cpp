@@ -25,6 +25,10 @@ constexpr auto kFills = std::to_array<std::string_view>(
      "full", "full_like", "linspace", "new_empty", "new_full", "new_ones",
      "new_zeros", "ones", "ones_like", "scalar_tensor", "zeros", "zeros_like"});
 
+constexpr auto kProducts = std::to_array<std::string_view>(
+    {"addbmm", "addmm", "addmv", "baddbmm", "bmm", "convolution", "dot",
+     "einsum", "linear", "matmul", "mm", "mv"});
+
 // The attention and recurrent operators draw when their dropout is not zero.
 constexpr auto kRandom =
     std::to_array<std::string_view>({"alpha_dropout",
@@ -95,6 +99,10 @@ bool is_copy(std::string_view target) {
 
 bool is_fill(std::string_view target) {
   return contains(kFills, operator_name(target));
+}
+
+bool is_product(std::string_view target) {
+  return contains(kProducts, operator_name(target));
 }
 
 bool is_random(std::string_view target) {

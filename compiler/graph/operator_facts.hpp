@@ -22,6 +22,9 @@ bool is_copy(std::string_view target);
 /// The result depends on no tensor's values: full, zeros_like, arange.
 bool is_fill(std::string_view target);
 
+/// Sums of products, which matrix units may compute: mm, convolution, einsum.
+bool is_product(std::string_view target);
+
 /// Draws from the generator (or may): it must run exactly as often, and in
 /// the same order, as in the model.
 bool is_random(std::string_view target);

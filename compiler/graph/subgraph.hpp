@@ -40,9 +40,9 @@ struct Target;
 /// How a model is cut into what is ours and what stays the framework's.
 struct CutOptions {
   bool no_extern = false;  ///< all that has code is ours, fast or not
-  /// On a GPU, convolutions may use TF32: the library is given them as its
-  /// kernels for that are fastest.
-  bool tf32 = true;
+  /// RunOptions::precision: "framework" leaves products as the capture found
+  /// them, "strict" makes none of them TF32, "tf32" all.
+  std::string precision = "framework";
 };
 
 /// Along what the target can lower. Deterministic: equal graphs give equal

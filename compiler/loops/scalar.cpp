@@ -14,9 +14,6 @@ bool is_float(DType dtype) {
   return dtype == DType::f64 || dtype == DType::f32 || is_half(dtype);
 }
 
-namespace {
-
-/// The nearest number that the type has, ties to even.
 double as_half(DType dtype, double number) {
   if (number == 0 || !std::isfinite(number)) return number;
   const bool brain = dtype == DType::bf16;
@@ -29,8 +26,6 @@ double as_half(DType dtype, double number) {
       std::nearbyint(std::ldexp(number, digits - exponent)), exponent - digits);
   return std::abs(nearest) > most ? std::copysign(INFINITY, number) : nearest;
 }
-
-}  // namespace
 
 ExprId ScalarArena::intern(Scalar node) {
   std::string key = std::to_string(static_cast<int>(node.op)) + "|" +

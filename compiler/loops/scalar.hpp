@@ -80,6 +80,8 @@ class ScalarArena {
 };
 
 bool is_float(DType dtype);
+/// The nearest number that the half type has, ties to even.
+double as_half(DType dtype, double number);
 /// Of 16 bits: read and written so, computed in as float32.
 bool is_half(DType dtype);
 

@@ -1,6 +1,7 @@
 #include "compiler/lowering/lower.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -47,6 +48,9 @@ namespace {
 // Rows that lie side by side in memory are read together, at least so many.
 constexpr double rows_together = 32;
 
+// How far into a choice among halves is looked for what needs no rounding.
+constexpr int kChoicesDeep = 6;
+
 bool contains(const Shape& dims, std::int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
 }
@@ -72,6 +76,7 @@ std::string function_of_truth(const std::string& function) {
       {"add", "logical_or"},
       {"maximum", "logical_or"},
       {"mul", "logical_and"},
+      {"product", "logical_and"},
       {"minimum", "logical_and"}};
   static const std::set<std::string> kTrue = {
       "logical_and", "logical_or",  "logical_xor", "logical_not", "bitwise_and",
@@ -143,7 +148,50 @@ Virtual Lowering::cast(const Virtual& value, DType dtype) {
 }
 
 Virtual Lowering::rounded(const Virtual& value, DType half) {
-  return cast(cast(value, half), DType::f32);
+  // A scan's pieces are rounded each.
+  if (value.pieces() != nullptr) return value;
+  const Virtual made(DType::f32, value.shape(), [=, this](const Position& at) {
+    const ExprId exact = value.at(at);
+    if (fits(exact, half, kChoicesDeep)) return exact;
+    return arena().cast(DType::f32, arena().cast(half, exact));
+  });
+  return value.is_scan() ? made.of_scan() : made;
+}
+
+Virtual Lowering::wide(const Virtual& value) {
+  const bool wants = options_.wide_moments && value.dtype() == DType::f32;
+  return wants ? cast(value, DType::f64) : value;
+}
+
+Virtual Lowering::as_argument(const Virtual& value) {
+  const bool is_beside = is_half(argument_type_) && is_float(value.dtype());
+  if (!is_beside || options_.free_rounding) return value;
+  return rounded(cast(value, DType::f32), argument_type_);
+}
+
+// What chooses among halves, or turns their signs, gives halves.
+bool Lowering::fits(ExprId value, DType half, int deep) const {
+  static const std::map<std::string, std::size_t> kFirstChoice = {
+      {"select", 1},    {"maximum", 0}, {"minimum", 0}, {"neg", 0},
+      {"abs", 0},       {"relu", 0},    {"floor", 0},   {"ceil", 0},
+      {"trunc", 0},     {"round", 0},   {"sign", 0},    {"threshold", 0},
+      {"hardshrink", 0}};
+  const ScalarArena& arena = program_.arena;
+  const Scalar& node = arena[value];
+  if (node.op == ScalarOp::cast) {
+    return arena[node.arguments[0]].dtype == half;
+  }
+  if (node.op == ScalarOp::constant) {
+    const auto nearest = as_half(half, node.number);
+    return nearest == node.number || std::isnan(node.number);
+  }
+  if (node.op != ScalarOp::call || deep == 0) return false;
+  const auto found = kFirstChoice.find(node.function);
+  if (found == kFirstChoice.end()) return false;
+  for (std::size_t i = found->second; i < node.arguments.size(); ++i) {
+    if (!fits(node.arguments[i], half, deep - 1)) return false;
+  }
+  return true;
 }
 
 Virtual Lowering::factor(const Virtual& value) {
@@ -208,7 +256,7 @@ Virtual Lowering::pointwise(const std::string& name, DType dtype,
   return Virtual(dtype, shape, [=, this](const Position& at) {
     std::vector<ExprId> ids;
     for (const Virtual& argument : wide) ids.push_back(argument.at(at));
-    if (function == "mul") {
+    if (function == "mul" || function == "product") {
       if (const auto x = argument_of_mish(arena(), ids)) {
         return arena().call("mish", dtype, {*x});
       }
@@ -295,8 +343,8 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
     result.mean = divide(fold(Fold::sum, value, dims)[0], count);
     const Virtual centred =
         pointwise("sub", dtype, {value, restore(result.mean, dims)});
-    result.squares =
-        fold(Fold::sum, pointwise("mul", dtype, {centred, centred}), dims)[0];
+    result.squares = fold(
+        Fold::sum, pointwise("product", dtype, {centred, centred}), dims)[0];
     return result;
   }
   Shape sample = value.shape();
@@ -315,11 +363,11 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   const Virtual moved = pointwise("sub", dtype, {value, restore(shift, dims)});
   const Virtual sum = fold(Fold::sum, moved, dims)[0];
   const Virtual squares =
-      fold(Fold::sum, pointwise("mul", dtype, {moved, moved}), dims)[0];
+      fold(Fold::sum, pointwise("product", dtype, {moved, moved}), dims)[0];
   const Virtual drift = divide(sum, count);
   result.mean = pointwise("add", dtype, {shift, drift});
-  const Virtual excess =
-      pointwise("sub", dtype, {squares, pointwise("mul", dtype, {sum, drift})});
+  const Virtual excess = pointwise(
+      "sub", dtype, {squares, pointwise("product", dtype, {sum, drift})});
   result.squares = pointwise("maximum", dtype, {excess, number(dtype, 0)});
   return result;
 }
@@ -442,12 +490,41 @@ void Lowering::check_type(const Node& node) const {
   }
 }
 
+// The half that all tensors with dimensions are, of those that hold floating
+// point numbers: Python's numbers beside them have that type.
+DType Lowering::type_of_arguments(const Node& node) const {
+  std::set<DType> types;
+  const auto look = [&](const Arg& arg, const auto& again) -> void {
+    if (const auto* list = std::get_if<Arg::List>(&arg.value)) {
+      for (const Arg& item : *list) again(item, again);
+    }
+    const auto* ref = std::get_if<NodeRef>(&arg.value);
+    if (ref == nullptr) return;
+    const auto found = halves_.find(ref->name);
+    if (found != halves_.end()) {
+      types.insert(found->second);
+      return;
+    }
+    const auto* values = find(ref->name);
+    for (std::size_t i = 0; values != nullptr && i < values->size(); ++i) {
+      const auto& value = (*values)[i];
+      if (value && is_float(value->dtype()) && !value->shape().empty()) {
+        types.insert(value->dtype());
+      }
+    }
+  };
+  for (const Arg& arg : node.args) look(arg, look);
+  for (const auto& [name, arg] : node.kwargs) look(arg, look);
+  return types.size() == 1 ? *types.begin() : DType::f32;
+}
+
 // Rules know no halves: all that they see is in float32.
 std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
   const Rule* rule = find_rule(node.target);
   if (rule == nullptr) throw Unsupported{node.target + ": no rule"};
   note_ = node.target + " " + node.name;
   result_type_ = DType::f32;
+  argument_type_ = type_of_arguments(node);
   Node wide = node;
   for (auto& value : wide.values) {
     if (!value) continue;
@@ -455,17 +532,32 @@ std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
     value->dtype = computed_in(value->dtype);
   }
   auto values = (*rule)(Call(wide, *this));
-  // What is asked for by name is rounded all the same.
-  if (is_conversion(node) && is_half(result_type_)) {
-    values = {rounded(values[0].value(), result_type_)};
-  }
+  round_results(node, values);
   return values;
+}
+
+// As the framework rounds each operator's result; a conversion that is asked
+// for by name always.
+void Lowering::round_results(const Node& node,
+                             std::vector<std::optional<Virtual>>& values) {
+  if (options_.free_rounding && !is_conversion(node)) return;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!values[i] || i >= node.values.size() || !node.values[i]) continue;
+    const DType type = node.values[i]->dtype;
+    if (is_half(type) && values[i]->dtype() == DType::f32) {
+      values[i] = rounded(*values[i], type);
+    }
+  }
 }
 
 Result<Program> Lowering::run(const Graph& graph) try {
   int inputs = 0;
   for (const Node& node : graph.nodes) {
     check_type(node);
+    if (node.values.size() == 1 && node.values[0] &&
+        is_half(node.values[0]->dtype)) {
+      halves_[node.name] = node.values[0]->dtype;
+    }
     if (node.kind != NodeKind::call) {
       declare_input(node, inputs++);
       continue;

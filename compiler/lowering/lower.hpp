@@ -79,6 +79,10 @@ class Lowering {
   /// A factor of a matrix product or convolution. Where this call's result is a
   /// half, so are its factors, as the framework's are.
   Virtual factor(const Virtual& value);
+  /// What moments of the value are taken of.
+  Virtual wide(const Virtual& value);
+  /// A number as the tensors beside it are: rounded where these are halves.
+  Virtual as_argument(const Virtual& value);
   /// A call of the prelude's function, broadcasting the arguments.
   Virtual pointwise(const std::string& function, DType dtype,
                     const std::vector<Virtual>& arguments);
@@ -101,11 +105,14 @@ class Lowering {
   /// The element there, read where the guard holds; elsewhere `otherwise`.
   ExprId read_if(const Virtual& value, const Position& at, Guard guard,
                  ExprId otherwise);
+  /// The truth of least <= index < end, of an index that the model gives. Where
+  /// it can be outside, asking is a check, and a kernel that finds one raises.
+  ExprId in_bounds(ExprId index, std::int64_t least, std::int64_t end);
   /// The element there, where some variables of the position stand for places
-  /// that are only known as values; each must lie in its variable's extent,
-  /// else the element means nothing (but memory is safe).
-  ExprId read_at(const Virtual& value, const Position& at,
-                 const Places& places);
+  /// that are only known as values. Nothing is read where `guard` is false:
+  /// it must say that each lies in its variable's extent.
+  ExprId read_at(const Virtual& value, const Position& at, const Places& places,
+                 ExprId guard);
   LoopVar new_variable(std::int64_t extent) {
     return program_.new_variable(extent);
   }
@@ -128,6 +135,11 @@ class Lowering {
   void check_type(const Node& node) const;
   /// The value as that type would hold it, in float32.
   Virtual rounded(const Virtual& value, DType half);
+  /// Whether rounding the float32 to that type leaves it as it is.
+  bool fits(ExprId value, DType half, int deep) const;
+  DType type_of_arguments(const Node& node) const;
+  void round_results(const Node& node,
+                     std::vector<std::optional<Virtual>>& values);
   ExprId read_inside(const Virtual& value, const Position& at);
   ExprId placed(ExprId id, const Places& places, ExprId guard);
   void declare_input(const Node& node, int position);
@@ -139,8 +151,10 @@ class Lowering {
   LoweringOptions options_;
   Program program_;
   std::map<std::string, std::vector<std::optional<Virtual>>> values_;
-  std::string note_;                ///< of the call under way
-  DType result_type_ = DType::f32;  ///< and what it results in
+  std::string note_;                     ///< of the call under way
+  DType result_type_ = DType::f32;       ///< and what it results in
+  DType argument_type_ = DType::f32;     ///< and what it is given
+  std::map<std::string, DType> halves_;  ///< values that are such, by name
 };
 
 Result<Program> lower(const Graph& graph, const LoweringOptions& options);

@@ -70,25 +70,14 @@ ExprId Lowering::placed(ExprId id, const Places& places, ExprId guard) {
 }
 
 ExprId Lowering::read_at(const Virtual& value, const Position& at,
-                         const Places& places) {
-  std::map<int, LoopVar> variables;
-  for (const Index& index : at) index.collect(variables);
-  Guard guard;
-  for (const auto& [id, place] : places) {
-    const auto compare = [&](const char* function, std::int64_t bound) {
-      return arena().call(function, DType::boolean,
-                          {place, arena().integer(DType::i64, bound)});
-    };
-    guard = both(guard, compare("ge", 0));
-    guard = both(guard, compare("lt", variables.at(id).extent));
-  }
+                         const Places& places, ExprId guard) {
   std::map<ExprId, ExprId> replaced;
   const ExprId root = value.at(at);
   for (const ExprId id : arena().reachable({root})) {
     std::vector<ExprId> arguments = arena()[id].arguments;
     for (ExprId& argument : arguments) argument = replaced.at(argument);
-    replaced[id] = placed(arena().with_arguments(id, std::move(arguments)),
-                          places, *guard);
+    replaced[id] =
+        placed(arena().with_arguments(id, std::move(arguments)), places, guard);
   }
   return replaced.at(root);
 }

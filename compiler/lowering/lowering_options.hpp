@@ -15,14 +15,21 @@ struct LoweringOptions {
   bool (*has_function)(const std::string& function, DType dtype) = nullptr;
   /// Rows of more elements than this take mean and variance in one pass.
   std::int64_t single_pass_elements = 1 << 17;
+  /// Variances and lengths of float32 are taken in float64, as the framework's
+  /// code for processors does: far means leave their digits, and squares of
+  /// tiny and huge numbers are numbers.
+  bool wide_moments = false;
   /// Matrix products, convolutions and attention become sums of products;
   /// without, they have no rule and stay the framework's.
   bool contractions = false;
   /// Even so, convolutions of single channels become folds of windows.
   bool depthwise = false;
-  /// float16 and bfloat16 are read and written, and computed in as float32:
-  /// what stands between two operators is not rounded.
+  /// float16 and bfloat16 are read and written, and computed in as float32.
   bool halves = false;
+  /// What stands between two operators is not rounded to its type, and
+  /// products may be fused into sums across them: faster, and not what the
+  /// framework computes. Else each operator's result is rounded.
+  bool free_rounding = false;
 };
 
 }  // namespace weft

@@ -58,8 +58,8 @@ class Relayer {
   /// copies no other kernel does, the transposed ones.
   bool pays(const Node& node) const {
     const auto one = convolution_of(graph_, node);
-    if (!one || can_lower(node) || one->groups != 1 || one->window == 1 ||
-        (stands_alone(node) && !one->transposed)) {
+    if (!one || !node.tf32 || can_lower(node) || one->groups != 1 ||
+        one->window == 1 || (stands_alone(node) && !one->transposed)) {
       return false;
     }
     const std::size_t rank = one->result->shape.size();

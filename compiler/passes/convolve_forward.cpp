@@ -35,7 +35,7 @@ class Turner {
   Graph run() {
     for (const Node& node : graph_.nodes) {
       const auto one = convolution_of(graph_, node);
-      if (one && steps_by_one_through_volumes(*one)) {
+      if (one && node.tf32 && steps_by_one_through_volumes(*one)) {
         turn(node, *one);
       } else {
         nodes_.push_back(node);

@@ -39,9 +39,10 @@ Graph einsum_by_pairs(const Graph& graph);
 /// kernel: on a GPU the framework adds it in a kernel of its own, too.
 Graph separate_bias(Graph graph, const Lowerable& lowerable);
 
-/// Transposed convolutions of volumes that step by one become ordinary ones
-/// with their window turned round, of the same products: for those the library
-/// has kernels that are two to seven times as fast (docs/performance.md).
+/// Transposed convolutions in TF32 of volumes that step by one become ordinary
+/// ones with their window turned round, of the same products: for those the
+/// library has kernels that are two to seven times as fast
+/// (docs/performance.md).
 Graph convolve_forward(const Graph& graph);
 
 /// A graph, and its calls that must not be fused with others.
@@ -50,11 +51,12 @@ struct Relaid {
   std::set<std::string> apart;
 };
 
-/// Convolutions that stay the framework's work on images whose channels are
-/// innermost in memory, as the library is faster so: what they read is copied
-/// into that layout, and what they make back out of it. Either copy becomes
-/// part of a kernel of ours beside it, where that does not read or write in
-/// scattered single elements; else it stands apart.
+/// Convolutions in TF32 that stay the framework's work on images whose channels
+/// are innermost in memory, as the library is faster so: what they read is
+/// copied into that layout, and what they make back out of it. Either copy
+/// becomes part of a kernel of ours beside it, where that does not read or
+/// write in scattered single elements; else it stands apart. Those in float32
+/// are left alone: in another layout the library may choose TF32.
 Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable);
 
 }  // namespace weft

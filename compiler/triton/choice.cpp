@@ -68,14 +68,13 @@ bool is_fast(const Convolution& one) {
 
 }  // namespace
 
-bool competes_with_library(const Graph& graph, const Node& call,
-                           const CutOptions& cut) {
+bool competes_with_library(const Graph& graph, const Node& call) {
   if (operator_name(call.target) != "convolution") return true;
   const auto one = convolution_of(graph, call);
   if (!one) return false;
   if (!one->transposed) return is_alone(graph) || wins(*one);
   return wins_transposed(*one) ||
-         (is_alone(graph) && !(cut.tf32 && is_fast(*one)));
+         (is_alone(graph) && !(call.tf32 && is_fast(*one)));
 }
 
 }  // namespace weft

@@ -9,7 +9,6 @@ namespace weft {
 /// Whether code of our own has a chance against the library for this call. A
 /// lost piece goes back to the framework with all that was fused to it, so
 /// what would lose is better left out of the piece.
-bool competes_with_library(const Graph& graph, const Node& call,
-                           const CutOptions& cut);
+bool competes_with_library(const Graph& graph, const Node& call);
 
 }  // namespace weft

@@ -312,11 +312,11 @@ void DotText::store_part(TritonKernel& kernel) {
               " + n), sums" + (mask.empty() ? ")" : ", mask=" + mask + ")"));
 }
 
-// The framework lets convolutions use the matrix units' 19 bits, products
-// not: those are made of three, which keep float32's. Halves go as they are.
+// The matrix units' 19 bits are for what is TF32 in the framework, too: other
+// products are made of three, which keep float32's. Halves go as they are.
 std::string DotText::precision() const {
   if (is_half(dtype_)) return "ieee";
-  return convolves() && !variant_.exact ? "tf32" : "tf32x3";
+  return variant_.exact ? "tf32x3" : "tf32";
 }
 
 void DotText::print_epilogue(TritonKernel& kernel,
@@ -437,7 +437,8 @@ std::optional<Contraction> contraction_of(const Program& program,
   }
   const Scalar& product = program.arena[value];
   if (!stage.folds || stage.fold != Fold::sum || stage.inner.empty() ||
-      !calls(product, "mul") || product.dtype != DType::f32) {
+      !(calls(product, "product") || calls(product, "mul")) ||
+      product.dtype != DType::f32) {
     return std::nullopt;
   }
   found.a = product.arguments[0];

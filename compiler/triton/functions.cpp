@@ -14,6 +14,7 @@ const Spellings& plain() {
       {"add", "{0} + {1}"},
       {"sub", "{0} - {1}"},
       {"mul", "{0} * {1}"},
+      {"product", "{0} * {1}"},
       {"eq", "{0} == {1}"},
       {"ne", "{0} != {1}"},
       {"lt", "{0} < {1}"},
@@ -188,6 +189,12 @@ const std::map<std::string, Helper>& helpers_of_float32() {
 // What combines two values in a reduction or a scan.
 const std::map<std::string, Helper>& combining() {
   static const std::map<std::string, Helper> table = {
+      {"in_bounds", {{}, R"py(def _in_bounds(index, low, high):
+    """As the framework's kernels do: a call with an index outside fails."""
+    inside = (index >= low) & (index < high)
+    tl.device_assert(inside, "index out of bounds")
+    return inside
+)py"}},
       {"sum_of", {{}, "def _sum_of(a, b):\n    return a + b\n"}},
       {"product_of", {{}, "def _product_of(a, b):\n    return a * b\n"}},
       {"max_of", {{}, R"py(def _max_of(a, b):
@@ -270,7 +277,8 @@ std::optional<std::string> triton_call(
   if (auto text = spelled(is_float(dtype) ? of_floats() : of_integers())) {
     return text;
   }
-  if (dtype != DType::f32 || !helpers_of_float32().contains(function)) {
+  if (function != "in_bounds" &&
+      (dtype != DType::f32 || !helpers_of_float32().contains(function))) {
     return std::nullopt;
   }
   helpers.insert(function);

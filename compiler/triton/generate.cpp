@@ -6,6 +6,7 @@
 #include "compiler/compose/compose.hpp"
 #include "compiler/compose/reference_source.hpp"
 #include "compiler/fusion/lowerable.hpp"
+#include "compiler/graph/operator_facts.hpp"
 #include "compiler/loops/interior.hpp"
 #include "compiler/loops/unroll_and_jam.hpp"
 #include "compiler/lowering/lower.hpp"
@@ -35,12 +36,19 @@ std::string names_text(const std::string& prefix, std::size_t count) {
   return text;
 }
 
-std::string launch_text(const TritonLaunch& launch) {
+std::string launch_text(const TritonModule& module,
+                        const TritonLaunch& launch) {
   std::string text =
       "    " + launch.kernel + "[(" + std::to_string(launch.programs) + ",)](";
   for (const std::string& name : launch.tensors) text += name + ", ";
   return text + "num_warps=" + std::to_string(launch.warps) +
-         ", num_stages=" + std::to_string(launch.stages) + ")\n";
+         ", num_stages=" + std::to_string(launch.stages) +
+         // Products are rounded before they are added; tl.fma still fuses.
+         (module.free_rounding ? "" : ", enable_fp_fusion=False") +
+         // Its assertions; what overflows may, as in the framework.
+         (module.helpers.contains("in_bounds")
+              ? ", debug=True, sanitize_overflow=False)\n"
+              : ")\n");
 }
 
 /// What makes each tensor that is no input, by its name.
@@ -78,7 +86,7 @@ std::string function_text(const Subgraph& subgraph,
       const auto allocation = due.extract(name);
       if (allocation) text += allocation.mapped();
     }
-    text += launch_text(launch);
+    text += launch_text(module, launch);
   }
   for (const auto& [name, line] : due) text += line;
   return text + "    return " + names_text("out", graph.outputs.size()) + "\n";
@@ -124,14 +132,25 @@ std::vector<TritonVariant> variants() {
   return list;
 }
 
-std::string variant_name(const TritonVariant& v) {
+/// Whether all products of the subgraph may be TF32.
+bool is_tf32(const Graph& graph) {
+  bool any = false;
+  for (const Node& node : graph.nodes) {
+    if (node.kind != NodeKind::call || !is_product(node.target)) continue;
+    if (!node.tf32) return false;
+    any = true;
+  }
+  return any;
+}
+
+std::string variant_name(const TritonVariant& v, bool tf32) {
   std::string name =
       "tile" + std::to_string(v.tile) + " row" + std::to_string(v.row_max) +
       " each" + std::to_string(v.per_thread) + " dot" +
       std::to_string(v.dot_rows) + "x" + std::to_string(v.dot_columns) + "x" +
       std::to_string(v.dot_folded) + " warps" + std::to_string(v.dot_warps);
   if (v.packs) name += " split";
-  if (v.exact) name += " exact";
+  if (tf32) name += v.exact ? " exact" : " tf32";
   if (v.windows) name += " windows";
   if (v.jams) name += " jam";
   return name;
@@ -143,12 +162,14 @@ bool has_function(const std::string& function, DType dtype) {
       .has_value();
 }
 
-LoweringOptions lowering_options(const TritonVariant& variant) {
+LoweringOptions lowering_options(const TritonVariant& variant,
+                                 bool free_rounding = false) {
   LoweringOptions options;
   options.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
   options.contractions = true;
   options.halves = true;
+  options.free_rounding = free_rounding;
   return options;
 }
 
@@ -166,8 +187,9 @@ bool is_product_of_halves(const Graph& graph, const Node& call) {
 }
 
 TritonModule print_module(const Graph& graph, const TritonVariant& variant,
-                          const GpuFacts& facts) {
-  Result<Program> program = lower(graph, lowering_options(variant));
+                          const GpuFacts& facts, bool free_rounding) {
+  Result<Program> program =
+      lower(graph, lowering_options(variant, free_rounding));
   if (!program) throw Unsupported{program.error().message};
   CpuFacts schedule_facts;
   schedule_facts.cores = facts.sms;
@@ -178,6 +200,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   if (variant.jams) unroll_and_jam(plan);
   if (variant.windows) find_interiors(plan);
   TritonModule module;
+  module.free_rounding = free_rounding;
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     module.scratch.push_back({buffer.name, elements_of(buffer), buffer.dtype});
@@ -193,25 +216,28 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
   if (!can_lower(graph, call, lowering_options({}))) return false;
-  return cut.no_extern || (competes_with_library(graph, call, cut) &&
+  return cut.no_extern || (competes_with_library(graph, call) &&
                            !is_product_of_halves(graph, call));
 }
 
-Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
-                                                  const GpuFacts& facts,
-                                                  int variants_max) try {
+Result<std::vector<KernelSource>> generate_triton(
+    const Subgraph& subgraph, const GpuFacts& facts,
+    const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const TritonVariant& variant : variants()) {
-    if (static_cast<int>(sources.size()) >= variants_max) break;
-    const TritonModule module = print_module(subgraph.graph, variant, facts);
+  const bool tf32 = is_tf32(subgraph.graph);
+  for (TritonVariant variant : variants()) {
+    if (static_cast<int>(sources.size()) >= options.variants_max) break;
+    variant.exact = variant.exact || !tf32;
+    const TritonModule module =
+        print_module(subgraph.graph, variant, facts, options.free_rounding);
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
-    const std::string name = variant_name(variant);
+    const std::string name = variant_name(variant, tf32);
     sources.push_back({name, source_text(subgraph, name, module)});
   }
   return sources;
 } catch (const Unsupported& reason) {
-  return fail(ErrorCode::wrong_input, "no Triton code for " + reason.what);
+  return fail(ErrorCode::wrong_input, "no Triton code: " + reason.what);
 }
 
 }  // namespace weft

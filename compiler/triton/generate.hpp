@@ -22,9 +22,9 @@ bool triton_can_lower(const Graph& graph, const Node& call,
 /// (shape, stride and dtype of each input), its @triton.jit kernels, and
 ///   def kernel_function(in0, …)
 /// that allocates the outputs, launches, and returns them.
-Result<std::vector<KernelSource>> generate_triton(const Subgraph& subgraph,
-                                                  const GpuFacts& facts,
-                                                  int variants_max);
+Result<std::vector<KernelSource>> generate_triton(
+    const Subgraph& subgraph, const GpuFacts& facts,
+    const GenerateOptions& options);
 
 /// All of this as an entry of compiler/targets.hpp's list.
 Target triton_target();

@@ -28,7 +28,7 @@ struct TritonVariant {
   int dot_warps = 8;
   int dot_stages = 3;   ///< most steps under way
   bool packs = false;   ///< factors of exact products are split beforehand
-  bool exact = false;   ///< convolutions keep float32's bits, too
+  bool exact = false;   ///< products keep float32's bits
   bool windows = true;  ///< few inner elements are loaded one by one
   bool jams = false;    ///< … and those of overlapping windows together
 };
@@ -54,6 +54,7 @@ struct TritonModule {
   std::vector<TritonLaunch> launches;
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
+  bool free_rounding = false;  ///< see LoweringOptions
 };
 
 /// A power of two, at least as large.

@@ -118,11 +118,24 @@ std::string argument_text(const TritonScope& scope, const Scalar& call,
   return node.op == ScalarOp::position ? text + ".to(tl.int64)" : text;
 }
 
+bool is_operator(const std::string& function) {
+  static const std::set<std::string> names = {"add", "sub", "mul", "product",
+                                              "div"};
+  return names.contains(function) || compares(function);
+}
+
 std::string call_text(const TritonScope& scope, const Scalar& node) {
   const ScalarArena& arena = scope.program->arena;
   std::vector<std::string> arguments;
   for (const ExprId id : node.arguments) {
     arguments.push_back(argument_text(scope, node, id));
+  }
+  // A function's first argument has methods: a number before a tensor is one
+  // of one element. Operators take it as it is.
+  const Scalar& first = arena[node.arguments[0]];
+  if (first.op == ScalarOp::constant && first.dtype == DType::f32 &&
+      !is_operator(node.function)) {
+    arguments[0] = "tl.full((1, 1), " + arguments[0] + ", tl.float32)";
   }
   DType dtype = node.dtype;
   if (dtype == DType::boolean && !node.arguments.empty()) {

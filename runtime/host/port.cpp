@@ -41,6 +41,12 @@ struct FailedReply {
   Message operator()(const KeepKernelRequest& m) {
     return failed<KeepKernelReply>(m, failure);
   }
+  Message operator()(const LlmRequest& m) {
+    auto reply = failed<LlmReply>(m, failure);
+    // Whether a call that failed on its way was counted, nobody knows.
+    std::get<LlmReply>(reply).billed_maybe = failure.code == "failed";
+    return reply;
+  }
   template <class Other>
   Message operator()(const Other& other) {
     return other;

@@ -3,32 +3,11 @@
 
 #include <system_error>
 
+#include "embedded/runtime/journal/journal.sql"
 #include "runtime/journal/state.hpp"
 
 namespace weft {
 namespace {
-
-// "check" is a keyword of SQL, hence the quotes. docs/journal.md explains
-// each column.
-constexpr char kSchema[] = R"(
-CREATE TABLE event(
-  seq INTEGER PRIMARY KEY,
-  at_us INTEGER NOT NULL,
-  cause INTEGER NOT NULL,
-  src TEXT NOT NULL,
-  dst TEXT NOT NULL,
-  type TEXT NOT NULL,
-  body BLOB NOT NULL,
-  "check" BLOB NOT NULL);
-CREATE TABLE blob(
-  hash TEXT PRIMARY KEY NOT NULL,
-  size INTEGER NOT NULL,
-  codec TEXT NOT NULL,
-  bytes BLOB NOT NULL);
-CREATE TABLE meta(
-  key TEXT PRIMARY KEY NOT NULL,
-  value TEXT NOT NULL) WITHOUT ROWID;
-)";
 
 /// With Sync::full the log gets this length before the first commit. A commit
 /// that lengthens a file makes the file system commit too, which takes longer
@@ -39,7 +18,8 @@ constexpr std::int64_t log_bytes = std::int64_t{8} << 20;
 Result<void> make_tables(Database& database) {
   auto savepoint = Savepoint::begin(database);
   if (!savepoint) return std::unexpected(savepoint.error());
-  if (auto made = database.execute(kSchema); !made) return made;
+  if (auto made = database.execute(embedded::runtime_journal_journal); !made)
+    return made;
   auto stored =
       store_meta(database, kFormatKey, std::to_string(kJournalFormat));
   if (!stored) return stored;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "embedded/runtime/machine/ask_python.py"
 #include "runtime/sandbox/gpu.hpp"
 #include "runtime/sandbox/line_process.hpp"
 #include "runtime/sandbox/sandbox.hpp"
@@ -90,60 +91,11 @@ Result<Choice> choose_python(const std::optional<std::string>& flag,
               "WEFT_PYTHON");
 }
 
-/// Asked of the chosen Python; importing torch would take seconds.
-constexpr const char* question = R"(
-import ctypes, glob, importlib.metadata, importlib.util, json, os, platform
-import sys, sysconfig
-def version(package):
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
-def nvrtc():
-    for folder in sys.path:
-        for path in sorted(glob.glob(
-                os.path.join(folder, "nvidia/*/lib/libnvrtc.so*"))):
-            about = os.stat(path)
-            return f"{path} {about.st_size} {about.st_mtime_ns}"
-    for name in ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
-                 "/usr/local/cuda/lib64/libnvrtc.so"):
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-        return f"{name} {major.value}.{minor.value}"
-    return ""
-def torch_files():
-    """Source and what bytecode is beside it: of the first and of the last
-    module that a process with PyTorch's compiler loads."""
-    found = importlib.util.find_spec("torch")
-    if not found or not found.origin:
-        return []
-    sys.pycache_prefix = None
-    folder = os.path.dirname(found.origin)
-    compiler = os.path.join(folder, "_inductor/compile_fx.py")
-    sources = filter(os.path.exists, (found.origin, compiler))
-    return [(source, importlib.util.cache_from_source(source))
-            for source in sources]
-def changed(file):
-    about = os.stat(file)
-    return f"{about.st_size} {about.st_mtime_ns}"
-files = torch_files()
-roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
-roots |= {p for p in sys.path if p}
-print(json.dumps({"version": platform.python_version(),
-                  "torch": version("torch"), "triton": version("triton"),
-                  "nvrtc": nvrtc(), 
-                  "has_bytecode": all(os.path.exists(b) for _, b in files),
-                  "torch_files": " ".join(changed(s) for s, _ in files),
-                  "roots": sorted(roots)}))
-)";
-
 Result<void> ask_python(Installation& installation) {
-  auto process = LineProcess::start(
-      {{installation.python.string(), "-P", "-c", question}, {}, {}});
+  auto process = LineProcess::start({{installation.python.string(), "-P", "-c",
+                                      embedded::runtime_machine_ask_python},
+                                     {},
+                                     {}});
   if (!process) return std::unexpected(process.error());
   const auto line = process->ask("", 30'000);
   const auto answer = nlohmann::json::parse(line.value_or(""), nullptr, false);

@@ -12,6 +12,7 @@
 #include "runtime/ports/clock_port.hpp"
 #include "runtime/ports/files_port.hpp"
 #include "runtime/ports/library_port.hpp"
+#include "runtime/ports/llm_port.hpp"
 #include "runtime/ports/verify_port.hpp"
 
 namespace weft {
@@ -62,7 +63,7 @@ Result<void> check_devices(const RunStart& start) {
 
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
-                           const RunStart& start) {
+                           const RunStart& start, LlmAccess llm) {
   const RunOptions& options = start.options;
   const Machine& machine = start.machine;
   Production made;
@@ -74,6 +75,9 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
   made.ports[address::library] =
       std::make_unique<LibraryPort>(blobs, *made.kernels);
   made.ports[address::files] = std::make_unique<FilesPort>(run.folder(), blobs);
+  made.ports[address::llm] = std::make_unique<LlmPort>(
+      blobs, LlmPort::Options{std::move(llm.endpoints), run.llm_replies(),
+                              std::move(llm.cache)});
   const std::vector<RunDevice> devices = devices_of(start);
   // The whole is composed where most is free, which is the first of all.
   const auto first = std::ranges::min_element(devices, {}, &RunDevice::place);

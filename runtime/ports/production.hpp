@@ -1,8 +1,11 @@
 // Puts the real ports of one machine together.
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <vector>
 
+#include "config/llm_endpoint.hpp"
 #include "messages/run.hpp"
 #include "runtime/host/port.hpp"
 #include "runtime/journal/blob_store.hpp"
@@ -12,6 +15,12 @@
 #include "runtime/store/run_directory.hpp"
 
 namespace weft {
+
+/// How language models are reached: this process's alone, never a message's.
+struct LlmAccess {
+  std::vector<LlmEndpoint> endpoints;
+  std::filesystem::path cache;  ///< answers of all runs; empty: none
+};
 
 struct Production {
   std::unique_ptr<Library> kernels;
@@ -26,6 +35,6 @@ Result<void> check_devices(const RunStart& start);
 /// list it here (docs/adding-a-port.md).
 Production make_production(const RunDirectory& run, const Scratch& scratch,
                            const Installation& installation, BlobStore& blobs,
-                           const RunStart& start);
+                           const RunStart& start, LlmAccess llm);
 
 }  // namespace weft

@@ -14,12 +14,20 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+NearEager near_eager_from(const json& told) {
+  if (!told.is_object()) return {};
+  return {told.value("outcome", ""),        told.value("reason", ""),
+          told.value("draws", 0),           told.value("max_difference", 0.0),
+          told.value("tolerance", 0.0),     told.value("compiled", ""),
+          told.value("compiled_reason", "")};
+}
+
 constexpr std::int64_t build_wall_ms = 180'000;
 
 bool has_failed(const Message& reply) {
   return std::visit(
       [](const auto& m) {
-        if constexpr (requires { m.failure; }) {
+        if constexpr (requires { m.failure.code; }) {
           return static_cast<bool>(m.failure);
         } else {
           return false;
@@ -41,6 +49,9 @@ Verdict verdict_from(const json& told) {
   for (const auto& [name, rejected] : controls.items()) {
     if (rejected.is_boolean()) verdict.controls[name] = rejected.get<bool>();
   }
+  verdict.precision = told.value("precision", "");
+  verdict.framework_precision = told.value("framework_precision", "");
+  verdict.near_eager = near_eager_from(told.value("near_eager", json()));
   return verdict;
 }
 
@@ -172,6 +183,8 @@ CheckReply VerifyPort::check(const CheckRequest& request,
     json question = std::move(*told);
     question["verb"] = verb_for(request.subject, "check");
     question["seed"] = request.seed;
+    question["rules"] = request.rules;
+    question["baselines"] = baselines(request.with_compile, false);
     question["limits"] = {{"wall_ms", request.call_ms},
                           {"memory_bytes", request.memory_bytes}};
     told = ask(std::move(question), request.wall_ms, cancelled);

@@ -1,5 +1,7 @@
 #include "runtime/simulation/simulated_ports.hpp"
 
+#include <algorithm>
+
 #include "compiler/graph/graph.hpp"
 #include "runtime/host/port.hpp"
 
@@ -37,6 +39,20 @@ Verdict made_up_verdict(Random& random) {
   return verdict;
 }
 
+NearEager made_up_nearness(const CheckRequest& request, Random& random) {
+  if (std::ranges::find(request.rules, rule::near_eager) ==
+      request.rules.end()) {
+    return {};
+  }
+  NearEager found;
+  found.draws = 5;
+  found.outcome = happens(random, 500) ? near_outcome::near : near_outcome::far;
+  if (request.with_compile) {
+    found.compiled = happens(random, 800) ? near_outcome::near : "failed";
+  }
+  return found;
+}
+
 Timing made_up_timing(Random& random, bool with_compile) {
   Timing timing;
   timing.candidate = made_up_times(random);
@@ -61,6 +77,34 @@ KnownKernel made_up_kernel(Blobs& blobs, Random& random) {
   return kernel;
 }
 
+/// A kernel that may be none, tokens that may not be told.
+LlmReply made_up_reply(const LlmRequest& request, Blobs& blobs,
+                       Random& random) {
+  LlmReply reply;
+  reply.effect = request.effect;
+  reply.model = "made-up";
+  reply.http_status = 200;
+  reply.latency_ms = 500 + pick(random, 20'000);
+  for (int i = 0; i < request.samples; ++i) {
+    const std::string number = std::to_string(pick(random, 1'000'000));
+    const bool is_kernel = !happens(random, 100);
+    reply.choices.push_back(
+        {blobs.put(is_kernel ? "```python\ndef kernel_function(*inputs):\n    "
+                               "return inputs[0]  # " +
+                                   number + "\n```\n"
+                             : "I cannot do that. " + number),
+         happens(random, 50) ? "length" : "stop"});
+  }
+  if (happens(random, 900)) {
+    reply.usage = {.input = 1 + pick(random, 4'000),
+                   .cached = pick(random, 4'000),
+                   .output = 1 + pick(random, 2'000),
+                   .known = true};
+    reply.micro_usd = 1 + pick(random, 20'000);
+  }
+  return reply;
+}
+
 struct Answer {
   Blobs& blobs;
   Random& random;
@@ -77,7 +121,9 @@ struct Answer {
     return reply;
   }
   Message operator()(const CheckRequest& m) {
-    return CheckReply{m.effect, {}, made_up_verdict(random), 40};
+    CheckReply reply{m.effect, {}, made_up_verdict(random), 40};
+    reply.verdict.near_eager = made_up_nearness(m, random);
+    return reply;
   }
   Message operator()(const TimeRequest& m) {
     TimeReply reply;
@@ -94,6 +140,9 @@ struct Answer {
   }
   Message operator()(const KeepKernelRequest& m) {
     return KeepKernelReply{m.effect, {}};
+  }
+  Message operator()(const LlmRequest& m) {
+    return made_up_reply(m, blobs, random);
   }
   Message operator()(const TimerRequest& m) { return TimerFired{m.effect}; }
 

@@ -103,6 +103,8 @@ RunStart Simulator::made_up_start() {
       "    def forward(self, x):\n"
       "        return x\n");
   start.options.seeds = {"library", "compiler"};
+  static const char* const rules[] = {"weft", "near-eager", "both"};
+  start.options.accept = rules[pick(random_, 3)];
   start.options.jobs = static_cast<int>(1 + pick(random_, 3));
   start.options.variants_max = static_cast<int>(1 + pick(random_, 4));
   for (const std::string& source : options_.more_sources) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "embedded/runtime/store/library.sql"
 #include "runtime/journal/journal.hpp"
 
 namespace weft {
@@ -17,26 +18,6 @@ constexpr std::int64_t layout = 1;
 constexpr const char* wait = "PRAGMA busy_timeout = 5000";
 /// An entry's time of use is that coarse: finding is not writing, as a rule.
 constexpr std::int64_t used_grain_us = std::int64_t{24} * 3600 * 1'000'000;
-
-constexpr const char* tables = R"sql(
-BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS kernel(
-  key TEXT PRIMARY KEY,
-  signature TEXT, wanted TEXT, device TEXT, policy TEXT, format INTEGER,
-  source TEXT, target TEXT, variant TEXT, origin TEXT,
-  median_us REAL, p10_us REAL, p90_us REAL, runs INTEGER,
-  over_eager REAL, over_eager_low REAL, over_eager_high REAL,
-  over_compile REAL, over_compile_low REAL, over_compile_high REAL,
-  floor_share REAL, outdone TEXT,
-  kept_us INTEGER, used_us INTEGER, uses INTEGER, bytes INTEGER);
-CREATE INDEX IF NOT EXISTS kernel_use ON kernel(used_us, bytes);
-CREATE TABLE IF NOT EXISTS made(
-  key TEXT PRIMARY KEY, content BLOB, "check" TEXT,
-  used_us INTEGER, bytes INTEGER);
-CREATE INDEX IF NOT EXISTS made_use ON made(used_us, bytes);
-PRAGMA user_version = 1;
-COMMIT;
-)sql";
 
 std::int64_t system_now_us() {
   using namespace std::chrono;
@@ -216,7 +197,8 @@ Result<Database> Library::open() const {
   // wait for writers, no more.
   [[maybe_unused]] const auto changed =
       database->execute("PRAGMA journal_mode = WAL");
-  if (const auto done = database->execute(tables); !done) {
+  if (const auto done = database->execute(embedded::runtime_store_library);
+      !done) {
     return std::unexpected(done.error());
   }
   return database;

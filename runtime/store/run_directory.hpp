@@ -21,6 +21,7 @@ class RunDirectory {
 
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path journal() const { return folder_ / "journal.db"; }
+  std::filesystem::path llm_replies() const { return folder_ / "llm.db"; }
   std::filesystem::path builds() const { return folder_ / "build"; }
   std::filesystem::path logs() const { return folder_ / "logs"; }
 

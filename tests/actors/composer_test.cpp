@@ -9,10 +9,12 @@ namespace {
 /// Two subgraphs whose kernels won; the second came nearer to its tolerance.
 struct ComposerBench : RunBench<Composer> {
   explicit ComposerBench(const std::string& target = "cpu",
-                         const std::string& outcome = "won") {
+                         const std::string& outcome = "won",
+                         const std::string& accept = "weft") {
     plan = partition(two_piece_graph(), *find_target("cpu"));
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
     compose.run.options.target = target;
+    compose.run.options.accept = accept;
     double error = 1e-7;
     for (const Subgraph& subgraph : plan.subgraphs) {
       SubgraphDone done;
@@ -28,9 +30,13 @@ struct ComposerBench : RunBench<Composer> {
     }
     sent = say(address::dispatcher, compose);
   }
-  void checked(bool correct) {
+  void checked(bool correct, const std::string& near = "",
+               const std::string& compiled = "") {
     CheckReply reply;
     reply.effect = one<CheckRequest>(sent).effect;
+    reply.verdict.near_eager.outcome = near;
+    reply.verdict.near_eager.reason = near == "far" ? "draw 1" : "";
+    reply.verdict.near_eager.compiled = compiled;
     reply.verdict.correct = correct;
     reply.verdict.kind = correct ? "correct" : "wrong";
     reply.verdict.reason = correct ? "" : "output 0";
@@ -193,4 +199,124 @@ TEST_CASE("proven kernels are composed and verified, and nothing is timed") {
   CHECK(finished.exit_code == 0);
   CHECK(finished.summary.contains("2 of 2"));
   CHECK(finished.summary.contains("not timed: there is no GPU here"));
+}
+
+TEST_CASE("a module far from eager is composed again where both rules count") {
+  ComposerBench composer("cpu", "won", "both");
+  const auto first = one<CheckRequest>(composer.sent);
+  CHECK(first.rules == std::vector<std::string>{"weft", "near-eager"});
+  CHECK(first.with_compile);
+  composer.checked(true, "far", "near");
+  composer.timed(2.0);
+  // With one kernel, the nearer one: is that near?
+  const auto sought = one<CheckRequest>(composer.sent);
+  CHECK(sought.rules == std::vector<std::string>{"near-eager"});
+  CHECK(composer.holds(composer.composed(), 0));
+  CHECK(!composer.holds(composer.composed(), 1));
+  composer.checked(true, "near");
+  CHECK(composer.holds(composer.composed(), 0));  // checked by both rules now
+  CHECK(one<CheckRequest>(composer.sent).rules == first.rules);
+  composer.checked(true, "near");
+  composer.timed(1.5);
+  composer.probed();
+  const auto files = composer.files();
+  CHECK(paths_of(files) ==
+        std::vector<std::string>{"report.md", "results.csv", "result.json",
+                                 "composed/model_new.py",
+                                 "composed/near_eager/model_new.py"});
+  const std::string both = *composer.blobs.get(files.files[3].blob);
+  const std::string near = *composer.blobs.get(files.files[4].blob);
+  CHECK((composer.holds(both, 0) && composer.holds(both, 1)));
+  CHECK((composer.holds(near, 0) && !composer.holds(near, 1)));
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.summary.contains("another module is: 1.50×"));
+}
+
+TEST_CASE("where no kernel is near to eager the framework's forward is") {
+  ComposerBench composer("cpu", "won", "both");
+  composer.checked(true, "far", "near");
+  composer.timed(2.0);
+  composer.checked(true, "far");
+  CHECK(!composer.holds(composer.composed(), 0));
+  composer.checked(true, "near");
+  composer.timed(1.0);
+  composer.probed();
+  CHECK(composer.files().files.size() == 5);
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("no second module is made where none is wanted or could be") {
+  struct Case {
+    const char *accept, *near, *compiled;
+  };
+  for (const auto& [accept, near, compiled] :
+       {Case{"weft", "far", "near"}, Case{"both", "near", "near"},
+        Case{"both", "far", "far"}, Case{"both", "failed", "failed"},
+        Case{"both", "", ""}}) {
+    CAPTURE(accept);
+    CAPTURE(near);
+    ComposerBench composer("cpu", "won", accept);
+    composer.checked(true, near, compiled);
+    composer.timed(2.0);
+    composer.probed();
+    CHECK(composer.files().files.size() == 4);
+    CHECK(composer.finish().exit_code == 0);
+  }
+}
+
+TEST_CASE("by the near rule alone there is one module, and it is near") {
+  ComposerBench composer("cpu", "won", "near-eager");
+  composer.checked(true, "far", "far");
+  composer.checked(true, "near");  // it is sought before anything is timed
+  composer.checked(true, "near");
+  composer.timed(1.5);
+  composer.probed();
+  const auto files = composer.files();
+  CHECK(files.files.size() == 4);
+  CHECK(!composer.holds(*composer.blobs.get(files.files[3].blob), 1));
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.summary.contains("1 of 2 distinct subgraphs ours"));
+  CHECK(finished.summary.contains("; near to eager"));
+}
+
+TEST_CASE("by the near rule alone what is far is not verified") {
+  ComposerBench composer("cpu", "won", "near-eager");
+  composer.checked(true, "far", "near");
+  composer.checked(true, "far");
+  composer.checked(true, "far");  // not even Model's own forward
+  composer.probed();
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 1);
+  CHECK(finished.summary.contains("draw 1"));
+}
+
+TEST_CASE("a near module that cannot be timed gives way to Model's forward") {
+  ComposerBench composer("cpu", "won", "both");
+  composer.checked(true, "far", "near");
+  composer.timed(2.0);
+  composer.checked(true, "near");
+  composer.checked(true, "near");
+  composer.fails<TimeRequest, TimeReply>("out of memory");
+  CHECK(!composer.holds(composer.composed(), 0));
+  composer.checked(true, "near");
+  composer.timed(1.0);
+  composer.probed();
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("a near module slower than eager twice gives way, too") {
+  ComposerBench composer("cpu", "won", "both");
+  composer.checked(true, "far", "near");
+  composer.timed(2.0);
+  composer.checked(true, "near");
+  composer.checked(true, "near");
+  composer.timed(0.5);
+  composer.timed(0.5);
+  CHECK(!composer.holds(composer.composed(), 0));
+  composer.checked(true, "near");
+  composer.timed(0.5);
+  composer.probed();
+  CHECK(composer.finish().exit_code == 0);
 }

@@ -25,7 +25,8 @@ struct Made {
 
   Made() {
     report.run.problem_name = "small, \"odd\".py";
-    report.verdict = {true, "correct", "", 6, 1e-7, 2e-7, 1e-5, {}};
+    report.verdict = {true, "correct", "",        6,         1e-7, 2e-7,
+                      1e-5, {},        "float32", "float32", {}};
     report.timing = timed(2, 1.9, 2.1);
     report.machine.copy_gbps = 10;
     for (const Subgraph& subgraph : plan.subgraphs) {
@@ -146,4 +147,34 @@ TEST_CASE("the report says of a kernel that it is the library's") {
   const std::string text = report_markdown(made.report, made.plan);
   CHECK(text.contains("vec16 (library)"));
   CHECK_FALSE(text.contains("(compiler)"));
+}
+
+TEST_CASE("the report says by which rules the module is right") {
+  Made made;
+  NearEager& near = made.report.verdict.near_eager;
+  CHECK(!summary_line(made.report).contains("near"));
+  near = {"near", "", 5, 1e-6, 1e-4, "near", ""};
+  CHECK(summary_line(made.report).ends_with("; near to eager"));
+  near = {"far", "draw 2: 9 of 10", 1, 0.5, 1e-4, "near", ""};
+  CHECK(summary_line(made.report).ends_with("; not near to eager"));
+  const std::string text = report_markdown(made.report, made.plan);
+  CHECK(
+      text.contains("(1 draws, 1e-04): not near: draw 2: 9 of 10; "
+                    "torch.compile's module: near"));
+  CHECK(text.contains("float32 (the framework's float32)"));
+  near.outcome = "failed";
+  CHECK(summary_line(made.report).contains("not judged"));
+}
+
+TEST_CASE("a module that is near to eager is told of beside the other") {
+  Made made;
+  made.report.verdict.near_eager.outcome = "far";
+  made.report.near = {true, {made.plan.subgraphs[0].id}, {}, {}};
+  made.report.near.timing = timed(1.5, 1.4, 1.6);
+  CHECK(summary_line(made.report)
+            .ends_with("another module is: 1.50× (1.40–1.60) over eager"));
+  const std::string text = report_markdown(made.report, made.plan);
+  CHECK(text.contains("with 1 of the 2 kernels above"));
+  const std::string csv = results_csv(made.report, made.plan);
+  CHECK(csv.contains("\nnear_eager,"));
 }

@@ -49,7 +49,7 @@ std::pair<Scalar, Scalar> factors(const Program& program) {
   REQUIRE(sum.fold == Fold::sum);
   Scalar value = program.arena[sum.value];
   if (value.function == "select") value = program.arena[value.arguments[1]];
-  REQUIRE(value.function == "mul");
+  REQUIRE(value.function == "product");
   const Scalar a = program.arena[value.arguments[0]];
   const Scalar b = program.arena[value.arguments[1]];
   REQUIRE(a.op == ScalarOp::load);

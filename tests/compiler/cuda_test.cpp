@@ -17,8 +17,8 @@ constexpr GpuFacts h200 = {
 
 std::vector<std::string> texts(Graph graph, int variants_max = 16,
                                const GpuFacts& facts = h200) {
-  const auto sources =
-      generate_cuda(subgraph_of(std::move(graph)), facts, variants_max);
+  const auto sources = generate_cuda(subgraph_of(std::move(graph)), facts,
+                                     {.variants_max = variants_max});
   REQUIRE(sources.has_value());
   std::vector<std::string> found;
   for (const KernelSource& source : *sources) found.push_back(source.text);
@@ -41,6 +41,62 @@ TEST_CASE("elements that make no whole pack go one by one, and none too far") {
   const std::string text = first(one_call("aten.relu.default", dense({1023})));
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
   CHECK(text.contains("if (p < 1023)"));
+}
+
+TEST_CASE("a product is rounded before it is added, unless rounding is free") {
+  Graph graph;
+  const TensorType type = dense({64, 1024});
+  add_input(graph, "x", type);
+  add_call(graph, "y", "aten.mul.Tensor", {ref("x"), ref("x")}, type);
+  add_call(graph, "z", "aten.sub.Tensor", {ref("y"), ref("x")}, type);
+  graph.outputs = {"z"};
+  CHECK(first(graph).contains("minus<float>("));
+  CHECK(first(graph).contains("times<float>("));
+  CHECK_FALSE(first(graph).contains("#define WEFT_ROUNDS_FREELY"));
+  const auto freely =
+      generate_cuda(subgraph_of(graph), h200, {1, /*free_rounding=*/true});
+  REQUIRE(freely.has_value());
+  CHECK(freely->front().text.contains("#define WEFT_ROUNDS_FREELY"));
+}
+
+TEST_CASE("what stands between operators of halves is rounded to halves") {
+  Graph graph;
+  TensorType type = dense({64, 1024});
+  type.dtype = DType::bf16;
+  add_input(graph, "x", type);
+  add_call(graph, "y", "aten.exp.default", {ref("x")}, type);
+  add_call(graph, "z", "aten.add.Tensor", {ref("y"), ref("x")}, type);
+  graph.outputs = {"z"};
+  const auto casts = [&](bool free_rounding) {
+    const auto sources =
+        generate_cuda(subgraph_of(graph), h200, {1, free_rounding});
+    REQUIRE(sources.has_value());
+    const std::string& text = sources->front().text;
+    return text.substr(text.find("__global__")).contains("(float)x");
+  };
+  CHECK(casts(false));
+  CHECK_FALSE(casts(true));
+}
+
+TEST_CASE("an index that can be outside is checked, one that cannot is not") {
+  Graph graph;
+  TensorType places = dense({64});
+  places.dtype = DType::i64;
+  add_input(graph, "w", dense({50, 8}));
+  add_input(graph, "i", places);
+  add_call(graph, "y", "aten.embedding.default", {ref("w"), ref("i")},
+           dense({64, 8}));
+  graph.outputs = {"y"};
+  CHECK(first(graph).contains("in_bounds_of_integers("));
+  Graph within;
+  add_input(within, "w", dense({50, 8}));
+  add_input(within, "i", places);
+  add_call(within, "j", "aten.remainder.Scalar", {ref("i"), integer(50)},
+           places);
+  add_call(within, "y", "aten.embedding.default", {ref("w"), ref("j")},
+           dense({64, 8}));
+  within.outputs = {"y"};
+  CHECK_FALSE(first(within).contains("in_bounds_of_integers("));
 }
 
 TEST_CASE("halves are read and written eight at a time") {
@@ -247,7 +303,8 @@ TEST_CASE("products are not CUDA's: the library has them") {
            dense({64, 64}));
   graph.outputs = {"z"};
   CHECK_FALSE(cuda_can_lower(graph, graph.nodes.back()));
-  const auto sources = generate_cuda(subgraph_of(std::move(graph)), h200, 4);
+  const auto sources =
+      generate_cuda(subgraph_of(std::move(graph)), h200, {.variants_max = 4});
   REQUIRE_FALSE(sources.has_value());
   CHECK(sources.error().code == ErrorCode::wrong_input);
 }
@@ -260,8 +317,8 @@ TEST_CASE("where a GPU is, CUDA's and Triton's sources come in turns") {
   machine.gpus[0].arch = "sm_90";
   machine.gpus[0].sms = 132;
   machine.gpus[0].shared_bytes = 227 << 10;
-  const auto sources =
-      generate_sources(*gpu, subgraph_of(softmax(4096, 393'216)), machine, 4);
+  const auto sources = generate_sources(
+      *gpu, subgraph_of(softmax(4096, 393'216)), machine, {.variants_max = 4});
   REQUIRE(sources.has_value());
   REQUIRE(sources->size() == 4);
   CHECK((*sources)[0].target == "cuda");

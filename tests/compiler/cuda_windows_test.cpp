@@ -14,7 +14,8 @@ constexpr GpuFacts h200 = {
     .sms = 132, .l2_bytes = 60 << 20, .shared_bytes = 227 << 10};
 
 std::string first(Graph graph) {
-  const auto sources = generate_cuda(subgraph_of(std::move(graph)), h200, 1);
+  const auto sources =
+      generate_cuda(subgraph_of(std::move(graph)), h200, {.variants_max = 1});
   REQUIRE(sources.has_value());
   return sources->front().text;
 }

@@ -272,6 +272,7 @@ Graph convolution_in_layout(const std::string& then, const TensorType& result,
   const Arg pair = {Arg::List{{std::int64_t{1}}, {std::int64_t{1}}}};
   b.call("y", "convolution", {"r", "w"}, image,
          {{}, pair, pair, pair, {false}, pair, {std::int64_t{1}}});
+  b.graph.nodes.back().tf32 = true;
   b.call("z", then, {"y"}, result, std::move(more)).outputs({"z"});
   return b.graph;
 }
@@ -337,9 +338,14 @@ TEST_CASE("only GPUs work channels last, and not where products are exact") {
   CHECK(turns("triton", {}));
   CHECK(turns("gpu", {}));
   CHECK_FALSE(turns("cpu", {}));
-  CutOptions exact;
-  exact.tf32 = false;
-  CHECK_FALSE(turns("triton", exact));
+  CHECK_FALSE(turns("triton", {.precision = "strict"}));
+  Graph other = graph;
+  for (Node& node : other.nodes) node.tf32 = false;
+  CHECK(convolve_channels_last(other, few).graph == other);
+  CHECK(partition(other, *find_target("gpu"), {.precision = "tf32"})
+            .model.find("y_channels_last") != nullptr);
+  CHECK(partition(other, *find_target("gpu")).model.find("y_channels_last") ==
+        nullptr);
 }
 
 Graph convolution_alone(bool transposed) {
@@ -377,6 +383,7 @@ Graph transposed_volume(std::int64_t step, std::int64_t padding) {
           {true},
           three(0, 0, 0),
           {std::int64_t{1}}});
+  b.graph.nodes.back().tf32 = true;
   b.outputs({"y"});
   return b.graph;
 }
@@ -410,7 +417,7 @@ TEST_CASE("only GPUs turn windows, and not where products are exact or ours") {
   CHECK(turns("gpu", {}));
   CHECK_FALSE(turns("cpu", {}));
   CHECK_FALSE(turns("triton", {.no_extern = true}));
-  CHECK_FALSE(turns("triton", {.tf32 = false}));
+  CHECK_FALSE(turns("triton", {.precision = "strict"}));
 }
 
 TEST_CASE("small, pointwise and grouped convolutions stay as they are") {

@@ -32,8 +32,8 @@ bool is_ours(const Graph& graph) {
 
 std::vector<std::string> texts(Graph graph, int variants_max = 16,
                                GpuFacts facts = {}) {
-  const auto sources =
-      generate_triton(subgraph_of(std::move(graph)), facts, variants_max);
+  const auto sources = generate_triton(subgraph_of(std::move(graph)), facts,
+                                       {.variants_max = variants_max});
   REQUIRE(sources.has_value());
   std::vector<std::string> found;
   for (const KernelSource& source : *sources) found.push_back(source.text);
@@ -180,7 +180,8 @@ TEST_CASE("alone, a convolution is tried where the library may be slow") {
               integer(1)},
              dense({4, channels, made, made}));
     graph.outputs = {"y"};
-    return triton_can_lower(graph, graph.nodes[2], {.tf32 = tf32});
+    graph.nodes[2].tf32 = tf32;
+    return triton_can_lower(graph, graph.nodes[2], {});
   };
   CHECK(tried(true, 5, true));
   CHECK_FALSE(tried(true, 2, true));
@@ -205,7 +206,8 @@ TEST_CASE("alone, volumes of few channels that step by two are not copied") {
               integer(1)},
              dense({4, channels, 7 * step + 1, 15 * step + 1, 15 * step + 1}));
     graph.outputs = {"y"};
-    return triton_can_lower(graph, graph.nodes[2], {.tf32 = true});
+    graph.nodes[2].tf32 = true;
+    return triton_can_lower(graph, graph.nodes[2], {});
   };
   CHECK(tried(2, 32));
   CHECK_FALSE(tried(2, 64));
@@ -228,6 +230,7 @@ TEST_CASE("A strided transposed convolution is one product of turned tiles") {
             integer(1)},
            dense({8, 32, 63, 59}));
   graph.outputs = {"y"};
+  graph.nodes.back().tf32 = true;  // else its factors may be split before
   const std::string text = first(graph);
   CHECK(count(text, "@triton.jit") == 2);  // the weights are laid out before
   CHECK(count(text, "tl.dot") == 1);
@@ -273,6 +276,7 @@ TEST_CASE("What is made of a strided transposed convolution reads it in rows") {
             list({1, 1}),
             integer(1)},
            dense({8, 32, 64, 64}));
+  graph.nodes.back().tf32 = true;
   add_call(graph, "y", "aten.sum.dim_IntList",
            {ref("c"), list({2, 3}), truth(false)}, dense({8, 32}));
   graph.outputs = {"y"};
@@ -382,7 +386,8 @@ TEST_CASE("A function that Triton lacks stays the framework's") {
     CAPTURE(target);
     const Graph graph = one_call(target, dense({4, 6}));
     CHECK_FALSE(is_ours(graph));
-    const auto sources = generate_triton(subgraph_of(graph), {}, 4);
+    const auto sources =
+        generate_triton(subgraph_of(graph), {}, {.variants_max = 4});
     REQUIRE_FALSE(sources.has_value());
     CHECK(has(sources.error().message, name));
   }
@@ -424,7 +429,7 @@ TEST_CASE("A long product with few tiles shares its sums among programs") {
   CHECK_FALSE(has(first(product(64, 8192, 64), facts), "share"));
 }
 
-TEST_CASE("Products keep float32's bits, convolutions may use fewer") {
+TEST_CASE("Products keep float32's bits, unless they are TF32 in the graph") {
   const std::string exact = first(product(48, 48, 48));
   CHECK(has(exact, "\"tf32x3\""));
   Graph graph;
@@ -435,7 +440,12 @@ TEST_CASE("Products keep float32's bits, convolutions may use fewer") {
             truth(false), list({0}), integer(1)},
            dense({4, 32, 20}));
   graph.outputs = {"y"};
+  CHECK_FALSE(has(first(graph), "\"tf32\""));
+  graph.nodes[2].tf32 = true;
   CHECK(has(first(graph), "input_precision=\"tf32\""));
+  Graph asked = product(48, 48, 48);
+  for (Node& node : asked.nodes) node.tf32 = node.kind == NodeKind::call;
+  CHECK_FALSE(has(first(asked), "tf32x3"));
 }
 
 TEST_CASE("x tanh(softplus(x)) is one function") {
@@ -498,4 +508,21 @@ TEST_CASE("what is finite is asked by its size") {
   for (const std::string& text : texts(variance(64, 1 << 20))) {
     CHECK_FALSE(takes_from_itself(text));
   }
+}
+
+TEST_CASE("Triton fuses products into sums only where rounding is free") {
+  const Graph graph = one_call("aten.relu.default", dense({64, 1024}));
+  CHECK(has(first(graph), "enable_fp_fusion=False"));
+  const auto freely =
+      generate_triton(subgraph_of(graph), {}, {1, /*free_rounding=*/true});
+  REQUIRE(freely.has_value());
+  CHECK(!has(freely->front().text, "enable_fp_fusion"));
+}
+
+TEST_CASE("a number before a tensor is one element of a tensor") {
+  Graph graph;
+  add_input(graph, "x", dense({64}));
+  add_call(graph, "y", "aten.pow.Scalar", {number(2.5), ref("x")}, dense({64}));
+  graph.outputs = {"y"};
+  CHECK(has(first(graph), "_pow(tl.full((1, 1), 2.5, tl.float32), "));
 }

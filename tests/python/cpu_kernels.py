@@ -59,7 +59,9 @@ class CpuVariant:
             for number, (i, one) in enumerate(members):
                 kernel = getattr(library, f"kernel_function_{number}")
                 functions[i] = {
-                    one["variant"]: functools.partial(run, kernel, graphs[i])}
+                    one["variant"]: functools.partial(
+                        run, kernel, graphs[i],
+                        getattr(library, "kernel_outside", None))}
         return [functions[i] for i in range(len(answers))]
 
 
@@ -82,8 +84,9 @@ def empty_output(value):
                                dtype=getattr(torch, value["dtype"]))
 
 
-def run(function, graph, inputs):
-    """What the kernel leaves in outputs that held NaN (or -7) before."""
+def run(function, graph, outside, inputs):
+    """What the kernel leaves in outputs that held NaN (or -7) before.
+    `outside` says whether it was given an index that points nowhere."""
     nodes = {node["name"]: node for node in graph["nodes"]}
     outputs = []
     for name in graph["outputs"]:
@@ -95,4 +98,6 @@ def run(function, graph, inputs):
         outputs.append(out)
     tensors = [*inputs, *outputs]
     function(*[ctypes.c_void_p(t.data_ptr()) for t in tensors])
+    if outside is not None and outside():
+        raise IndexError("an index is out of range")
     return outputs

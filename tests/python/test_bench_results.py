@@ -23,7 +23,8 @@ from weft.bench import (
 )
 from weft.bench.driver import alternate, cores_of, visible_device
 
-SETTINGS = {"folder": "/somewhere/KernelBench", "out": "", "target": "triton",
+SETTINGS = {"folder": "/somewhere/KernelBench", "beside": "", "out": "",
+            "target": "triton",
             "gpu": "NVIDIA H200", "timed": True, "version": "0.1.0", "jobs": 4,
             "run_flags": ["--precision", "framework"]}
 
@@ -74,6 +75,23 @@ def row_of(number, result=None, level=1, state=records.FINISHED, reason=""):
     problem = problems.Problem(level, number, f"/p/{number}_Some_Name.py")
     record = records.Record("digest", state, 0, reason, [[10.0, 25.5]])
     return results.row(problem, record, result)
+
+
+def judged(outcome, compiled="near", beside=None, **changes):
+    """The same, with what KernelBench's own rule says of it. `beside`: how many
+    times faster than eager another module is, which is near."""
+    told = result_of(**changes)
+    told["verdict"].update(
+        precision="float32", framework_precision="tf32", near_eager={
+            "outcome": outcome, "compiled": compiled, "draws": 5,
+            "reason": "" if outcome == "near" else "draw 1: 3 of 4 elements",
+            "max_difference": 0.1, "tolerance": 1e-4, "compiled_reason": ""})
+    told["near_module"] = beside and {
+        "file": "composed/near_eager/model_new.py", "ours": ["sg_1"],
+        "verdict": told["verdict"],
+        "timing": {**told["timing"], "candidate": times(150.0),
+                   "over_eager": over(beside), "over_compile": over(beside)}}
+    return told
 
 
 def wrong(reason="case 2: not equal"):
@@ -135,6 +153,109 @@ class ScoreTest(unittest.TestCase):
         self.assertIn("ours 1740 MHz, eager 1972 MHz; more than 2 % apart in "
                       "1 problems, lowered (by power, heat) in 1", told)
         self.assertEqual(rows[1]["throttled"], "power cap")
+
+
+class NearEagerTest(unittest.TestCase):
+    """Scores by KernelBench's own rule, beside weft's."""
+
+    def setUp(self):
+        self.rows = [row_of(1, judged("near", eager=4.0)),
+                     row_of(2, judged("far", beside=1.0)),
+                     row_of(3, judged("far", compiled="far")),
+                     row_of(4, judged("failed", compiled="failed")),
+                     row_of(5, result_of())]  # of an older weft
+        self.near = score.by_near_rule(self.rows)
+
+    def test_of_a_far_module_the_one_beside_it_counts(self):
+        self.assertEqual([row["verified"] for row in self.near],
+                         [True, True, False, False])
+        self.assertEqual(score.ratios(self.near, "over_eager"), [4.0, 1.0])
+        self.assertEqual([row["near_module"] for row in self.rows],
+                         ["own", "near", None, None, None])
+
+    def test_both_rules_are_told(self):
+        text = report.markdown(SETTINGS, self.rows, {}, [(0, 1)])
+        self.assertIn("2 of 4 accepted, 1 of them with another module", text)
+        self.assertIn("torch.compile's in 2, of which 2 are accepted", text)
+        self.assertIn("over eager: geometric mean 2.000×", text)
+        self.assertIn("TF32 shows in 0 of our modules, and in 4 of the "
+                      "framework's, of 4", text)
+        self.assertIn("| another: 1.00 (0.95–1.05) |", text)
+
+    def test_the_last_line_says_it_too(self):
+        self.assertEqual(progress.near_count(self.rows), 2)
+        self.assertEqual(progress.near_words(self.rows),
+                         "; 2 of 4 near to eager, 2.00x eager, 1.22x compile")
+        self.assertEqual(progress.near_words(self.rows[4:]), "")
+        said = [progress.sentence(row) for row in self.rows]
+        self.assertIn(", near eager, ", said[0])
+        self.assertIn("near eager by another", said[1])
+        self.assertIn("not near eager", said[2])
+        self.assertNotIn("near", said[4])
+
+    def test_kernelbenchs_files_have_the_module_that_it_accepts(self):
+        files = kernelbench.files(SETTINGS, self.rows)
+        told = json.loads(files["runs/weft_level1/eval_results.json"])
+        samples = [told[str(n)][0] for n in range(1, 6)]
+        self.assertEqual([s["correctness"] for s in samples],
+                         [True, True, False, False, True])
+        self.assertAlmostEqual(samples[1]["runtime"], 0.151)
+        self.assertIn("3 of 4", samples[2]["metadata"]["correctness_issue"])
+
+    def test_the_module_beside_is_what_is_copied(self):
+        with tempfile.TemporaryDirectory() as out:
+            kept = records.Records(out)
+            inner = os.path.join(out, "runs", self.rows[1]["key"], "composed")
+            os.makedirs(os.path.join(inner, "near_eager"))
+            for place, text in (("", "own"), ("near_eager", "near")):
+                with open(os.path.join(inner, place, "model_new.py"), "w",
+                          encoding="utf-8") as file:
+                    file.write(text)
+            results.write({**SETTINGS, "out": out}, self.rows, kept, [(0, 1)])
+            path = os.path.join(out, "kernelbench",
+                                kernelbench.kernel_path(self.rows[1]))
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "near")
+
+
+class BesideTest(unittest.TestCase):
+    """Two folders in one bench."""
+
+    def rows(self):
+        own = [row_of(1, result_of(eager=4.0, compiled=2.0))]
+        problem = problems.Problem(1, 1, "/q/1_Some_Name.py", problems.BESIDE)
+        record = records.Record("digest", records.FINISHED, 0, "",
+                                [[10.0, 25.5]])
+        return [*own, results.row(problem, record, result_of(
+            eager=3.0, compiled=1.25))]
+
+    def test_runs_have_folders_of_their_own(self):
+        self.assertEqual([row["key"] for row in self.rows()], [
+            "level_1_problem_1", "beside_level_1_problem_1"])
+
+    def test_both_means_are_told_beside_each_other(self):
+        text = report.markdown({**SETTINGS, "beside": "/other"}, self.rows(),
+                               {}, [(0, 1)])
+        self.assertIn("| level 1, over torch.compile | 2.000× (1 of 1) | "
+                      "1.250× (1 of 1) |", text)
+        self.assertIn("## Scores", text)
+        self.assertIn("## In /other: Scores", text)
+
+    def test_kernelbenchs_files_are_of_the_first_folder_alone(self):
+        told = json.loads(kernelbench.files(SETTINGS, self.rows())[
+            "runs/weft_level1/eval_results.json"])
+        self.assertEqual(list(told), ["1"])
+
+    def test_problems_of_both_are_found(self):
+        with tempfile.TemporaryDirectory() as one, \
+                tempfile.TemporaryDirectory() as two:
+            for folder in (one, two):
+                with open(os.path.join(folder, "1_A.py"), "w",
+                          encoding="utf-8"):
+                    pass
+            found = problems.find_beside(one, two)
+            self.assertEqual([p.group for p in found], ["", problems.BESIDE])
+            self.assertEqual(len(problems.find_beside(one, "")), 1)
 
 
 class FloorTest(unittest.TestCase):

@@ -14,6 +14,7 @@ from capture_case import PYTHON_PATH, CaptureTest, simple
 import torch
 
 from weft.capture import capture, check as capture_check
+from weft.expect import tf32
 from weft.problem import problem as problems
 
 
@@ -293,6 +294,31 @@ class MutationTest(CaptureTest):
                 "return x * self.w",
                 init="self.w = nn.Parameter(torch.ones(6))"), "unsupported",
                 says=("w", words))
+
+
+class ProductsTest(CaptureTest):
+    def nodes(self, was_used):
+        with unittest.mock.patch.object(
+                tf32, "is_allowed", lambda device: True), \
+                unittest.mock.patch.object(
+                    tf32, "was_used", lambda results, exact: was_used):
+            graph = self.capture(simple(
+                "return torch.relu(x @ x.t()) + self.linear(x).sum()",
+                init="self.linear = nn.Linear(6, 6)"))
+        return {node["target"]: node.get("tf32", False)
+                for node in graph["nodes"] if node["kind"] == "call"}
+
+    def test_those_that_the_library_computes_in_tf32_are_told(self):
+        nodes = self.nodes(True)
+        self.assertTrue(nodes["aten.linear.default"])
+        self.assertFalse(nodes["aten.relu.default"])
+
+    def test_and_no_others(self):
+        self.assertFalse(any(self.nodes(False).values()))
+
+    def test_the_processor_has_no_tf32(self):
+        graph = self.capture(simple("return torch.relu(x @ x.t())"))
+        self.assertFalse(any("tf32" in node for node in graph["nodes"]))
 
 
 class RandomTest(CaptureTest):

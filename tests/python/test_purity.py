@@ -30,7 +30,7 @@ HASH_TABLE = re.compile(r"#\s*include\s*<unordered_(?:map|set)>")
 
 ALLOWED = {
     "messages": ("messages/",),
-    "compiler": ("messages/", "compiler/"),
+    "compiler": ("messages/", "compiler/", "embedded/compiler/"),
     "actors": ("messages/", "compiler/", "actors/"),
 }
 

@@ -1,4 +1,4 @@
-"""What TF32 may cost a convolution, on the CPU, where nobody uses it."""
+"""What TF32 costs products, on the CPU, where nobody uses it."""
 
 import math
 import unittest
@@ -41,17 +41,71 @@ class Tf32(unittest.TestCase):
             self.assertTrue(lose(torch.tensor([math.nan])).isnan().all())
         self.assertEqual(values[0], 1 + 2**-10 + 2**-11)
 
-    def test_only_convolutions_lose_bits(self):
-        a = torch.rand(9, 9)
-        products = []
-        tf32.with_losses(HOST, lambda: a @ a, products.append)
-        for product in products:
-            self.assertTrue(torch.equal(product, a @ a))
-        self.expected()
-        for lossy in self.lossy:
-            self.assertFalse(torch.equal(lossy, F.conv2d(self.x, self.w)))
+    def test_products_lose_bits_and_nothing_else(self):
+        a, b = torch.rand(9, 9), torch.rand(9, 9)
+        for run, loses in ((lambda: a @ b, True), (lambda: a * b, False),
+                           (lambda: F.conv2d(self.x, self.w), True),
+                           (lambda: torch.addmm(a, a, b), True)):
+            made = []
+            tf32.with_losses(HOST, run, made.append)
+            for lossy in made:
+                self.assertEqual(torch.equal(lossy, run()), not loses)
+        made = []  # what is added keeps its bits
+        tf32.with_losses(HOST, lambda: torch.addmm(a, b * 0, b), made.append)
+        for lossy in made:
+            self.assertTrue(torch.equal(lossy, a))
 
-    def test_a_kernel_may_lose_what_tf32_does_and_not_much_more(self):
+    def test_by_default_the_frameworks_own_error_is_the_measure(self):
+        exact, _ = self.expected()
+        for lossy in self.lossy:
+            self.assertTrue(compare.compare(lossy, exact).reason)
+        truth = F.conv2d(self.x.double(), self.w.double())
+        for lossy in self.lossy:  # where the framework has TF32, kernels may
+            like_it = compare.expect("y", lossy, truth)
+            compare.framework_used_tf32(like_it)
+            found = [compare.compare(x, like_it)
+                     for x in (*self.lossy, F.conv2d(self.x, self.w))]
+            self.assertEqual([x.reason for x in found], ["", "", ""])
+            self.assertEqual(
+                [compare.precision_shown(x, like_it) for x in found],
+                ["tf32", "tf32", "float32"])
+            halves = F.conv2d(self.x.bfloat16(), self.w.bfloat16()).float()
+            self.assertTrue(compare.compare(halves, like_it).reason)
+
+    def test_few_elements_of_the_frameworks_own_excuse_no_tf32(self):
+        """One beyond a threshold where float64 is not: the largest error is a
+        whole step then, and what all err together is still held."""
+        self.x = torch.randn(4, 16, 32, 32)
+        self.w = torch.randn(16, 16, 3, 3)
+        def step(y):
+            return (y > 0).float()
+        exact, _ = self.expected(step)
+        framework = exact.framework.clone()
+        framework.view(-1)[0] = 1 - framework.view(-1)[0]
+        made = compare.expect("y", framework, exact.wide)
+        self.assertGreater(made.tolerance, 1)
+        self.assertFalse(compare.compare(exact.framework, made).reason)
+        for lossy in self.lossy:
+            self.assertIn("root mean square",
+                          compare.compare(lossy, made).reason)
+
+    def test_it_is_known_whether_the_framework_used_it(self):
+        exact = F.conv2d(self.x, self.w)
+        self.expected()
+        self.assertTrue(tf32.was_used(self.lossy, [exact, exact]))
+        again = F.conv2d(self.x.flip(1), self.w.flip(1))
+        self.assertFalse(torch.equal(exact, again))
+        self.assertFalse(tf32.was_used([again], [exact]))
+        self.assertFalse(tf32.was_used([exact * 0], [exact * 0]))
+
+    def test_flags_are_as_they_were_after_forbidding(self):
+        flags = torch.backends.cudnn, torch.backends.cuda.matmul
+        before = [f.allow_tf32 for f in flags]
+        with tf32.forbidden():
+            self.assertEqual([f.allow_tf32 for f in flags], [False, False])
+        self.assertEqual([f.allow_tf32 for f in flags], before)
+
+    def test_asked_for_a_kernel_may_lose_what_it_does_and_not_much_more(self):
         strict, allowed = self.expected()
         for lossy in self.lossy:
             self.assertTrue(compare.compare(lossy, strict).reason)
@@ -81,8 +135,15 @@ class Tf32(unittest.TestCase):
 
     def test_the_host_has_no_tf32(self):
         self.assertFalse(tf32.is_allowed(torch.device("cpu")))
+        self.assertFalse(tf32.is_asked(torch.device("cpu")))
 
-    def test_convolutions_are_known_by_their_names(self):
+    def test_products_are_known_by_their_names(self):
+        for name in ("aten.mm.default", "aten.convolution.default",
+                     "aten.addmm.default", "aten._cudnn_rnn.default"):
+            self.assertTrue(tf32.multiplies([name]), name)
+        for name in ("aten.add.Tensor", "aten.mul.Tensor", "getitem",
+                     "aten.mean.dim", "aten.comm.default"):
+            self.assertFalse(tf32.multiplies([name]), name)
         self.assertTrue(tf32.convolves(["aten.mm.default",
                                         "aten.convolution.default"]))
         self.assertFalse(tf32.convolves(["aten.mm.default"]))

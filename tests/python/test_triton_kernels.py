@@ -5,7 +5,7 @@ Needs the program triton_codegen_cli (tests/compiler/tools): its path is in
 WEFT_TRITON_CODEGEN, or it stands in build/.
 """
 
-import triton_kernels  # first: it tells Triton to interpret
+import triton_kernels  # noqa: F401  first: it tells Triton to interpret
 
 import unittest
 

@@ -23,8 +23,8 @@ CONVOLUTION = problem_with(
     forward="return torch.amax(torch.tanh(self.conv(x)), (2, 3))",
     inputs="[torch.rand(2, 3, 6, 5)]")
 
-# Large enough for the library to be given them channels last; the second with
-# its window turned round.
+# Large enough for the library to be given them channels last in TF32; the second
+# with its window turned round.
 TWO_CONVOLUTIONS = problem_with(
     init="self.first = nn.Conv3d(2, 4, 3, padding=1); "
          "self.second = nn.ConvTranspose3d(4, 4, (2, 3, 3), padding=(0, 1, 1))",
@@ -50,11 +50,12 @@ CAST = problem_with(
 
 
 class TritonRuns(WeftCase):
-    def run_of(self, problem):
+    def run_of(self, problem, *flags):
         run = self.path("run")
         done = self.weft(
             "run", self.write("tiny.py", problem), "--out", run, "--target",
-            "triton", "--variants", "1", "--no-compile-baseline", timeout=400,
+            "triton", "--variants", "1", "--no-compile-baseline", *flags,
+            timeout=400,
             CUDA_VISIBLE_DEVICES="")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return run
@@ -99,7 +100,7 @@ class TritonRuns(WeftCase):
         self.assertEqual([row["kernel"] for row in rows.values()], ["ours"])
 
     def test_between_two_of_the_librarys_convolutions_channels_stay_last(self):
-        run = self.run_of(TWO_CONVOLUTIONS)
+        run = self.run_of(TWO_CONVOLUTIONS, "--precision", "tf32")
         self.assertEqual(len(self.assert_proven(run)), 3)
         composed = os.path.join(run, "composed", "model_new.py")
         with open(composed, encoding="utf-8") as file:

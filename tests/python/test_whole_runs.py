@@ -216,7 +216,7 @@ class WholeRunTest(WeftCase):
     def test_show_speaks_json(self):
         shown = self.weft("show", run, "--json")
         lines = [json.loads(line) for line in shown.stdout.splitlines()]
-        self.assertEqual(sorted(l["subgraph"] for l in lines[:-1]), kernels())
+        self.assertEqual(sorted(line["subgraph"] for line in lines[:-1]), kernels())
         self.assertTrue(lines[-1]["finished"])
         self.assertEqual(lines[-1]["exit_code"], 0)
 

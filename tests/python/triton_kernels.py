@@ -86,6 +86,7 @@ def run(function, inputs):
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)
     try:
-        return captured_cases.as_list(function(*inputs))
+        with triton_interpreter.plainly():
+            return captured_cases.as_list(function(*inputs))
     finally:
         torch.use_deterministic_algorithms(before)

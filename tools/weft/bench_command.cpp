@@ -82,14 +82,26 @@ int choose_jobs(const Place& place) {
 }
 
 /// On a GPU all three of the framework's ways are baselines, unless told else.
-std::vector<std::string> run_words(const BenchFlags& flags,
+std::vector<std::string> run_words(const CommonFlags& common,
+                                   const BenchFlags& flags,
                                    const Place& place) {
   std::vector<std::string> words = flags.run_words;
   const bool is_autotuned = !place.gpu.empty() && !flags.no_autotune &&
                             !flags.options.autotune_baseline &&
                             flags.options.compile_baseline;
   if (is_autotuned) words.push_back("--autotune-baseline");
+  // What is measured must not depend on what was asked before.
+  words.push_back("--no-llm-cache");
+  if (common.config) {
+    words.push_back("--config");
+    words.push_back(std::filesystem::absolute(*common.config).string());
+  }
   return words;
+}
+
+std::string beside_of(const BenchFlags& flags) {
+  if (!flags.beside) return "";
+  return fs::absolute(*flags.beside).lexically_normal().string();
 }
 
 json settings(const CommonFlags& common, const BenchFlags& flags,
@@ -104,6 +116,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"version", WEFT_VERSION},
           {"python", installation.python.string()},
           {"folder", folder.string()},
+          {"beside", beside_of(flags)},
           {"levels", flags.levels},
           {"only", flags.only},
           {"out", fs::absolute(out).lexically_normal().string()},
@@ -116,7 +129,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"gpu", place.gpu},
           {"devices", place.devices},
           {"timed", place.is_timed},
-          {"run_flags", run_words(flags, place)},
+          {"run_flags", run_words(common, flags, place)},
           {"json", common.json},
           {"quiet", common.quiet}};
 }
@@ -144,10 +157,11 @@ Error become(const Installation& installation, const json& settings) {
 
 int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   std::error_code ignored;
-  if (!fs::is_directory(flags.folder, ignored)) {
+  for (const fs::path& folder : {flags.folder, flags.beside.value_or(".")}) {
+    if (fs::is_directory(folder, ignored)) continue;
     return report_error(common,
                         {ErrorCode::wrong_input,
-                         "no such folder: " + flags.folder.string() +
+                         "no such folder: " + folder.string() +
                              "; name a KernelBench checkout, or a folder of "
                              "problem files"});
   }

@@ -12,6 +12,8 @@ namespace weft {
 
 struct BenchFlags {
   std::filesystem::path folder;
+  /// The same problems otherwise, to be reported beside them.
+  std::optional<std::filesystem::path> beside;
   std::vector<int> levels;        ///< empty: all there are
   std::vector<std::string> only;  ///< patterns of file names; empty: all
   std::optional<std::filesystem::path> out;

@@ -17,6 +17,7 @@ namespace weft {
 /// What all verbs share.
 struct CommonFlags {
   std::optional<std::string> python;
+  std::optional<std::filesystem::path> config;  ///< of --config
   bool verbose = false;
   bool quiet = false;
   bool json = false;
@@ -27,12 +28,14 @@ struct RunFlags {
   std::optional<std::filesystem::path> out;
   RunOptions options;
   bool fast_sync = false;  ///< survive the process's death, not a power cut
+  bool llm_cache = true;   ///< give what earlier runs were answered
 };
 
 int run_command(const CommonFlags& common, const RunFlags& flags);
 
 struct ResumeFlags {
   std::filesystem::path run;
+  bool llm_cache = true;
   bool recorded = false;  ///< what another weft decided stands
 };
 int resume_command(const CommonFlags& common, const ResumeFlags& flags);

@@ -68,6 +68,24 @@ void show_timing(const json& timing) {
   if (!error.empty()) line("compile", "failed: " + error.substr(0, 200));
 }
 
+/// By KernelBench's own rule.
+void show_near_eager(const json& found) {
+  const auto word = [](const std::string& outcome, const std::string& why) {
+    const std::string text = outcome == "far" ? "not near" : outcome;
+    return why.empty() ? text : text + ": " + why;
+  };
+  const std::string outcome = found.value("outcome", "");
+  if (outcome.empty()) return;
+  line("near eager",
+       word(outcome, found.value("reason", "")) +
+           text(" (KernelBench's rule, %d draws, %.0e)",
+                found.value("draws", 0), found.value("tolerance", 0.0)));
+  const std::string compiled = found.value("compiled", "");
+  if (compiled.empty()) return;
+  line("", "torch.compile's: " +
+               word(compiled, found.value("compiled_reason", "")));
+}
+
 void show(const std::string& name, const json& evaluation) {
   const json& verdict = evaluation.at("verdict");
   const std::string kind = verdict.value("kind", "");
@@ -91,6 +109,14 @@ void show(const std::string& name, const json& evaluation) {
   line("seed", std::to_string(evaluation.value("seed", std::uint64_t{0})));
   line("device", evaluation.value("device", "") + ", precision " +
                      evaluation.value("precision", ""));
+  const std::string shown = verdict.value("precision", "");
+  if (!shown.empty()) {
+    line("products", "as exact as " + shown + ", the framework's as " +
+                         verdict.value("framework_precision", ""));
+  }
+  if (verdict.contains("near_eager") && verdict["near_eager"].is_object()) {
+    show_near_eager(verdict["near_eager"]);
+  }
   if (evaluation["timing"].is_object()) show_timing(evaluation["timing"]);
   const std::string untimed = evaluation.value("untimed", "");
   if (!untimed.empty()) line("time", "none taken: " + untimed);

@@ -4,8 +4,11 @@
 
 #include "tools/weft/bench_command.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/config_command.hpp"
 #include "tools/weft/eval_command.hpp"
+#include "tools/weft/llm_command.hpp"
 #include "tools/weft/run_flags.hpp"
+#include "tools/weft/settings_flags.hpp"
 
 namespace {
 
@@ -16,12 +19,29 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 void add_common(CLI::App& app, CommonFlags& common) {
   app.add_option("--python", common.python,
                  "Python with PyTorch (else WEFT_PYTHON, then weft's own)");
+  app.add_option(
+      "--config", common.config,
+      "A file of settings, stronger than those that are read anyway");
   auto* verbose = app.add_flag("-v,--verbose", common.verbose, "Tell more");
   auto* quiet = app.add_flag("-q,--quiet", common.quiet, "Errors only");
   app.add_flag("--json", common.json, "One JSON object a line")
       ->excludes(verbose)
       ->excludes(quiet);
   quiet->excludes(verbose);
+}
+
+/// The flags of a run that [run] can set, too.
+void add_settable(CLI::App& verb, RunFlags& flags) {
+  add_run_flags(verb, flags.options);
+  flags.options.jobs =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  verb.add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  verb.add_flag("--fast-sync", flags.fast_sync,
+                "Journal survives weft's death, not a power cut");
+  verb.add_flag("!--no-llm-cache", flags.llm_cache,
+                "Pay language models again for what they answered before");
 }
 
 void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
@@ -32,14 +52,9 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
                   "Python file with Model, get_inputs, get_init_inputs")
       ->required();
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
-  add_run_flags(*run, flags.options);
-  flags.options.jobs =
-      std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  run->add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  run->add_flag("--fast-sync", flags.fast_sync,
-                "Journal survives weft's death, not a power cut");
+  add_settable(*run, flags);
+  run->parse_complete_callback(
+      [run, &common] { apply_settings(*run, "run", common.config); });
   run->callback([&] { code = run_command(common, flags); });
 }
 
@@ -92,6 +107,8 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       ->add_option("folder", flags.folder,
                    "KernelBench's checkout, or a folder of problem files")
       ->required();
+  bench->add_option("--and", flags.beside,
+                    "Another folder, whose scores are told beside these");
   bench->add_option("--level", flags.levels, "Which levels, with commas")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -129,8 +146,47 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
     if (bench->count("--library") == 0 && bench->count("--no-library") == 0) {
       flags.run_words.push_back("--no-library");
     }
+    if (bench->count("--accept") == 0) {
+      flags.run_words.insert(flags.run_words.end(), {"--accept", "both"});
+    }
     code = bench_command(common, flags);
   });
+}
+
+void add_config(CLI::App& app, CommonFlags& common, int& code) {
+  static RunFlags flags;
+  static std::vector<std::string> typed;
+  auto* config = app.add_subcommand(
+      "config", "Say which settings hold, and where each was set");
+  add_common(*config, common);
+  add_settable(*config, flags);
+  config->parse_complete_callback([config, &common] {
+    for (const CLI::Option* option : config->get_options()) {
+      if (option->count() > 0) typed.push_back(option->get_name());
+    }
+    apply_settings(*config, "run", common.config);
+  });
+  config->callback([config, &common, &code] {
+    code = config_command(common, *config, typed);
+  });
+}
+
+void add_llm(CLI::App& app, CommonFlags& common, int& code) {
+  static std::string name;
+  auto* llm = app.add_subcommand("llm", "Language models that are declared");
+  llm->require_subcommand(1);
+  auto* list = llm->add_subcommand("list", "All of them");
+  add_common(*list, common);
+  list->callback([&] { code = llm_list_command(common); });
+  auto* models = llm->add_subcommand("models", "What a provider offers");
+  add_common(*models, common);
+  models->add_option("name", name, "NAME of [llm.NAME]")->required();
+  models->callback([&] { code = llm_models_command(common, name); });
+  auto* check =
+      llm->add_subcommand("check", "Make one tiny call, and say what it told");
+  add_common(*check, common);
+  check->add_option("name", name, "NAME of [llm.NAME]")->required();
+  check->callback([&] { code = llm_check_command(common, name); });
 }
 
 void add_others(CLI::App& app, CommonFlags& common, int& code) {
@@ -141,6 +197,8 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   resume->add_flag("--recorded", resume_flags.recorded,
                    "Where another weft's compiler began it: go on from what "
                    "is recorded");
+  resume->add_flag("!--no-llm-cache", resume_flags.llm_cache,
+                   "Pay language models again for what they answered before");
   resume->callback([&] { code = resume_command(common, resume_flags); });
 
   static ReplayFlags replay_flags;
@@ -187,6 +245,8 @@ int main(int argc, char** argv) {
   add_run(app, common, run_flags, code);
   add_eval(app, common, code);
   add_bench(app, common, code);
+  add_config(app, common, code);
+  add_llm(app, common, code);
   add_others(app, common, code);
   try {
     app.parse(argc, argv);

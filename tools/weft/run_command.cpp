@@ -12,9 +12,11 @@
 #include "runtime/machine/device_choice.hpp"
 #include "runtime/ports/files_port.hpp"
 #include "runtime/ports/production.hpp"
+#include "runtime/store/llm_store.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/display.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/settings_flags.hpp"
 
 namespace weft {
 namespace {
@@ -150,6 +152,21 @@ Result<void> settle_library(RunOptions& options) {
               "one with --library, or add another with --seeds");
 }
 
+/// The providers that the run may ask, as its roles must know them.
+Result<void> settle_llm(RunOptions& options,
+                        const std::vector<LlmEndpoint>& endpoints) {
+  if (options.llm.name.empty()) return {};
+  auto providers = providers_of(endpoints, options.llm.name);
+  if (!providers) return std::unexpected(providers.error());
+  options.llm.providers = std::move(*providers);
+  return {};
+}
+
+LlmAccess llm_access(LoadedSettings& loaded, bool cache) {
+  return {std::move(loaded.endpoints),
+          cache ? default_llm_cache() : std::filesystem::path()};
+}
+
 RunStart make_start(const RunFlags& flags, const Machine& machine,
                     BlobStore& blobs, const std::string& problem) {
   RunStart start;
@@ -208,6 +225,10 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   if (const auto settled = settle_library(flags.options); !settled) {
     return report_error(common, settled.error());
   }
+  auto loaded = load_settings(common.config);
+  if (!loaded) return report_error(common, loaded.error());
+  const auto models = settle_llm(flags.options, loaded->endpoints);
+  if (!models) return report_error(common, models.error());
   const auto problem = read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
   const auto installation = ready_installation(common);
@@ -233,7 +254,8 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   say_protections(display, start.machine);
   say_untimed(display, start);
   Production production =
-      make_production(*run, *scratch, *installation, blobs, start);
+      make_production(*run, *scratch, *installation, blobs, start,
+                      llm_access(*loaded, flags.llm_cache));
   const HostEnd end =
       host_run(*journal, blobs, production.ports, host_options(display),
                address::extractor, start, interrupt.token());
@@ -242,6 +264,8 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
 
 int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   const Interrupt interrupt;
+  auto loaded = load_settings(common.config);
+  if (!loaded) return report_error(common, loaded.error());
   const auto run = RunDirectory::open(flags.run);
   if (!run) return report_error(common, run.error());
   const auto installation = ready_installation(common);
@@ -262,7 +286,8 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   Display display(common);
   BlobStore blobs(*journal);
   Production production =
-      make_production(*run, *scratch, *installation, blobs, *start);
+      make_production(*run, *scratch, *installation, blobs, *start,
+                      llm_access(*loaded, flags.llm_cache));
   HostOptions options = host_options(display);
   options.version_text = version_text(*start);
   if (flags.recorded) options.past = Replay::Past::recorded;

@@ -44,6 +44,16 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                      "Of products, for framework and kernels alike")
           ->check(CLI::IsMember({"framework", "strict", "tf32"}))
           ->capture_default_str(),
+      app.add_option(
+             "--accept", options.accept,
+             "By which rule a module is composed: weft's, KernelBench's "
+             "own (near to eager), or one by each where they differ "
+             "(run: weft; bench: both)")
+          ->check(CLI::IsMember({"weft", "near-eager", "both"})),
+      app.add_option("--rounding", options.rounding,
+                     "Between operators: as eager, or free to fuse them")
+          ->check(CLI::IsMember({"eager", "free"}))
+          ->capture_default_str(),
       app.add_flag("--no-extern", options.no_extern,
                    "No kernel may call the vendor's library"),
       app.add_option("--seeds", options.seeds,

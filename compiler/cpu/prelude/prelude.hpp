@@ -7,7 +7,8 @@
 
 namespace weft {
 
-/// `stream_stores`: full vectors go past the cache.
-std::string cpu_prelude(int lanes, bool stream_stores);
+/// `stream_stores`: full vectors go past the cache. `free_rounding`: see
+/// LoweringOptions.
+std::string cpu_prelude(int lanes, bool stream_stores, bool free_rounding);
 
 }  // namespace weft

@@ -1,9 +1,29 @@
 #include "compiler/cuda/prelude/prelude.hpp"
 
-#include <map>
 #include <vector>
 
-#include "compiler/cuda/prelude/text.hpp"
+#include "embedded/compiler/cuda/prelude/arg_folds.cuh"
+#include "embedded/compiler/cuda/prelude/block.cuh"
+#include "embedded/compiler/cuda/prelude/cluster.cuh"
+#include "embedded/compiler/cuda/prelude/coarse.cuh"
+#include "embedded/compiler/cuda/prelude/coarse_quotient.cuh"
+#include "embedded/compiler/cuda/prelude/columns.cuh"
+#include "embedded/compiler/cuda/prelude/divisor.cuh"
+#include "embedded/compiler/cuda/prelude/exp_below.cuh"
+#include "embedded/compiler/cuda/prelude/exponentials.cuh"
+#include "embedded/compiler/cuda/prelude/folds.cuh"
+#include "embedded/compiler/cuda/prelude/halves.cuh"
+#include "embedded/compiler/cuda/prelude/hardware_exp2.cuh"
+#include "embedded/compiler/cuda/prelude/packs.cuh"
+#include "embedded/compiler/cuda/prelude/quotient.cuh"
+#include "embedded/compiler/cuda/prelude/ring.cuh"
+#include "embedded/compiler/cuda/prelude/scan.cuh"
+#include "embedded/compiler/cuda/prelude/share.cuh"
+#include "embedded/compiler/cuda/prelude/spread.cuh"
+#include "embedded/compiler/cuda/prelude/stream.cuh"
+#include "embedded/compiler/cuda/prelude/strips.cuh"
+#include "embedded/compiler/cuda/prelude/team.cuh"
+#include "embedded/compiler/cuda/prelude/windows.cuh"
 
 namespace weft {
 namespace {
@@ -17,28 +37,32 @@ struct Section {
 // In the order of printing: each after what it needs.
 const std::vector<Section>& sections_in_order() {
   static const std::vector<Section> list = {
-      {"packs", cuda_packs, {}},
-      {"halves", cuda_halves, {}},
-      {"hardware_exp2", cuda_hardware_exp2, {}},
-      {"exp_below", cuda_exp_below, {"hardware_exp2"}},
-      {"coarse", cuda_coarse, {"hardware_exp2"}},
-      {"divisor", cuda_divisor, {}},
-      {"quotient", cuda_quotient, {"divisor"}},
-      {"share", cuda_share, {"quotient"}},
-      {"coarse_quotient", cuda_coarse_quotient, {"divisor"}},
-      {"folds", cuda_folds, {}},
-      {"arg_folds", cuda_arg_folds, {"folds"}},
-      {"exponentials", cuda_exponentials, {"folds"}},
-      {"spread", cuda_spread, {"folds"}},
-      {"block", cuda_block, {"folds"}},
-      {"columns", cuda_columns, {"folds"}},
-      {"cluster", cuda_cluster, {"block"}},
-      {"team", cuda_team, {"block"}},
-      {"ring", cuda_ring, {}},
-      {"stream", cuda_stream, {"folds"}},
-      {"scan", cuda_scan, {"folds"}},
-      {"windows", cuda_windows, {}},
-      {"strips", cuda_strips, {"folds"}},
+      {"packs", embedded::compiler_cuda_prelude_packs, {}},
+      {"halves", embedded::compiler_cuda_prelude_halves, {}},
+      {"hardware_exp2", embedded::compiler_cuda_prelude_hardware_exp2, {}},
+      {"exp_below",
+       embedded::compiler_cuda_prelude_exp_below,
+       {"hardware_exp2"}},
+      {"coarse", embedded::compiler_cuda_prelude_coarse, {"hardware_exp2"}},
+      {"divisor", embedded::compiler_cuda_prelude_divisor, {}},
+      {"quotient", embedded::compiler_cuda_prelude_quotient, {"divisor"}},
+      {"share", embedded::compiler_cuda_prelude_share, {"quotient"}},
+      {"coarse_quotient",
+       embedded::compiler_cuda_prelude_coarse_quotient,
+       {"divisor"}},
+      {"folds", embedded::compiler_cuda_prelude_folds, {}},
+      {"arg_folds", embedded::compiler_cuda_prelude_arg_folds, {"folds"}},
+      {"exponentials", embedded::compiler_cuda_prelude_exponentials, {"folds"}},
+      {"spread", embedded::compiler_cuda_prelude_spread, {"folds"}},
+      {"block", embedded::compiler_cuda_prelude_block, {"folds"}},
+      {"columns", embedded::compiler_cuda_prelude_columns, {"folds"}},
+      {"cluster", embedded::compiler_cuda_prelude_cluster, {"block"}},
+      {"team", embedded::compiler_cuda_prelude_team, {"block"}},
+      {"ring", embedded::compiler_cuda_prelude_ring, {}},
+      {"stream", embedded::compiler_cuda_prelude_stream, {"folds"}},
+      {"scan", embedded::compiler_cuda_prelude_scan, {"folds"}},
+      {"windows", embedded::compiler_cuda_prelude_windows, {}},
+      {"strips", embedded::compiler_cuda_prelude_strips, {"folds"}},
   };
   return list;
 }
@@ -55,7 +79,7 @@ std::string cuda_prelude(const std::set<std::string>& sections) {
   }
   std::string text;
   for (const Section& section : list) {
-    if (wanted.contains(section.name)) text += section.text;
+    if (wanted.contains(section.name)) (text += section.text) += "\n";
   }
   return text;
 }

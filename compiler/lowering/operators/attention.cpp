@@ -27,7 +27,7 @@ Virtual product(Lowering& in, const Virtual& left, const Virtual& right,
     of_a.push_back(folded);
     of_b.push_back(turned ? column : folded);
     of_b.push_back(turned ? folded : column);
-    return in.arena().call("mul", dtype, {a.at(of_a), b.at(of_b)});
+    return in.arena().call("product", dtype, {a.at(of_a), b.at(of_b)});
   });
   return in.fold(Fold::sum, terms, {static_cast<std::int64_t>(rank)})[0];
 }

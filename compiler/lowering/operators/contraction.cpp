@@ -59,7 +59,7 @@ Virtual contract(Lowering& in, DType dtype, Virtual a, const Letters& of_a,
     return value.at(own);
   };
   const Virtual product(dtype, shape, [=, &in](const Position& at) {
-    return in.arena().call("mul", dtype,
+    return in.arena().call("product", dtype,
                            {place(a, of_a, at), place(b, of_b, at)});
   });
   return in.fold(Fold::sum, product, folded)[0];

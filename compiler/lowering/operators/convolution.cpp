@@ -83,8 +83,8 @@ Virtual plain(Lowering& in, const Convolution& c) {
     const ExprId zero = in.arena().integer(c.input.dtype(), 0);
     const Guard guard = in.inside(of_input, c.input.shape());
     const ExprId read = in.read_if(c.input, of_input, guard, zero);
-    const ExprId made =
-        in.arena().call("mul", c.input.dtype(), {read, c.weight.at(of_weight)});
+    const ExprId made = in.arena().call("product", c.input.dtype(),
+                                        {read, c.weight.at(of_weight)});
     // A depthwise one leaves out what would be padding, as the framework's own
     // kernels for it do: there an infinite weight makes no NaN.
     if (!guard || c.inputs > 1 || c.groups == 1) return made;
@@ -182,7 +182,7 @@ Virtual sums_of_transposed(Lowering& in, const Convolution& c,
     const Guard meets = in.both(has_input, has_tap);
     const ExprId zero = in.arena().integer(dtype, 0);
     const ExprId made =
-        in.arena().call("mul", dtype,
+        in.arena().call("product", dtype,
                         {in.read_if(c.input, of_input, has_input, zero),
                          in.read_if(c.weight, of_weight, has_tap, zero)});
     // What does not meet is no term: an infinity makes no nan of it.

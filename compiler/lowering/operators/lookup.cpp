@@ -1,5 +1,5 @@
 // Reading where an integer tensor says. An index that is out of range, which
-// the framework refuses, reads nothing.
+// the framework refuses, is refused by the kernel (Lowering::in_bounds).
 #include "compiler/lowering/operators/table.hpp"
 
 namespace weft {
@@ -18,12 +18,13 @@ Virtual index_values(const Call& call, const Virtual& index) {
 ExprId looked_up(Lowering& in, const Virtual& value, Position at,
                  std::size_t dim, ExprId place) {
   const std::int64_t extent = value.shape()[dim];
+  const ExprId guard = in.in_bounds(place, 0, extent);
   at[dim] = Index(0);
   // The only element: nothing to choose.
-  if (extent == 1) return value.at(at);
+  if (extent == 1) return in.arena().guarded(value.at(at), guard);
   const LoopVar variable = in.new_variable(extent);
   at[dim] = Index(variable);
-  return in.read_at(value, at, {{variable.id, place}});
+  return in.read_at(value, at, {{variable.id, place}}, guard);
 }
 
 // weight[index]: whole rows.
@@ -100,16 +101,20 @@ Values index(const Call& call) {
     const Position of_index(at.begin() + first, at.begin() + first + rank);
     Position inner(at.begin(), at.begin() + first);
     Places places;
+    Guard guard;
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       const std::int64_t extent = value.shape()[first + i];
+      const ExprId given = chosen[i].at(of_index);
+      guard = in.both(guard, in.in_bounds(given, -extent, extent));
       inner.push_back(Index(0));
       if (extent == 1) continue;
       const LoopVar variable = in.new_variable(extent);
       inner.back() = Index(variable);
-      places[variable.id] = from_either_end(in, chosen[i].at(of_index), extent);
+      places[variable.id] = from_either_end(in, given, extent);
     }
     inner.insert(inner.end(), at.begin() + first + rank, at.end());
-    return places.empty() ? value.at(inner) : in.read_at(value, inner, places);
+    return places.empty() ? in.arena().guarded(value.at(inner), *guard)
+                          : in.read_at(value, inner, places, *guard);
   })};
 }
 

@@ -17,16 +17,20 @@ Virtual picked(Lowering& in, const Virtual& value, const Virtual& target,
     const ExprId place = target.at(at);
     Position inner = at;
     inner.insert(inner.begin() + class_dim, Index(0));
+    const ExprId counts = arena.call(
+        "ne", DType::boolean, {place, arena.integer(DType::i64, ignored)});
+    // What is ignored may be outside, and is by default.
+    const ExprId looked_at = arena.call(
+        "select", DType::i64, {counts, place, arena.integer(DType::i64, 0)});
+    const ExprId guard = in.in_bounds(looked_at, 0, classes);
     ExprId element = 0;
     if (classes == 1) {
-      element = value.at(inner);
+      element = arena.guarded(value.at(inner), guard);
     } else {
       const LoopVar variable = in.new_variable(classes);
       inner[class_dim] = Index(variable);
-      element = in.read_at(value, inner, {{variable.id, place}});
+      element = in.read_at(value, inner, {{variable.id, looked_at}}, guard);
     }
-    const ExprId counts = arena.call(
-        "ne", DType::boolean, {place, arena.integer(DType::i64, ignored)});
     return arena.call("select", value.dtype(),
                       {counts, element, arena.integer(value.dtype(), 0)});
   });

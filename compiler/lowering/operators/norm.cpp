@@ -38,7 +38,7 @@ Virtual scale_and_shift(const Call& call, const Math& math, Virtual value,
   const std::size_t rank = value.shape().size();
   if (call.given(weight_at, "weight")) {
     const Virtual weight = call.tensor(weight_at, "weight");
-    value = math("mul", value, along(math.in, weight, dim, rank));
+    value = math("product", value, along(math.in, weight, dim, rank));
   }
   if (call.given(weight_at + 1, "bias")) {
     const Virtual bias = call.tensor(weight_at + 1, "bias");
@@ -61,9 +61,9 @@ Values layer_norm(const Call& call) {
       math("div", moments.squares, math.number(moments.count));
   const Virtual inverse = in.restore(
       math.inverse_deviation(variance, call.number(4, "eps", 1e-5)), dims);
-  Virtual result = math("mul", math("sub", value, mean), inverse);
+  Virtual result = math("product", math("sub", value, mean), inverse);
   if (call.given(2, "weight")) {
-    result = math("mul", result, call.tensor(2, "weight"));
+    result = math("product", result, call.tensor(2, "weight"));
   }
   if (call.given(3, "bias")) {
     result = math("add", result, call.tensor(3, "bias"));
@@ -86,13 +86,14 @@ Values rms_norm(const Call& call, bool with_inverse) {
   // The framework's default is the type's epsilon.
   const double eps =
       call.number(3, "eps", math.dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
-  const Virtual sum = in.fold(Fold::sum, math("mul", value, value), dims)[0];
+  const Virtual sum =
+      in.fold(Fold::sum, math("product", value, value), dims)[0];
   const Virtual inverse = in.restore(
       math.inverse_deviation(math("div", sum, math.number(elements)), eps),
       dims);
-  Virtual result = math("mul", value, inverse);
+  Virtual result = math("product", value, inverse);
   if (call.given(2, "weight")) {
-    result = math("mul", result, call.tensor(2, "weight"));
+    result = math("product", result, call.tensor(2, "weight"));
   }
   if (with_inverse) return {result, inverse};
   return {result};
@@ -124,11 +125,11 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
   all.mean = math("div", in.fold(Fold::sum, mean, {2})[0],
                   math.number(static_cast<double>(grouped[2])));
   const Virtual off = math("sub", mean, in.restore(all.mean, {2}));
-  all.squares =
-      in.fold(Fold::sum,
-              math("add", squares,
-                   math("mul", math("mul", off, off), math.number(each.count))),
-              {2})[0];
+  all.squares = in.fold(
+      Fold::sum,
+      math("add", squares,
+           math("product", math("product", off, off), math.number(each.count))),
+      {2})[0];
   return all;
 }
 
@@ -154,7 +155,7 @@ Values group_norm_channels_last(const Call& call, const Virtual& value,
                       shape);
   };
   const Virtual normal =
-      math("mul", math("sub", value, for_channels(moments.mean)),
+      math("product", math("sub", value, for_channels(moments.mean)),
            for_channels(inverse));
   return {scale_and_shift(call, math, normal, 1, 1), moments.mean, inverse};
 }
@@ -180,7 +181,7 @@ Values group_norm(const Call& call) {
   const Virtual inverse =
       math.inverse_deviation(variance, call.number(7, "eps", 1e-5));
   const Virtual normal =
-      math("mul", math("sub", grouped, in.restore(moments.mean, dims)),
+      math("product", math("sub", grouped, in.restore(moments.mean, dims)),
            in.restore(inverse, dims));
   const Virtual result =
       scale_and_shift(call, math, in.reshape(normal, value.shape()), 1, 1);
@@ -192,15 +193,16 @@ Virtual apply_statistics(const Call& call, const Math& math,
                          const Virtual& inverse, std::size_t weight_at) {
   const std::size_t rank = value.shape().size();
   const Virtual centred = math("sub", value, along(math.in, mean, 1, rank));
-  const Virtual normal = math("mul", centred, along(math.in, inverse, 1, rank));
+  const Virtual normal =
+      math("product", centred, along(math.in, inverse, 1, rank));
   return scale_and_shift(call, math, normal, 1, weight_at);
 }
 
 // new = (1 - momentum) · old + momentum · batch
 Virtual running(const Math& math, const Virtual& old, const Virtual& batch,
                 double momentum) {
-  return math("add", math("mul", old, math.number(1 - momentum)),
-              math("mul", batch, math.number(momentum)));
+  return math("add", math("product", old, math.number(1 - momentum)),
+              math("product", batch, math.number(momentum)));
 }
 
 // Batch norm from the batch's own statistics. `stats_at` is where momentum
@@ -211,7 +213,9 @@ Values batch_norm_training(const Call& call, std::size_t momentum_at,
   const Virtual value = call.tensor(0, "input");
   const Math math{in, call.result().dtype};
   const Shape dims = all_but_channels(value.shape().size());
-  const auto moments = in.moments(value, dims);
+  auto moments = in.moments(in.wide(value), dims);
+  moments.mean = in.cast(moments.mean, math.dtype);
+  moments.squares = in.cast(moments.squares, math.dtype);
   const Virtual variance =
       math("div", moments.squares, math.number(moments.count));
   const Virtual inverse = math.inverse_deviation(

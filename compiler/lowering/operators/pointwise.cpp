@@ -36,14 +36,16 @@ DType promoted(const Call& call, const Virtual& a, const Virtual& b) {
   return number && is_float(low.dtype()) ? DType::f32 : low.dtype();
 }
 
-// Arguments cast to the result's type.
-Rule same_type(std::string function, int arity) {
+// Arguments cast to the result's type; `is_exact`: where that is a half,
+// numbers have it, too, and not a longer one's digits.
+Rule same_type(std::string function, int arity, bool is_exact = false) {
   return [=](const Call& call) -> Values {
     static const char* const names[] = {"self", "other", "third"};
     const DType dtype = call.result().dtype;
     std::vector<Virtual> arguments;
     for (int i = 0; i < arity; ++i) {
       arguments.push_back(call.in().cast(call.tensor(i, names[i]), dtype));
+      if (is_exact) arguments.back() = call.in().as_argument(arguments.back());
     }
     return {call.in().pointwise(function, dtype, arguments)};
   };
@@ -60,8 +62,8 @@ Rule float_only(std::string function, int arity) {
 
 Rule comparison(std::string function) {
   return [=](const Call& call) -> Values {
-    const Virtual a = call.tensor(0, "self");
-    const Virtual b = call.tensor(1, "other");
+    const Virtual a = call.in().as_argument(call.tensor(0, "self"));
+    const Virtual b = call.in().as_argument(call.tensor(1, "other"));
     DType dtype = promoted(call, a, b);
     // A lane that is true is -1: in truth values, the order would be reversed.
     if (dtype == DType::boolean) dtype = DType::i32;
@@ -92,7 +94,7 @@ Rule scaled(std::string function, bool swapped) {
     if (swapped) std::swap(a, b);
     const double alpha = call.number(2, "alpha", 1);
     if (alpha != 1) {
-      b = in.pointwise("mul", dtype, {b, in.number(dtype, alpha)});
+      b = in.pointwise("product", dtype, {b, in.number(dtype, alpha)});
     }
     return {in.pointwise(function, dtype, {a, b})};
   };
@@ -110,7 +112,7 @@ void check_divisor(const Call& call) {
 }
 
 Rule remainder(std::string function) {
-  return [=, rule = same_type(function, 2)](const Call& call) -> Values {
+  return [=, rule = same_type(function, 2, true)](const Call& call) -> Values {
     check_divisor(call);
     return rule(call);
   };
@@ -200,6 +202,7 @@ Values masked_fill(const Call& call) {
 struct Parameter {
   const char* name;
   double otherwise;
+  bool compared = false;  ///< with the elements, in their type
 };
 
 Rule activation(std::string function, std::vector<Parameter> parameters) {
@@ -209,9 +212,11 @@ Rule activation(std::string function, std::vector<Parameter> parameters) {
     if (!is_float(dtype)) throw Unsupported{call.node().target};
     std::vector<Virtual> arguments = {call.tensor(0, "self")};
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      arguments.push_back(in.number(
+      const Virtual number = in.number(
           dtype,
-          call.number(i + 1, parameters[i].name, parameters[i].otherwise)));
+          call.number(i + 1, parameters[i].name, parameters[i].otherwise));
+      arguments.push_back(parameters[i].compared ? in.as_argument(number)
+                                                 : number);
     }
     return {in.pointwise(function, dtype, arguments)};
   };
@@ -234,7 +239,7 @@ Rule add_scaled(std::string function) {
                                  in.cast(call.tensor(2, "tensor2"), dtype)});
     const double value = call.number(3, "value", 1);
     if (value != 1) {
-      term = in.pointwise("mul", dtype, {in.number(dtype, value), term});
+      term = in.pointwise("product", dtype, {in.number(dtype, value), term});
     }
     return {in.pointwise("add", dtype,
                          {in.cast(call.tensor(0, "self"), dtype), term})};
@@ -253,7 +258,7 @@ void add_arithmetic(RuleTable& table) {
   table["fmod"] = remainder("fmod");
   table["remainder"] = remainder("remainder");
   table["atan2"] = float_only("atan2", 2);
-  table["addcmul"] = add_scaled("mul");
+  table["addcmul"] = add_scaled("product");
   table["addcdiv"] = add_scaled("div");
   table["clamp"] = [](const Call& c) { return clamp(c, true, true); };
   table["clamp_min"] = [](const Call& c) { return clamp(c, true, false); };
@@ -286,9 +291,9 @@ void add_functions(RuleTable& table) {
       activation("elu", {{"alpha", 1}, {"scale", 1}, {"input_scale", 1}});
   table["softplus"] = activation("softplus", {{"beta", 1}, {"threshold", 20}});
   table["threshold"] =
-      activation("threshold", {{"threshold", 0}, {"value", 0}});
-  table["softshrink"] = activation("softshrink", {{"lambd", 0.5}});
-  table["hardshrink"] = activation("hardshrink", {{"lambd", 0.5}});
+      activation("threshold", {{"threshold", 0, true}, {"value", 0}});
+  table["softshrink"] = activation("softshrink", {{"lambd", 0.5, true}});
+  table["hardshrink"] = activation("hardshrink", {{"lambd", 0.5, true}});
   table["xlogy"] = float_only("xlogy", 2);
 }
 

@@ -72,8 +72,8 @@ std::vector<Windows> windows_of(const Call& call, std::size_t rank,
 // Functions of which a few more cost less than going through memory.
 bool is_cheap(const Scalar& node) {
   static const std::set<std::string> kCheap = {
-      "add",     "sub", "mul", "neg",    "abs", "relu", "minimum",
-      "maximum", "lt",  "le",  "select", "gt",  "ge",   "leaky_relu"};
+      "add",     "sub", "mul", "product", "neg", "abs", "relu",      "minimum",
+      "maximum", "lt",  "le",  "select",  "gt",  "ge",  "leaky_relu"};
   return node.op != ScalarOp::call || kCheap.contains(node.function);
 }
 

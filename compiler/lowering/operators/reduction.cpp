@@ -64,13 +64,17 @@ Values variance(const Call& call, bool root, bool with_mean) {
   } else {
     throw Unsupported{call.node().target};
   }
-  const auto moments = in.moments(value, dims);
+  const auto moments = in.moments(in.wide(value), dims);
+  const DType of = moments.squares.dtype();
   const double freedom = std::max(0.0, moments.count - correction);
   Virtual result =
-      in.pointwise("div", dtype, {moments.squares, in.number(dtype, freedom)});
-  if (root) result = in.pointwise("sqrt", dtype, {result});
-  Values values = {kept(call, result, dims, keep)};
-  if (with_mean) values.push_back(kept(call, moments.mean, dims, keep));
+      in.pointwise("div", of, {moments.squares, in.number(of, freedom)});
+  if (root) result = in.pointwise("sqrt", of, {result});
+  const auto narrow = [&](const Virtual& v) {
+    return kept(call, in.cast(v, dtype), dims, keep);
+  };
+  Values values = {narrow(result)};
+  if (with_mean) values.push_back(narrow(moments.mean));
   return values;
 }
 
@@ -118,9 +122,12 @@ Values vector_norm(const Call& call) {
   };
   Virtual result;
   if (order == 2) {
-    result = apply(
-        "sqrt", in.fold(Fold::sum, in.pointwise("mul", dtype, {value, value}),
-                        dims)[0]);
+    const Virtual wide = in.wide(value);
+    const DType of = wide.dtype();
+    const Virtual squares = in.pointwise("product", of, {wide, wide});
+    result = in.cast(
+        in.pointwise("sqrt", of, {in.fold(Fold::sum, squares, dims)[0]}),
+        dtype);
   } else if (order == 1) {
     result = in.fold(Fold::sum, apply("abs", value), dims)[0];
   } else if (order == 0) {

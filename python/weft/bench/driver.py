@@ -29,9 +29,10 @@ class Bench:
     def __init__(self, settings):
         self._settings = settings
         self._begin = time.monotonic()
-        found = problems.find(settings["folder"])
-        self.chosen = problems.find(
-            settings["folder"], settings["levels"], settings["only"])
+        folders = settings["folder"], settings["beside"]
+        found = problems.find_beside(*folders)
+        self.chosen = problems.find_beside(
+            *folders, settings["levels"], settings["only"])
         self._records = records.Records(settings["out"])
         self._lock = _lock(settings["out"])
         self._sessions = _open_sessions(settings)
@@ -298,7 +299,8 @@ def _open_sessions(settings):
     that lie there were had under other conditions."""
     told = records.read_json(os.path.join(settings["out"], "bench.json"))
     if told and not settings["rerun"]:
-        for name in ("folder", "target", "gpu", "run_flags"):
+        told.setdefault("beside", "")  # of older ones
+        for name in ("folder", "beside", "target", "gpu", "run_flags"):
             if told[name] != settings[name]:
                 raise Refused(
                     f"{settings['out']} holds a bench with other {name} "
@@ -311,7 +313,7 @@ def _open_sessions(settings):
 
 
 def _save_sessions(settings, sessions):
-    names = ("version", "folder", "target", "gpu", "timed", "run_flags")
+    names = ("version", "folder", "beside", "target", "gpu", "timed", "run_flags")
     told = {"format": 1, **{name: settings[name] for name in names},
             "sessions": sessions}
     records.write_atomically(os.path.join(settings["out"], "bench.json"),

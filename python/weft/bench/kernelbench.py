@@ -2,10 +2,14 @@
 
 Below kernelbench/: runs/weft_level<L>/eval_results.json and the kernels
 beside it; results/timing/<hardware>/<baseline>.json. Times in milliseconds.
+Where a module near to eager was composed beside weft's own, it is the one that
+lies here: KernelBench's scripts judge by that rule.
 """
 
 import json
 import re
+
+from weft.bench import score
 
 _BASELINES = (
     ("baseline_time_torch.json", "eager"),
@@ -27,6 +31,7 @@ def kernel_path(row):
 def files(settings, rows):
     """{path below kernelbench/: text}"""
     made = {}
+    rows = [row for row in rows if not row["group"]]
     for level in sorted({row["level"] for row in rows}):
         own = [row for row in rows if row["level"] == level]
         made[f"{run_folder(level)}/eval_results.json"] = _json(
@@ -45,21 +50,28 @@ def evaluation(settings, row):
     result = row.get("result")
     metadata = {"hardware": hardware_of(settings, [row]),
                 "device": device_of(settings)}
-    if row["verified"]:
+    is_correct = row["verified"] and (
+        not row["near_eager"] or bool(row["near_module"]))
+    if is_correct:
         metadata["correctness_trials"] = f"({row['cases']} / {row['cases']})"
     else:
         issue = "correctness_issue" if result else "other_error"
-        metadata[issue] = row["reason"] or row["verdict"]
+        metadata[issue] = (row["reason"] or row["near_reason"]
+                           or row["verdict"])
+    if row["near_eager"]:
+        metadata["weft_near_eager"] = row["near_eager"]
     if row["max_error"] is not None:
         # Normalised, against float64: not KernelBench's absolute difference.
         metadata["weft_max_error"] = row["max_error"]
         metadata["weft_tolerance"] = row["tolerance"]
     if row["discriminating"] is False:
         metadata["weft_not_discriminating"] = True
-    times = result["timing"]["candidate"] if result else None
-    stats = statistics_of(times, settings, row) if row["verified"] else {}
+    is_other = row["near_module"] == score.NEAR_MODULE
+    timed = result["near_module"] if is_other else result
+    times = timed["timing"]["candidate"] if timed else None
+    stats = statistics_of(times, settings, row) if is_correct else {}
     return {"sample_id": 0, "compiled": bool(result),
-            "correctness": row["verified"], "metadata": metadata,
+            "correctness": is_correct, "metadata": metadata,
             # KernelBench's own mark for "not measured" is -1.
             "runtime": stats.get("mean", -1.0), "runtime_stats": stats}
 

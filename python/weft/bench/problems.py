@@ -4,7 +4,7 @@ import fnmatch
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 class NoProblems(Exception):
@@ -16,6 +16,7 @@ class Problem:
     level: int  # 0: of no level
     number: int
     path: str
+    group: str = ""  # of a second folder: its name
 
     @property
     def name(self):
@@ -24,23 +25,25 @@ class Problem:
     @property
     def key(self):
         """Names its run's folder; as KernelBench names kernels, if it can."""
+        before = f"{self.group}_" if self.group else ""
         if self.level:
-            return f"level_{self.level}_problem_{self.number}"
-        return os.path.splitext(self.name)[0]
+            return f"{before}level_{self.level}_problem_{self.number}"
+        return before + os.path.splitext(self.name)[0]
 
     @property
     def label(self):
         stem = os.path.splitext(self.name)[0]
-        return f"{self.level}/{stem}" if self.level else stem
+        before = f"{self.group}: " if self.group else ""
+        return before + (f"{self.level}/{stem}" if self.level else stem)
 
     def digest(self):
         with open(self.path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
 
 
-def find(folder, levels=(), only=()):
+def find(folder, levels=(), only=(), group=""):
     """In order of level, number and name. NoProblems: none."""
-    found = [problem for level, place in _levels(folder)
+    found = [replace(problem, group=group) for level, place in _levels(folder)
              for problem in _in_folder(level, place)
              if not levels or level in levels]
     chosen = [p for p in found if not only or _matches(p, only)]
@@ -52,6 +55,16 @@ def find(folder, levels=(), only=()):
     wanted = f" of level {', '.join(map(str, levels))}" if levels else ""
     raise NoProblems(f"{folder} holds no problem files{wanted}: name a "
                      "KernelBench checkout, or a folder of problem files")
+
+
+#: What those of a second folder are called.
+BESIDE = "beside"
+
+
+def find_beside(folder, beside, levels=(), only=()):
+    """Those of the folder, and those of another one, "" for none."""
+    found = find(folder, levels, only)
+    return found + (find(beside, levels, only, BESIDE) if beside else [])
 
 
 def _levels(folder):

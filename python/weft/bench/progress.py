@@ -60,12 +60,13 @@ class Progress:
         verified = sum(1 for row in rows if row["verified"])
         if self._settings["json"]:
             print(json.dumps({"problems": len(rows), "verified": verified,
+                              "near_eager": near_count(rows),
                               "left": left, "stopped_by": stopping,
                               "out": self._settings["out"]}), flush=True)
             return
         self._wipe()
         self._say(f"{verified} of {len(rows)} verified"
-                  + geometric_means(rows))
+                  + geometric_means(rows) + near_words(rows))
         if stopping or left:
             why = {"limit": "the time is up: ", "interrupted": "interrupted: "}
             print(f"weft: {why.get(stopping, '')}{left} problems are left; "
@@ -105,12 +106,29 @@ def geometric_means(rows):
     return text
 
 
+def near_count(rows):
+    """How many KernelBench's own rule accepts; None: it was asked of none."""
+    near = score.by_near_rule(rows)
+    return sum(1 for row in near if row["verified"]) if near else None
+
+
+def near_words(rows):
+    near = score.by_near_rule(rows)
+    if not near:
+        return ""
+    return (f"; {near_count(rows)} of {len(near)} near to eager"
+            + geometric_means(near))
+
+
 def sentence(row):
     """ "verified, 2.31x over eager, 21 s" """
     text = row["verdict"]
     for name, words in (("over_eager", "eager"), ("over_compile", "compile")):
         if row[name]:
             text += f", {row[name]:.2f}x over {words}"
+    if row["near_eager"]:
+        text += {"own": ", near eager", "near": ", near eager by another"}.get(
+            row["near_module"], ", not near eager")
     if not row["verified"] and row["reason"]:
         text += f" ({row['reason'][:200]})"
     return f"{text}, {row['wall_s']:.0f} s"

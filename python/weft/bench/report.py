@@ -9,16 +9,87 @@ _BASES = (("over_eager", "eager"), ("over_compile", "torch.compile"),
 
 def markdown(settings, rows, rates, sessions):
     parts = [_head(settings, rows, rates, sessions)]
-    levels = sorted({row["level"] for row in rows})
-    if len(levels) > 1:
-        parts += [_section(f"Level {level}",
-                           [r for r in rows if r["level"] == level])
-                  for level in levels]
-    parts.append(_section("All problems" if len(levels) > 1 else "Scores",
-                          rows))
+    own = [row for row in rows if not row["group"]]
+    other = [row for row in rows if row["group"]]
+    parts += _sections(own)
+    if other:
+        parts.append(_beside(settings, own, other))
+        parts += _sections(other, f"In {settings['beside']}: ")
     parts += [_apart(rows), _failures(rows), _compile_failures(rows),
               _every(rows)]
     return "\n".join(part for part in parts if part)
+
+
+def _sections(rows, before=""):
+    levels = sorted({row["level"] for row in rows})
+    parts = []
+    if len(levels) > 1:
+        parts += [_section(f"{before}Level {level}",
+                           [r for r in rows if r["level"] == level])
+                  for level in levels]
+    whole = "All problems" if len(levels) > 1 else "Scores"
+    return [*parts, _section(before + whole, rows)]
+
+
+def _beside(settings, own, other):
+    """The scores of both folders: a claim is the lower one."""
+    lines = ["## Beside each other", "",
+             f"| geometric mean of verified problems | {settings['folder']} | "
+             f"{settings['beside']} |", "|---|---|---|"]
+    levels = sorted({row["level"] for row in own + other})
+    chosen = [(f"level {level}", level) for level in levels]
+    if len(levels) != 1:
+        chosen.append(("all", None))
+    for words, level in chosen:
+        for name, base in _BASES:
+            cells = [_mean_of(rows, level, name) for rows in (own, other)]
+            if any(cell != "–" for cell in cells):
+                lines.append(f"| {words}, over {base} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def _mean_of(rows, level, name):
+    told = [r for r in rows if level is None or r["level"] == level]
+    ratios = score.ratios(told, name)
+    if not ratios:
+        return "–"
+    return (f"{score.geometric_mean(ratios):.3f}× ({len(ratios)} of "
+            f"{len(told)})")
+
+
+def _near(rows):
+    """The scores by KernelBench's own rule."""
+    near = score.by_near_rule(rows)
+    if not near:
+        return None
+    accepted = [row for row in near if row["verified"]]
+    beside = sum(1 for row in accepted
+                 if row["near_module"] == score.NEAR_MODULE)
+    compiled = [row for row in near if row["compile_near_eager"] == "near"]
+    both = sum(1 for row in compiled if row["verified"])
+    lines = [f"* By KernelBench's own rule (near to eager): {len(accepted)} of "
+             f"{len(near)} accepted, {beside} of them with another module than "
+             f"weft's rule has; torch.compile's in {len(compiled)}, of which "
+             f"{both} are accepted of ours"]
+    for name, words in _BASES[:2]:
+        ratios = score.ratios(near, name)
+        if ratios:
+            spread = " / ".join(map(str, score.beyond_spread(near, name)))
+            lines.append(f"* By that rule over {words}: geometric mean "
+                         f"{score.geometric_mean(ratios):.3f}×, faster / slower "
+                         f"/ no difference {spread}")
+    return "\n".join(lines)
+
+
+def _tf32(rows):
+    """Whose results are less exact than the framework's: none, by the rule."""
+    told = [row for row in rows if row["verified"] and row["shown_precision"]]
+    if not told:
+        return None
+    ours = sum(1 for row in told if row["shown_precision"] == "tf32")
+    theirs = sum(1 for row in told if row["framework_precision"] == "tf32")
+    return (f"* Precision: TF32 shows in {ours} of our modules, and in {theirs} "
+            f"of the framework's, of {len(told)}")
 
 
 def _head(settings, rows, rates, sessions):
@@ -33,7 +104,8 @@ def _head(settings, rows, rates, sessions):
         lines += ["", "Nothing was timed: there is no GPU here, and the "
                   "kernels were interpreted."]
     machine = next((r["machine"] for r in rows if r.get("machine")), None)
-    lines += ["", f"* Problems: {settings['folder']}"]
+    beside = f" and {settings['beside']}" if settings["beside"] else ""
+    lines += ["", f"* Problems: {settings['folder']}{beside}"]
     if machine:
         gpu = f"{machine['gpu']}, " if machine["gpu"] else ""
         torch = f", PyTorch {machine['torch']}" if machine["torch"] else ""
@@ -75,7 +147,8 @@ def _section(title, rows):
     if not bases:
         verified = score.fast_p(rows, "over_eager", 0)
         return "\n".join([*lines, f"* fast_0 (verified): {verified:.2f} of "
-                          f"{len(rows)} problems", _kernels(rows)]) + "\n"
+                          f"{len(rows)} problems", _kernels(rows),
+                          *filter(None, (_near(rows), _tf32(rows)))]) + "\n"
     lines += ["| | " + " | ".join(f"over {words}" for _, words in bases)
               + " |", "|---|" + "---|" * len(bases)]
     for threshold in score.THRESHOLDS:
@@ -100,7 +173,7 @@ def _section(title, rows):
               "verified and more than p times as fast; means and medians are "
               "of verified ones. Faster and slower: the 95 % interval of the "
               "ratio does not hold 1.", "", _floors(rows), _kernels(rows),
-              _against_itself(rows), _clocks(rows)]
+              _near(rows), _tf32(rows), _against_itself(rows), _clocks(rows)]
     return "\n".join(line for line in lines if line is not None) + "\n"
 
 
@@ -198,8 +271,9 @@ def _compile_failures(rows):
 def _every(rows):
     lines = ["## Every problem", "",
              "| problem | verdict | error (tolerance) | ours ms | eager ms | "
-             "compile ms | over eager | over compile | floor | kernels | s |",
-             "|---|---|---|---|---|---|---|---|---|---|---|"]
+             "compile ms | over eager | over compile | near eager | floor | kernels "
+             "| s |",
+             "|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for row in rows:
         verdict = row["verdict"]
         if row["discriminating"] is False:
@@ -212,12 +286,21 @@ def _every(rows):
             f"| [{row['label']}](runs/{row['key']}/report.md)", verdict, error,
             _ms(row, "ours"), _ms(row, "eager"), _ms(row, "compile"),
             _over(row, "over_eager"), _over(row, "over_compile"),
-            _number(row["floor_share"], "{:.0%}"), kernels,
+            _nearness(row), _number(row["floor_share"], "{:.0%}"), kernels,
             f"{row['wall_s']:.0f} |"]))
     lines += ["", "Times are medians (10th to 90th percentile); speedups have "
               "their 95 % intervals. Kernels: ours + calls left to the "
               "framework."]
     return "\n".join(lines) + "\n"
+
+
+def _nearness(row):
+    """"near", or what the module that is gains over torch.compile."""
+    if not row["near_eager"]:
+        return "–"
+    if row["near_module"] != score.NEAR_MODULE:
+        return {"far": "no"}.get(row["near_eager"], row["near_eager"])
+    return f"another: {_over(row, 'near_over_compile')}"
 
 
 def _ms(row, side):

@@ -5,7 +5,7 @@ import io
 import os
 import shutil
 
-from weft.bench import kernelbench, plots, report
+from weft.bench import kernelbench, plots, report, score
 from weft.bench.records import DIED, FINISHED, MISSING, REFUSED, STOPPED, TIMED_OUT, \
     write_atomically
 
@@ -23,6 +23,10 @@ COLUMNS = (
     "bytes_floor", "operations", "floor_us", "floor_by", "floor_share",
     "ours_mhz", "eager_mhz", "throttled",
     "kernels_ours", "kernels_extern", "variants", "compile_error", "wall_s",
+    "group", "shown_precision", "framework_precision",
+    "near_eager", "compile_near_eager", "near_reason", "near_module",
+    "near_us", "near_over_eager", "near_over_eager_low", "near_over_eager_high",
+    "near_over_compile", "near_over_compile_low", "near_over_compile_high",
 )
 
 _SIDES = (("ours", "candidate"), ("eager", "eager"), ("compile", "compile"),
@@ -43,10 +47,10 @@ def row(problem, record, result):
         "verdict": _WORDS.get(record.state, "not verified"),
         "verified": False, "discriminating": None,
         "wall_s": round(record.wall_s, 3), "path": problem.path,
-        "result": None,
+        "result": None, "group": problem.group,
         **dict.fromkeys(name for name in COLUMNS if name not in (
             "level", "number", "name", "verdict", "verified", "reason",
-            "wall_s")),
+            "wall_s", "group")),
     }
     if record.state != FINISHED or not result:
         return made
@@ -62,6 +66,7 @@ def row(problem, record, result):
     made["machine"], made["precision"] = result["machine"], result["precision"]
     made["result"] = result
     _add_times(made, timing)
+    _add_nearness(made, result)
     _add_kernels(made, result)
     return made
 
@@ -93,6 +98,34 @@ def _add_times(made, timing):
     made["throttled"] = "; ".join(timing.get("throttled", ()))
     made["bytes_floor"] = timing["bytes_floor"] or None
     made["compile_error"] = timing["compile_error"]
+
+
+def _add_nearness(made, result):
+    """By KernelBench's own rule. Older results have none of this."""
+    verdict = result["verdict"]
+    made["shown_precision"] = verdict.get("precision")
+    made["framework_precision"] = verdict.get("framework_precision")
+    found = verdict.get("near_eager")
+    if not found:
+        return
+    made["near_eager"] = found["outcome"]
+    made["compile_near_eager"] = found["compiled"]
+    made["near_reason"] = found["reason"]
+    beside = result.get("near_module")
+    if made["verified"] and found["outcome"] == "near":
+        made["near_module"], timing = score.OWN_MODULE, result["timing"]
+    elif beside:
+        made["near_module"], timing = score.NEAR_MODULE, beside["timing"]
+    else:
+        return
+    if timing["candidate"]:
+        made["near_us"] = timing["candidate"]["median_us"]
+    for name in ("over_eager", "over_compile"):
+        told = timing[name]
+        if told:
+            made["near_" + name] = told["ratio"]
+            made[f"near_{name}_low"] = told["low"]
+            made[f"near_{name}_high"] = told["high"]
 
 
 def _add_kernels(made, result):
@@ -197,9 +230,12 @@ def write(settings, rows, records, sessions):
 
 
 def _copy_kernel(settings, made, records):
+    if not made["verified"] or made["group"]:
+        return
+    inner = ["near_eager"] if made["near_module"] == score.NEAR_MODULE else []
     source = os.path.join(settings["out"], "runs", made["key"], "composed",
-                          "model_new.py")
-    if not made["verified"] or not os.path.exists(source):
+                          *inner, "model_new.py")
+    if not os.path.exists(source):
         return
     target = os.path.join(settings["out"], "kernelbench",
                           kernelbench.kernel_path(made))

@@ -183,8 +183,16 @@ def compile_one(kernel, args, options, arch):
     try:
         compiled = triton.compile(source, target=target, options=settings)
     except Exception as error:
-        raise BuildError(f"{type(error).__name__}: {error}") from error
+        raise BuildError(innermost(error)) from error
     return compiled, tensors
+
+
+def innermost(error):
+    """What is wrong, said once: of an error in a called function Triton makes
+    another for each caller, which quotes it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}"
 
 
 def build(path, arch):

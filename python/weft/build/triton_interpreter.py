@@ -1,6 +1,7 @@
-"""Triton's interpreter converts to and from bfloat16 as a GPU does: by itself it
-cuts off what it should round, and reads small numbers as zero."""
+"""What Triton's interpreter does otherwise than a GPU: it cuts bfloat16 off where
+it should round, reads small numbers as zero, and knows no assertions."""
 
+import contextlib
 import functools
 import importlib.util
 import os
@@ -18,6 +19,31 @@ def mend():
     convert = interpreter._convert_float
     if not isinstance(convert, functools.partial):
         interpreter._convert_float = functools.partial(_converted, convert)
+        builder = interpreter.InterpreterBuilder
+        builder.create_assert = lambda _, condition, message: _assert(
+            condition, message)
+        interpreter.interpreter_builder.options = \
+            interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
+
+
+@contextlib.contextmanager
+def plainly():
+    """What goes wrong in a kernel, said once: of an error in a function that a
+    kernel calls the interpreter makes another for each caller, which quotes
+    it."""
+    try:
+        yield
+    except Exception as error:
+        while error.__cause__ is not None:
+            error = error.__cause__
+        raise error from None
+
+
+def _assert(condition, message):
+    import numpy as np
+
+    if not np.all(getattr(condition, "data", condition)):
+        raise IndexError(message)
 
 
 def _converted(convert, values, source, target, rounding):

@@ -23,6 +23,8 @@ CANCELLED_SCALE = 0.01
 # A GPU's library chooses at each call whether a convolution uses TF32: what
 # then cancels (a mean of normalised values) differs by more of the little left.
 TF32_TOLERANCE_TIMES = 50
+# What has products and may draw random numbers beside.
+DRAWING = ("attention", "dropout", "gru", "lstm", "rnn")
 # An argmax may fall the other way where two elements are within rounding.
 INTEGER_MISMATCH_SHARE_MAX = 1e-3
 
@@ -31,7 +33,8 @@ def run_graph(graph, model, leaves, place="cpu"):
     """Runs the graph on the flattened inputs; literals are made at `place`.
 
     Returns (outputs, {target: mutated value}). Strides that the framework's
-    shape rules guessed are replaced in `graph` by those that the run had.
+    shape rules guessed are replaced in `graph` by those that the run had, and
+    products that were TF32 are told in it.
     """
     last_use = last_uses(graph)
     leaves = iter(leaves)
@@ -39,6 +42,8 @@ def run_graph(graph, model, leaves, place="cpu"):
     for index, node in enumerate(graph["nodes"]):
         value = node_value(node, values, model, leaves, place)
         check_values(node, value)
+        if was_tf32(node, value, values, place):
+            node["tf32"] = True
         values[node["name"]] = value
         for name in last_use.get(index, ()):
             del values[name]
@@ -62,6 +67,27 @@ def node_value(node, values, model, leaves, place):
     for part in node["target"].split("."):
         value = getattr(value, part)
     return value.detach()
+
+
+def was_tf32(node, value, values, place):
+    """Whether the library computed that call in TF32: kernels may, too."""
+    import torch
+
+    from weft.expect import tf32
+
+    if node["kind"] != "call" or not tf32.multiplies([node["target"]]):
+        return False
+    if any(word in node["target"] for word in DRAWING):  # once, as the model
+        return False
+    if not tf32.is_allowed(torch.device(place)):
+        return False
+    with tf32.forbidden():
+        exact = node_value(node, values, None, None, place)
+    results = [part for part in (value if node["is_tuple"] else [value])
+               if isinstance(part, torch.Tensor)]
+    others = exact if node["is_tuple"] else [exact]
+    return tf32.was_used(results, [part for part in others
+                                   if isinstance(part, torch.Tensor)])
 
 
 def literal_tensor(node, place):

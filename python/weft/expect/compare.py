@@ -13,16 +13,22 @@ import torch
 from weft.expect import error_sums
 from weft.expect.reference import FLOATING
 
-#: A candidate may err this many times as much as the framework itself does.
+#: A candidate may err this many times as much as the framework itself does …
 FRAMEWORK_FACTOR = 8.0
-#: … or so many times what TF32 costs where convolutions may use it, and then
-#: all elements together, by their root mean square, only so many times: one
-#: that falls to the other side of a threshold proves nothing about the rest …
+#: … and all elements together, by their root mean square, only so many times:
+#: one that falls to the other side of a threshold proves nothing about the
+#: rest. (bfloat16 errs 8 times as much as TF32, TF32 2^13 times float32.)
+FRAMEWORK_RMS_FACTOR = 4.0
+#: Where the user asked for TF32: so many times what that costs …
 TF32_FACTOR = 4.0
 TF32_RMS_FACTOR = 2.0
 #: … or this many units of roundoff, times the root of the reduction length:
 #: rounding errors of a sum in another order grow so (Higham, 2002, §4.2).
 ROUNDOFF_UNITS = 32.0
+#: Of TF32's error, by the root of the mean square: who has so much of it used it
+#: too, where it is more than float32's rounding.
+TF32_SHARE = 0.25
+TF32_SHOWN_MIN = 2.0**-18
 #: The second bound stops here for float32, whatever the length: rounding
 #: an output to 10 bits of mantissa (TF32, float16) errs by 2^-11 at its worst.
 FLOAT32_FLOOR_MAX = 2.0**-14
@@ -47,13 +53,20 @@ class Expected:
     lost_scale: float = 1.0
     framework_error: float = 0.0
     tolerance: float = 0.0
-    #: Of all elements' errors together; looked at where TF32 is allowed, and in
-    #: half formats, where a coarser one may hide below the largest error.
+    #: Of all elements' errors together: a coarser format may hide below the
+    #: largest error.
     rms_tolerance: float = math.inf
-    allows_tf32: bool = False
+    framework_rms: float = 0.0  #: the framework's own
+    #: What TF32 costs on this data, by the root mean square: the framework's
+    #: own error where it used it, or measured where the user asked for it.
+    tf32_rms: float | None = None
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
+
+    @property
+    def allows_tf32(self):
+        return self.tf32_rms is not None
 
     @property
     def truth(self):
@@ -76,6 +89,7 @@ class Finding:
 
     error: float = 0.0
     reason: str = ""
+    together: float = 0.0  #: root of the mean square of all elements' errors
 
 
 def expect(name, framework, wide, reduction_length=1):
@@ -90,15 +104,24 @@ def expect(name, framework, wide, reduction_length=1):
     if made.wide is not None:
         made.lost_scale = min(made.scale, _rms_where_lost(made))
         made.framework_error, together = _errors_of(made.framework, made)
-        if framework.dtype.itemsize == 2:
-            made.rms_tolerance = max(
-                HALF_RMS_FACTOR * together,
-                HALF_RMS_UNITS * torch.finfo(framework.dtype).eps)
-    made.tolerance = max(
-        FRAMEWORK_FACTOR * made.framework_error,
-        roundoff_floor(framework.dtype, reduction_length),
-    )
+        made.framework_rms = together
+    floor = roundoff_floor(framework.dtype, reduction_length)
+    made.tolerance = max(FRAMEWORK_FACTOR * made.framework_error, floor)
+    if made.wide is None:
+        return made
+    if framework.dtype.itemsize == 2:
+        made.rms_tolerance = max(
+            HALF_RMS_FACTOR * together,
+            HALF_RMS_UNITS * torch.finfo(framework.dtype).eps)
+    else:
+        made.rms_tolerance = max(FRAMEWORK_RMS_FACTOR * together, floor)
     return made
+
+
+def framework_used_tf32(made):
+    """Says so of an expectation: its errors are TF32's."""
+    if made.framework.dtype == torch.float32:
+        made.tf32_rms = made.framework_rms
 
 
 def near(framework, like):
@@ -121,24 +144,39 @@ def near(framework, like):
     is_held = like.allows_tf32 or framework.dtype.itemsize == 2
     together = like.rms_tolerance if is_held else most
     made.rms_tolerance = min(together, most) / 2
+    made.tf32_rms = like.tf32_rms
     return made
 
 
+def precision_shown(finding, made, is_near=False):
+    """How exact the products behind a right result were: the name of its dtype,
+    or "tf32" where the error is of that size. `is_near`: it was held against
+    the framework's own answer, which is `near`'s."""
+    dtype = made.framework.dtype
+    if dtype not in FLOATING:
+        return ""
+    shows = made.tf32_rms is not None and made.tf32_rms > TF32_SHOWN_MIN
+    if shows and is_near != (finding.together >= TF32_SHARE * made.tf32_rms):
+        return "tf32"
+    return str(dtype).removeprefix("torch.")
+
+
+def coarsest(names):
+    """Of several outputs': the one that says least."""
+    order = ("bfloat16", "float16", "tf32", "float32", "float64")
+    return next((name for name in order if name in names), "exact")
+
+
 def allow(made, lossy):
-    """Widens the tolerance by what the framework gives with a loss of
-    tf32.py."""
+    """Widens the tolerance by what the framework gives with a loss of tf32.py,
+    where the user asked for it."""
     is_alike = lossy.shape == made.framework.shape
     if made.framework.dtype not in FLOATING or not is_alike:
         return
-    made.allows_tf32 = True
     if made.rms_tolerance == math.inf:
-        floor = made.tolerance
-        if made.wide is not None:
-            _, own = _errors_of(made.framework, made)
-            floor = max(FRAMEWORK_FACTOR * own,
-                        roundoff_floor(made.framework.dtype, 1))
-        made.rms_tolerance = floor
+        made.rms_tolerance = made.tolerance
     peak, together = _errors_of(lossy.contiguous(), made)
+    made.tf32_rms = max(made.tf32_rms or 0.0, together)
     made.tolerance = max(made.tolerance, TF32_FACTOR * peak)
     made.rms_tolerance = max(made.rms_tolerance, TF32_RMS_FACTOR * together)
 
@@ -194,8 +232,8 @@ def compare(got, made):
     if not together <= made.rms_tolerance:
         return Finding(held.worst, f"output {made.name}: its elements' errors "
                        f"have a root mean square of {together:.3g} > "
-                       f"{made.rms_tolerance:.3g}")
-    return Finding(held.worst)
+                       f"{made.rms_tolerance:.3g}", together)
+    return Finding(held.worst, together=together)
 
 
 def first_reason(views, expectations):

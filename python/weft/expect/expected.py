@@ -56,6 +56,7 @@ class Cases:
     cases: list
     controls: dict
     lacks_float64: bool  #: there was no room for it, in a case or all
+    maker: object  #: the CaseMaker
 
     @property
     def count(self):
@@ -85,7 +86,7 @@ class PassingCases:
     def __init__(self, reference, seed, device):
         self.reference = reference
         self.framework_error = 0.0
-        self._maker = CaseMaker(reference, device)
+        self.maker = self._maker = CaseMaker(reference, device)
         self._seed, self._device = seed, device
         self._distributions = list(inputs.FEW_DISTRIBUTIONS)
         self._numbered = set()  #: outputs of which the first case has numbers
@@ -253,7 +254,8 @@ def make_cases(reference, seed, device=HOST):
         for case in cases:
             controls.hold(
                 maker.views(case.storages), case.outputs, case.finite)
-    return Cases(reference, cases, controls.rejected, maker.lacks_float64)
+    return Cases(reference, cases, controls.rejected, maker.lacks_float64,
+                 maker)
 
 
 class CaseMaker:
@@ -269,8 +271,10 @@ class CaseMaker:
         self._eager = reference.function()
         self._wide = reference.function(wide=True, also=operands)
         self._length = reduction_length(reference)
-        self._convolves = tf32.convolves(
+        self.multiplies = tf32.multiplies(
             node["target"] or "" for node in reference.graph["nodes"])
+        #: Whether the framework's products are TF32; None: not known yet.
+        self.framework_used_tf32 = None if self._may_use_tf32() else False
         self._limits = inputs.integer_limits(reference)
         self._norm_weights = inputs.norm_weights(reference)
         self._integer_limit = inputs.INTEGER_LIMIT
@@ -331,9 +335,12 @@ class CaseMaker:
     def expect(self, storages):
         """The expectation for each output."""
         narrow = self._eager(*self.views(storages))
+        self._find_out(storages, narrow)
         wide = self._expect_wide(storages)
         if wide is None:
             wide = [None] * (len(narrow) + len(self._operands))
+            if self.framework_used_tf32:  # nearer to float64's than its own
+                wide[:len(narrow)] = self._in_float32(storages)
         made = []
         operands = dict(zip(self._operands, wide[len(narrow) :]))
         for spec, framework, truth in zip(self.reference.outputs, narrow, wide):
@@ -347,11 +354,31 @@ class CaseMaker:
                 name, one.operand_dim = self._selectors[spec.name]
                 one.operand = operands[name]
             made.append(one)
-        if self._convolves and tf32.is_allowed(self._device.torch):
-            tf32.with_losses(
-                self._device, lambda: self._eager(*self.views(storages)),
-                lambda lossy: list(map(compare.allow, made, lossy)))
+            if self.framework_used_tf32:
+                compare.framework_used_tf32(one)
+        if self.multiplies and tf32.is_asked(self._device.torch):
+            self.allow_tf32(storages, made)
         return made
+
+    def allow_tf32(self, storages, made):
+        """Widens these expectations by what TF32 costs on that data."""
+        tf32.with_losses(
+            self._device, lambda: self._eager(*self.views(storages)),
+            lambda lossy: list(map(compare.allow, made, lossy)))
+
+    def _may_use_tf32(self):
+        return self.multiplies and tf32.is_allowed(self._device.torch)
+
+    def _find_out(self, storages, results):
+        """What the library chose to do, it does for all data of a shape."""
+        if self.framework_used_tf32 is None:
+            self.framework_used_tf32 = tf32.was_used(
+                results, self._in_float32(storages))
+
+    def _in_float32(self, storages):
+        self._device.make_way()
+        with tf32.forbidden():
+            return self._eager(*self.views(storages))
 
     def _expect_wide(self, storages):
         """The float64 results; None where a device has no room for them."""

@@ -1,27 +1,88 @@
-"""What TF32 may cost a convolution, where the precision policy allows it.
+"""How exact the products of float32 are: the framework's own, and TF32's.
 
-The library chooses by shape and layout whether the factors of a convolution
-lose the last 13 bits of their mantissas. What it may lose, a kernel may lose,
-also where the library has no fast kernel that does so. The loss is measured
-for the very data: the reference runs again, with these bits cut off, and with
-them rounded.
+A GPU's library chooses by shape and layout whether the factors of a product
+lose the last 13 bits of their mantissas, and a flag only allows it. So what the
+framework did is found out: it runs once more with the flags off, and where that
+gives the same but for rounding, it had computed in float32. Where a user asks
+for TF32, what that may cost is measured for the very data: the reference runs
+again, with these bits cut off, and with them rounded.
 """
+
+import contextlib
+import math
 
 import torch
 
+from weft.expect import error_sums
+from weft.problem import precision
 from weft.problem.operator_trace import Mode
 
 _KEPT_BITS = ~0x1FFF
+#: Two orders of the same sums in float32 differ by less, by the root of the mean
+#: square; TF32, whose factors are off by 2^-12 on the average, by more, unless
+#: thousands of positive terms even that out.
+_SAME_RMS_MAX = 2.0**-17
+#: What an operator's name holds if its products may use TF32.
+_PRODUCTS = ("convolution", "conv1d", "conv2d", "conv3d", "conv_transpose",
+             "cudnn", "einsum", "linear", "matmul", "rnn", "lstm", "gru",
+             "attention")
+_EXACT_NAMES = {"mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot"}
 
 
-def is_allowed(device):
-    """Whether convolutions may use it on that torch.device."""
-    return device.type == "cuda" and torch.backends.cudnn.allow_tf32
+def multiplies(names):
+    """Whether any of these operators has products that may use TF32."""
+    return any(_is_product(name) for name in names)
 
 
 def convolves(names):
     """Whether any of these operators is a convolution."""
     return any("convolution" in name for name in names)
+
+
+def _is_product(name):
+    base = (name.split(".") + [""])[1]
+    return base in _EXACT_NAMES or any(word in base for word in _PRODUCTS)
+
+
+def is_allowed(device):
+    """Whether flags let the framework use it on that torch.device."""
+    return device.type == "cuda" and (
+        torch.backends.cudnn.allow_tf32
+        or torch.backends.cuda.matmul.allow_tf32)
+
+
+def is_asked(device):
+    """Whether the user asked for it, so that kernels may use it, too."""
+    return device.type == "cuda" and precision.current() == "tf32"
+
+
+@contextlib.contextmanager
+def forbidden():
+    """Within it, the framework computes products in float32."""
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
+    products.allow_tf32 = convolutions.allow_tf32 = False
+    try:
+        yield
+    finally:
+        products.allow_tf32, convolutions.allow_tf32 = before
+
+
+def was_used(results, exact):
+    """Whether the framework's results lost bits that those lack not which were
+    made where it is forbidden."""
+    return any(_differ(one, other) for one, other in zip(results, exact))
+
+
+def _differ(one, other):
+    if one.dtype != torch.float32 or one.shape != other.shape:
+        return False
+    one, other = one.contiguous(), other.contiguous()
+    total, count = error_sums.squares(other, one)
+    if total == 0.0:
+        return False
+    _, off, count = error_sums.errors(one, other, math.sqrt(total / count))
+    return off > _SAME_RMS_MAX**2 * max(1, count)
 
 
 def cut(tensor):
@@ -35,7 +96,7 @@ def rounded(tensor):
 
 
 def _in_tf32(tensor, added):
-    if tensor is None or tensor.dtype != torch.float32:
+    if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.float32:
         return tensor
     made = tensor.clone()
     bits = made.view(torch.int32)
@@ -46,20 +107,23 @@ def _in_tf32(tensor, added):
 
 
 class Lossy(Mode):
-    """Within it, convolutions see their factors so."""
+    """Within it, products see their factors so."""
 
     def __init__(self, lose):
         super().__init__()
         self._lose = lose
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if "convolution" in str(function):
-            args = (self._lose(args[0]), self._lose(args[1]), *args[2:])
+        name = str(function)
+        if _is_product(name):
+            first = 1 if ".add" in name or ".baddbmm" in name else 0
+            args = (*args[:first], *map(self._lose, args[first:first + 2]),
+                    *args[first + 2:])
         return function(*args, **(kwargs or {}))
 
 
 def with_losses(device, run, take):
-    """Takes run() with its convolutions so, in one way after the other."""
+    """Takes run() with its products so, in one way after the other."""
     for lose in (cut, rounded):
         device.make_way()
         with Lossy(lose):

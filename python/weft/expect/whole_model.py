@@ -9,6 +9,7 @@ import copy
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import torch
 import torch.utils._pytree as pytree
@@ -91,7 +92,9 @@ class WholeModel:
             list(t.stride()) if _is_dense(t) else None for t in self.tensors
         ]
         # Of the first case only shapes are asked, and what changes.
-        self._uses_float64 = self._convolves = False
+        self._uses_float64 = self.multiplies = False
+        #: Whether Model's products are TF32; None: not known yet.
+        self.framework_used_tf32 = None
         self._changing = set(self.problem.adopted)
         first = self._traced_case(
             self.bare_case("given", device.generator(seed)))
@@ -107,8 +110,8 @@ class WholeModel:
         self._layout(first)
         self.is_large = device.is_large(self.buffers.end)
         self.takes_any_values = True
+        self.multiplies = tf32.multiplies(self.operators)
         if device.is_cuda:
-            self._convolves = tf32.convolves(self.operators)
             self.takes_any_values = not any(
                 word in name for name in self.operators
                 for word in inputs.STRICT_OPERATORS)
@@ -242,8 +245,11 @@ class WholeModel:
         with lap("framework"):
             narrow = self._run(self.model, leaves, state, seed, within=within)
         grown = self.device.peak_bytes() - before
+        used_tf32 = self._used_tf32(narrow, leaves, state, seed)
         with lap("float64"):
             wide = self._run_wide(leaves, state, seed, grown, narrow["drew"])
+            if wide is None and used_tf32:  # nearer to it than Model's own
+                wide = self._in_float32(leaves, state, seed)
         made = []
         is_wide = wide is not None
         for key in _KEYS:
@@ -256,17 +262,38 @@ class WholeModel:
                 compare.expect(name, x, truth, self._length_for(x, truth))
                 for name, x, truth in zip(names, narrow[key], truths)])
         wide = None  # what is expected holds it
-        if self._convolves and tf32.is_allowed(self.device.torch):
-            tf32.with_losses(
-                self.device,
-                lambda: self._run(self.model, leaves, state, seed),
-                partial(self._allow, made))
+        if used_tf32:
+            for one in chain(*made):
+                compare.framework_used_tf32(one)
+        if self.multiplies and tf32.is_asked(self.device.torch):
+            self.allow_tf32(leaves, state, seed, made)
         if is_wide and narrow["drew"] and _parted(made):
             self._uses_float64 = False
             return self.expect(distribution, seed, leaves, state)
         return ModelCase(
             distribution, _is_finite(distribution), seed, leaves, state,
             narrow["described"], *made)
+
+    def allow_tf32(self, leaves, state, seed, made):
+        """Widens these expectations (a list for each of what a run leaves) by
+        what TF32 costs on that data."""
+        tf32.with_losses(
+            self.device, lambda: self._run(self.model, leaves, state, seed),
+            partial(self._allow, made))
+
+    def _used_tf32(self, narrow, leaves, state, seed):
+        """What the library chose to do, it does for all data of a shape."""
+        if not self.multiplies or not tf32.is_allowed(self.device.torch):
+            return False
+        if self.framework_used_tf32 is None:
+            exact = self._in_float32(leaves, state, seed)
+            self.framework_used_tf32 = any(
+                tf32.was_used(narrow[key], exact[key]) for key in _KEYS)
+        return self.framework_used_tf32
+
+    def _in_float32(self, leaves, state, seed):
+        return self._run(self.model, leaves, state, seed,
+                         within=tf32.forbidden())
 
     def _length_for(self, result, truth):
         """The longest sum that is behind a result; the cap, where no answer in
@@ -295,6 +322,14 @@ class WholeModel:
         if key == "state_after":
             return [name for name, _ in self.state]
         return [f"{key.split('_')[0].rstrip('s')}{i}" for i in range(count)]
+
+    def run_eager(self, leaves, state, seed):
+        """What Model leaves of them: outputs, state_after, described; whether
+        it drew random numbers, and the generators' states after that."""
+        with lap("framework"):
+            made = self._run(self.model, leaves, state, seed)
+        made["drawn"] = generators(self.device.torch)
+        return made
 
     def _run(self, model, leaves, state, seed, take=lambda tensor: tensor,
              within=contextlib.nullcontext()):
@@ -386,7 +421,8 @@ class WholeModel:
             _reset_compiler()
         if made is None:
             made, self._length = run(), UNTOLD
-        self._convolves = self.device.is_cuda and tf32.convolves(trace.called)
+        self.multiplies = tf32.multiplies(trace.called)
+        self.framework_used_tf32 = None
         return fits(made["described"], self.described["outputs"])
 
     def _called(self, mine, state, seed):

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 
-from weft.oracle import verify_model
+from weft.oracle import judge_near_eager, verify_model
 from weft.problem import operator_trace
 from weft.timing import time_model
 from weft.problem.problem import ProblemError
@@ -44,6 +44,8 @@ def evaluate(oracle, request):
     if verdict.correct:
         _trace(oracle, whole, job, limits, found)
         found["untimed"] = why_untimed(request, text)
+        verdict.near_eager = judge_near_eager.judge(
+            oracle, whole, job, limits, request)
         if not found["untimed"]:
             found["timing"] = _time(oracle, whole, job, request, limits)
             _hold_timing(found["timing"], verdict)

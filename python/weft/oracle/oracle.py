@@ -61,7 +61,8 @@ import torch  # noqa: E402
 from weft.capture import capture  # noqa: E402
 from weft.device import gpu_facts, gpu_lock, laps  # noqa: E402
 from weft.expect import expected, whole_model  # noqa: E402
-from weft.oracle import eval_verdict, verify, verify_model  # noqa: E402
+from weft.oracle import (  # noqa: E402
+    eval_verdict, judge_near_eager, verify, verify_model)
 from weft.timing import time_model, timing  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import LARGE_BYTES, Device  # noqa: E402
@@ -71,6 +72,8 @@ from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
 from weft.oracle.slot import SlotBroken  # noqa: E402
 
 
+#: A check_model's, by name.
+WEFT_RULE, NEAR_EAGER_RULE = "weft", "near-eager"
 #: How often it is looked whether others wait for what is kept.
 IDLE_POLL_S = 0.05
 #: So long without a request, and what is put off keeps none waiting.
@@ -303,9 +306,15 @@ class Oracle:
         whole = self.whole(request)
         limits = verify.Limits.from_request(request)
         job = verify_model.stage_model(request["composed"], whole, self.scratch)
-        verdict = verify_model.check_model(
-            self.slot, self.keeper, whole, job, limits
-        )
+        rules = request.get("rules", [WEFT_RULE])
+        verdict = verify.Verdict(correct=True)
+        if WEFT_RULE in rules:
+            verdict = verify_model.check_model(
+                self.slot, self.keeper, whole, job, limits
+            )
+        if NEAR_EAGER_RULE in rules and verdict.correct:
+            verdict.near_eager = judge_near_eager.judge(
+                self, whole, job, limits, request)
         return {"verdict": dataclasses.asdict(verdict)}
 
     def time_model(self, request):

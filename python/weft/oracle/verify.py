@@ -4,7 +4,6 @@ import os
 import time
 from dataclasses import dataclass, field, replace
 
-import torch
 
 from weft.candidate import gpu_package, harness
 from weft.expect import compare
@@ -17,6 +16,9 @@ from weft.oracle.slot import Ended
 LOAD_ALLOWANCE_MS = 5000
 #: … and on a device makes its context and loads its modules.
 DEVICE_LOAD_ALLOWANCE_MS = 60_000
+#: What is said of a refused result that is as exact as TF32.
+TF32_REASON = ("; TF32 errs so, and the framework computed in float32 "
+               "(--precision tf32 allows it)")
 
 
 @dataclass
@@ -60,10 +62,26 @@ class Verdict:
     #: Some expectation is the framework's alone: float64 had no room.
     lacks_float64: bool = False
     controls: dict = field(default_factory=dict)
+    #: How exact the products were, as the errors show: the candidate's, …
+    precision: str = ""
+    framework_precision: str = ""  #: … and the framework's
+    #: Of a module: near_eager.NearEager's, where that was asked.
+    near_eager: dict = field(default_factory=dict)
     wall_ms: float = 0.0
 
     def fail(self, kind, reason):
         self.kind, self.reason, self.correct = kind, reason, False
+
+    def show(self, precision):
+        """Keeps the coarsest one that was seen."""
+        if precision:
+            self.precision = compare.coarsest({precision, self.precision})
+
+    def show_framework(self, dtypes, used_tf32):
+        """`dtypes`: of all that it computes."""
+        names = {str(dtype).removeprefix("torch.") for dtype in dtypes}
+        self.framework_precision = compare.coarsest(
+            names | {"tf32"} if used_tf32 else names)
 
     def hold(self, error, tolerance):
         """Keeps the error that came nearest to its tolerance."""
@@ -141,6 +159,8 @@ def check(slot, keeper, cases, job, limits):
     finally:
         slot.dismiss(keep=not verdict.reason)
     verdict.framework_error = cases.framework_error
+    verdict.show_framework([spec.dtype for spec in cases.reference.outputs],
+                           cases.maker.framework_used_tf32)
     verdict.lacks_float64 = cases.lacks_float64
     verdict.controls = dict(cases.controls)
     if not verdict.reason:
@@ -180,11 +200,30 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
             case = cases.case(chosen)
             reason = _reason(got, again, case, verdict)
         if reason:
+            if again is None and is_of_tf32(
+                    got, case.outputs, cases.maker,
+                    lambda wants, case=case: cases.maker.allow_tf32(
+                        case.storages, wants)):
+                verdict.precision = "tf32"
+                reason += TF32_REASON
             what = f"case {number} ({case.distribution}): {reason}"
             return verdict.fail("wrong", what)
         if number == 0:
             first = [x.clone() for x in got]
         del case
+
+
+def is_of_tf32(got, wants, reference, allow):
+    """Whether TF32, which the framework did not use, explains these results.
+    `allow(wants)` widens expectations by what it costs."""
+    if not reference.multiplies or reference.framework_used_tf32:
+        return False
+    wants = [replace(made) for made in wants]
+    try:
+        allow(wants)
+        return not compare.first_reason(got, wants)
+    except RuntimeError:  # out of memory, or what a library makes of that
+        return False
 
 
 def _schedule(count):
@@ -221,6 +260,7 @@ def _reason(got, first, case, verdict):
             verdict.hold(finding.error, made.tolerance)
         if finding.reason:
             return finding.reason
+        verdict.show(compare.precision_shown(finding, made, case.is_near))
     return "" if first is None else _difference(got, first, case)
 
 
@@ -231,6 +271,7 @@ def _difference(got, first, case):
             continue  # each run was held against the reference exactly
         again = replace(made, framework=before.contiguous(), wide=None)
         again.tolerance = 4 * made.tolerance
+        again.rms_tolerance = 4 * made.rms_tolerance
         with lap("compare"):
             finding = compare.compare(x, again)
         if finding.reason:

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import time
 from functools import partial
+from itertools import islice
 
 import torch
 
@@ -14,7 +15,7 @@ from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS
 from weft.device.laps import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.oracle.slot import Ended
-from weft.oracle.verify import Verdict
+from weft.oracle.verify import TF32_REASON, Verdict, is_of_tf32
 
 #: A composed module may build its kernels when it is first imported.
 BUILD_ALLOWANCE_MS = 300_000
@@ -253,6 +254,9 @@ def _run_case(slot, whole, case, limits, verdict, **how):
     if reason:
         verdict.fail("wrong", f"{where}: {reason}")
         return
+    verdict.show_framework(
+        [one.framework.dtype for one in case.outputs],
+        whole.framework_used_tf32)
     errors = [m.framework_error for m in case.expectations]
     verdict.framework_error = max([verdict.framework_error, *errors])
     with lap("compare"):
@@ -264,8 +268,26 @@ def _compare(whole, case, verdict, where):
         finding = compare.compare(view, made)
         verdict.hold(finding.error, made.tolerance)
         if finding.reason:
-            verdict.fail("wrong", f"{where}: {finding.reason}")
+            reason = finding.reason
+            if _is_of_tf32(whole, case):
+                verdict.precision = "tf32"
+                reason += TF32_REASON
+            verdict.fail("wrong", f"{where}: {reason}")
             return
+        if any(made is one for one in case.outputs):
+            verdict.show(compare.precision_shown(finding, made))
+
+
+def _is_of_tf32(whole, case):
+    groups = [len(case.outputs), len(case.inputs_after), len(case.state_after)]
+
+    def allow(wants):
+        left = iter(wants)
+        whole.allow_tf32(case.leaves, case.state, case.seed,
+                         [list(islice(left, count)) for count in groups])
+
+    return is_of_tf32(whole.buffers.output_views, case.expectations,
+                      whole, allow)
 
 
 def layout_difference(answer, wanted):

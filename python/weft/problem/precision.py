@@ -1,11 +1,18 @@
 """How exact products of float32 may be: one choice for every process.
 
 `framework` leaves the framework's own flags alone (convolutions may use TF32,
-matrix products not), `strict` allows it nowhere, `tf32` everywhere. Only GPUs
-have TF32; on the CPU all three are the same.
+matrix products not), and a kernel may use it only where the framework did;
+`strict` allows it nowhere, `tf32` everywhere, to kernels too. Only GPUs have
+TF32; on the CPU all three are the same.
 """
 
 POLICIES = ("framework", "strict", "tf32")
+_applied = ["framework"]
+
+
+def current():
+    """The policy of this process."""
+    return _applied[0]
 
 
 def apply(policy):
@@ -14,6 +21,7 @@ def apply(policy):
         raise ValueError(f"no precision is called {policy!r}")
     import torch
 
+    _applied[0] = policy
     # As they are when torch is imported: an earlier request may have set them.
     torch.backends.cuda.matmul.allow_tf32 = policy == "tf32"
     torch.backends.cudnn.allow_tf32 = policy != "strict"

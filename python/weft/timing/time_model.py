@@ -85,6 +85,15 @@ class ModelBench:
         self._whole.buffers.bind(self._arena)
         self._whole.write(self._base)
 
+    @property
+    def arena(self):
+        return self._arena
+
+    def restore(self):
+        """After calls on other data: the baseline's state is its own again."""
+        self._bind()
+        self._load(self._baseline, BASELINE_WALL_MS, True)
+
     def begin(self, slot, job, limits):
         #: Seconds that calls take and that are not timed: the candidate's in
         #: each round, and by the number of rounds that were compared, …

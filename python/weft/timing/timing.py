@@ -103,6 +103,14 @@ class Timer:
     def time_model(self, make_bench, key, job, request, limits):
         return self._time(key, make_bench, job, request, limits)
 
+    def lend_compiled(self, make_bench, key, name):
+        """The process with Model as that baseline compiled it, to run it on
+        what its arena holds; TimingFailed. It is to be closed."""
+        bench = self._prepare(key, make_bench)
+        self._begin_to_compile(bench, name)
+        self._await_compiler(bench)
+        return Lent(bench, self._baseline, name)
+
     def _time(self, key, make_bench, job, request, limits):
         """docs/worker-protocol.md's `timing`."""
         with contextlib.suppress(TimingFailed):  # begun for another request
@@ -208,6 +216,34 @@ class Timer:
             # Eager's is gone with it: the bench starts anew.
             self._bench = None
             raise TimingFailed(f"torch.compile: {ended.reason}") from None
+
+
+class Lent:
+    """A model's bench for calls that are not timed."""
+
+    def __init__(self, bench, baseline, name):
+        self._bench, self._baseline, self._name = bench, baseline, name
+        self.error = bench.compile_errors[name]
+
+    @property
+    def arena(self):
+        return self._bench.arena
+
+    def call(self, seed, steps):
+        """The answer of such a call, with all state from the arena."""
+        return self._baseline.call(
+            BASELINE_WALL_MS, steps=steps, seed=seed, parameters=True,
+            function=self._name)[0]
+
+    def rest(self):
+        """Inputs and results of the last call go."""
+        with contextlib.suppress(Ended):  # the next call tells
+            self._baseline.call(BASELINE_WALL_MS, steps=["rest"])
+
+    def close(self):
+        """The bench is as it was."""
+        with contextlib.suppress(Ended):  # then it starts anew
+            self._bench.restore()
 
 
 def compiled_baselines(request):

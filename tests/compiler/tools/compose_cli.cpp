@@ -29,7 +29,7 @@ int main(int, char** arguments) {
   const weft::Plan plan = weft::partition(*graph, target);
   std::map<std::string, weft::ComposedKernel> kernels;
   for (const weft::Subgraph& subgraph : plan.subgraphs) {
-    const auto sources = target.generate(subgraph, {}, 1);
+    const auto sources = target.generate(subgraph, {}, {.variants_max = 1});
     if (!sources) return failed(sources.error());
     kernels[subgraph.id] = {sources->front().text, sources->front().variant};
   }

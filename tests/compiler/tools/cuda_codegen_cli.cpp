@@ -28,7 +28,8 @@ int main(int count, char** arguments) {
     subgraph.id = "sg_test";
     subgraph.type = "test";
     subgraph.graph = *graph;
-    const auto sources = weft::generate_cuda(subgraph, facts, variants_max);
+    const auto sources =
+        weft::generate_cuda(subgraph, facts, {.variants_max = variants_max});
     if (!sources) {
       answer["error"] = sources.error().message;
     } else {

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+int host_assertions = 0;
+
 namespace host {
 namespace {
 

@@ -111,6 +111,18 @@ inline int __float_as_int(float number) {
   std::memcpy(&bits, &number, sizeof bits);
   return bits;
 }
+/// How often a kernel has asserted what did not hold.
+extern "C" int host_assertions;
+inline void __assertfail(const char*, const char*, unsigned, const char*,
+                         std::size_t) {
+  ++host_assertions;
+}
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dsub_rn(double a, double b) { return a - b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
 inline float __fdividef(float a, float b) { return a / b; }
 template <class T>
 T __ldcg(const T* from) {

@@ -1,0 +1,92 @@
+"""PyTorch's own operator tests as the judge of ours: each operator's samples,
+some with special numbers, as pieces of a model; a table of what a target
+lowers, leaves to the framework, or computes otherwise.
+
+    benchmarks/opinfo.py [--target cpu] [--dtypes float32,int64] [--out FILE]
+        [OPERATOR ...]
+
+Targets: cpu (built here), triton (in Triton's interpreter), cuda (the kernels'
+text, run on the host), gpu (Triton's kernels on this machine's GPU). Wants the
+code generators' test programs in build/. Exits with 1 where something differs.
+"""
+
+import argparse
+import collections
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
+                os.path.join(ROOT, "python")]
+
+OUTCOMES = ("lowered", "framework", "differs", "refused")
+TARGETS = ("cpu", "triton", "cuda", "gpu")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n\n")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR",
+                        help="only these (all)")
+    parser.add_argument("--target", choices=TARGETS, default="cpu")
+    parser.add_argument("--dtypes", default="float32,float16,bfloat16,int64")
+    parser.add_argument("--samples", type=int, default=3,
+                        help="of an operator, at most")
+    parser.add_argument("--out", help="the table, as Markdown")
+    return parser.parse_args()
+
+
+def table(dtype, found):
+    """Markdown: how many of each, and every operator that differs."""
+    counts = collections.Counter(outcome for _, outcome, _ in found)
+    lines = [f"## {dtype}", "",
+             "| " + " | ".join(OUTCOMES) + " |", "|---" * len(OUTCOMES) + "|",
+             "| " + " | ".join(str(counts[o]) for o in OUTCOMES) + " |", ""]
+    for outcome in ("differs", "framework"):
+        names = collections.defaultdict(set)
+        for name, got, reason in found:
+            if got == outcome:
+                names[name if outcome == "differs"
+                      else name.rsplit(".", 1)[0]].add(reason)
+        if names:
+            lines += [f"### {outcome}", "", "| operator | why |", "|---|---|"]
+            lines += [f"| {name} | {'; '.join(sorted(reasons))[:160]} |"
+                      for name, reasons in sorted(names.items())] + [""]
+    return "\n".join(lines)
+
+
+def main():
+    options = arguments()
+    if options.target == "triton":
+        os.environ["TRITON_INTERPRET"] = "1"  # before torch asks for Triton
+    import torch
+
+    import opinfo_cases
+
+    torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+    variant = opinfo_cases.variant_of(options.target)
+    text = [f"# OpInfo, target {options.target}, PyTorch {torch.__version__}"]
+    differing = 0
+    for name in options.dtypes.split(","):
+        dtype = getattr(torch, name)
+        cases = [case
+                 for op in opinfo_cases.operators(
+                     dtype, set(options.operators) or None)
+                 for case in opinfo_cases.cases_of(op, dtype, options.samples)]
+        found = []
+        for start in range(0, len(cases), 120):
+            found += opinfo_cases.outcomes(variant, cases[start:start + 120])
+            print(f"{name}: {min(start + 120, len(cases))} of {len(cases)}",
+                  file=sys.stderr, flush=True)
+        differing += sum(outcome == "differs" for _, outcome, _ in found)
+        text.append(table(name, found))
+        print(text[-1], flush=True)
+    if options.out:
+        with open(options.out, "w", encoding="utf-8") as file:
+            file.write("\n\n".join(text) + "\n")
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

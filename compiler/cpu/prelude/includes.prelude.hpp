@@ -1,0 +1,13 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+namespace {

@@ -1,0 +1,24 @@
+# Triton reads a kernel's text from the file that it was defined in.
+def _weft_open_triton(source, _folder=[]):
+    """kernel_function of that Triton text."""
+    if not _folder:
+        _folder.append(_weft_cache())
+    name = "weft_" + hashlib.sha256(source.encode()).hexdigest()[:32]
+    path = os.path.join(_folder[0], name + ".py")
+    if not os.path.exists(path):
+        with tempfile.NamedTemporaryFile(
+                "w", dir=_folder[0], delete=False, encoding="utf-8") as file:
+            file.write(source)
+        os.replace(file.name, path)  # whole or not at all, for all who race
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if _weft_interpreted:
+        return module.kernel_function
+    for called in module.kernel_function.__code__.co_names:
+        kernel = getattr(module, called, None)
+        if isinstance(kernel, module.triton.JITFunction):
+            setattr(module, called, _WeftDirect(kernel))
+    return _weft_where_inputs_are(module.kernel_function)
+
+

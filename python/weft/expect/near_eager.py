@@ -1,0 +1,165 @@
+"""The rule that KernelBench's own evaluator applies: near to eager.
+
+Its seeds, its draws and its tolerances (kernelbench/eval.py): weights as
+constructed after seed 42, five trials whose seeds are drawn after the same,
+get_inputs() after each of them, on the processor, and every element of the
+result within 1e-4 + 1e-4 |x| of eager's, whatever eager's own error is.
+"""
+
+import contextlib
+from dataclasses import dataclass
+
+import torch
+
+from weft.problem.module_state import HeldState
+from weft.problem.problem import SEED, build_model, make_inputs
+
+TRIALS = 5
+#: Absolute, and relative to the candidate's element.
+TOLERANCE = 1e-4
+HALF_TOLERANCE = 1e-2
+#: Elements at once.
+CHUNK = 1 << 26
+
+NEAR, FAR, FAILED = "near", "far", "failed"
+
+
+class NotJudged(Exception):
+    """KernelBench's evaluator would refuse Model itself; the text says why."""
+
+
+@dataclass
+class NearEager:
+    """messages/effects.hpp's."""
+
+    outcome: str = ""
+    reason: str = ""
+    draws: int = 0
+    max_difference: float = 0.0
+    tolerance: float = TOLERANCE
+    compiled: str = ""
+    compiled_reason: str = ""
+
+
+@dataclass
+class Trial:
+    """Inputs and state of one of its trials, and what eager made of them."""
+
+    seed: int
+    leaves: list
+    state: list
+    described: dict
+    outputs: list  #: tensors
+
+    # As cases have them for WholeModel.write().
+    distribution = "near-eager"
+
+
+def trial_seeds(count=TRIALS):
+    torch.manual_seed(SEED)
+    return [int(torch.randint(0, 2**32 - 1, (1,))) for _ in range(count)]
+
+
+def tolerance_of(whole):
+    """Of its inputs' type; of its parameters', where it has no such input."""
+    dtypes = [t.dtype for t in whole.tensors if t.dtype.is_floating_point]
+    dtypes += [t.dtype for _, t in whole.state if t.dtype.is_floating_point]
+    is_half = bool(dtypes) and dtypes[0].itemsize == 2
+    return HALF_TOLERANCE if is_half else TOLERANCE
+
+
+def trials(whole):
+    """Each Trial of the WholeModel, one after the other; NotJudged."""
+    state = _constructed(whole)
+    for number, seed in enumerate(trial_seeds()):
+        leaves = _drawn(whole, seed)
+        if number == 0:
+            _check_cast(whole, leaves, state, seed)
+        made = whole.run_eager(leaves, state, seed)
+        if made["drew"] and number == 0:
+            _check_draws(whole, leaves, state, seed, made)
+        yield Trial(seed, leaves, state, made["described"], made["outputs"])
+        state = made["state_after"]  # its modules live through all trials
+        del made, leaves
+
+
+def _constructed(whole):
+    """Model's state as it is constructed on the processor."""
+    if not whole.device.is_cuda:
+        return whole.initial
+    with whole.device.lock.released():
+        made = dict(HeldState(build_model(whole.problem)).named)
+    return [made[name].detach().to(whole.device.torch, tensor.dtype).contiguous()
+            for name, tensor in whole.state]
+
+
+def _drawn(whole, seed):
+    with whole.device.lock.released():  # a large draw takes seconds
+        given = make_inputs(whole.problem, seed)
+    leaves = [t.detach().to(whole.device.torch).contiguous()
+              for t in torch.utils._pytree.tree_leaves(given)
+              if isinstance(t, torch.Tensor)]
+    form = [(t.dtype, t.shape) for t in leaves]
+    if form != [(t.dtype, t.shape) for t in whole.tensors]:
+        raise NotJudged("get_inputs() gives tensors of another form each time")
+    return leaves
+
+
+def _check_cast(whole, leaves, state, seed):
+    """Every input is cast to the floating type, and Model must take that."""
+    if all(t.is_floating_point() for t in leaves):
+        return
+    with _refusing("it casts every input to a floating type, which Model does "
+                   "not take"):
+        whole.run_eager([t.float() for t in leaves], state, seed)
+
+
+def _check_draws(whole, leaves, state, seed, made):
+    """Nothing is seeded between eager's forward() and the candidate's."""
+    again = whole.run_eager(leaves, state, made["drawn"])
+    for one, other in zip(made["outputs"], again["outputs"]):
+        if difference(one, other, tolerance_of(whole))[1]:
+            raise NotJudged("Model draws random numbers, and it seeds nothing "
+                            "between Model's forward() and the candidate's")
+
+
+@contextlib.contextmanager
+def _refusing(why):
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:  # whatever forward() raises
+        raise NotJudged(why) from None
+
+
+def difference(eager, other, tolerance):
+    """(the largest difference, how many elements differ by too much), as
+    torch.allclose(eager, other) counts."""
+    worst, wrong = 0.0, 0
+    flat = eager.reshape(-1), other.reshape(-1)
+    for start in range(0, flat[0].numel(), CHUNK):
+        one, two = (t[start : start + CHUNK] for t in flat)
+        if one.dtype == torch.bool:
+            one, two = one.view(torch.uint8), two.view(torch.uint8)
+        wrong += one.numel() - int(torch.isclose(
+            one, two, rtol=tolerance, atol=tolerance).sum())
+        gap = (one.double() - two.double()).abs_()
+        gap = gap[torch.isfinite(gap)]
+        worst = max(worst, float(gap.max()) if gap.numel() else 0.0)
+    return worst, wrong
+
+
+def hold(outputs, trial, found):
+    """Why these are not near to that trial's, or ""; keeps in the NearEager
+    `found` how far they are."""
+    for number, (eager, other) in enumerate(zip(trial.outputs, outputs)):
+        if eager.shape != other.shape or eager.dtype != other.dtype:
+            return f"output {number} is {other.dtype} {list(other.shape)}"
+        worst, wrong = difference(eager, other, found.tolerance)
+        found.max_difference = max(found.max_difference, worst)
+        if wrong:
+            return (f"{wrong} of {eager.numel()} elements of output {number} "
+                    f"are not within {found.tolerance:g} + {found.tolerance:g} "
+                    f"|x| of eager's: they differ by up to {worst:.3g}")
+    return ""

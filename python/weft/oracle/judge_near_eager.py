@@ -1,0 +1,154 @@
+"""Holds a composed module, and torch.compile's, against eager by the rule of
+near_eager.py. One draw serves both, since drawing on the processor takes
+longest."""
+
+import dataclasses
+
+from weft.expect import near_eager
+from weft.expect.near_eager import FAILED, FAR, NEAR, NearEager, NotJudged
+from weft.device.laps import lap
+from weft.oracle import verify_model
+from weft.oracle.slot import Ended
+from weft.oracle.verify import Verdict
+from weft.timing.timing import TimingFailed
+
+_STEPS = ["load", "run", "export"]
+
+
+def judge(oracle, whole, job, limits, request):
+    """The NearEager of the candidate `job`, as a dictionary. torch.compile's
+    is looked at where the request names that baseline."""
+    found = NearEager(tolerance=near_eager.tolerance_of(whole))
+    parties = [_Candidate(oracle, whole, job, limits, found)]
+    if "compile" in request.get("baselines", ()):
+        parties.append(_Compiled(oracle, whole, request, found))
+    try:
+        for party in reversed(parties):  # the compiler's arena serves both
+            party.begin(parties[-1])
+        with lap("near eager"):
+            for number, trial in enumerate(near_eager.trials(whole), 1):
+                for party in parties:
+                    party.hold(trial, number)
+                if not any(party.is_open for party in parties):
+                    break
+                found.draws = number
+                del trial
+                whole.device.give_back_much()
+        for party in parties:
+            party.passed()
+    except NotJudged as why:
+        for party in parties:
+            party.end(FAILED, f"KernelBench's evaluator refuses any module "
+                      f"here: {why}")
+    finally:
+        for party in parties:
+            party.close()
+    return dataclasses.asdict(found)
+
+
+class _Party:
+    """Whose results are held; `is_open` until one is not near."""
+
+    is_open = True
+
+    def __init__(self, whole, found):
+        self.whole, self.found = whole, found
+
+    def hold(self, trial, number):
+        if not self.is_open:
+            return
+        self.whole.write(trial)
+        try:
+            answer = self.call(trial)
+        except Ended as ended:
+            lacks = ended.kind == "out_of_memory"
+            return self.end(FAILED if lacks else FAR, ended.reason)
+        reason = verify_model.layout_difference(answer, trial.described)
+        if not reason:
+            views = self.whole.buffers.output_views[:len(trial.outputs)]
+            reason = near_eager.hold(views, trial, self.measured())
+        if reason:
+            self.end(FAR, f"draw {number}: {reason}")
+        self.rest()
+
+    def rest(self):
+        """After each call: large things go."""
+
+    def passed(self):
+        if self.is_open:
+            self.end(NEAR, "")
+
+
+class _Candidate(_Party):
+    def __init__(self, oracle, whole, job, limits, found):
+        super().__init__(whole, found)
+        self.oracle, self.job, self.limits = oracle, job, limits
+
+    def begin(self, owner):
+        """`owner` of the arena."""
+        arena = owner.arena() if owner is not self else self.oracle.keeper.of(
+            self.whole.buffers.end)
+        arena.clear()
+        self.whole.buffers.bind(arena)
+        verdict = Verdict()
+        try:
+            verify_model.begin(self.oracle.slot, self.whole, self.job, arena,
+                               self.limits, verdict)
+        except Ended as ended:
+            verdict.fail(ended.kind, ended.reason)
+        if verdict.reason:
+            self.end(FAR, verdict.reason)
+
+    def call(self, trial):
+        return self.oracle.slot.call(
+            3 * self.limits.wall_ms, steps=_STEPS, seed=trial.seed,
+            parameters=True, reuse=False)[0]
+
+    def measured(self):
+        return self.found
+
+    def end(self, outcome, reason):
+        self.is_open = False
+        self.found.outcome, self.found.reason = outcome, reason
+
+    def close(self):
+        self.oracle.slot.dismiss()
+
+
+class _Compiled(_Party):
+    def __init__(self, oracle, whole, request, found):
+        super().__init__(whole, found)
+        self.oracle, self.request, self.lender = oracle, request, None
+
+    def begin(self, owner):
+        timer = self.oracle.model_timer
+        try:
+            self.lender = timer.lend_compiled(
+                *self.oracle.model_bench(self.whole, self.request), "compile")
+        except TimingFailed as why:
+            return self.end(FAILED, str(why))
+        if self.lender.error:
+            self.end(FAILED, self.lender.error)
+
+    def arena(self):
+        if self.lender is None:  # its process broke
+            return self.oracle.keeper.of(self.whole.buffers.end)
+        return self.lender.arena
+
+    def call(self, trial):
+        return self.lender.call(trial.seed, _STEPS)
+
+    def rest(self):
+        if self.whole.is_large and self.is_open:
+            self.lender.rest()
+
+    def measured(self):
+        return NearEager(tolerance=self.found.tolerance)
+
+    def end(self, outcome, reason):
+        self.is_open = False
+        self.found.compiled, self.found.compiled_reason = outcome, reason
+
+    def close(self):
+        if self.lender is not None:
+            self.lender.close()

@@ -1,0 +1,276 @@
+#include "runtime/llm/client.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "runtime/llm/classify.hpp"
+#include "runtime/llm/key.hpp"
+#include "runtime/llm/limits.hpp"
+#include "runtime/llm/reply_reader.hpp"
+#include "runtime/llm/request.hpp"
+#include "runtime/llm/sse.hpp"
+#include "runtime/llm/utf8.hpp"
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t epoch_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+constexpr int kOk = 200;
+constexpr int kRedirects = 300;
+
+/// One call: what has come of its reply.
+struct Exchange {
+  LlmEndpoint endpoint;
+  std::string key;
+  LlmClient::OnAnswer on_answer;
+  std::unique_ptr<ReplyReader> reader;
+  SseParser sse;
+  std::string body;  ///< of an error, or of a server that does not stream
+  bool streams = false;
+  bool has_bytes = false;
+  Clock::time_point began = Clock::now();
+  std::int64_t first_token_ms = 0;
+
+  HttpClient::Next take(const HttpHead& head, std::string_view bytes);
+  void end(const HttpEnd& http);
+
+ private:
+  void read_rest();
+  Classified judge(const HttpEnd& http) const;
+  void clean(LlmAnswer& answer) const;
+};
+
+bool is_ok(const HttpHead& head) {
+  return head.status >= kOk && head.status < kRedirects;
+}
+
+std::string header(const HttpHead& head, const char* name) {
+  const auto found = head.headers.find(name);
+  return found == head.headers.end() ? "" : found->second;
+}
+
+HttpClient::Next Exchange::take(const HttpHead& head, std::string_view bytes) {
+  if (!has_bytes) {
+    has_bytes = true;
+    // Some servers stream under another name: only JSON is taken for whole.
+    streams = is_ok(head) &&
+              !header(head, "content-type").starts_with("application/json");
+  }
+  if (!streams) {
+    body += bytes;
+    return HttpClient::Next::more;
+  }
+  const auto on_event = [this](const SseEvent& event) {
+    reader->take_event(event);
+  };
+  sse.feed(bytes, on_event);
+  if (first_token_ms == 0 && reader->begun()) {
+    first_token_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+                         Clock::now() - began)
+                         .count();
+  }
+  return reader->ended() || reader->error() ? HttpClient::Next::enough
+                                            : HttpClient::Next::more;
+}
+
+void Exchange::read_rest() {
+  if (streams) {
+    sse.finish(
+        [this](const SseEvent& event) { reader->take_event(event, true); });
+  } else if (!body.empty()) {
+    reader->take_whole(body);
+  }
+}
+
+/// Whether nothing of the answer lacks: the stream's own end has come, or that
+/// of every sample (some servers leave the former out, some the latter).
+bool is_whole(const ReplyReader& reader) {
+  if (reader.error() || !reader.malformed().empty()) return false;
+  if (reader.texts().empty()) return false;
+  return reader.ended() ||
+         std::ranges::none_of(reader.texts(), [](const AnswerText& text) {
+           return text.finish_reason.empty();
+         });
+}
+
+Classified Exchange::judge(const HttpEnd& http) const {
+  const std::string who = endpoint.provider.name;
+  // A reply that is all there counts, however the connection ended.
+  const bool whole = is_ok(http.head) && is_whole(*reader);
+  if (whole && http.kind != HttpEnd::Kind::cancelled) return {};
+  if (http.kind != HttpEnd::Kind::done && !reader->error()) {
+    return classify_transport(endpoint, http);
+  }
+  if (!is_ok(http.head)) {
+    return classify_error(endpoint, http.head, reader->error(), epoch_ms());
+  }
+  if (reader->error()) {
+    return classify_stream_error(endpoint, http.head, *reader->error(),
+                                 epoch_ms());
+  }
+  const std::string type = header(http.head, "content-type");
+  if (type.starts_with("text/html")) {
+    return {{"wrong_input", who + " answers with a web page; check base_url (" +
+                                endpoint.base_url + ") of [llm." + who + "]"},
+            -1,
+            false};
+  }
+  std::string why = who + ": the reply ";
+  if (!reader->malformed().empty()) {
+    why += "is not to be understood: " + reader->malformed();
+  } else if (!has_bytes) {
+    why += "is empty";
+  } else {
+    why += "ended before the answer did";
+  }
+  return {{"failed", why}, -1, true};
+}
+
+void Exchange::clean(LlmAnswer& answer) const {
+  answer.failure.message =
+      repaired_utf8(without_key(answer.failure.message, key));
+  answer.model = without_key(answer.model, key);
+  answer.request_id = repaired_utf8(without_key(answer.request_id, key));
+  for (AnswerText& text : answer.texts) {
+    text.text = without_key(std::move(text.text), key);
+    text.finish_reason = without_key(std::move(text.finish_reason), key);
+    if (text.finish_reason.empty()) text.finish_reason = "stop";
+  }
+}
+
+std::string request_id_of(const HttpHead& head) {
+  for (const char* name : {"x-request-id", "request-id", "x-litellm-call-id"}) {
+    std::string id = header(head, name);
+    if (!id.empty()) return id;
+  }
+  return "";
+}
+
+/// LiteLLM's word on what a call cost, in dollars; streams cannot have it.
+std::int64_t told_cost(const HttpHead& head) {
+  const std::string text = header(head, "x-litellm-response-cost");
+  if (text.empty()) return -1;
+  const double usd = std::atof(text.c_str());
+  constexpr double kUsdMax = 1e6;
+  return usd > 0 && usd < kUsdMax ? std::llround(usd * 1e6) : -1;
+}
+
+void Exchange::end(const HttpEnd& http) {
+  read_rest();
+  const Classified verdict = judge(http);
+  LlmAnswer answer;
+  answer.failure = verdict.failure;
+  answer.retry_after_ms = verdict.retry_after_ms;
+  answer.billed_maybe = verdict.billed_maybe;
+  if (!answer.failure) answer.texts = reader->texts();
+  answer.usage = reader->usage();
+  answer.told_micro_usd = reader->told_micro_usd() >= 0
+                              ? reader->told_micro_usd()
+                              : told_cost(http.head);
+  answer.model = reader->model();
+  answer.request_id = request_id_of(http.head);
+  answer.limits = limits_of(http.head.headers, epoch_ms());
+  answer.http_status = http.head.status;
+  answer.latency_ms = http.total_ms;
+  answer.first_token_ms = first_token_ms;
+  clean(answer);
+  on_answer(std::move(answer));
+}
+
+LlmAnswer refused(const Error& error) {
+  LlmAnswer answer;
+  answer.failure = to_failure(error);
+  return answer;
+}
+
+/// The key, if the endpoint may be sent it.
+Result<std::string> usable_key(const LlmEndpoint& endpoint) {
+  auto key = read_key(endpoint);
+  if (!key) return key;
+  if (const auto use = check_key_use(endpoint, *key); !use) {
+    return std::unexpected(use.error());
+  }
+  return key;
+}
+
+std::vector<std::string> model_names(const std::string& body) {
+  std::vector<std::string> names;
+  const auto list = nlohmann::json::parse(repaired_utf8(body), nullptr, false);
+  if (!list.is_object() || !list.contains("data")) return names;
+  for (const auto& model : list["data"]) {
+    if (!model.is_object()) continue;
+    const auto id = model.find("id");
+    if (id != model.end() && id->is_string()) names.push_back(*id);
+  }
+  return names;
+}
+
+}  // namespace
+
+LlmClient::Id LlmClient::ask(const LlmEndpoint& endpoint, const Prompt& prompt,
+                             OnAnswer on_answer) {
+  const auto key = usable_key(endpoint);
+  if (!key) {
+    on_answer(refused(key.error()));
+    return 0;
+  }
+  auto exchange = std::make_shared<Exchange>();
+  exchange->endpoint = endpoint;
+  exchange->key = *key;
+  exchange->on_answer = std::move(on_answer);
+  exchange->reader = make_reply_reader(endpoint.provider.dialect);
+  return http_.start(make_llm_request(endpoint, prompt, *key),
+                     {[exchange](const HttpHead& head, std::string_view bytes) {
+                        return exchange->take(head, bytes);
+                      },
+                      [exchange](const HttpEnd& end) { exchange->end(end); }});
+}
+
+LlmClient::Id LlmClient::list_models(const LlmEndpoint& endpoint,
+                                     OnModels on_models) {
+  const auto key = usable_key(endpoint);
+  if (!key) {
+    on_models(refused(key.error()), {});
+    return 0;
+  }
+  auto body = std::make_shared<std::string>();
+  auto on_body = [body](const HttpHead&, std::string_view bytes) {
+    *body += bytes;
+    return HttpClient::Next::more;
+  };
+  auto on_end = [body, endpoint, key = *key,
+                 on_models = std::move(on_models)](const HttpEnd& end) {
+    LlmAnswer answer;
+    answer.http_status = end.head.status;
+    answer.latency_ms = end.total_ms;
+    std::vector<std::string> names;
+    if (end.kind != HttpEnd::Kind::done) {
+      answer.failure = classify_transport(endpoint, end).failure;
+    } else if (!is_ok(end.head)) {
+      const auto parsed =
+          nlohmann::json::parse(repaired_utf8(*body), nullptr, false);
+      answer.failure =
+          classify_error(endpoint, end.head, error_in(parsed), epoch_ms())
+              .failure;
+    } else {
+      names = model_names(*body);
+    }
+    answer.failure.message = without_key(answer.failure.message, key);
+    for (std::string& name : names) name = without_key(name, key);
+    on_models(std::move(answer), std::move(names));
+  };
+  return http_.start(make_models_request(endpoint, *key),
+                     {std::move(on_body), std::move(on_end)});
+}
+
+}  // namespace weft

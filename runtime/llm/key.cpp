@@ -1,0 +1,104 @@
+#include "runtime/llm/key.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace weft {
+namespace {
+
+/// Servers without keys want a word all the same: "EMPTY", "ollama", "x".
+constexpr std::size_t kSecretBytesMin = 8;
+
+/// Nobody's key is longer; a wrong file may be.
+constexpr std::size_t kKeyBytesMax = 16'384;
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+Error no_key(const LlmEndpoint& endpoint, const std::string& why) {
+  return {ErrorCode::missing,
+          "no key for [llm." + endpoint.provider.name + "]: " + why};
+}
+
+/// A line break would let a key write headers of its own.
+Result<std::string> checked(const LlmEndpoint& endpoint, std::string key,
+                            const std::string& place) {
+  const bool clean = std::ranges::all_of(
+      key, [](unsigned char c) { return c > ' ' && c < 0x7F; });
+  if (clean && key.size() <= kKeyBytesMax) return key;
+  return std::unexpected(
+      no_key(endpoint, "what " + place +
+                           " holds is no key: it has blanks, control "
+                           "characters or too many bytes"));
+}
+
+/// The whole host is compared: localhost.example.com is somebody else's.
+bool is_local(std::string_view base_url) {
+  constexpr std::string_view kScheme = "http://";
+  std::string_view host = base_url.substr(kScheme.size());
+  host = host.substr(0, host.find('/'));
+  if (host.starts_with("[::1]")) return true;
+  host = host.substr(0, host.find(':'));
+  return host == "localhost" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string_view::npos);
+}
+
+}  // namespace
+
+Result<std::string> read_key(const LlmEndpoint& endpoint) {
+  if (!endpoint.key_env.empty()) {
+    const char* value = std::getenv(endpoint.key_env.c_str());
+    const std::string key = value == nullptr ? "" : trimmed(value);
+    if (key.empty()) {
+      return std::unexpected(no_key(
+          endpoint,
+          "the environment variable " + endpoint.key_env + " is not set"));
+    }
+    return checked(endpoint, key, endpoint.key_env);
+  }
+  if (endpoint.key_file.empty()) return "";
+  std::ifstream in(endpoint.key_file, std::ios::binary);
+  if (!in) {
+    return std::unexpected(
+        no_key(endpoint, "the file " + endpoint.key_file + " cannot be read"));
+  }
+  std::string bytes(kKeyBytesMax + 1, '\0');
+  in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(in.gcount()));
+  const std::string key = trimmed(bytes);
+  if (key.empty()) {
+    return std::unexpected(
+        no_key(endpoint, "the file " + endpoint.key_file + " is empty"));
+  }
+  return checked(endpoint, key, endpoint.key_file);
+}
+
+std::string without_key(std::string text, std::string_view key) {
+  if (key.size() < kSecretBytesMin) return text;
+  constexpr std::string_view kInstead = "[key]";
+  for (auto at = text.find(key); at != std::string::npos;
+       at = text.find(key, at + kInstead.size())) {
+    text.replace(at, key.size(), kInstead);
+  }
+  return text;
+}
+
+Result<void> check_key_use(const LlmEndpoint& endpoint, std::string_view key) {
+  const bool plain = endpoint.base_url.starts_with("http://");
+  if (key.empty() || !plain || endpoint.plain_http ||
+      is_local(endpoint.base_url)) {
+    return {};
+  }
+  return fail(ErrorCode::wrong_input,
+              "[llm." + endpoint.provider.name + "]: the key would go to " +
+                  endpoint.base_url +
+                  " unencrypted: use https, or set plain_http = true");
+}
+
+}  // namespace weft

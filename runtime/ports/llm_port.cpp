@@ -1,0 +1,217 @@
+#include "runtime/ports/llm_port.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "config/llm_settings.hpp"
+#include "runtime/journal/chain.hpp"
+#include "runtime/journal/journal.hpp"
+#include "runtime/llm/reply_reader.hpp"
+
+namespace weft {
+namespace {
+
+LlmReply reply_of(const LlmRequest& request, const LlmEndpoint& endpoint,
+                  const LlmAnswer& answer) {
+  LlmReply reply;
+  reply.effect = request.effect;
+  reply.failure = answer.failure;
+  reply.failure.retry_after_ms =
+      std::max<std::int64_t>(0, answer.retry_after_ms);
+  reply.usage = answer.usage;
+  reply.micro_usd = cost_of(answer.usage, endpoint.provider.prices);
+  // Without prices of the user's, the server's word is better than none.
+  if (endpoint.provider.prices == LlmPrices{}) {
+    reply.micro_usd = std::max<std::int64_t>(0, answer.told_micro_usd);
+  }
+  reply.model = answer.model;
+  reply.request_id = answer.request_id;
+  reply.latency_ms = answer.latency_ms;
+  reply.first_token_ms = answer.first_token_ms;
+  reply.limits = answer.limits;
+  reply.http_status = answer.http_status;
+  reply.billed_maybe = answer.billed_maybe;
+  return reply;
+}
+
+}  // namespace
+
+std::string prompt_key(const LlmEndpoint& endpoint, const Prompt& prompt) {
+  std::string text;
+  append_text(text, endpoint.provider.dialect);
+  append_text(text, endpoint.base_url);
+  append_text(text, endpoint.provider.model);
+  append_text(text, prompt.effort);
+  append_text(text, std::to_string(prompt.temperature));
+  append_text(text, std::to_string(prompt.max_tokens));
+  append_text(text, std::to_string(prompt.samples));
+  for (const PromptText& part : prompt.texts) {
+    append_text(text, part.role);
+    append_text(text, part.text);
+  }
+  return content_hash(text);
+}
+
+LlmPort::LlmPort(Blobs& blobs, Options options)
+    : blobs_(blobs), options_(std::move(options)) {}
+
+LlmPort::~LlmPort() {
+  // Calls that end because weft does have had no answer.
+  closing_ = true;
+}
+
+void LlmPort::start(const Message& request, Reply reply) {
+  begin(request, {}, std::move(reply));
+}
+
+void LlmPort::begin(const Message& request, std::stop_token cancelled,
+                    Reply reply) {
+  const auto* asked = std::get_if<LlmRequest>(&request);
+  if (asked == nullptr) return;
+  Call call;
+  call.request = *asked;
+  call.id = content_hash(encode(request));
+  call.reply = std::move(reply);
+  call.cancelled = std::move(cancelled);
+  queue_.push([this, call = std::move(call)] { answer(call); });
+}
+
+Result<void> LlmPort::open_stores() {
+  if (!replies_) {
+    auto opened = LlmReplies::open(options_.replies);
+    if (!opened) return std::unexpected(opened.error());
+    replies_ = std::move(*opened);
+  }
+  if (!cache_ && !options_.cache.empty()) {
+    // Without the cache a run costs more and is none the worse.
+    auto opened = LlmCache::open(options_.cache);
+    if (opened) cache_ = std::move(*opened);
+    options_.cache.clear();
+  }
+  return {};
+}
+
+Result<Prompt> LlmPort::read_prompt(const LlmRequest& request) {
+  Prompt prompt;
+  prompt.samples = request.samples;
+  prompt.max_tokens = request.max_tokens;
+  prompt.temperature = request.temperature;
+  prompt.effort = request.effort;
+  for (const LlmPart& part : request.parts) {
+    auto text = blobs_.get(part.blob);
+    if (!text) return std::unexpected(text.error());
+    prompt.texts.push_back({part.role, std::move(*text), part.cache_boundary});
+  }
+  return prompt;
+}
+
+void LlmPort::refuse(const Call& call, Failure failure) {
+  LlmReply reply;
+  reply.effect = call.request.effect;
+  reply.failure = std::move(failure);
+  call.reply(reply);
+}
+
+void LlmPort::answer(Call call) {
+  auto endpoint = find_endpoint(options_.endpoints, call.request.provider);
+  const auto prompt = read_prompt(call.request);
+  const auto ready = open_stores();
+  if (!ready) return refuse(call, to_failure(ready.error()));
+  if (!prompt) return refuse(call, to_failure(prompt.error()));
+  // Answered already, it needs no provider any more.
+  if (endpoint) {
+    call.endpoint = std::move(*endpoint);
+    if (call.request.wall_ms > 0) {
+      call.endpoint.provider.wall_ms =
+          std::min(call.endpoint.provider.wall_ms, call.request.wall_ms);
+    }
+    call.prompt = prompt_key(call.endpoint, *prompt);
+  }
+  if (answer_from_disk(call)) return;
+  if (!endpoint) return refuse(call, to_failure(endpoint.error()));
+  if (call.cancelled.stop_requested()) {
+    return refuse(call, {"cancelled", "the asker did not want it"});
+  }
+  if (const auto noted = replies_->note_asked(call.id, call.prompt); !noted) {
+    return refuse(call, to_failure(noted.error()));
+  }
+  ask(std::move(call), *prompt);
+}
+
+bool LlmPort::answer_from_disk(Call& call) {
+  const auto known = replies_->find(call.id);
+  if (known && known->answer) {
+    give(call, *known->answer);
+    return true;
+  }
+  call.asked_before = known && known->asked;
+  if (!cache_ || call.prompt.empty()) return false;
+  // Several samples of one prompt are several answers: the first of this run
+  // gets the first that is kept, the next the next.
+  const auto ordinal = replies_->answered(call.prompt);
+  if (!ordinal) return false;
+  auto kept = cache_->find(call.prompt, *ordinal);
+  if (!kept || !*kept) return false;
+  LlmReply& reply = (*kept)->reply;
+  reply.effect = call.request.effect;
+  reply.from_cache = true;
+  reply.usage = LlmUsage{.known = true};
+  reply.micro_usd = 0;
+  reply.limits = {};
+  reply.latency_ms = reply.first_token_ms = 0;
+  if (!replies_->note_asked(call.id, call.prompt)) return false;
+  if (!replies_->keep(call.id, **kept)) return false;
+  give(call, std::move(**kept));
+  return true;
+}
+
+void LlmPort::ask(Call call, const Prompt& prompt) {
+  // Made and ended on the queue's thread alone, whoever cancels.
+  using Watch = std::stop_callback<std::function<void()>>;
+  const auto watch = std::make_shared<std::optional<Watch>>();
+  const LlmEndpoint endpoint = call.endpoint;
+  const std::stop_token cancelled = call.cancelled;
+  const LlmClient::Id id = client_.ask(
+      endpoint, prompt,
+      [this, watch, call = std::move(call)](LlmAnswer answer) {
+        if (closing_) return;
+        queue_.push([this, watch, call, answer = std::move(answer)] {
+          watch->reset();
+          take(call, answer);
+        });
+      });
+  if (id != 0) watch->emplace(cancelled, [this, id] { client_.cancel(id); });
+}
+
+void LlmPort::take(const Call& call, LlmAnswer answer) {
+  KeptAnswer kept;
+  kept.reply = reply_of(call.request, call.endpoint, answer);
+  // The process that asked first died before the answer came, which was paid
+  // for all the same.
+  if (call.asked_before) kept.reply.micro_usd *= 2;
+  for (AnswerText& text : answer.texts) {
+    kept.reply.choices.push_back({"", text.finish_reason});
+    kept.texts.push_back(std::move(text.text));
+  }
+  // What never left can be tried again by who resumes the run. A disk that is
+  // full does not make a paid answer worse: the journal's own error will end
+  // the run.
+  const bool sent = answer.http_status != 0 || answer.billed_maybe;
+  if (sent) (void)replies_->keep(call.id, kept);
+  const bool good = !kept.reply.failure && !kept.texts.empty();
+  if (good && cache_) (void)cache_->add(call.prompt, kept);
+  give(call, std::move(kept));
+}
+
+void LlmPort::give(const Call& call, KeptAnswer kept) {
+  for (std::size_t i = 0; i < kept.texts.size(); ++i) {
+    if (i >= kept.reply.choices.size()) break;
+    kept.reply.choices[i].text = blobs_.put(kept.texts[i]);
+  }
+  kept.reply.effect = call.request.effect;
+  call.reply(kept.reply);
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// port/llm: asks language models, at the head only. An answer is on disk
+// before it is given: after a crash at any moment, no call that was answered is
+// made again. What an earlier run was answered to the same prompt is given
+// without a call.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "actors/role.hpp"
+#include "config/llm_endpoint.hpp"
+#include "runtime/host/port.hpp"
+#include "runtime/llm/client.hpp"
+#include "runtime/machine/work_queue.hpp"
+#include "runtime/store/llm_store.hpp"
+
+namespace weft {
+
+class LlmPort : public Port {
+ public:
+  struct Options {
+    std::vector<LlmEndpoint> endpoints;
+    std::filesystem::path replies;  ///< the run's own file
+    std::filesystem::path cache;    ///< of all runs; empty: none
+  };
+
+  LlmPort(Blobs& blobs, Options options);
+  ~LlmPort() override;
+
+  void start(const Message& request, Reply reply) override;
+
+  /// A call that is `cancelled` ends with that failure, and its connection;
+  /// what it has cost until then may be billed.
+  void begin(const Message& request, std::stop_token cancelled, Reply reply);
+
+ private:
+  /// One call on its way.
+  struct Call {
+    LlmRequest request;
+    Reply reply;
+    std::stop_token cancelled;
+    LlmEndpoint endpoint;
+    std::string id;      ///< content hash of the request
+    std::string prompt;  ///< of what it asks, whoever asks it
+    bool asked_before = false;
+  };
+
+  void answer(Call call);
+  void ask(Call call, const Prompt& prompt);
+  void take(const Call& call, LlmAnswer answer);
+  /// From the run's own file, or from the cache.
+  bool answer_from_disk(Call& call);
+  void give(const Call& call, KeptAnswer kept);
+  void refuse(const Call& call, Failure failure);
+  Result<void> open_stores();
+  Result<Prompt> read_prompt(const LlmRequest& request);
+
+  Blobs& blobs_;
+  Options options_;
+  std::optional<LlmReplies> replies_;
+  std::optional<LlmCache> cache_;
+  std::atomic<bool> closing_ = false;
+  WorkQueue queue_{1};  ///< the stores' thread
+  LlmClient client_;    ///< ends before the queue that its answers go to
+};
+
+/// What tells one prompt from another: server, model, texts, parameters.
+std::string prompt_key(const LlmEndpoint& endpoint, const Prompt& prompt);
+
+}  // namespace weft

@@ -1,0 +1,256 @@
+"""Cases of kernels from PyTorch's own operator tests (OpInfo): what each
+operator is given there, and numbers that are special put in.
+
+A piece is captured as a user's model is, and given to a target's code
+generator whole. What becomes of it:
+
+    lowered    there is code, and it gives what eager gives
+    framework  the target has no code for it: weft leaves it to the framework
+    differs    there is code, and it does not
+    refused    the exporter does not take it
+"""
+
+import collections
+import importlib.util
+import os
+import tempfile
+import traceback
+import warnings
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree
+
+import captured_cases
+
+#: What draws numbers, depends on the memory that it is given, or is no model's.
+LEFT_OUT = ("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform",
+            "cauchy", "exponential", "geometric", "empty", "new_empty", "item",
+            "tolist", "to_sparse", "sparse", "jiterator", "_refs", "masked.",
+            "resize", "as_strided", "set_", "stft", "istft", "rrelu",
+            "__getitem__", "equal", "allclose", "is_", "nonzero", "unique",
+            "svd", "pca", "lu", "eig", "lstsq", "qr", "ormqr", "geqrf",
+            "cholesky", "householder", "ldl", "torch.ops")
+ELEMENTS_MAX = 20_000
+SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1.0, -1.0,
+           1e-40, 65_504.0, 90.0)
+
+Case = collections.namedtuple("Case", "name function inputs")
+
+
+def operators(dtype, wanted=None):
+    for op in op_db:
+        name = op.name
+        if wanted is not None and name not in wanted:
+            continue
+        if wanted is None and name.startswith(LEFT_OUT):
+            continue
+        if dtype in op.supported_dtypes("cpu"):
+            yield op
+
+
+def cases_of(op, dtype, samples_max=3, specials=True):
+    """Some of the operator's samples, as functions of their tensors."""
+    torch.manual_seed(1)
+    cases = []
+    try:
+        samples = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    except Exception:  # it is PyTorch's own, and not of this build
+        return cases
+    step = max(1, len(samples) // samples_max)
+    for number, sample in enumerate(samples[::step][:samples_max]):
+        case = case_of(f"{op.name}.{number}", op, sample)
+        if case is None:
+            continue
+        cases.append(case)
+        if specials and number == 0 and dtype.is_floating_point:
+            case = with_specials(case)
+            if case is not None:
+                cases.append(case)
+    return cases
+
+
+def case_of(name, op, sample):
+    leaves, tree = _pytree.tree_flatten(
+        ((sample.input, *sample.args), sample.kwargs))
+    places = [i for i, leaf in enumerate(leaves)
+              if isinstance(leaf, torch.Tensor)]
+    inputs = tuple(leaves[i].detach().clone() for i in places)
+
+    def function(*tensors):
+        now = list(leaves)
+        for i, tensor in zip(places, tensors):
+            now[i] = tensor
+        args, kwargs = _pytree.tree_unflatten(now, tree)
+        return [t for t in _pytree.tree_leaves(op.op(*args, **kwargs))
+                if isinstance(t, torch.Tensor)]
+
+    case = Case(name, function, inputs)
+    return case if is_fit(case) else None
+
+
+def with_specials(case):
+    """The same, with special numbers among those of the first tensor."""
+    first = case.inputs[0]
+    if not first.is_floating_point() or first.numel() < 12:
+        return None
+    changed = first.clone()
+    flat = changed.view(-1) if changed.is_contiguous() else None
+    if flat is None:
+        return None
+    for i, value in enumerate(SPECIAL):
+        flat[(i * 7 + 3) % flat.numel()] = value
+    made = Case(case.name + "+special", case.function,
+                (changed, *case.inputs[1:]))
+    return made if is_fit(made) else None
+
+
+def is_fit(case):
+    """Some elements, not too many, and the same result twice."""
+    if not case.inputs or any(
+            t.numel() == 0 or t.numel() > ELEMENTS_MAX or t.is_complex()
+            or t.layout != torch.strided for t in case.inputs):
+        return False
+    try:
+        first, again = (case.function(*[t.clone() for t in case.inputs])
+                        for _ in range(2))
+    except Exception:  # some of their samples are meant to fail
+        return False
+    return bool(first) and all(
+        t.numel() > 0 and t.layout == torch.strided and not t.is_complex()
+        and torch.equal(t.nan_to_num(), u.nan_to_num())
+        for t, u in zip(first, again))
+
+
+def graphs_of(cases):
+    """A graph or None for each; one by one where they fail together."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return captured_cases.graphs_of(cases)
+    except Exception:
+        if len(cases) == 1:
+            return [None]
+        half = len(cases) // 2
+        return graphs_of(cases[:half]) + graphs_of(cases[half:])
+
+
+def judge(case, got):
+    """What is wrong with those results, or None."""
+    eager = case.function(*case.inputs)
+    try:
+        truth = case.function(*(
+            t.double() if t.is_floating_point() else t for t in case.inputs))
+    except Exception:  # not every operator takes float64 there
+        truth = eager
+    if len(got) != len(eager):
+        return f"{len(got)} results for {len(eager)}"
+    for mine, theirs, exact in zip(got, eager, truth):
+        if mine.dtype != theirs.dtype or mine.shape != theirs.shape:
+            return f"{mine.dtype} {tuple(mine.shape)} for " \
+                   f"{theirs.dtype} {tuple(theirs.shape)}"
+        if not mine.dtype.is_floating_point:
+            if not torch.equal(mine, theirs):
+                return "other integers"
+            continue
+        eps = torch.finfo(mine.dtype).eps
+        mine, theirs, exact = mine.double(), theirs.double(), exact.double()
+        same = (mine == theirs) | (mine.isnan() & theirs.isnan())
+        same |= (mine == exact) | (mine.isnan() & exact.isnan())
+        theirs_off = (theirs - exact).abs().nan_to_num(0, 0, 0)
+        scale = exact.abs().nan_to_num(0, 0, 0)
+        largest = scale.max() if scale.numel() else 0
+        limit = 8 * theirs_off + 32 * eps * scale + 8 * eps * min(largest, 1)
+        wrong = ~(same | ((mine - theirs).abs() <= limit))
+        if wrong.any():
+            return f"{mine[wrong][0].item():.9g} for " \
+                   f"{theirs[wrong][0].item():.9g} of eager"
+    return None
+
+
+def outcomes(variant, cases, batch=6):
+    """(name, outcome, reason) of each, in that variant of a target."""
+    captured = []
+    for start in range(0, len(cases), batch):
+        part = cases[start:start + batch]
+        captured += list(zip(part, graphs_of(part)))
+    found = [(case.name, "refused", "export") for case, graph in captured
+             if graph is None]
+    captured = [(case, graph) for case, graph in captured if graph is not None]
+    answers = variant.generate([graph for _, graph in captured], ())
+    good = []
+    for (case, graph), answer in zip(captured, answers):
+        if "error" in answer:
+            found.append((case.name, "framework", answer["error"]))
+        else:
+            good.append((case, graph, answer))
+    with tempfile.TemporaryDirectory() as folder:
+        built = variant.build([graph for _, graph, _ in good],
+                              [answer for _, _, answer in good], folder)
+        for (case, _, _), functions in zip(good, built):
+            found.append((case.name, *outcome(
+                case, functions, getattr(variant, "device", "cpu"))))
+    return found
+
+
+def outcome(case, functions, device="cpu"):
+    case = case._replace(inputs=tuple(t.to(device) for t in case.inputs))
+    for function in functions.values():
+        try:
+            wrong = judge(case, function(list(case.inputs)))
+        except Exception as error:
+            wrong = traceback.format_exception_only(error)[-1].strip()
+        if wrong:
+            return "differs", wrong
+    return "lowered", ""
+
+
+def variant_of(target):
+    """How that target's kernels are built and run without a GPU."""
+    if target == "cpu":
+        from cpu_kernels import CpuVariant
+
+        return CpuVariant("opinfo", 0, 2, 64, 0, 1, "-O1")
+    if target == "triton":
+        from triton_kernels import TritonVariant
+
+        return TritonVariant("opinfo", 0, 1, multiprocessors=132)
+    if target == "cuda":
+        from cuda_on_host import CudaVariant
+
+        return CudaVariant("opinfo", 0, 1, multiprocessors=132)
+    if target == "gpu":
+        return GpuVariant()
+    raise ValueError(f"no target '{target}': cpu, triton, cuda or gpu")
+
+
+class GpuVariant:
+    """Triton's kernels on the current GPU, against eager there."""
+
+    device = "cuda"
+
+    def generate(self, graphs, options):
+        sms = torch.cuda.get_device_properties(0).multi_processor_count
+        cli = captured_cases.program("triton_codegen_cli",
+                                     "WEFT_TRITON_CODEGEN")
+        return captured_cases.generate(graphs, [cli, str(sms), "16", *options])
+
+    def build(self, graphs, answers, folder):
+        del graphs
+        return [{answer["variants"][0]["variant"]: opened(
+            answer["variants"][0]["text"], folder, number)}
+            for number, answer in enumerate(answers)]
+
+
+def opened(text, folder, number):
+    """A source's kernel_function: Triton reads its file again later."""
+    path = os.path.join(folder, f"opinfo_{number}.py")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    spec = importlib.util.spec_from_file_location(f"opinfo_{number}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def run(inputs):
+        return captured_cases.as_list(module.kernel_function(*inputs))
+    return run

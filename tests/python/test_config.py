@@ -1,0 +1,109 @@
+"""Settings from files, the environment and flags, the later the stronger."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+
+class Config(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def weft(self, *words, **variables):
+        environment = {"PATH": os.environ["PATH"],
+                       "XDG_CONFIG_HOME": os.path.join(self.folder, "home")}
+        return subprocess.run(
+            [os.environ["WEFT_BIN"], *words], capture_output=True, text=True,
+            timeout=60, cwd=self.folder, check=False, env=environment | variables)
+
+    def config(self, *words, **variables):
+        """name -> (value, from)"""
+        done = self.weft("config", "--json", *words, **variables)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        return {line["name"]: (line["value"], line["from"]) for line in lines}
+
+    def test_defaults(self):
+        config = self.config()
+        self.assertEqual(config["run.timing_ms"], ("1500", "default"))
+        self.assertEqual(config["run.target"], ("cpu", "default"))
+
+    def test_each_source_is_stronger_than_the_one_before(self):
+        self.write("home/weft/config.toml", "[run]\njobs = 2\nvariants = 2\n"
+                   "seed = 2\ntiming_ms = 20\nfinal_timing_ms = 20\n")
+        self.write("weft.toml", "[run]\nvariants = 3\nseed = 3\ntiming_ms = 30\n"
+                   "final_timing_ms = 30\n")
+        named = self.write("more.toml",
+                           "[run]\nseed = 4\ntiming_ms = 40\nfinal_timing_ms = 40\n")
+        config = self.config("--config", named, "--final-timing-ms", "60",
+                             WEFT_RUN_TIMING_MS="50", WEFT_RUN_FINAL_TIMING_MS="50")
+        home = os.path.join(self.folder, "home/weft/config.toml")
+        self.assertEqual(config["run.jobs"], ("2", home + ":2"))
+        self.assertEqual(config["run.variants"], ("3", "weft.toml:2"))
+        self.assertEqual(config["run.seed"], ("4", named + ":2"))
+        self.assertEqual(config["run.timing_ms"], ("50", "WEFT_RUN_TIMING_MS"))
+        self.assertEqual(config["run.final_timing_ms"], ("60", "--final-timing-ms"))
+
+    def test_lists_and_flags(self):
+        self.write("weft.toml", '[run]\nseeds = ["compiler"]\nno_library = true\n'
+                   "fast_sync = true\n")
+        config = self.config()
+        self.assertEqual(config["run.seeds"], ("compiler", "weft.toml:2"))
+        self.assertEqual(config["run.no_library"], ("true", "weft.toml:3"))
+
+    def test_what_is_typed_overrules_what_cannot_stand_beside_it(self):
+        self.write("weft.toml", "[run]\nno_library = true\n")
+        done = self.weft("run", "--library", "l.db", "nothing.py")
+        self.assertIn("nothing.py", done.stderr)  # it got as far as the problem
+
+    def test_errors_name_file_and_line(self):
+        for text, place, words in (
+                ("[run]\njobs = \n", "weft.toml:2", ""),
+                ("[run]\njobs = 1000\n", "weft.toml:2", "256"),
+                ("[run]\ntarget = \"abacus\"\n", "weft.toml:2", "abacus"),
+                ("[run]\njobz = 1\n", "weft.toml:2", "run.jobz"),
+                ("[run]\nfast_sync = 3\n", "weft.toml:2", "true or false"),
+                ("[walk]\njobs = 1\n", "weft.toml:2", "walk.jobs"),
+                ("[run]\npython = \"/tmp/x\"\n", "weft.toml:2", "run.python"),
+                ("[llm.a]\nmodel = 3\n", "weft.toml:2", "quotes")):
+            with self.subTest(text):
+                self.write("weft.toml", text)
+                for command in (["config"], ["run", "nothing.py"]):
+                    done = self.weft(*command)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(place, done.stderr)
+                    self.assertIn(words, done.stderr)
+
+    def test_a_wrong_variable_is_named(self):
+        done = self.weft("config", WEFT_RUN_JOBS="many")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("WEFT_RUN_JOBS", done.stderr)
+
+    def test_providers_are_shown_and_keys_are_not(self):
+        named = self.write("more.toml", '[llm.mini]\nmodel = "m"\nkey_env = "K"\n')
+        config = self.config("--config", named, K="sk-secret-0123456789",
+                             WEFT_LLM_MINI_EFFORT="low")
+        self.assertEqual(config["llm.mini.model"], ("m", named + ":2"))
+        self.assertEqual(config["llm.mini.key_env"], ("K", named + ":3"))
+        self.assertEqual(config["llm.mini.effort"], ("low", "WEFT_LLM_MINI_EFFORT"))
+        self.assertNotIn("sk-secret", str(config))
+
+    def test_every_setting_has_a_default_that_its_flag_takes(self):
+        for name, (value, origin) in self.config().items():
+            self.assertEqual(origin, "default", name)
+            self.assertNotIn(" ", value, name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,103 @@
+"""Whole runs by both rules: a module that is right and not near to eager, and
+the one that is composed beside it. Nothing is timed: Triton's interpreter proves
+the kernels."""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from weft_case import ROOT, WeftCase, environment, problem_with
+
+# What is summed is large and cancels: another order of the same sum is as exact
+# as eager's, and differs by more than 1e-4 of the little that is left. What
+# stands before the product is not summed.
+CANCELS = problem_with(
+    init="self.weight = nn.Parameter(torch.randn(96, 96))",
+    forward="y = torch.relu(x * 2 - 1) @ self.weight; "
+            "return (y * 1e6).sum(-1)",
+    inputs="[torch.rand(2048, 96)]")
+
+# In five trials, by KernelBench's seeds, in a process of its own.
+JUDGE = """
+import importlib.util, sys, torch
+def load(name, path):
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+old, new = load("old", sys.argv[1]), load("new", sys.argv[2])
+models = []
+for kind in (old.Model, new.ModelNew):
+    torch.manual_seed(42)
+    models.append(kind(*old.get_init_inputs()))
+torch.manual_seed(42)
+near = []
+for seed in [int(torch.randint(0, 2**32 - 1, (1,))) for _ in range(5)]:
+    torch.manual_seed(seed)
+    inputs = old.get_inputs()
+    with torch.no_grad():
+        one, two = (model(*inputs) for model in models)
+    near.append(torch.allclose(one, two, atol=1e-4, rtol=1e-4))
+print(all(near))
+"""
+
+
+class NearRuns(WeftCase):
+    def run_of(self, accept, code=0, problem=CANCELS):
+        """(run directory, its result.json)."""
+        run = self.path("run-" + accept)
+        done = self.weft(
+            "run", self.write("cancels.py", problem), "--out", run, "--target",
+            "triton", "--variants", "1", "--no-compile-baseline", "--accept",
+            accept, timeout=400, CUDA_VISIBLE_DEVICES="")
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
+            return run, json.load(file)
+
+    def is_near(self, module):
+        """By a loop outside of weft."""
+        kernels = os.path.join(self.folder, "kernels")
+        done = subprocess.run(
+            [sys.executable, "-c", JUDGE, self.path("cancels.py"), module],
+            capture_output=True, text=True, check=False,
+            env=environment(TRITON_INTERPRET="1", WEFT_KERNEL_CACHE=kernels,
+                            PYTHONPATH=os.path.join(ROOT, "python")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip() == "True"
+
+    def test_by_both_rules_there_are_two_modules(self):
+        run, told = self.run_of("both")
+        self.assertTrue(told["verdict"]["correct"])
+        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "far")
+        ours = [part["id"] for part in told["subgraphs"] if part["ours"]]
+        self.assertEqual(len(ours), 2)
+        beside = told["near_module"]
+        self.assertEqual(beside["verdict"]["near_eager"]["outcome"], "near")
+        self.assertTrue(beside["verdict"]["correct"])
+        self.assertEqual(len(beside["ours"]), 1)
+        self.assertIn("another module is", told["summary"])
+        with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
+            self.assertIn("## The module near to eager", file.read())
+        self.assertFalse(
+            self.is_near(os.path.join(run, "composed", "model_new.py")))
+        self.assertTrue(self.is_near(os.path.join(run, beside["file"])))
+        self.assert_replays(run)
+
+    def test_by_the_near_rule_there_is_one_module_and_it_is_near(self):
+        run, told = self.run_of("near-eager")
+        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "near")
+        self.assertIsNone(told["near_module"])
+        self.assertTrue(
+            self.is_near(os.path.join(run, "composed", "model_new.py")))
+
+    def test_what_draws_is_not_judged_and_so_not_verified_by_that_rule(self):
+        draws = problem_with(
+            forward="return torch.nn.functional.dropout(x, 0.5) * 2")
+        _, told = self.run_of("near-eager", 1, draws)
+        self.assertIn("draws random numbers", told["verdict"]["reason"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,64 @@
+"""A part of PyTorch's own operator tests, against kernels of every target; all
+of them: benchmarks/opinfo.py."""
+
+import importlib.util
+import unittest
+
+# Before torch, which may look for Triton.
+import triton_kernels  # noqa: F401
+
+import torch
+
+#: What most models are made of, and what has had faults.
+OPERATORS = {
+    "abs", "add", "addcmul", "amax", "argmax", "atan2", "cat", "clamp",
+    "cumsum", "div", "eq", "exp", "expm1", "flip", "floor_divide", "fmod",
+    "gather", "index_select", "log1p", "log_softmax", "logsumexp", "lt",
+    "masked_fill", "max", "maximum", "mean", "mul", "narrow",
+    "nn.functional.avg_pool2d", "nn.functional.batch_norm",
+    "nn.functional.embedding", "nn.functional.gelu",
+    "nn.functional.group_norm", "nn.functional.hardtanh",
+    "nn.functional.layer_norm", "nn.functional.max_pool2d",
+    "nn.functional.nll_loss", "nn.functional.pad", "nn.functional.silu",
+    "nn.functional.softplus", "permute", "pow", "prod", "remainder", "roll",
+    "rsub", "sigmoid", "softmax", "split", "std", "sub", "sum", "take",
+    "tanh", "tril", "var_mean", "where", "linalg.vector_norm", "__rpow__",
+    "__rsub__", "__rdiv__",
+}
+#: Of those, what is tried where a kernel is run element by element.
+FEW = {"add", "mul", "clamp", "div", "eq", "softmax", "sum", "where",
+       "nn.functional.layer_norm", "nn.functional.gelu", "__rpow__",
+       "index_select", "max", "floor_divide"}
+
+
+@unittest.skipIf(importlib.util.find_spec("expecttest") is None,
+                 "PyTorch's operator tests want expecttest: run tools/setup")
+class OpInfo(unittest.TestCase):
+    def judge(self, target, dtype, wanted, samples, lowered_min):
+        import opinfo_cases
+
+        cases = [case for op in opinfo_cases.operators(dtype, wanted)
+                 for case in opinfo_cases.cases_of(op, dtype, samples)]
+        found = opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases,
+                                      batch=24)
+        for name, outcome, reason in found:
+            with self.subTest(target=target, dtype=dtype, case=name):
+                self.assertNotEqual(outcome, "differs", reason)
+        lowered = sum(outcome == "lowered" for _, outcome, _ in found)
+        self.assertGreaterEqual(lowered, lowered_min, found)
+
+    def test_float32_on_the_processor(self):
+        self.judge("cpu", torch.float32, OPERATORS, 2, 100)
+
+    def test_int64_on_the_processor(self):
+        self.judge("cpu", torch.int64, FEW, 1, 8)
+
+    def test_bfloat16_in_triton(self):
+        self.judge("triton", torch.bfloat16, FEW, 1, 10)
+
+    def test_float16_in_cuda(self):
+        self.judge("cuda", torch.float16, FEW, 1, 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

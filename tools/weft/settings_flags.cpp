@@ -1,0 +1,119 @@
+#include "tools/weft/settings_flags.hpp"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+/// Flags that concern a single call of weft. Which Python runs is no setting
+/// either: a weft.toml that came with somebody's code could name any program.
+constexpr std::string_view kNoSettings[] = {
+    "help", "config", "out", "json", "verbose", "quiet", "python"};
+
+std::string setting_of(const CLI::Option& option) {
+  std::string name = option.get_single_name();
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+bool is_setting(const CLI::Option& option) {
+  return !option.get_lnames().empty() &&
+         std::ranges::find(kNoSettings, option.get_single_name()) ==
+             std::end(kNoSettings);
+}
+
+/// Something that was typed, and that cannot stand beside this.
+bool is_overruled(const CLI::Option& option) {
+  return option.count() > 0 ||
+         std::ranges::any_of(option.get_excludes(), [](const auto* other) {
+           return other->count() > 0;
+         });
+}
+
+[[noreturn]] void reject(const std::string& message) {
+  throw CLI::ParseError(message, CLI::ExitCodes::ValidationError);
+}
+
+void give(CLI::Option& option, const Setting& setting) {
+  const bool is_flag = option.get_items_expected_max() == 0;
+  try {
+    if (is_flag) {
+      const std::string value = setting.shown();
+      if (value != "true" && value != "false") {
+        reject(setting.origin + ": " + setting_of(option) +
+               " is true or false, not '" + value + "'");
+      }
+      if (value == "false") return;
+      option.add_result(option.get_flag_value(option.get_single_name(), ""));
+    } else {
+      for (const std::string& value : setting.values) option.add_result(value);
+    }
+    option.run_callback();
+  } catch (const CLI::ValidationError& error) {
+    reject(setting.origin + ": " + error.what());
+  } catch (const CLI::ConversionError& error) {
+    reject(setting.origin + ": " + error.what());
+  }
+}
+
+/// The section's settings that no flag bears the name of.
+void reject_unknown(const CLI::App& verb, const std::string& section,
+                    const Settings& settings) {
+  const std::vector<std::string> names = setting_names(verb);
+  const std::string start = section + ".";
+  for (auto at = settings.lower_bound(start);
+       at != settings.end() && at->first.starts_with(start); ++at) {
+    const std::string name = at->first.substr(start.size());
+    if (std::ranges::find(names, name) == names.end()) {
+      reject(at->second.origin + ": there is no setting " + at->first +
+             ": those are the flags of 'weft " + verb.get_name() + "'");
+    }
+  }
+}
+
+}  // namespace
+
+Result<LoadedSettings> load_settings(
+    const std::optional<std::filesystem::path>& named) {
+  const Environment environment = &process_environment;
+  auto settings =
+      read_settings(settings_files(environment, named.value_or("")));
+  if (!settings) return std::unexpected(settings.error());
+  for (const auto& [name, setting] : *settings) {
+    if (name.starts_with("run.") || name.starts_with("llm.")) continue;
+    return fail(ErrorCode::wrong_input,
+                setting.origin + ": there is no setting " + name +
+                    ": there are those of [run] and [llm.NAME]");
+  }
+  auto endpoints = llm_endpoints(*settings, environment);
+  if (!endpoints) return std::unexpected(endpoints.error());
+  return LoadedSettings{std::move(*settings), std::move(*endpoints)};
+}
+
+void apply_settings(CLI::App& verb, const std::string& section,
+                    const std::optional<std::filesystem::path>& named) {
+  auto loaded = load_settings(named);
+  if (!loaded) reject(loaded.error().message);
+  reject_unknown(verb, section, loaded->settings);
+  // What was typed is known before anything is added to it.
+  std::vector<std::pair<CLI::Option*, Setting>> given;
+  for (CLI::Option* option : verb.get_options()) {
+    if (!is_setting(*option)) continue;
+    const std::string name = section + "." + setting_of(*option);
+    take_environment(loaded->settings, name, &process_environment);
+    const auto found = loaded->settings.find(name);
+    if (found == loaded->settings.end() || is_overruled(*option)) continue;
+    given.emplace_back(option, found->second);
+  }
+  for (const auto& [option, setting] : given) give(*option, setting);
+}
+
+std::vector<std::string> setting_names(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (is_setting(*option)) names.push_back(setting_of(*option));
+  }
+  return names;
+}
+
+}  // namespace weft
