@@ -128,6 +128,7 @@ void check_fold(Fold fold, const Virtual& value, const Shape& dims) {
   }
   // The prelude keeps positions in 32 bits.
   if (fold != Fold::argmax && fold != Fold::argmin) return;
+  if (dims.empty()) throw Unsupported{"the place of a single number"};
   std::int64_t count = 1;
   for (const std::int64_t dim : dims) count *= value.shape()[dim];
   if (count > INT32_MAX) throw Unsupported{"positions beyond 32 bits"};

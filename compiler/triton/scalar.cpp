@@ -132,8 +132,10 @@ std::string call_text(const TritonScope& scope, const Scalar& node) {
   }
   // A function's first argument has methods: a number before a tensor is one
   // of one element. Operators take it as it is.
-  const Scalar& first = arena[node.arguments[0]];
-  if (first.op == ScalarOp::constant && first.dtype == DType::f32 &&
+  const auto is_number = [&](ExprId id) {
+    return arena[id].op == ScalarOp::constant && arena[id].dtype == DType::f32;
+  };
+  if (!node.arguments.empty() && is_number(node.arguments[0]) &&
       !is_operator(node.function)) {
     arguments[0] = "tl.full((1, 1), " + arguments[0] + ", tl.float32)";
   }
