@@ -8,9 +8,6 @@ from backend_case import BackendCase, Net
 
 import weft
 
-#: Enough for a search on a machine that does much else.
-BUDGET_S = 240
-
 
 class Runs(BackendCase):
     def setUp(self):
@@ -29,7 +26,7 @@ class Runs(BackendCase):
 
     def test_a_step_of_training_and_another_process_s_finds(self):
         net, x = Net(32), torch.randn(128, 32)
-        self.step(net, x, budget_s=BUDGET_S, variants=1)
+        self.step(net, x, variants=1)
         # What was found is there at once, whatever the program does.
         self.set_environment(WEFT_BIN="/nowhere/weft")
         torch._dynamo.reset()

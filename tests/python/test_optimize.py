@@ -8,7 +8,7 @@ import pickle
 import unittest
 
 import torch
-from backend_case import BackendCase, Net
+from backend_case import BUDGET_S, BackendCase, Net
 from torch import nn
 
 import weft
@@ -34,7 +34,8 @@ class Optimized(BackendCase):
     def setUp(self):
         super().setUp()
         self.net, self.x = Net(), torch.randn(4, 12)
-        self.mine, self.report = weft.optimize(self.net, [self.x])
+        self.mine, self.report = weft.optimize(
+            self.net, [self.x], budget_s=BUDGET_S)
         self.assertTrue(self.report.ready, str(self.report))
 
     def calls(self, module=None):

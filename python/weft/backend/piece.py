@@ -161,10 +161,6 @@ class Piece:
             kernels.settle("ready")
         return expected
 
-    def forget(self, kernels, reason):
-        """Kernels that were in use are not any more."""
-        kernels.settle("framework", reason)
-
 
 class _Searches:
     """One thread that searches for one graph after the other, so that the

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 #: After a signal, before the next.
 GRACE_S = 10.0
@@ -60,7 +61,7 @@ def run(words, limit_s, cancelled=None):
     is None then. No child survives this process's orderly end."""
     limiter = ["timeout", "--signal=INT", f"--kill-after={GRACE_S:g}",
                f"{limit_s + GRACE_S:g}"]
-    nice = ["nice", "-n", "10"]
+    nice = ["nice", "-n", os.environ.get("WEFT_NICE", "10")]
     command = [tool for tools in (limiter, nice) if shutil.which(tools[0])
                for tool in tools] + [find(), *words]
     environment = dict(os.environ)
@@ -85,13 +86,13 @@ def _wait(child, limit_s, cancelled):
     reader = threading.Thread(target=lambda: told.append(
         child.stderr.read()[-STDERR_CHARS_MAX:]), daemon=True)
     reader.start()
-    code, waited = None, 0.0
-    while waited < limit_s and not (cancelled and cancelled.is_set()):
+    code, until = None, time.monotonic() + limit_s
+    while time.monotonic() < until and not (cancelled and cancelled.is_set()):
         try:
             code = child.wait(0.2)
             break
         except subprocess.TimeoutExpired:
-            waited += 0.2
+            continue
     if code is None:
         end(child)
     reader.join(GRACE_S)
