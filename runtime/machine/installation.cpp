@@ -59,6 +59,10 @@ std::vector<Home> homes() {
   const fs::path above = folder.parent_path();
   found.push_back({above / "share/weft/python", above / "share/weft/venv"});
   found.push_back({above / "python", above / ".venv"});
+  // In a wheel the programs are the package's own: weft/native/bin.
+  if (above.filename() == "native") {
+    found.push_back({above.parent_path().parent_path(), {}});
+  }
   return found;
 }
 

@@ -1,0 +1,23 @@
+"""torch.compile(model, backend="weft"): the backend's entry point.
+
+PyTorch finds it by the entry point `torch_dynamo_backends`, without an import
+of weft, and loads it when a model is first compiled.
+"""
+
+
+def compile(graph_module, example_inputs, *, options=None, mode=None):
+    """A Dynamo backend. ValueError for an option that it does not know;
+    whatever else is wrong ends with the framework's own computation."""
+    from weft.backend.options import is_disabled, log, options_from
+
+    options = options_from(options, mode)
+    if is_disabled():
+        return graph_module.forward
+    try:
+        from weft.backend.dynamo import compile_graph
+
+        return compile_graph(graph_module, example_inputs, options)
+    except Exception as error:  # of a PyTorch that is made otherwise
+        log.warning("%s: %s; the framework computes this graph",
+                    type(error).__name__, error)
+        return graph_module.forward

@@ -1,0 +1,58 @@
+"""A quick look whether two sets of results say the same.
+
+The verdict was the search's, in a sandbox, on many kinds of data; this is the
+last look, on the user's own data, before kernels take over.
+"""
+
+import torch
+
+#: Of the root mean square of what is expected, by the size of an element.
+TOLERANCES = {2: 2e-2, 4: 1e-3, 8: 1e-5}
+
+
+@torch.no_grad()
+def difference(expected, got):
+    """"" if they agree, else what differs. Both are lists of tensors, numbers
+    and None."""
+    if len(expected) != len(got):
+        return f"{len(got)} results instead of {len(expected)}"
+    for number, (a, b) in enumerate(zip(expected, got)):
+        why = _difference(a, b)
+        if why:
+            return f"result {number}: {why}"
+    return ""
+
+
+def _difference(a, b):
+    if not isinstance(a, torch.Tensor):
+        return "" if a == b else f"{b!r} instead of {a!r}"
+    if not isinstance(b, torch.Tensor):
+        return "it is no tensor"
+    for what in ("dtype", "shape", "device"):
+        if getattr(a, what) != getattr(b, what):
+            return f"{what} {getattr(b, what)} instead of {getattr(a, what)}"
+    if not _same_strides(a, b):
+        return f"strides {b.stride()} instead of {a.stride()}"
+    if not a.dtype.is_floating_point:
+        return "" if torch.equal(a, b) else "other values"
+    return _error(a, b)
+
+
+def _same_strides(a, b):
+    return all(n <= 1 or x == y
+               for n, x, y in zip(a.shape, a.stride(), b.stride())) or (
+                   a.numel() == 0)
+
+
+def _error(a, b):
+    finite = torch.isfinite(a)
+    if not torch.equal(finite, torch.isfinite(b)):
+        return "nan or infinity at other places"
+    tolerance = TOLERANCES[min(8, max(2, a.itemsize))]
+    a, b = (x[finite].double() for x in (a, b))
+    if a.numel() == 0:
+        return ""
+    scale = a.square().mean().sqrt()
+    # Nothing but zeros is expected: then nothing else may be there.
+    error = float(((a - b).abs() / (a.abs() + scale).clamp_min(1e-300)).max())
+    return "" if error <= tolerance else f"an error of {error:.2g}"

@@ -1,0 +1,331 @@
+"""A module captured for one kind of inputs, without Dynamo: its graph, where
+the graph's arguments are found, and what has to be as it was then."""
+
+import contextlib
+import dataclasses
+import inspect
+import logging
+import types
+import warnings
+
+import torch
+from torch.utils import _pytree as pytree
+
+from weft.backend.graph_source import Unsupported
+
+_ATOMS = (bool, int, float, complex, str, bytes, type(None), torch.dtype,
+          torch.device, torch.Size, torch.layout, torch.memory_format, type,
+          types.FunctionType, types.BuiltinFunctionType)
+_CONTAINER_ITEMS_MAX = 1000
+#: Every module has these; what matters of them is looked at by name.
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
+_OWN = "_weft"
+
+
+@dataclasses.dataclass
+class Argument:
+    """Of the graph. kind: "parameter" or "buffer" (`owner`: path of its module,
+    `name` there), "input" (`leaf` of the flattened call), or "constant"."""
+
+    kind: str
+    owner: str = ""
+    name: str = ""
+    leaf: int = 0
+    value: object = None
+    #: (shape, stride, dtype, device) of a tensor.
+    look: tuple = ()
+
+
+@dataclasses.dataclass
+class Part:
+    """One module of the model, as it was."""
+
+    path: str
+    kind: type
+    training: bool
+    children: list
+    settings: dict
+    names: frozenset
+
+
+@dataclasses.dataclass
+class Captured:
+    """What is known of a module's call with one kind of inputs."""
+
+    structure: object  # of (args, kwargs)
+    is_flat: bool  # args are tensors alone, and there are no kwargs
+    arguments: list
+    numbers: dict  # leaf of the call → its value, where it is no tensor
+    parts: list
+    result: object  # structure
+    #: For each result of the graph: ("output", None), ("buffer", (owner, name))
+    #: or ("input", leaf).
+    results: list
+
+    def __getstate__(self):
+        """Structures as examples of them, whose classes pickle knows."""
+        return {**vars(self), "structure": _example(self.structure),
+                "result": _example(self.result)}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.structure = pytree.tree_structure(self.structure)
+        self.result = pytree.tree_structure(self.result)
+
+
+def _example(structure):
+    return pytree.tree_unflatten(range(structure.num_leaves), structure)
+
+
+def capture(module, args, kwargs):
+    """(Captured, the functional ATen graph); Unsupported says why not."""
+    parts = parts_of(module)
+    try:
+        with torch.no_grad(), _quietly():
+            program = torch.export.export(module, args, kwargs, strict=False)
+            program = program.run_decompositions({})
+    except Exception as error:
+        raise Unsupported("torch.export cannot capture it: "
+                          f"{type(error).__name__}: {_first_line(error)}"
+                          ) from None
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    order = _order(module, args, kwargs)
+    if order != list(range(len(leaves))):
+        raise Unsupported("its arguments come in another order than forward() "
+                          "names them: pass them as forward() does")
+    arguments = _arguments(program, leaves)
+    return Captured(
+        structure=structure,
+        is_flat=not kwargs and all(type(arg) is torch.Tensor for arg in args),
+        arguments=arguments,
+        numbers={i: leaf for i, leaf in enumerate(leaves)
+                 if not isinstance(leaf, torch.Tensor)},
+        parts=parts, result=program.call_spec.out_spec,
+        results=_results(program, arguments)), program.graph_module
+
+
+@contextlib.contextmanager
+def _quietly():
+    """The exporter tells of its own internals; what matters is raised."""
+    logger = logging.getLogger("torch")
+    level = logger.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+
+
+def _order(module, args, kwargs):
+    """Leaves of the call in the order in which torch.export takes them."""
+    count = len(pytree.tree_leaves(args))
+    try:
+        names = list(inspect.signature(module.forward).bind(
+            *args, **kwargs).arguments)
+    except (TypeError, ValueError):
+        names = []
+    sizes = {name: len(pytree.tree_leaves(value))
+             for name, value in kwargs.items()}
+    starts, at = {}, count
+    for name in kwargs:
+        starts[name], at = at, at + sizes[name]
+    ordered = [name for name in names if name in kwargs]
+    ordered += [name for name in kwargs if name not in ordered]
+    order = list(range(count))
+    for name in ordered:
+        order += range(starts[name], starts[name] + sizes[name])
+    return order
+
+
+def _arguments(program, leaves):
+    arguments, leaf = [], 0
+    for spec in program.graph_signature.input_specs:
+        kind = spec.kind.name
+        if kind == "USER_INPUT":
+            value = leaves[leaf]
+            arguments.append(Argument("input", leaf=leaf, look=look_of(value)))
+            leaf += 1
+        elif kind in ("PARAMETER", "BUFFER"):
+            owner, _, name = spec.target.rpartition(".")
+            value = (program.state_dict.get(spec.target)
+                     if spec.target in program.state_dict
+                     else program.constants[spec.target])
+            arguments.append(Argument(kind.lower(), owner, name,
+                                      look=look_of(value)))
+        elif kind == "CONSTANT_TENSOR":
+            value = program.constants[spec.target]
+            arguments.append(Argument("constant", value=value,
+                                      look=look_of(value)))
+        else:
+            raise Unsupported(f"forward() uses an object that is no tensor "
+                              f"({kind.lower().replace('_', ' ')})")
+    return arguments
+
+
+def _results(program, arguments):
+    results, leaves = [], {}
+    names = [node.name for node in
+             program.graph.find_nodes(op="placeholder")]
+    for name, argument in zip(names, arguments):
+        leaves[name] = argument.leaf
+    for spec in program.graph_signature.output_specs:
+        kind = spec.kind.name
+        if kind == "USER_OUTPUT":
+            results.append(("output", None))
+        elif kind == "BUFFER_MUTATION":
+            owner, _, name = spec.target.rpartition(".")
+            results.append(("buffer", (owner, name)))
+        elif kind == "USER_INPUT_MUTATION":
+            results.append(("input", leaves[spec.target]))
+        else:
+            raise Unsupported(f"it has a result of the kind {kind.lower()}")
+    return results
+
+
+def look_of(value):
+    if not isinstance(value, torch.Tensor):
+        return ()
+    return (value.shape, value.stride(), value.dtype, value.device)
+
+
+def parts_of(module):
+    """What a call goes by besides tensors. Unsupported, where a part is of a
+    kind that nobody could look at again."""
+    parts = []
+    for path, part in module.named_modules(remove_duplicate=False):
+        if hooks_of(part) and path:
+            raise Unsupported(f"its part {path} has hooks, which kernels would "
+                              "not call")
+        own = vars(part)
+        settings = {name: _kept(value) for name, value in own.items()
+                    if name not in _OF_MODULES and name != _OWN}
+        parts.append(Part(path, type(part), part.training,
+                          list(part._modules), settings,
+                          frozenset(own) - {_OWN}))
+    return parts
+
+
+def hooks_of(part):
+    return bool(part._forward_hooks or part._forward_pre_hooks
+                or part._backward_hooks or part._backward_pre_hooks)
+
+
+def _kept(value):
+    """("same", value) to be compared as an object, or ("equal", a copy)."""
+    if isinstance(value, (list, tuple, dict, set)):
+        leaves = pytree.tree_leaves(list(value) if isinstance(value, set)
+                                    else value)
+        if len(leaves) <= _CONTAINER_ITEMS_MAX and all(
+                isinstance(leaf, _ATOMS) for leaf in leaves):
+            return ("equal", pytree.tree_map(lambda leaf: leaf, value)
+                    if not isinstance(value, set) else set(value))
+    if isinstance(value, (int, float, complex, str, bytes, tuple)):
+        return ("equal", value)
+    return ("same", value)
+
+
+class Bound:
+    """Captured, and the module whose call it may be: quick looks by way of the
+    modules' own dictionaries."""
+
+    def __init__(self, captured, module):
+        self.captured = captured
+        self.modules = dict(module.named_modules(remove_duplicate=False))
+        self._fits_parts = all(
+            part.path in self.modules for part in captured.parts)
+        self._looks = []
+        if self._fits_parts:
+            self._looks = [self._look(part) for part in captured.parts]
+        self._guards = None
+        self.wants_gradient = False
+
+    def _look(self, part):
+        module = self.modules[part.path]
+        return (vars(module), type(module) is part.kind or not part.path,
+                part.training, part.path == "",
+                [(name, self.modules[self._child(part.path, name)])
+                 for name in part.children
+                 if self._child(part.path, name) in self.modules],
+                len(part.children), part.settings, part.names)
+
+    @staticmethod
+    def _child(path, name):
+        return f"{path}.{name}" if path else name
+
+    def parts_fit(self):
+        """Whether modules, modes, hooks and settings are as they were."""
+        if not self._fits_parts:
+            return False
+        for (own, same_kind, training, is_root, children, count, settings,
+             names) in self._looks:
+            if (not same_kind or own["training"] is not training
+                    or own["_backward_hooks"] or own["_backward_pre_hooks"]
+                    or len(own["_modules"]) != count):
+                return False
+            if not is_root and (own["_forward_hooks"]
+                                or own["_forward_pre_hooks"]):
+                return False
+            for name, child in children:
+                if own["_modules"].get(name) is not child:
+                    return False
+            for name, (how, value) in settings.items():
+                if name not in own:
+                    return False
+                now = own[name]
+                if now is not value and (how == "same" or now != value
+                                         or type(now) is not type(value)):
+                    return False
+            if len(own) - (_OWN in own) != len(names):
+                return False
+        return True
+
+    def gathered(self, leaves):
+        """The graph's arguments of that call, or None where they are others."""
+        captured, found = self.captured, []
+        for one in captured.arguments:
+            if one.kind == "input":
+                found.append(leaves[one.leaf])
+            elif one.kind == "constant":
+                found.append(one.value)
+            else:
+                tables = self.modules[one.owner]
+                table = (tables._parameters if one.kind == "parameter"
+                         else tables._buffers)
+                found.append(table.get(one.name))
+        return found if self._tensors_fit(found) else None
+
+    def _tensors_fit(self, found):
+        tensors = [one for one in found if isinstance(one, torch.Tensor)]
+        if self._guards is not None and self._guards.check(*tensors):
+            return True
+        for one, value in zip(self.captured.arguments, found):
+            if look_of(value) != one.look or (
+                    one.look and type(value) not in _TENSORS):
+                return False
+        self.wants_gradient = any(one.requires_grad for one in tensors)
+        self._guards = _guards_of(tensors)
+        return True
+
+
+_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+def _guards_of(tensors):
+    """What PyTorch's compiler compares tensors with, in C++: all of them in the
+    time of a few looks. None where this PyTorch has none; they know no tensor
+    twice."""
+    kind = getattr(torch._C._dynamo.guards, "TensorGuards", None)
+    if kind is None or len({id(one) for one in tensors}) != len(tensors):
+        return None
+    try:
+        return kind(*tensors, dynamic_dims_sizes=None,
+                    dynamic_dims_strides=None)
+    except Exception:  # made otherwise in another PyTorch: the slow look stays
+        return None
+
+
+def _first_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else ""

@@ -1,0 +1,115 @@
+"""`weft.explain()`: what is ours, what is the framework's, and why."""
+
+import dataclasses
+import os
+
+import torch
+
+from weft.backend import piece as pieces, program
+from weft.backend.options import is_disabled
+
+
+@dataclasses.dataclass
+class GraphReport:
+    """One graph of this process, for one set of sizes."""
+
+    role: str  # "inference", "forward", "backward", "optimize"
+    operators: int
+    state: str  # "searching", "loaded", "ready", "framework"
+    reason: str
+    summary: str
+    calls: int
+    calls_with_kernels: int
+    sizes: tuple = ()
+    path: str = ""
+
+    def __str__(self):
+        sizes = f" sizes {self.sizes}" if self.sizes else ""
+        text = (f"{self.role} graph of {self.operators} operators{sizes}: "
+                f"{self.state}, {self.calls_with_kernels} of {self.calls} "
+                "calls by kernels")
+        for line in (self.reason, self.summary, self.path):
+            text += f"\n    {line}" if line else ""
+        return text
+
+
+@dataclasses.dataclass
+class Explanation:
+    """`breaks`: where Dynamo leaves the model for Python, and why."""
+
+    graphs: list
+    breaks: list
+    notes: list
+
+    def __str__(self):
+        lines = [str(graph) for graph in self.graphs] or ["no graph yet"]
+        lines += [f"graph break: {text}" for text in self.breaks]
+        return "\n".join(lines + self.notes)
+
+
+def explain(model=None, inputs=None):
+    """The Explanation of all graphs that were compiled in this process; with a
+    model and its inputs, of where Dynamo breaks its graph, too. For a module
+    that weft.optimize made, what became of its calls. Never raises."""
+    breaks, notes = [], []
+    if is_disabled():
+        notes.append("WEFT_DISABLE is set: all is the framework's")
+    try:
+        program.find()
+    except program.ProgramMissing as error:
+        notes.append(str(error))
+    notes += _dispatch_notes(model)
+    if model is not None and inputs is not None:
+        breaks = _breaks(model, inputs)
+    return Explanation(_graphs(), breaks, notes)
+
+
+def _graphs():
+    found = []
+    for piece in pieces.all_pieces():
+        count = sum(node.op == "call_function"
+                    for node in piece.graph_module.graph.nodes)
+        for sizes, kernels in list(piece.kernels.items()):
+            found.append(GraphReport(
+                piece.role, count, kernels.state, kernels.reason,
+                kernels.summary, piece.calls, kernels.calls, sizes,
+                kernels.path))
+        if not piece.kernels or piece.fallback_reason:
+            found.append(GraphReport(
+                piece.role, count, "framework",
+                piece.fallback_reason or "it has not been called yet", "",
+                piece.calls, 0))
+    return found
+
+
+def _dispatch_notes(model):
+    dispatch = getattr(model, "__dict__", {}).get("_weft")
+    if dispatch is None or not hasattr(dispatch, "reports"):
+        return []
+    notes = [f"optimised: {report}" for report in dispatch.reports]
+    notes.append(f"{dispatch.calls} calls by kernels, {dispatch.declined} by "
+                 "the module's own forward()")
+    if dispatch.reason:
+        notes.append(dispatch.reason)
+    return notes
+
+
+def _breaks(model, inputs):
+    """Texts, one for each graph break: the reason and the user's line."""
+    model = getattr(model, "_orig_mod", model)
+    args = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+    try:
+        found = torch._dynamo.explain(model)(*args).break_reasons
+    except Exception as error:
+        return [f"the model cannot be traced: {type(error).__name__}: {error}"]
+    return [_break_text(one) for one in found]
+
+
+def _break_text(found):
+    lines = str(found.reason).strip().splitlines()
+    # The innermost line that is not PyTorch's own.
+    inner = os.path.dirname(torch.__file__) + os.sep
+    stack = [frame for frame in getattr(found, "user_stack", None) or []
+             if not frame.filename.startswith(inner)]
+    where = f"{stack[-1].filename}:{stack[-1].lineno}: " if stack else ""
+    return where + (lines[0] if lines else "unknown")

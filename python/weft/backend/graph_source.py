@@ -1,0 +1,350 @@
+"""A problem file for a graph that the user's process captured.
+
+The file stands alone: the graph's operators, and for every input, parameter and
+buffer a draw of the same kind of numbers as the real one holds, not its values.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import operator
+
+import torch
+
+#: Operators of others cannot be loaded in the sandbox.
+NAMESPACES = ("aten", "prims")
+NODES_MAX = 20_000
+SAMPLE_ELEMENTS = 65_536
+#: A tensor with no more distinct values is a mask, a scale or a constant: it is
+#: drawn from just these.
+DISTINCT_MAX = 16
+STATE_HINTS = ("running_mean", "running_var", "num_batches_tracked")
+DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16,
+          torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
+          torch.bool)
+
+_HEAD = '''"""A graph of {count} operators that was captured from a person's program.
+
+Written by weft. get_inputs() and the constructor draw numbers of the kind that
+the program's own tensors had; none of their values are here but those of
+tensors with very few distinct ones.
+"""
+
+import torch
+import torch.nn as nn
+
+
+def _tensor(shape, stride, dtype, device, kind, *numbers):
+    """A tensor of that layout with drawn values."""
+    count = 1 + sum((n - 1) * s for n, s in zip(shape, stride))
+    count = 0 if 0 in shape else count
+    if kind == "among":
+        values, shares = numbers
+        which = torch.multinomial(torch.tensor(shares), max(1, count), True)
+        flat = torch.tensor(values, dtype=dtype)[which][:count]
+    elif kind == "integers":
+        flat = torch.randint(numbers[0], numbers[1] + 1, (count,), dtype=dtype)
+    else:
+        flat = torch.randn(count) * numbers[1] + numbers[0]
+        flat = (flat.abs() if kind == "positive" else flat).to(dtype)
+    return flat.to(device).as_strided(shape, stride)
+
+
+'''
+
+
+class Unsupported(Exception):
+    """Why a graph stays the framework's."""
+
+
+@dataclasses.dataclass
+class Source:
+    """A problem file, and how its arguments and results map to the graph's.
+
+    `inputs` and `state` say which of the graph's arguments forward() takes and
+    which the module holds; constants follow the graph's arguments. `outputs`
+    has for each result of the graph ("computed", i), ("argument", i),
+    ("view", i, [(operator's name, args, kwargs), …]) or ("value", v).
+    """
+
+    text: str
+    key: str
+    count: int
+    inputs: list
+    state: dict  # argument → attribute
+    parameters: set  # arguments that are parameters
+    constants: list
+    outputs: list
+
+
+def source_of(graph_module, arguments, state):
+    """The Source of an ATen graph; `state` gives for positions of arguments
+    "parameter", or a buffer's name. Unsupported says why there is none."""
+    return _Writer(graph_module, arguments, state).source()
+
+
+class _Writer:
+    def __init__(self, graph_module, arguments, state):
+        self.module = graph_module
+        self.nodes = list(graph_module.graph.nodes)
+        self.arguments = list(arguments)
+        self.kinds = dict(state)
+        self.positions = {}  # placeholder or constant → argument
+        self.constants = []
+
+    def source(self):
+        calls = self.read_nodes()
+        outputs, computed = self.read_outputs()
+        used = self.used_arguments()
+        if not computed or not any(not is_view(node) for node in calls):
+            raise Unsupported("it computes nothing: only views and copies of "
+                              "its inputs")
+        inputs = [i for i in used if i not in self.kinds]
+        names = {i: _attribute(i, self.kinds[i])
+                 for i in used if i in self.kinds}
+        for i in used:
+            _check_tensor(self.arguments[i], f"argument {i}")
+        if not inputs:
+            raise Unsupported("it takes no input but the model's own state")
+        body = self.forward(inputs, names, calls, computed)
+        draws = {i: draw_of(self.arguments[i]) for i in used}
+        text = (_HEAD.format(count=len(calls)) + "class Model(nn.Module):\n"
+                + self.constructor(names, draws) + body
+                + "\n\ndef get_inputs():\n    return [\n"
+                + "".join(f"        _tensor({draws[i]}),\n" for i in inputs)
+                + "    ]\n\n\ndef get_init_inputs():\n    return []\n")
+        return Source(text, self.key(body, inputs, names), len(calls), inputs,
+                      names, {i for i in names if self.kinds[i] == "parameter"},
+                      self.constants, outputs)
+
+    def read_nodes(self):
+        if len(self.nodes) > NODES_MAX:
+            raise Unsupported(f"it has {len(self.nodes)} nodes, and weft takes "
+                              f"{NODES_MAX}")
+        calls, given = [], 0
+        for node in self.nodes:
+            if node.op == "placeholder":
+                self.positions[node] = given
+                given += 1
+            elif node.op == "call_function":
+                check_call(node)
+                calls.append(node)
+            elif node.op == "get_attr":
+                self.constant(node)
+            elif node.op != "output":
+                raise Unsupported(f"it has a node of the kind {node.op} "
+                                  f"({node.name})")
+        return calls
+
+    def constant(self, node):
+        value = self.module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            raise Unsupported(
+                "it has an inner graph (a branch, a loop or an operator of "
+                f"higher order: {node.target})")
+        position = len(self.arguments)
+        self.positions[node] = position
+        self.arguments.append(value)
+        self.constants.append(value)
+        self.kinds[position] = "constant"
+
+    def read_outputs(self):
+        """How each result is had, and which nodes have to be computed."""
+        outputs, computed = [], []
+        result = next(node for node in self.nodes if node.op == "output")
+        leaves = result.args[0]
+        for leaf in leaves if isinstance(leaves, (list, tuple)) else [leaves]:
+            if not isinstance(leaf, torch.fx.Node):
+                outputs.append(("value", leaf))
+                continue
+            if leaf in self.positions:
+                outputs.append(("argument", self.positions[leaf]))
+                continue
+            chain = self.view_chain(leaf)
+            if chain is not None:
+                outputs.append(chain)
+                continue
+            if not isinstance(leaf.meta.get("val"), torch.Tensor):
+                raise Unsupported(f"its result {leaf.name} is no tensor")
+            if leaf not in computed:
+                computed.append(leaf)
+            outputs.append(("computed", computed.index(leaf)))
+        return outputs, computed
+
+    def view_chain(self, node):
+        """("view", argument, steps) of a result that is a view of an argument
+        alone; None of others."""
+        steps = []
+        while node not in self.positions:
+            if not is_view(node) or any(
+                    one is not node.args[0] for one in node.all_input_nodes):
+                return None
+            steps.append((str(node.target), node.args[1:], dict(node.kwargs)))
+            node = node.args[0]
+        return ("view", self.positions[node], steps[::-1])
+
+    def used_arguments(self):
+        """Those that something is computed of, in order."""
+        return [i for node, i in self.positions.items()
+                if any(user.op != "output" for user in node.users)
+                and isinstance(self.arguments[i], torch.Tensor)]
+
+    def constructor(self, names, draws):
+        if not names:
+            return ""
+        lines = ["    def __init__(self):", "        super().__init__()"]
+        for i, name in names.items():
+            if self.kinds[i] == "parameter":
+                gradient = "True" if _is_floating(self.arguments[i]) else "False"
+                lines.append(f"        self.{name} = nn.Parameter("
+                             f"_tensor({draws[i]}), {gradient})")
+            else:
+                lines.append(f"        self.register_buffer(\"{name}\", "
+                             f"_tensor({draws[i]}))")
+        return "\n".join(lines) + "\n\n"
+
+    def forward(self, inputs, names, calls, computed):
+        spelled = {node: node.name for node in self.nodes}
+        at = {i: node for node, i in self.positions.items()}
+        header = ", ".join(["self", *(spelled[at[i]] for i in inputs)])
+        lines = [f"    def forward({header}):"]
+        for i, name in names.items():
+            lines.append(f"        {spelled[at[i]]} = self.{name}")
+        for node in calls:
+            lines.append(f"        {spelled[node]} = {_call_text(node)}")
+        results = ", ".join(spelled[node] for node in computed)
+        lines.append(f"        return ({results},)")
+        return "\n".join(lines) + "\n"
+
+    def key(self, body, inputs, names):
+        """What the kernels depend on: not the values of any tensor."""
+        looks = [(i, names.get(i), _layout(self.arguments[i]))
+                 for i in [*inputs, *names]]
+        text = json.dumps([body, looks, torch.__version__])
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def is_view(node):
+    """Whether a call gives its first operand's memory."""
+    target = node.target
+    if target in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
+        return True
+    schema = getattr(target, "_schema", None)
+    if schema is None or not node.args or not schema.returns:
+        return False
+    info = schema.returns[0].alias_info
+    return (isinstance(node.args[0], torch.fx.Node) and info is not None
+            and not info.is_write and len(schema.returns) == 1
+            and isinstance(node.meta.get("val"), torch.Tensor))
+
+
+def check_call(node):
+    """Unsupported, if the problem file could not say that call."""
+    target = node.target
+    if target is operator.getitem:
+        return
+    if isinstance(target, torch._ops.OpOverload):
+        if target.namespace in NAMESPACES:
+            return
+        raise Unsupported(f"the operator {target} is not PyTorch's own")
+    raise Unsupported(f"it calls {getattr(target, '__name__', target)}, which "
+                      "is no operator on tensors")
+
+
+def draw_of(tensor):
+    """The arguments of _tensor() in a problem file, for the like of this."""
+    layout = (f"{tuple(tensor.shape)}, {tuple(tensor.stride())}, "
+              f"{tensor.dtype}, {str(tensor.device)!r}")
+    sample = _sample(tensor)
+    if sample.numel() == 0:
+        return layout + ", \"among\", [0], [1.0]"
+    values, counts = sample.unique(return_counts=True)
+    if values.numel() <= DISTINCT_MAX:
+        shares = (counts / counts.sum()).tolist()
+        return layout + f", \"among\", {_spelled(values.tolist())}, {shares}"
+    if not (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
+        low, high = int(tensor.min()), int(tensor.max())
+        return layout + f", \"integers\", {low}, {high}"
+    finite = sample.double().nan_to_num(0.0, 0.0, 0.0)
+    mean, spread = float(finite.mean()), float(finite.std(correction=0))
+    kind = "positive" if float(finite.min()) >= 0 else "normal"
+    return layout + f", \"{kind}\", {mean!r}, {spread or 1.0!r}"
+
+
+@torch.no_grad()
+def _sample(tensor):
+    """Some of its elements, on the processor, without a copy of the rest."""
+    tensor = tensor.detach()
+    if tensor.numel() == 0:
+        return torch.empty(0)
+    extent = 1 + sum((n - 1) * s for n, s in
+                     zip(tensor.shape, tensor.stride()))
+    flat = tensor.as_strided((min(extent, SAMPLE_ELEMENTS),), (1,),
+                             tensor.storage_offset())
+    flat = flat.cpu()
+    if flat.dtype in (torch.float16, torch.bfloat16):
+        flat = flat.float()
+    return flat[~flat.isnan()] if flat.dtype.is_floating_point else flat
+
+
+def _check_tensor(tensor, what):
+    if not isinstance(tensor, torch.Tensor):
+        raise Unsupported(f"its {what} is no tensor")
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter,
+                            torch.nn.Buffer):
+        raise Unsupported(f"its {what} is a {type(tensor).__name__}, a tensor "
+                          "of another class")
+    if tensor.layout is not torch.strided:
+        raise Unsupported(f"its {what} is not dense ({tensor.layout})")
+    if tensor.dtype not in DTYPES:
+        raise Unsupported(f"its {what} is of the dtype {tensor.dtype}")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise Unsupported(f"its {what} is on {tensor.device}")
+
+
+def _layout(tensor):
+    return [list(tensor.shape), list(tensor.stride()), str(tensor.dtype),
+            str(tensor.device)]
+
+
+def _attribute(position, kind):
+    """A name that tells the judge which numbers a buffer may hold."""
+    if kind == "parameter":
+        return f"weight_{position}"
+    hint = next((hint for hint in STATE_HINTS if kind.endswith(hint)), "")
+    return f"buffer_{position}" + (f"_{hint}" if hint else "")
+
+
+def _is_floating(tensor):
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+
+def _call_text(node):
+    if node.target is operator.getitem:
+        return f"{_spelled(node.args[0])}[{_spelled(node.args[1])}]"
+    parts = [_spelled(arg) for arg in node.args]
+    parts += [f"{name}={_spelled(arg)}" for name, arg in node.kwargs.items()]
+    return f"torch.ops.{node.target}({', '.join(parts)})"
+
+
+def _spelled(arg):
+    """Python's text of an argument."""
+    if isinstance(arg, torch.fx.Node):
+        return arg.name
+    if isinstance(arg, (list, tuple)):
+        parts = ", ".join(_spelled(one) for one in arg)
+        return f"[{parts}]"
+    if isinstance(arg, torch.device):
+        return f"torch.device({str(arg)!r})"
+    if isinstance(arg, float) and not math.isfinite(arg):
+        return f"float('{arg}')"
+    if arg is None or isinstance(arg, (bool, int, float, str, torch.dtype,
+                                       torch.layout, torch.memory_format)):
+        return str(arg) if isinstance(arg, (
+            torch.dtype, torch.layout, torch.memory_format)) else repr(arg)
+    if isinstance(arg, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        raise Unsupported("a size in it is not known")
+    raise Unsupported(f"an argument of the class {type(arg).__name__}")

@@ -1,0 +1,318 @@
+"""`weft.optimize(module, inputs)`: a module with verified kernels, without
+Dynamo. What it may be called with is looked at by guards of our own.
+"""
+
+import dataclasses
+import os
+import threading
+import time
+
+import torch
+from torch.utils import _pytree as pytree
+
+from weft.backend import captured as captures, composed_module, store
+from weft.backend.graph_source import Unsupported
+from weft.backend.options import is_disabled, log, options_from
+from weft.backend.piece import Piece
+
+ENTRIES_MAX = 16
+
+
+@dataclasses.dataclass
+class Report:
+    """What became of one call of optimize()."""
+
+    ready: bool  # kernels compute this module's calls with such inputs
+    summary: str  # of the search: what is ours, and how fast
+    reason: str  # why there are no kernels; "" if there are
+    seconds: float
+    from_store: bool  # an earlier process had found them
+    path: str  # of problem.py, model_new.py and report.md; "" if there are none
+
+    def __str__(self):
+        state = "ready" if self.ready else "the framework's: " + self.reason
+        where = f" ({self.path})" if self.path else ""
+        return f"{state}; {self.summary or 'no search'}{where}"
+
+
+def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
+             variants=0, cache=True):
+    """(module, Report). The module returned is of the class of `module`, and
+    has the very same parameters, buffers and parts; its forward() takes the
+    kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
+    (forward()'s arguments) without gradients, while the model's parts, modes and
+    settings are what they are now, and is the module's own else. Given a module
+    that optimize() has made, it learns these inputs, too.
+
+    Blocks until the search is over. Nothing that goes wrong here is raised but
+    wrong arguments; the report says it."""
+    module = getattr(module, "_orig_mod", module)
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError("weft.optimize takes a torch.nn.Module, and got a "
+                        f"{type(module).__name__}")
+    options = options_from({"budget_s": budget_s, "target": target,
+                            "variants": variants, "cache": cache,
+                            "wait": True})
+    args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
+    made = module if _dispatch_of(module) else _optimized(module)
+    return made, _learn(made, args, dict(kwargs or {}), options)
+
+
+def _learn(module, args, kwargs, options):
+    begin, entry, reason = time.monotonic(), None, ""
+    try:
+        if is_disabled():
+            raise Unsupported("WEFT_DISABLE is set")
+        entry = _search(module, args, kwargs, options)
+    except Unsupported as error:
+        reason = str(error)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    dispatch = _dispatch_of(module)
+    if entry is not None and entry.composed is not None:
+        dispatch.add(entry)
+    report = Report(
+        ready=entry is not None and entry.composed is not None,
+        summary=entry.summary if entry else "",
+        reason=entry.reason if entry else reason,
+        seconds=round(time.monotonic() - begin, 1),
+        from_store=bool(entry and entry.from_store),
+        path=entry.path if entry else "")
+    dispatch.reports.append(report)
+    log.info("optimize: %s", report)
+    return report
+
+
+def _search(module, args, kwargs, options):
+    plain = _plain(module)
+    captured, graph = captures.capture(plain, args, kwargs)
+    bound = captures.Bound(captured, plain)
+    arguments = bound.gathered(pytree.tree_leaves((args, kwargs)))
+    if arguments is None or not bound.parts_fit():
+        raise Unsupported("the call changes the module itself")
+    state = {i: "parameter" if one.kind == "parameter" else one.name
+             for i, one in enumerate(captured.arguments)
+             if one.kind in ("parameter", "buffer")}
+    piece = Piece(graph, options, "optimize", state)
+    with torch.no_grad():
+        piece([one.detach() if isinstance(one, torch.Tensor) else one
+               for one in arguments])
+        kernels = next(iter(piece.kernels.values()))
+    return _Entry(captured, kernels.source, kernels.composed,
+                  kernels.summary, kernels.reason, kernels.from_store,
+                  kernels.path)
+
+
+@dataclasses.dataclass
+class _Entry:
+    """One kind of inputs, and what computes them."""
+
+    captured: object
+    source: object
+    composed: object
+    summary: str
+    reason: str
+    from_store: bool
+    path: str
+
+    def __getstate__(self):
+        """With the texts of its files: they are built again where it is
+        loaded."""
+        state = dict(vars(self))
+        state["composed"] = None
+        state["files"] = {}
+        for name in store.FILES:
+            path = os.path.join(self.path, name)
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    state["files"][name] = file.read()
+        return state
+
+    def __setstate__(self, state):
+        files = state.pop("files")
+        self.__dict__.update(state)
+        try:
+            self.path = store.keep_files(files)
+            self.composed = composed_module.ComposedModule(
+                self.source, self.path)
+        except Exception as error:
+            self.reason = f"{type(error).__name__}: {error}"
+            log.warning("a saved module's kernels cannot be built here: %s",
+                        self.reason)
+
+
+class _Dispatch:
+    """Which entry computes a call, of one module."""
+
+    def __init__(self):
+        self.entries = []
+        self.reports = []
+        self.calls = 0
+        self.declined = 0
+        self.reason = ""
+        self._bound = []
+        self._module = None
+        self._lock = threading.Lock()
+
+    def add(self, entry):
+        with self._lock:
+            self.entries = (self.entries + [entry])[-ENTRIES_MAX:]
+            self._bound = []
+
+    def __getstate__(self):
+        return {"entries": self.entries, "reports": self.reports}
+
+    def __setstate__(self, state):
+        self.__init__()
+        self.__dict__.update(state)
+
+    def __deepcopy__(self, memo):
+        """Kernels are shared: they have no tensors of their own."""
+        twin = _Dispatch()
+        twin.entries, twin.reports = list(self.entries), list(self.reports)
+        return twin
+
+    def compute(self, module, args, kwargs):
+        """(whether an entry computed it, the result)."""
+        if _is_special():
+            return False, None
+        for bound, entry in self._bounds(module):
+            try:
+                done, result = _compute(bound, entry, args, kwargs)
+            except composed_module.Declined:
+                done = False
+            except Exception as error:
+                self._drop(entry, error)
+                done = False
+            if done:
+                self.calls += 1
+                return True, result
+        self.declined += 1
+        return False, None
+
+    def _bounds(self, module):
+        if self._module is not module or len(self._bound) != len(self.entries):
+            with self._lock:
+                self._bound = [
+                    (captures.Bound(entry.captured, module), entry)
+                    for entry in self.entries if entry.composed is not None]
+                self.entries = [entry for _, entry in self._bound]
+                self._module = module
+        return self._bound
+
+    def _drop(self, entry, error):
+        self.reason = f"a call failed with {type(error).__name__}: {error}"
+        log.warning("%s; the module's own forward() takes over", self.reason)
+        with self._lock:
+            self.entries = [one for one in self.entries if one is not entry]
+            self._bound = []
+
+
+def _compute(bound, entry, args, kwargs):
+    captured = bound.captured
+    if captured.is_flat:
+        if kwargs or len(args) != captured.structure.num_leaves:
+            return False, None
+        leaves = args
+    else:
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        if structure != captured.structure or any(
+                type(leaves[i]) is not type(value) or leaves[i] != value
+                for i, value in captured.numbers.items()):
+            return False, None
+    if not bound.parts_fit():
+        return False, None
+    arguments = bound.gathered(leaves)
+    if arguments is None or (bound.wants_gradient and torch.is_grad_enabled()):
+        return False, None
+    results = entry.composed(arguments)
+    return True, _finish(bound, results, leaves)
+
+
+@torch.no_grad()
+def _finish(bound, results, leaves):
+    """Writes what forward() writes; the result as forward() gives it."""
+    outputs = []
+    for (kind, place), value in zip(bound.captured.results, results):
+        if kind == "output":
+            outputs.append(value)
+        elif kind == "buffer":
+            bound.modules[place[0]]._buffers[place[1]].copy_(value)
+        else:
+            leaves[place].copy_(value)
+    if bound.captured.result.is_leaf():
+        return outputs[0]
+    return pytree.tree_unflatten(outputs, bound.captured.result)
+
+
+def _is_special():
+    """Whether this call is watched, traced, or under a mode that changes what
+    operators do: then it is the module's own."""
+    return (is_disabled()
+            or torch.is_autocast_enabled("cpu")
+            or torch.is_autocast_enabled("cuda")
+            or torch.compiler.is_compiling()
+            or torch.jit.is_tracing()
+            or torch._C._len_torch_dispatch_stack() > 0
+            or torch._C._len_torch_function_stack() > 0
+            or torch._C._functorch.peek_interpreter_stack() is not None
+            or torch.nn.modules.module._has_any_global_hook())
+
+
+class _WithKernels:
+    """What is put before a module's own class."""
+
+    def forward(self, *args, **kwargs):
+        dispatch = self.__dict__.get("_weft")
+        if dispatch is not None:
+            done, result = dispatch.compute(self, args, kwargs)
+            if done:
+                return result
+        return super().forward(*args, **kwargs)
+
+    def __reduce_ex__(self, protocol):
+        return _again, (type(self).__mro__[2],), self.__getstate__()
+
+    def __getstate__(self):
+        above = getattr(super(), "__getstate__", None)
+        state = above() if above else None
+        return state if isinstance(state, dict) else self.__dict__.copy()
+
+
+_classes = {}
+
+
+def _class_of(base):
+    if base not in _classes:
+        _classes[base] = type(base.__name__, (_WithKernels, base), {
+            "__module__": base.__module__, "__qualname__": base.__qualname__,
+            "__doc__": base.__doc__})
+    return _classes[base]
+
+
+def _again(base):
+    """An object of that class without its state, for pickle and copy."""
+    made = _class_of(base)
+    return made.__new__(made)
+
+
+def _optimized(module):
+    """Another object with the same state: tensors, parts and settings."""
+    made = _again(type(module))
+    made.__dict__.update(module.__dict__)
+    made.__dict__["_weft"] = _Dispatch()
+    return made
+
+
+def _plain(module):
+    """The same module with its own forward()."""
+    base = type(module).__mro__[2]
+    made = base.__new__(base)
+    made.__dict__.update(module.__dict__)
+    del made.__dict__["_weft"]
+    return made
+
+
+def _dispatch_of(module):
+    found = module.__dict__.get("_weft")
+    return found if isinstance(found, _Dispatch) else None

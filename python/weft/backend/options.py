@@ -1,0 +1,88 @@
+"""What a user may ask of weft from their own code."""
+
+import dataclasses
+import logging
+import os
+import sys
+
+FALLBACKS = ("eager", "inductor")
+TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
+#: torch.compile's own modes; weft's kernels are the same in each.
+MODES = (None, "default", "reduce-overhead", "max-autotune",
+         "max-autotune-no-cudagraphs")
+BUDGET_S_MAX = 86_400.0
+SHAPES_MAX = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Of torch.compile(..., backend="weft", options={...})."""
+
+    #: Seconds that the search for one graph's kernels may take.
+    budget_s: float = 60.0
+    #: Who computes until kernels are verified, and where none wins.
+    fallback: str = "eager"
+    #: Whether the first call waits for the search.
+    wait: bool = False
+    #: What to build for, as `weft run --target` takes it.
+    target: str = "auto"
+    #: Kernels tried for a subgraph, at most; 0: as the budget allows.
+    variants: int = 0
+    #: Sizes for which one graph gets kernels of its own, at most.
+    shapes_max: int = 4
+    #: Whether composed modules of earlier processes are used, and kept.
+    cache: bool = True
+    mode: str | None = None
+
+    def __post_init__(self):
+        _check("fallback", self.fallback, FALLBACKS)
+        _check("target", self.target, TARGETS)
+        _check("mode", self.mode, MODES)
+        _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
+        _check_range("variants", self.variants, 0, 64)
+        _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)
+
+
+def options_from(given, mode=None):
+    """Options of torch.compile's dict; ValueError names what is not known."""
+    known = [field.name for field in dataclasses.fields(Options)
+             if field.name != "mode"]
+    for name in given or {}:
+        if name not in known:
+            raise ValueError(f"weft has no option '{name}': it knows "
+                             + ", ".join(known))
+    return Options(**(given or {}), mode=mode)
+
+
+def _check(name, value, known):
+    if value not in known:
+        raise ValueError(
+            f"weft's option {name} is {value!r}: it may be "
+            + ", ".join(repr(one) for one in known))
+
+
+def _check_range(name, value, low, high):
+    if not isinstance(value, (int, float)) or not low <= value <= high:
+        raise ValueError(f"weft's option {name} is {value!r}: it is a number "
+                         f"from {low:g} to {high:g}")
+
+
+def is_disabled():
+    """WEFT_DISABLE=1: everything is the framework's."""
+    return os.environ.get("WEFT_DISABLE", "") not in ("", "0")
+
+
+def _logger():
+    """WEFT_LOG names the level of what is told on standard error."""
+    logger = logging.getLogger("weft")
+    level = os.environ.get("WEFT_LOG", "").upper()
+    if level in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("weft: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = False
+    return logger
+
+
+log = _logger()

@@ -1,0 +1,307 @@
+"""One captured graph in the user's process: the framework computes it until
+verified kernels are there, and whenever they are not to be had.
+
+Nothing of ours raises out of a call: whatever fails is written down for
+weft.explain(), and the call returns what the framework computes.
+"""
+
+import atexit
+import queue
+import threading
+import weakref
+
+import torch
+
+from weft.backend import agreement, composed_module, program, search
+from weft.backend.graph_source import Unsupported, source_of
+from weft.backend.options import is_disabled, log
+
+#: Searches that may wait for their turn; further graphs stay the framework's.
+WAITING_MAX = 256
+#: Beyond the budget, for loading PyTorch and for building what was found.
+GRACE_S = 120.0
+DECLINED_MAX = 16
+
+_pieces = weakref.WeakSet()
+_number = 0
+
+
+def all_pieces():
+    """Of this process that still can be called, in the order they were made."""
+    return sorted(_pieces, key=lambda piece: piece.number)
+
+
+class Kernels:
+    """What one graph has for one set of sizes, and how far it is.
+
+    states: "searching"; "loaded" (verified by the search, not yet tried on the
+    user's data); "ready"; "framework" (it stays there; `reason` says why)."""
+
+    def __init__(self):
+        self.state = "searching"
+        self.reason = ""
+        self.summary = ""
+        self.from_store = False
+        self.path = ""
+        self.source = None
+        self.composed = None
+        self.declined = 0
+        self.calls = 0
+        self.settled = threading.Event()
+
+    def settle(self, state, reason=""):
+        self.state, self.reason = state, reason
+        if state == "framework":
+            self.composed = None
+            log.info("a graph stays the framework's: %s", reason)
+        self.settled.set()
+
+
+class Piece:
+    """A flat function on tensors that computes one ATen graph without
+    gradients. It is called with the list of its arguments, as AOTAutograd's
+    compiled functions are."""
+
+    def __init__(self, graph_module, options, role, state=None):
+        """role: "inference", "forward" or "backward", for people; state: for
+        positions of arguments "parameter" or a buffer's name."""
+        global _number
+        self.graph_module = graph_module
+        self.options = options
+        self.role = role
+        self.state = dict(state or {})
+        self.kernels = {}  # sizes → Kernels
+        self.calls = 0
+        self.fallback_reason = ""
+        self._lock = threading.Lock()
+        self._sizes = _symbolic_positions(graph_module)
+        self._framework = _framework_of(self)
+        _number += 1
+        self.number = _number
+        _pieces.add(self)
+
+    def __call__(self, arguments):
+        self.calls += 1
+        sizes = tuple(arguments[i] for i in self._sizes)
+        kernels = self.kernels.get(sizes)
+        if kernels is None:
+            kernels = self._begin(sizes, arguments)
+        if kernels is None or kernels.state in ("searching", "framework"):
+            return self._framework(arguments)
+        if kernels.state == "loaded":
+            return self._try(kernels, arguments)
+        return self.run(kernels, arguments)
+
+    def run(self, kernels, arguments):
+        """By the kernels, or by the framework if they fail."""
+        try:
+            results = kernels.composed(arguments)
+            kernels.calls += 1
+            return results
+        except composed_module.Declined as error:
+            kernels.declined += 1
+            if kernels.declined >= DECLINED_MAX:
+                kernels.settle("framework", str(error))
+        except Exception as error:
+            kernels.settle("framework", f"a call failed with {_told(error)}")
+        return self._framework(arguments)
+
+    def _begin(self, sizes, arguments):
+        """The Kernels for these sizes, whose search is begun; None where no
+        more sizes get any."""
+        if is_disabled():
+            return None
+        with self._lock:
+            if sizes in self.kernels:
+                return self.kernels[sizes]
+            if len(self.kernels) >= self.options.shapes_max:
+                self.fallback_reason = (
+                    f"it was called with more than {self.options.shapes_max} "
+                    "sizes: raise the option shapes_max")
+                return None
+            kernels = self.kernels[sizes] = Kernels()
+        try:
+            kernels.source = source_of(
+                _at_these_sizes(self.graph_module, arguments, self._sizes),
+                arguments, self.state)
+        except Unsupported as error:
+            kernels.settle("framework", str(error))
+        except Exception as error:
+            kernels.settle("framework", "it could not be written down: "
+                           + _told(error))
+        else:
+            _searches.add(self, kernels)
+            if self.options.wait:
+                kernels.settled.wait(self.options.budget_s + GRACE_S)
+        return kernels
+
+    def _try(self, kernels, arguments):
+        """The framework's results, after a look whether ours are the same."""
+        with self._lock:
+            if kernels.state != "loaded":
+                return self._framework(arguments)
+            kernels.state = "searching"  # no second thread tries
+        try:
+            random = _random_states(arguments)
+            got = kernels.composed(list(arguments))
+            _set_random_states(random)
+        except Exception as error:
+            kernels.settle("framework", "its first call failed with "
+                           + _told(error))
+            return self._framework(arguments)
+        expected = self._framework(list(arguments))
+        try:
+            why = agreement.difference(list(expected), got)
+        except Exception as error:
+            why = _told(error)
+        if why:
+            kernels.settle("framework", "on the program's own data the kernels "
+                           f"came to something else: {why}")
+        else:
+            kernels.settle("ready")
+        return expected
+
+
+class _Searches:
+    """One thread that searches for one graph after the other, so that the
+    user's program keeps most of the machine."""
+
+    def __init__(self):
+        self._queue = queue.Queue(WAITING_MAX)
+        self._thread = None
+        self._lock = threading.Lock()
+        self._ends = threading.Event()
+
+    def add(self, piece, kernels):
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._work, name="weft-search", daemon=True)
+                self._thread.start()
+        try:
+            self._queue.put_nowait((weakref.ref(piece), kernels))
+        except queue.Full:
+            kernels.settle("framework", f"{WAITING_MAX} graphs wait for their "
+                           "search already")
+
+    def end(self):
+        self._ends.set()
+        program.end_all()
+
+    def _work(self):
+        while not self._ends.is_set():
+            piece, kernels = self._queue.get()
+            piece = piece()
+            if piece is not None:
+                self._find(piece.options, kernels)
+            del piece, kernels
+
+    def _find(self, options, kernels):
+        try:
+            outcome = search.known(kernels.source, options)
+            if outcome is None:
+                outcome = search.search(kernels.source, options, self._ends)
+            kernels.summary = outcome.summary
+            kernels.from_store = outcome.from_store
+            kernels.path = outcome.path
+            if not outcome.has_kernels:
+                kernels.settle("framework", "no kernel was faster: "
+                               + outcome.summary)
+                return
+            kernels.composed = composed_module.ComposedModule(
+                kernels.source, outcome.path)
+            kernels.settle("loaded")
+        except (search.SearchFailed, program.ProgramMissing) as error:
+            kernels.settle("framework", str(error))
+        except Exception as error:
+            kernels.settle("framework", "the search failed with "
+                           + _told(error))
+
+
+_searches = _Searches()
+atexit.register(_searches.end)
+
+
+def _told(error):
+    return f"{type(error).__name__}: {str(error).strip()[:1000]}"
+
+
+def _symbolic_positions(graph_module):
+    """Of arguments that are sizes (dynamic shapes)."""
+    placeholders = graph_module.graph.find_nodes(op="placeholder")
+    return [i for i, node in enumerate(placeholders)
+            if isinstance(node.meta.get("val"), (int, torch.SymInt))]
+
+
+def _at_these_sizes(graph_module, arguments, sizes):
+    """The same graph for the sizes of these arguments alone."""
+    if not sizes:
+        return graph_module
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fakes = [mode.from_tensor(one, static_shapes=True)
+                 if isinstance(one, torch.Tensor) else one
+                 for one in arguments]
+        return make_fx(graph_module)(*fakes)
+
+
+def _framework_of(piece):
+    """What computes the graph where no kernel does, called with a list."""
+    graph_module = piece.graph_module
+
+    def eager(arguments):
+        return graph_module(*arguments)
+
+    if piece.options.fallback != "inductor":
+        return eager
+    return _Inductor(piece, eager)
+
+
+class _Inductor:
+    """The graph by torch.compile's own backend, made at the first call."""
+
+    def __init__(self, piece, eager):
+        self._piece = weakref.ref(piece)
+        self._eager = eager
+        self._compiled = None
+
+    def __call__(self, arguments):
+        if self._compiled is None:
+            self._compile()
+        try:
+            return self._compiled(arguments)
+        except Exception as error:
+            if self._compiled is self._eager:
+                raise
+            log.info("Inductor failed: %s", _told(error))
+            piece = self._piece()
+            if piece is not None:
+                piece.fallback_reason = "Inductor failed with " + _told(error)
+            self._compiled = self._eager
+        return self._eager(arguments)
+
+    def _compile(self):
+        piece = self._piece()
+        module = piece.graph_module
+        mode = piece.options.mode
+        compiled = torch.compile(
+            lambda *arguments: module(*arguments), backend="inductor",
+            dynamic=None if piece._sizes else False,
+            mode=None if mode == "default" else mode)
+        self._compiled = lambda arguments: compiled(*arguments)
+
+
+def _random_states(arguments):
+    """Of the generators that a graph on these tensors may draw from."""
+    devices = {one.device for one in arguments
+               if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
+    return torch.get_rng_state(), [
+        (device, torch.cuda.get_rng_state(device)) for device in devices]
+
+
+def _set_random_states(states):
+    torch.set_rng_state(states[0])
+    for device, state in states[1]:
+        torch.cuda.set_rng_state(state, device)

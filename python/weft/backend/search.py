@@ -1,0 +1,152 @@
+"""The search for one graph's kernels, as a run of the weft program."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+import time
+
+from weft.backend import program, store
+from weft.backend.options import log
+
+#: Of the budget, for timing one kernel and the best one.
+TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
+TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
+#: Kernels tried for a subgraph, by the seconds that there are.
+VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a search came to. `path`: the entry in the store (or a folder of
+    the same form); `has_kernels`: whether anything of ours is in it."""
+
+    path: str
+    has_kernels: bool
+    summary: str
+    from_store: bool = False
+
+
+class SearchFailed(Exception):
+    """Why there are no kernels; `again`: whether another try may give some."""
+
+
+def key_of(source, options):
+    """Of the store: what the result depends on besides the graph."""
+    from weft import __version__
+
+    text = json.dumps([source.key, options.target, options.fallback,
+                       __version__, platform.machine(), _processor(),
+                       _devices(source)])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def known(source, options):
+    """The Outcome of an earlier process's search, or None."""
+    found = store.find(key_of(source, options)) if options.cache else None
+    if found is None:
+        return None
+    path, about = found
+    return Outcome(path, bool(about.get("has_kernels")),
+                   str(about.get("summary", "")), from_store=True)
+
+
+def search(source, options, cancelled=None):
+    """The Outcome of a run of weft on that source; SearchFailed says why there
+    is none. Blocks for the budget at most, and some seconds."""
+    base = os.path.join(os.path.dirname(store.folder()), "runs")
+    os.makedirs(base, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="run-", dir=base)
+    try:
+        return _search(source, options, cancelled, folder)
+    finally:
+        if not os.environ.get("WEFT_KEEP_RUNS"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _search(source, options, cancelled, folder):
+    problem = os.path.join(folder, "problem.py")
+    with open(problem, "w", encoding="utf-8") as file:
+        file.write(source.text)
+    run = os.path.join(folder, "run")
+    begin = time.monotonic()
+    code, told = program.run(
+        ["run", problem, "--out", run, "--fast-sync", "-q",
+         *_words(options)], options.budget_s, cancelled)
+    seconds = time.monotonic() - begin
+    log.info("search of %.1f s ended with %s %s", seconds, code, told)
+    if code is None:
+        raise SearchFailed(
+            f"the search was stopped after {seconds:.0f} s, before its module "
+            f"was verified: give it a larger budget_s than "
+            f"{options.budget_s:g}")
+    result = _result(run)
+    if code != 0 or result is None:
+        raise SearchFailed(told or f"weft run ended with the code {code}")
+    has_kernels = any(one.get("ours") for one in result["subgraphs"])
+    why_not = _too_slow(result, options) if has_kernels else ""
+    shutil.copyfile(problem, os.path.join(run, "problem.py"))
+    summary = result["summary"] + why_not
+    about = {"has_kernels": has_kernels and not why_not, "summary": summary,
+             "seconds": round(seconds, 1)}
+    path = store.keep(key_of(source, options), run, about)
+    return Outcome(path, about["has_kernels"], summary)
+
+
+def _words(options):
+    """The run's flags, by what the user's budget allows."""
+    def share(part, limits):
+        return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
+                           limits[1])))
+
+    variants = options.variants or next(
+        count for seconds, count in VARIANTS if options.budget_s < seconds)
+    words = ["--target", options.target, "--variants", str(int(variants)),
+             "--timing-ms", share(TIMING_SHARE, TIMING_MS),
+             "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
+    # Whoever has Inductor already wants what is faster than that.
+    if options.fallback != "inductor":
+        words.append("--no-compile-baseline")
+    return words
+
+
+def _too_slow(result, options):
+    """"" unless the fallback is as fast as what was composed."""
+    if options.fallback != "inductor" or not result.get("timed"):
+        return ""
+    over = (result.get("timing") or {}).get("over_compile")
+    factor = over.get("ratio") if isinstance(over, dict) else over
+    if not factor or factor > 1:
+        return ""
+    return f"; no faster than Inductor ({factor:.2f})"
+
+
+def _result(run):
+    try:
+        with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
+            result = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return result if isinstance(result.get("subgraphs"), list) else None
+
+
+def _processor():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            return next((line for line in file
+                         if line.startswith("model name")), "").strip()
+    except OSError:
+        return ""
+
+
+def _devices(source):
+    """The GPUs' names, where there are any: kernels were chosen for them."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return []
+    return [torch.cuda.get_device_name(i)
+            for i in range(torch.cuda.device_count())]

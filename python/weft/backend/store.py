@@ -1,0 +1,111 @@
+"""Composed modules of earlier searches, on disk: a folder each.
+
+`problem.py`, `model_new.py` (where kernels won), `report.md`, `result.json`,
+and last of all `about.json`, without which the folder counts for nothing.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+
+FORMAT = 1
+#: The least recently used go beyond so many.
+ENTRIES_MAX = 512
+FILES = ("problem.py", "model_new.py", "report.md", "result.json")
+
+
+def folder():
+    """Where they are: WEFT_CACHE_DIR, else below the user's cache."""
+    named = os.environ.get("WEFT_CACHE_DIR")
+    if named:
+        return os.path.join(named, "modules")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(
+        os.path.expanduser("~"), ".cache")
+    return os.path.join(cache, "weft", "modules")
+
+
+def find(key):
+    """(path of the entry, what it says of itself), or None. An entry that
+    others could have written is none."""
+    path = os.path.join(folder(), key)
+    try:
+        for name in ("", *os.listdir(path)):
+            about = os.stat(os.path.join(path, name))
+            if about.st_uid != os.getuid() or about.st_mode & (
+                    stat.S_IWGRP | stat.S_IWOTH):
+                return None
+        with open(os.path.join(path, "about.json"), encoding="utf-8") as file:
+            about = json.load(file)
+        os.utime(path)
+    except (OSError, ValueError):
+        return None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        return None
+    return path, about
+
+
+def keep(key, run, about):
+    """Keeps what a run directory has; the entry's path. OSError if it cannot."""
+    os.makedirs(folder(), exist_ok=True)
+    made = tempfile.mkdtemp(prefix=".making-", dir=folder())
+    try:
+        for name in FILES:
+            part = "composed" if name == "model_new.py" else ""
+            source = os.path.join(run, part, name)
+            if os.path.exists(source):
+                shutil.copyfile(source, os.path.join(made, name))
+        with open(os.path.join(made, "about.json"), "w",
+                  encoding="utf-8") as file:
+            json.dump({"format": FORMAT, **about}, file)
+        path = os.path.join(folder(), key)
+        remove(key)
+        os.rename(made, path)
+    except OSError:
+        shutil.rmtree(made, ignore_errors=True)
+        if find(key) is None:  # else another process was as quick
+            raise
+    trim()
+    return os.path.join(folder(), key)
+
+
+def keep_files(files):
+    """Keeps these texts by their hash, if they are not there; the entry's
+    path."""
+    text = json.dumps(files, sort_keys=True)
+    key = "saved-" + hashlib.sha256(text.encode()).hexdigest()[:32]
+    found = find(key)
+    if found is not None:
+        return found[0]
+    with tempfile.TemporaryDirectory() as run:
+        os.makedirs(os.path.join(run, "composed"))
+        for name in FILES:
+            part = "composed" if name == "model_new.py" else ""
+            if name in files:
+                with open(os.path.join(run, part, name), "w",
+                          encoding="utf-8") as file:
+                    file.write(files[name])
+        return keep(key, run, {"has_kernels": True})
+
+
+def remove(key):
+    shutil.rmtree(os.path.join(folder(), key), ignore_errors=True)
+
+
+def entries():
+    """Paths of all entries, the least recently used first."""
+    try:
+        found = [entry for entry in os.scandir(folder())
+                 if entry.is_dir() and not entry.name.startswith(".")]
+        return [entry.path for entry in sorted(
+            found, key=lambda entry: entry.stat().st_mtime)]
+    except OSError:
+        return []
+
+
+def trim():
+    paths = entries()
+    for path in paths[:max(0, len(paths) - ENTRIES_MAX)]:
+        shutil.rmtree(path, ignore_errors=True)

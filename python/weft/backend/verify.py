@@ -1,0 +1,110 @@
+"""`weft.verify(reference, candidate, inputs)`: is this module the other?
+
+The error model is the judge's (docs/verdict.md); the data is the user's own,
+and both run in this process. Who does not trust the candidate's code has
+`weft eval` judge it in a sandbox.
+"""
+
+import copy
+import dataclasses
+
+import torch
+from torch.utils import _pytree as pytree
+
+
+@dataclasses.dataclass
+class Verdict:
+    """`error` and `framework_error` are the largest normalised errors against
+    float64 over all results; `tolerance` that of the result with the error."""
+
+    accepted: bool
+    reason: str
+    error: float
+    framework_error: float
+    tolerance: float
+
+    def __bool__(self):
+        return self.accepted
+
+
+def verify(reference, candidate, inputs, seed=0):
+    """The Verdict on `candidate`, called with copies of the same inputs.
+    Gradients are not looked at. Raises what the reference raises."""
+    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    framework = _results(reference, inputs, seed)
+    try:
+        got = _results(candidate, inputs, seed)
+    except Exception as error:
+        return Verdict(False, f"it raised {type(error).__name__}: {error}",
+                       float("inf"), 0.0, 0.0)
+    wide = _wide_results(reference, inputs, seed, framework)
+    return _judge(framework, wide, got)
+
+
+@torch.no_grad()
+def _results(function, inputs, seed):
+    """(structure, leaves): results, then the inputs as they are afterwards."""
+    copies = pytree.tree_map_only(torch.Tensor, _copy, inputs)
+    devices = {leaf.device.index or 0 for leaf in pytree.tree_leaves(inputs)
+               if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
+    with torch.random.fork_rng(devices=list(devices)):
+        torch.manual_seed(seed)
+        leaves, structure = pytree.tree_flatten((function(*copies), copies))
+    return structure, leaves
+
+
+def _copy(tensor):
+    return tensor.detach().clone()
+
+
+def _wide_results(reference, inputs, seed, framework):
+    """float64's leaves, or None where that computes something else."""
+    try:
+        wide = copy.deepcopy(reference)
+        if isinstance(wide, torch.nn.Module):
+            wide = wide.double()
+        widened = pytree.tree_map_only(
+            torch.Tensor,
+            lambda t: t.double() if t.is_floating_point() else t, inputs)
+        structure, leaves = _results(wide, widened, seed)
+    except Exception:  # a dtype that it names itself, what cannot be copied
+        return None
+    alike = structure == framework[0] and all(
+        not isinstance(a, torch.Tensor) or a.shape == b.shape
+        for a, b in zip(framework[1], leaves))
+    return leaves if alike else None
+
+
+def _judge(framework, wide, got):
+    if framework[0] != got[0]:
+        return Verdict(False, f"it returns {got[0]} instead of {framework[0]}",
+                       float("inf"), 0.0, 0.0)
+    worst = Verdict(True, "", 0.0, 0.0, 0.0)
+    for i, (a, b) in enumerate(zip(framework[1], got[1])):
+        one = _judge_one(f"result {i}", a, None if wide is None else wide[i], b)
+        one.framework_error = max(one.framework_error, worst.framework_error)
+        if not one.accepted:
+            return one
+        if one.error >= worst.error:
+            worst = one
+    return worst
+
+
+def _judge_one(name, expected, wide, got):
+    from weft.expect import compare, summed_terms
+
+    if not isinstance(expected, torch.Tensor):
+        same = expected == got
+        return Verdict(bool(same), "" if same else
+                       f"{name} is {got!r} instead of {expected!r}",
+                       0.0, 0.0, 0.0)
+    for what in ("dtype", "shape", "device"):
+        a, b = getattr(expected, what), getattr(got, what, None)
+        if a != b:
+            return Verdict(False, f"{name} has the {what} {b} instead of {a}",
+                           float("inf"), 0.0, 0.0)
+    # How many terms are behind a result is not known: as for whole models.
+    made = compare.expect(name, expected, wide, summed_terms.UNTOLD)
+    finding = compare.compare(got.contiguous(), made)
+    return Verdict(not finding.reason, finding.reason, finding.error,
+                   made.framework_error, made.tolerance)

@@ -1,0 +1,81 @@
+"""What the tests of weft in a person's own process share: a cache of their own,
+and a program that gives modules at once."""
+
+import os
+import shutil
+import tempfile
+import unittest
+from unittest import mock
+
+import torch
+from torch import nn
+
+import weft
+import weft.backend
+from weft.backend import piece as pieces
+
+#: No test waits for it, but one that says so; a busy machine must not either.
+BUDGET_S = 3000
+FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_weft.py")
+
+
+class Net(nn.Module):
+    """A product, something pointwise and a softmax, with a setting."""
+
+    def __init__(self, width=12):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width)
+        self.scale = nn.Parameter(torch.rand(width))
+        self.factor = 2.0
+
+    def forward(self, x):
+        y = torch.tanh(self.linear(torch.relu(x) * self.scale))
+        return torch.softmax(self.norm(y) + x * self.factor, dim=-1)
+
+
+class BackendCase(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="weft-backend-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.runs_file = os.path.join(self.folder, "runs")
+        self.set_environment(
+            WEFT_CACHE_DIR=os.path.join(self.folder, "cache"), WEFT_BIN=FAKE,
+            WEFT_NICE="0", FAKE_WEFT="right", FAKE_WEFT_RUNS=self.runs_file)
+        torch._dynamo.reset()
+        torch.manual_seed(1)
+        self.before = {id(piece) for piece in pieces.all_pieces()}
+        self.alive = list(pieces.all_pieces())  # ids are not used twice
+
+    def set_environment(self, **variables):
+        patch = mock.patch.dict(os.environ, variables)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def compiled(self, module, **options):
+        return torch.compile(module, backend=weft.backend.compile,
+                             options={"wait": True, "budget_s": BUDGET_S,
+                                      **options})
+
+    def pieces(self, role=None):
+        return [piece for piece in pieces.all_pieces()
+                if id(piece) not in self.before
+                and (role is None or piece.role == role)]
+
+    def states(self, role=None):
+        return [kernels.state for piece in self.pieces(role)
+                for kernels in piece.kernels.values()]
+
+    def reasons(self):
+        return [kernels.reason for piece in self.pieces()
+                for kernels in piece.kernels.values()]
+
+    def runs(self):
+        """How often the program was asked."""
+        if not os.path.exists(self.runs_file):
+            return 0
+        with open(self.runs_file, encoding="utf-8") as file:
+            return len(file.readlines())
+
+    def assert_same(self, got, expected):
+        torch.testing.assert_close(got, expected)

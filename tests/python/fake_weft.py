@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Stands in for the weft program, for tests of what calls it: `fake_weft.py run
+PROBLEM --out RUN` gives at once a module whose kernels are the problem's own
+operators. FAKE_WEFT says what it does instead."""
+
+import json
+import os
+import sys
+import time
+
+HOW = {
+    "right": "return super().forward(*args)",
+    "wrong": "return tuple(one * 1.5 if one.is_floating_point() else one "
+             "for one in super().forward(*args))",
+    "raises": "raise RuntimeError('a kernel fell over')",
+    "declines": "return self.forward_reference(*args)",
+    "later": "type(self).calls += 1\n        if type(self).calls > 1:\n"
+             "            raise RuntimeError('the second call fell over')\n"
+             "        return super().forward(*args)",
+}
+
+
+def main(words):
+    how = os.environ.get("FAKE_WEFT", "right")
+    problem, run = words[1], words[words.index("--out") + 1]
+    with open(os.environ["FAKE_WEFT_RUNS"], "a", encoding="utf-8") as file:
+        file.write(run + "\n")
+    if how == "hangs":
+        time.sleep(600)
+    if how == "fails":
+        sys.exit("weft: this run fails")
+    os.makedirs(os.path.join(run, "composed"))
+    with open(problem, encoding="utf-8") as file:
+        text = file.read()
+    body = HOW.get(how, HOW["right"])
+    with open(os.path.join(run, "composed", "model_new.py"), "w",
+              encoding="utf-8") as file:
+        file.write(f"{text}\n\nclass ModelNew(Model):\n    calls = 0\n\n"
+                   f"    def forward(self, *args):\n        {body}\n")
+    with open(os.path.join(run, "report.md"), "w", encoding="utf-8") as file:
+        file.write("a report\n")
+    with open(os.path.join(run, "result.json"), "w", encoding="utf-8") as file:
+        json.dump({"summary": f"played: {how}", "timed": True, "timing": {
+            "over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
+            "subgraphs": [{"ours": how != "nothing"}]}, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

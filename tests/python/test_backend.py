@@ -1,0 +1,347 @@
+"""torch.compile(model, backend="weft"): models behave as in eager, whatever
+becomes of the search."""
+
+import copy
+import io
+import os
+import threading
+import unittest
+
+import torch
+from backend_case import BackendCase, Net
+from torch import nn
+
+import weft
+from weft.backend import piece as pieces
+
+
+class TakeOver(BackendCase):
+    def test_kernels_take_over_after_the_search(self):
+        net, x = Net(), torch.randn(4, 12)
+        compiled = self.compiled(net)
+        with torch.no_grad():
+            for _ in range(3):
+                self.assert_same(compiled(x), net(x))
+        self.assertEqual(self.states(), ["ready"], self.reasons())
+        (piece,) = self.pieces()
+        self.assertEqual(next(iter(piece.kernels.values())).calls, 2)
+
+    def test_the_first_call_does_not_wait(self):
+        self.set_environment(FAKE_WEFT="hangs")
+        net, x = Net(), torch.randn(4, 12)
+        compiled = self.compiled(net, wait=False)
+        with torch.no_grad():
+            self.assert_same(compiled(x), net(x))
+            self.assert_same(compiled(x), net(x))
+        self.assertEqual(self.states(), ["searching"])
+        self.stop_search()
+
+    def stop_search(self):
+        """Of the one thread: what hangs is ended, as at the process's end."""
+        pieces._searches.end()
+        pieces._searches._thread.join(60)
+        pieces._searches._ends.clear()
+
+    def test_a_search_ends_with_its_budget(self):
+        self.set_environment(FAKE_WEFT="hangs")
+        net, x = Net(), torch.randn(4, 12)
+        with torch.no_grad():
+            self.assert_same(self.compiled(net, budget_s=1)(x), net(x))
+        self.assertEqual(self.states(), ["framework"])
+        self.assertIn("budget_s", self.reasons()[0])
+
+    def test_another_compilation_takes_what_was_found(self):
+        net, x = Net(), torch.randn(4, 12)
+        with torch.no_grad():
+            self.compiled(net)(x)
+            torch._dynamo.reset()
+            self.set_environment(FAKE_WEFT="fails")
+            other = Net()
+            self.assert_same(self.compiled(other)(x), other(x))
+        self.assertEqual(self.states(), ["ready"], self.reasons())
+        self.assertEqual(self.runs(), 1)
+        self.assertEqual(weft.cache.info()["entries"], 1)
+        self.assertEqual(weft.cache.clear(), 1)
+        self.assertEqual(weft.cache.info()["entries"], 0)
+
+    def test_an_entry_that_others_may_write_is_not_used(self):
+        net, x = Net(), torch.randn(4, 12)
+        with torch.no_grad():
+            self.compiled(net)(x)
+            (name,) = os.listdir(weft.cache.info()["path"])
+            path = os.path.join(weft.cache.info()["path"], name)
+            os.chmod(os.path.join(path, "model_new.py"), 0o666)
+            torch._dynamo.reset()
+            self.compiled(net)(x)
+        self.assertEqual(self.runs(), 2)
+
+    def test_other_sizes_have_kernels_of_their_own_up_to_a_bound(self):
+        net = Net()
+        compiled = self.compiled(net, shapes_max=2)
+        with torch.no_grad():
+            for rows in (4, 5, 6, 7, 5):
+                x = torch.randn(rows, 12)
+                self.assert_same(compiled(x), net(x))
+        dynamic = self.pieces()[-1]
+        self.assertEqual(list(dynamic.kernels), [(5,), (6,)])
+        self.assertEqual(self.states(), ["ready"] * 3, self.reasons())
+        self.assertIn("shapes_max", str(weft.explain()))
+
+
+class Failures(BackendCase):
+    def check(self, how, reason, **options):
+        self.set_environment(FAKE_WEFT=how)
+        net, x = Net(), torch.randn(4, 12)
+        compiled = self.compiled(net, **options)
+        with torch.no_grad():
+            for _ in range(3):
+                self.assert_same(compiled(x), net(x))
+        self.assertEqual(self.states(), ["framework"])
+        self.assertIn(reason, self.reasons()[0])
+        self.assertIn(reason, str(weft.explain()))
+
+    def test_wrong_kernels_are_never_used(self):
+        self.check("wrong", "came to something else")
+
+    def test_kernels_that_fail_at_once(self):
+        self.check("raises", "a kernel fell over")
+
+    def test_kernels_that_fail_later(self):
+        self.check("later", "the second call fell over")
+
+    def test_a_run_that_fails(self):
+        self.check("fails", "this run fails")
+
+    def test_a_search_that_finds_nothing(self):
+        self.check("nothing", "no kernel was faster")
+
+    def test_a_fallback_that_is_faster_stays(self):
+        self.check("slow", "no faster than Inductor", fallback="inductor")
+
+    def test_no_program(self):
+        self.set_environment(WEFT_BIN="/nowhere/weft")
+        self.check("right", "/nowhere/weft")
+
+    def test_an_operator_that_is_not_pytorch_s(self):
+        @torch.library.custom_op("weft_tests::twice", mutates_args=())
+        def twice(x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+        twice.register_fake(torch.empty_like)
+        compiled = self.compiled(lambda x: twice(x) + 1)
+        x = torch.randn(3)
+        self.assert_same(compiled(x), x * 2 + 1)
+        self.assertIn("weft_tests.twice", self.reasons()[0])
+
+    def test_an_unknown_option_is_named(self):
+        with self.assertRaisesRegex(Exception, "no option 'budget'"):
+            self.compiled(Net(), budget=3)(torch.randn(4, 12))
+
+    def test_weft_can_be_switched_off(self):
+        self.set_environment(WEFT_DISABLE="1")
+        net, x = Net(), torch.randn(4, 12)
+        with torch.no_grad():
+            self.assert_same(self.compiled(net)(x), net(x))
+        self.assertEqual(self.runs(), 0)
+        self.assertIn("WEFT_DISABLE", str(weft.explain()))
+
+
+class AsEager(BackendCase):
+    """Everything here is done to a module and to a compiled one alike."""
+
+    def setUp(self):
+        super().setUp()
+        self.net, self.x = Net(), torch.randn(4, 12)
+        self.twin = copy.deepcopy(self.net)
+        self.mine = self.compiled(self.twin)
+
+    def call(self):
+        for _ in range(3):
+            self.assert_same(self.mine(self.x), self.net(self.x))
+
+    def assert_used(self):
+        """Kernels computed some of it, and nothing went wrong."""
+        self.assertIn("ready", self.states(), self.reasons())
+        self.assertNotIn("framework", self.states(), self.reasons())
+
+    def both(self, change):
+        change(self.net)
+        change(self.twin)
+
+    @torch.no_grad()
+    def test_weights_are_read_at_every_call(self):
+        self.call()
+        self.both(lambda net: net.scale.mul_(3))
+        self.call()
+        self.both(lambda net: setattr(
+            net, "scale", nn.Parameter(torch.arange(12.0))))
+        self.call()
+        self.both(lambda net: net.load_state_dict(Net().state_dict())
+                  if torch.manual_seed(7) else None)
+        self.call()
+        self.assert_used()
+
+    @torch.no_grad()
+    def test_state_dict_and_deepcopy(self):
+        self.call()
+        self.assertEqual(list(self.twin.state_dict()),
+                         list(self.net.state_dict()))
+        twin = copy.deepcopy(self.mine)
+        self.assert_same(twin(self.x), self.net(self.x))
+        self.net.scale.zero_()  # not the copy's
+        self.assertFalse(torch.equal(twin(self.x), self.net(self.x)))
+
+    @torch.no_grad()
+    def test_torch_save_of_the_module(self):
+        self.call()
+        kept = io.BytesIO()
+        torch.save(self.twin, kept)
+        kept.seek(0)
+        again = torch.load(kept, weights_only=False)
+        self.assert_same(again(self.x), self.net(self.x))
+
+    @torch.no_grad()
+    def test_other_types(self):
+        self.call()
+        self.both(lambda net: net.double())
+        self.x = self.x.double()
+        self.call()
+        self.both(lambda net: net.to(torch.bfloat16))
+        self.x = self.x.bfloat16()
+        self.call()
+        self.assert_used()
+
+    @torch.no_grad()
+    def test_hooks_are_called(self):
+        """Those that are there when it is compiled, as with any backend."""
+        self.both(lambda net: net.linear.register_forward_hook(
+            lambda module, args, result: result + 1))
+        self.both(lambda net: net.register_forward_pre_hook(
+            lambda module, args: (args[0] * 2,)))
+        self.call()
+        self.assert_used()
+
+    @torch.no_grad()
+    def test_settings_and_modes_are_seen(self):
+        self.call()
+        self.both(lambda net: setattr(net, "factor", -1.0))
+        self.call()
+        self.both(lambda net: net.eval())
+        self.call()
+        self.assert_used()
+
+    def test_inference_mode(self):
+        with torch.inference_mode():
+            self.call()
+            self.assertTrue(self.mine(self.x).is_inference())
+        self.assert_used()
+
+    def test_autocast(self):
+        with torch.no_grad():
+            self.call()
+            with torch.autocast("cpu", torch.bfloat16):
+                self.call()
+            self.call()
+        self.assert_used()
+
+    def test_threads(self):
+        with torch.no_grad():
+            self.call()
+        failures = []
+
+        def work(seed):
+            x = torch.randn(4, 12, generator=torch.Generator().manual_seed(seed))
+            with torch.no_grad():
+                for _ in range(20):
+                    if not torch.allclose(self.mine(x), self.net(x), atol=1e-6):
+                        failures.append(seed)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+    @torch.no_grad()
+    def test_views_and_written_inputs(self):
+        def view_and_write(x):
+            x.add_(1)
+            return x.t(), x.relu()
+
+        compiled = self.compiled(view_and_write)
+        for _ in range(3):
+            x = torch.randn(3, 5)
+            mine = x.clone()
+            expected, got = view_and_write(x), compiled(mine)
+            self.assert_same(mine, x)
+            self.assert_same(got, expected)
+            self.assertEqual(got[0].data_ptr(), mine.data_ptr())
+
+    @torch.no_grad()
+    def test_random_numbers_are_the_same(self):
+        def noisy(x):
+            return torch.dropout(x, 0.5, True) + torch.rand_like(x)
+
+        compiled, x = self.compiled(noisy), torch.randn(64)
+        for _ in range(3):
+            torch.manual_seed(5)
+            expected, after = noisy(x), torch.rand(1)
+            torch.manual_seed(5)
+            self.assert_same(compiled(x), expected)
+            self.assert_same(torch.rand(1), after)
+        self.assert_used()
+
+
+class Gradients(BackendCase):
+    def net(self):
+        torch.manual_seed(3)
+        return nn.Sequential(
+            nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Dropout(0.2),
+            nn.Flatten(), nn.Linear(64, 5), nn.LayerNorm(5))
+
+    def test_an_optimiser_follows_eager(self):
+        def losses(make):
+            net = self.net()
+            run = make(net)
+            optimiser = torch.optim.AdamW(net.parameters(), 0.01)
+            torch.manual_seed(11)
+            told = []
+            for _ in range(5):
+                x, y = torch.randn(6, 2, 6, 6), torch.randint(5, (6,))
+                loss = nn.functional.cross_entropy(run(x), y)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                told.append(loss.detach())
+            return torch.stack(told), net
+
+        expected, eager = losses(lambda net: net)
+        got, mine = losses(self.compiled)
+        self.assert_same(got, expected)
+        self.assert_same(dict(mine.named_buffers()),
+                         dict(eager.named_buffers()))
+        self.assertEqual(self.states("forward"), ["ready"], self.reasons())
+        self.assertEqual(self.states("backward"), ["ready"], self.reasons())
+
+    def test_gradients_hold_against_differences(self):
+        net = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Softmax(-1)).double()
+        compiled = self.compiled(net)
+        x = torch.randn(2, 4, dtype=torch.float64, requires_grad=True)
+        self.assertTrue(torch.autograd.gradcheck(compiled, (x,)))
+        self.assertEqual(self.states("backward"), ["ready"], self.reasons())
+
+    def test_without_kernels_the_gradients_are_the_framework_s(self):
+        self.set_environment(FAKE_WEFT="fails")
+        net, x = self.net(), torch.randn(6, 2, 6, 6)
+        twin = copy.deepcopy(net)
+        torch.manual_seed(2)
+        net(x).square().sum().backward()
+        torch.manual_seed(2)
+        self.compiled(twin)(x).square().sum().backward()
+        for a, b in zip(twin.parameters(), net.parameters()):
+            self.assert_same(a.grad, b.grad)
+
+
+if __name__ == "__main__":
+    unittest.main()
