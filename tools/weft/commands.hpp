@@ -22,7 +22,15 @@ struct CommonFlags {
   bool json = false;
 };
 
+/// Whether other machines may join a run.
+struct ListenFlags {
+  std::string endpoint;  ///< "tcp://HOST:PORT"; empty: none may
+  std::optional<std::filesystem::path> keys;
+  double silence_s = 15;  ///< who is silent for longer is lost
+};
+
 struct RunFlags {
+  ListenFlags listen;
   std::filesystem::path problem;
   std::optional<std::filesystem::path> out;
   RunOptions options;
@@ -30,7 +38,8 @@ struct RunFlags {
 };
 
 int run_command(const CommonFlags& common, const RunFlags& flags);
-int resume_command(const CommonFlags& common, const std::filesystem::path& run);
+int resume_command(const CommonFlags& common, const std::filesystem::path& run,
+                   const ListenFlags& listen);
 
 struct ReplayFlags {
   std::filesystem::path run;

@@ -5,6 +5,7 @@
 #include "tools/weft/bench_command.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/eval_command.hpp"
+#include "tools/weft/node_command.hpp"
 #include "tools/weft/run_flags.hpp"
 
 namespace {
@@ -24,6 +25,18 @@ void add_common(CLI::App& app, CommonFlags& common) {
   quiet->excludes(verbose);
 }
 
+void add_listen(CLI::App& app, ListenFlags& flags) {
+  auto* listen = app.add_option("--listen", flags.endpoint,
+                                "Let nodes join at tcp://HOST:PORT");
+  app.add_option("--keys", flags.keys, "Folder of 'weft keygen'")
+      ->needs(listen);
+  app.add_option("--node-seconds", flags.silence_s,
+                 "A node that is silent for longer is lost")
+      ->check(CLI::Range(0.5, 86'400.0))
+      ->needs(listen)
+      ->capture_default_str();
+}
+
 void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   auto* run = app.add_subcommand(
       "run", "Turn a problem file into a verified, faster module");
@@ -40,6 +53,7 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
       ->capture_default_str();
   run->add_flag("--fast-sync", flags.fast_sync,
                 "Journal survives weft's death, not a power cut");
+  add_listen(*run, flags.listen);
   run->callback([&] { code = run_command(common, flags); });
 }
 
@@ -138,7 +152,10 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   auto* resume = app.add_subcommand("resume", "Go on with a run that stopped");
   add_common(*resume, common);
   resume->add_option("run", run_folder, "Run directory")->required();
-  resume->callback([&] { code = resume_command(common, run_folder); });
+  static ListenFlags listen_flags;
+  add_listen(*resume, listen_flags);
+  resume->callback(
+      [&] { code = resume_command(common, run_folder, listen_flags); });
 
   static ReplayFlags replay_flags;
   auto* replay = app.add_subcommand(
@@ -172,6 +189,45 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   simulate->callback([&] { code = simulate_command(common, simulate_flags); });
 }
 
+void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
+  static NodeFlags flags;
+  auto* node = app.add_subcommand(
+      "node", "Join a run that listens, and do a part of its work");
+  add_common(*node, common);
+  node->add_option("--join", flags.join, "The head: tcp://HOST:PORT")
+      ->required();
+  node->add_option("--name", flags.name,
+                   "One of its own in the run (default: the host's)");
+  node->add_option("--slots", flags.slots, "cpu=N: cores that the run may have")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  node->add_option("--devices", flags.devices, "GPUs that the run may have")
+      ->check(CLI::IsMember({"all", "none"}))
+      ->capture_default_str();
+  node->add_option("--keys", flags.keys, "Folder of 'weft keygen'");
+  node->add_option("--folder", flags.folder,
+                   "Its own (default: below ~/.cache/weft/nodes)");
+  node->add_flag("--once", flags.once, "Go when the run has ended");
+  node->add_option("--lose-blobs", flags.lose_every)
+      ->check(CLI::Range(0, 1'000'000))
+      ->group("");  // for tests
+  node->callback([&] { code = node_command(common, flags); });
+
+  static std::filesystem::path keys;
+  auto* keygen =
+      app.add_subcommand("keygen", "Make the keys of a head and its nodes");
+  add_common(*keygen, common);
+  keygen->add_option("folder", keys, "Where")->required();
+  keygen->callback([&] { code = keygen_command(common, keys); });
+
+  static std::filesystem::path run;
+  auto* cluster = app.add_subcommand(
+      "cluster", "Say which nodes a run has, and what they do");
+  add_common(*cluster, common);
+  cluster->add_option("run", run, "Run directory")->required();
+  cluster->callback([&] { code = cluster_command(common, run); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -185,6 +241,7 @@ int main(int argc, char** argv) {
   add_eval(app, common, code);
   add_bench(app, common, code);
   add_others(app, common, code);
+  add_nodes(app, common, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
