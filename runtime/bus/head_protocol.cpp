@@ -154,13 +154,11 @@ void HeadProtocol::admit(const std::string& peer, const wire::Hello& hello,
     work.reply_seq = 0;
     work.is_sent = false;
     if (!work.has_reply) node->queue.push_back(id);
+    // One that was not what its hash says is asked for anew.
+    for (const std::string& hash : work.missing) node->receiver.want(hash);
   }
   for (const std::uint64_t id : given_up_[hello.name]) {
-    const std::uint64_t seq = node->link.next_seq();
-    const wire::Frame frame{
-        wire::encode_header(wire::Cancel{node->session, seq, id}), nullptr};
-    node->link.sent(seq, frame, now_ms);
-    say(*node, frame, now_ms);
+    say_cancel(*node, id, now_ms);
   }
   given_up_.erase(hello.name);
   feed(*node, now_ms);
@@ -341,7 +339,17 @@ void HeadProtocol::feed(Node& node, std::int64_t now_ms) {
                       work.request.body};
     node.link.sent(seq, frame, now_ms);
     say(node, std::move(frame), now_ms);
+    if (work.is_cancelled) say_cancel(node, work.request.id, now_ms);
   }
+}
+
+void HeadProtocol::say_cancel(Node& node, std::uint64_t id,
+                              std::int64_t now_ms) {
+  const std::uint64_t seq = node.link.next_seq();
+  wire::Frame frame{wire::encode_header(wire::Cancel{node.session, seq, id}),
+                    nullptr};
+  node.link.sent(seq, frame, now_ms);
+  say(node, std::move(frame), now_ms);
 }
 
 void HeadProtocol::cancel(std::uint64_t id, std::int64_t now_ms) {
@@ -357,11 +365,8 @@ void HeadProtocol::cancel(std::uint64_t id, std::int64_t now_ms) {
     where_.erase(where);
     return;
   }
-  const std::uint64_t seq = node.link.next_seq();
-  wire::Frame frame{wire::encode_header(wire::Cancel{node.session, seq, id}),
-                    nullptr};
-  node.link.sent(seq, frame, now_ms);
-  say(node, std::move(frame), now_ms);
+  work.is_cancelled = true;  // where the node is away: with the request
+  if (!node.peer.empty()) say_cancel(node, id, now_ms);
 }
 
 void HeadProtocol::journaled(std::uint64_t id, std::int64_t) {

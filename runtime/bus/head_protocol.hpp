@@ -166,6 +166,7 @@ class HeadProtocol {
     bool is_sent = false;
     bool has_reply = false;  // in hand, perhaps without its blobs
     bool is_answered = false;
+    bool is_cancelled = false;
     std::string type;
     std::string body;
     std::set<std::string> missing;  // blobs
@@ -203,6 +204,7 @@ class HeadProtocol {
   void take_lack(Node& node, const std::string& hash);
   void complete(Node& node, Work& work);
   void feed(Node& node, std::int64_t now_ms);
+  void say_cancel(Node& node, std::uint64_t id, std::int64_t now_ms);
   void lose(const std::string& name, const std::string& why, bool politely);
   void say(Node& node, wire::Frame frame, std::int64_t now_ms);
   void flush_node(Node& node, std::int64_t now_ms);
