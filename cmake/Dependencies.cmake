@@ -63,3 +63,11 @@ if(NOT TARGET CAF::core)
     IMPORTED_LOCATION ${CAF_CORE_LIBRARY}
     INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${CAF_INCLUDE_DIR})
 endif()
+
+# ZeroMQ: head and nodes talk through it. cppzmq is its C++ side, headers only;
+# both have changed their CMake packages between versions.
+pkg_check_modules(libzmq REQUIRED IMPORTED_TARGET libzmq>=4.3)
+find_path(CPPZMQ_INCLUDE_DIR zmq.hpp REQUIRED)
+add_library(cppzmq::cppzmq INTERFACE IMPORTED)
+target_include_directories(cppzmq::cppzmq INTERFACE ${CPPZMQ_INCLUDE_DIR})
+target_link_libraries(cppzmq::cppzmq INTERFACE PkgConfig::libzmq)

@@ -95,6 +95,13 @@ class CafHost {
     spine_->post(std::move(batch));
   }
 
+  /// Once the first envelope is posted: a journal begins with it.
+  void attach_nodes() {
+    if (!options_.nodes) return;
+    options_.nodes->attach(
+        [this](std::vector<Envelope> batch) { post(std::move(batch)); });
+  }
+
   void request(const Envelope& envelope) {
     const std::lock_guard lock(ports_mutex_);
     if (closing_) return;  // stays without a reply
@@ -103,22 +110,24 @@ class CafHost {
     if (const auto* cancel = std::get_if<CancelEffect>(&*message)) {
       return this->cancel({envelope.src, envelope.dst, cancel->effect});
     }
+    const bool at_node = !node_of(place_of(envelope.dst)).empty();
     Port* port = find_port(ports_, envelope.dst);
-    if (!port) {
+    if (!port && !(at_node && options_.nodes)) {
       // A node that has just left: its leases are lost, and that is the answer.
-      if (!node_of(place_of(envelope.dst)).empty()) return;
+      if (at_node) return;
       return broken({ErrorCode::failed,
                      "no port takes " + envelope.type + " at " + envelope.dst});
     }
     const Effect effect{envelope.src, envelope.dst, effect_of(*message)};
     // Copied: the group must not live for as long as its slowest request.
-    port->begin(*message, cancellable(effect),
-                [this, effect, seq = envelope.seq](Message reply) {
-                  if (closing_) return;  // it says that it was stopped
-                  settle_effect(effect);
-                  const auto& [asker, address, number] = effect;
-                  post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
-                });
+    const auto answer = [this, effect, seq = envelope.seq](Message reply) {
+      if (closing_) return;  // it says that it was stopped
+      settle_effect(effect);
+      const auto& [asker, address, number] = effect;
+      post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
+    };
+    if (port) return port->begin(*message, cancellable(effect), answer);
+    options_.nodes->begin(envelope, cancellable(effect), answer);
   }
 
   /// A role's turn: on one of CAF's threads.
@@ -186,6 +195,7 @@ class CafHost {
       const std::lock_guard lock(ports_mutex_);
       closing_ = true;
     }
+    if (options_.nodes) options_.nodes->close(has_finished());
     ports_.clear();
   }
 
@@ -210,11 +220,13 @@ class CafHost {
                            !is_port(envelope.dst) &&
                            envelope.dst != stale_address;
       if (to_role) {
+        tell_nodes(envelope);
         gather(envelope.dst, i);
         continue;
       }
       if (envelope.dst == address::user) tell_user(envelope);
       if (is_port(envelope.dst)) request(envelope);
+      if (envelope.dst == stale_address) tell_nodes(envelope);
       --in_flight_;
     }
     for (Seat* seat : gathered_) {
@@ -222,6 +234,13 @@ class CafHost {
       seat->mine = {};
     }
     gathered_.clear();
+  }
+
+  /// A node's answer is in the journal: the node may forget it.
+  void tell_nodes(const Envelope& envelope) {
+    if (!options_.nodes || !is_port(envelope.src)) return;
+    if (node_of(place_of(envelope.src)).empty()) return;
+    options_.nodes->journaled(envelope);
   }
 
   void gather(const Address& address, std::uint32_t place) {
@@ -320,6 +339,7 @@ HostEnd host_run(Journal& journal, BlobStore& blobs, Ports& ports,
                  const Message& first, std::stop_token stop) {
   CafHost host(journal, blobs, ports, options, nullptr);
   host.post(to_envelopes(address::user, 0, {{dst, first}}));
+  host.attach_nodes();
   return host.wait(stop);
 }
 
@@ -344,6 +364,7 @@ Result<HostEnd> host_resume(Journal& journal, BlobStore& blobs, Ports& ports,
   }
   if (!missing.empty()) host.post(std::move(missing));
   if (finished) host.finish(*finished);
+  if (!finished) host.attach_nodes();
   return host.wait(stop);
 }
 

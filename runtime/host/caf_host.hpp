@@ -9,6 +9,7 @@
 #include <string>
 
 #include "messages/vocabulary.hpp"
+#include "runtime/host/nodes.hpp"
 #include "runtime/host/port.hpp"
 #include "runtime/host/replay.hpp"
 #include "runtime/journal/blob_store.hpp"
@@ -31,6 +32,7 @@ struct HostEnd {
 struct HostOptions {
   std::size_t threads = 2;  ///< CAF workers
   Replay::MakeRole make_role;
+  Nodes* nodes = nullptr;  ///< other machines; null: none may join
   /// How a resume takes a past in which this weft's compiler decides otherwise.
   Replay::Past past = Replay::Past::decided_again;
   std::string version_text;  ///< both wefts, for people; of a resume

@@ -23,7 +23,15 @@ struct CommonFlags {
   bool json = false;
 };
 
+/// Whether other machines may join a run.
+struct ListenFlags {
+  std::string endpoint;  ///< "tcp://HOST:PORT"; empty: none may
+  std::optional<std::filesystem::path> keys;
+  double silence_s = 15;  ///< who is silent for longer is lost
+};
+
 struct RunFlags {
+  ListenFlags listen;
   std::filesystem::path problem;
   std::optional<std::filesystem::path> out;
   RunOptions options;
@@ -36,6 +44,7 @@ int run_command(const CommonFlags& common, const RunFlags& flags);
 struct ResumeFlags {
   std::filesystem::path run;
   bool llm_cache = true;
+  ListenFlags listen;
   bool recorded = false;  ///< what another weft decided stands
 };
 int resume_command(const CommonFlags& common, const ResumeFlags& flags);

@@ -7,6 +7,7 @@
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/llm_command.hpp"
+#include "tools/weft/node_command.hpp"
 #include "tools/weft/run_flags.hpp"
 #include "tools/weft/settings_flags.hpp"
 
@@ -44,6 +45,18 @@ void add_settable(CLI::App& verb, RunFlags& flags) {
                 "Pay language models again for what they answered before");
 }
 
+void add_listen(CLI::App& app, ListenFlags& flags) {
+  auto* listen = app.add_option("--listen", flags.endpoint,
+                                "Let nodes join at tcp://HOST:PORT");
+  app.add_option("--keys", flags.keys, "Folder of 'weft keygen'")
+      ->needs(listen);
+  app.add_option("--node-seconds", flags.silence_s,
+                 "A node that is silent for longer is lost")
+      ->check(CLI::Range(0.5, 86'400.0))
+      ->needs(listen)
+      ->capture_default_str();
+}
+
 void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   auto* run = app.add_subcommand(
       "run", "Turn a problem file into a verified, faster module");
@@ -53,6 +66,7 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
       ->required();
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
   add_settable(*run, flags);
+  add_listen(*run, flags.listen);
   run->parse_complete_callback(
       [run, &common] { apply_settings(*run, "run", common.config); });
   run->callback([&] { code = run_command(common, flags); });
@@ -199,6 +213,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
                    "is recorded");
   resume->add_flag("!--no-llm-cache", resume_flags.llm_cache,
                    "Pay language models again for what they answered before");
+  add_listen(*resume, resume_flags.listen);
   resume->callback([&] { code = resume_command(common, resume_flags); });
 
   static ReplayFlags replay_flags;
@@ -233,6 +248,45 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   simulate->callback([&] { code = simulate_command(common, simulate_flags); });
 }
 
+void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
+  static NodeFlags flags;
+  auto* node = app.add_subcommand(
+      "node", "Join a run that listens, and do a part of its work");
+  add_common(*node, common);
+  node->add_option("--join", flags.join, "The head: tcp://HOST:PORT")
+      ->required();
+  node->add_option("--name", flags.name,
+                   "One of its own in the run (default: the host's)");
+  node->add_option("--slots", flags.slots, "cpu=N: cores that the run may have")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  node->add_option("--devices", flags.devices, "GPUs that the run may have")
+      ->check(CLI::IsMember({"all", "none"}))
+      ->capture_default_str();
+  node->add_option("--keys", flags.keys, "Folder of 'weft keygen'");
+  node->add_option("--folder", flags.folder,
+                   "Its own (default: below ~/.cache/weft/nodes)");
+  node->add_flag("--once", flags.once, "Go when the run has ended");
+  node->add_option("--lose-blobs", flags.lose_every)
+      ->check(CLI::Range(0, 1'000'000))
+      ->group("");  // for tests
+  node->callback([&] { code = node_command(common, flags); });
+
+  static std::filesystem::path keys;
+  auto* keygen =
+      app.add_subcommand("keygen", "Make the keys of a head and its nodes");
+  add_common(*keygen, common);
+  keygen->add_option("folder", keys, "Where")->required();
+  keygen->callback([&] { code = keygen_command(common, keys); });
+
+  static std::filesystem::path run;
+  auto* cluster = app.add_subcommand(
+      "cluster", "Say which nodes a run has, and what they do");
+  add_common(*cluster, common);
+  cluster->add_option("run", run, "Run directory")->required();
+  cluster->callback([&] { code = cluster_command(common, run); });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -248,6 +302,7 @@ int main(int argc, char** argv) {
   add_config(app, common, code);
   add_llm(app, common, code);
   add_others(app, common, code);
+  add_nodes(app, common, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,12 +1,16 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
 #include "actors/roster.hpp"
 #include "compiler/targets.hpp"
+#include "runtime/bus/head_bus.hpp"
 #include "runtime/host/caf_host.hpp"
 #include "runtime/host/decisions_version.hpp"
 #include "runtime/machine/device_choice.hpp"
@@ -207,6 +211,67 @@ Result<RunStart> read_start(const Journal& journal) {
   return start;
 }
 
+/// The run's own name: what nodes know it by when its head is another process.
+Result<std::string> name_of_run(Journal& journal) {
+  constexpr const char* key = "run";
+  if (auto name = journal.meta(key)) return *name;
+  std::random_device chance;
+  std::string seed;
+  for (int i = 0; i < 8; ++i) seed += std::to_string(chance()) + " ";
+  std::string name = content_hash(seed).substr(0, 32);
+  const auto kept = journal.set_meta(key, name);
+  if (!kept) return std::unexpected(kept.error());
+  return name;
+}
+
+/// null: the run is this machine's alone.
+Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
+                                          const ListenFlags& flags,
+                                          const RunDirectory& run,
+                                          const Installation& installation,
+                                          Journal& journal, BlobStore& blobs,
+                                          const RunStart& start) {
+  auto expected = nodes_in(journal);
+  if (!expected) return std::unexpected(expected.error());
+  if (flags.endpoint.empty()) {
+    if (expected->empty()) return nullptr;
+    return fail(ErrorCode::wrong_input,
+                std::to_string(expected->size()) +
+                    " nodes have a part of this run: resume it with --listen "
+                    "tcp://HOST:PORT; what those do that do not come back "
+                    "goes elsewhere");
+  }
+  HeadBus::Options options;
+  options.endpoint = flags.endpoint;
+  if (flags.keys) {
+    auto keys = read_head_keys(*flags.keys);
+    if (!keys) return std::unexpected(keys.error());
+    options.keys = std::move(*keys);
+  }
+  auto name = name_of_run(journal);
+  if (!name) return std::unexpected(name.error());
+  options.run = std::move(*name);
+  options.expected = std::move(*expected);
+  options.start = start;
+  options.torch = installation.torch_version;
+  options.silence_ms = static_cast<std::int64_t>(flags.silence_s * 1000);
+  options.heartbeat_ms =
+      std::clamp<std::int64_t>(options.silence_ms / 5, 100, 1'000);
+  options.state_file = run.folder() / "cluster.json";
+  options.log = [quiet = common.quiet || common.json](const std::string& text) {
+    if (!quiet) std::fprintf(stderr, "weft: %s\n", text.c_str());
+  };
+  auto bus = std::make_unique<HeadBus>(blobs, std::move(options));
+  if (const auto listening = bus->listen(); !listening) {
+    return std::unexpected(listening.error());
+  }
+  return bus;
+}
+
+void say_listening(Display& display, const HeadBus* bus) {
+  if (bus) display.say("listening for nodes on " + bus->endpoint());
+}
+
 }  // namespace
 
 int report_error(const CommonFlags& common, const Error& error) {
@@ -253,12 +318,17 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   display.say("run directory: " + run->folder().string());
   say_protections(display, start.machine);
   say_untimed(display, start);
+  const auto bus = open_bus(common, flags.listen, *run, *installation, *journal,
+                            blobs, start);
+  if (!bus) return report_error(common, bus.error());
+  say_listening(display, bus->get());
   Production production =
       make_production(*run, *scratch, *installation, blobs, start,
                       llm_access(*loaded, flags.llm_cache));
-  const HostEnd end =
-      host_run(*journal, blobs, production.ports, host_options(display),
-               address::extractor, start, interrupt.token());
+  HostOptions host = host_options(display);
+  host.nodes = bus->get();
+  const HostEnd end = host_run(*journal, blobs, production.ports, host,
+                               address::extractor, start, interrupt.token());
   return conclude(common, display, *run, end);
 }
 
@@ -285,10 +355,15 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
 
   Display display(common);
   BlobStore blobs(*journal);
+  const auto bus = open_bus(common, flags.listen, *run, *installation, *journal,
+                            blobs, *start);
+  if (!bus) return report_error(common, bus.error());
+  say_listening(display, bus->get());
   Production production =
       make_production(*run, *scratch, *installation, blobs, *start,
                       llm_access(*loaded, flags.llm_cache));
   HostOptions options = host_options(display);
+  options.nodes = bus->get();
   options.version_text = version_text(*start);
   if (flags.recorded) options.past = Replay::Past::recorded;
   const auto end = host_resume(*journal, blobs, production.ports, options,

@@ -1,0 +1,372 @@
+#include "runtime/bus/head_bus.hpp"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "runtime/bus/membership.hpp"
+#include "runtime/host/replay.hpp"
+#include "runtime/ports/files_port.hpp"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kLogAgainMs = 60'000;
+constexpr std::int64_t kStateMs = 1'000;
+
+/// Larger than an earlier head's: those counted from an earlier time.
+std::uint64_t session_now() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(
+      duration_cast<microseconds>(system_clock::now().time_since_epoch())
+          .count());
+}
+
+/// "port/verify@n1/GPU-8a5c" -> "port/verify/GPU-8a5c": as the node calls it.
+std::string port_at_node(const Address& address) {
+  const std::string device = device_of(place_of(address));
+  return device.empty() ? port_of(address) : port_of(address) + "/" + device;
+}
+
+HeadProtocol::Options protocol_options(const HeadBus::Options& options) {
+  HeadProtocol::Options made;
+  made.run = options.run;
+  made.start = encode(options.start);
+  made.first_session = session_now();
+  made.heartbeat_ms = options.heartbeat_ms;
+  made.silence_ms = options.silence_ms;
+  made.refuses = [start = options.start,
+                  torch = options.torch](const wire::Hello& hello) {
+    return why_unlike(hello, start, torch);
+  };
+  return made;
+}
+
+json to_json(const HeadProtocol::NodeState& node) {
+  json devices = json::array();
+  for (const wire::Device& device : node.hello.devices) {
+    devices.push_back({{"uuid", device.uuid},
+                       {"name", device.facts.name},
+                       {"memory_bytes", device.facts.memory_bytes}});
+  }
+  const std::string state = node.hello.incarnation.empty() ? "expected"
+                            : !node.is_connected           ? "disconnected"
+                            : node.is_leaving              ? "leaving"
+                                                           : "in";
+  return {{"name", node.hello.name},
+          {"state", state},
+          {"slots", node.hello.slots},
+          {"processor", node.hello.machine.name},
+          {"cores", node.hello.machine.cores},
+          {"memory_bytes", node.hello.memory_bytes},
+          {"devices", devices},
+          {"weft", node.hello.weft},
+          {"python", node.hello.python},
+          {"torch", node.hello.torch},
+          {"triton", node.hello.triton},
+          {"driver", node.hello.driver},
+          {"working", node.asked},
+          {"waiting", node.waiting},
+          {"answered", node.answered}};
+}
+
+}  // namespace
+
+HeadBus::HeadBus(BlobStore& blobs, Options options)
+    : blobs_(blobs),
+      options_(std::move(options)),
+      protocol_(protocol_options(options_)) {
+  SocketThread::Options socket;
+  socket.is_head = true;
+  socket.endpoint = options_.endpoint;
+  socket.keys = options_.keys;
+  SocketThread::Callbacks callbacks;
+  callbacks.on_frame = [this](const std::string& peer, std::string_view header,
+                              std::string body, std::int64_t now_ms) {
+    if (!is_attached_) return;  // it says hello again
+    protocol_.on_frame(peer, header, std::move(body), now_ms);
+    act();
+  };
+  callbacks.on_turn = [this](std::int64_t now_ms, bool is_tick) {
+    turn(now_ms, is_tick);
+  };
+  callbacks.on_stranger = [this] { stranger(); };
+  socket_ =
+      std::make_unique<SocketThread>(std::move(socket), std::move(callbacks));
+  loader_ = std::make_unique<WorkQueue>(1);
+}
+
+HeadBus::~HeadBus() {
+  socket_->stop();
+  loader_.reset();  // what it still posts is dropped
+}
+
+Result<void> HeadBus::listen() {
+  if (options_.keys.empty() && !is_loopback(options_.endpoint)) {
+    return fail(ErrorCode::wrong_input,
+                options_.endpoint +
+                    " can be reached from other machines: make keys with "
+                    "'weft keygen DIR' and name them with --keys DIR, or "
+                    "listen on tcp://127.0.0.1:PORT");
+  }
+  const auto started = socket_->start();
+  if (!started) return started;
+  return {};
+}
+
+void HeadBus::attach(Post post) {
+  socket_->post([this, post = std::move(post)] {
+    post_ = post;
+    is_attached_ = true;
+    present_ = options_.expected;
+    for (const auto& [node, all] : present_) {
+      protocol_.expect(node, SocketThread::now_ms());
+    }
+  });
+}
+
+void HeadBus::begin(const Envelope& request, std::stop_token cancelled,
+                    Port::Reply reply) {
+  auto message = decode(request.type, request.body);
+  if (!message) return;  // the host has decoded it
+  NodeRequest wish;
+  wish.id = request.seq;
+  wish.node = node_of(place_of(request.dst));
+  wish.port = port_at_node(request.dst);
+  wish.type = request.type;
+  wish.body = std::make_shared<const std::string>(request.body);
+  socket_->post([this, wish = std::move(wish), cancelled,
+                 message = std::move(*message), reply = std::move(reply)] {
+    const std::uint64_t id = wish.id;
+    Open& open = open_[id];
+    open.reply = reply;
+    open.request = message;
+    protocol_.submit(wish, SocketThread::now_ms());
+    // May call at once, on this thread: it only posts.
+    open.on_cancel = std::make_unique<OnCancel>(cancelled, [this, id] {
+      socket_->post([this, id] {
+        protocol_.cancel(id, SocketThread::now_ms());
+        act();
+      });
+    });
+    act();
+  });
+}
+
+void HeadBus::journaled(const Envelope& reply) {
+  socket_->post([this, id = reply.cause] {
+    protocol_.journaled(id, SocketThread::now_ms());
+  });
+}
+
+void HeadBus::close(bool has_finished) {
+  std::promise<void> done;
+  socket_->post([&] {
+    post_ = nullptr;
+    is_attached_ = false;
+    if (has_finished) protocol_.finish();
+    act();
+    open_.clear();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void HeadBus::turn(std::int64_t now_ms, bool is_tick) {
+  if (is_tick) {
+    protocol_.tick(now_ms);
+    write_state(now_ms);
+  } else {
+    protocol_.flush(now_ms);
+  }
+  act();
+}
+
+void HeadBus::act() {
+  for (HeadAction& action : protocol_.take_actions()) {
+    std::visit([this](auto& one) { perform(std::move(one)); }, action);
+  }
+}
+
+void HeadBus::perform(head_action::Send action) {
+  socket_->send(action.peer, action.frame);
+}
+
+void HeadBus::perform(head_action::Cut action) {
+  socket_->cut();
+  const std::int64_t now_ms = SocketThread::now_ms();
+  if (foul_logged_ms_ != 0 && now_ms - foul_logged_ms_ < kLogAgainMs) return;
+  foul_logged_ms_ = now_ms;
+  log("a connection was cut: " + action.why);
+}
+
+void HeadBus::perform(head_action::Joined action) {
+  const std::string& name = action.hello.name;
+  const auto before = present_.find(name);
+  auto all = capacities_of(action.hello, options_.start);
+  const bool goes_on = before != present_.end() && action.knows_run;
+  if (before != present_.end() && !goes_on) tell_gone(name);
+  log("node " + name + (goes_on ? " is back" : " joined") + ": " +
+      std::to_string(action.hello.machine.cores) + " cores, " +
+      std::to_string(all.size() - 1) + " GPUs for this run");
+  present_[name] = all;
+  if (!goes_on) tell(name, all);
+}
+
+void HeadBus::perform(head_action::Leaving) {}
+
+void HeadBus::perform(head_action::Lost action) {
+  for (const NodeRequest& request : action.requests) open_.erase(request.id);
+  if (present_.contains(action.node)) tell_gone(action.node);
+  present_.erase(action.node);
+}
+
+void HeadBus::perform(head_action::Answered action) {
+  auto message = decode(action.type, action.body);
+  const auto open = open_.find(action.request.id);
+  if (open == open_.end()) return;
+  const Message honest = failed_reply(open->second.request, {});
+  const bool fits = message && message->index() == honest.index() &&
+                    effect_of(*message) == effect_of(honest);
+  if (!fits) {
+    log("node " + action.request.node + " answered " + action.request.type +
+        " with " + action.type + ": taken as a failure");
+    message = failed_reply(open->second.request,
+                           {"failed", "node " + action.request.node +
+                                          " gave an answer of another kind"});
+  }
+  answer(action.request.id, std::move(*message));
+}
+
+void HeadBus::answer(std::uint64_t id, Message reply) {
+  auto open = open_.extract(id);
+  if (!open.empty()) open.mapped().reply(std::move(reply));
+}
+
+void HeadBus::perform(head_action::Late action) {
+  log("node " + action.node + " answered event " + std::to_string(action.id) +
+      " too late: it changes nothing");
+}
+
+void HeadBus::perform(head_action::Dropped action) {
+  const auto open = open_.find(action.request.id);
+  if (open == open_.end()) return;
+  answer(action.request.id, cancelled_reply(open->second.request));
+}
+
+void HeadBus::perform(head_action::Check action) {
+  loader_->push([this, action = std::move(action)] {
+    std::vector<std::string> lacking;
+    for (const std::string& hash : action.hashes) {
+      if (!blobs_.get(hash)) lacking.push_back(hash);
+    }
+    socket_->post([this, node = action.node, id = action.id, lacking] {
+      protocol_.lacking(node, id, lacking, SocketThread::now_ms());
+      act();
+    });
+  });
+}
+
+void HeadBus::perform(head_action::Store action) { blobs_.put(action.bytes); }
+
+void HeadBus::perform(head_action::Load action) {
+  loader_->push([this, hash = action.hash] {
+    auto bytes = blobs_.get(hash);
+    BlobSender::Bytes shared;
+    if (bytes) shared = std::make_shared<const std::string>(std::move(*bytes));
+    socket_->post([this, hash, shared] {
+      protocol_.loaded(hash, shared);
+      act();
+    });
+  });
+}
+
+void HeadBus::perform(head_action::Log action) { log(action.text); }
+
+void HeadBus::tell(const std::string& node,
+                   const std::vector<Capacities>& all) {
+  if (!post_) return;
+  std::vector<Outgoing> words;
+  for (const Capacities& one : all) words.push_back({address::broker, one});
+  if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
+}
+
+/// All its places, without any units.
+void HeadBus::tell_gone(const std::string& node) {
+  std::vector<Capacities> all = present_[node];
+  if (all.empty()) all.emplace_back().place = node;
+  for (Capacities& one : all) one.units.clear();
+  tell(node, all);
+}
+
+void HeadBus::stranger() {
+  ++strangers_;
+  const std::int64_t now_ms = SocketThread::now_ms();
+  if (stranger_logged_ms_ != 0 && now_ms - stranger_logged_ms_ < kLogAgainMs) {
+    return;
+  }
+  stranger_logged_ms_ = now_ms;
+  log("somebody whose key is not in `allowed` was refused (" +
+      std::to_string(strangers_) + " times so far)");
+}
+
+void HeadBus::write_state(std::int64_t now_ms) {
+  if (options_.state_file.empty()) return;
+  if (now_ms - state_written_ms_ < kStateMs) return;
+  state_written_ms_ = now_ms;
+  json nodes = json::array();
+  for (const auto& node : protocol_.nodes(now_ms)) {
+    nodes.push_back(to_json(node));
+  }
+  const HeadProtocol::Counters& counted = protocol_.counters();
+  const json state = {{"listens", socket_->bound()},
+                      {"nodes", nodes},
+                      {"counters",
+                       {{"strangers", strangers_},
+                        {"fouls", counted.fouls},
+                        {"unknown_frames", counted.unknown},
+                        {"resent", counted.resent},
+                        {"doubles", counted.doubles},
+                        {"late", counted.late},
+                        {"refused", counted.refused},
+                        {"blobs_sent", counted.blobs_sent},
+                        {"blobs_taken", counted.blobs_taken}}}};
+  std::string text = state.dump(1);
+  if (text == state_) return;
+  state_ = std::move(text);
+  // For people only: where it cannot be written, they see an older one.
+  (void)write_file_whole(options_.state_file, state_);
+}
+
+void HeadBus::log(const std::string& text) {
+  if (options_.log) options_.log(text);
+}
+
+Result<std::map<std::string, std::vector<Capacities>>> nodes_in(
+    const Journal& journal) {
+  std::map<Place, Capacities> places;
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    if (envelope.type != Capacities::name) return true;
+    if (envelope.dst != address::broker) return true;
+    const auto message = decode(envelope.type, envelope.body);
+    if (!message) return true;
+    const auto& told = std::get<Capacities>(*message);
+    if (node_of(told.place).empty()) return true;
+    if (told.units.empty()) {
+      places.erase(told.place);
+    } else {
+      places[told.place] = told;
+    }
+    return true;
+  });
+  if (!read) return std::unexpected(read.error());
+  std::map<std::string, std::vector<Capacities>> nodes;
+  for (const auto& [place, told] : places) {
+    nodes[node_of(place)].push_back(told);
+  }
+  return nodes;
+}
+
+}  // namespace weft

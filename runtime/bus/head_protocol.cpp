@@ -1,0 +1,494 @@
+#include "runtime/bus/head_protocol.hpp"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+using namespace head_action;
+
+/// A peer that does not say hello is asked for it this often.
+constexpr std::int64_t kAskWhoMs = 500;
+/// Peers that were asked; beyond, the list begins anew.
+constexpr std::size_t kAskedMax = 4'096;
+/// A node's place is taken by another process of its name after so many missed
+/// beats: the earlier one is dead, or cut off.
+constexpr int kMissedBeats = 3;
+/// Requests of a lost node that it is told to stop when it is back.
+constexpr std::size_t kGivenUpMax = 4'096;
+
+std::string fault_of_versions(const wire::Hello& hello) {
+  const bool fits = hello.wire_min <= wire::kWireVersion &&
+                    hello.wire_max >= wire::kWireVersionMin;
+  if (fits) return "";
+  return "it speaks wire " + std::to_string(hello.wire_min) + " to " +
+         std::to_string(hello.wire_max) + ", the head " +
+         std::to_string(wire::kWireVersionMin) + " to " +
+         std::to_string(wire::kWireVersion) + ": install the same weft on both";
+}
+
+}  // namespace
+
+HeadProtocol::HeadProtocol(Options options)
+    : options_(std::move(options)), next_session_(options_.first_session) {}
+
+void HeadProtocol::expect(const std::string& name, std::int64_t now_ms) {
+  Node& node = nodes_[name];
+  node.hello.name = name;
+  node.heard_ms = now_ms;
+}
+
+HeadProtocol::Node* HeadProtocol::node_of(const std::string& peer) {
+  const auto name = peers_.find(peer);
+  if (name == peers_.end()) return nullptr;
+  const auto node = nodes_.find(name->second);
+  return node == nodes_.end() ? nullptr : &node->second;
+}
+
+void HeadProtocol::on_frame(const std::string& peer, std::string_view header,
+                            std::string body, std::int64_t now_ms) {
+  if (body.size() > wire::kBodyBytesMax) return foul(peer, "a body too long");
+  const auto read_header = wire::decode_header(header);
+  if (!read_header) return foul(peer, read_header.error().message);
+  if (std::holds_alternative<wire::Unknown>(*read_header)) {
+    ++counters_.unknown;
+    return;
+  }
+  if (const auto* hello = std::get_if<wire::Hello>(&*read_header)) {
+    return greet(peer, *hello, now_ms);
+  }
+  Node* node = node_of(peer);
+  if (!node) return ask_who(peer, now_ms);
+  node->heard_ms = now_ms;
+  touch(*node);
+  read(*node, *read_header, std::move(body), now_ms);
+}
+
+void HeadProtocol::ask_who(const std::string& peer, std::int64_t now_ms) {
+  if (asked_who_ms_.size() >= kAskedMax) asked_who_ms_.clear();
+  const auto [found, is_new] = asked_who_ms_.try_emplace(peer, now_ms);
+  if (!is_new && now_ms - found->second < kAskWhoMs) return;
+  found->second = now_ms;
+  act(Send{peer, {wire::encode_header(wire::Who{}), nullptr}});
+}
+
+void HeadProtocol::foul(const std::string& peer, const std::string& why) {
+  ++counters_.fouls;
+  if (Node* node = node_of(peer)) node->peer.clear();
+  peers_.erase(peer);
+  act(Cut{peer, why});
+}
+
+void HeadProtocol::refuse(const std::string& peer, const std::string& why,
+                          bool for_good) {
+  ++counters_.refused;
+  act(Send{peer, {wire::encode_header(wire::Refusal{why, for_good}), nullptr}});
+}
+
+void HeadProtocol::greet(const std::string& peer, const wire::Hello& hello,
+                         std::int64_t now_ms) {
+  std::string why = fault_of_versions(hello);
+  if (why.empty() && options_.refuses) why = options_.refuses(hello);
+  if (!why.empty()) {
+    log("refused node " + hello.name + ": " + why);
+    return refuse(peer, why, true);
+  }
+  const auto found = nodes_.find(hello.name);
+  if (found == nodes_.end()) {
+    if (nodes_.size() >= options_.nodes_max) {
+      return refuse(
+          peer, "there are " + std::to_string(nodes_.size()) + " nodes already",
+          false);
+    }
+    nodes_[hello.name].hello.name = hello.name;
+    return admit(peer, hello, now_ms);
+  }
+  Node& node = found->second;
+  const bool is_other = !node.hello.incarnation.empty() &&
+                        node.hello.incarnation != hello.incarnation;
+  if (!is_other) return admit(peer, hello, now_ms);
+  const bool lives =
+      !node.is_leaving &&
+      now_ms - node.heard_ms < kMissedBeats * options_.heartbeat_ms;
+  if (lives) {
+    return refuse(peer,
+                  "another node is called " + hello.name +
+                      ": give one of them another name with --name",
+                  false);
+  }
+  lose(hello.name, "its process is another one now", false);
+  nodes_[hello.name].hello.name = hello.name;
+  admit(peer, hello, now_ms);
+}
+
+/// The node's record is there; this connection is its now.
+void HeadProtocol::admit(const std::string& peer, const wire::Hello& hello,
+                         std::int64_t now_ms) {
+  Node* node = &nodes_[hello.name];
+  const bool knows_run = hello.run == options_.run;
+  const bool was_in = !node->hello.incarnation.empty();
+  // Expected from before the head died, but it is not the process that was in.
+  if (!was_in && !knows_run && !node->work.empty()) {
+    lose(hello.name, "its process is another one now", false);
+    node = &nodes_[hello.name];
+  }
+  peers_.erase(node->peer);
+  node->hello = hello;
+  node->peer = peer;
+  node->session = next_session_++;
+  node->link = Link();
+  node->receiver.reconnected();
+  node->heard_ms = now_ms;
+  peers_[peer] = hello.name;
+  if (!was_in) act(Joined{hello, knows_run});
+  say(*node,
+      {wire::encode_header(wire::Welcome{node->session, options_.run,
+                                         options_.heartbeat_ms,
+                                         options_.silence_ms}),
+       std::make_shared<const std::string>(options_.start)},
+      now_ms);
+  // All that it has no answer to is asked again: it knows what it knows.
+  node->queue.clear();
+  node->in_flight = 0;
+  for (auto& [id, work] : node->work) {
+    work.reply_seq = 0;
+    work.is_sent = false;
+    if (!work.has_reply) node->queue.push_back(id);
+    // One that was not what its hash says is asked for anew.
+    for (const std::string& hash : work.missing) node->receiver.want(hash);
+  }
+  for (const std::uint64_t id : given_up_[hello.name]) {
+    say_cancel(*node, id, now_ms);
+  }
+  given_up_.erase(hello.name);
+  feed(*node, now_ms);
+  touch(*node);
+}
+
+void HeadProtocol::read(Node& node, const wire::Header& header,
+                        std::string body, std::int64_t now_ms) {
+  const std::string peer = node.peer;
+  // Of an earlier session, or of one whose welcome was lost.
+  const auto is_current = [&](std::uint64_t session) {
+    if (session == node.session) return true;
+    ask_who(peer, now_ms);
+    return false;
+  };
+  if (const auto* beat = std::get_if<wire::Beat>(&header)) {
+    (void)is_current(beat->session);
+  } else if (const auto* reply = std::get_if<wire::Reply>(&header)) {
+    if (is_current(reply->session)) {
+      take_reply(node, *reply, std::move(body), now_ms);
+    }
+  } else if (const auto* ack = std::get_if<wire::Ack>(&header)) {
+    if (is_current(ack->session)) node.link.acknowledged(ack->ranges);
+  } else if (const auto* want = std::get_if<wire::Want>(&header)) {
+    bool load = false;
+    for (auto& answer : sender_.asked(peer, *want, load)) {
+      act(Send{std::move(answer.peer), std::move(answer.frame)});
+    }
+    if (load) act(Load{want->hash});
+  } else if (const auto* chunk = std::get_if<wire::Chunk>(&header)) {
+    take_chunk(node, *chunk, body, now_ms);
+  } else if (const auto* lack = std::get_if<wire::Lack>(&header)) {
+    take_lack(node, lack->hash);
+  } else if (const auto* leave = std::get_if<wire::Leave>(&header)) {
+    if (!is_current(leave->session) || node.is_leaving) return;
+    node.is_leaving = true;
+    act(Leaving{node.hello.name});
+  } else if (const auto* bye = std::get_if<wire::Bye>(&header)) {
+    if (is_current(bye->session)) lose(node.hello.name, "it left", true);
+  } else {
+    foul(peer, "a frame that only a head sends");
+  }
+}
+
+void HeadProtocol::take_reply(Node& node, const wire::Reply& reply,
+                              std::string body, std::int64_t now_ms) {
+  switch (node.link.take(reply.seq)) {
+    case Link::Taken::foolish:
+      return foul(node.peer, "a sequence number out of reach");
+    case Link::Taken::again:
+      ++counters_.doubles;
+      return;
+    case Link::Taken::fresh:
+      break;
+  }
+  const auto found = node.work.find(reply.id);
+  if (found == node.work.end()) {
+    ++counters_.late;
+    node.link.settle(reply.seq);
+    act(Late{node.hello.name, reply.id});
+    return;
+  }
+  Work& work = found->second;
+  work.reply_seq = reply.seq;
+  if (work.has_reply) {
+    ++counters_.doubles;
+    return;  // acknowledged when it is journaled
+  }
+  if (work.is_sent) --node.in_flight;
+  std::erase(node.queue, reply.id);  // its answer was faster than the asking
+  work.has_reply = true;
+  work.is_sent = true;
+  work.type = reply.type;
+  work.body = std::move(body);
+  if (reply.blobs.empty()) {
+    complete(node, work);
+  } else {
+    Check check{node.hello.name, reply.id, {}};
+    for (const wire::BlobRef& blob : reply.blobs) {
+      work.missing.insert(blob.hash);
+      check.hashes.push_back(blob.hash);
+    }
+    act(std::move(check));
+  }
+  feed(node, now_ms);
+}
+
+void HeadProtocol::lacking(const std::string& name, std::uint64_t id,
+                           const std::vector<std::string>& hashes,
+                           std::int64_t) {
+  const auto node = nodes_.find(name);
+  if (node == nodes_.end()) return;
+  const auto found = node->second.work.find(id);
+  if (found == node->second.work.end()) return;
+  Work& work = found->second;
+  if (!work.has_reply || work.is_answered) return;
+  work.missing = {hashes.begin(), hashes.end()};
+  for (const std::string& hash : hashes) node->second.receiver.want(hash);
+  if (work.missing.empty()) complete(node->second, work);
+  touch(node->second);
+}
+
+void HeadProtocol::take_chunk(Node& node, const wire::Chunk& chunk,
+                              const std::string& body, std::int64_t now_ms) {
+  auto taken = node.receiver.take(chunk, body, now_ms);
+  if (!taken) return foul(node.peer, taken.error().message);
+  if (!*taken) return;
+  ++counters_.blobs_taken;
+  act(Store{chunk.hash, std::move(**taken)});
+  for (auto& [id, work] : node.work) {
+    if (work.missing.erase(chunk.hash) == 0) continue;
+    if (work.missing.empty()) complete(node, work);
+  }
+}
+
+/// It answered with a blob that it does not have any more: it has to do the
+/// work again.
+void HeadProtocol::take_lack(Node& node, const std::string& hash) {
+  node.receiver.forget(hash);
+  for (auto& [id, work] : node.work) {
+    if (!work.missing.contains(hash) || work.is_answered) continue;
+    log("node " + node.hello.name + " lost a blob of its answer to event " +
+        std::to_string(id) + "; it is asked again");
+    if (work.reply_seq != 0) node.link.settle(work.reply_seq);
+    work.reply_seq = 0;
+    work.has_reply = false;
+    work.is_sent = false;
+    work.missing.clear();
+    node.queue.push_back(id);
+  }
+  touch(node);
+}
+
+void HeadProtocol::complete(Node& node, Work& work) {
+  if (work.is_answered) return;
+  work.is_answered = true;
+  ++node.answered;
+  act(Answered{work.request, std::move(work.type), std::move(work.body)});
+}
+
+void HeadProtocol::submit(NodeRequest request, std::int64_t now_ms) {
+  const auto found = nodes_.find(request.node);
+  if (found == nodes_.end()) {
+    const std::string name = request.node;
+    act(Lost{name, "there is no such node any more", false, {}});
+    std::get<Lost>(actions_.back()).requests.push_back(std::move(request));
+    return;
+  }
+  Node& node = found->second;
+  const std::uint64_t id = request.id;
+  if (node.work.contains(id)) return;
+  where_[id] = request.node;
+  node.work[id].request = std::move(request);
+  node.queue.push_back(id);
+  feed(node, now_ms);
+}
+
+std::size_t HeadProtocol::credit(const Node& node) const {
+  std::size_t slots = node.hello.devices.size();
+  for (const auto& [resource, units] : node.hello.slots) {
+    slots += static_cast<std::size_t>(units);
+  }
+  return slots + static_cast<std::size_t>(options_.prefetch);
+}
+
+/// Sends what fits into the node's credit.
+void HeadProtocol::feed(Node& node, std::int64_t now_ms) {
+  if (node.peer.empty() || node.session == 0) return;
+  while (!node.queue.empty() && node.in_flight < credit(node)) {
+    Work& work = node.work.at(node.queue.front());
+    node.queue.pop_front();
+    work.is_sent = true;
+    ++node.in_flight;
+    const std::uint64_t seq = node.link.next_seq();
+    wire::Frame frame{wire::encode_header(
+                          wire::Request{node.session, seq, work.request.id,
+                                        work.request.port, work.request.type}),
+                      work.request.body};
+    node.link.sent(seq, frame, now_ms);
+    say(node, std::move(frame), now_ms);
+    if (work.is_cancelled) say_cancel(node, work.request.id, now_ms);
+  }
+}
+
+void HeadProtocol::say_cancel(Node& node, std::uint64_t id,
+                              std::int64_t now_ms) {
+  const std::uint64_t seq = node.link.next_seq();
+  wire::Frame frame{wire::encode_header(wire::Cancel{node.session, seq, id}),
+                    nullptr};
+  node.link.sent(seq, frame, now_ms);
+  say(node, std::move(frame), now_ms);
+}
+
+void HeadProtocol::cancel(std::uint64_t id, std::int64_t now_ms) {
+  const auto where = where_.find(id);
+  if (where == where_.end()) return;
+  Node& node = nodes_.at(where->second);
+  Work& work = node.work.at(id);
+  if (work.has_reply) return;
+  if (!work.is_sent) {
+    std::erase(node.queue, id);
+    act(Dropped{std::move(work.request)});
+    node.work.erase(id);
+    where_.erase(where);
+    return;
+  }
+  work.is_cancelled = true;  // where the node is away: with the request
+  if (!node.peer.empty()) say_cancel(node, id, now_ms);
+}
+
+void HeadProtocol::journaled(std::uint64_t id, std::int64_t) {
+  const auto where = where_.find(id);
+  if (where == where_.end()) return;
+  Node& node = nodes_.at(where->second);
+  const auto work = node.work.find(id);
+  if (!work->second.is_answered) return;
+  if (work->second.reply_seq != 0) node.link.settle(work->second.reply_seq);
+  node.work.erase(work);
+  where_.erase(where);
+  touch(node);
+}
+
+void HeadProtocol::loaded(const std::string& hash, BlobSender::Bytes bytes) {
+  if (bytes) ++counters_.blobs_sent;
+  for (auto& answer : sender_.loaded(hash, std::move(bytes))) {
+    act(Send{std::move(answer.peer), std::move(answer.frame)});
+  }
+}
+
+void HeadProtocol::lose(const std::string& name, const std::string& why,
+                        bool politely) {
+  auto gone = nodes_.extract(name);
+  Node& node = gone.mapped();
+  Lost lost{name, why, politely, {}};
+  auto& given_up = given_up_[name];
+  for (auto& [id, work] : node.work) {
+    where_.erase(id);
+    if (work.is_answered) continue;  // the journal gets it all the same
+    if (given_up.size() < kGivenUpMax) given_up.push_back(id);
+    lost.requests.push_back(std::move(work.request));
+  }
+  if (given_up.empty() || politely) given_up_.erase(name);
+  peers_.erase(node.peer);
+  dirty_.erase(name);
+  log("node " + name + " is lost: " + why +
+      (lost.requests.empty() ? ""
+                             : "; " + std::to_string(lost.requests.size()) +
+                                   " requests go elsewhere"));
+  act(std::move(lost));
+}
+
+void HeadProtocol::finish() {
+  for (auto& [name, node] : nodes_) {
+    if (node.peer.empty()) continue;
+    act(Send{node.peer,
+             {wire::encode_header(wire::Bye{node.session}), nullptr}});
+  }
+}
+
+void HeadProtocol::say(Node& node, wire::Frame frame, std::int64_t now_ms) {
+  node.spoken_ms = now_ms;
+  act(Send{node.peer, std::move(frame)});
+}
+
+void HeadProtocol::touch(Node& node) {
+  if (node.is_dirty) return;
+  node.is_dirty = true;
+  dirty_.insert(node.hello.name);
+}
+
+void HeadProtocol::flush(std::int64_t now_ms) {
+  for (const std::string& name : dirty_) {
+    const auto node = nodes_.find(name);
+    if (node != nodes_.end()) flush_node(node->second, now_ms);
+  }
+  dirty_.clear();
+}
+
+void HeadProtocol::flush_node(Node& node, std::int64_t now_ms) {
+  node.is_dirty = false;
+  if (node.peer.empty()) return;
+  auto ranges = node.link.take_acks();
+  if (!ranges.empty()) {
+    say(node,
+        {wire::encode_header(wire::Ack{node.session, std::move(ranges)}),
+         nullptr},
+        now_ms);
+  }
+  for (const wire::Want& want : node.receiver.ask(now_ms)) {
+    say(node, {wire::encode_header(want), nullptr}, now_ms);
+  }
+  // After the acknowledgements: what is asked again must find its answer gone.
+  feed(node, now_ms);
+}
+
+void HeadProtocol::tick(std::int64_t now_ms) {
+  std::vector<std::string> silent;
+  for (auto& [name, node] : nodes_) {
+    if (now_ms - node.heard_ms > options_.silence_ms) {
+      silent.push_back(name);
+      continue;
+    }
+    if (node.peer.empty()) continue;
+    for (wire::Frame& frame : node.link.due(now_ms)) {
+      ++counters_.resent;
+      say(node, std::move(frame), now_ms);
+    }
+    flush_node(node, now_ms);
+    if (now_ms - node.spoken_ms >= options_.heartbeat_ms) {
+      say(node, {wire::encode_header(wire::Beat{node.session}), nullptr},
+          now_ms);
+    }
+  }
+  dirty_.clear();
+  for (const std::string& name : silent) {
+    lose(name,
+         "silent for " + std::to_string(options_.silence_ms / 1000) + " s",
+         false);
+  }
+}
+
+std::vector<HeadProtocol::NodeState> HeadProtocol::nodes(
+    std::int64_t now_ms) const {
+  std::vector<NodeState> states;
+  for (const auto& [name, node] : nodes_) {
+    states.push_back({node.hello, !node.peer.empty(), node.is_leaving,
+                      now_ms - node.heard_ms, node.in_flight, node.queue.size(),
+                      node.answered});
+  }
+  return states;
+}
+
+}  // namespace weft

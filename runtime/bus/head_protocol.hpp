@@ -1,0 +1,230 @@
+// The head's side of the wire as a state machine: who is in, what each node was
+// asked, what it answered. Pure: frames, wishes and the time come in, actions
+// go out; whoever drives it owns the sockets. All of it is the one thread's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "runtime/bus/blob_receiver.hpp"
+#include "runtime/bus/blob_sender.hpp"
+#include "runtime/bus/frame.hpp"
+#include "runtime/bus/link.hpp"
+
+namespace weft {
+
+/// A request on its way to a node.
+struct NodeRequest {
+  std::uint64_t id = 0;  ///< its number in the journal
+  std::string node;
+  std::string port;  ///< as the node calls it: "port/verify/GPU-8a5c…"
+  std::string type;
+  std::shared_ptr<const std::string> body;
+};
+
+/// What a head's driver has to do.
+namespace head_action {
+struct Send {
+  std::string peer;
+  wire::Frame frame;
+};
+/// The peer sent what no honest one does: its connection is to be closed.
+struct Cut {
+  std::string peer;
+  std::string why;
+};
+struct Joined {
+  wire::Hello hello;
+  bool knows_run = false;  ///< the same process was in before: it goes on
+};
+/// It wants nothing new.
+struct Leaving {
+  std::string node;
+};
+/// It is gone: what it was asked will not be answered.
+struct Lost {
+  std::string node;
+  std::string why;
+  bool politely = false;
+  std::vector<NodeRequest> requests;
+};
+/// The answer to a request, once. Its blobs were stored before.
+struct Answered {
+  NodeRequest request;
+  std::string type;
+  std::string body;
+};
+/// An answer that nobody waits for any more.
+struct Late {
+  std::string node;
+  std::uint64_t id = 0;
+};
+/// A request that was cancelled before it was sent.
+struct Dropped {
+  NodeRequest request;
+};
+/// Which of these are lacking here? Answered by lacking().
+struct Check {
+  std::string node;
+  std::uint64_t id = 0;
+  std::vector<std::string> hashes;
+};
+struct Store {
+  std::string hash;
+  std::string bytes;
+};
+/// Answered by loaded().
+struct Load {
+  std::string hash;
+};
+/// For the person who runs the head.
+struct Log {
+  std::string text;
+};
+}  // namespace head_action
+
+using HeadAction =
+    std::variant<head_action::Send, head_action::Cut, head_action::Joined,
+                 head_action::Leaving, head_action::Lost, head_action::Answered,
+                 head_action::Late, head_action::Dropped, head_action::Check,
+                 head_action::Store, head_action::Load, head_action::Log>;
+
+class HeadProtocol {
+ public:
+  struct Options {
+    std::string run;    ///< the run's own name, the same after a resume
+    std::string start;  ///< its first message: what nodes make ports from
+    std::uint64_t first_session = 1;  ///< larger than any earlier head's
+    std::int64_t heartbeat_ms = 1'000;
+    std::int64_t silence_ms = 15'000;
+    int prefetch = 2;  ///< requests that a node has beyond its slots
+    std::size_t nodes_max = 4'096;
+    /// Why a node that says this may not join; empty: it may.
+    std::function<std::string(const wire::Hello&)> refuses;
+  };
+  /// Counted since the beginning.
+  struct Counters {
+    std::uint64_t fouls = 0;    ///< connections cut
+    std::uint64_t unknown = 0;  ///< frames of a later wire
+    std::uint64_t resent = 0;
+    std::uint64_t doubles = 0;
+    std::uint64_t late = 0;
+    std::uint64_t refused = 0;  ///< hellos
+    std::uint64_t blobs_sent = 0;
+    std::uint64_t blobs_taken = 0;
+  };
+  /// For people: `weft cluster`.
+  struct NodeState {
+    wire::Hello hello;
+    bool is_connected = false;
+    bool is_leaving = false;
+    std::int64_t silent_ms = 0;
+    std::size_t asked = 0;    ///< sent, not yet answered
+    std::size_t waiting = 0;  ///< behind its slots
+    std::uint64_t answered = 0;
+  };
+
+  explicit HeadProtocol(Options options);
+
+  /// A node that was in when an earlier head died: it is waited for as if it
+  /// had been heard now.
+  void expect(const std::string& node, std::int64_t now_ms);
+
+  void on_frame(const std::string& peer, std::string_view header,
+                std::string body, std::int64_t now_ms);
+  void submit(NodeRequest request, std::int64_t now_ms);
+  void cancel(std::uint64_t id, std::int64_t now_ms);
+  /// The answer to that request is in the journal: the node may forget it.
+  void journaled(std::uint64_t id, std::int64_t now_ms);
+  void lacking(const std::string& node, std::uint64_t id,
+               const std::vector<std::string>& hashes, std::int64_t now_ms);
+  void loaded(const std::string& hash, BlobSender::Bytes bytes);
+  /// The run has ended: all nodes are told.
+  void finish();
+
+  /// What has become due: beats, acknowledgements, resends, silence.
+  void tick(std::int64_t now_ms);
+  /// The same for the nodes that something happened to since; cheap.
+  void flush(std::int64_t now_ms);
+
+  std::vector<HeadAction> take_actions() { return std::move(actions_); }
+  const Counters& counters() const { return counters_; }
+  std::vector<NodeState> nodes(std::int64_t now_ms) const;
+
+ private:
+  struct Work {
+    NodeRequest request;
+    bool is_sent = false;
+    bool has_reply = false;  // in hand, perhaps without its blobs
+    bool is_answered = false;
+    bool is_cancelled = false;
+    std::string type;
+    std::string body;
+    std::set<std::string> missing;  // blobs
+    std::uint64_t reply_seq = 0;    // in the session of now; 0: none
+  };
+  struct Node {
+    wire::Hello hello;
+    std::string peer;  // empty: not connected
+    std::uint64_t session = 0;
+    Link link;
+    BlobReceiver receiver;
+    std::map<std::uint64_t, Work> work;
+    std::deque<std::uint64_t> queue;  // not sent, in order
+    std::size_t in_flight = 0;        // sent, no reply in hand
+    std::int64_t heard_ms = 0;
+    std::int64_t spoken_ms = 0;
+    std::uint64_t answered = 0;
+    bool is_leaving = false;
+    bool is_dirty = false;
+  };
+
+  void greet(const std::string& peer, const wire::Hello& hello,
+             std::int64_t now_ms);
+  void admit(const std::string& peer, const wire::Hello& hello,
+             std::int64_t now_ms);
+  void refuse(const std::string& peer, const std::string& why, bool for_good);
+  void ask_who(const std::string& peer, std::int64_t now_ms);
+  void foul(const std::string& peer, const std::string& why);
+  void read(Node& node, const wire::Header& header, std::string body,
+            std::int64_t now_ms);
+  void take_reply(Node& node, const wire::Reply& reply, std::string body,
+                  std::int64_t now_ms);
+  void take_chunk(Node& node, const wire::Chunk& chunk, const std::string& body,
+                  std::int64_t now_ms);
+  void take_lack(Node& node, const std::string& hash);
+  void complete(Node& node, Work& work);
+  void feed(Node& node, std::int64_t now_ms);
+  void say_cancel(Node& node, std::uint64_t id, std::int64_t now_ms);
+  void lose(const std::string& name, const std::string& why, bool politely);
+  void say(Node& node, wire::Frame frame, std::int64_t now_ms);
+  void flush_node(Node& node, std::int64_t now_ms);
+  void touch(Node& node);
+  std::size_t credit(const Node& node) const;
+  Node* node_of(const std::string& peer);
+  void log(std::string text) { act(head_action::Log{std::move(text)}); }
+  void act(HeadAction action) { actions_.push_back(std::move(action)); }
+
+  Options options_;
+  std::uint64_t next_session_;
+  std::map<std::string, Node> nodes_;           // by name
+  std::map<std::string, std::string> peers_;    // peer -> name
+  std::map<std::uint64_t, std::string> where_;  // request -> node
+  std::map<std::string, std::vector<std::uint64_t>> given_up_;  // by node
+  std::map<std::string, std::int64_t> asked_who_ms_;            // by peer
+  std::set<std::string> dirty_;
+  BlobSender sender_;
+  Counters counters_;
+  std::vector<HeadAction> actions_;
+};
+
+}  // namespace weft

@@ -1,0 +1,234 @@
+#include "runtime/bus/node.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "runtime/bus/node_blobs.hpp"
+#include "runtime/bus/socket_thread.hpp"
+#include "runtime/machine/work_queue.hpp"
+
+namespace weft {
+namespace {
+
+/// What the socket thread hands to the node's own.
+using Event =
+    std::variant<node_action::Begin, node_action::Work, node_action::Stop,
+                 node_action::End, node_action::Quit>;
+
+class Node {
+ public:
+  explicit Node(NodeOptions options)
+      : options_(std::move(options)),
+        blobs_({options_.folder / "blobs", std::uint64_t{2} << 30,
+                options_.lose_every, 600'000}),
+        protocol_(options_.protocol) {
+    SocketThread::Options socket;
+    socket.endpoint = options_.endpoint;
+    socket.keys = options_.keys;
+    SocketThread::Callbacks callbacks;
+    callbacks.on_frame = [this](const std::string&, std::string_view header,
+                                std::string body, std::int64_t now_ms) {
+      protocol_.on_frame(header, std::move(body), now_ms);
+      act();
+    };
+    callbacks.on_turn = [this](std::int64_t now_ms, bool is_tick) {
+      is_tick ? protocol_.tick(now_ms) : protocol_.flush(now_ms);
+      act();
+    };
+    callbacks.on_stranger = [] {};
+    socket_ =
+        std::make_unique<SocketThread>(std::move(socket), std::move(callbacks));
+    blobs_.set_fetch([this](const std::string& hash) {
+      socket_->post([this, hash] { protocol_.need(hash); });
+    });
+  }
+
+  ~Node() {
+    end_run();
+    socket_->stop();
+    loader_.reset();
+  }
+
+  Result<void> serve(std::stop_token stop) {
+    if (const auto started = socket_->start(); !started) return started;
+    const std::stop_callback leave(stop, [this] {
+      socket_->post([this] {
+        protocol_.go();
+        act();
+      });
+    });
+    while (true) {
+      Event event = next();
+      if (auto* quit = std::get_if<node_action::Quit>(&event)) {
+        end_run();
+        if (quit->refused.empty()) return {};
+        return fail(ErrorCode::missing,
+                    "the head will not have this node: " + quit->refused);
+      }
+      std::visit([this](auto& one) { handle(one); }, event);
+    }
+  }
+
+ private:
+  Event next() {
+    std::unique_lock lock(mutex_);
+    woken_.wait(lock, [this] { return !events_.empty(); });
+    Event event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+  void hand(Event event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+    woken_.notify_one();
+  }
+
+  // On the node's own thread
+
+  void handle(const node_action::Begin& begin) {
+    const auto start = decode(RunStart::name, begin.start);
+    if (!start) {
+      return log("the head's run cannot be read: " + start.error().message);
+    }
+    log("serving run " + begin.run.substr(0, 8));
+    blobs_.begin_run();
+    lives_ = std::make_shared<std::atomic<bool>>(true);
+    serving_ = options_.make_ports(blobs_, std::get<RunStart>(*start));
+  }
+
+  void handle(const node_action::Work& work) {
+    const auto message = decode(work.type, work.body);
+    if (!message) return;  // a head of this wire and version does not
+    const auto port =
+        serving_ ? serving_->ports.find(work.port) : Ports::iterator();
+    if (!serving_ || port == serving_->ports.end()) {
+      return answer(
+          work.id,
+          failed_reply(*message, {"missing", "this node has no " + work.port}));
+    }
+    std::stop_token cancelled;
+    {
+      const std::lock_guard lock(mutex_);
+      cancelled = running_[work.id].get_token();
+    }
+    port->second->begin(*message, cancelled,
+                        [this, id = work.id, lives = lives_](Message reply) {
+                          // Of a run that has ended: its number may be
+                          // another request's by now.
+                          if (*lives) answer(id, reply);
+                        });
+  }
+
+  void handle(const node_action::Stop& stop) {
+    std::stop_source source(std::nostopstate);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = running_.find(stop.id);
+      if (found == running_.end()) return;
+      source = found->second;
+    }
+    source.request_stop();
+  }
+
+  void handle(const node_action::End&) {
+    end_run();
+    log("the run has ended");
+  }
+
+  void handle(const node_action::Quit&) {}
+
+  void end_run() {
+    *lives_ = false;
+    blobs_.end_run();
+    serving_.reset();  // stops what runs; its answers are for nobody
+    const std::lock_guard lock(mutex_);
+    running_.clear();
+  }
+
+  /// Any thread.
+  void answer(std::uint64_t id, const Message& reply) {
+    {
+      const std::lock_guard lock(mutex_);
+      running_.erase(id);
+    }
+    std::string body = encode(reply);
+    auto made = blobs_.pin(id, body);
+    socket_->post([this, id, type = std::string(name_of(reply)), body,
+                   made = std::move(made)] {
+      protocol_.result(id, type, body, made, SocketThread::now_ms());
+      act();
+    });
+  }
+
+  // On the socket thread
+
+  void act() {
+    for (NodeAction& action : protocol_.take_actions()) {
+      std::visit([this](auto& one) { perform(std::move(one)); }, action);
+    }
+  }
+
+  void perform(node_action::Send action) { socket_->send("", action.frame); }
+  void perform(node_action::Reconnect) { socket_->reconnect(); }
+  void perform(node_action::Begin action) { hand(std::move(action)); }
+  void perform(node_action::Stop action) { hand(action); }
+  void perform(node_action::End action) { hand(action); }
+  void perform(node_action::Quit action) { hand(std::move(action)); }
+  void perform(node_action::Log action) { log(action.text); }
+  void perform(node_action::Settled action) { blobs_.settled(action.id); }
+  void perform(node_action::Blob action) {
+    blobs_.deliver(action.hash, action.bytes);
+  }
+  void perform(node_action::Work action) {
+    // Fetched while it waits for its turn.
+    std::vector<std::string> hashes = wire::hashes_in(action.body);
+    loader_->push([this, hashes = std::move(hashes)] {
+      for (const std::string& hash : hashes) {
+        if (blobs_.find(hash)) continue;
+        socket_->post([this, hash] { protocol_.need(hash); });
+      }
+    });
+    hand(std::move(action));
+  }
+  void perform(node_action::Load action) {
+    loader_->push([this, hash = action.hash] {
+      auto bytes = blobs_.find(hash);
+      socket_->post([this, hash, bytes] {
+        protocol_.loaded(hash, bytes);
+        act();
+      });
+    });
+  }
+
+  void log(const std::string& text) {
+    if (options_.log) options_.log(text);
+  }
+
+  NodeOptions options_;
+  NodeBlobs blobs_;
+  NodeProtocol protocol_;  // the socket thread's
+  std::unique_ptr<SocketThread> socket_;
+  std::unique_ptr<WorkQueue> loader_ = std::make_unique<WorkQueue>(1);
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  std::deque<Event> events_;
+  std::map<std::uint64_t, std::stop_source> running_;
+  // Whether answers are the run's in hand; one for each run.
+  std::shared_ptr<std::atomic<bool>> lives_ =
+      std::make_shared<std::atomic<bool>>(false);
+  std::optional<NodePorts> serving_;  // the node's own thread's
+};
+
+}  // namespace
+
+Result<void> serve_as_node(NodeOptions options, std::stop_token stop) {
+  Node node(std::move(options));
+  return node.serve(std::move(stop));
+}
+
+}  // namespace weft

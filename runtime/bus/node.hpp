@@ -1,0 +1,40 @@
+// A node: joins a head's run and does what it is asked, with ports of its own,
+// until the head says that the run has ended. Then it waits for the next one.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "actors/role.hpp"
+#include "runtime/bus/keys.hpp"
+#include "runtime/bus/node_protocol.hpp"
+#include "runtime/host/port.hpp"
+
+namespace weft {
+
+/// The ports of one run, by the names that the wire has for them, and what has
+/// to live as long.
+struct NodePorts {
+  Ports ports;
+  std::shared_ptr<void> keeps;  ///< destroyed after the ports
+};
+
+struct NodeOptions {
+  std::string endpoint;
+  BusKeys keys;
+  NodeProtocol::Options protocol;
+  std::filesystem::path folder;  ///< this node's own
+  int lose_every = 0;            ///< blobs, for tests
+  std::function<void(const std::string&)> log;
+  /// Makes the ports for a run.
+  std::function<NodePorts(Blobs&, const RunStart&)> make_ports;
+};
+
+/// Serves until it is stopped, or a run ends and that was to be all. The error
+/// says why the head will not have it (missing), or that the address is none.
+Result<void> serve_as_node(NodeOptions options, std::stop_token stop);
+
+}  // namespace weft

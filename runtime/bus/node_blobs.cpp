@@ -1,0 +1,172 @@
+#include "runtime/bus/node_blobs.hpp"
+
+#include <chrono>
+#include <system_error>
+
+#include "runtime/journal/journal.hpp"
+#include "runtime/ports/files_port.hpp"
+
+namespace weft {
+
+namespace fs = std::filesystem;
+
+NodeBlobs::NodeBlobs(Options options) : options_(std::move(options)) {
+  // What an earlier process left may be half a file: it begins anew.
+  std::error_code ignored;
+  fs::remove_all(options_.folder, ignored);
+  fs::create_directories(options_.folder, ignored);
+}
+
+void NodeBlobs::set_fetch(std::function<void(const std::string&)> fetch) {
+  const std::lock_guard lock(mutex_);
+  fetch_ = std::move(fetch);
+}
+
+fs::path NodeBlobs::file_of(const std::string& hash) const {
+  return options_.folder / hash;
+}
+
+Result<std::string> NodeBlobs::get(std::string_view name) {
+  const std::string hash(name);
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::milliseconds(options_.wait_ms);
+  bool is_asked = false;
+  while (true) {
+    if (const auto bytes = find(hash)) return *bytes;
+    std::function<void(const std::string&)> fetch;
+    int before = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      before = delivered_;
+      if (is_over_) return fail(ErrorCode::failed, "the run has ended");
+      if (absent_.erase(hash) > 0 && is_asked) {
+        return fail(ErrorCode::failed, "the head has no blob " + hash);
+      }
+      fetch = fetch_;
+    }
+    if (!fetch) return fail(ErrorCode::failed, "no blob " + hash + " here");
+    is_asked = true;
+    fetch(hash);
+    std::unique_lock lock(mutex_);
+    // Lost on its way into the folder, it is asked for again.
+    const bool came = arrived_.wait_until(lock, deadline, [&] {
+      return is_over_ || kept_.contains(hash) || absent_.contains(hash) ||
+             delivered_ != before;
+    });
+    if (!came) {
+      return fail(ErrorCode::failed, "the head did not send blob " + hash);
+    }
+  }
+}
+
+std::string NodeBlobs::put(std::string_view bytes) {
+  std::string hash = content_hash(bytes);
+  const std::lock_guard lock(mutex_);
+  own_.insert(hash);
+  if (!kept_.contains(hash)) keep(hash, bytes);
+  return hash;
+}
+
+/// Where it cannot be written (a full disk), it is as good as lost, and asked
+/// for again when it is needed.
+bool NodeBlobs::keep(const std::string& hash, std::string_view bytes) {
+  if (!write_file_whole(file_of(hash), std::string(bytes))) return false;
+  Kept& kept = kept_[hash];
+  kept.size = bytes.size();
+  kept.place = order_.insert(order_.end(), hash);
+  bytes_ += bytes.size();
+  make_room();
+  return true;
+}
+
+void NodeBlobs::drop(const std::string& hash) {
+  const auto found = kept_.find(hash);
+  if (found == kept_.end()) return;
+  bytes_ -= found->second.size;
+  order_.erase(found->second.place);
+  kept_.erase(found);
+  std::error_code ignored;
+  fs::remove(file_of(hash), ignored);
+}
+
+void NodeBlobs::make_room() {
+  for (auto next = order_.begin();
+       bytes_ > options_.bytes_max && next != order_.end();) {
+    const std::string hash = *next++;
+    const bool is_last = next == order_.end();
+    // An answer that is not settled needs what it refers to.
+    if (is_last || own_.contains(hash)) continue;
+    drop(hash);
+  }
+}
+
+void NodeBlobs::deliver(const std::string& hash,
+                        const std::shared_ptr<const std::string>& bytes) {
+  const std::lock_guard lock(mutex_);
+  ++delivered_;
+  if (!bytes) {
+    absent_.insert(hash);
+  } else {
+    const bool is_lost =
+        options_.lose_every > 0 && delivered_ % options_.lose_every == 0;
+    if (!is_lost && !kept_.contains(hash)) keep(hash, *bytes);
+  }
+  arrived_.notify_all();
+}
+
+std::shared_ptr<const std::string> NodeBlobs::find(const std::string& hash) {
+  const std::lock_guard lock(mutex_);
+  const auto found = kept_.find(hash);
+  if (found == kept_.end()) return nullptr;
+  auto bytes = read_file(file_of(hash));
+  if (!bytes || content_hash(*bytes) != hash) {
+    drop(hash);
+    return nullptr;
+  }
+  order_.splice(order_.end(), order_, found->second.place);
+  return std::make_shared<const std::string>(std::move(*bytes));
+}
+
+std::vector<wire::BlobRef> NodeBlobs::pin(std::uint64_t id,
+                                          std::string_view body) {
+  std::vector<wire::BlobRef> made;
+  const std::lock_guard lock(mutex_);
+  for (const std::string& hash : wire::hashes_in(body)) {
+    const auto found = kept_.find(hash);
+    if (found == kept_.end() || !own_.contains(hash)) continue;
+    if (made.size() == wire::kBlobsOfMessageMax) break;
+    ++found->second.pins;
+    pinned_[id].push_back(hash);
+    made.push_back({hash, found->second.size});
+  }
+  return made;
+}
+
+void NodeBlobs::settled(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  auto hashes = pinned_.extract(id);
+  if (hashes.empty()) return;
+  for (const std::string& hash : hashes.mapped()) {
+    const auto found = kept_.find(hash);
+    if (found != kept_.end() && --found->second.pins == 0) own_.erase(hash);
+  }
+  make_room();
+}
+
+void NodeBlobs::begin_run() {
+  const std::lock_guard lock(mutex_);
+  is_over_ = false;
+  absent_.clear();
+}
+
+void NodeBlobs::end_run() {
+  const std::lock_guard lock(mutex_);
+  is_over_ = true;
+  pinned_.clear();
+  own_.clear();
+  for (auto& [hash, kept] : kept_) kept.pins = 0;
+  make_room();
+  arrived_.notify_all();
+}
+
+}  // namespace weft

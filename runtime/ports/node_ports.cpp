@@ -1,0 +1,79 @@
+#include "runtime/ports/node_ports.hpp"
+
+#include <algorithm>
+#include <system_error>
+
+#include "actors/device.hpp"
+#include "runtime/bus/membership.hpp"
+#include "runtime/ports/build_port.hpp"
+#include "runtime/ports/kernel_cache.hpp"
+#include "runtime/ports/verify_port.hpp"
+#include "runtime/sandbox/gpu.hpp"
+
+namespace weft {
+namespace {
+
+/// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
+constexpr int kOracleSlotsMax = 4;
+
+/// What a run left, above all its kernels, is of no use to the next.
+void clear(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+}
+
+int slots_of(const wire::Hello& hello, const std::string& resource) {
+  const auto found = hello.slots.find(resource);
+  return found == hello.slots.end() ? 1 : std::max(1, found->second);
+}
+
+}  // namespace
+
+NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
+                          const Installation& installation,
+                          const wire::Hello& hello, Blobs& blobs,
+                          const RunStart& start) {
+  clear(folder.builds());
+  const auto devices = devices_for(hello, start);
+  Machine machine = hello.machine;
+  for (const wire::Device& device : devices) {
+    machine.gpus.push_back(device.facts);
+  }
+  auto cache = std::make_shared<KernelCache>(
+      folder.builds(), scratch.folder(), make_workshop(installation, machine));
+  NodePorts made;
+  made.keeps = cache;
+  made.ports[address::build] =
+      std::make_unique<BuildPort>(blobs, *cache, slots_of(hello, "cpu"));
+  const auto verifier = [&](const std::string& name, const std::string& device,
+                            int slots) {
+    VerifyPort::Options verify;
+    verify.installation = installation;
+    verify.scratch = scratch.folder() / name;
+    verify.logs = folder.logs() / name;
+    verify.slots = slots;
+    verify.device = device;
+    verify.interprets = !can_time(start.options, start.machine);
+    verify.precision = start.options.precision;
+    verify.threads = machine.cores;
+    verify.memory_bytes = start.options.memory_bytes;
+    return std::make_unique<VerifyPort>(blobs, *cache, std::move(verify));
+  };
+  if (start.machine.gpus.empty()) {
+    made.ports[address::verify] = verifier(
+        "cpu", "cpu", std::min(slots_of(hello, "cpu"), kOracleSlotsMax));
+    return made;
+  }
+  const GpuList present = list_gpus();
+  for (const wire::Device& device : devices) {
+    const auto found =
+        std::ranges::find(present.devices, device.uuid, &GpuDevice::uuid);
+    if (found == present.devices.end()) continue;
+    const auto number = found - present.devices.begin();
+    made.ports[address::verify + "/" + device.uuid] =
+        verifier(device.uuid, "cuda:" + std::to_string(number), gpu_units);
+  }
+  return made;
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// The verbs of many machines: `weft node`, `weft keygen`, `weft cluster`
+// (docs/nodes.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/weft/commands.hpp"
+
+namespace weft {
+
+struct NodeFlags {
+  std::string join;                ///< "tcp://HEAD:PORT"
+  std::string name;                ///< empty: the host's
+  std::vector<std::string> slots;  ///< "cpu=4"
+  std::string devices = "all";     ///< or "none"
+  std::optional<std::filesystem::path> keys;
+  std::optional<std::filesystem::path> folder;
+  bool once = false;
+  int lose_every = 0;  ///< blobs, for tests
+};
+
+/// 0: left in peace; 2: wrong usage; 3: the head will not have it.
+int node_command(const CommonFlags& common, const NodeFlags& flags);
+
+int keygen_command(const CommonFlags& common,
+                   const std::filesystem::path& folder);
+
+int cluster_command(const CommonFlags& common,
+                    const std::filesystem::path& run);
+
+}  // namespace weft
