@@ -24,6 +24,7 @@ std::string seconds_text(std::int64_t us) {
 
 void Broker::receive(const Address& from, const Message& message,
                      Context& context) {
+  if (receive_llm(from, message, context)) return;
   if (const auto* m = std::get_if<Capacities>(&message)) {
     configure(*m, context);
   } else if (const auto* m = std::get_if<LeaseRequest>(&message)) {
@@ -33,6 +34,61 @@ void Broker::receive(const Address& from, const Message& message,
   } else if (const auto* m = std::get_if<TimerFired>(&message)) {
     expire(m->effect, context);
   }
+}
+
+/// What concerns calls of language models: false for everything else.
+bool Broker::receive_llm(const Address& from, const Message& message,
+                         Context& context) {
+  const std::int64_t now_us = context.now_us();
+  if (const auto* m = std::get_if<LlmAllowance>(&message)) {
+    llm_.allow(m->options);
+  } else if (const auto* m = std::get_if<LlmCallRequest>(&message)) {
+    llm_.ask({from, m->ticket}, *m, now_us);
+  } else if (const auto* m = std::get_if<LlmCallSettled>(&message)) {
+    std::erase_if(calls_, [&](const auto& one) {
+      return one.second == Ticket{from, m->ticket};
+    });
+    if (!llm_.settle({from, m->ticket}, *m, now_us)) {
+      llm_.forget({from, m->ticket});
+    }
+  } else if (const auto* m = std::get_if<TimerFired>(&message)) {
+    const auto call = calls_.extract(m->effect);
+    if (!call.empty()) {
+      const Ticket& ticket = call.mapped();
+      if (llm_.expire(ticket, now_us)) {
+        context.send(ticket.first, LeaseExpired{ticket.second});
+      }
+    } else if (m->effect == llm_timer_) {
+      llm_timer_ = 0;
+    } else {
+      return false;
+    }
+  } else {
+    return false;
+  }
+  serve_llm(context);
+  return true;
+}
+
+void Broker::serve_llm(Context& context) {
+  const LlmQuota::Said said = llm_.serve(context.now_us());
+  for (const auto& [ticket, ttl_ms] : said.granted) {
+    const std::uint64_t timer = next_timer_++;
+    calls_[timer] = ticket;
+    context.send(ticket.first, LeaseGranted{ticket.second});
+    context.send(address::clock, TimerRequest{timer, ttl_ms});
+  }
+  for (const auto& [ticket, code, reason] : said.denied) {
+    context.send(ticket.first, LlmCallDenied{ticket.second, code, reason});
+  }
+  if (!said.again_us) return;
+  if (llm_timer_ != 0 && llm_again_us_ <= *said.again_us) return;
+  llm_timer_ = next_timer_++;
+  llm_again_us_ = *said.again_us;
+  const std::int64_t wait_us = llm_again_us_ - context.now_us();
+  context.send(address::clock,
+               TimerRequest{llm_timer_,
+                            std::max<std::int64_t>(1, (wait_us + 999) / 1000)});
 }
 
 void Broker::configure(const Capacities& capacities, Context& context) {

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/llm_quota.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -65,6 +66,9 @@ class Broker : public Role {
     bool expired = false;
   };
 
+  bool receive_llm(const Address& from, const Message& message,
+                   Context& context);
+  void serve_llm(Context& context);
   void configure(const Capacities& capacities, Context& context);
   void lose(const Place& place, const std::string& resource, Context& context);
   void deny_hopeless(Resource& resource, const std::string& name,
@@ -100,6 +104,10 @@ class Broker : public Role {
   int waiting_ = 0;
   int queue_max_ = 10'000;
   std::int64_t grace_ms_ = 0;
+  LlmQuota llm_;
+  std::map<std::uint64_t, Ticket> calls_;  ///< by the timer of their lease
+  std::uint64_t llm_timer_ = 0;            ///< when to look again; 0: not set
+  std::int64_t llm_again_us_ = 0;
 };
 
 }  // namespace weft

@@ -138,8 +138,14 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
     timed_near(*reply, context);
   } else {
     over_ = true;  // the files are written: the run is over
-    context.send(address::user, RunFinished{report_.verdict.correct ? 0 : 1,
-                                            summary_line(report_)});
+    const bool short_of_budget = ran_out_of_budget(report_);
+    const int good = short_of_budget ? kBudgetExitCode : 0;
+    context.send(address::user,
+                 RunFinished{report_.verdict.correct ? good : 1,
+                             summary_line(report_) +
+                                 (short_of_budget ? "; the budget for language "
+                                                    "models ended first"
+                                                  : "")});
   }
 }
 

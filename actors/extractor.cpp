@@ -1,5 +1,6 @@
 #include "actors/extractor.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "actors/device.hpp"
@@ -22,6 +23,16 @@ std::string cut_summary(const Plan& plan) {
          std::to_string(externs) + " extern calls";
 }
 
+/// A language model may write what the compiler has no code for.
+CutOptions::Others others_of(const std::vector<std::string>& seeds) {
+  const auto has = [&](const std::string& source) {
+    return std::ranges::find(seeds, source) != seeds.end();
+  };
+  if (!has("llm")) return CutOptions::Others::none;
+  return has("compiler") ? CutOptions::Others::apart
+                         : CutOptions::Others::fused;
+}
+
 }  // namespace
 
 void Extractor::receive(const Address&, const Message& message,
@@ -42,6 +53,9 @@ void Extractor::receive(const Address&, const Message& message,
 void Extractor::begin(const RunStart& start, Context& context) {
   run_ = start;
   tell_capacities(context);
+  if (!start.options.llm.name.empty()) {
+    context.send(address::broker, LlmAllowance{start.options.llm});
+  }
   if (start.graph.empty()) return capture(context);
   cut(start.graph, ", captured before the run", context);
 }
@@ -105,6 +119,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   CutOptions options;
   options.no_extern = run_->options.no_extern;
   options.precision = run_->options.precision;
+  options.others = others_of(run_->options.seeds);
   const Plan plan = partition(*graph, *target, options);
   plan_ = context.blobs().put(plan_to_json(plan));
   context.send(address::user, Progress{"", "extract", cut_summary(plan) + how});

@@ -7,6 +7,10 @@
 
 namespace weft {
 
+/// Of a run whose module is verified, but some call to a language model was not
+/// made because it could have exceeded the budget.
+inline constexpr int kBudgetExitCode = 4;
+
 /// 2 wrong input, 3 something missing on the machine, else 1.
 int exit_code_of(const Failure& failure);
 

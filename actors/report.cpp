@@ -1,5 +1,6 @@
 #include "actors/report.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -274,6 +275,41 @@ std::string extern_section(const Report& report, const Plan& plan) {
   return text;
 }
 
+std::string dollars(std::int64_t micro_usd) {
+  return number(static_cast<double>(micro_usd) / 1e6, "%.4f") + " USD";
+}
+
+/// What language models were asked, and why not more.
+std::string llm_section(const Report& report) {
+  const LlmOptions& options = report.run.options.llm;
+  if (options.name.empty()) return "";
+  std::string text =
+      "\n## Language model: " + options.name +
+      "\n\n| id | rounds | calls (cached) | tokens | cost | why it ended |\n"
+      "|---|---|---|---|---|---|\n";
+  LlmSpent all;
+  for (const SubgraphDone& done : report.subgraphs) {
+    const LlmSpent& spent = done.llm.spent;
+    text += "| " + done.subgraph + " | " + std::to_string(done.llm.rounds) +
+            " | " + std::to_string(spent.calls) + " (" +
+            std::to_string(spent.from_cache) + ") | " +
+            std::to_string(spent.tokens) + " | " + dollars(spent.micro_usd) +
+            " | " + done.llm.note + " |\n";
+    all.calls += spent.calls;
+    all.tokens += spent.tokens;
+    all.micro_usd += spent.micro_usd;
+  }
+  text += "\nIn all: " + std::to_string(all.calls) + " calls, " +
+          std::to_string(all.tokens) + " tokens, " + dollars(all.micro_usd);
+  if (options.budget_micro_usd >= 0) {
+    text += " of " + dollars(options.budget_micro_usd);
+  }
+  if (options.budget_tokens >= 0) {
+    text += ", of " + std::to_string(options.budget_tokens) + " tokens";
+  }
+  return text + ".\n";
+}
+
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -310,6 +346,12 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
 }
 
 }  // namespace
+
+bool ran_out_of_budget(const Report& report) {
+  return std::ranges::any_of(report.subgraphs, [](const SubgraphDone& done) {
+    return done.llm.out_of_budget;
+  });
+}
 
 namespace {
 
@@ -374,7 +416,7 @@ std::string report_markdown(const Report& report, const Plan& plan) {
   if (!report.notes.empty()) text += "\n";
   text += near_section(report);
   text += subgraph_section(report, plan);
-  return text + extern_section(report, plan);
+  return text + extern_section(report, plan) + llm_section(report);
 }
 
 std::string results_csv(const Report& report, const Plan& plan) {

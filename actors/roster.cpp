@@ -7,6 +7,7 @@
 #include "actors/dispatcher.hpp"
 #include "actors/extractor.hpp"
 #include "actors/library_seeds.hpp"
+#include "actors/llm_seeds.hpp"
 #include "actors/seed_generator.hpp"
 #include "actors/subgraph_agent.hpp"
 #include "actors/verification_worker.hpp"
@@ -30,6 +31,7 @@ const std::map<std::string, Maker, std::less<>>& makers() {
       {address::extractor, &make<Extractor>},
       {address::seeds("compiler"), &make<CompilerSeeds>},
       {address::seeds("library"), &make<LibrarySeeds>},
+      {address::seeds("llm"), &make<LlmSeeds>},
       {"agent", &make<SubgraphAgent>},
       {"worker", &make<VerificationWorker>},
   };

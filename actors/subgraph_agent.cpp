@@ -4,15 +4,12 @@
 
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
+#include "actors/llm_seeds.hpp"
 #include "actors/outcome.hpp"
 
 namespace weft {
 namespace {
 
-/// A kernel at this share of the floor leaves nothing worth searching for.
-constexpr double floor_share = 0.95;
-/// Smaller than so many times the last cache, memory is no floor.
-constexpr std::int64_t caches_min = 2;
 /// The port waits a few seconds for other processes at most.
 constexpr std::int64_t keep_ms = 20'000;
 /// Of one source, for one subgraph.
@@ -78,7 +75,9 @@ void SubgraphAgent::receive(const Address&, const Message& message,
 
 void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
   work_ = work;
+  model_.begin(work.options);
   for (const std::string& source : work.options.seeds) {
+    if (source == llm_source) continue;  // it is told what the others found
     if (!sources_open_.insert(source).second) continue;
     context.send(address::seeds(source), SeedsRequest{work});
   }
@@ -87,6 +86,17 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 }
 
 void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
+  if (reply.origin == llm_source) {
+    if (model_.open() == 0) return;
+    model_.replied(reply);
+    if (reply.failure) {
+      complaint_ = reply.failure.message;
+      context.send(address::user,
+                   Progress{work_->subgraph, "llm", reply.failure.message});
+    }
+    for (const Seed& seed : reply.seeds) verify(seed, context);
+    return decide(context);
+  }
   if (!sources_open_.contains(reply.origin)) return;
   if (!reply.more || ++replies_[reply.origin] >= replies_max) {
     sources_open_.erase(reply.origin);
@@ -148,6 +158,10 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   results_[result.seed.id] = result;
   if (result.seed.id == known_id_) return known_judged(result, context);
   if (!last_timing) {
+    if (result.seed.origin == llm_source &&
+        is_at_floor(result, work_->machine)) {
+      stop_model("a kernel at the floor", context);
+    }
     if (is_near_floor(result)) {
       stop_others("another kernel is near the floor", context);
     } else if (result.verdict.correct &&
@@ -182,6 +196,7 @@ void SubgraphAgent::known_judged(const SeedResult& result, Context& context) {
 
 void SubgraphAgent::stop_others(const std::string& why, Context& context) {
   settled_ = true;
+  stop_model(why, context);
   for (const auto& [id, seed] : seeds_) {
     if (results_.contains(id)) continue;
     stop(id, why, context);
@@ -261,9 +276,34 @@ void SubgraphAgent::move(Context& context) {
   decide(context);
 }
 
+/// Once all that there is has been judged. False: nothing is asked any more.
+bool SubgraphAgent::ask_model(Context& context) {
+  const SeedResult* best = fastest();
+  const auto requests = model_.next(*work_, results_, best);
+  for (const RefineRequest& request : requests) {
+    context.send(address::seeds(llm_source), request);
+  }
+  if (requests.empty()) return false;
+  const int round = requests.front().round;
+  context.send(address::user,
+               Progress{work_->subgraph, "llm",
+                        round == 0 ? "asked for first kernels"
+                                   : "round " + std::to_string(round)});
+  return true;
+}
+
+void SubgraphAgent::stop_model(const std::string& why, Context& context) {
+  if (model_.open() > 0) {
+    context.send(address::seeds(llm_source), StopSeed{why});
+  }
+  model_.end(model_.story().rounds == 0 ? "not asked: " + why : why);
+}
+
 void SubgraphAgent::decide(Context& context) {
-  const bool waits = !sources_open_.empty() || results_.size() < seeds_.size();
+  const bool waits = !sources_open_.empty() || model_.open() > 0 ||
+                     results_.size() < seeds_.size();
   if (waits && !settled_) return;
+  if (ask_model(context)) return;
   if (!can_time(work_->options, work_->machine)) {
     if (const SeedResult* right = first_right()) {
       final_ = right->seed.id;
@@ -299,12 +339,8 @@ void SubgraphAgent::conclude(Context& context) {
 
 /// Of the compiler's own only: another's speed may yet turn out to be a cheat.
 bool SubgraphAgent::is_near_floor(const SeedResult& result) const {
-  const Timing& timing = result.timing;
-  const auto& gpus = work_->machine.gpus;
-  return result.seed.origin == "compiler" && result.verdict.correct &&
-         result.timed && timing.floor_us > 0 && !gpus.empty() &&
-         timing.bytes_floor > caches_min * gpus.front().l2_bytes &&
-         timing.floor_us >= floor_share * timing.candidate.median_us;
+  return result.seed.origin == "compiler" &&
+         is_at_floor(result, work_->machine);
 }
 
 bool SubgraphAgent::awaits_library() const {
@@ -344,6 +380,7 @@ void SubgraphAgent::finish(std::string outcome, std::string reason,
   done.seeds = static_cast<int>(seeds_.size());
   for (const auto& [id, result] : results_)
     done.right += result.verdict.correct;
+  done.llm = model_.story();
   done_ = std::move(done);
   if (!keep(context)) leave(context);
 }

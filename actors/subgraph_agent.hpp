@@ -3,9 +3,10 @@
 // more, longer and beside torch.compile, if that is asked for. The library's
 // kernel goes first: where it is right and as fast as remembered, what it has
 // outdone before is spared. A kernel that can hardly be bettered stops the
-// other seeds, and so does a right one where none can be timed. The best one is
-// kept in the library. All kernels are timed on one device: where it is gone,
-// those that are right are verified anew on another one like it. Ends in
+// other seeds, and so does a right one where none can be timed. A language
+// model is asked last, and only where that leaves something to gain. The best
+// one is kept in the library. All kernels are timed on one device: where it is
+// gone, those that are right are verified anew on another one like it. Ends in
 // exactly one SubgraphDone.
 #pragma once
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "actors/errands.hpp"
+#include "actors/llm_search.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -39,6 +41,8 @@ class SubgraphAgent : public Role {
   void stop(const std::string& seed, const std::string& why, Context& context);
   Address worker(const std::string& seed) const;
   void stop_others(const std::string& why, Context& context);
+  bool ask_model(Context& context);
+  void stop_model(const std::string& why, Context& context);
   void decide(Context& context);
   void conclude(Context& context);
   void finish(std::string outcome, std::string reason, Context& context);
@@ -67,6 +71,7 @@ class SubgraphAgent : public Role {
   std::string complaint_;      ///< a source that failed said this
   bool settled_ = false;       ///< no further seed is waited for
   std::optional<SubgraphDone> done_;  ///< until the library has answered
+  LlmSearch model_;                   ///< what a language model is asked
   Errands errands_;
   bool over_ = false;
 };

@@ -19,6 +19,36 @@ Graph with_precision(Graph graph, const std::string& precision) {
   return graph;
 }
 
+/// Whether a call that the compiler has no code for computes one tensor from
+/// tensors, so that a kernel from elsewhere could.
+bool others_can(const Node& call) {
+  const std::string& target = call.target;
+  return call.kind == NodeKind::call && target.starts_with("aten.") &&
+         !call.is_tuple && call.values.size() == 1 && call.values.front() &&
+         !is_impure(target) && !is_view(target) && !is_split(target) &&
+         !is_copy(target) && !is_fill(target);
+}
+
+/// The cut along what the target lowers and what others may write kernels for.
+Plan cut_along(const Graph& graph, const Lowerable& lowerable,
+               CutOptions::Others others, std::set<std::string> apart) {
+  if (others == CutOptions::Others::none) {
+    return partition(graph, lowerable, apart);
+  }
+  std::set<std::string> theirs;
+  for (const Node& node : graph.nodes) {
+    if (!others_can(node) || lowerable(graph, node)) continue;
+    theirs.insert(node.name);
+    if (others == CutOptions::Others::apart) apart.insert(node.name);
+  }
+  return partition(
+      graph,
+      [&](const Graph& whole, const Node& call) {
+        return theirs.contains(call.name) || lowerable(whole, call);
+      },
+      apart);
+}
+
 }  // namespace
 
 Plan partition(const Graph& model, const Target& target,
@@ -29,13 +59,15 @@ Plan partition(const Graph& model, const Target& target,
   Graph graph = einsum_by_pairs(join_written_pieces(
       eliminate_common_subexpressions(eliminate_dead_code(model))));
   if (!target.on_gpu) {
-    return partition(with_precision(std::move(graph), "strict"), lowerable);
+    return cut_along(with_precision(std::move(graph), "strict"), lowerable,
+                     cut.others, {});
   }
   graph = with_precision(std::move(graph), cut.precision);
   if (!cut.no_extern) graph = convolve_forward(graph);
   graph = separate_bias(std::move(graph), lowerable);
   const Relaid relaid = convolve_channels_last(graph, lowerable);
-  return partition(eliminate_dead_code(relaid.graph), lowerable, relaid.apart);
+  return cut_along(eliminate_dead_code(relaid.graph), lowerable, cut.others,
+                   relaid.apart);
 }
 
 }  // namespace weft

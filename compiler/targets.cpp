@@ -4,6 +4,7 @@
 
 #include "compiler/cpu/generate.hpp"
 #include "compiler/cuda/generate.hpp"
+#include "compiler/python/target.hpp"
 #include "compiler/triton/generate.hpp"
 
 namespace weft {
@@ -23,7 +24,8 @@ Target gpu_target() {
 
 const std::vector<Target>& targets() {
   static const std::vector<Target> list = {cpu_target(), triton_target(),
-                                           cuda_target(), gpu_target()};
+                                           cuda_target(), gpu_target(),
+                                           python_target()};
   return list;
 }
 

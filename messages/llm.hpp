@@ -168,6 +168,26 @@ struct LlmReply {
   bool operator==(const LlmReply&) const = default;
 };
 
+/// What calls took, those that failed included.
+struct LlmSpent {
+  int calls = 0;
+  int from_cache = 0;  ///< of them, that cost nothing
+  std::int64_t tokens = 0;
+  std::int64_t micro_usd = 0;
+  MSGPACK_DEFINE_MAP(calls, from_cache, tokens, micro_usd)
+  bool operator==(const LlmSpent&) const = default;
+};
+
+/// What a language model was asked for one subgraph.
+struct LlmStory {
+  int rounds = 0;    ///< that were asked for, the first proposals included
+  std::string note;  ///< why it was not asked, or why it was not asked again
+  bool out_of_budget = false;
+  LlmSpent spent;
+  MSGPACK_DEFINE_MAP(rounds, note, out_of_budget, spent)
+  bool operator==(const LlmStory&) const = default;
+};
+
 /// extractor -> broker: who may be asked, and what may be spent.
 struct LlmAllowance {
   static constexpr std::string_view name = "LlmAllowance";

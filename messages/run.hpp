@@ -107,7 +107,9 @@ struct Progress {
 /// extractor or composer -> user: the last envelope of every run.
 struct RunFinished {
   static constexpr std::string_view name = "RunFinished";
-  int exit_code = 1;  ///< 0 verified, 1 not verified, 2 wrong input, 3 missing
+  /// 0 verified, 1 not verified, 2 wrong input, 3 missing, 4 verified but the
+  /// budget for language models ended first.
+  int exit_code = 1;
   std::string summary;
   MSGPACK_DEFINE_MAP(exit_code, summary)
   bool operator==(const RunFinished&) const = default;

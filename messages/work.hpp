@@ -68,7 +68,9 @@ struct SeedsReply {
   KnownKernel known{};  ///< the library's: what it remembers of its seed
   bool more = false;    ///< this source will reply again, to the same request
   int round = 0;        ///< the RefineRequest's that this answers; 0: the first
-  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure, known, more, round)
+  LlmSpent spent{};     ///< on this reply
+  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure, known, more, round,
+                     spent)
   bool operator==(const SeedsReply&) const = default;
 };
 
@@ -151,7 +153,8 @@ struct SubgraphDone {
   SeedResult best;  ///< when won, lost or proven
   int seeds = 0;    ///< tried
   int right = 0;    ///< of them
-  MSGPACK_DEFINE_MAP(subgraph, outcome, reason, best, seeds, right)
+  LlmStory llm{};
+  MSGPACK_DEFINE_MAP(subgraph, outcome, reason, best, seeds, right, llm)
   bool operator==(const SubgraphDone&) const = default;
 };
 

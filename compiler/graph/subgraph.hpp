@@ -43,6 +43,10 @@ struct CutOptions {
   /// RunOptions::precision: "framework" leaves products as the capture found
   /// them, "strict" makes none of them TF32, "tf32" all.
   std::string precision = "framework";
+  /// Somebody writes kernels for calls that the compiler has no code for:
+  /// "apart" cuts a piece of each such call, "fused" cuts along nothing else.
+  enum class Others { none, apart, fused };
+  Others others = Others::none;
 };
 
 /// Along what the target can lower. Deterministic: equal graphs give equal

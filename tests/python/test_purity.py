@@ -31,7 +31,8 @@ HASH_TABLE = re.compile(r"#\s*include\s*<unordered_(?:map|set)>")
 ALLOWED = {
     "messages": ("messages/",),
     "compiler": ("messages/", "compiler/", "embedded/compiler/"),
-    "actors": ("messages/", "compiler/", "actors/"),
+    "actors": ("messages/", "compiler/", "actors/",
+               "embedded/config/prompts/"),
 }
 
 OURS = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)

@@ -10,12 +10,10 @@
 namespace weft {
 namespace {
 
-/// Words that hold, or refer to, what a compiler or a report made. The kernel
-/// library is asked by a subgraph's signature, which is the compiler's, too.
+/// Words that hold, or refer to, what a compiler or a report made.
 const std::set<std::string> kCompilersWords = {
-    "SeedsReply",        "WriteFilesRequest", "Dispatch",    "OptimizeSubgraph",
-    "Progress",          "CheckRequest",      "TimeRequest", "RunFinished",
-    "FindKernelRequest", "KeepKernelRequest"};
+    "SeedsReply", "WriteFilesRequest", "Dispatch",    "OptimizeSubgraph",
+    "Progress",   "CheckRequest",      "TimeRequest", "RunFinished"};
 
 TEST_CASE("a journal of the first vocabulary replays") {
   Directory directory;

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "actors/device.hpp"
+#include "actors/llm_seeds.hpp"
 #include "actors/outcome.hpp"
 #include "actors/roster.hpp"
 #include "compiler/targets.hpp"
@@ -77,7 +78,8 @@ int conclude(const CommonFlags& common, Display& display,
   } else {
     display.say(end.finished.summary);
   }
-  if (end.finished.exit_code <= 1) {
+  if (end.finished.exit_code <= 1 ||
+      end.finished.exit_code == kBudgetExitCode) {
     display.say("report: " + folder + "/report.md");
   }
   return end.finished.exit_code;
@@ -159,6 +161,13 @@ Result<void> settle_library(RunOptions& options) {
 /// The providers that the run may ask, as its roles must know them.
 Result<void> settle_llm(RunOptions& options,
                         const std::vector<LlmEndpoint>& endpoints) {
+  const bool is_wanted =
+      std::ranges::find(options.seeds, llm_source) != options.seeds.end();
+  if (is_wanted && options.llm.name.empty()) {
+    return fail(ErrorCode::wrong_input,
+                "--seeds llm needs a provider: name it with --llm NAME ('weft "
+                "llm list' says which there are)");
+  }
   if (options.llm.name.empty()) return {};
   auto providers = providers_of(endpoints, options.llm.name);
   if (!providers) return std::unexpected(providers.error());

@@ -1,6 +1,8 @@
 #include "tools/weft/run_flags.hpp"
 
+#include "actors/llm_search.hpp"
 #include "actors/roster.hpp"
+#include "compiler/python/target.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/store/library.hpp"
 
@@ -14,12 +16,14 @@ constexpr double gib = 1024.0 * 1024.0 * 1024.0;
 std::string check_seed_source(const std::string& name) {
   if (is_role(address::seeds(name))) return "";
   return "there is no source of seeds called '" + name +
-         "' (try: library,compiler)";
+         "' (try: library,compiler,llm)";
 }
 
 std::vector<std::string> target_names() {
   std::vector<std::string> names;
-  for (const Target& target : targets()) names.emplace_back(target.name);
+  for (const Target& target : targets()) {
+    if (target.name != kPythonTarget) names.emplace_back(target.name);
+  }
   names.emplace_back("auto");
   return names;
 }
@@ -103,6 +107,52 @@ Options add_timing(CLI::App& app, RunOptions& options) {
   };
 }
 
+std::string check_search(const std::string& search) {
+  if (beam_width(search) > 0) return "";
+  return "'" + search + "' is no search: greedy, or beam:N with N from 1 to 16";
+}
+
+/// What a language model is asked, and what it may cost.
+Options add_llm(CLI::App& app, RunOptions& options) {
+  LlmOptions& llm = options.llm;
+  return {
+      app.add_option("--llm", llm.name,
+                     "The provider that --seeds llm asks (weft llm list)"),
+      app.add_option("--rounds", llm.rounds,
+                     "Refinements asked for one subgraph, at most")
+          ->check(CLI::Range(0, 1'000))
+          ->capture_default_str(),
+      app.add_option("--samples", llm.samples,
+                     "First kernels asked for one subgraph")
+          ->check(CLI::Range(1, 64))
+          ->capture_default_str(),
+      app.add_option("--search", llm.search,
+                     "greedy refines the best kernel, beam:N the N best")
+          ->check(CLI::Validator(check_search, "SEARCH"))
+          ->capture_default_str(),
+      app.add_option_function<double>(
+             "--budget-usd",
+             [&llm](double usd) {
+               llm.budget_micro_usd = static_cast<std::int64_t>(usd * 1e6);
+             },
+             "What calls may cost in all (no limit)")
+          ->check(CLI::Range(0.0, 1e6)),
+      app.add_option("--budget-tokens", llm.budget_tokens,
+                     "Tokens of all calls, in and out (no limit)")
+          ->check(CLI::NonNegativeNumber),
+      app.add_option_function<double>(
+             "--subgraph-budget-usd",
+             [&llm](double usd) {
+               llm.subgraph_micro_usd = static_cast<std::int64_t>(usd * 1e6);
+             },
+             "The same for one subgraph")
+          ->check(CLI::Range(0.0, 1e6)),
+      app.add_option("--subgraph-budget-tokens", llm.subgraph_tokens,
+                     "The same for one subgraph")
+          ->check(CLI::NonNegativeNumber),
+  };
+}
+
 Options add_limits(CLI::App& app, RunOptions& options) {
   return {
       app.add_option_function<std::int64_t>(
@@ -132,6 +182,7 @@ std::vector<CLI::Option*> add_run_flags(CLI::App& app, RunOptions& options) {
   for (CLI::Option* flag : add_subject(app, options)) all.push_back(flag);
   for (CLI::Option* flag : add_timing(app, options)) all.push_back(flag);
   for (CLI::Option* flag : add_limits(app, options)) all.push_back(flag);
+  for (CLI::Option* flag : add_llm(app, options)) all.push_back(flag);
   return all;
 }
 

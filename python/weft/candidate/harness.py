@@ -291,7 +291,17 @@ def load_package(job, memory):
     return gpu_package.load(job, memory)
 
 
+def load_python(job, memory):
+    """The runner of a Python file (python_kernel.py)."""
+    from weft.candidate import python_kernel
+
+    return python_kernel.PythonKernel(job, memory)
+
+
 #: The framework's side, which runs outside the sandbox.
 BASELINE_KINDS = ("reference", "model_reference")
 #: What runs a candidate kernel, by its target. A new target adds a line.
-RUNNERS = {"cpu": Library, **dict.fromkeys(KINDS, load_package)}
+RUNNERS = {"cpu": Library, "python": load_python,
+           **dict.fromkeys(KINDS, load_package)}
+#: What builds itself when it is loaded.
+BUILDS_WHEN_LOADED = ("python", "model")

@@ -1,5 +1,6 @@
 """Checks one candidate kernel of a subgraph (docs/verdict.md)."""
 
+import hashlib
 import os
 import time
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,8 @@ from weft.oracle.slot import Ended
 LOAD_ALLOWANCE_MS = 5000
 #: … and on a device makes its context and loads its modules.
 DEVICE_LOAD_ALLOWANCE_MS = 60_000
+#: … and a Python file builds what it is made of.
+BUILD_ALLOWANCE_MS = 300_000
 #: What is said of a refused result that is as exact as TF32.
 TF32_REASON = ("; TF32 errs so, and the framework computed in float32 "
                "(--precision tf32 allows it)")
@@ -46,6 +49,12 @@ class Limits:
         limits_space = self.limit_address_space and not device.is_cuda
         return replace(self, wall_ms=self.wall_ms + allowance_ms,
                        limit_address_space=limits_space)
+
+    def for_job(self, job, device):
+        """The same for loading that job's candidate."""
+        if job["kind"] in harness.BUILDS_WHEN_LOADED:
+            return self.for_loading(device, BUILD_ALLOWANCE_MS)
+        return self.for_loading(device)
 
 
 @dataclass
@@ -129,11 +138,28 @@ def stage(candidate, scratch):
         content = file.read()
     target = place(scratch, "candidate.so", content)
     job = {"kind": candidate["kind"], "library": target}
+    if candidate["kind"] == "python":
+        job["source"] = place(scratch, "candidate.py", content)
+        job["kernel_cache"] = build_folder(scratch, content)
     if candidate["kind"] in gpu_package.KINDS:
         source = gpu_package.interpreted_source(content)
         if source is not None:
             job["source"] = place(scratch, "candidate.py", source.encode())
     return job
+
+
+def build_folder(scratch, content):
+    """Where that candidate alone may build: another's library of the same name
+    is no reason to run it."""
+    digest = hashlib.sha256(content).hexdigest()[:32]
+    folder = os.path.join(scratch, "kernel-cache", digest)
+    os.makedirs(folder, exist_ok=True)
+    for each in (os.path.dirname(folder), folder):
+        os.chmod(each, 0o777)  # the sandbox may run as somebody else
+    for inner, _, names in os.walk(folder):
+        if "lock" in names:  # of a build that was killed: it waits for ever
+            os.unlink(os.path.join(inner, "lock"))
+    return folder
 
 
 def place(scratch, name, content):
@@ -185,7 +211,7 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
     described = {**job, "sets": [s.to_json() for s in sets]}
     # Made before the candidate's process is waited for: it may still begin.
     case = cases.quick_case(0)
-    slot.begin(described, arena, limits.for_loading(keeper.device))
+    slot.begin(described, arena, limits.for_job(job, keeper.device))
     first = None
     for number, (which, chosen) in enumerate(_schedule(cases.count)):
         if number > 0:

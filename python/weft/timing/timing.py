@@ -15,6 +15,7 @@ from weft.device.arena import BufferSet
 from weft.candidate.baseline import COMPILE_MODES
 from weft.expect.expected import CaseMaker
 from weft.candidate.gpu_package import KINDS
+from weft.candidate.harness import BUILDS_WHEN_LOADED
 from weft.device.laps import lap
 from weft.expect.reference import Reference, load_graph
 from weft.timing.rounds import (
@@ -334,8 +335,8 @@ class SubgraphBench:
         # A package is a list of launches, which our code makes.
         self.trusts_events = job["kind"] in KINDS
         job = {**job, **self._places()}
-        if self._device.is_cuda:
-            limits = limits.for_loading(self._device)
+        if self._device.is_cuda or job["kind"] in BUILDS_WHEN_LOADED:
+            limits = limits.for_job(job, self._device)
         slot.begin(job, self._arena, limits)
 
     def begin_to_compile(self, baseline, name):

@@ -1,0 +1,289 @@
+#include "actors/llm_quota.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kMinuteUs = 60'000'000;
+
+/// The smaller of two limits, of which those that are not above 0 are none.
+std::int64_t tighter(std::int64_t a, std::int64_t b) {
+  if (a <= 0) return b;
+  if (b <= 0) return a;
+  return std::min(a, b);
+}
+
+bool is_congestion(const std::string& code) {
+  return code == "rate_limited" || code == "overloaded" || code == "expired";
+}
+
+/// What a limit lacks for a call; a limit below 0 is none.
+enum class Room { enough, while_reserved, never };
+Room room(std::int64_t limit, std::int64_t spent, std::int64_t reserved,
+          std::int64_t wanted) {
+  if (limit < 0 || spent + reserved + wanted <= limit) return Room::enough;
+  return reserved > 0 && spent + wanted <= limit ? Room::while_reserved
+                                                 : Room::never;
+}
+
+}  // namespace
+
+void LlmQuota::allow(const LlmOptions& options) {
+  options_ = options;
+  for (const LlmProvider& what : options.providers) {
+    Provider& provider = providers_[what.name];
+    provider.what = what;
+    provider.window = std::max(1, what.limits.calls_at_once);
+  }
+}
+
+void LlmQuota::ask(const Ticket& ticket, const LlmCallRequest& request,
+                   std::int64_t now_us) {
+  if (!providers_.contains(request.provider)) {
+    denied_.push_back(
+        {ticket, "unknown", "the run may not ask '" + request.provider + "'"});
+  } else if (waiting_.size() >= kWaitingMax) {
+    denied_.push_back({ticket, "full", "too many calls wait already"});
+  } else {
+    waiting_.push_back({ticket, request, now_us, next_number_++});
+  }
+}
+
+bool LlmQuota::settle(const Ticket& ticket, const LlmCallSettled& how,
+                      std::int64_t now_us) {
+  const auto node = held_.extract(ticket);
+  if (node.empty()) return false;
+  const Held& held = node.mapped();
+  release(held, how.tokens, how.micro_usd);
+  Provider& provider = providers_.at(held.provider);
+  --provider.used;
+  const auto counted =
+      std::ranges::find(provider.minute, ticket, &Minute::ticket);
+  if (how.free) {
+    if (counted != provider.minute.end()) provider.minute.erase(counted);
+    return true;
+  }
+  if (counted != provider.minute.end()) counted->tokens = how.tokens;
+  learn(provider, held, how, now_us);
+  return true;
+}
+
+bool LlmQuota::expire(const Ticket& ticket, std::int64_t now_us) {
+  const auto found = held_.find(ticket);
+  if (found == held_.end()) return false;
+  LlmCallSettled how;
+  how.failure = "expired";
+  how.tokens = found->second.tokens;
+  how.micro_usd = found->second.micro_usd;
+  return settle(ticket, how, now_us);
+}
+
+void LlmQuota::forget(const Ticket& ticket) {
+  std::erase_if(waiting_,
+                [&](const Waiting& one) { return one.ticket == ticket; });
+}
+
+void LlmQuota::release(const Held& held, std::int64_t tokens,
+                       std::int64_t micro_usd) {
+  for (Budget* budget : {&run_, &groups_[held.group]}) {
+    budget->reserved_tokens -= held.tokens;
+    budget->reserved_micro_usd -= held.micro_usd;
+    budget->spent_tokens += tokens;
+    budget->spent_micro_usd += micro_usd;
+  }
+}
+
+/// What the call says about the provider.
+void LlmQuota::learn(Provider& provider, const Held& held,
+                     const LlmCallSettled& how, std::int64_t now_us) {
+  if (how.failure == "quota") {
+    provider.closed = provider.what.name + " has no quota or money left";
+  }
+  if (how.failure.empty()) {
+    const double most = std::max(1, provider.what.limits.calls_at_once);
+    provider.window =
+        std::min(most, provider.window + 1 / std::max(1.0, provider.window));
+  } else if (is_congestion(how.failure) &&
+             held.granted_us > provider.halved_us) {
+    // Once for all calls that were under way together.
+    provider.window = std::max(1.0, provider.window / 2);
+    provider.halved_us = now_us;
+  }
+  if (how.retry_after_ms > 0) {
+    provider.blocked_until_us =
+        std::max(provider.blocked_until_us, now_us + how.retry_after_ms * 1000);
+  }
+  LlmHeaderLimits& told = provider.told;
+  if (how.limits.requests_limit > 0) {
+    told.requests_limit = how.limits.requests_limit;
+  }
+  if (how.limits.tokens_limit > 0) told.tokens_limit = how.limits.tokens_limit;
+  if (how.limits.requests_remaining >= 0 && how.limits.requests_reset_ms > 0) {
+    told.requests_remaining = how.limits.requests_remaining;
+    provider.requests_reset_us = now_us + how.limits.requests_reset_ms * 1000;
+  }
+  if (how.limits.tokens_remaining >= 0 && how.limits.tokens_reset_ms > 0) {
+    told.tokens_remaining = how.limits.tokens_remaining;
+    provider.tokens_reset_us = now_us + how.limits.tokens_reset_ms * 1000;
+  }
+}
+
+LlmQuota::Said LlmQuota::serve(std::int64_t now_us) {
+  Said said;
+  while (const auto which = next(now_us, said)) {
+    const Waiting chosen = waiting_[*which];
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*which));
+    grant(chosen, now_us);
+    said.granted.push_back({chosen.ticket, chosen.request.ttl_ms});
+  }
+  said.denied = std::exchange(denied_, {});
+  return said;
+}
+
+/// Whose turn it is: by priority, then the group served longest ago, then who
+/// came first. Denies what can never be allowed.
+std::optional<std::size_t> LlmQuota::next(std::int64_t now_us, Said& said) {
+  std::optional<std::size_t> best;
+  std::tuple<std::int64_t, std::uint64_t, std::uint64_t> best_key;
+  said.again_us.reset();
+  for (std::size_t i = 0; i < waiting_.size();) {
+    const Waiting& one = waiting_[i];
+    const Answer answer = fits(one, now_us);
+    if (answer.fit == Fit::never) {
+      denied_.push_back({one.ticket, answer.code, answer.reason});
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    if (answer.fit == Fit::later) {
+      if (answer.at_us >= 0 &&
+          (!said.again_us || answer.at_us < *said.again_us)) {
+        said.again_us = answer.at_us;
+      }
+      ++i;
+      continue;
+    }
+    const std::int64_t priority =
+        one.request.priority + (now_us - one.since_us) / kAgingUs;
+    const auto served = served_.find(one.request.group);
+    const std::tuple key{
+        -priority, served == served_.end() ? 0 : served->second, one.number};
+    if (!best || key < best_key) {
+      best = i;
+      best_key = key;
+    }
+    ++i;
+  }
+  return best;
+}
+
+LlmQuota::Answer LlmQuota::fits(const Waiting& waiting, std::int64_t now_us) {
+  const LlmCallRequest& request = waiting.request;
+  Provider& provider = providers_.at(request.provider);
+  if (!provider.closed.empty()) {
+    return {Fit::never, -1, "quota", provider.closed};
+  }
+  Answer answer = fits_budget(request);
+  if (answer.fit != Fit::now) return answer;
+  if (request.not_before_us > now_us) {
+    return {Fit::later, request.not_before_us, "", ""};
+  }
+  if (provider.blocked_until_us > now_us) {
+    return {Fit::later, provider.blocked_until_us, "", ""};
+  }
+  answer = fits_rate(provider, request, now_us);
+  if (answer.fit != Fit::now) return answer;
+  const bool is_full = provider.used >= static_cast<int>(provider.window);
+  return {is_full ? Fit::later : Fit::now, -1, "", ""};
+}
+
+LlmQuota::Answer LlmQuota::fits_budget(const LlmCallRequest& request) const {
+  const auto group = groups_.find(request.group);
+  const Budget own = group == groups_.end() ? Budget() : group->second;
+  const auto least =
+      std::max({room(options_.budget_micro_usd, run_.spent_micro_usd,
+                     run_.reserved_micro_usd, request.micro_usd),
+                room(options_.budget_tokens, run_.spent_tokens,
+                     run_.reserved_tokens, request.tokens),
+                room(options_.subgraph_micro_usd, own.spent_micro_usd,
+                     own.reserved_micro_usd, request.micro_usd),
+                room(options_.subgraph_tokens, own.spent_tokens,
+                     own.reserved_tokens, request.tokens)});
+  if (least == Room::enough) return {};
+  if (least == Room::while_reserved) return {Fit::later, -1, "", ""};
+  return {Fit::never, -1, "budget",
+          "a call of " + std::to_string(request.tokens) + " tokens and " +
+              std::to_string(request.micro_usd) +
+              " millionths of a dollar at most could exceed what is left of "
+              "the budget"};
+}
+
+LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,
+                                     const LlmCallRequest& request,
+                                     std::int64_t now_us) {
+  auto& minute = provider.minute;
+  while (!minute.empty() && minute.front().at_us + kMinuteUs <= now_us &&
+         !held_.contains(minute.front().ticket)) {
+    minute.pop_front();
+  }
+  const LlmLimits& limits = provider.what.limits;
+  const auto requests =
+      tighter(limits.requests_per_minute, provider.told.requests_limit);
+  const auto tokens =
+      tighter(limits.tokens_per_minute, provider.told.tokens_limit);
+  if (tokens > 0 && request.tokens > tokens) {
+    return {Fit::never, -1, "full",
+            "a call of " + std::to_string(request.tokens) +
+                " tokens at most is more than " + provider.what.name +
+                " takes in a minute (" + std::to_string(tokens) +
+                "): lower max_output_tokens"};
+  }
+  if (provider.requests_reset_us > now_us &&
+      provider.told.requests_remaining <= 0) {
+    return {Fit::later, provider.requests_reset_us, "", ""};
+  }
+  if (provider.tokens_reset_us > now_us &&
+      provider.told.tokens_remaining < request.tokens) {
+    return {Fit::later, provider.tokens_reset_us, "", ""};
+  }
+  std::int64_t count = 0;
+  std::int64_t sum = 0;
+  // The oldest first: those that must have gone before there is room.
+  std::int64_t at_us = -1;
+  for (auto one = minute.rbegin(); one != minute.rend(); ++one) {
+    if (one->at_us + kMinuteUs <= now_us) continue;
+    ++count;
+    sum += one->tokens;
+    const bool is_over = (requests > 0 && count + 1 > requests) ||
+                         (tokens > 0 && sum + request.tokens > tokens);
+    if (is_over) at_us = std::max(at_us, one->at_us + kMinuteUs);
+  }
+  if (at_us < 0) return {};
+  return {Fit::later, at_us, "", ""};
+}
+
+void LlmQuota::grant(const Waiting& waiting, std::int64_t now_us) {
+  const LlmCallRequest& request = waiting.request;
+  Provider& provider = providers_.at(request.provider);
+  ++provider.used;
+  if (provider.requests_reset_us > now_us) --provider.told.requests_remaining;
+  if (provider.tokens_reset_us > now_us) {
+    provider.told.tokens_remaining -= request.tokens;
+  }
+  provider.minute.push_back({now_us, request.tokens, waiting.ticket});
+  for (Budget* budget : {&run_, &groups_[request.group]}) {
+    budget->reserved_tokens += request.tokens;
+    budget->reserved_micro_usd += request.micro_usd;
+  }
+  held_[waiting.ticket] = {request.provider, request.group, request.tokens,
+                           request.micro_usd, now_us};
+  served_[request.group] = next_served_++;
+}
+
+int LlmQuota::at_once(const std::string& provider) const {
+  const auto found = providers_.find(provider);
+  return found == providers_.end() ? 0 : found->second.used;
+}
+
+}  // namespace weft

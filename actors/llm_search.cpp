@@ -1,0 +1,157 @@
+#include "actors/llm_search.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+
+#include "actors/device.hpp"
+#include "actors/llm_seeds.hpp"
+
+namespace weft {
+namespace {
+
+/// A kernel at this share of the floor leaves nothing worth searching for.
+constexpr double kFloorShare = 0.95;
+/// Smaller than so many times the last cache, memory is no floor.
+constexpr std::int64_t kCachesMin = 2;
+constexpr int kBeamMax = 16;
+
+bool is_models(const SeedResult& result) {
+  return result.seed.origin == llm_source;
+}
+
+/// How far a kernel came; of those equally far, the better first.
+std::tuple<int, double, int> rank(const SeedResult& result) {
+  const bool right = result.verdict.correct;
+  if (right && result.timed) {
+    return {0, result.timing.candidate.median_us, -result.seed.round};
+  }
+  if (right) return {1, 0, -result.seed.round};
+  const int stage = result.failure ? 4 : result.built ? 2 : 3;
+  return {stage, 0, -result.seed.round};
+}
+
+}  // namespace
+
+bool is_at_floor(const SeedResult& result, const Machine& machine) {
+  const Timing& timing = result.timing;
+  return result.verdict.correct && result.timed && timing.floor_us > 0 &&
+         !machine.gpus.empty() &&
+         timing.bytes_floor > kCachesMin * machine.gpus.front().l2_bytes &&
+         timing.floor_us >= kFloorShare * timing.candidate.median_us;
+}
+
+int beam_width(const std::string& search) {
+  if (search == "greedy") return 1;
+  constexpr std::string_view beam = "beam:";
+  if (!search.starts_with(beam)) return 0;
+  int width = 0;
+  const char* end = search.data() + search.size();
+  const auto read = std::from_chars(search.data() + beam.size(), end, width);
+  const bool is_whole = read.ec == std::errc() && read.ptr == end;
+  return is_whole && width >= 1 && width <= kBeamMax ? width : 0;
+}
+
+void LlmSearch::begin(const RunOptions& options) {
+  wanted_ = std::ranges::find(options.seeds, llm_source) != options.seeds.end();
+}
+
+void LlmSearch::replied(const SeedsReply& reply) {
+  open_ = std::max(0, open_ - 1);
+  story_.spent.calls += reply.spent.calls;
+  story_.spent.from_cache += reply.spent.from_cache;
+  story_.spent.tokens += reply.spent.tokens;
+  story_.spent.micro_usd += reply.spent.micro_usd;
+  complaint_ = reply.failure.message;
+  if (!reply.failure || reply.failure.code == "no_kernel") return;
+  story_.out_of_budget |= reply.failure.code == "budget";
+  end("no further call: " + reply.failure.message);
+}
+
+void LlmSearch::end(const std::string& why) {
+  if (wanted_ && story_.note.empty()) story_.note = why;
+  wanted_ = false;
+  open_ = 0;
+}
+
+/// Whether the last round brought a step, or nothing is right yet.
+bool LlmSearch::judge_gain(const Results& results) {
+  double now_us = 0;
+  for (const auto& [id, result] : results) {
+    if (!is_models(result) || !result.verdict.correct || !result.timed)
+      continue;
+    const double us = result.timing.candidate.median_us;
+    if (now_us == 0 || us < now_us) now_us = us;
+  }
+  if (now_us == 0) return true;
+  const bool gained = best_us_ == 0 || now_us <= (1 - kGainStep) * best_us_;
+  if (gained) best_us_ = now_us;
+  return gained;
+}
+
+std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
+                                           const Results& results,
+                                           const SeedResult* best) {
+  if (!wanted_) return {};
+  const LlmOptions& options = work.options.llm;
+  if (best && is_at_floor(*best, work.machine)) {
+    end(story_.rounds == 0 ? "not asked: the " + best->seed.origin +
+                                 "'s kernel is at the "
+                                 "floor"
+                           : "a kernel at the floor");
+    return {};
+  }
+  std::vector<const SeedResult*> own;
+  for (const auto& [id, result] : results) {
+    if (is_models(result)) own.push_back(&result);
+  }
+  std::ranges::sort(own, {}, [](const SeedResult* one) { return rank(*one); });
+  if (story_.rounds > 0) {
+    const bool proven = !can_time(work.options, work.machine) && !own.empty() &&
+                        own.front()->verdict.correct;
+    fruitless_ = judge_gain(results) ? 0 : fruitless_ + 1;
+    if (proven) {
+      end("a right kernel, and none can be timed");
+    } else if (story_.rounds > options.rounds) {
+      end("all " + std::to_string(options.rounds) + " rounds");
+    } else if (fruitless_ >= kRoundsWithoutGainMax) {
+      end(std::to_string(fruitless_) + " rounds without a gain of 5 %");
+    }
+    if (!wanted_) return {};
+  }
+  const auto width =
+      static_cast<std::size_t>(std::max(1, beam_width(options.search)));
+  if (own.size() > width) own.resize(width);
+  std::vector<RefineRequest> all;
+  if (own.empty()) all.push_back(request(work, results, best, nullptr));
+  for (const SeedResult* parent : own) {
+    all.push_back(request(work, results, best, parent));
+  }
+  ++story_.rounds;
+  open_ = static_cast<int>(all.size());
+  return all;
+}
+
+RefineRequest LlmSearch::request(const OptimizeSubgraph& work,
+                                 const Results& results, const SeedResult* best,
+                                 const SeedResult* parent) const {
+  RefineRequest made;
+  made.subgraph = work.subgraph;
+  made.work = work;
+  made.round = story_.rounds;
+  if (best) made.best = *best;
+  if (parent) {
+    made.seed = parent->seed;
+    made.result = *parent;
+  } else if (!complaint_.empty()) {
+    made.result.failure = {"no_kernel", complaint_};
+  }
+  for (const auto& [id, result] : results) {
+    if (is_models(result)) made.history.push_back(result);
+  }
+  std::ranges::stable_sort(
+      made.history, {}, [](const SeedResult& one) { return one.seed.round; });
+  return made;
+}
+
+}  // namespace weft

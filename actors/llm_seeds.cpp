@@ -1,0 +1,113 @@
+#include "actors/llm_seeds.hpp"
+
+#include "actors/llm_prompt.hpp"
+#include "actors/llm_text.hpp"
+#include "compiler/python/target.hpp"
+
+namespace weft {
+
+void LlmSeeds::receive(const Address& from, const Message& message,
+                       Context& context) {
+  if (const auto* first = std::get_if<SeedsRequest>(&message)) {
+    RefineRequest request;
+    request.subgraph = first->work.subgraph;
+    request.work = first->work;
+    ask(from, request, context);
+  } else if (const auto* request = std::get_if<RefineRequest>(&message)) {
+    ask(from, *request, context);
+  } else if (const auto* stopped = std::get_if<StopSeed>(&message)) {
+    stop(from, stopped->reason, context);
+  } else if (const auto end = calls_.receive(message, context)) {
+    answered(*end, context);
+  }
+}
+
+void LlmSeeds::ask(const Address& by, const RefineRequest& request,
+                   Context& context) {
+  const LlmOptions& options = request.work.options.llm;
+  SeedsReply reply;
+  reply.subgraph = request.work.subgraph;
+  reply.origin = llm_source;
+  reply.round = request.round;
+  if (options.providers.empty()) {
+    reply.failure = {"wrong_input",
+                     "no language model is named: say which with --llm NAME"};
+    return context.send(by, reply);
+  }
+  auto parts = seed_prompt(request, context.blobs());
+  if (!parts) {
+    reply.failure = to_failure(parts.error());
+    return context.send(by, reply);
+  }
+  LlmCall call;
+  call.group = request.work.subgraph;
+  // Who is nearer to an end goes first.
+  call.priority = request.round > 0 ? 1 : 0;
+  call.purpose = (request.round > 0 ? "refine " + request.seed.id + " of "
+                                    : std::string("seeds for ")) +
+                 request.work.subgraph;
+  call.parts = std::move(*parts);
+  // With nothing to refine, first kernels are asked for again.
+  call.samples = request.seed.id.empty() ? options.samples : 1;
+  const auto id = calls_.start(options, std::move(call), context);
+  asked_[id] = {by, request.work.subgraph, request.seed.id, request.round};
+}
+
+void LlmSeeds::stop(const Address& by, const std::string& why,
+                    Context& context) {
+  for (auto next = asked_.begin(); next != asked_.end();) {
+    const auto one = next++;
+    if (one->second.by != by) continue;
+    calls_.cancel(one->first, why, context);
+    asked_.erase(one);
+  }
+}
+
+void LlmSeeds::answered(const LlmEnd& end, Context& context) {
+  const auto node = asked_.extract(end.id);
+  if (node.empty()) return;
+  const Asked& asked = node.mapped();
+  SeedsReply reply;
+  reply.subgraph = asked.subgraph;
+  reply.origin = llm_source;
+  reply.round = asked.round;
+  reply.failure = end.failure;
+  reply.spent = end.spent;
+  std::string complaint;
+  for (const LlmChoice& choice : end.choices) {
+    const auto text = context.blobs().get(choice.text);
+    auto file = text ? python_file_in(*text)
+                     : Result<std::string>(std::unexpected(text.error()));
+    if (!file) {
+      complaint = file.error().message;
+      if (choice.finish_reason == "refusal") complaint = "the model refused";
+      if (choice.finish_reason == "length") {
+        complaint += " (its answer was cut off: raise max_output_tokens)";
+      }
+      continue;
+    }
+    if (!seen_[asked.subgraph].insert(near_duplicate_key(*file)).second) {
+      complaint = "the same kernel was proposed before";
+      continue;
+    }
+    const int number = count_[asked.subgraph]++;
+    Seed seed;
+    seed.id = std::string(llm_source) + "-" + std::to_string(number);
+    seed.target = kPythonTarget;
+    seed.origin = llm_source;
+    seed.variant = asked.round == 0 ? "first proposal"
+                                    : "round " + std::to_string(asked.round) +
+                                          " of " + asked.parent;
+    seed.source = context.blobs().put(*file);
+    seed.parent = asked.parent;
+    seed.round = asked.round;
+    reply.seeds.push_back(std::move(seed));
+  }
+  if (reply.seeds.empty() && !reply.failure) {
+    reply.failure = {"failed",
+                     complaint.empty() ? "an empty answer" : complaint};
+  }
+  context.send(asked.by, reply);
+}
+
+}  // namespace weft

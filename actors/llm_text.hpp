@@ -1,0 +1,20 @@
+// Finds the Python file in what a language model answered.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "messages/result.hpp"
+
+namespace weft {
+
+/// The text of the fenced block that defines kernel_function: of several, the
+/// last one. A fence within the code's own strings does not end it. The whole
+/// answer, if it has no fence and defines kernel_function. wrong_input says
+/// what is missing, in words for the model.
+Result<std::string> python_file_in(std::string_view answer);
+
+/// The same for texts that differ in spaces, comments and empty lines only.
+std::string near_duplicate_key(std::string_view python);
+
+}  // namespace weft

@@ -1,0 +1,13 @@
+// The target of Python files with a kernel_function of tensors: what language
+// models write. The compiler generates none.
+#pragma once
+
+#include "compiler/targets.hpp"
+
+namespace weft {
+
+inline constexpr std::string_view kPythonTarget = "python";
+
+Target python_target();
+
+}  // namespace weft

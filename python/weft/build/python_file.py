@@ -1,0 +1,153 @@
+"""Looks at a Python file that claims to hold a kernel, before anything of it runs.
+
+    python -m weft.build.python_file kernel.py kernel.checked
+
+What the rules forbid is said with its line; the verdict of a run (oracle/)
+decides all the same about what passes. A checked file is the source itself.
+"""
+
+import ast
+import sys
+
+#: No kernel that a person could read is longer.
+BYTES_MAX = 256 << 10
+#: Of `torch`: memory, types and how tensors are seen. All else computes.
+TORCH_ALLOWED = frozenset("""
+    Tensor Size Stream Generator device dtype layout
+    empty empty_like empty_strided zeros zeros_like full full_like
+    as_strided from_numpy frombuffer tensor
+    no_grad inference_mode is_tensor is_grad_enabled set_grad_enabled
+    get_num_threads get_default_dtype promote_types result_type
+    float16 float32 float64 bfloat16 half float double int int8 int16 int32
+    int64 long short uint8 bool complex64 complex128 float8_e4m3fn float8_e5m2
+    strided channels_last channels_last_3d contiguous_format preserve_format
+    cuda utils version backends cpu __version__ finfo iinfo ops classes library
+    autograd
+""".split())
+#: Whole names that nobody needs for a kernel, and why.
+FORBIDDEN = {
+    "torch.compile": "compiles the reference instead of being a kernel",
+    "torch.jit": "compiles the reference instead of being a kernel",
+    "torch.testing": "compares, which is the checker's work",
+    "torch.nn": "computes by the framework's own operators",
+    "torch.ops.aten": "calls the framework's own operators",
+    "os._exit": "ends the process", "sys.exit": "ends the process",
+    "os.fork": "begins a process", "gc.get_objects": "searches memory",
+    "sys._getframe": "looks at its caller",
+}
+BUILTINS = {"eval", "exec", "compile", "__import__", "exit", "quit"}
+#: What makes a file a kernel of its own, by the name called or decorated with.
+OWN_KERNELS = ("triton.jit", "load_inline", "cpp_extension.load", "CDLL",
+               "RawKernel", "RawModule", "Kernel")
+
+
+class Refused(Exception):
+    """The file breaks a rule; the text says which and where."""
+
+
+class Names(ast.NodeVisitor):
+    """Dotted names as they were imported: `F.relu` is `torch.nn.functional.relu`."""
+
+    def __init__(self):
+        self.of = {}
+        self.found = []  # (full name, line, is called)
+        self.called = set()
+
+    def visit_Import(self, node):
+        for one in node.names:
+            bound = one.asname or one.name.split(".")[0]
+            self.of[bound] = one.name if one.asname else bound
+            self.found.append((one.name, node.lineno, False))
+
+    def visit_ImportFrom(self, node):
+        for one in node.names:
+            name = f"{node.module or ''}.{one.name}"
+            self.of[one.asname or one.name] = name
+            self.found.append((name, node.lineno, False))
+
+    def visit_Call(self, node):
+        self.called.add(id(node.func))
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node):
+        name = self.dotted(node)
+        if name is None:
+            self.generic_visit(node)
+        else:
+            self.found.append((name, node.lineno, id(node) in self.called))
+
+    def visit_Name(self, node):
+        name = self.of.get(node.id, node.id)
+        self.found.append((name, node.lineno, id(node) in self.called))
+
+    def dotted(self, node):
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        return ".".join([self.of.get(node.id, node.id), *reversed(parts)])
+
+
+def check(text):
+    """Raises Refused."""
+    if len(text.encode()) > BYTES_MAX:
+        raise Refused(f"the file is longer than {BYTES_MAX} bytes")
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", None)
+        where = f"line {line}: " if line else ""
+        raise Refused(f"{where}{type(error).__name__}: "
+                      f"{getattr(error, 'msg', None) or error}") from None
+    if not any(defines(node) for node in tree.body):
+        raise Refused("the file defines no kernel_function at its top level")
+    names = Names()
+    names.visit(tree)
+    for name, line, is_called in names.found:
+        reason = why_forbidden(name, is_called)
+        if reason:
+            raise Refused(f"line {line}: {name} {reason}")
+    if not any(name.endswith(OWN_KERNELS) for name, _, _ in names.found):
+        raise Refused("the file has no kernel of its own: write one in Triton "
+                      "(@triton.jit) or in C++ or CUDA (load_inline)")
+
+
+def defines(node):
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return node.name == "kernel_function"
+    if isinstance(node, ast.Assign):
+        return any(isinstance(one, ast.Name) and one.id == "kernel_function"
+                   for one in node.targets)
+    return False
+
+
+def why_forbidden(name, is_called):
+    for forbidden, reason in FORBIDDEN.items():
+        if name == forbidden or name.startswith(forbidden + "."):
+            return reason
+    if is_called and name in BUILTINS:
+        return "runs text that nobody has read"
+    parts = name.split(".")
+    if parts[0] == "torch" and len(parts) > 1 and parts[1] not in TORCH_ALLOWED:
+        return "computes by the framework: that is the kernel's work"
+    return ""
+
+
+def main(arguments=None):
+    source, target = arguments or sys.argv[1:]
+    with open(source, encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    try:
+        check(text)
+    except Refused as refused:
+        print(refused, file=sys.stderr)
+        return 1
+    with open(target, "w", encoding="utf-8") as file:
+        file.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""Runs a Python file with a kernel_function of tensors, as language models write
+them: Triton, or C++ or CUDA that it builds when it is loaded."""
+
+import importlib.util
+import os
+import sys
+import time
+from functools import partial
+
+import torch
+
+from weft.build import triton_interpreter
+from weft.candidate.harness import tensor_at
+
+NAME = "weft_kernel"
+#: Where what it builds lies: nothing else in the sandbox can be written to.
+_BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+
+
+class PythonKernel:
+    """The file's function, called on the buffers; results are copied out, which
+    counts as part of its time."""
+
+    described = {}
+
+    def __init__(self, job, memory):
+        self._driver, self._clock = memory.driver, None
+        if memory.driver is not None:
+            from weft.device.clock import clock_of
+
+            torch.cuda.set_device(memory.device)
+            self._clock = clock_of(memory.driver)
+        for name in _BUILD_FOLDERS:
+            os.environ[name] = job["kernel_cache"]
+        triton_interpreter.mend()
+        # A file, because Triton reads a kernel's source again.
+        spec = importlib.util.spec_from_file_location(NAME, job["source"])
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[NAME] = module
+        spec.loader.exec_module(module)
+        self._function = module.kernel_function
+        self._sets = [
+            [[tensor_at(memory, place) for place in buffers[key]]
+             for key in ("inputs", "outputs")]
+            for buffers in job["sets"]
+        ]
+
+    def run(self, call):
+        sets = [self._sets[index] for index in call["sets"]]
+        if call.get("flush"):
+            return self._clock.time(
+                [partial(self._run_once, *one) for one in sets], waits=False)
+        start = time.perf_counter_ns()
+        for one in sets:
+            self._run_once(*one)
+        if self._driver is not None:
+            self._driver.synchronize()
+        return {"ns": time.perf_counter_ns() - start}
+
+    def _run_once(self, inputs, outputs):
+        results = self._function(*inputs)
+        if not isinstance(results, (tuple, list)):
+            results = (results,)
+        copy_out(results, outputs)
+
+
+def copy_out(results, outputs):
+    """What does not fit is the candidate's fault."""
+    if len(results) != len(outputs):
+        raise TypeError(f"kernel_function gave {len(results)} results, "
+                        f"not {len(outputs)}")
+    for number, (got, output) in enumerate(zip(results, outputs)):
+        if type(got) is not torch.Tensor:
+            raise TypeError(f"result {number} is a {type(got).__name__}, no "
+                            "tensor")
+        if got.dtype != output.dtype or got.shape != output.shape:
+            raise TypeError(
+                f"result {number} is {got.dtype} {list(got.shape)}, not "
+                f"{output.dtype} {list(output.shape)}")
+        output.copy_(got)

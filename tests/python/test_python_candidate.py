@@ -1,0 +1,87 @@
+"""A Python file's kernel_function as a subgraph's candidate, as language models
+write them."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
+sys.path[:0] = [HERE, PACKAGES]
+
+import oracle_samples as samples  # noqa: E402
+from test_llm_runs import KERNEL  # noqa: E402
+from weft.oracle import oracle  # noqa: E402
+
+import torch  # noqa: E402
+
+LIMITS = {"wall_ms": 20_000, "memory_bytes": 2 << 30}
+NEW = "import torch\n\n\ndef kernel_function(*inputs):\n    "
+
+
+def setUpModule():
+    global folder, judge, graph
+    folder = tempfile.mkdtemp(prefix="weft-python-")
+    graph = os.path.join(folder, "graph.json")
+    torch.set_grad_enabled(False)
+    with open(graph, "w", encoding="utf-8") as file:
+        json.dump(RELU, file)
+    judge = oracle.Oracle(os.path.join(folder, "scratch"), [], 2)
+
+
+def tearDownModule():
+    judge.close()
+    shutil.rmtree(folder)
+
+
+RELU = samples.graph(
+    [samples.node("x", "input", "x", values=[samples.tensor([8, 16])]),
+     samples.node("y", "call", "aten.relu.default", [samples.ref("x")],
+                  [samples.tensor([8, 16])])], ["y"])
+
+
+def ask(verb, text, **more):
+    path = os.path.join(folder, "kernel.checked")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    reply = judge.answer({
+        "id": 1, "verb": verb, "subgraph": graph, "seed": 3,
+        "candidate": {"kind": "python", "library": path}, "limits": LIMITS,
+        **more})
+    judge.rest()
+    assert reply["ok"], reply
+    return reply
+
+
+def kernel(body):
+    return KERNEL.replace("BODY", body)
+
+
+class PythonCandidate(unittest.TestCase):
+    def test_what_is_right_is_accepted_and_timed(self):
+        right = kernel("v != v ? v : (v > 0 ? v : 0.0f)")
+        verdict = ask("check", right)["verdict"]
+        self.assertTrue(verdict["correct"], verdict)
+        timing = ask("time", right, budget_ms=50, baselines=["eager"])["timing"]
+        self.assertEqual(timing["rejected"], "")
+        self.assertGreater(timing["candidate"]["runs"], 0)
+
+    def test_what_is_wrong_is_said(self):
+        for text, kind, words in (
+                (kernel("v"), "wrong", "output y"),
+                (kernel("undeclared"), "crashed", "undeclared"),
+                (NEW + "return [1.5]\n", "crashed", "no tensor"),
+                (NEW + "return inputs[0][0]\n", "crashed", "not torch"),
+                (NEW + "return inputs[0].clamp_(0)\n", "cheated", ""),
+                (NEW + "import os; os._exit(0)\n", "crashed", "")):
+            verdict = ask("check", text)["verdict"]
+            self.assertFalse(verdict["correct"], text)
+            self.assertEqual(verdict["kind"], kind, verdict)
+            self.assertIn(words, verdict["reason"])
+
+
+if __name__ == "__main__":
+    unittest.main()
