@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from weft.expect import error_sums
+from weft.expect import error_sums, slices
 from weft.expect.reference import FLOATING
+from weft.expect.slices import Slices
 
 #: A candidate may err this many times as much as the framework itself does.
 FRAMEWORK_FACTOR = 8.0
@@ -51,6 +52,10 @@ class Expected:
     #: half formats, where a coarser one may hide below the largest error.
     rms_tolerance: float = math.inf
     allows_tf32: bool = False
+    #: What each row and channel may err, by its own size.
+    slices: "Slices | None" = None
+    #: That, where only the number is known.
+    slice_tolerance: float = math.inf
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
@@ -67,7 +72,10 @@ class Expected:
 
     def without_tensors(self):
         """What `near` asks of another's."""
-        return replace(self, framework=None, wide=None, operand=None)
+        told = self.slice_tolerance if self.slices is None else (
+            self.slices.tolerance)
+        return replace(self, framework=None, wide=None, operand=None,
+                       slices=None, slice_tolerance=told)
 
 
 @dataclass
@@ -98,7 +106,18 @@ def expect(name, framework, wide, reduction_length=1):
         FRAMEWORK_FACTOR * made.framework_error,
         roundoff_floor(framework.dtype, reduction_length),
     )
+    if made.framework_error <= slices.UNSURE:
+        made.slices = slices.of(
+            made.truth, made.framework, _is_told(made),
+            roundoff_floor(framework.dtype, reduction_length),
+            FRAMEWORK_FACTOR)
     return made
+
+
+def _is_told(made):
+    """Whether a wider type says what the framework's own error is."""
+    return (made.wide is not None
+            and made.wide.dtype.itemsize > made.framework.dtype.itemsize)
 
 
 def near(framework, like):
@@ -121,6 +140,9 @@ def near(framework, like):
     is_held = like.allows_tf32 or framework.dtype.itemsize == 2
     together = like.rms_tolerance if is_held else most
     made.rms_tolerance = min(together, most) / 2
+    if like.slice_tolerance < math.inf:
+        made.slices = slices.near(
+            made.framework, min(like.slice_tolerance, most) / 2)
     return made
 
 
@@ -139,6 +161,8 @@ def allow(made, lossy):
                         roundoff_floor(made.framework.dtype, 1))
         made.rms_tolerance = floor
     peak, together = _errors_of(lossy.contiguous(), made)
+    if made.slices is not None:
+        slices.widen(made.slices, lossy, made.truth, TF32_RMS_FACTOR)
     made.tolerance = max(made.tolerance, TF32_FACTOR * peak)
     made.rms_tolerance = max(made.rms_tolerance, TF32_RMS_FACTOR * together)
 
@@ -195,6 +219,12 @@ def compare(got, made):
         return Finding(held.worst, f"output {made.name}: its elements' errors "
                        f"have a root mean square of {together:.3g} > "
                        f"{made.rms_tolerance:.3g}")
+    if made.slices is not None:
+        found = slices.hold(got, made.truth, made.framework, made.slices)
+        if found is not None:
+            return Finding(held.worst, f"output {made.name}: {found.place} is "
+                           f"off by {found.error:.3g} of its own size > "
+                           f"{made.slices.tolerance:.3g}")
     return Finding(held.worst)
 
 
