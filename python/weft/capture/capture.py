@@ -212,6 +212,7 @@ def capture_steps(problem_path, watch, place, lock):
     with watch.step("write"):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)
         graph["parts"] = state.parts
+        graph["training"] = model.training
     with watch.step("check"), lock.shared(), lock.for_at_most(SHARE_S):
         got = state.graph_run(graph)
         has_tf32 = tf32.is_allowed(torch.device(place)) and tf32.convolves(

@@ -26,11 +26,13 @@ from weft.problem.module_state import (
     agreed,
     described_state,
     laid_out,
+    overlaps,
     random_state,
     rng_digest,
     rng_state,
     twin,
     widened,
+    write,
 )
 from weft.problem.problem import build_model, load_problem, make_inputs
 from weft.expect.reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
@@ -50,7 +52,7 @@ class ModelCase:
     distribution: str
     finite: bool
     seed: int
-    leaves: list  # tensors only, contiguous storage order as given
+    leaves: list  # tensors only, contiguous, of the values in memory
     state: list
     described: dict
     outputs: list  # of compare.Expected
@@ -87,9 +89,8 @@ class WholeModel:
         self.numbers = other_numbers.among(given)
         self._leaves, self.treespec = pytree.tree_flatten(given)
         self.tensors = [t for t in self._leaves if isinstance(t, torch.Tensor)]
-        self._strides = [
-            list(t.stride()) if _is_dense(t) else None for t in self.tensors
-        ]
+        # As the file has them: kernels are for these, dense or not.
+        self._strides = [list(t.stride()) for t in self.tensors]
         # Of the first case only shapes are asked, and what changes.
         self._uses_float64 = self._convolves = False
         self._changing = set(self.problem.adopted)
@@ -218,14 +219,23 @@ class WholeModel:
         state = random_state(
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
             generator, self._changing)
-        return ModelCase(distribution, _is_finite(distribution), seed, leaves,
-                         agreed(self.state, state), None, [], [], [])
+        return ModelCase(distribution, _is_finite(distribution), seed,
+                         self.as_laid_out(leaves), agreed(self.state, state),
+                         None, [], [], [])
 
     def altered(self, case, generator):
         """That case with few elements of its inputs changed: what was
         remembered by a sample of them is not noticed to be stale."""
-        leaves = [inputs.altered(t, generator) for t in case.leaves]
+        leaves = self.as_laid_out(
+            [inputs.altered(t, generator) for t in case.leaves])
         return self.expect("altered", case.seed, leaves, case.state)
+
+    def as_laid_out(self, leaves):
+        """The values that they have in memory: not all, where elements of a
+        tensor are one there."""
+        return [laid_out(t, stride).contiguous()
+                if overlaps(t.shape, stride) else t
+                for t, stride in zip(leaves, self._strides)]
 
     def _typed_initial(self):
         """Initial values, still telling parameters from buffers."""
@@ -345,13 +355,14 @@ class WholeModel:
         if leaves is None or all(map(torch.equal, leaves, case.leaves)):
             leaves = case.leaves
             if self.takes_any_values:
-                leaves = [inputs.altered(t, generator) for t in leaves]
+                leaves = self.as_laid_out(
+                    [inputs.altered(t, generator) for t in leaves])
         mine = [laid_out(*each) for each in zip(case.leaves, self._strides)]
         results = tensor_leaves(self._called(mine, case.state, case.seed))
         before = [t.clone() for t in results]
         drawn = generators(self.device.torch)
         for tensor, value in zip(mine, leaves):
-            tensor.copy_(value)
+            write(tensor, value)
         self._called(mine, bare.state, drawn)
         stay = list(map(same_values, results, before))
         return self.expect("next", drawn, leaves, bare.state), stay
