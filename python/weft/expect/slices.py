@@ -17,6 +17,10 @@ from weft.expect.error_sums import CHUNK, DEVICE_CHUNK, LARGEST
 #: A slice of fewer elements may be small by accident, as one element is whose
 #: terms cancel: its error over its size says nothing.
 ELEMENTS_MIN = 16
+#: Each element may err by the floor times its own size and the whole's root mean
+#: square together: of a slice a third as large as the whole, so many times the
+#: floor.
+FLOOR_TIMES = 4.0
 #: Where the framework's own result is off by so much of a slice's size, the
 #: slice is what rounding left of values that cancelled.
 UNSURE = 1e-2
@@ -90,13 +94,14 @@ def of(truth, framework, is_told, floor, factor):
         least = (UNTOLD_UNITS * torch.finfo(framework.dtype).eps) ** 2 * most
         held = [one > least * count for one, count in zip(sizes, counts)]
         return Slices(tuple(truth.shape), sizes, held,
-                      max(floor, UNTOLD_MAX))
+                      max(FLOOR_TIMES * floor, UNTOLD_MAX))
     errors = _relative(
         _sums(truth.shape, _differences(framework, truth, truth)), sizes)
     held = [(one <= UNSURE) & (size > 0) for one, size in zip(errors, sizes)]
     own = max((float(one[which].max()) for one, which in zip(errors, held)
                if bool(which.any())), default=0.0)
-    return Slices(tuple(truth.shape), sizes, held, max(floor, factor * own))
+    return Slices(tuple(truth.shape), sizes, held,
+                  max(FLOOR_TIMES * floor, factor * own))
 
 
 def widen(slices, lossy, truth, factor):

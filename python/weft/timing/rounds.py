@@ -157,7 +157,7 @@ class Rounds:
                            or (is_chosen and is_cheap))
             if is_examined:
                 self._examine(dice)
-            if not self.is_right:
+            if not self.is_right and number >= 0:
                 return
         # Who is right at first and wrong for good later is found here.
         if not is_examined:
