@@ -17,9 +17,11 @@ from weft.expect.error_sums import CHUNK, DEVICE_CHUNK, LARGEST
 #: A slice of fewer elements may be small by accident, as one element is whose
 #: terms cancel: its error over its size says nothing.
 ELEMENTS_MIN = 16
-#: Each element may err by the floor times its own size and the whole's root mean
-#: square together: of a slice a third as large as the whole, so many times the
-#: floor.
+#: A function that is made of another (a tanh of exponentials) errs by some units
+#: of one, however small its result: of a row ten thousand times below that, by
+#: this. The rule finds what is left out, and what is coarser than bfloat16.
+TOLERANCE_MIN = 2.0**-9
+#: … of half formats, so many times their floor.
 FLOOR_TIMES = 4.0
 #: Where the framework's own result is off by so much of a slice's size, the
 #: slice is what rounding left of values that cancelled.
@@ -101,7 +103,7 @@ def of(truth, framework, is_told, floor, factor):
     own = max((float(one[which].max()) for one, which in zip(errors, held)
                if bool(which.any())), default=0.0)
     return Slices(tuple(truth.shape), sizes, held,
-                  max(FLOOR_TIMES * floor, factor * own))
+                  max(TOLERANCE_MIN, FLOOR_TIMES * floor, factor * own))
 
 
 def widen(slices, lossy, truth, factor):
