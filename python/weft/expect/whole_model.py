@@ -230,6 +230,18 @@ class WholeModel:
             [inputs.altered(t, generator) for t in case.leaves])
         return self.expect("altered", case.seed, leaves, case.state)
 
+    def touched(self, case, how, generator):
+        """That case, but for one element or row of each input."""
+        leaves = self.as_laid_out(
+            [inputs.touched(t, how, generator) for t in case.leaves])
+        return self.expect(how, case.seed, leaves, case.state)
+
+    @property
+    def tells_ties(self):
+        """Whether it says which one of equal values it takes."""
+        return not any(name.partition(".")[2].startswith(inputs.CHOOSERS)
+                       for name in self.operators)
+
     def as_laid_out(self, leaves):
         """The values that they have in memory: not all, where elements of a
         tensor are one there."""
@@ -536,5 +548,6 @@ def _random_leaf(given, distribution, generator):
         order = torch.randperm(
             flat.numel(), generator=generator, device=generator.device)
         return flat[order].reshape(given.shape).contiguous()
-    values = inputs.floats(given.numel(), distribution, generator)
+    values = inputs.floats(given.numel(), distribution,
+                           inputs.of_case(distribution, generator))
     return values.to(given.dtype).reshape(given.shape)

@@ -10,7 +10,7 @@ import torch
 
 from weft.expect import compare, other_numbers
 from weft.expect.expected import Controls
-from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS
+from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, TOUCHES
 from weft.device.laps import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.oracle.slot import Ended
@@ -143,19 +143,23 @@ def _cases(whole):
     generator = whole.device.generator(whole.seed)
     lock = whole.device.lock  # waiting for others is no work of the reference
     until = time.monotonic() - lock.waited_s + REFERENCE_BUDGET_S
-    names = ["given", "altered", *(name for name, _ in DISTRIBUTIONS)]
+    names = ["given", "altered", *TOUCHES, *(name for name, _ in DISTRIBUTIONS)]
+    if not whole.tells_ties:
+        names.remove("grid")
     if whole.is_large:  # what would need the first case kept is left out
         names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
     if not whole.takes_any_values:
         names = [name for name in names if name in ("given", "uniform")]
     given = None
     for number, name in enumerate(names):
-        if number > 2 and time.monotonic() - lock.waited_s > until:
+        if number > 4 and time.monotonic() - lock.waited_s > until:
             return
         whole.device.give_back_much()
         try:
             if name == "altered":
                 case = whole.altered(given, generator)
+            elif name in TOUCHES:  # of the case before, each
+                case = whole.touched(given, name, generator)
             else:
                 case = whole.case(name, generator)
         except torch.OutOfMemoryError:
@@ -166,7 +170,7 @@ def _cases(whole):
             if name == "given":
                 raise
             continue
-        if name == "given" and not whole.is_large:
+        if name in ("given", "altered", *TOUCHES) and not whole.is_large:
             given = case
         if whole.is_large:  # the candidate needs what making it took
             whole.device.give_back()
