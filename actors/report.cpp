@@ -345,6 +345,20 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          verdict.near_eager.outcome + "," + verdict.near_eager.compiled;
 }
 
+/// Nobody was slower who never ran.
+std::string_view why_none(const Report& report) {
+  if (report.subgraphs.empty()) return "all of it is the library's own work";
+  const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
+  const auto right = [](const SubgraphDone& done) { return done.right > 0; };
+  if (std::ranges::none_of(report.subgraphs, tried)) {
+    return "no kernel of ours was tried";
+  }
+  if (std::ranges::none_of(report.subgraphs, right)) {
+    return "no kernel of ours was right";
+  }
+  return "no kernel of ours is faster here";
+}
+
 }  // namespace
 
 bool ran_out_of_budget(const Report& report) {
@@ -384,8 +398,8 @@ std::string verified_line(const Report& report) {
            "framework's forward";
   }
   if (report.used.empty()) {
-    return "verified, but no kernel of ours is faster here: ModelNew keeps "
-           "the framework's forward";
+    return "verified, but " + std::string(why_none(report)) +
+           ": ModelNew keeps the framework's forward";
   }
   std::string text = "verified: " + std::to_string(report.used.size()) +
                      " of " + std::to_string(report.subgraphs.size()) +

@@ -38,15 +38,27 @@ std::vector<std::string> prefixes(const std::string& target) {
   return found;
 }
 
-std::string number_condition(const Node& input) {
-  if (input.args.empty()) return input.target + " is None";
+Condition number_condition(const Node& input) {
+  if (input.args.empty()) {
+    return {input.target + " is None", input.target + " is not None"};
+  }
   const std::string value = python_value(input.args.front());
-  return "type(" + input.target + ") is type(" + value + ") and " +
-         input.target + " == " + value;
+  return {"type(" + input.target + ") is type(" + value + ") and " +
+              input.target + " == " + value,
+          input.target + " is not " + value};
+}
+
+/// "x is no float32 tensor of (3, 3) with strides (3, 1) on …".
+Condition tensor_condition(const Node& input) {
+  const TensorType& type = *input.values.front();
+  return {fits_condition(input.target, type),
+          input.target + " is no plain " + std::string(dtype_name(type.dtype)) +
+              " tensor of shape " + python_tuple(type.shape) + " and strides " +
+              python_tuple(type.stride) + " where its kernels run"};
 }
 
 /// Containers hold what they held, no more and no less.
-std::vector<std::string> container_conditions(const Graph& model) {
+std::vector<Condition> container_conditions(const Graph& model) {
   std::vector<std::string> order;
   std::map<std::string, std::set<std::string>> children;
   for (const Node& node : model.nodes) {
@@ -57,14 +69,19 @@ std::vector<std::string> container_conditions(const Graph& model) {
       children[parts[i]].insert(parts[i + 1].substr(parts[i].size()));
     }
   }
-  std::vector<std::string> conditions;
+  std::vector<Condition> conditions;
   for (const std::string& container : order) {
-    conditions.push_back("isinstance(" + container + ", (list, tuple, dict))");
-    conditions.push_back("len(" + container +
-                         ") == " + std::to_string(children[container].size()));
+    const std::string otherwise =
+        container + " does not hold what it held when it was captured";
+    const auto wants = [&](const std::string& code) {
+      conditions.push_back({code, otherwise});
+    };
+    wants("isinstance(" + container + ", (list, tuple, dict))");
+    wants("len(" + container +
+          ") == " + std::to_string(children[container].size()));
     for (const std::string& key : children[container]) {
       if (key.size() < 3 || (key[1] != '\'' && key[1] != '"')) continue;
-      conditions.push_back(key.substr(1, key.size() - 2) + " in " + container);
+      wants(key.substr(1, key.size() - 2) + " in " + container);
     }
   }
   return conditions;
@@ -100,10 +117,10 @@ std::string fits_condition(const std::string& expression,
          std::string(dtype_name(type.dtype)) + ")";
 }
 
-std::vector<std::string> argument_conditions(const Graph& model,
-                                             const ProblemSource& problem) {
+std::vector<Condition> argument_conditions(const Graph& model,
+                                           const ProblemSource& problem) {
   using Kind = PythonParameter::Kind;
-  std::vector<std::string> conditions;
+  std::vector<Condition> conditions;
   for (const PythonParameter& parameter : problem.parameters) {
     const bool captured = std::ranges::any_of(model.nodes, [&](const Node& n) {
       return n.kind == NodeKind::input &&
@@ -112,10 +129,12 @@ std::vector<std::string> argument_conditions(const Graph& model,
     if (captured) continue;
     if (parameter.kind == Kind::positional_rest ||
         parameter.kind == Kind::keyword_rest) {
-      conditions.push_back("not " + parameter.name);
+      conditions.push_back({"not " + parameter.name,
+                            "there are more arguments than were captured"});
     } else if (parameter.has_default) {
-      conditions.push_back(parameter.name + " is _weft_defaults[\"" +
-                           parameter.name + "\"]");
+      conditions.push_back(
+          {parameter.name + " is _weft_defaults[\"" + parameter.name + "\"]",
+           parameter.name + " is not its default"});
     }
   }
   for (auto& condition : container_conditions(model)) {
@@ -123,10 +142,9 @@ std::vector<std::string> argument_conditions(const Graph& model,
   }
   for (const Node& node : model.nodes) {
     if (node.kind != NodeKind::input) continue;
-    conditions.push_back(
-        node.values.empty() || !node.values.front()
-            ? number_condition(node)
-            : fits_condition(node.target, *node.values.front()));
+    conditions.push_back(node.values.empty() || !node.values.front()
+                             ? number_condition(node)
+                             : tensor_condition(node));
   }
   return conditions;
 }

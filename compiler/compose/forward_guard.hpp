@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compose/pass_on_source.hpp"
 #include "compiler/compose/problem_source.hpp"
 #include "compiler/graph/graph.hpp"
 
@@ -12,8 +13,8 @@ namespace weft {
 
 /// Python conditions, to be joined by `and`, in an order in which each may
 /// rely on the ones before. They mention the arguments of forward().
-std::vector<std::string> argument_conditions(const Graph& model,
-                                             const ProblemSource& problem);
+std::vector<Condition> argument_conditions(const Graph& model,
+                                           const ProblemSource& problem);
 
 /// "_weft_fits(<expression>, shape, stride, dtype)".
 std::string fits_condition(const std::string& expression,

@@ -72,16 +72,23 @@ class ForwardWriter {
     const std::string in = problem_.indent + "    ";
     std::string text = problem_.indent + "def forward" + problem_.header +
                        ":\n" + in +
-                       "\"\"\"The captured computation, without gradients; "
-                       "what was not captured\n" +
-                       in + "goes to forward_reference.\"\"\"\n";
+                       "\"\"\"The captured computation; what was not "
+                       "captured, or wants a\n" +
+                       in + "gradient, goes to forward_reference.\"\"\"\n";
+    const std::string original = problem_.self + ".forward_reference";
+    text += in + "if " + watched_condition() + ":\n" + in + "    return " +
+            original + "(" + passed_on() + ")\n";
     const std::string state = prefix_ + "state";
     if (!read_.empty()) {
       text += in + state + " = _weft_state(" + problem_.self + ")\n";
     }
-    text += in + "if not (" + joined(conditions(), "\n" + in + "        and ") +
-            "):\n" + in + "    return " + problem_.self +
-            ".forward_reference(" + passed_on() + ")\n";
+    const std::vector<Condition> all = conditions();
+    std::vector<std::string> codes;
+    for (const Condition& one : all) codes.push_back(one.code);
+    text += in + "if not (" + joined(codes, "\n" + in + "        and ") +
+            "):\n" + in + "    return " +
+            pass_on_text(original, all, in + "        ") + "(" + passed_on() +
+            ")\n";
     if (!read_.empty()) {
       text +=
           in + "(" + joined(read_, ",\n" + in + " ") + ",) = " + state + "\n";
@@ -92,8 +99,9 @@ class ForwardWriter {
     fits.replace(fits.find(kDevice), kDevice.size(), target_.device_condition);
     if (!read_.empty())
       fits += modules() + std::string(embedded::compiler_compose_python_state);
-    return {operators() + fits + parts_source(plan_.model.parts), text,
-            defaults()};
+    return {
+        operators() + pass_on_source() + fits + parts_source(plan_.model.parts),
+        text, defaults()};
   }
 
  private:
@@ -199,22 +207,55 @@ class ForwardWriter {
            python_tuple(type.shape) + "))\n";
   }
 
-  std::vector<std::string> conditions() {
-    std::vector<std::string> all{
-        std::string(plan_.model.training ? "" : "not ") + problem_.self +
-        ".training"};
+  std::vector<Condition> conditions() {
+    std::vector<Condition> all;
+    const std::string captured = plan_.model.training ? "train" : "eval";
+    if (plan_.model.parts.empty()) {
+      all.push_back({std::string(plan_.model.training ? "" : "not ") +
+                         problem_.self + ".training",
+                     "its kernels are for " + captured + " mode"});
+    }
     for (auto& one : argument_conditions(plan_.model, problem_)) {
       all.push_back(std::move(one));
     }
-    if (!read_.empty()) all.push_back(prefix_ + "state is not None");
+    if (!read_.empty()) {
+      all.push_back({prefix_ + "state is not None",
+                     "a parameter or buffer has another shape, dtype, layout "
+                     "or place than when it was captured"});
+    }
     const std::string autocast = "not torch.is_autocast_enabled";
-    if (target_.on_gpu) all.push_back(autocast + "(\"cuda\")");
+    const std::string lacks = "its kernels know no autocast";
+    if (target_.on_gpu) all.push_back({autocast + "(\"cuda\")", lacks});
     // Without a GPU, kernels for one may be interpreted.
-    if (!target_.needs_gpu) all.push_back(autocast + "(\"cpu\")");
+    if (!target_.needs_gpu) all.push_back({autocast + "(\"cpu\")", lacks});
     if (!plan_.model.parts.empty()) {
-      all.push_back("_weft_as_captured(" + problem_.self + ")");
+      // The mode is a setting of whichever part reads it.
+      all.push_back({"_weft_as_captured(" + problem_.self + ")",
+                     "its mode, a part or a setting of it is another than when "
+                     "it was captured, in " +
+                         captured + " mode"});
+    }
+    const std::string tensors = differentiable();
+    if (!tensors.empty()) {
+      all.push_back({"not (torch.is_grad_enabled() and _weft_wants_gradient(" +
+                         tensors + "))",
+                     "a gradient is wanted, and they give none: call it within "
+                     "torch.no_grad(), or after requires_grad_(False)"});
     }
     return all;
+  }
+
+  /// The tensors that a gradient may be wanted of, as arguments of a call.
+  std::string differentiable() const {
+    std::vector<std::string> found;
+    for (const Node& node : plan_.model.nodes) {
+      if (node.kind == NodeKind::input && !node.values.empty() &&
+          node.values.front()) {
+        found.push_back(node.target);
+      }
+    }
+    if (!read_.empty()) found.push_back("*" + prefix_ + "state");
+    return joined_names(found);
   }
 
   std::string passed_on() const {

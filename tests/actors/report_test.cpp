@@ -33,6 +33,7 @@ struct Made {
       SubgraphDone done;
       done.subgraph = subgraph.id;
       done.outcome = "won";
+      done.seeds = done.right = 2;
       done.best.timing = timed(1.01, 0.9, 1.2);
       report.subgraphs.push_back(done);
       report.used.insert(subgraph.id);
@@ -110,6 +111,21 @@ TEST_CASE("kernels that were rejected are not told to be merely slow") {
   CHECK(summary_line(made.report).find("faster") != std::string::npos);
   made.report.rejected = 1;
   CHECK(summary_line(made.report).find("faster") == std::string::npos);
+}
+
+TEST_CASE("no kernel is called slower that was never timed") {
+  Made made;
+  const auto told = [&made](const char* text) {
+    return summary_line(made.report).contains(text);
+  };
+  made.report.used.clear();
+  CHECK(told("no kernel of ours is faster"));
+  for (auto& done : made.report.subgraphs) done.right = 0;
+  CHECK(told("no kernel of ours was right"));
+  for (auto& done : made.report.subgraphs) done.seeds = 0;
+  CHECK(told("no kernel of ours was tried"));
+  made.report.subgraphs.clear();
+  CHECK(told("all of it is the library's own work"));
 }
 
 TEST_CASE("a kernel wins only beyond noise") {

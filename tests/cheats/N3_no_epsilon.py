@@ -2,7 +2,6 @@
 
 Reference: layer_norm
 Expect: rejected wrong
-Reason: edges
 """
 
 import torch

@@ -133,16 +133,37 @@ TEST_CASE("several buffers are written in one call") {
 
 TEST_CASE("anything but what was captured goes to the original forward") {
   const std::string text = composed();
-  check_has(text, "if not (not self.training\n");
+  check_has(text, "if not (mask is _weft_defaults[\"mask\"]\n");
   check_has(text, "and _weft_fits(x, (3, 3), (3, 1), torch.float32)\n");
   check_has(text, "and type(scale) is type(2.0) and scale == 2.0\n");
-  check_has(text, "and mask is _weft_defaults[\"mask\"]\n");
-  check_has(text, "return self.forward_reference(x, scale, mask)\n");
+  check_has(text, "return _weft_pass_on(self.forward_reference, (\n");
+  check_has(text, "\"scale is not 2.0\"),\n");
+  check_has(text, "))(x, scale, mask)\n");
+}
+
+TEST_CASE("so does a call that wants a gradient, or is watched") {
+  const std::string text = composed();
+  check_has(text,
+            "and not (torch.is_grad_enabled()"
+            " and _weft_wants_gradient(x, *_t_state))");
+  check_has(text,
+            "if torch.compiler.is_compiling() or _weft_watched():\n"
+            "            return self.forward_reference(x, scale, mask)\n");
+}
+
+TEST_CASE("the mode is asked where no part says that it reads it") {
+  Graph graph = sample();
+  graph.parts.clear();
+  const Plan plan = cut(graph);
+  const auto text = compose_source(
+      kProblem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+  REQUIRE(text);
+  check_has(*text, "if not (not self.training\n");
 }
 
 TEST_CASE("so does a part that is another than was captured") {
   const std::string text = composed();
-  check_has(text, "        and _weft_as_captured(self)):\n");
+  check_has(text, "        and _weft_as_captured(self)\n");
   check_has(text,
             "_weft_parts = (\n"
             "    (0, \"\", \".ModelNew\", (), 1,\n"

@@ -1,5 +1,6 @@
 """What capture records of a model, and how it checks itself."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -434,6 +435,47 @@ class SelfCheckTest(CaptureTest):
         with self.assertRaises(problems.ProblemError):
             capture_check.compare_runs(runs(expected), runs(other + 1e-6), "",
                                        False)
+
+    def test_what_blows_up_an_ulp_is_held_against_that(self):
+        def run(x, more=0.0):
+            return [torch.sin(1e5 * x) + more], {"n": torch.sin(1e5 * x)}, []
+        x = torch.rand(200, generator=torch.Generator().manual_seed(1))
+        ulp = 1 + 1e-7
+        for more, is_right in ((0.0, True), (0.5, False)):
+            for sway in (None, lambda off: run(x / ulp if off else x)[:2]):
+                with self.subTest(more=more, sway=bool(sway)):
+                    told = contextlib.nullcontext()
+                    if not (is_right and sway):
+                        told = self.assertRaisesRegex(
+                            problems.ProblemError, "differs")
+                    with told:
+                        capture_check.compare_runs(
+                            run(x), run(x * ulp, more), "", False, sway)
+
+    def test_a_deep_net_s_sway_is_that_of_its_inputs(self):
+        path = self.write(simple(
+            "for one in self.layers:\n    x = one(x)\nreturn x",
+            init="self.layers = nn.ModuleList(nn.BatchNorm1d(6) "
+            "for _ in range(3))"))
+        problem = problems.load_problem(path)
+        model = problems.build_model(problem)
+        inputs = problems.make_inputs(problem)
+        state = capture.State(problem, model, inputs, torch.device("cpu"))
+        expected = state.eager_run()
+        outputs, after = state.swayed_run(True, False)
+        self.assertLess(0, (outputs[0] - expected[0][0]).abs().max())
+        self.assertLess((outputs[0] - expected[0][0]).abs().max(), 1e-4)
+        self.assertEqual(set(after), set(expected[1]))
+        again = state.eager_run()  # all is as it was
+        self.assertTrue(torch.equal(again[0][0], expected[0][0]))
+
+    def test_statistics_among_the_arguments_are_written(self):
+        graph = self.capture(simple(
+            "return F.batch_norm(x, mean, var, training=True, momentum=0.5)",
+            inputs="[torch.randn(8, 6), torch.zeros(6), torch.ones(6)]",
+            names="x, mean, var"))
+        self.assertEqual([m["target"] for m in graph["mutations"]],
+                         ["mean", "var"])
 
     def test_an_lstm_s_states_have_the_shapes_that_a_run_has(self):
         from torch._decomp import decompositions

@@ -110,6 +110,88 @@ class ErrorModel(unittest.TestCase):
         self.assertFalse(compare.compare(torch.ones(2), made).reason)
 
 
+class Slices(unittest.TestCase):
+    """Each row and channel is held against its own size."""
+
+    def made(self, f, shape=(4, 40, 64)):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+        return compare.expect("y", f(x), f(x.double()))
+
+    def fading(self):
+        steps = torch.arange(40)
+        return self.made(
+            lambda x: x.tanh() * 0.5 ** steps.to(x.dtype)[:, None])
+
+    def assert_wrong(self, got, made, where):
+        self.assertIn(where, compare.compare(got, made).reason)
+
+    def test_a_row_far_below_the_largest_counts(self):
+        made = self.fading()
+        self.assertFalse(compare.compare(made.wide.float(), made).reason)
+        got = made.framework.clone()
+        got[1, 39] = 0
+        self.assert_wrong(got, made, "row [1, 39] is off by 1 of its own size")
+        got = made.framework.clone()
+        got[:, 35] *= 1.01
+        self.assert_wrong(got, made, "of its own size")
+
+    def test_one_element_of_such_a_row_counts(self):
+        made = self.fading()
+        got = made.framework.clone()
+        got[3, 38, 5] = 0
+        self.assert_wrong(got, made, "row [3, 38]")
+
+    def test_so_does_a_channel_that_lies_in_every_row(self):
+        made = self.made(lambda x: x * 0.5 ** torch.arange(64).to(x.dtype))
+        got = made.framework.clone()
+        got[..., 60] = 0
+        self.assert_wrong(got, made, "slice of dimension 2 60")
+
+    def test_what_rounding_left_of_a_row_is_not_held(self):
+        def cancels(x):
+            x = torch.cat([x[:, :1] * 0 + 0.1, x[:, 1:]], 1)
+            return x - x.mean(-1, keepdim=True)
+
+        made = self.made(cancels)
+        got = made.wide.float()
+        got[:, 0] = 1e-9  # for 1e-18 or so
+        self.assertFalse(compare.compare(got, made).reason)
+        got[:, 1] = 1e-9
+        self.assertTrue(compare.compare(got, made).reason)
+
+    def test_what_is_not_finite_leaves_the_rest_of_its_row(self):
+        made = self.fading()
+        for place, value in (((2, 38, 1), float("nan")),
+                             ((2, 37, 2), float("inf"))):
+            made.framework[place] = made.wide[place] = value
+        made = compare.expect("y", made.framework, made.wide)
+        got = made.framework.clone()
+        self.assertFalse(compare.compare(got, made).reason)
+        got[2, 38, 2:] = 0
+        self.assert_wrong(got, made, "row [2, 38]")
+
+    def test_of_other_data_the_tolerance_is_taken_over(self):
+        made = self.fading()
+        near = compare.near(made.framework, made.without_tensors())
+        self.assertFalse(compare.compare(made.framework, near).reason)
+        got = made.framework.clone()
+        got[1, 39] = 0
+        self.assert_wrong(got, near, "row [1, 39]")
+
+    def test_without_float64_rows_above_the_roundoff_are_held(self):
+        made = self.fading()
+        made = compare.expect("y", made.framework, None)
+        got = made.framework.clone()
+        got[:, 39] = 0  # below 1e-11
+        self.assertFalse(compare.compare(got, made).reason)
+        got[1, 22] = 0
+        self.assert_wrong(got, made, "row [1, 22]")
+
+    def test_of_few_elements_there_is_no_slice(self):
+        for shape in ((4000,), (5, 3), (0, 4), ()):
+            self.assertIsNone(self.made(torch.sin, shape).slices)
+
+
 class LongestSum(unittest.TestCase):
     """By the shapes of a call's operands."""
 

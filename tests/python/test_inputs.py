@@ -59,5 +59,51 @@ class Integers(unittest.TestCase):
         self.assertEqual(made.cases[0].storages[1].dtype, torch.int64)
 
 
+class Floats(unittest.TestCase):
+    def drawn(self, name, count=4096):
+        generator = torch.Generator().manual_seed(5)
+        return [inputs.floats(count, name, inputs.of_case(name, generator))
+                for _ in range(2)]
+
+    def test_on_the_grid_values_meet_and_cancel(self):
+        one, other = self.drawn("grid")
+        self.assertTrue(torch.equal(one, other))
+        self.assertTrue(torch.equal(one * 4, (one * 4).round()))
+        self.assertLess(len(one.unique()), 30)
+        pairs = one[2048:3584].reshape(-1, 2)
+        self.assertTrue((pairs.sum(1) == 0).all())
+        self.assertEqual(one[-512:].unique().tolist(), [0.75])
+
+    def test_elsewhere_two_inputs_are_two(self):
+        one, other = self.drawn("normal")
+        self.assertFalse((one == other).any())
+
+    def test_far_from_zero_the_spread_is_small(self):
+        one, _ = self.drawn("far")
+        for part in (1, 3, 5):
+            part = one.split(512)[part]
+            self.assertAlmostEqual(float(part.mean() / part.std()), 50, delta=6)
+
+    def test_few_elements_are_no_trouble(self):
+        for name, _ in inputs.DISTRIBUTIONS:
+            for count in (0, 1, 2, 7, 9):
+                self.assertEqual(len(self.drawn(name, count)[0]), count)
+
+    def test_a_call_may_differ_by_next_to_nothing(self):
+        generator = torch.Generator().manual_seed(5)
+        for tensor in (torch.rand(30, 40), torch.arange(1200).reshape(30, 40)):
+            for how, width in (("outlier", 1), ("row", 40)):
+                with self.subTest(how=how, dtype=tensor.dtype):
+                    made = inputs.touched(tensor, how, generator)
+                    rows = (made != tensor).nonzero()[:, 0].unique()
+                    self.assertEqual(len(rows), 1)
+                    differ = int((made != tensor).sum())
+                    self.assertEqual(
+                        differ, width if tensor.is_floating_point() else 1)
+        for tensor in (torch.rand(()), torch.rand(0, 4), torch.rand(3)):
+            made = inputs.touched(tensor, "row", generator)
+            self.assertEqual(made.shape, tensor.shape)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -264,8 +264,8 @@ class VerdictTest(WeftCase):
             found = self.evaluate(text, given, "return torch.relu(x) * n")
             self.assertTrue(found["accepted"], found)
             written_down = text.replace(
-                "return self.forward_reference(x, n)",
-                f"n = {given}\n            return self.forward_reference(x, n)")
+                "return _weft_pass_on(",
+                f"n = {given}\n            return _weft_pass_on(")
             self.assertNotEqual(text, written_down)
             found = self.evaluate(
                 written_down, given, "return torch.relu(x) * n")

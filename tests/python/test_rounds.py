@@ -33,9 +33,11 @@ class RestedBaseline(unittest.TestCase):
 
 
 class Budget(unittest.TestCase):
-    def made(self, budget_s, loads=(), candidate=None, off_clock=OffClock()):
+    def made(self, budget_s, loads=(), candidate=None, off_clock=OffClock(),
+             compared=1):
         """Rounds, each of which takes what `loads` says, or 10 ms; the
-        candidate's (outside, own) seconds are as given, then 1 us."""
+        candidate's (outside, own) seconds are as given, then 1 us. `compared`:
+        calls of a round that is compared."""
         clock, loads = [0.0], iter(loads)
         # By half, so that no interval is narrow.
         candidate = iter(candidate or itertools.cycle(
@@ -50,10 +52,10 @@ class Budget(unittest.TestCase):
         bench = types.SimpleNamespace(
             warm_rounds=2, baseline_rested=False, calls=1, refresh=refresh,
             off_clock=lambda timed: off_clock,
-            examine=lambda slot, limits, dice: (1, ""),
+            examine=lambda slot, limits, dice: (compared, ""),
             call_empty=lambda baseline, party: ({"ns": 0}, 0.0),
             call_candidate=call_candidate,
-            call_baseline=lambda baseline, party: ({"ns": 1000}, 1e-6))
+            call_baseline=lambda baseline, party: ({"ns": 10**6}, 1e-3))
         made = rounds.Rounds(None, None, bench, ["eager"],
                              types.SimpleNamespace(wall_ms=1000))
         with unittest.mock.patch.object(
@@ -69,17 +71,34 @@ class Budget(unittest.TestCase):
         self.assertGreater(self.count(0.3, [5.0, 0.5]), 25)
 
     def test_few_rounds_are_enough_where_nothing_is_in_doubt(self):
-        self.assertLess(self.count(0.05), 10)
+        self.assertLess(self.count(0.05, compared=8), 10)
+
+    def test_however_short_enough_calls_are_compared(self):
+        for budget_s in (0.0, 0.05, 0.2):
+            made = self.made(budget_s)
+            self.assertGreaterEqual(made._outputs_checked,
+                                    rounds.COMPARED_MIN)
+
+    def test_calls_that_take_minutes_are_not_waited_for(self):
+        count = self.count(0.05, [50.0] * 40)
+        self.assertLess(count, rounds.COMPARED_MIN)
 
     def test_it_ends_before_where_nothing_is_left_to_learn(self):
-        self.assertEqual(self.count(3.0, candidate=[(2e-6, 2e-6)] * 400),
-                         rounds.ROUNDS_SHARP)
+        self.assertEqual(self.count(3.0, candidate=[(2e-6, 2e-6)] * 400,
+                                    compared=16), rounds.ROUNDS_SHARP)
         unsteady = [(2e-6, 2e-6), (2.2e-6, 2.2e-6)] * 200
         self.assertGreater(self.count(3.0, candidate=unsteady), 200)
 
     def test_what_would_be_charged_is_looked_at_for_longer(self):
-        self.assertEqual(self.count(0.05, off_clock=OffClock(0.002)),
+        charged = OffClock(0.0004)  # by what an honest one may have, too
+        self.assertEqual(self.count(0.05, off_clock=charged, compared=16),
                          rounds.ROUNDS_IN_DOUBT)
+
+    def test_what_noise_hides_is_looked_at_for_longer_still(self):
+        self.assertEqual(self.count(0.05, off_clock=OffClock(0.002)),
+                         rounds.ROUNDS_HIDDEN)
+        sure = OffClock(0.002, 0.0019)
+        self.assertLess(self.count(0.05, off_clock=sure), rounds.ROUNDS_HIDDEN)
 
     def test_doubt_ends_where_rounds_take_long(self):
         count = self.count(0.05, [10.0] * 40, off_clock=OffClock(0.002))
@@ -88,7 +107,8 @@ class Budget(unittest.TestCase):
     def test_a_false_clock_is_looked_at_for_longer(self):
         slow = (0.020, 0.001)
         # Two of them warm up; then one is quiet, long after the budget.
-        made = self.made(0.05, candidate=[slow] * 17 + [(0.001, 0.001)])
+        made = self.made(0.05, candidate=[slow] * 17 + [(0.001, 0.001)],
+                         compared=16)
         self.assertEqual(len(made._clocks["candidate"]), 16)
         self.assertFalse(made._has_false_clock())
 
@@ -130,20 +150,21 @@ class Clocks(unittest.TestCase):
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 30000)
 
-    def test_what_no_eager_call_is_long_enough_for_is_charged_only(self):
-        told = self.told(OffClock(0.0039, 0.0009), [0.003] * 25)
+    def test_what_an_honest_one_may_have_beside_it_is_charged_only(self):
+        told = self.told(OffClock(0.0011, 0.0009), [0.003] * 25)
         self.assertEqual(told["rejected"], "")
-        self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
-
-    def test_what_the_framework_varies_by_as_much_is_charged_only(self):
-        told = self.told(OffClock(0.0039, 0.0030, 0.0035), [0.003] * 25)
-        self.assertEqual(told["rejected"], "")
-        self.assertAlmostEqual(told["candidate"]["median_us"], 4900)
+        self.assertAlmostEqual(told["candidate"]["median_us"], 2100)
 
     def test_what_may_be_noise_beside_the_clock_is_not_charged(self):
-        told = self.told(OffClock(0.0039, 0.0002), [0.003] * 25)
+        told = self.told(OffClock(0.0011, 0.0002), [0.003] * 25)
         self.assertEqual(told["rejected"], "")
         self.assertAlmostEqual(told["candidate"]["median_us"], 1000)
+
+    def test_cheating_that_may_be_noise_is_neither_found_nor_accepted(self):
+        for hidden in (OffClock(0.0039, 0.0009), OffClock(0.0039, 0.0002),
+                       OffClock(0.0039, 0.0030, 0.0035)):
+            with self.assertRaisesRegex(rounds.TooBusy, "too busy: 3.9 ms"):
+                self.told(hidden, [0.003] * 25)
 
     def test_an_interval_leaves_out_as_many_at_both_ends(self):
         for count in (3, 6, 8, 25, 100):

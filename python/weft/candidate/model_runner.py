@@ -2,7 +2,8 @@
 
 A call names steps: `load` takes inputs and state from shared memory, `run` is
 forward() and nothing else, `warm` the same on inputs that were there before,
-`export` copies results out and describes them. `hold` keeps them while others
+`ran` says whether that ran a composed module's kernels, `export` copies results
+out and describes them. `hold` keeps them while others
 are made, and `recall` copies out what they are by then. A `load` may come with
 `number`: another value for one leaf of the arguments that is no tensor.
 """
@@ -27,6 +28,7 @@ from weft.problem.module_state import (
     fill,
     laid_out,
     rng_digest,
+    write,
 )
 from weft.problem.problem import (
     MODULE_NAME,
@@ -38,6 +40,8 @@ from weft.problem.problem import (
 )
 
 NEW_MODULE = "weft_model_new"
+#: What a composed module calls it (compiler/compose/pass_on_source.cpp).
+PASSED_ON = "_weft_passed_on"
 #: Variables that say where a module's kernels are built: nothing else in the
 #: sandbox can be written to.
 _BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
@@ -156,7 +160,7 @@ class ModelRunner:
             stride = leaf["stride"] or list(place.stride())
             if tensor.shape != place.shape or list(tensor.stride()) != stride:
                 return False
-            tensor.data.copy_(place)
+            write(tensor.data, place)
         return bool(self._leaves)
 
     def _warm(self, call):
@@ -187,6 +191,15 @@ class ModelRunner:
         start = time.perf_counter_ns()
         self._forward(forward)
         return {"ns": time.perf_counter_ns() - start}
+
+    def _ran(self, call):
+        """Why a composed module's last forward() ran none of its kernels; ""
+        where it did, and of any other module. It is asked after `run`."""
+        module = sys.modules.get(NEW_MODULE)
+        told = str(getattr(module, PASSED_ON, ""))[:300]
+        if told:
+            setattr(module, PASSED_ON, "")
+        return {"passed_on": told}
 
     def _forward(self, forward):
         self._result = forward(*self._args)

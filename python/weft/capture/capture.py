@@ -21,6 +21,8 @@ from weft.problem.problem import ProblemError
 
 #: Inputs of more are large: beside them lie results, twice.
 LARGE_BYTES = 1 << 30
+#: Of a larger input a part is looked at, to see whether it was written.
+SAMPLE_BYTES_MAX = 64 << 20
 #: So long at most others wait for a model that may never return.
 SHARE_S, ROOM_S = 60.0, 300.0
 
@@ -212,11 +214,14 @@ def capture_steps(problem_path, watch, place, lock):
     with watch.step("write"):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)
         graph["parts"] = state.parts
+        graph["training"] = model.training
     with watch.step("check"), lock.shared(), lock.for_at_most(SHARE_S):
         got = state.graph_run(graph)
         has_tf32 = tf32.is_allowed(torch.device(place)) and tf32.convolves(
             node["target"] or "" for node in graph["nodes"])
-        capture_check.compare_runs(expected, got, problem.path, has_tf32)
+        capture_check.compare_runs(
+            expected, got, problem.path, has_tf32,
+            lambda is_off: state.swayed_run(is_off, has_tf32))
         settle(place)
     return graph
 
@@ -266,7 +271,7 @@ class State:
         from weft.capture import parts, remembered
         from weft.problem import kept_state
 
-        before = versions(self.inputs)
+        before = Written(self.inputs)
         set_generators(self.place, self.generators)
         with remembered.refused(self.problem, self.model) as read, \
                 kept_state.parameters_refused(self.problem, self.model):
@@ -283,10 +288,39 @@ class State:
         after = {name: tensor.detach().clone()
                  for name, tensor in self.buffers.items()}
         after.update(input_leaves(self.model, self.inputs))
-        if versions(self.inputs) != before:
+        if before.into(self.inputs):
             self.inputs = problems.make_inputs(self.problem, device=self.place)
         self.restore()
         return outputs, after, drawn
+
+    def swayed_run(self, is_off, has_tf32):
+        """(outputs, {target: value afterwards}) of the model once more; `is_off`:
+        where its inputs are off by rounding, their own type's or TF32's."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        self.restore()
+        draw = torch.Generator(self.place).manual_seed(problems.SEED)
+
+        def nudged(leaf):
+            if not (is_off and leaf.is_floating_point()):
+                return leaf.clone()
+            unit = torch.finfo(leaf.dtype).eps
+            if has_tf32 and leaf.dtype == torch.float32:
+                unit = 2.0**-11
+            signs = torch.randint(
+                0, 2, leaf.shape, generator=draw, device=leaf.device)
+            return leaf * (1 + unit * (2 * signs.to(leaf.dtype) - 1))
+
+        inputs = pytree.tree_map_only(torch.Tensor, nudged, self.inputs)
+        result = problems.run_forward(self.problem, self.model, inputs)
+        outputs = [leaf.detach() for leaf in pytree.tree_leaves(result)
+                   if isinstance(leaf, torch.Tensor)]
+        after = {name: tensor.detach().clone()
+                 for name, tensor in self.buffers.items()}
+        after.update(input_leaves(self.model, inputs))
+        self.restore()
+        return outputs, after
 
     def check_calls_in_a_row(self):
         from weft.capture import calls_in_a_row
@@ -347,13 +381,48 @@ def set_generators(place, states):
         torch.cuda.set_rng_state(states[1], place)
 
 
-def versions(inputs):
-    """How often each input tensor has been written."""
-    import torch
-    from torch.utils import _pytree as pytree
+class Written:
+    """Whether somebody has written into input tensors since. Not by their
+    versions alone: a batch norm that is given running statistics as arguments
+    writes them and counts nothing."""
 
-    return [leaf._version for leaf in pytree.tree_leaves(inputs)
-            if isinstance(leaf, torch.Tensor)]
+    def __init__(self, inputs):
+        self._before = list(map(self._look, self._tensors(inputs)))
+
+    def into(self, inputs):
+        return any(
+            version != leaf._version or not self._same(sample, leaf)
+            for (version, sample), leaf
+            in zip(self._before, self._tensors(inputs), strict=True))
+
+    @staticmethod
+    def _tensors(inputs):
+        import torch
+        from torch.utils import _pytree as pytree
+
+        return [leaf for leaf in pytree.tree_leaves(inputs)
+                if isinstance(leaf, torch.Tensor)]
+
+    def _look(self, leaf):
+        return leaf._version, self._sample(leaf).clone()
+
+    @staticmethod
+    def _sample(leaf):
+        """All of a small one, and of a large one some rows."""
+        import torch
+
+        if leaf.layout != torch.strided:  # refused later, with its line
+            return torch.empty(0)
+        rows = leaf.detach()
+        while rows.dim() and rows.nbytes > SAMPLE_BYTES_MAX:
+            step = -(-rows.nbytes // SAMPLE_BYTES_MAX)
+            rows = rows[::step] if rows.shape[0] > 1 else rows[0]
+        return rows
+
+    def _same(self, sample, leaf):
+        from weft.problem.kept_state import same_values
+
+        return same_values(self._sample(leaf), sample)
 
 
 def storage(tensor):

@@ -39,8 +39,8 @@ def of(model, read):
 
 
 def _part(path, module, names):
-    if not path:  # ModelNew has its own forward(), which looks at the mode
-        names = names - {"training", "forward"}
+    if not path:  # ModelNew has its own forward()
+        names = names - {"forward"}
     names = sorted(name for name in names if not name.startswith("__"))
     own = vars(module)
     tables = {**module._modules, **module._buffers, **module._parameters}

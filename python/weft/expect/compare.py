@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from weft.expect import error_sums
+from weft.expect import error_sums, slices
 from weft.expect.reference import FLOATING
+from weft.expect.slices import Slices
 
 #: A candidate may err this many times as much as the framework itself does …
 FRAMEWORK_FACTOR = 8.0
@@ -60,6 +61,10 @@ class Expected:
     #: What TF32 costs on this data, by the root mean square: the framework's
     #: own error where it used it, or measured where the user asked for it.
     tf32_rms: float | None = None
+    #: What each row and channel may err, by its own size.
+    slices: "Slices | None" = None
+    #: That, where only the number is known.
+    slice_tolerance: float = math.inf
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
@@ -80,7 +85,10 @@ class Expected:
 
     def without_tensors(self):
         """What `near` asks of another's."""
-        return replace(self, framework=None, wide=None, operand=None)
+        told = self.slice_tolerance if self.slices is None else (
+            self.slices.tolerance)
+        return replace(self, framework=None, wide=None, operand=None,
+                       slices=None, slice_tolerance=told)
 
 
 @dataclass
@@ -107,6 +115,9 @@ def expect(name, framework, wide, reduction_length=1):
         made.framework_rms = together
     floor = roundoff_floor(framework.dtype, reduction_length)
     made.tolerance = max(FRAMEWORK_FACTOR * made.framework_error, floor)
+    if made.framework_error <= slices.UNSURE:
+        made.slices = slices.of(made.truth, made.framework, _is_told(made),
+                                floor, FRAMEWORK_FACTOR)
     if made.wide is None:
         return made
     if framework.dtype.itemsize == 2:
@@ -116,6 +127,12 @@ def expect(name, framework, wide, reduction_length=1):
     else:
         made.rms_tolerance = max(FRAMEWORK_RMS_FACTOR * together, floor)
     return made
+
+
+def _is_told(made):
+    """Whether a wider type says what the framework's own error is."""
+    return (made.wide is not None
+            and made.wide.dtype.itemsize > made.framework.dtype.itemsize)
 
 
 def framework_used_tf32(made):
@@ -145,6 +162,9 @@ def near(framework, like):
     together = like.rms_tolerance if is_held else most
     made.rms_tolerance = min(together, most) / 2
     made.tf32_rms = like.tf32_rms
+    if like.slice_tolerance < math.inf:
+        made.slices = slices.near(
+            made.framework, min(like.slice_tolerance, most) / 2)
     return made
 
 
@@ -177,6 +197,8 @@ def allow(made, lossy):
         made.rms_tolerance = made.tolerance
     peak, together = _errors_of(lossy.contiguous(), made)
     made.tf32_rms = max(made.tf32_rms or 0.0, together)
+    if made.slices is not None:
+        slices.widen(made.slices, lossy, made.truth, TF32_RMS_FACTOR)
     made.tolerance = max(made.tolerance, TF32_FACTOR * peak)
     made.rms_tolerance = max(made.rms_tolerance, TF32_RMS_FACTOR * together)
 
@@ -233,6 +255,12 @@ def compare(got, made):
         return Finding(held.worst, f"output {made.name}: its elements' errors "
                        f"have a root mean square of {together:.3g} > "
                        f"{made.rms_tolerance:.3g}", together)
+    if made.slices is not None:
+        found = slices.hold(got, made.truth, made.framework, made.slices)
+        if found is not None:
+            return Finding(held.worst, f"output {made.name}: {found.place} is "
+                           f"off by {found.error:.3g} of its own size > "
+                           f"{made.slices.tolerance:.3g}", together)
     return Finding(held.worst, together=together)
 
 

@@ -2,7 +2,9 @@
 
 U(0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
 magnitude hides a lost accumulation, rows that all look alike hide a lost
-epsilon, and finite data hides NaN semantics.
+epsilon, finite data hides NaN semantics, random reals are never equal and never
+cancel, and data about zero hides what is lost of a small difference of large
+numbers.
 """
 
 import collections
@@ -18,6 +20,8 @@ DISTRIBUTIONS = (
     ("edges", True),
     ("uniform", True),
     ("wide", True),
+    ("grid", True),
+    ("far", True),
     ("special", False),
 )
 
@@ -45,6 +49,16 @@ ALTERED_SHARE = 1024
 _EDGES = 16
 
 _SPECIAL = (float("nan"), float("inf"), float("-inf"), 0.0, -0.0, 1e-40, -1e-40)
+
+#: "grid" is made of multiples of this …
+_GRID_STEP = 0.25
+#: … up to so many: of a few thousand elements many are equal.
+_GRID_STEPS = 12
+#: Of "far", equal parts: the unit of each, and its mean in units.
+_FAR = ((1.0, 0.0), (1e-3, 50.0), (1.0, -30.0), (1e3, 50.0),
+        (1e-2, 0.0), (1.0, 50.0), (1e4, 0.0), (1e-3, -30.0))
+#: What picks one of equal values, and does not say which.
+CHOOSERS = ("sort", "topk", "kthvalue", "median", "mode", "argsort")
 
 #: Calls that read an integer operand as an index: the positions of the tensor
 #: indexed, of the dimension (None: always 0), and of the index.
@@ -149,7 +163,8 @@ def make_storage(spec, distribution, generator, limit=INTEGER_LIMIT):
             0, max(1, limit), (count,), generator=generator, dtype=spec.dtype,
             device=generator.device,
         )
-    return floats(count, distribution, generator).to(spec.dtype)
+    return floats(count, distribution,
+                  of_case(distribution, generator)).to(spec.dtype)
 
 
 def floats(count, distribution, generator):
@@ -171,6 +186,12 @@ def floats(count, distribution, generator):
         small.mul_(1e-4)
         alike.fill_(0.5)
         large.mul_(1e4)
+    if distribution == "grid":
+        _put_on_grid(values)
+    if distribution == "far":
+        for part, (unit, mean) in zip(
+                values.split(max(1, -(-count // len(_FAR)))), _FAR):
+            part.add_(mean).mul_(unit)
     if distribution == "special" and count:
         # Few enough that most rows of a reduction stay finite.
         sites = max(1, min(4 * len(_SPECIAL), count // 16))
@@ -184,6 +205,52 @@ def floats(count, distribution, generator):
         special = torch.tensor(_SPECIAL, device=device)
         values[where] = special.repeat(4)[:sites]
     return values
+
+
+def _put_on_grid(values):
+    """Values that are exact, and many of them equal. In the second half each is
+    followed by its own negative; in the last eighth all are one value."""
+    values.div_(_GRID_STEP).round_().clamp_(-_GRID_STEPS, _GRID_STEPS).mul_(
+        _GRID_STEP)
+    half = values[len(values) // 2 & ~1:]
+    pairs = len(half) // 2
+    half[1:2 * pairs:2] = -half[0:2 * pairs:2]
+    values[len(values) - len(values) // 8:] = 3 * _GRID_STEP
+
+
+def of_case(distribution, generator):
+    """The generator for one input of a case. On the grid all inputs begin
+    alike: those of one size are equal."""
+    if distribution != "grid":
+        return generator
+    made = torch.Generator(generator.device)
+    return made.manual_seed(generator.initial_seed())
+
+
+#: Ways in which a call may differ from the one before by next to nothing.
+TOUCHES = ("outlier", "row")
+
+
+def touched(tensor, how, generator):
+    """A copy in which a lone element is an outlier, or one row is another."""
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    flat = made.view(-1)
+    if flat.numel() == 0:
+        return made
+    if tensor.dtype not in FLOATING:  # all values are some that were there
+        where, other = torch.randint(0, flat.numel(), (2,), generator=generator,
+                                     device=generator.device)
+        flat[where] = flat[other].clone()
+        return made
+    width = 1 if how == "outlier" or tensor.dim() == 0 else tensor.shape[-1]
+    first = width * int(torch.randint(
+        0, flat.numel() // width, (1,), generator=generator,
+        device=generator.device))
+    values = torch.randn(width, generator=generator, device=generator.device)
+    if how == "outlier":
+        values = values.sign_().mul_(50.0)
+    flat[first : first + width] = values.to(tensor.dtype)
+    return made
 
 
 def altered(tensor, generator):

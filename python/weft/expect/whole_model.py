@@ -27,11 +27,13 @@ from weft.problem.module_state import (
     agreed,
     described_state,
     laid_out,
+    overlaps,
     random_state,
     rng_digest,
     rng_state,
     twin,
     widened,
+    write,
 )
 from weft.problem.problem import build_model, load_problem, make_inputs
 from weft.expect.reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
@@ -51,7 +53,7 @@ class ModelCase:
     distribution: str
     finite: bool
     seed: int
-    leaves: list  # tensors only, contiguous storage order as given
+    leaves: list  # tensors only, contiguous, of the values in memory
     state: list
     described: dict
     outputs: list  # of compare.Expected
@@ -88,9 +90,8 @@ class WholeModel:
         self.numbers = other_numbers.among(given)
         self._leaves, self.treespec = pytree.tree_flatten(given)
         self.tensors = [t for t in self._leaves if isinstance(t, torch.Tensor)]
-        self._strides = [
-            list(t.stride()) if _is_dense(t) else None for t in self.tensors
-        ]
+        # As the file has them: kernels are for these, dense or not.
+        self._strides = [list(t.stride()) for t in self.tensors]
         # Of the first case only shapes are asked, and what changes.
         self._uses_float64 = self.multiplies = False
         #: Whether Model's products are TF32; None: not known yet.
@@ -221,14 +222,35 @@ class WholeModel:
         state = random_state(
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
             generator, self._changing)
-        return ModelCase(distribution, _is_finite(distribution), seed, leaves,
-                         agreed(self.state, state), None, [], [], [])
+        return ModelCase(distribution, _is_finite(distribution), seed,
+                         self.as_laid_out(leaves), agreed(self.state, state),
+                         None, [], [], [])
 
     def altered(self, case, generator):
         """That case with few elements of its inputs changed: what was
         remembered by a sample of them is not noticed to be stale."""
-        leaves = [inputs.altered(t, generator) for t in case.leaves]
+        leaves = self.as_laid_out(
+            [inputs.altered(t, generator) for t in case.leaves])
         return self.expect("altered", case.seed, leaves, case.state)
+
+    def touched(self, case, how, generator):
+        """That case, but for one element or row of each input."""
+        leaves = self.as_laid_out(
+            [inputs.touched(t, how, generator) for t in case.leaves])
+        return self.expect(how, case.seed, leaves, case.state)
+
+    @property
+    def tells_ties(self):
+        """Whether it says which one of equal values it takes."""
+        return not any(name.partition(".")[2].startswith(inputs.CHOOSERS)
+                       for name in self.operators)
+
+    def as_laid_out(self, leaves):
+        """The values that they have in memory: not all, where elements of a
+        tensor are one there."""
+        return [laid_out(t, stride).contiguous()
+                if overlaps(t.shape, stride) else t
+                for t, stride in zip(leaves, self._strides)]
 
     def _typed_initial(self):
         """Initial values, still telling parameters from buffers."""
@@ -380,13 +402,14 @@ class WholeModel:
         if leaves is None or all(map(torch.equal, leaves, case.leaves)):
             leaves = case.leaves
             if self.takes_any_values:
-                leaves = [inputs.altered(t, generator) for t in leaves]
+                leaves = self.as_laid_out(
+                    [inputs.altered(t, generator) for t in leaves])
         mine = [laid_out(*each) for each in zip(case.leaves, self._strides)]
         results = tensor_leaves(self._called(mine, case.state, case.seed))
         before = [t.clone() for t in results]
         drawn = generators(self.device.torch)
         for tensor, value in zip(mine, leaves):
-            tensor.copy_(value)
+            write(tensor, value)
         self._called(mine, bare.state, drawn)
         stay = list(map(same_values, results, before))
         return self.expect("next", drawn, leaves, bare.state), stay
@@ -561,5 +584,6 @@ def _random_leaf(given, distribution, generator):
         order = torch.randperm(
             flat.numel(), generator=generator, device=generator.device)
         return flat[order].reshape(given.shape).contiguous()
-    values = inputs.floats(given.numel(), distribution, generator)
+    values = inputs.floats(given.numel(), distribution,
+                           inputs.of_case(distribution, generator))
     return values.to(given.dtype).reshape(given.shape)

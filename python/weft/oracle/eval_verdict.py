@@ -12,6 +12,7 @@ import shutil
 from weft.oracle import judge_near_eager, verify_model
 from weft.problem import operator_trace
 from weft.timing import time_model
+from weft.timing.timing import NotTimed
 from weft.problem.problem import ProblemError
 from weft.oracle.slot import Ended
 from weft.oracle.verify import Limits, Verdict
@@ -47,8 +48,7 @@ def evaluate(oracle, request):
         verdict.near_eager = judge_near_eager.judge(
             oracle, whole, job, limits, request)
         if not found["untimed"]:
-            found["timing"] = _time(oracle, whole, job, request, limits)
-            _hold_timing(found["timing"], verdict)
+            _time(oracle, whole, job, request, limits, found, verdict)
             found["accepted"] = verdict.correct
     found["verdict"] = dataclasses.asdict(verdict)
     return {"evaluation": found}
@@ -113,7 +113,7 @@ def _trace(oracle, whole, job, limits, found):
         case = whole.bare_case("given", whole.device.generator(whole.seed))
         whole.write(case)
         answer, _ = oracle.slot.call(
-            3 * limits.wall_ms,
+            limits.wall_ms,
             steps=["load", "trace"],
             seed=case.seed,
             parameters=True,
@@ -139,15 +139,21 @@ def _trace(oracle, whole, job, limits, found):
         )
 
 
-def _time(oracle, whole, job, request, limits):
+def _time(oracle, whole, job, request, limits, found, verdict):
     path = os.path.abspath(request["problem"])
-    return oracle.timer.time_model(
-        lambda: time_model.ModelBench(whole, path),
-        ("model", *oracle.whole_key),
-        job,
-        request,
-        limits,
-    )
+    try:
+        found["timing"] = oracle.timer.time_model(
+            lambda: time_model.ModelBench(whole, path),
+            ("model", *oracle.whole_key),
+            job,
+            request,
+            limits,
+        )
+    except NotTimed as busy:
+        found["untimed"] = str(busy)
+        verdict.fail("not_timed", str(busy))
+        return
+    _hold_timing(found["timing"], verdict)
 
 
 def _hold_timing(timing, verdict):

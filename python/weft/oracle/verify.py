@@ -298,6 +298,9 @@ def _difference(got, first, case):
         again = replace(made, framework=before.contiguous(), wide=None)
         again.tolerance = 4 * made.tolerance
         again.rms_tolerance = 4 * made.rms_tolerance
+        if made.slices is not None:
+            again.slices = replace(
+                made.slices, tolerance=4 * made.slices.tolerance)
         with lap("compare"):
             finding = compare.compare(x, again)
         if finding.reason:

@@ -11,7 +11,7 @@ import torch
 
 from weft.expect import compare, other_numbers
 from weft.expect.expected import Controls
-from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS
+from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, TOUCHES
 from weft.device.laps import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.oracle.slot import Ended
@@ -21,7 +21,7 @@ from weft.oracle.verify import TF32_REASON, Verdict, is_of_tf32
 BUILD_ALLOWANCE_MS = 300_000
 #: No further case is begun after this much time in the reference.
 REFERENCE_BUDGET_S = 60.0
-_STEPS = ["load", "run", "export"]
+_STEPS = ["load", "run", "ran", "export"]
 
 
 def stage_model(composed, whole, scratch, **more):
@@ -144,19 +144,23 @@ def _cases(whole):
     generator = whole.device.generator(whole.seed)
     lock = whole.device.lock  # waiting for others is no work of the reference
     until = time.monotonic() - lock.waited_s + REFERENCE_BUDGET_S
-    names = ["given", "altered", *(name for name, _ in DISTRIBUTIONS)]
+    names = ["given", "altered", *TOUCHES, *(name for name, _ in DISTRIBUTIONS)]
+    if not whole.tells_ties:
+        names.remove("grid")
     if whole.is_large:  # what would need the first case kept is left out
         names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
     if not whole.takes_any_values:
         names = [name for name in names if name in ("given", "uniform")]
     given = None
     for number, name in enumerate(names):
-        if number > 2 and time.monotonic() - lock.waited_s > until:
+        if number > 4 and time.monotonic() - lock.waited_s > until:
             return
         whole.device.give_back_much()
         try:
             if name == "altered":
                 case = whole.altered(given, generator)
+            elif name in TOUCHES:  # of the case before, each
+                case = whole.touched(given, name, generator)
             else:
                 case = whole.case(name, generator)
         except torch.OutOfMemoryError:
@@ -167,7 +171,7 @@ def _cases(whole):
             if name == "given":
                 raise
             continue
-        if name == "given" and not whole.is_large:
+        if name in ("given", "altered", *TOUCHES) and not whole.is_large:
             given = case
         if whole.is_large:  # the candidate needs what making it took
             whole.device.give_back()
@@ -190,7 +194,7 @@ def _run_next(slot, whole, case, limits, verdict):
     if verdict.reason:
         return
     whole.buffers.fill_outputs()
-    slot.call(3 * limits.wall_ms, steps=["recall"])
+    slot.call(limits.wall_ms, steps=["recall"])
     views = whole.buffers.output_views
     for number, (view, made) in enumerate(zip(views, case.outputs)):
         if stay[number] and compare.compare(view, made).reason:
@@ -234,7 +238,7 @@ def _run_case(slot, whole, case, limits, verdict, **how):
         whole.write(case)
     with lap("calls"):
         answer, _ = slot.call(
-            3 * limits.wall_ms,
+            limits.wall_ms,
             **{
                 "steps": _STEPS,
                 "seed": case.seed,
@@ -246,6 +250,8 @@ def _run_case(slot, whole, case, limits, verdict, **how):
         )
     verdict.cases += 1
     where = f"case {number} ({case.distribution})"
+    if "number" not in how:
+        hold_kernels(answer, where)
     reason = layout_difference(answer, case.described)
     with lap("guards"):
         wrong = whole.trespass(case)
@@ -261,6 +267,14 @@ def _run_case(slot, whole, case, limits, verdict, **how):
     verdict.framework_error = max([verdict.framework_error, *errors])
     with lap("compare"):
         _compare(whole, case, verdict, where)
+
+
+def hold_kernels(answer, where):
+    """A verdict on a composed module is one on its kernels: they must have run.
+    (Other numbers among the arguments rightly go to the original.)"""
+    why = answer.get("passed_on")
+    if why:
+        raise Ended("not_used", f"{where}: none of its kernels ran: {why}")
 
 
 def _compare(whole, case, verdict, where):

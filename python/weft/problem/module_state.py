@@ -145,12 +145,51 @@ def _alike(found, first):
 
 
 def laid_out(values, stride):
-    """A copy of `values` with that stride; None: contiguous."""
+    """A copy of `values` with that stride; None: contiguous. Elements that are
+    one in memory (an expanded tensor's, windows that overlap) hold one of the
+    values that are given for them."""
     if stride is None:
         return values.clone(memory_format=torch.contiguous_format)
     made = torch.empty_strided(
         values.shape, stride, dtype=values.dtype, device=values.device)
-    return made.copy_(values)
+    write(made, values)
+    return made
+
+
+def write(tensor, values):
+    """tensor.copy_(values), also where elements are one in memory."""
+    if overlaps(tensor.shape, tensor.stride()):
+        for dimension, step in enumerate(tensor.stride()):
+            if step == 0:
+                tensor = tensor.narrow(dimension, 0, 1)
+                values = values.narrow(dimension, 0, 1)
+        if overlaps(tensor.shape, tensor.stride()):
+            return _scatter(tensor, values)
+    tensor.copy_(values)
+
+
+def overlaps(shape, stride):
+    """Whether two elements of such a tensor may be one in memory."""
+    reach = 0
+    for step, extent in sorted(zip(stride, shape)):
+        if extent == 1:
+            continue
+        if extent == 0:
+            return False
+        if step <= reach:
+            return True
+        reach += step * (extent - 1)
+    return False
+
+
+def _scatter(tensor, values):
+    """The same of a tensor whose memory is its own, and places in it written
+    more than once."""
+    count = tensor.untyped_storage().nbytes() // tensor.itemsize
+    places = torch.arange(count, device=tensor.device).as_strided(
+        tensor.shape, tensor.stride())
+    memory = tensor.as_strided((count,), (1,))
+    memory.scatter_(0, places.reshape(-1), values.reshape(-1))
 
 
 def rng_state(device):

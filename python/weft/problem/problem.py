@@ -356,4 +356,12 @@ def run_forward(problem, model, inputs):
     with blaming(problem.path, "forward_failed", "Model.forward",
                  "check it against what get_inputs() returns"):
         with torch.no_grad():
-            return model(*inputs)
+            result = model(*inputs)
+    if not any(isinstance(leaf, torch.Tensor)
+               for leaf in torch.utils._pytree.tree_leaves(result)):
+        told = "None" if result is None else f"a {type(result).__name__}"
+        raise ProblemError(
+            "forward_failed", f"Model.forward returns {told}, and no tensor: "
+            "return what it computes", file=problem.name,
+            line=first_line(model.forward, problem.path))
+    return result

@@ -11,7 +11,7 @@ from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS, OffClock,
                      ask_baseline, median_bounds)
 from weft.oracle.slot import Ended
 from weft.oracle.verify import Limits, Verdict
-from weft.oracle.verify_model import begin, layout_difference
+from weft.oracle.verify_model import begin, hold_kernels, layout_difference
 
 
 class ModelBench:
@@ -60,10 +60,10 @@ class ModelBench:
         if draws:
             return self._whole.drawn(int(torch.randint(
                 1 << 30, (1,), generator=generator, device=generator.device)))
-        return [
+        return self._whole.as_laid_out([
             inputs.freshen(t.reshape(-1), t.dtype, generator).reshape(t.shape)
             for t in self._base.leaves
-        ]
+        ])
 
     def set_up(self, keeper, baseline, released):
         self._baseline = baseline
@@ -171,6 +171,8 @@ class ModelBench:
         self._loads.append(woken + seconds)
         with lap("timed calls"):
             answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
+        told, _ = slot.call(wall_ms, steps=["ran"])
+        hold_kernels(told, "timed call")
         # In every round: the baseline reads the same inputs.
         with lap("guards"):
             wrong = self._late_write or self._whole.buffers.trespass(

@@ -24,6 +24,7 @@ from weft.timing.rounds import (
     BaselineLost,
     OffClock,
     Rounds,
+    TooBusy,
     ask_baseline,
     rejection,
 )
@@ -48,6 +49,10 @@ EXAMINE_S = 0.2
 
 class TimingFailed(Exception):
     """There is nothing to hold the candidate against."""
+
+
+class NotTimed(TimingFailed):
+    """Noise hides what there is."""
 
 
 class Timer:
@@ -142,7 +147,10 @@ class Timer:
         finally:
             # After a module's timing a run is over.
             self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
-        return {**rounds.report(), "lacks_float64": bench.lacks_float64}
+        try:
+            return {**rounds.report(), "lacks_float64": bench.lacks_float64}
+        except TooBusy as busy:
+            raise NotTimed(str(busy)) from None
 
     def _rounds(self, bench, parties, limits):
         if not self._device.is_cuda:

@@ -1,0 +1,226 @@
+"""Errors of each slice of a result, held against that slice's own size.
+
+A whole output's scale hides what is far below it: rows that fade by a half each
+are nothing beside the first, and a kernel may leave them out. So every row, and
+every slice that one index of one dimension names (a channel, a step, a batch),
+is held by itself: the root mean square of its errors over that of its values.
+The yardstick is the framework's own worst slice.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from weft.expect.error_sums import CHUNK, DEVICE_CHUNK, LARGEST
+
+#: A slice of fewer elements may be small by accident, as one element is whose
+#: terms cancel: its error over its size says nothing.
+ELEMENTS_MIN = 16
+#: A function that is made of another (a tanh of exponentials) errs by some units
+#: of one, however small its result: of a row ten thousand times below that, by
+#: this. The rule finds what is left out, and what is coarser than bfloat16.
+TOLERANCE_MIN = 2.0**-9
+#: … of half formats, so many times their floor.
+FLOOR_TIMES = 4.0
+#: Where the framework's own result is off by so much of a slice's size, the
+#: slice is what rounding left of values that cancelled.
+UNSURE = 1e-2
+#: Where no float64 answer tells such slices, those below so many units of the
+#: whole's roundoff are not held …
+UNTOLD_UNITS = 8.0
+#: … and the others to this.
+UNTOLD_MAX = 2.0**-7
+
+
+@dataclass
+class Slices:
+    """How large each slice of one output is, and what it may err."""
+
+    shape: tuple
+    #: Sums of the squares of what is expected, by partition.
+    sizes: list
+    #: Which are held, by partition.
+    held: list
+    #: Of a slice's root mean square.
+    tolerance: float
+
+
+@dataclass
+class Beyond:
+    """A slice that errs by more than it may."""
+
+    error: float
+    place: str
+
+
+def split(shape):
+    """(leading dimensions, trailing ones whose elements make a row)."""
+    trailing, count = len(shape), 1
+    while trailing > 0 and count < ELEMENTS_MIN:
+        trailing -= 1
+        count *= shape[trailing]
+    return shape[:trailing], shape[trailing:]
+
+
+def has_slices(shape):
+    """Whether there are several, each of enough elements."""
+    return any(True for _ in _partitions(shape))
+
+
+def _partitions(shape):
+    """(what to call it, dimensions that name a slice)."""
+    numel = math.prod(shape)
+    leading, trailing = split(shape)
+    if numel == 0:
+        return
+    if math.prod(leading) > 1 and math.prod(trailing) >= ELEMENTS_MIN:
+        yield "row", tuple(range(len(leading)))
+    for dim, extent in enumerate(shape):
+        is_row = len(leading) == 1 and dim == 0
+        if extent > 1 and not is_row and numel // extent >= ELEMENTS_MIN:
+            yield f"slice of dimension {dim}", (dim,)
+
+
+def of(truth, framework, is_told, floor, factor):
+    """The slices of an output; None if it has no two that could be held.
+
+    `is_told`: whether `truth` is of a wider type than the framework's result.
+    """
+    if not has_slices(truth.shape):
+        return None
+    sizes = _sums(truth.shape, _squares(truth, framework))
+    if not is_told:
+        counts = [truth.numel() / max(1, one.numel()) for one in sizes]
+        most = max(float(one.sum()) for one in sizes) / truth.numel()
+        least = (UNTOLD_UNITS * torch.finfo(framework.dtype).eps) ** 2 * most
+        held = [one > least * count for one, count in zip(sizes, counts)]
+        return Slices(tuple(truth.shape), sizes, held,
+                      max(FLOOR_TIMES * floor, UNTOLD_MAX))
+    errors = _relative(
+        _sums(truth.shape, _differences(framework, truth, truth)), sizes)
+    held = [(one <= UNSURE) & (size > 0) for one, size in zip(errors, sizes)]
+    own = max((float(one[which].max()) for one, which in zip(errors, held)
+               if bool(which.any())), default=0.0)
+    return Slices(tuple(truth.shape), sizes, held,
+                  max(TOLERANCE_MIN, FLOOR_TIMES * floor, factor * own))
+
+
+def widen(slices, lossy, truth, factor):
+    """Allows so many times what another run of the framework's errs there."""
+    errors = _relative(
+        _sums(truth.shape, _differences(lossy, truth, truth)), slices.sizes)
+    for one, held in zip(errors, slices.held):
+        if bool(held.any()):
+            slices.tolerance = max(
+                slices.tolerance, factor * float(one[held].max()))
+
+
+def near(framework, tolerance):
+    """Those of a result that is held against the framework's alone."""
+    if not has_slices(framework.shape):
+        return None
+    sizes = _sums(framework.shape, _squares(framework, framework))
+    return Slices(tuple(framework.shape), sizes,
+                  [size > 0 for size in sizes], tolerance)
+
+
+def hold(got, truth, framework, slices):
+    """The first Beyond of a result, or None. Where float64 and the framework
+    part, the nearer of both counts."""
+    for other in (truth, framework):
+        found = _first_beyond(
+            _sums(slices.shape, _differences(got, truth, other)), slices)
+        if found is None:
+            return None
+        if truth is framework:
+            break
+    return found
+
+
+def _first_beyond(sums, slices):
+    errors = _relative(sums, slices.sizes)
+    names = _partitions(slices.shape)
+    for (name, dims), error, held in zip(names, errors, slices.held):
+        beyond = held & ~(error <= slices.tolerance)
+        if not bool(beyond.any()):
+            continue
+        flat = int(beyond.reshape(-1).to(torch.uint8).argmax())
+        extents = [slices.shape[dim] for dim in dims]
+        place = [int(i) for i in torch.unravel_index(
+            torch.tensor(flat), extents)]
+        where = place[0] if len(place) == 1 else place
+        return Beyond(float(error.reshape(-1)[flat]), f"{name} {where}")
+    return None
+
+
+def _relative(sums, sizes):
+    """Roots of the ratios; nothing over nothing is no error."""
+    return [torch.where(size > 0, one / size, torch.inf * (one > 0)).nan_to_num(
+        nan=0.0, posinf=math.inf).sqrt() for one, size in zip(sums, sizes)]
+
+
+def _squares(truth, framework):
+    """Chunks of the squares of what is finite in both."""
+    def ask(start, stop):
+        part = truth.reshape(-1)[start:stop].double()
+        beside = framework.reshape(-1)[start:stop]
+        return _squared(part, part, beside)
+    return ask
+
+
+def _differences(got, truth, other):
+    """Chunks of squared differences, by the nearer of two answers."""
+    def ask(start, stop):
+        x = got.reshape(-1)[start:stop].double()
+        want = truth.reshape(-1)[start:stop].double()
+        if other is truth:
+            return _squared(x - want, x, want)
+        beside = other.reshape(-1)[start:stop].double()
+        error = torch.fmin((x - want).abs_(), (x - beside).abs_())
+        return _squared(error, x, want, beside)
+    return ask
+
+
+def _squared(values, *parts):
+    """Nothing where one of the parts is not finite: those are told by their
+    kind, element by element."""
+    squares = values * values
+    if math.isfinite(float(squares.sum())) and all(
+            math.isfinite(float(part.sum())) for part in parts[1:]):
+        return squares
+    counts = torch.isfinite(values)
+    for part in parts:
+        counts &= torch.isfinite(part)
+    return values.masked_fill(~counts, 0.0).clamp_(
+        -LARGEST, LARGEST).square_()
+
+
+def _sums(shape, ask):
+    """For each partition the sums that `ask(start, stop)`, which gives a part
+    of the flattened elements, makes of its slices. One pass."""
+    leading, trailing = split(shape)
+    count, width = math.prod(leading), math.prod(trailing)
+    probe = ask(0, 0)
+    size = DEVICE_CHUNK if probe.is_cuda else CHUNK
+    step = max(1, size // width)
+    rows = torch.zeros(count, dtype=torch.float64, device=probe.device)
+    columns = torch.zeros(width, dtype=torch.float64, device=probe.device)
+    for first in range(0, count, step):
+        last = min(count, first + step)
+        part = ask(first * width, last * width).reshape(last - first, width)
+        rows[first:last] = part.sum(1)
+        columns += part.sum(0)
+    rows, columns = rows.reshape(leading), columns.reshape(trailing)
+    return [_of_partition(rows, columns, dims)
+            for _, dims in _partitions(shape)]
+
+
+def _of_partition(rows, columns, dims):
+    if len(dims) == rows.dim() and dims == tuple(range(rows.dim())):
+        return rows
+    [dim] = dims
+    held, kept = ((rows, dim) if dim < rows.dim()
+                  else (columns, dim - rows.dim()))
+    others = [d for d in range(held.dim()) if d != kept]
+    return held.sum(others) if others else held
