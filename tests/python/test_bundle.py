@@ -47,7 +47,7 @@ class Bundle(WeftCase):
                 word = os.path.basename(line.split()[0])
                 at_home = any(word.startswith(name + ".so") for name in (
                     "linux-vdso", "ld-linux-x86-64", "libc", "libm",
-                    "libpthread", "libdl", "librt"))
+                    "libpthread", "libdl", "librt", "libresolv"))
                 self.assertTrue(at_home or self.root in line, line)
 
     def test_it_runs_with_nothing_else_of_weft_around(self):
