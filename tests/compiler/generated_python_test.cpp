@@ -41,6 +41,7 @@ constexpr const char* kKernel = R"cpp(
 )cpp";
 
 constexpr std::string_view kTrial = R"py(import torch
+torch.set_grad_enabled(False)  # with a gradient it is the original
 source = open("model_new.py").read()
 context = {}
 exec(source, context)
@@ -58,22 +59,22 @@ for Model in (model_new.ModelNew, context["ModelNew"]):
     for other in (torch.randn(3, 3).t(), x.double()):
         model.double() if other.dtype == torch.float64 else model
         assert torch.equal(model(other), original(other))
-    model.float().eval()
-    assert torch.equal(model(x), original(x))
-    assert len(gone) == 3, len(gone)
+    model.float().eval()  # a mode that nothing in it reads
+    assert torch.allclose(model(x), original(x), atol=1e-6)
+    assert len(gone) == 2, len(gone)
     model.train()
     model.load_state_dict({"shift": torch.ones(3)})
     assert torch.allclose(model(x), original(x), atol=1e-6)
-    assert len(gone) == 3, len(gone)
+    assert len(gone) == 2, len(gone)
     model.scale = 2.0
     assert torch.equal(model(x), original(x))
-    assert len(gone) == 4, len(gone)
+    assert len(gone) == 3, len(gone)
     del model.scale
     with torch.autocast("cpu"):
         assert torch.equal(model(x), original(x))
-    assert len(gone) == 5, len(gone)
+    assert len(gone) == 4, len(gone)
     model(x)
-    assert len(gone) == 5, len(gone)
+    assert len(gone) == 4, len(gone)
 )py";
 
 Plan sample_plan() {
