@@ -11,7 +11,7 @@ namespace {
 bool can_lower(const Graph&, const Node&, const CutOptions&) { return false; }
 
 Result<std::vector<KernelSource>> generate(const Subgraph&, const Machine&,
-                                           int) {
+                                           const GenerateOptions&) {
   return fail(ErrorCode::wrong_input,
               "the compiler writes no Python: choose another --target");
 }

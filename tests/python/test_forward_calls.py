@@ -1,5 +1,5 @@
 """The functions that a composed forward() calls in place of an operator's
-overload (the table in compiler/forward_source.cpp) do what the overload does.
+overload (the table in compiler/compose/forward_source.cpp) do what the overload does.
 """
 
 import operator
@@ -44,7 +44,7 @@ CALLS = {
 
 
 def table():
-    path = os.path.join(ROOT, "compiler", "forward_source.cpp")
+    path = os.path.join(ROOT, "compiler", "compose", "forward_source.cpp")
     with open(path, encoding="utf-8") as file:
         return dict(re.findall(r'\{"(aten\.[^"]+)",\s*"(torch\.[^"]+)"\}',
                                file.read()))

@@ -173,7 +173,10 @@ TEST_CASE("a run ends when no port ever answers") {
 
 TEST_CASE("a run ends when the head dies at every other event") {
   auto options = with_roles(&make_role);
-  options.faults = {.lost = 20, .doubled = 200, .failed = 30, .crash = 500};
+  // Places stay: each that has changed is told again after a crash, and with a
+  // crash at every other event the words would breed.
+  options.faults = {
+      .lost = 20, .doubled = 200, .failed = 30, .crash = 500, .place = 0};
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     CAPTURE(seed);
     const SimulationEnd end = simulate(seed, options);
