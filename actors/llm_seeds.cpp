@@ -104,7 +104,7 @@ void LlmSeeds::answered(const LlmEnd& end, Context& context) {
     reply.seeds.push_back(std::move(seed));
   }
   if (reply.seeds.empty() && !reply.failure) {
-    reply.failure = {"failed",
+    reply.failure = {"no_kernel",
                      complaint.empty() ? "an empty answer" : complaint};
   }
   context.send(asked.by, reply);

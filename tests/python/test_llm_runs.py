@@ -154,10 +154,12 @@ class LlmRuns(unittest.TestCase):
             done = self.run_weft(self.words(server, "--rounds", "9"))
             prompts = [call.prompt for call in server.calls]
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertGreaterEqual(len(prompts), len(script))
         for (_, evidence), prompt in zip(WRONG_WAYS, prompts[1:]):
             self.assertIn(evidence, prompt)
-        self.assertIn("is right. Make it faster", prompts[len(script)])
-        self.assertIn("without a gain", self.report())
+        # A right one is asked for more, unless it is at the floor already.
+        if len(prompts) > len(script):
+            self.assertIn("is right. Make it faster", prompts[len(script)])
         with open(glob.glob(os.path.join(
                 self.folder, "run", "kernels", "*", "kernel.py"))[0],
                 encoding="utf-8") as file:
