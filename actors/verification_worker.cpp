@@ -47,10 +47,10 @@ void VerificationWorker::build(Context& context) {
   LeaseTerms terms;
   if (work_->placed && !work_->machine.gpus.empty()) {
     request.arch = work_->machine.gpus.front().arch;
-  } else if (work_->placed) {
-    // It is compiled for the very processor that will run it.
-    terms.places = {work_->place};
   }
+  // The head builds: its cache must hold what the module is composed of, which
+  // is checked there. Nodes are like the head, and get what was built.
+  if (work_->placed) terms.places = {Place()};
   start(address::build, request, std::move(terms), build_wall_ms, context);
 }
 
