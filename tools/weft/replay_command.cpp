@@ -77,6 +77,9 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
   if (!read) return report_unreadable(common, read.error());
   const bool whole = flags.until == 0 && replay.finished().has_value();
   if (fits && whole) fits = replay.finish();
+  if (!fits && replay.error()) {
+    return report_unreadable(common, *replay.error());
+  }
   if (!fits) return report_divergence(common, *replay.divergence());
   if (flags.check) {
     // Roles do not read every blob again; their bytes are checked here.
