@@ -167,6 +167,7 @@ class Judged(unittest.TestCase):
         found = self.near("far")
         self.assertEqual(found["outcome"], "far")
         self.assertIn("draw 1", found["reason"])
+        self.assertEqual(found["draws"], 1)
         self.assertIn("of eager's", found["reason"])
         self.assertGreater(found["max_difference"], 1e-4)
 

@@ -27,6 +27,7 @@ class Refused(Exception):
 
 class Bench:
     def __init__(self, settings):
+        settings.setdefault("beside", "")
         self._settings = settings
         self._begin = time.monotonic()
         folders = settings["folder"], settings["beside"]

@@ -27,11 +27,11 @@ def judge(oracle, whole, job, limits, request):
             party.begin(parties[-1])
         with lap("near eager"):
             for number, trial in enumerate(near_eager.trials(whole), 1):
+                found.draws = number
                 for party in parties:
                     party.hold(trial, number)
                 if not any(party.is_open for party in parties):
                     break
-                found.draws = number
                 del trial
                 whole.device.give_back_much()
         for party in parties:
