@@ -10,10 +10,12 @@
 namespace weft {
 namespace {
 
-/// Words that hold, or refer to, what a compiler or a report made.
+/// Words that hold, or refer to, what a compiler or a report made. The kernel
+/// library is asked by a subgraph's signature, which is the compiler's, too.
 const std::set<std::string> kCompilersWords = {
-    "SeedsReply", "WriteFilesRequest", "Dispatch",    "OptimizeSubgraph",
-    "Progress",   "CheckRequest",      "TimeRequest", "RunFinished"};
+    "SeedsReply",        "WriteFilesRequest", "Dispatch",    "OptimizeSubgraph",
+    "Progress",          "CheckRequest",      "TimeRequest", "RunFinished",
+    "FindKernelRequest", "KeepKernelRequest"};
 
 TEST_CASE("a journal of the first vocabulary replays") {
   Directory directory;
