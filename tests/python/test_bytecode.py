@@ -14,7 +14,7 @@ from pathlib import Path
 from weft_case import WeftCase, environment
 from weft.build import bytecode_fill
 
-WORKERS = os.path.dirname(bytecode_fill.__file__)
+WORKERS = os.path.dirname(os.path.dirname(bytecode_fill.__file__))
 
 # Enough of a PyTorch to be loaded as one.
 PACKAGE = {

@@ -471,8 +471,7 @@ class CompilerLoadedAhead(unittest.TestCase):
                 "harness.prepare('triton'); "
                 "print('triton.backends.nvidia.compiler' in sys.modules)")
         done = subprocess.run([sys.executable, "-c", code], text=True,
-                              cwd=os.path.dirname(os.path.dirname(
-                                  harness.__file__)),
+                              cwd=PACKAGES,
                               capture_output=True, check=True)
         self.assertEqual(done.stdout.strip(), "True")
         self.assertEqual(self.last_word(tempfile.gettempdir(), "triton"),

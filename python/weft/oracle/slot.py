@@ -6,6 +6,7 @@ and believed for nothing but its arrival.
 
 import json
 import os
+import pathlib
 import select
 import signal
 import socket
@@ -80,7 +81,7 @@ class Slot:
             return
         self.kill()
         ours, theirs = socket.socketpair()
-        folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        folder = str(pathlib.Path(__file__).resolve().parents[2])
         program = (
             f"import sys; sys.path.insert(0, {folder!r}); "
             "from weft.candidate.zygote import main; main()"
