@@ -52,7 +52,7 @@ class Limits:
 
     def for_job(self, job, device):
         """The same for loading that job's candidate."""
-        if job["kind"] in harness.BUILDS_WHEN_LOADED:
+        if job.get("kind") in harness.BUILDS_WHEN_LOADED:
             return self.for_loading(device, BUILD_ALLOWANCE_MS)
         return self.for_loading(device)
 
