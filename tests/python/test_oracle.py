@@ -203,10 +203,21 @@ def is_running(pid):
         return False
 
 
+def answered(request, tries=5):
+    """The oracle's reply; asked again where the machine was too busy to time."""
+    for _ in range(tries):
+        reply = world.oracle.answer(request)
+        told = "" if reply["ok"] else reply["error"]["message"]
+        if "too busy" not in told:
+            break
+        print(f"asked again: {told}", file=sys.stderr)
+    return reply
+
+
 class Timing(unittest.TestCase):
     def time(self, kernel, **more):
-        request = world.request("time", "add_mul", kernel, budget_ms=300, **more)
-        return world.oracle.answer(request)
+        return answered(
+            world.request("time", "add_mul", kernel, budget_ms=300, **more))
 
     def test_candidate_and_eager_are_timed_in_the_same_rounds(self):
         reply = self.time("slow", baselines=["eager"])
@@ -327,7 +338,7 @@ class WholeModels(unittest.TestCase):
             "limits": LIMITS,
             **more,
         }
-        reply = world.oracle.answer(request)
+        reply = answered(request)
         self.assertTrue(reply["ok"], reply)
         return reply
 
