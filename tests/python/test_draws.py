@@ -13,7 +13,7 @@ sys.path[:0] = [PACKAGES]
 
 from weft.expect.draws import Give, Take  # noqa: E402
 from weft.expect.reference import wide_default  # noqa: E402
-from weft.expect.whole_model import WholeModel  # noqa: E402
+from weft.judge.whole_model import WholeModel  # noqa: E402
 
 NOISY = """
 import torch

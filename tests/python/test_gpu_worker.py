@@ -25,9 +25,10 @@ from weft.device import clock as device_clock  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 from weft.candidate import zygote as candidate  # noqa: E402
 from weft.expect import reference  # noqa: E402
-from weft.oracle import slot, verify  # noqa: E402
+from weft.candidate import slot  # noqa: E402
+from weft.judge import verify  # noqa: E402
 from weft.oracle.places import Places  # noqa: E402
-from weft.oracle.slot import Ended  # noqa: E402
+from weft.candidate.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
 

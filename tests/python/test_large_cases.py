@@ -8,7 +8,7 @@ from unittest import mock
 import oracle_samples as samples
 from weft.device import device
 from weft.expect import expected, reference
-from weft.oracle import verify
+from weft.judge import verify
 from weft.timing import timing
 
 import torch

@@ -21,7 +21,7 @@ from weft.expect import compare, expected, inputs  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 from weft.expect import reference  # noqa: E402
 from weft.timing import timing  # noqa: E402
-from weft.oracle.slot import Slot, SlotBroken  # noqa: E402
+from weft.candidate.slot import Slot, SlotBroken  # noqa: E402
 
 import torch  # noqa: E402
 

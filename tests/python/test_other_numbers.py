@@ -21,7 +21,7 @@ from weft.device import device
 from weft.expect import other_numbers
 from weft.oracle import oracle
 from weft.problem.module_state import state_of, twin
-from weft.expect.whole_model import WholeModel
+from weft.judge.whole_model import WholeModel
 
 CHEATS = os.path.join(ROOT, "tests", "cheats")
 #: A candidate of that forward().

@@ -11,7 +11,7 @@ import torch
 
 from weft_case import WeftCase, problem_with
 from weft.problem.module_state import agreed, fill, state_of, widened
-from weft.expect.whole_model import WholeModel
+from weft.judge.whole_model import WholeModel
 
 # A buffer, and its first rows under another name.
 ROWS = ("self.register_buffer('a', torch.randn(8, 16))\n"

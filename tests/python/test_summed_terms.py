@@ -14,7 +14,7 @@ from weft.expect import compare
 from weft.expect.inputs import DISTRIBUTIONS
 from weft.problem.module_state import state_of
 from weft.expect.summed_terms import ELEMENTWISE, UNTOLD
-from weft.expect.whole_model import WholeModel
+from weft.judge.whole_model import WholeModel
 
 CUSTOM = """
 from torch import library

@@ -10,7 +10,8 @@ from unittest import mock
 import torch
 
 import captured_cases
-from weft.expect import compare, expected, tf32, whole_model
+from weft.expect import compare, expected, tf32
+from weft.judge import whole_model
 from weft.device.device import HOST
 from weft.expect.reference import Reference
 

@@ -11,10 +11,10 @@ from unittest import mock
 import torch
 
 from weft.device.device import HOST
-from weft.oracle.slot import Ended
+from weft.candidate.slot import Ended
 from weft.timing.time_model import ModelBench
-from weft.oracle.verify import ArenaKeeper
-from weft.expect.whole_model import WholeModel
+from weft.judge.verify import ArenaKeeper
+from weft.judge.whole_model import WholeModel
 
 PROBLEM = """import torch
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from weft.expect import error_sums, slices
-from weft.expect.reference import FLOATING
+from weft.problem.widen import FLOATING
 from weft.expect.slices import Slices
 
 #: A candidate may err this many times as much as the framework itself does …

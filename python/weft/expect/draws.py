@@ -8,7 +8,7 @@ import torch
 
 from weft.problem.module_state import rng_state
 from weft.problem.operator_trace import Mode
-from weft.expect.reference import widen
+from weft.problem.widen import widen
 
 #: What is drawn does not follow from operands, or is a choice among them.
 _DRAWN = {

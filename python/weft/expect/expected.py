@@ -16,7 +16,8 @@ from weft.expect import compare, inputs, summed_terms, tf32
 from weft.device.arena import BufferSet
 from weft.device.device import HOST
 from weft.device.laps import lap
-from weft.expect.reference import Reference, load_graph, wide_default, widen
+from weft.expect.reference import Reference, load_graph
+from weft.problem.widen import wide_default, widen
 
 _SELECTORS = {
     "aten.argmax.default",

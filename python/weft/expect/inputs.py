@@ -11,7 +11,8 @@ import collections
 
 import torch
 
-from weft.expect.reference import FLOATING, names_in
+from weft.expect.reference import names_in
+from weft.problem.widen import FLOATING
 
 #: (name, whether all values are finite). The second has the buffers of the
 #: first, which unmasks outputs remembered by pointer.

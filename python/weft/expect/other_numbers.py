@@ -14,7 +14,7 @@ import torch.utils._pytree as pytree
 
 from weft.expect import compare
 from weft.expect.inputs import STRICT_OPERATORS
-from weft.expect.reference import FLOATING
+from weft.problem.widen import FLOATING
 from weft.expect.summed_terms import TermsTrace
 
 #: So many arguments are looked at, each alone; of more, whichever the seed says.

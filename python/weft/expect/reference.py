@@ -11,10 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.problem.operator_trace import Mode
-
-FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
+from weft.problem.widen import FLOATING
 
 class BadGraph(Exception):
     """The graph JSON does not fit docs/graph.md; the text says where."""
@@ -218,31 +215,3 @@ def names_in(args):
             yield from names_in(arg)
         elif isinstance(arg, dict) and "node" in arg:
             yield arg["node"]
-
-
-def widen(tensor):
-    """The float64 copy of a floating tensor's storage; others unchanged."""
-    return tensor.to(torch.float64) if tensor.dtype in FLOATING else tensor
-
-
-class wide_default:
-    """Within it, tensors made without a dtype are float64 too."""
-
-    def __enter__(self):
-        self._before = torch.get_default_dtype()
-        torch.set_default_dtype(torch.float64)
-
-    def __exit__(self, *_):
-        torch.set_default_dtype(self._before)
-
-
-class WideCasts(Mode):
-    """Within it, what is cast to a floating type becomes float64: a model that
-    computes in bfloat16 inside would else be held against its own rounding."""
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if (function is torch.ops.aten._to_copy.default
-                and kwargs.get("dtype") in FLOATING):
-            kwargs = {**kwargs, "dtype": torch.float64}
-        return function(*args, **kwargs)

@@ -9,13 +9,14 @@ import os
 import re
 import shutil
 
-from weft.oracle import judge_near_eager, verify_model
+from weft.judge import verify_model
+from weft.oracle import judge_near_eager
 from weft.problem import operator_trace
 from weft.timing import time_model
 from weft.timing.timing import NotTimed
 from weft.problem.problem import ProblemError
-from weft.oracle.slot import Ended
-from weft.oracle.verify import Limits, Verdict
+from weft.candidate.slot import Ended
+from weft.judge.verify import Limits, Verdict
 
 _IMPORTS_TRITON = re.compile(r"^\s*(?:import|from)\s+triton\b", re.MULTILINE)
 _DEFINES = "(?:class|def)\\s+{0}\\b|^\\s*{0}\\s*[:=]|import\\b.*\\b{0}\\b"

@@ -8,9 +8,9 @@ import time
 from weft.expect import near_eager
 from weft.expect.near_eager import FAILED, FAR, NEAR, NearEager, NotJudged
 from weft.device.laps import lap
-from weft.oracle import verify_model
-from weft.oracle.slot import Ended
-from weft.oracle.verify import Verdict
+from weft.judge import verify_model
+from weft.candidate.slot import Ended
+from weft.judge.verify import Verdict
 from weft.timing.timing import TimingFailed
 
 #: KernelBench draws on the processor, which takes many seconds for gigabytes: no

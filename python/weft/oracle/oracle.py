@@ -60,16 +60,16 @@ import torch  # noqa: E402
 
 from weft.capture import capture  # noqa: E402
 from weft.device import gpu_facts, gpu_lock, laps  # noqa: E402
-from weft.expect import expected, whole_model  # noqa: E402
-from weft.oracle import (  # noqa: E402
-    eval_verdict, judge_near_eager, verify, verify_model)
+from weft.expect import expected  # noqa: E402
+from weft.judge import verify, verify_model, whole_model  # noqa: E402
+from weft.oracle import eval_verdict, judge_near_eager  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import LARGE_BYTES, Device  # noqa: E402
 from weft.device.driver import CudaError, NoDriver  # noqa: E402
 from weft.problem.problem import ProblemError, is_out_of_memory  # noqa: E402
 from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
-from weft.oracle.slot import SlotBroken  # noqa: E402
+from weft.candidate.slot import SlotBroken  # noqa: E402
 
 
 #: A check_model's, by name.

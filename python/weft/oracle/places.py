@@ -6,7 +6,7 @@ processes can begin to before the oracle does.
 
 import contextlib
 
-from weft.oracle.slot import Slot, SlotBroken
+from weft.candidate.slot import Slot, SlotBroken
 
 
 class Places:

@@ -11,7 +11,7 @@ import hashlib
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.expect.reference import FLOATING, widen
+from weft.problem.widen import FLOATING, widen
 
 
 def state_of(model):

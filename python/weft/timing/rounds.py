@@ -11,7 +11,7 @@ import time
 import typing
 
 from weft.device.laps import lap
-from weft.oracle.slot import Ended
+from weft.candidate.slot import Ended
 
 ROUNDS_MIN = 3
 ROUNDS_MAX = 400

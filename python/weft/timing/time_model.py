@@ -9,9 +9,9 @@ from weft.expect import compare, inputs
 from weft.device.laps import lap
 from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS, OffClock,
                      ask_baseline, median_bounds)
-from weft.oracle.slot import Ended
-from weft.oracle.verify import Limits, Verdict
-from weft.oracle.verify_model import begin, hold_kernels, layout_difference
+from weft.candidate.slot import Ended
+from weft.judge.verify import Limits, Verdict
+from weft.judge.verify_model import begin, hold_kernels, layout_difference
 
 
 class ModelBench:

@@ -28,8 +28,8 @@ from weft.timing.rounds import (
     ask_baseline,
     rejection,
 )
-from weft.oracle.slot import Ended
-from weft.oracle.verify import ArenaKeeper, Limits
+from weft.candidate.slot import Ended
+from weft.judge.verify import ArenaKeeper, Limits
 
 #: One message asks for so many calls that the way there and back is noise.
 BATCH_TARGET_S = 0.002

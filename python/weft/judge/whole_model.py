@@ -36,7 +36,8 @@ from weft.problem.module_state import (
     write,
 )
 from weft.problem.problem import build_model, load_problem, make_inputs
-from weft.expect.reference import FLOATING, TensorSpec, WideCasts, wide_default, widen
+from weft.expect.reference import TensorSpec
+from weft.problem.widen import FLOATING, WideCasts, wide_default, widen
 from weft.expect.summed_terms import UNTOLD, TermsTrace
 
 _LARGE_ELEMENTS = 1 << 26

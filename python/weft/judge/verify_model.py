@@ -14,8 +14,8 @@ from weft.expect.expected import Controls
 from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, TOUCHES
 from weft.device.laps import lap
 from weft.problem.problem import SEED, init_arguments
-from weft.oracle.slot import Ended
-from weft.oracle.verify import TF32_REASON, Verdict, is_of_tf32
+from weft.candidate.slot import Ended
+from weft.judge.verify import TF32_REASON, Verdict, is_of_tf32
 
 #: A composed module may build its kernels when it is first imported.
 BUILD_ALLOWANCE_MS = 300_000

@@ -11,7 +11,7 @@ from weft.expect import compare
 from weft.device.arena import BufferSet, new_arena
 from weft.device.device import HOST
 from weft.device.laps import lap
-from weft.oracle.slot import Ended
+from weft.candidate.slot import Ended
 
 #: The first call in a process pays page faults and thread start-up.
 LOAD_ALLOWANCE_MS = 5000

@@ -1,0 +1,1 @@
+"""Rounds in which the candidate and the baselines take turns."""
