@@ -38,11 +38,18 @@ Result<Message> decode_as(std::string_view body) {
 template <std::size_t... I>
 auto make_decoders(std::index_sequence<I...>) {
   return std::unordered_map<std::string_view, Decoder>{
-      {std::variant_alternative_t<I, Message>::name,
-       &decode_as<std::variant_alternative_t<I, Message>>}...};
+      {std::variant_alternative_t<I, AnyMessage>::name,
+       &decode_as<std::variant_alternative_t<I, AnyMessage>>}...};
 }
 
 }  // namespace
+
+Message::Message() = default;
+Message::Message(const Message&) = default;
+Message::Message(Message&&) noexcept = default;
+Message& Message::operator=(const Message&) = default;
+Message& Message::operator=(Message&&) noexcept = default;
+Message::~Message() = default;
 
 std::string_view name_of(const Message& message) {
   return std::visit(
@@ -58,7 +65,7 @@ std::string encode(const Message& message) {
 
 Result<Message> decode(std::string_view type, std::string_view body) {
   static const auto decoders =
-      make_decoders(std::make_index_sequence<std::variant_size_v<Message>>());
+      make_decoders(std::make_index_sequence<std::variant_size_v<AnyMessage>>());
   const auto found = decoders.find(type);
   if (found == decoders.end()) {
     return fail(ErrorCode::damaged,

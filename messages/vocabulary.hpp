@@ -22,7 +22,7 @@ namespace weft {
 /// they did then. 2: places, leases that are held until the work has stopped.
 inline constexpr int vocabulary_version = 2;
 
-using Message = std::variant<
+using AnyMessage = std::variant<
     RunStart, Progress, RunFinished, Capacities, LeaseRequest, LeaseGranted,
     LeaseDenied, LeaseExpired, LeaseReleased, LeaseLost, CancelEffect,
     RefineRequest, TimerRequest, TimerFired, CaptureRequest, CaptureReply,
@@ -32,6 +32,19 @@ using Message = std::variant<
     SeedResult, SubgraphDone, Compose, FindKernelRequest, FindKernelReply,
     KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply, LlmAllowance,
     LlmCallRequest, LlmCallDenied, LlmCallSettled>;
+
+/// One of them. What copies, moves and destroys any of these structs is compiled
+/// once, in vocabulary.cpp, and not in each file that has a message: half of the
+/// time that such a file took (measured 2026-11 with g++ 12).
+struct Message : AnyMessage {
+  using AnyMessage::AnyMessage;
+  Message();
+  Message(const Message&);
+  Message(Message&&) noexcept;
+  Message& operator=(const Message&);
+  Message& operator=(Message&&) noexcept;
+  ~Message();
+};
 
 /// The message's name, such as "CaptureRequest": the type of its envelope.
 std::string_view name_of(const Message& message);

@@ -10,7 +10,7 @@ template <std::size_t... I>
 void each_round_trips(std::index_sequence<I...>) {
   (
       [] {
-        const Message message = std::variant_alternative_t<I, Message>{};
+        const Message message = std::variant_alternative_t<I, AnyMessage>{};
         const auto back = decode(name_of(message), encode(message));
         REQUIRE(back.has_value());
         CHECK(*back == message);
@@ -27,7 +27,7 @@ std::string packed_map(const std::map<std::string, std::string>& fields) {
 }  // namespace
 
 TEST_CASE("every message reads back equal") {
-  each_round_trips(std::make_index_sequence<std::variant_size_v<Message>>());
+  each_round_trips(std::make_index_sequence<std::variant_size_v<AnyMessage>>());
 }
 
 TEST_CASE("a filled message reads back equal") {
