@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/journal/journal.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

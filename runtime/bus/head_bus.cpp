@@ -6,7 +6,7 @@
 
 #include "runtime/bus/membership.hpp"
 #include "runtime/host/replay.hpp"
-#include "runtime/ports/files_port.hpp"
+#include "runtime/machine/files.hpp"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <zmq.hpp>
 
-#include "runtime/ports/files_port.hpp"
+#include "runtime/machine/files.hpp"
 
 namespace weft {
 namespace {

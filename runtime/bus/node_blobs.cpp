@@ -4,7 +4,8 @@
 #include <system_error>
 
 #include "runtime/journal/journal.hpp"
-#include "runtime/ports/files_port.hpp"
+#include "runtime/machine/files.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 

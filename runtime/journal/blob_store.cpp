@@ -1,5 +1,7 @@
 #include "runtime/journal/blob_store.hpp"
 
+#include "runtime/store/sha256.hpp"
+
 namespace weft {
 namespace {
 

@@ -2,6 +2,7 @@
 #include "runtime/journal/journal.hpp"
 
 #include "runtime/journal/state.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

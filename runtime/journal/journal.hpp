@@ -82,7 +82,4 @@ class Journal {
   std::unique_ptr<State> state_;
 };
 
-/// SHA-256 as 64 hex digits: the name of a blob.
-std::string content_hash(std::string_view bytes);
-
 }  // namespace weft

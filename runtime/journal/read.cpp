@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "runtime/journal/state.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "actors/role.hpp"
 #include "runtime/journal/journal.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 

@@ -2,10 +2,10 @@
 
 #include <chrono>
 
-#include "runtime/journal/journal.hpp"
-#include "runtime/ports/files_port.hpp"
+#include "runtime/machine/files.hpp"
 #include "runtime/sandbox/line_process.hpp"
 #include "runtime/store/library.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

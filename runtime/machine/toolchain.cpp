@@ -6,8 +6,8 @@
 #include <system_error>
 #include <vector>
 
-#include "runtime/journal/journal.hpp"
-#include "runtime/ports/files_port.hpp"
+#include "runtime/machine/files.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

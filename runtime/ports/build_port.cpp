@@ -3,8 +3,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
-#include "runtime/ports/files_port.hpp"
 
 namespace weft {
 namespace {

@@ -7,11 +7,12 @@
 
 #include "runtime/journal/journal.hpp"
 #include "runtime/machine/either_stop.hpp"
+#include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/machine/toolchain.hpp"
-#include "runtime/ports/files_port.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
 #include "runtime/sandbox/sandbox.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "runtime/ports/files_port.hpp"
+#include "runtime/machine/files.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "runtime/store/library.hpp"
 

@@ -2,10 +2,11 @@
 
 #include <system_error>
 
-#include "runtime/journal/journal.hpp"
+#include "compiler/targets.hpp"
 #include "runtime/machine/either_stop.hpp"
+#include "runtime/machine/files.hpp"
 #include "runtime/machine/toolchain.hpp"
-#include "runtime/ports/files_port.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {
@@ -33,7 +34,9 @@ std::string how_it_ended(const SandboxReport& report) {
 std::string library_name(const Target& target, const std::string& source,
                          const std::string& arch) {
   std::string key = source;
-  for (const std::string& flag : target.build_flags()) key += '\0' + flag;
+  if (target.build_flags != nullptr) {
+    for (const std::string& flag : target.build_flags()) key += '\0' + flag;
+  }
   if (target.on_gpu) key += '\0' + (arch.empty() ? "no GPU" : arch);
   const fs::path suffix = fs::path(target.built_file).extension();
   return content_hash(key).substr(0, 32) + suffix.string();

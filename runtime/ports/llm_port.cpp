@@ -9,6 +9,7 @@
 #include "runtime/journal/chain.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/llm/reply_reader.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

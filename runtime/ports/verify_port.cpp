@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
-#include "runtime/ports/files_port.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/oracle_process.hpp"
 

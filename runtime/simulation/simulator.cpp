@@ -12,6 +12,7 @@
 #include "runtime/journal/journal.hpp"
 #include "runtime/simulation/invariants.hpp"
 #include "runtime/simulation/simulated_ports.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "embedded/runtime/store/library.sql"
-#include "runtime/journal/journal.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "runtime/store/sha256.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {

@@ -9,7 +9,7 @@
 #include "messages/vocabulary.hpp"
 #include "runtime/bus/head_protocol.hpp"
 #include "runtime/bus/node_protocol.hpp"
-#include "runtime/journal/journal.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {

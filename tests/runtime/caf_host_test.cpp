@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "runtime/host/effect_ledger.hpp"
+#include "runtime/store/sha256.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 #include "tests/runtime/toy_world.hpp"
 

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/machine/files.hpp"
 #include "tests/actors/bench.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 

@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "runtime/store/sha256.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {

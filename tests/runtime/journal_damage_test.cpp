@@ -1,4 +1,5 @@
 // Bytes flipped, rows cut, moved and slipped in, after LevelDB's log tests.
+#include "runtime/store/sha256.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {

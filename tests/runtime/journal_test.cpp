@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/store/sha256.hpp"
 #include "tests/runtime/journal_fixture.hpp"
 
 namespace weft {

@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "runtime/journal/journal.hpp"
+#include "runtime/store/sha256.hpp"
 #include "tests/runtime/canned_server.hpp"
 
 namespace weft {

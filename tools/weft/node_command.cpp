@@ -11,7 +11,7 @@
 
 #include "runtime/bus/membership.hpp"
 #include "runtime/bus/node.hpp"
-#include "runtime/ports/files_port.hpp"
+#include "runtime/machine/files.hpp"
 #include "runtime/ports/node_ports.hpp"
 #include "tools/weft/interrupt.hpp"
 
