@@ -1,73 +1,12 @@
-// What weft can build kernels for. A target is data: its code generator, its
-// build, and the Python that loads what was built. docs/adding-a-target.md says
-// how to add one.
+// The targets that there are, and the candidates that they make of a subgraph.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "compiler/graph/graph.hpp"
-#include "compiler/graph/subgraph.hpp"
-#include "messages/run.hpp"
+#include "compiler/compose/target.hpp"
 
 namespace weft {
-
-/// One candidate, as a code generator writes it.
-struct KernelSource {
-  std::string variant;  ///< "vec16 unroll2 rows", for people and reports
-  std::string text;     ///< one file, readable
-};
-
-/// What a build on this machine may use.
-struct BuildTools {
-  std::string cxx;     ///< the C++ compiler
-  std::string python;  ///< finds the package weft and, where installed, triton
-  std::string arch;    ///< the GPU to build for: "sm_90". Empty: there is none
-};
-
-/// What a user may choose of a code generator.
-struct GenerateOptions {
-  int variants_max = 6;
-  /// What stands between two operators is not rounded as the framework rounds
-  /// it (--rounding free).
-  bool free_rounding = false;
-};
-
-struct Target {
-  std::string_view name;  ///< "cpu": for --target, and the candidate's kind
-  /// Its kernels run on a GPU where there is one: then BuildTools::arch and
-  /// Machine::gpus say which. Its build may use Python.
-  bool on_gpu = false;
-  /// Without a GPU there is nothing that it could prove.
-  bool needs_gpu = false;
-  /// Not empty: its sources are those of these targets, in turns, for whatever
-  /// each has code for; the rest of this entry says how models are cut.
-  std::vector<std::string_view> members;
-
-  /// Whether this call is ours; else it stays the framework's.
-  bool (*can_lower)(const Graph& graph, const Node& call,
-                    const CutOptions& cut) = nullptr;
-  /// Variants of one subgraph, the one expected to be fastest first.
-  Result<std::vector<KernelSource>> (*generate)(
-      const Subgraph& subgraph, const Machine& machine,
-      const GenerateOptions& options) = nullptr;
-
-  std::string_view source_file;  ///< a source's file name: "kernel.cpp"
-  std::string_view built_file;   ///< what the build makes of it: "kernel.so"
-  /// Goes into a built file's name, so that other flags give another file.
-  std::vector<std::string> (*build_flags)() = nullptr;
-  /// Makes built_file from source_file in the working folder.
-  std::vector<std::string> (*build_command)(const BuildTools& tools) = nullptr;
-
-  /// Python: whether `tensor` lies where the kernels run.
-  std::string_view device_condition;
-  /// Python, once a module: what function_source() calls.
-  std::string (*loader_source)() = nullptr;
-  /// Python: `def <name>(x0, …)` that calls the kernel.
-  std::string (*function_source)(const Graph& graph, const std::string& name,
-                                 std::string_view source) = nullptr;
-};
 
 const std::vector<Target>& targets();
 

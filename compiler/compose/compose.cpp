@@ -4,7 +4,6 @@
 
 #include "compiler/compose/forward_source.hpp"
 #include "compiler/compose/problem_source.hpp"
-#include "compiler/targets.hpp"
 
 namespace weft {
 
@@ -21,13 +20,14 @@ constexpr std::string_view kTitle =
 /// Each target's loader once, however many of its kernels there are.
 std::string loaders(const std::map<std::string, ComposedKernel>& kernels,
                     const std::set<std::string>& used) {
-  std::set<std::string_view> wanted;
+  std::map<std::string_view, const Target*> by_name;
   for (const std::string& id : used) {
-    wanted.insert(kernels.at(id).target->name);
+    const Target* target = kernels.at(id).target;
+    by_name[target->name] = target;
   }
   std::string text;
-  for (const Target& target : targets()) {
-    if (wanted.contains(target.name)) text += target.loader_source();
+  for (const auto& [name, target] : by_name) {
+    text += target->loader.module_source();
   }
   return text;
 }
@@ -55,7 +55,7 @@ Result<std::string> compose_source(
     if (!used.contains(subgraph.id)) continue;
     const ComposedKernel& kernel = kernels.at(subgraph.id);
     text += "# " + subgraph.type + ", variant " + kernel.variant + "\n" +
-            kernel.target->function_source(
+            kernel.target->loader.function_source(
                 subgraph.graph, "_weft_" + subgraph.id, kernel.source) +
             "\n\n";
   }

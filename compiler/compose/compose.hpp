@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "compiler/compose/target.hpp"
 #include "compiler/graph/subgraph.hpp"
-#include "compiler/targets.hpp"
 
 namespace weft {
 
@@ -14,7 +14,7 @@ namespace weft {
 struct ComposedKernel {
   std::string source;
   std::string variant;
-  const Target* target = &targets().front();
+  const Target* target = nullptr;
 };
 
 /// model_new.py: the problem file's text with `Model` made into `ModelNew`

@@ -96,7 +96,8 @@ class ForwardWriter {
     text += in + "with torch.no_grad():\n";
     for (const std::string& line : body()) text += in + "    " + line + "\n";
     std::string fits(embedded::compiler_compose_python_fits);
-    fits.replace(fits.find(kDevice), kDevice.size(), target_.device_condition);
+    fits.replace(fits.find(kDevice), kDevice.size(),
+                 target_.loader.device_condition);
     if (!read_.empty())
       fits += modules() + std::string(embedded::compiler_compose_python_state);
     return {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "compiler/compose/problem_source.hpp"
+#include "compiler/compose/target.hpp"
 #include "compiler/graph/subgraph.hpp"
-#include "compiler/targets.hpp"
 
 namespace weft {
 

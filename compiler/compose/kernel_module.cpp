@@ -104,9 +104,20 @@ std::string kernel_module_source(const Subgraph& subgraph,
                                  const ComposedKernel& kernel) {
   return "\"\"\"" + subgraph.id + ": " + subgraph.type + ", variant " +
          kernel.variant + "; made by weft.\"\"\"\n\n" +
-         kernel.target->loader_source() +
-         kernel.target->function_source(subgraph.graph, "kernel_function",
-                                        kernel.source);
+         kernel.target->loader.module_source() +
+         kernel.target->loader.function_source(
+             subgraph.graph, "kernel_function", kernel.source);
+}
+
+std::string opened_function_source(const Graph& graph, const std::string& name,
+                                   const std::string& opening,
+                                   const std::string& before,
+                                   const std::string& after) {
+  const std::string inputs = joined_names(input_names(graph));
+  const std::string call = "_weft_call_" + name;
+  return call + " = " + opening + "\n\n\ndef " + name + "(" + inputs + "):\n" +
+         restride_lines(graph, name) + "    return " + before + call + "(" +
+         inputs + ")" + after + "\n";
 }
 
 }  // namespace weft

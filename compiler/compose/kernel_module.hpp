@@ -32,4 +32,12 @@ std::string restride_lines(const Graph& graph, const std::string& name);
 std::string kernel_function_source(const Graph& graph, const std::string& name,
                                    std::string_view cpp_source);
 
+/// `def <name>(x0, …)` for a target whose kernels a Python expression opens
+/// once, when the module is imported: `opening`. What a call returns may be
+/// handed on, as `before` + call + `after`.
+std::string opened_function_source(const Graph& graph, const std::string& name,
+                                   const std::string& opening,
+                                   const std::string& before = "",
+                                   const std::string& after = "");
+
 }  // namespace weft

@@ -33,7 +33,7 @@ std::string title_text(const Subgraph& subgraph, const std::string& variant) {
   return text + "//\n";
 }
 
-bool writes_much(const Subgraph& subgraph, const CpuFacts& facts) {
+bool writes_much(const Subgraph& subgraph, const LoopFacts& facts) {
   std::int64_t bytes = 0;
   for (const std::string& name : subgraph.graph.outputs) {
     const Node* node = subgraph.graph.find(name);
@@ -50,7 +50,7 @@ struct Named {
 };
 
 std::vector<Named> variants_for(const Subgraph& subgraph,
-                                const CpuFacts& facts) {
+                                const LoopFacts& facts) {
   const int lanes = std::max(4, facts.vector_bytes / 4);
   const std::string width = "vec" + std::to_string(lanes);
   std::vector<Named> list;
@@ -76,7 +76,7 @@ bool can_lower(const Graph& graph, const Node& call) {
 }
 
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
-                                               const CpuFacts& facts,
+                                               const LoopFacts& facts,
                                                int variants_max,
                                                LoweringOptions options) {
   options.wide_moments = true;

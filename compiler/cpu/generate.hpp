@@ -6,30 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compose/target.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
+#include "compiler/loops/loop_facts.hpp"
 #include "compiler/lowering/lowering_options.hpp"
-#include "compiler/targets.hpp"
 
 namespace weft {
-
-struct Program;
-struct Stage;
-
-/// What the code generator may know of the machine it builds for.
-struct CpuFacts {
-  int cores = 1;
-  int vector_bytes = 32;             ///< widest SIMD register
-  std::int64_t l1_bytes = 32 << 10;  ///< of one core
-  std::int64_t l2_bytes = 1 << 20;   ///< of one core
-  /// Folds over at most so many elements are never shared among threads.
-  std::int64_t whole_row = 0;
-  /// Whether what a row's first pass read is at hand in its next.
-  bool holds_rows = false;
-  /// Stages with code of their own: only what follows them at the same points,
-  /// without a loop, joins their nest. Null: none.
-  bool (*is_alone)(const Program&, const Stage&) = nullptr;
-};
 
 /// Whether the compiler can lower this call (else it stays an extern).
 bool can_lower(const Graph& graph, const Node& call);
@@ -42,7 +25,7 @@ bool can_lower(const Graph& graph, const Node& call);
 /// outputs are allocated by the caller with the graph's shape and stride.
 /// The options are for what the target does not lower by default.
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
-                                               const CpuFacts& facts,
+                                               const LoopFacts& facts,
                                                int variants_max,
                                                LoweringOptions options = {});
 
@@ -50,7 +33,7 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
 /// without file names.
 std::vector<std::string> cpu_build_flags();
 
-/// All of this as an entry of compiler/targets.hpp's list.
+/// All of this as an entry of compiler/targets.cpp's list.
 Target cpu_target();
 
 /// Bytes that must move at least (each input read once, each output written

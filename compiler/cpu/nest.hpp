@@ -16,7 +16,7 @@ namespace weft {
 class NestPrinter {
  public:
   NestPrinter(const Schedule& plan, const Nest& nest, const CpuVariant& variant,
-              const CpuFacts& facts, Writer& out)
+              const LoopFacts& facts, Writer& out)
       : plan_(plan), nest_(nest), variant_(variant), facts_(facts), out_(out) {}
 
   void print();
@@ -82,7 +82,7 @@ class NestPrinter {
   const Schedule& plan_;
   const Nest& nest_;
   const CpuVariant& variant_;
-  const CpuFacts& facts_;
+  const LoopFacts& facts_;
   Writer& out_;
   std::int64_t block_ = 1;
   std::set<ExprId> kept_;    ///< values of one pass that a later one needs

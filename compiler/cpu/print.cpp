@@ -42,7 +42,7 @@ constexpr std::string_view kOutside =
 }  // namespace
 
 std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
-                      const CpuFacts& facts, const std::string& title) {
+                      const LoopFacts& facts, const std::string& title) {
   Writer out;
   out.open(signature_text(plan));
   const bool checks = checks_indices(plan);

@@ -19,6 +19,6 @@ struct CpuVariant {
 
 /// The whole source, prelude included. `title` goes into its first comment.
 std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
-                      const CpuFacts& facts, const std::string& title);
+                      const LoopFacts& facts, const std::string& title);
 
 }  // namespace weft

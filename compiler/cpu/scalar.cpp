@@ -276,4 +276,28 @@ std::string store_text(const PrintScope& scope, const std::string& pointer,
          lane_lambda(scope, offset) + ");";
 }
 
+std::string reducer(const Program& program, const Stage& stage) {
+  const DType dtype = program.arena[stage.value].dtype;
+  const std::string type = "<" + vector_type(dtype) + ">";
+  const bool truth = dtype == DType::boolean;
+  if (stage.scans) {
+    return (stage.fold == Fold::sum ? "RunningSum" : "RunningProduct") + type;
+  }
+  switch (stage.fold) {
+    case Fold::sum:
+      return "Sum" + type;
+    case Fold::prod:
+      return "Product" + type;
+    case Fold::max:
+      return (truth ? "Any" : "Max") + type;
+    case Fold::min:
+      return (truth ? "All" : "Min") + type;
+    case Fold::argmax:
+      return "ArgMax" + type;
+    case Fold::argmin:
+      break;
+  }
+  return "ArgMin" + type;
+}
+
 }  // namespace weft

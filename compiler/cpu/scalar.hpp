@@ -31,4 +31,7 @@ std::string operand_text(const PrintScope& scope, ExprId id);
 std::string store_text(const PrintScope& scope, const std::string& pointer,
                        const Index& offset, const std::string& value);
 
+/// The prelude's type that folds what the stage computes.
+std::string reducer(const Program& program, const Stage& stage);
+
 }  // namespace weft

@@ -8,8 +8,8 @@ namespace {
 Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
                                            const Machine& machine,
                                            const GenerateOptions& options) {
-  const CpuFacts facts{machine.cores, machine.vector_bytes, machine.l1_bytes,
-                       machine.l2_bytes};
+  const LoopFacts facts{machine.cores, machine.vector_bytes, machine.l1_bytes,
+                        machine.l2_bytes};
   LoweringOptions lowering;
   lowering.free_rounding = options.free_rounding;
   return generate_cpu(subgraph, facts, options.variants_max, lowering);
@@ -40,9 +40,9 @@ Target cpu_target() {
   target.built_file = "kernel.so";
   target.build_flags = &cpu_build_flags;
   target.build_command = &build_command;
-  target.device_condition = "tensor.is_cpu";
-  target.loader_source = &loader;
-  target.function_source = &kernel_function_source;
+  target.loader.device_condition = "tensor.is_cpu";
+  target.loader.module_source = &loader;
+  target.loader.function_source = &kernel_function_source;
   return target;
 }
 

@@ -162,10 +162,10 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   Result<Program> program =
       lower(graph, lowering_options(variant, facts, free_rounding));
   if (!program) throw Unsupported{program.error().message};
-  CpuFacts schedule_facts;
+  LoopFacts schedule_facts;
   schedule_facts.cores = facts.sms;
   schedule_facts.whole_row = cuda_row_max(variant, facts);
-  schedule_facts.holds_rows = true;
+  schedule_facts.on_gpu = true;
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   CudaModule module;
   module.free_rounding = free_rounding;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compiler/triton/nest.hpp"
+#include "compiler/loops/width.hpp"
 
 namespace weft {
 

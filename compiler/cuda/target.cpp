@@ -20,8 +20,6 @@ bool takes(const Graph& graph, const Node& call, const CutOptions&) {
   return cuda_can_lower(graph, call);
 }
 
-std::vector<std::string> no_flags() { return {}; }
-
 std::vector<std::string> build_command(const BuildTools& tools) {
   return {tools.python,  "-m",     "weft.build.cuda", "kernel.cu",
           "kernel.json", "--arch", tools.arch};
@@ -36,8 +34,6 @@ std::string loader() {
 
 std::string function_source(const Graph& graph, const std::string& name,
                             std::string_view source) {
-  const auto inputs = input_names(graph);
-  const std::string call = "_weft_call_" + name;
   std::string results;
   for (const std::string& output : graph.outputs) {
     const TensorType& type = tensor_type(graph, output);
@@ -45,10 +41,9 @@ std::string function_source(const Graph& graph, const std::string& name,
                python_tuple(type.stride) + ", torch." +
                std::string(dtype_name(type.dtype)) + "),\n";
   }
-  return call + " = _weft_open_cuda(" + python_text_block(source) + ", [\n" +
-         results + "])\n\n\ndef " + name + "(" + joined_names(inputs) + "):\n" +
-         restride_lines(graph, name) + "    return " + call + "(" +
-         joined_names(inputs) + ")\n";
+  return opened_function_source(graph, name,
+                                "_weft_open_cuda(" + python_text_block(source) +
+                                    ", [\n" + results + "])");
 }
 
 }  // namespace
@@ -62,11 +57,10 @@ Target cuda_target() {
   target.generate = &generate;
   target.source_file = "kernel.cu";
   target.built_file = "kernel.json";
-  target.build_flags = &no_flags;
   target.build_command = &build_command;
-  target.device_condition = "tensor.is_cuda";
-  target.loader_source = &loader;
-  target.function_source = &function_source;
+  target.loader.device_condition = "tensor.is_cuda";
+  target.loader.module_source = &loader;
+  target.loader.function_source = &function_source;
   return target;
 }
 

@@ -28,7 +28,4 @@ struct Pass {
 /// The stages of a nest in order, those joined that do not need each other.
 std::vector<Pass> passes_of(const Program& program, const Nest& nest);
 
-/// The prelude's type that folds what the stage computes.
-std::string reducer(const Program& program, const Stage& stage);
-
 }  // namespace weft

@@ -61,14 +61,14 @@ bool crosses(const Program& program, const Stage& stage) {
 // A scan keeps to itself, but for what stores its results as they come; and so
 // does what would be stored across the rows that a nest reads.
 bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
-           const CpuFacts& facts) {
+           const LoopFacts& facts) {
   if (stage.scans) return false;
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
   Nest tried = nest;
   Stage aligned = stage;
   const bool fits = reads_results ? align_to_results(program, tried, aligned)
                                   : align_to_loads(program, tried, aligned);
-  if (!fits || (facts.holds_rows && crosses(program, aligned))) return false;
+  if (!fits || (facts.on_gpu && crosses(program, aligned))) return false;
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
@@ -77,7 +77,7 @@ bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
 // So does what the target wants alone, but for what has no loop of its own and
 // leaves the nest what the target wants.
 bool joins_alone(Program& program, Nest& nest, Stage& stage,
-                 const CpuFacts& facts) {
+                 const LoopFacts& facts) {
   Nest tried = nest;
   Stage aligned = stage;
   walk_whole_blocks(program, nest, aligned);
@@ -95,7 +95,7 @@ bool joins_alone(Program& program, Nest& nest, Stage& stage,
 // A stage joins the last nest whose results it reads, or a later one that reads
 // what it reads; or starts its own.
 void place(Program& program, std::vector<Nest>& nests, Stage stage,
-           const CpuFacts& facts) {
+           const LoopFacts& facts) {
   const std::set<int> read = results_read(program, stage);
   std::size_t first = 0;
   for (std::size_t i = 0; i < nests.size(); ++i) {
@@ -435,8 +435,8 @@ std::int64_t parallel_points(const Nest& nest) {
 }
 
 // Rows that are far apart in memory are walked side by side, however short.
-bool walks(const Nest& nest, const CpuFacts& facts) {
-  return facts.holds_rows && nest.columns && !is_window(nest) &&
+bool walks(const Nest& nest, const LoopFacts& facts) {
+  return facts.on_gpu && nest.columns && !is_window(nest) &&
          extent_of(nest.stages.front().inner) >= long_row;
 }
 
@@ -450,23 +450,24 @@ bool folds_in_one_pass(const Program& program, const Nest& nest) {
 
 // A row that one core of a GPU has whole: it holds what it walks again, and of
 // several rows that it walks once each keeps a core at work.
-bool is_whole(const Program& program, const Nest& nest, const CpuFacts& facts) {
+bool is_whole(const Program& program, const Nest& nest,
+              const LoopFacts& facts) {
   // Shorter ones a block has walked before more kernels have begun.
   constexpr std::int64_t lonely_row = 32768;
   const std::int64_t row = nest.work / extent_of(nest.outer);
   if (row > facts.whole_row || walks(nest, facts)) return false;
   const bool is_lonely =
-      facts.holds_rows && extent_of(nest.outer) * 8 <= facts.cores;
+      facts.on_gpu && extent_of(nest.outer) * 8 <= facts.cores;
   return !is_lonely || row < lonely_row || !folds_in_one_pass(program, nest);
 }
 
 // Folds over much data that leave few points get a nest each, which is shared
 // among the threads inside the fold; what stores gets every variable outside.
 void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
-             const CpuFacts& facts) {
+             const LoopFacts& facts) {
   const bool folds = nest.stages.front().folds;
   // A GPU's core wants several to wait for memory in turn.
-  const std::int64_t enough = (facts.holds_rows ? 4 : 2) * facts.cores;
+  const std::int64_t enough = (facts.on_gpu ? 4 : 2) * facts.cores;
   if (!folds || nest.alone || facts.cores == 1 ||
       nest.work < kParallelElementsMin || is_whole(program, nest, facts) ||
       parallel_points(nest) >= enough) {
@@ -503,12 +504,12 @@ std::int64_t extent_of(const std::vector<LoopVar>& variables) {
   return count;
 }
 
-Schedule schedule(Program program, const CpuFacts& facts) {
+Schedule schedule(Program program, const LoopFacts& facts) {
   std::vector<Nest> placed;
   std::vector<Stage> stages = std::move(program.stages);
   program.stages.clear();
   for (Stage& stage : stages) {
-    if (facts.holds_rows && !stage.scans) {
+    if (facts.on_gpu && !stage.scans) {
       split_as_read(program, stage, program.arena.main_read(stage.value));
     }
     place(program, placed, std::move(stage), facts);
@@ -524,8 +525,8 @@ Schedule schedule(Program program, const CpuFacts& facts) {
   }
   plan.program = std::move(program);
   const Innermost innermost =
-      facts.holds_rows ? innermost_in_scratch(plan.program, plan.nests)
-                       : Innermost{};
+      facts.on_gpu ? innermost_in_scratch(plan.program, plan.nests)
+                   : Innermost{};
   for (Nest& nest : plan.nests) resolve_results(plan, innermost, nest);
   for (Nest& nest : plan.nests) {
     for (Stage& stage : nest.stages) {
@@ -534,7 +535,7 @@ Schedule schedule(Program program, const CpuFacts& facts) {
     order_loops(plan.program, nest);
     while (merge_once(plan.program, nest)) {
     }
-    if (facts.holds_rows) count_alike(plan.program, nest);
+    if (facts.on_gpu) count_alike(plan.program, nest);
     choose_vectors(plan.program, nest);
     nest.work = work_of(nest);
     nest.parallel = facts.cores > 1 && nest.work >= kParallelElementsMin;

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "compiler/cpu/generate.hpp"
+#include "compiler/loops/loop_facts.hpp"
 #include "compiler/loops/program.hpp"
 
 namespace weft {
@@ -44,7 +44,7 @@ struct Schedule {
   std::set<int> spilled;  ///< results that a later nest reads, in scratch
 };
 
-Schedule schedule(Program program, const CpuFacts& facts);
+Schedule schedule(Program program, const LoopFacts& facts);
 
 /// Elements of a domain.
 std::int64_t extent_of(const std::vector<LoopVar>& variables);

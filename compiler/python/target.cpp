@@ -16,8 +16,6 @@ Result<std::vector<KernelSource>> generate(const Subgraph&, const Machine&,
               "the compiler writes no Python: choose another --target");
 }
 
-std::vector<std::string> no_flags() { return {}; }
-
 std::vector<std::string> build_command(const BuildTools& tools) {
   return {tools.python, "-m", "weft.build.python_file", "kernel.py",
           "kernel.checked"};
@@ -30,8 +28,6 @@ std::string loader() {
 
 std::string function_source(const Graph& graph, const std::string& name,
                             std::string_view source) {
-  const auto inputs = input_names(graph);
-  const std::string call = "_weft_call_" + name;
   std::string looks = "(";
   for (const std::string& output : graph.outputs) {
     const TensorType& type = tensor_type(graph, output);
@@ -39,10 +35,9 @@ std::string function_source(const Graph& graph, const std::string& name,
              "), ";
   }
   looks += ")";
-  return call + " = _weft_open_python(" + python_text_block(source) +
-         ")\n\n\ndef " + name + "(" + joined_names(inputs) + "):\n" +
-         restride_lines(graph, name) + "    return _weft_results(" + call +
-         "(" + joined_names(inputs) + "), " + looks + ")\n";
+  return opened_function_source(
+      graph, name, "_weft_open_python(" + python_text_block(source) + ")",
+      "_weft_results(", ", " + looks + ")");
 }
 
 }  // namespace
@@ -55,11 +50,10 @@ Target python_target() {
   target.generate = &generate;
   target.source_file = "kernel.py";
   target.built_file = "kernel.checked";
-  target.build_flags = &no_flags;
   target.build_command = &build_command;
-  target.device_condition = "tensor.device.type in (\"cpu\", \"cuda\")";
-  target.loader_source = &loader;
-  target.function_source = &function_source;
+  target.loader.device_condition = "tensor.device.type in (\"cpu\", \"cuda\")";
+  target.loader.module_source = &loader;
+  target.loader.function_source = &function_source;
   return target;
 }
 

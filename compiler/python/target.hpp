@@ -2,7 +2,7 @@
 // models write. The compiler generates none.
 #pragma once
 
-#include "compiler/targets.hpp"
+#include "compiler/compose/target.hpp"
 
 namespace weft {
 

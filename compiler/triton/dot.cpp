@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/loops/width.hpp"
 #include "compiler/triton/dot_text.hpp"
 
 namespace weft {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "compiler/loops/width.hpp"
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {

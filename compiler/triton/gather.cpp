@@ -8,6 +8,7 @@
 // tap is looked for in the loop.
 #include <algorithm>
 
+#include "compiler/loops/width.hpp"
 #include "compiler/triton/dot_text.hpp"
 
 namespace weft {

@@ -191,10 +191,10 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   Result<Program> program =
       lower(graph, lowering_options(variant, free_rounding));
   if (!program) throw Unsupported{program.error().message};
-  CpuFacts schedule_facts;
+  LoopFacts schedule_facts;
   schedule_facts.cores = facts.sms;
   schedule_facts.whole_row = variant.row_max;
-  schedule_facts.holds_rows = true;
+  schedule_facts.on_gpu = true;
   schedule_facts.is_alone = &is_contraction;
   Schedule plan = schedule(std::move(*program), schedule_facts);
   if (variant.jams) unroll_and_jam(plan);

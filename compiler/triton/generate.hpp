@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "compiler/compose/target.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
 #include "compiler/loops/gpu_facts.hpp"
-#include "compiler/targets.hpp"
 
 namespace weft {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/loops/width.hpp"
 #include "compiler/triton/dot.hpp"
 #include "compiler/triton/nest_text.hpp"
 
@@ -10,30 +11,7 @@ namespace {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-/// All positions in a nest's memory, those that it computes with, and how far
-/// its loops count.
-std::vector<Index> positions_of(const Program& program, const Nest& nest) {
-  std::vector<Index> all;
-  for (const Stage& stage : nest.stages) {
-    all.push_back(stage.offset);
-    all.emplace_back(extent_of(stage.inner));
-    all.insert(all.end(), stage.result_index.begin(), stage.result_index.end());
-    for (const auto& [index, extent] : stage.bounds) all.push_back(index);
-    for (const ExprId id : program.arena.reachable(roots_of(stage))) {
-      const auto& index = program.arena[id].index;
-      all.insert(all.end(), index.begin(), index.end());
-    }
-  }
-  return all;
-}
-
 }  // namespace
-
-std::vector<ExprId> roots_of(const Stage& stage) {
-  std::vector<ExprId> roots = {stage.value};
-  if (stage.position >= 0) roots.push_back(stage.position);
-  return roots;
-}
 
 std::string NestText::Tile::shape() const {
   return "(" + text(height) + ", " + text(width) + ")";
@@ -136,11 +114,6 @@ void NestText::spill(TritonKernel& kernel, const Stage& stage,
     }
     kernel.store(buffer, stage.result_index[0], value);
   }
-}
-
-bool needs_wide(const Program& program, const Nest& nest) {
-  return !fits_32_bits(extent_of(nest.outer)) ||
-         !std::ranges::all_of(positions_of(program, nest), fits_32_bits);
 }
 
 // Where the last variable's neighbours are kept together, all others are

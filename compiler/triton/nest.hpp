@@ -13,7 +13,4 @@ void print_triton_nest(const Schedule& plan, const Nest& nest,
                        const TritonVariant& variant, const GpuFacts& facts,
                        TritonModule& module);
 
-/// Whether positions in that nest need 64 bits.
-bool needs_wide(const Program& program, const Nest& nest);
-
 }  // namespace weft

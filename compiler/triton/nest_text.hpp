@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/loops/width.hpp"
 #include "compiler/triton/fold.hpp"
 #include "compiler/triton/nest.hpp"
 
@@ -116,9 +117,6 @@ class NestText {
   TritonModule& module_;
   std::vector<Pass> passes_;
 };
-
-/// What has to be computed for a stage.
-std::vector<ExprId> roots_of(const Stage& stage);
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

@@ -8,6 +8,7 @@
 // its elements is used many times.
 #include <algorithm>
 
+#include "compiler/loops/width.hpp"
 #include "compiler/triton/dot_text.hpp"
 
 namespace weft {

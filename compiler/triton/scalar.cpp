@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "compiler/loops/width.hpp"
 #include "compiler/triton/functions.hpp"
 
 namespace weft {
@@ -198,12 +199,6 @@ std::string triton_index(const Index& index, const TritonVariables& variables) {
   if (index.offset() > 0) text += " + " + std::to_string(index.offset());
   if (index.offset() < 0) text += " - " + std::to_string(-index.offset());
   return text;
-}
-
-bool fits_32_bits(const Index& index) {
-  constexpr std::int64_t most = INT32_MAX - (1 << 22);
-  const auto [low, high] = index.range();
-  return low >= -most && high <= most;
 }
 
 std::string triton_place(const std::string& tensor, const Index& index,

@@ -35,9 +35,6 @@ using TritonVariables = std::map<int, TritonVariable>;
 /// that they are added up before they are spread over the whole tile.
 std::string triton_index(const Index& index, const TritonVariables& variables);
 
-/// Whether 32 bits hold it, and what is added where a tile reaches too far.
-bool fits_32_bits(const Index& index);
-
 /// A pointer to that element of a tensor. What is a number is added first: a
 /// compiler then knows what is added for each element to be small, and takes
 /// addresses that differ by a constant from one register.

@@ -16,8 +16,6 @@ Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
   return generate_triton(subgraph, gpu_facts(machine), options);
 }
 
-std::vector<std::string> no_flags() { return {}; }
-
 std::vector<std::string> build_command(const BuildTools& tools) {
   std::vector<std::string> command = {tools.python, "-m", "weft.build.triton",
                                       "kernel.py", "kernel.json"};
@@ -39,12 +37,8 @@ std::string loader() {
 
 std::string function_source(const Graph& graph, const std::string& name,
                             std::string_view source) {
-  const auto inputs = input_names(graph);
-  const std::string call = "_weft_call_" + name;
-  return call + " = _weft_open_triton(" + python_text_block(source) +
-         ")\n\n\ndef " + name + "(" + joined_names(inputs) + "):\n" +
-         restride_lines(graph, name) + "    return " + call + "(" +
-         joined_names(inputs) + ")\n";
+  return opened_function_source(
+      graph, name, "_weft_open_triton(" + python_text_block(source) + ")");
 }
 
 }  // namespace
@@ -57,11 +51,10 @@ Target triton_target() {
   target.generate = &generate;
   target.source_file = "kernel.py";
   target.built_file = "kernel.json";
-  target.build_flags = &no_flags;
   target.build_command = &build_command;
-  target.device_condition = "(tensor.is_cuda or _weft_interpreted)";
-  target.loader_source = &loader;
-  target.function_source = &function_source;
+  target.loader.device_condition = "(tensor.is_cuda or _weft_interpreted)";
+  target.loader.module_source = &loader;
+  target.loader.function_source = &function_source;
   return target;
 }
 

@@ -1,5 +1,6 @@
 #include "actors/dispatcher.hpp"
 
+#include "compiler/targets.hpp"
 #include "tests/actors/run_bench.hpp"
 
 using namespace weft;

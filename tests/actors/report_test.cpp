@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "actors/outcome.hpp"
+#include "compiler/targets.hpp"
 #include "tests/actors/run_bench.hpp"
 
 using namespace weft;

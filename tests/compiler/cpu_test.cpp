@@ -161,7 +161,7 @@ TEST_CASE("Nothing that changes NaN or infinities is asked of the compiler") {
 TEST_CASE("A built softmax agrees with one in double") {
   constexpr int kRows = 5;
   constexpr int kWidth = 77;
-  CpuFacts facts;
+  LoopFacts facts;
   facts.cores = 2;
   const auto sources =
       generate_cpu(subgraph_of(softmax(kRows, kWidth)), facts, 1);
@@ -248,7 +248,7 @@ TEST_CASE("Positions beyond 32 bits stay the framework's") {
 TEST_CASE(
     "Sources compile with narrower and with wider vectors than they use") {
   for (const int vector_bytes : {16, 32, 64}) {
-    CpuFacts facts;
+    LoopFacts facts;
     facts.vector_bytes = vector_bytes;
     const auto sources = generate_cpu(subgraph_of(softmax(8, 512)), facts, 1);
     REQUIRE(sources.has_value());

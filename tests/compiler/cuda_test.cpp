@@ -4,6 +4,7 @@
 
 #include "compiler/cuda/generate.hpp"
 #include "compiler/cuda/scalar.hpp"
+#include "compiler/targets.hpp"
 #include "tests/compiler/small_graphs.hpp"
 
 using namespace weft;

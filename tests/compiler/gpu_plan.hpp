@@ -12,10 +12,10 @@ namespace weft::testing {
 
 inline Schedule planned_for_gpu(const Graph& graph,
                                 std::int64_t whole_row = 16384) {
-  CpuFacts facts;
+  LoopFacts facts;
   facts.cores = 132;
   facts.whole_row = whole_row;
-  facts.holds_rows = true;
+  facts.on_gpu = true;
   auto program = lower(graph, {});
   REQUIRE(program.has_value());
   return schedule(std::move(*program), facts);

@@ -12,7 +12,7 @@ using namespace weft::testing;
 namespace {
 
 Schedule planned(const Graph& graph, int cores = 1) {
-  CpuFacts facts;
+  LoopFacts facts;
   facts.cores = cores;
   auto program = lower(graph, {});
   REQUIRE(program.has_value());

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "compiler/compose/compose.hpp"
+#include "compiler/targets.hpp"
 
 namespace {
 

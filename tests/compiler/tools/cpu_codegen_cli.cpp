@@ -9,7 +9,7 @@
 #include "compiler/cpu/generate.hpp"
 
 int main(int count, char** arguments) {
-  weft::CpuFacts facts;
+  weft::LoopFacts facts;
   facts.cores = count > 1 ? std::stoi(arguments[1]) : 2;
   facts.vector_bytes = count > 2 ? std::stoi(arguments[2]) : 64;
   const int variants_max = count > 3 ? std::stoi(arguments[3]) : 16;

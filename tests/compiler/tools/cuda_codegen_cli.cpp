@@ -9,6 +9,7 @@
 #include "compiler/compose/compose.hpp"
 #include "compiler/compose/kernel_module.hpp"
 #include "compiler/cuda/generate.hpp"
+#include "compiler/targets.hpp"
 
 int main(int count, char** arguments) {
   weft::GpuFacts facts;

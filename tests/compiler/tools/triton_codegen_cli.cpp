@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compiler/compose/compose.hpp"
+#include "compiler/targets.hpp"
 #include "compiler/triton/generate.hpp"
 
 int main(int count, char** arguments) {

@@ -1,0 +1,27 @@
+// What the scheduler may know of the processor or GPU that it puts loops on.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+struct Program;
+struct Stage;
+
+/// The defaults are a small processor's.
+struct LoopFacts {
+  int cores = 1;
+  int vector_bytes = 32;             ///< widest SIMD register
+  std::int64_t l1_bytes = 32 << 10;  ///< of one core
+  std::int64_t l2_bytes = 1 << 20;   ///< of one core
+  /// Folds over at most so many elements are never shared among threads.
+  std::int64_t whole_row = 0;
+  /// The loops become a GPU's blocks and threads: what a row's first pass read
+  /// is in registers in its next, and `cores` counts multiprocessors.
+  bool on_gpu = false;
+  /// Stages with code of their own: only what follows them at the same points,
+  /// without a loop, joins their nest. Null: none.
+  bool (*is_alone)(const Program&, const Stage&) = nullptr;
+};
+
+}  // namespace weft
