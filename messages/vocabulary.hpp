@@ -33,9 +33,9 @@ using AnyMessage = std::variant<
     KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply, LlmAllowance,
     LlmCallRequest, LlmCallDenied, LlmCallSettled>;
 
-/// One of them. What copies, moves and destroys any of these structs is compiled
-/// once, in vocabulary.cpp, and not in each file that has a message: half of the
-/// time that such a file took (measured 2026-11 with g++ 12).
+/// One of them. What copies, moves and destroys any of these structs is
+/// compiled once, in vocabulary.cpp, and not in each file that has a message:
+/// half of the time that such a file took (measured 2026-11 with g++ 12).
 struct Message : AnyMessage {
   using AnyMessage::AnyMessage;
   Message();

@@ -14,7 +14,7 @@ namespace weft {
 struct ComposedKernel {
   std::string source;
   std::string variant;
-  const Target* target = nullptr;
+  const Target* target;  ///< never null
 };
 
 /// model_new.py: the problem file's text with `Model` made into `ModelNew`

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "compiler/fusion/partition.hpp"
+#include "compiler/targets.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {
@@ -50,7 +51,8 @@ Plan cut(const Graph& graph) {
 std::string composed() {
   const Plan plan = cut(sample());
   const auto text = compose_source(
-      kProblem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+      kProblem, plan,
+      {{plan.subgraphs.at(0).id, {"int x;\n", "plain", find_target("cpu")}}});
   REQUIRE(text);
   return *text;
 }
@@ -113,7 +115,8 @@ std::string with_buffers(const std::string& value) {
       b.outputs({"s"}).graph,
       [](const Graph&, const Node& call) { return call.name == "s"; });
   const auto text = compose_source(
-      kProblem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+      kProblem, plan,
+      {{plan.subgraphs.at(0).id, {"int x;\n", "plain", find_target("cpu")}}});
   REQUIRE(text);
   return *text;
 }
@@ -156,7 +159,8 @@ TEST_CASE("the mode is asked where no part says that it reads it") {
   graph.parts.clear();
   const Plan plan = cut(graph);
   const auto text = compose_source(
-      kProblem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+      kProblem, plan,
+      {{plan.subgraphs.at(0).id, {"int x;\n", "plain", find_target("cpu")}}});
   REQUIRE(text);
   check_has(*text, "if not (not self.training\n");
 }
@@ -198,7 +202,8 @@ TEST_CASE("locals avoid the names of forward's arguments") {
   problem.replace(problem.find("scale"), 5, "_t_m");
   const Plan plan = cut(sample());
   const auto text = compose_source(
-      problem, plan, {{plan.subgraphs.at(0).id, {"int x;\n", "plain"}}});
+      problem, plan,
+      {{plan.subgraphs.at(0).id, {"int x;\n", "plain", find_target("cpu")}}});
   REQUIRE(text);
   check_has(*text, "_t__m = _weft_aten_mm_default");
 }

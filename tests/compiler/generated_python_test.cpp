@@ -9,6 +9,7 @@
 
 #include "compiler/compose/compose.hpp"
 #include "compiler/fusion/partition.hpp"
+#include "compiler/targets.hpp"
 #include "tests/compiler/graph_builder.hpp"
 
 namespace weft {
@@ -128,9 +129,11 @@ void write_all(const Folder& folder, const char* kernel) {
   const Subgraph& subgraph = plan.subgraphs[0];
   folder.write("reference.py", reference_source(subgraph));
   folder.write("test_kernel.py", test_source(subgraph));
-  folder.write("kernel.py", kernel_module_source(subgraph, {kernel, "plain"}));
-  const auto composed =
-      compose_source(kProblem, plan, {{subgraph.id, {kernel, "plain"}}});
+  folder.write(
+      "kernel.py",
+      kernel_module_source(subgraph, {kernel, "plain", find_target("cpu")}));
+  const auto composed = compose_source(
+      kProblem, plan, {{subgraph.id, {kernel, "plain", find_target("cpu")}}});
   REQUIRE(composed);
   folder.write("model_new.py", *composed);
   folder.write("trial.py", kTrial);

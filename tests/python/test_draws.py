@@ -12,8 +12,8 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [PACKAGES]
 
 from weft.expect.draws import Give, Take  # noqa: E402
-from weft.expect.reference import wide_default  # noqa: E402
 from weft.judge.whole_model import WholeModel  # noqa: E402
+from weft.problem.widen import wide_default  # noqa: E402
 
 NOISY = """
 import torch

@@ -32,7 +32,8 @@ int main(int, char** arguments) {
   for (const weft::Subgraph& subgraph : plan.subgraphs) {
     const auto sources = target.generate(subgraph, {}, {.variants_max = 1});
     if (!sources) return failed(sources.error());
-    kernels[subgraph.id] = {sources->front().text, sources->front().variant};
+    kernels[subgraph.id] = {sources->front().text, sources->front().variant,
+                            &target};
   }
   const auto text = weft::compose_source(all_of(problem), plan, kernels);
   if (!text) return failed(text.error());
