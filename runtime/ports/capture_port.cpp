@@ -1,8 +1,6 @@
 #include "runtime/ports/capture_port.hpp"
 
 #include <nlohmann/json.hpp>
-#include <regex>
-#include <set>
 #include <system_error>
 
 #include "runtime/journal/journal.hpp"
@@ -64,35 +62,6 @@ Error told_error(const json& answer) {
           message};
 }
 
-/// Whether the file takes nothing from elsewhere but PyTorch and modules that
-/// come with Python: of any other, a new version would give another graph.
-bool imports_little(const std::string& problem) {
-  static const std::set<std::string> known = {
-      "torch", "math",      "typing",      "collections", "functools",
-      "abc",   "itertools", "dataclasses", "enum",        "__future__",
-      "copy",  "operator",  "random",      "time",        "warnings"};
-  if (problem.find("importlib") != std::string::npos ||
-      problem.find("__import__") != std::string::npos) {
-    return false;
-  }
-  static const std::regex import(
-      R"((?:^|[\n;:])[ \t]*(?:import|from)[ \t]+([^\n#;]*))");
-  static const std::regex name(R"(([A-Za-z_]\w*)[^,]*)");
-  for (std::sregex_iterator line(problem.begin(), problem.end(), import), end;
-       line != end; ++line) {
-    std::string names = (*line)[1];
-    // "from torch.nn import a, b" names one module, "import a, b" two.
-    if (names.find(" import") != std::string::npos) {
-      names.resize(names.find(" import"));
-    }
-    for (std::sregex_iterator one(names.begin(), names.end(), name); one != end;
-         ++one) {
-      if (!known.contains((*one)[1])) return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 CapturePort::CapturePort(Blobs& blobs, Installation installation,
@@ -131,9 +100,8 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
     reply.failure = to_failure(problem.error());
     return reply;
   }
-  const bool keeps = library_.is_there() && imports_little(*problem);
   const std::string key = made_key(request, *problem);
-  if (keeps) {
+  if (library_.is_there()) {
     const auto known = library_.find_made(key);
     if (known && *known) {
       reply.graph = blobs_.put(**known);
@@ -143,15 +111,16 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
     }
   }
   const fs::path scratch = scratch_ / "capture";
-  const auto graph = run(request, *problem, scratch, cancelled);
-  if (graph) {
-    reply.graph = blobs_.put(*graph);
-    if (keeps) {
+  const auto captured = run(request, *problem, scratch, cancelled);
+  if (captured) {
+    reply.graph = blobs_.put(captured->graph);
+    if (library_.is_there() && captured->may_be_kept) {
       // Else it is captured again: no reason to stop.
-      [[maybe_unused]] const auto kept = library_.keep_made(key, *graph);
+      [[maybe_unused]] const auto kept =
+          library_.keep_made(key, captured->graph);
     }
   } else {
-    reply.failure = to_failure(graph.error());
+    reply.failure = to_failure(captured.error());
   }
   std::error_code ignored;
   fs::remove_all(scratch, ignored);
@@ -159,7 +128,7 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
   return reply;
 }
 
-/// All that the graph comes from, where imports_little().
+/// All that a graph comes from that may be kept.
 std::string CapturePort::made_key(const CaptureRequest& request,
                                   const std::string& problem) const {
   return "graph " + content_hash(problem) + " of " + request.problem_name +
@@ -167,10 +136,9 @@ std::string CapturePort::made_key(const CaptureRequest& request,
          python_identity(installation_);
 }
 
-Result<std::string> CapturePort::run(const CaptureRequest& request,
-                                     const std::string& problem,
-                                     const fs::path& scratch,
-                                     const std::stop_token& cancelled) {
+Result<CapturePort::Captured> CapturePort::run(
+    const CaptureRequest& request, const std::string& problem,
+    const fs::path& scratch, const std::stop_token& cancelled) {
   const fs::path file = scratch / request.problem_name;
   if (const auto done = write_file_whole(file, problem); !done) {
     return std::unexpected(done.error());
@@ -204,7 +172,9 @@ Result<std::string> CapturePort::run(const CaptureRequest& request,
   const json answer = json::parse(report->out, nullptr, false);
   if (!answer.is_object()) return did_not_end(request, *report);
   if (!answer.value("ok", false)) return std::unexpected(told_error(answer));
-  return read_file(scratch / "graph.json");
+  auto graph = read_file(scratch / "graph.json");
+  if (!graph) return std::unexpected(graph.error());
+  return Captured{std::move(*graph), answer.value("keeps", false)};
 }
 
 }  // namespace weft

@@ -32,10 +32,16 @@ class CapturePort : public Port {
                        const std::stop_token& cancelled);
   std::string made_key(const CaptureRequest& request,
                        const std::string& problem) const;
-  Result<std::string> run(const CaptureRequest& request,
-                          const std::string& problem,
-                          const std::filesystem::path& scratch,
-                          const std::stop_token& cancelled);
+  /// A graph's JSON, and whether the same text would give it again: what the
+  /// problem imports is asked of Python, which reads the file.
+  struct Captured {
+    std::string graph;
+    bool may_be_kept = false;
+  };
+  Result<Captured> run(const CaptureRequest& request,
+                       const std::string& problem,
+                       const std::filesystem::path& scratch,
+                       const std::stop_token& cancelled);
 
   Blobs& blobs_;
   Installation installation_;

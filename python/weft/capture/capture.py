@@ -16,6 +16,7 @@ import time
 import traceback
 import warnings
 
+from weft.capture import imports
 from weft.problem import problem as problems
 from weft.problem.problem import ProblemError
 
@@ -45,7 +46,10 @@ def reply_of(problem_path, out, device="cpu"):
         with writing(out):
             from weft.capture.graph import write_json
             write_json(graph, out)
-        return {"ok": True, "nodes": len(graph["nodes"]), "seconds": seconds}
+        with open(problem_path, encoding="utf-8") as file:
+            keeps = imports.takes_little(file.read())
+        return {"ok": True, "nodes": len(graph["nodes"]), "seconds": seconds,
+                "keeps": keeps}
     except ProblemError as error:
         return {"ok": False, "error": error.to_json()}
     except Exception as error:
