@@ -18,6 +18,12 @@ constexpr std::int64_t compile_wall_ms = 600'000;
 constexpr std::int64_t autotune_wall_ms = 1'800'000;
 constexpr std::int64_t probe_wall_ms = 120'000;
 constexpr std::int64_t lease_slack_ms = 30'000;
+/// Where the run's time is limited: a timing that is begun has so much at
+/// least, and torch.compile is not begun with less.
+constexpr std::int64_t timing_wall_ms_min = 20'000;
+constexpr std::int64_t compile_left_ms = 120'000;
+constexpr const char* out_of_time =
+    "Verified, but not timed: the run's time was over.";
 
 }  // namespace
 
@@ -55,6 +61,12 @@ void Composer::begin(const Compose& compose, Context& context) {
   attempt(context);
 }
 
+/// Till the run should be over; very long where nobody said.
+std::int64_t Composer::left_ms(const Context& context) const {
+  if (compose_->ends_us == 0) return std::int64_t{1} << 40;
+  return (compose_->ends_us - context.now_us()) / 1'000;
+}
+
 void Composer::attempt(Context& context) {
   const auto problem = context.blobs().get(compose_->run.problem);
   if (!problem) return give_up({"failed", problem.error().message}, context);
@@ -86,7 +98,8 @@ void Composer::check(const std::string& source, Context& context) {
   request.subject = {"model", compose_->run.problem, source};
   request.rules = {rule::weft, rule::near_eager};
   if (stage_ == Stage::seeking) request.rules = {rule::near_eager};
-  request.with_compile = options.compile_baseline && stage_ == Stage::whole;
+  request.with_compile = options.compile_baseline && stage_ == Stage::whole &&
+                         left_ms(context) >= compile_left_ms;
   request.seed = options.seed;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
@@ -155,11 +168,12 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   const bool gives_way =
       compose_->run.options.accept == rule::near_eager && wants_near(verdict);
   if (gives_way) return seek(context);
-  if (!can_time(compose_->run.options, compose_->run.machine)) {
-    take_all();
-    return wants_near(verdict) ? seek(context) : probed(nullptr, context);
-  }
-  time(context);
+  const bool is_timed = can_time(compose_->run.options, compose_->run.machine);
+  if (is_timed && !is_late(context)) return time(context);
+  if (is_timed) report_.notes.push_back(out_of_time);
+  take_all();
+  if (wants_near(verdict) && !is_late(context)) return seek(context);
+  probed(nullptr, context);
 }
 
 /// Where torch.compile's module is not near either, none is asked for, unless
@@ -185,7 +199,7 @@ void Composer::seek(Context& context) {
     near_ = 0;
     far_ = ranked_.size();
   }
-  const bool is_found = far_ - near_ <= 1;
+  const bool is_found = far_ - near_ <= 1 || is_late(context);
   stage_ = is_found ? Stage::near : Stage::seeking;
   chosen_ = ranked_;
   chosen_.resize(is_found ? near_ : (near_ + far_) / 2);
@@ -211,15 +225,17 @@ void Composer::checked_near(const Verdict& verdict, Context& context) {
   NearEager& near = report_.near.verdict.near_eager;
   near.compiled = report_.verdict.near_eager.compiled;
   near.compiled_reason = report_.verdict.near_eager.compiled_reason;
-  if (can_time(compose_->run.options, compose_->run.machine)) {
-    return time(context);
+  if (!can_time(compose_->run.options, compose_->run.machine)) {
+    return probe_at_last(context);
   }
+  if (!is_late(context)) return time(context);
+  report_.notes.push_back(out_of_time);
   probe_at_last(context);
 }
 
 void Composer::timed_near(const TimeReply& reply, Context& context) {
   const bool is_slower = slower_than_eager(reply.timing);
-  if (!chosen_.empty() && is_slower && !was_slower_) {
+  if (!chosen_.empty() && is_slower && !was_slower_ && !is_late(context)) {
     was_slower_ = true;
     return time(context);
   }
@@ -254,14 +270,17 @@ void Composer::time(Context& context) {
   request.subject = {"model", compose_->run.problem,
                      stage_ == Stage::whole ? source_ : near_source_};
   request.seed = options.seed;
-  request.with_compile = options.compile_baseline;
-  request.with_autotune = options.autotune_baseline;
+  const std::int64_t left = left_ms(context);
+  request.with_compile = options.compile_baseline && left >= compile_left_ms;
+  request.with_autotune = options.autotune_baseline && left >= autotune_wall_ms;
   request.budget_ms = options.final_timing_ms;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
   request.wall_ms = check_wall_ms + request.budget_ms +
                     (request.with_compile ? compile_wall_ms : 0) +
                     (request.with_autotune ? autotune_wall_ms : 0);
+  request.wall_ms =
+      std::min(request.wall_ms, std::max(left, timing_wall_ms_min));
   making_ = timing_ =
       start(address::verify, request, all_units, request.wall_ms, context);
 }
@@ -274,14 +293,15 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     return drop_some(reply.rejected, context);
   }
   if (slower_than_eager(reply.timing) && !chosen_.empty()) {
-    if (!std::exchange(was_slower_, true)) return time(context);
-    return drop_all(context);
+    const bool again = !std::exchange(was_slower_, true) && !is_late(context);
+    return again ? time(context) : drop_all(context);
   }
   if (was_slower_) {
     report_.notes.push_back("Timed twice: the first time it was slower.");
   }
   report_.timing = reply.timing;
   take_all();
+  if (is_late(context)) return probed(nullptr, context);
   if (wants_near(report_.verdict)) return seek(context);
   probe_at_last(context);
 }
@@ -319,7 +339,7 @@ void Composer::drop_some(const std::string& why, Context& context) {
                    [&](const auto* a, const auto* b) {
                      return closeness(a) < closeness(b);
                    });
-  const std::size_t kept = chosen_.size() / 2;
+  const std::size_t kept = is_late(context) ? 0 : chosen_.size() / 2;
   report_.rejected += static_cast<int>(chosen_.size() - kept);
   for (std::size_t i = kept; i < chosen_.size(); ++i) {
     report_.notes.push_back("Dropped " + chosen_[i]->subgraph +

@@ -9,6 +9,9 @@
 // the run's --accept wants one that is, it is composed a second time: of the
 // kernels in the order of their distance from eager, it finds by halves how
 // many can stay, in as many checks as their number has binary digits.
+//
+// When the run's time is over (Compose::ends_us), what was composed is checked
+// all the same; nothing is tried or timed any more that need not be.
 #pragma once
 
 #include <map>
@@ -40,6 +43,8 @@ class Composer : public Role {
   /// Whether the module that was just checked gives way to another.
   bool wants_near(const Verdict& verdict) const;
   void seek(Context& context);
+  std::int64_t left_ms(const Context& context) const;
+  bool is_late(const Context& context) const { return left_ms(context) <= 0; }
   void probe_at_last(Context& context);
   void time(Context& context);
   void timed(const TimeReply& reply, Context& context);

@@ -39,7 +39,7 @@ std::vector<Place> head_places(const RunStart& run) {
   return places;
 }
 
-std::int64_t device_bytes(const Graph& graph) {
+std::int64_t edge_bytes(const Graph& graph) {
   std::int64_t bytes = 0;
   const auto add = [&](const Node& node) {
     for (const auto& type : node.values) {
@@ -51,7 +51,11 @@ std::int64_t device_bytes(const Graph& graph) {
         std::ranges::find(graph.outputs, node.name) != graph.outputs.end();
     if (node.kind != NodeKind::call || is_output) add(node);
   }
-  return copies * bytes + contexts_bytes;
+  return bytes;
+}
+
+std::int64_t device_bytes(const Graph& graph) {
+  return copies * edge_bytes(graph) + contexts_bytes;
 }
 
 std::string device_resource(const Machine& machine) {

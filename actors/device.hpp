@@ -29,6 +29,9 @@ bool knows_places(const RunStart& run);
 /// the broker says, in a run that knows no places.
 std::vector<Place> head_places(const RunStart& run);
 
+/// Of the tensors at a graph's edges: what a call of it moves at least.
+std::int64_t edge_bytes(const Graph& graph);
+
 /// What checking a graph's kernels takes of a device's memory: the tensors at
 /// its edges, as many times as a verdict holds them, and what a context and its
 /// modules take of it.

@@ -1,6 +1,7 @@
 #include "actors/dispatcher.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
@@ -19,6 +20,11 @@ void Dispatcher::receive(const Address&, const Message& message,
     if (offer->units.empty()) offers_.erase(offer->place);
   } else if (const auto* done = std::get_if<SubgraphDone>(&message)) {
     finished(*done, context);
+  } else if (const auto* fired = std::get_if<TimerFired>(&message);
+             fired && alarms_.contains(fired->effect)) {
+    const std::string subgraph = alarms_.extract(fired->effect).mapped();
+    if (done_.contains(subgraph)) return;
+    context.send(address::agent(subgraph), StopSearch{budget_words()});
   } else if (const auto end = errands_.receive(message, context)) {
     if (end->failure) return give_up(end->failure, context);
     hand_over(context);
@@ -32,15 +38,46 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
   auto plan = parse_plan(*text);
   if (!plan) return give_up({"failed", plan.error().message}, context);
   plan_ = std::move(*plan);
+  order_.resize(plan_.subgraphs.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  if (dispatch_->run.options.budget_ms > 0) limit_time(context);
   start_agents(context);
   hand_over(context);  // at once when there is nothing to do
 }
 
 void Dispatcher::start_agents(Context& context) {
   const std::size_t agents = agents_max();
-  while (next_ < plan_.subgraphs.size() && next_ - done_.size() < agents) {
-    start_agent(plan_.subgraphs[next_++], context);
+  while (next_ < order_.size() && next_ - done_.size() < agents) {
+    const Subgraph& subgraph = plan_.subgraphs[order_[next_++]];
+    if (search_until_us_ > 0 && context.now_us() >= search_until_us_) {
+      skip(subgraph, context);
+    } else {
+      start_agent(subgraph, context);
+    }
   }
+}
+
+void Dispatcher::limit_time(Context& context) {
+  const std::int64_t gone_ms = (context.now_us() - dispatch_->begun_us) / 1'000;
+  const std::int64_t left_ms =
+      search_ms(dispatch_->run.options.budget_ms, gone_ms);
+  search_until_us_ = context.now_us() + left_ms * 1'000;
+  shares_ = SearchShares(plan_);
+  order_ = shares_.order();
+}
+
+void Dispatcher::skip(const Subgraph& subgraph, Context& context) {
+  SubgraphDone& done = done_[subgraph.id];
+  done.subgraph = subgraph.id;
+  done.outcome = "failed";
+  done.reason = "not begun: " + budget_words();
+  context.send(address::user, Progress{subgraph.id, "failed", done.reason});
+}
+
+std::string Dispatcher::budget_words() const {
+  return "the search's part of the budget of " +
+         std::to_string(dispatch_->run.options.budget_ms / 1'000) +
+         " s is over";
 }
 
 /// While one builds, another has the device: so many for each device.
@@ -119,6 +156,12 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
     }
   }
   context.send(address::agent(subgraph.id), std::move(work));
+  if (search_until_us_ == 0) return;
+  const std::int64_t left_ms =
+      (search_until_us_ - context.now_us() + 999) / 1'000;
+  const std::int64_t share_ms =
+      shares_.take(subgraph.id, left_ms, agents_max());
+  alarms_[errands_.timer(share_ms, context)] = subgraph.id;
 }
 
 void Dispatcher::finished(const SubgraphDone& done, Context& context) {
@@ -159,6 +202,10 @@ void Dispatcher::hand_over(Context& context) {
   if (done_.size() < plan_.subgraphs.size() || !errands_.idle()) return;
   over_ = true;
   Compose compose{dispatch_->plan, dispatch_->run, {}};
+  if (search_until_us_ > 0) {
+    compose.ends_us =
+        dispatch_->begun_us + dispatch_->run.options.budget_ms * 1'000;
+  }
   for (const Subgraph& subgraph : plan_.subgraphs) {
     compose.results.push_back(done_.at(subgraph.id));
   }

@@ -1,7 +1,8 @@
 // Gives each distinct subgraph to an agent of its own, so many at a time and at
 // the place with the fewest of them (all of its kernels are timed there); keeps
 // each one's files in the run directory, and hands all verdicts to the
-// composer.
+// composer. Where the run's time is limited, the dearest subgraphs go first,
+// each is told when its share is over, and what is left then is not begun.
 #pragma once
 
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "actors/errands.hpp"
 #include "actors/role.hpp"
+#include "actors/search_time.hpp"
 #include "compiler/graph/subgraph.hpp"
 
 namespace weft {
@@ -24,6 +26,9 @@ class Dispatcher : public Role {
   void begin(const Dispatch& dispatch, Context& context);
   void start_agents(Context& context);
   void start_agent(const Subgraph& subgraph, Context& context);
+  void limit_time(Context& context);
+  void skip(const Subgraph& subgraph, Context& context);
+  std::string budget_words() const;
   void place(OptimizeSubgraph& work);
   std::size_t agents_max() const;
   void finished(const SubgraphDone& done, Context& context);
@@ -35,7 +40,11 @@ class Dispatcher : public Role {
   std::optional<Dispatch> dispatch_;
   Plan plan_;
   Errands errands_;
-  std::size_t next_ = 0;  ///< subgraphs whose agents were started
+  std::vector<std::size_t> order_;    ///< of plan_.subgraphs
+  std::size_t next_ = 0;              ///< in it; those before it were started
+  std::int64_t search_until_us_ = 0;  ///< 0: there is no limit
+  SearchShares shares_;
+  std::map<std::uint64_t, std::string> alarms_;  ///< whose share is over then
   std::map<std::string, SubgraphDone> done_;
   std::map<Place, Capacities> offers_;   ///< beside the head's own
   std::map<std::string, Place> placed_;  ///< subgraphs that are at work

@@ -66,6 +66,12 @@ std::uint64_t Errands::start(const Address& port, Message request,
   return id;
 }
 
+std::uint64_t Errands::timer(std::int64_t after_ms, Context& context) {
+  const std::uint64_t number = next_++;
+  context.send(address::clock, TimerRequest{number, after_ms});
+  return number;
+}
+
 void Errands::attempt(Open open, std::uint64_t effect, Context& context) {
   set_effect(open.request, effect);
   open.state = State::waiting;
@@ -182,9 +188,7 @@ void Errands::rest(Entry errand, std::int64_t after_ms, Context& context) {
   Open open = std::move(errand->second);
   open_.erase(errand);
   open.state = State::resting;
-  const std::uint64_t timer = next_++;
-  context.send(address::clock, TimerRequest{timer, after_ms});
-  open_[timer] = std::move(open);
+  open_[timer(after_ms, context)] = std::move(open);
 }
 
 void Errands::stop(Entry errand, const std::string& reason, Context& context) {

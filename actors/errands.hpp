@@ -55,6 +55,10 @@ class Errands {
   /// Anything late, doubled or not ours is ignored.
   std::optional<ErrandEnd> receive(const Message& message, Context& context);
 
+  /// Has the clock tell in so long: its TimerFired bears the number returned,
+  /// which is no errand's.
+  std::uint64_t timer(std::int64_t after_ms, Context& context);
+
   /// Gives up what still waits for its lease, or for its next try. What a port
   /// works on goes on, and ends as ever, but is not tried again.
   void withdraw(Context& context);

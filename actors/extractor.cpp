@@ -52,6 +52,7 @@ void Extractor::receive(const Address&, const Message& message,
 
 void Extractor::begin(const RunStart& start, Context& context) {
   run_ = start;
+  if (start.options.budget_ms > 0) begun_us_ = context.now_us();
   tell_capacities(context);
   if (!start.options.llm.name.empty()) {
     context.send(address::broker, LlmAllowance{start.options.llm});
@@ -130,7 +131,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
 
 void Extractor::written(const ErrandEnd& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
-  context.send(address::dispatcher, Dispatch{plan_, *run_});
+  context.send(address::dispatcher, Dispatch{plan_, *run_, begun_us_});
 }
 
 void Extractor::finish(const Failure& failure, Context& context) {

@@ -29,6 +29,7 @@ class Extractor : public Role {
   Errands errands_;
   std::uint64_t capture_ = 0;  ///< the capture's errand
   std::string plan_;           ///< blob
+  std::int64_t begun_us_ = 0;  ///< 0: the run's time has no limit
 };
 
 }  // namespace weft

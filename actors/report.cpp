@@ -405,6 +405,7 @@ std::string verified_line(const Report& report) {
                      " of " + std::to_string(report.subgraphs.size()) +
                      " distinct subgraphs ours, ";
   if (!timed) return text + not_timed;
+  if (report.timing.over_eager.ratio <= 0) return text + "not timed";
   text += speedup(report.timing.over_eager) + " over eager";
   if (report.timing.over_compile.ratio > 0) {
     text += ", " + speedup(report.timing.over_compile) + " over torch.compile";

@@ -129,6 +129,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"rounding", options.rounding},
       {"seed", options.seed},
       {"accept", options.accept},
+      {"budget_ms", options.budget_ms},
       {"near_module", near_module_json(report)},
       {"timed", can_time(options, report.run.machine)},
       {"machine", machine_json(report)},

@@ -66,6 +66,8 @@ void SubgraphAgent::receive(const Address&, const Message& message,
   }
   if (const auto* work = std::get_if<OptimizeSubgraph>(&message)) {
     if (!work_) begin(*work, context);
+  } else if (const auto* stop = std::get_if<StopSearch>(&message)) {
+    if (work_) stop_search(stop->reason, context);
   } else if (const auto* reply = std::get_if<SeedsReply>(&message)) {
     seeds_came(*reply, context);
   } else if (const auto* result = std::get_if<SeedResult>(&message)) {
@@ -82,6 +84,13 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
     context.send(address::seeds(source), SeedsRequest{work});
   }
   context.send(address::user, Progress{work.subgraph, "seeds", work.type});
+  decide(context);
+}
+
+void SubgraphAgent::stop_search(const std::string& why, Context& context) {
+  out_of_time_ = why;
+  if (!final_.empty()) stop(final_, why, context);
+  stop_others(why, context);
   decide(context);
 }
 
@@ -303,7 +312,7 @@ void SubgraphAgent::decide(Context& context) {
   const bool waits = !sources_open_.empty() || model_.open() > 0 ||
                      results_.size() < seeds_.size();
   if (waits && !settled_) return;
-  if (ask_model(context)) return;
+  if (out_of_time_.empty() && ask_model(context)) return;
   if (!can_time(work_->options, work_->machine)) {
     if (const SeedResult* right = first_right()) {
       final_ = right->seed.id;
@@ -313,7 +322,8 @@ void SubgraphAgent::decide(Context& context) {
   if (const SeedResult* best = fastest()) {
     final_ = best->seed.id;
     // The last timing would be the one that it has.
-    if (final_ == known_id_ || !looks_longer(work_->options)) {
+    if (final_ == known_id_ || !looks_longer(work_->options) ||
+        !out_of_time_.empty()) {
       return conclude(context);
     }
     context.send(address::user,
@@ -321,6 +331,10 @@ void SubgraphAgent::decide(Context& context) {
     context.send(worker(final_), TimeSeed{work_->options.final_timing_ms,
                                           work_->options.compile_baseline});
     return;
+  }
+  const bool none_judged = results_.empty();
+  if (none_judged && !out_of_time_.empty()) {
+    return finish("failed", out_of_time_, context);
   }
   if (seeds_.empty()) {
     finish("failed", complaint_.empty() ? "no seeds" : complaint_, context);
@@ -412,10 +426,13 @@ std::vector<std::string> SubgraphAgent::outdone() const {
   if (holds_) all.insert(known_.outdone.begin(), known_.outdone.end());
   for (const auto& [id, seed] : seeds_) {
     const auto result = results_.find(id);
-    const bool failed = result != results_.end() && result->second.failure;
-    if (!failed) all.insert(seed.source);
+    const bool is_judged = result != results_.end();
+    // Nothing is known of what there was no time for.
+    const bool counts =
+        is_judged ? !result->second.failure : out_of_time_.empty();
+    if (counts) all.insert(seed.source);
   }
-  if (settled_) {
+  if (settled_ && out_of_time_.empty()) {
     for (const Seed& seed : waiting_) all.insert(seed.source);
   }
   all.erase(done_->best.seed.source);

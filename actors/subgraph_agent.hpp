@@ -5,9 +5,10 @@
 // outdone before is spared. A kernel that can hardly be bettered stops the
 // other seeds, and so does a right one where none can be timed. A language
 // model is asked last, and only where that leaves something to gain. The best
-// one is kept in the library. All kernels are timed on one device: where it is
-// gone, those that are right are verified anew on another one like it. Ends in
-// exactly one SubgraphDone.
+// one is kept in the library. Told that its time is over, it takes the best
+// that has been timed, as it is. All kernels are timed on one device: where it
+// is gone, those that are right are verified anew on another one like it. Ends
+// in exactly one SubgraphDone.
 #pragma once
 
 #include <map>
@@ -29,6 +30,7 @@ class SubgraphAgent : public Role {
 
  private:
   void begin(const OptimizeSubgraph& work, Context& context);
+  void stop_search(const std::string& why, Context& context);
   void seeds_came(const SeedsReply& reply, Context& context);
   void verify(const Seed& seed, Context& context);
   void start_waiting(Context& context);
@@ -70,6 +72,7 @@ class SubgraphAgent : public Role {
   std::string final_;          ///< the seed in its last timing
   std::string complaint_;      ///< a source that failed said this
   bool settled_ = false;       ///< no further seed is waited for
+  std::string out_of_time_;    ///< why nothing is begun any more; empty: it is
   std::optional<SubgraphDone> done_;  ///< until the library has answered
   LlmSearch model_;                   ///< what a language model is asked
   Errands errands_;

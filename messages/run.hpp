@@ -68,11 +68,14 @@ struct RunOptions {
   /// By which rules modules are composed: "weft", "near-eager" or "both".
   std::string accept = "weft";
   LlmOptions llm;
+  /// Of the whole run; its end is the search's, less what composing takes.
+  /// 0: no limit.
+  std::int64_t budget_ms = 0;
   MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, rounding, no_extern, device,
                      autotune_baseline, MSGPACK_NVP("library", known_kernels),
-                     devices, accept, llm)
+                     devices, accept, llm, budget_ms)
   bool operator==(const RunOptions&) const = default;
 };
 

@@ -28,10 +28,10 @@ using AnyMessage = std::variant<
     RefineRequest, TimerRequest, TimerFired, CaptureRequest, CaptureReply,
     WriteFilesRequest, WriteFilesReply, BuildRequest, BuildReply, CheckRequest,
     CheckReply, TimeRequest, TimeReply, ProbeRequest, ProbeReply, Dispatch,
-    OptimizeSubgraph, SeedsRequest, SeedsReply, VerifySeed, TimeSeed, StopSeed,
-    SeedResult, SubgraphDone, Compose, FindKernelRequest, FindKernelReply,
-    KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply, LlmAllowance,
-    LlmCallRequest, LlmCallDenied, LlmCallSettled>;
+    OptimizeSubgraph, StopSearch, SeedsRequest, SeedsReply, VerifySeed,
+    TimeSeed, StopSeed, SeedResult, SubgraphDone, Compose, FindKernelRequest,
+    FindKernelReply, KeepKernelRequest, KeepKernelReply, LlmRequest, LlmReply,
+    LlmAllowance, LlmCallRequest, LlmCallDenied, LlmCallSettled>;
 
 /// One of them. What copies, moves and destroys any of these structs is
 /// compiled once, in vocabulary.cpp, and not in each file that has a message:

@@ -30,7 +30,9 @@ struct Dispatch {
   static constexpr std::string_view name = "Dispatch";
   std::string plan;  ///< blob: plan_to_json()
   RunStart run;
-  MSGPACK_DEFINE_MAP(plan, run)
+  /// By the journal's clock; said where the run's time is limited.
+  std::int64_t begun_us = 0;
+  MSGPACK_DEFINE_MAP(plan, run, begun_us)
   bool operator==(const Dispatch&) const = default;
 };
 
@@ -50,6 +52,15 @@ struct OptimizeSubgraph {
   MSGPACK_DEFINE_MAP(subgraph, type, signature, graph, options, machine, places,
                      device_bytes)
   bool operator==(const OptimizeSubgraph&) const = default;
+};
+
+/// dispatcher -> agent: its share of the run's time is over. It ends with the
+/// best kernel that has been verified.
+struct StopSearch {
+  static constexpr std::string_view name = "StopSearch";
+  std::string reason;
+  MSGPACK_DEFINE_MAP(reason)
+  bool operator==(const StopSearch&) const = default;
 };
 
 /// agent -> seeds/<source>, and its answer.
@@ -164,7 +175,9 @@ struct Compose {
   std::string plan;  ///< blob
   RunStart run;
   std::vector<SubgraphDone> results;  ///< in the plan's order
-  MSGPACK_DEFINE_MAP(plan, run, results)
+  /// When the run should be over, by the journal's clock; 0: whenever.
+  std::int64_t ends_us = 0;
+  MSGPACK_DEFINE_MAP(plan, run, results, ends_us)
   bool operator==(const Compose&) const = default;
 };
 

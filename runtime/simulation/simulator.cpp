@@ -112,6 +112,10 @@ RunStart Simulator::made_up_start() {
     start.options.seeds.push_back(source);
   }
   start.machine.cores = static_cast<int>(1 + pick(random_, 4));
+  // From hardly enough for the capture to more than the run takes.
+  if (happens(random_, 300)) {
+    start.options.budget_ms = 1'000 * (1 + pick(random_, 600));
+  }
   // Some are as an older weft would have begun them.
   start.vocabulary = happens(random_, 100) ? 1 : vocabulary_version;
   const bool has_gpus = happens(random_, 600);

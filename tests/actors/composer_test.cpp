@@ -11,11 +11,13 @@ namespace {
 struct ComposerBench : RunBench<Composer> {
   explicit ComposerBench(const std::string& target = "cpu",
                          const std::string& outcome = "won",
-                         const std::string& accept = "weft") {
+                         const std::string& accept = "weft",
+                         std::int64_t ends_us = 0) {
     plan = partition(two_piece_graph(), *find_target("cpu"));
     Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
     compose.run.options.target = target;
     compose.run.options.accept = accept;
+    compose.ends_us = ends_us;
     double error = 1e-7;
     for (const Subgraph& subgraph : plan.subgraphs) {
       SubgraphDone done;
@@ -320,4 +322,42 @@ TEST_CASE("a near module slower than eager twice gives way, too") {
   composer.timed(0.5);
   composer.probed();
   CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("when the run's time is over the whole is checked, and not timed") {
+  ComposerBench composer("cpu", "won", "weft", 1);
+  composer.now_us = 2;
+  composer.checked(true);
+  CHECK(composer.blobs.get(composer.files().files[0].blob)
+            ->contains("time was over"));
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.summary.contains("2 of 2 distinct subgraphs ours, not timed"));
+}
+
+TEST_CASE("when the run's time is over a wrong whole loses all kernels") {
+  ComposerBench composer("cpu", "won", "weft", 1);
+  composer.now_us = 2;
+  composer.checked(false);
+  CHECK(!composer.holds(composer.composed(), 0));
+  composer.checked(true);
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("when the run's time is over no near module is looked for long") {
+  ComposerBench composer("cpu", "won", "near-eager", 1);
+  composer.now_us = 2;
+  composer.checked(true, "far", "near");
+  CHECK(!composer.holds(composer.composed(), 0));
+  composer.checked(true, "near");
+  composer.probed();
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("a timing has no more time than the run, and no torch.compile") {
+  ComposerBench composer("cpu", "won", "weft", 60'000'000);
+  composer.checked(true);
+  const auto timing = one<TimeRequest>(composer.sent);
+  CHECK(timing.wall_ms == 60'000);
+  CHECK(!timing.with_compile);
 }

@@ -24,7 +24,7 @@ def main(words):
     how = os.environ.get("FAKE_WEFT", "right")
     problem, run = words[1], words[words.index("--out") + 1]
     with open(os.environ["FAKE_WEFT_RUNS"], "a", encoding="utf-8") as file:
-        file.write(run + "\n")
+        file.write(" ".join(words) + "\n")
     if how == "hangs":
         time.sleep(600)
     if how == "fails":

@@ -6,13 +6,14 @@ import io
 import os
 import threading
 import unittest
+from unittest import mock
 
 import torch
 from backend_case import BackendCase, Net
 from torch import nn
 
 import weft
-from weft.backend import piece as pieces
+from weft.backend import piece as pieces, search
 
 
 class TakeOver(BackendCase):
@@ -42,13 +43,18 @@ class TakeOver(BackendCase):
         pieces._searches._thread.join(60)
         pieces._searches._ends.clear()
 
-    def test_a_search_ends_with_its_budget(self):
+    def test_a_search_that_does_not_end_is_stopped(self):
         self.set_environment(FAKE_WEFT="hangs")
         net, x = Net(), torch.randn(4, 12)
-        with torch.no_grad():
+        with torch.no_grad(), mock.patch.object(search, "LATE_S", 0.0):
             self.assert_same(self.compiled(net, budget_s=1)(x), net(x))
         self.assertEqual(self.states(), ["framework"])
         self.assertIn("budget_s", self.reasons()[0])
+
+    def test_the_program_is_told_the_budget(self):
+        with torch.no_grad():
+            self.compiled(Net(), budget_s=77)(torch.randn(4, 12))
+        self.assertIn("--budget-s 77 ", self.words()[0])
 
     def test_another_compilation_takes_what_was_found(self):
         net, x = Net(), torch.randn(4, 12)

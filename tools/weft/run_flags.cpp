@@ -155,6 +155,14 @@ Options add_llm(CLI::App& app, RunOptions& options) {
 
 Options add_limits(CLI::App& app, RunOptions& options) {
   return {
+      app.add_option_function<double>(
+             "--budget-s",
+             [&options](double s) {
+               options.budget_ms = static_cast<std::int64_t>(s * 1000);
+             },
+             "Seconds for the whole run, which then ends with the best so far "
+             "(no limit)")
+          ->check(CLI::Range(1.0, 1e7)),
       app.add_option_function<std::int64_t>(
              "--capture-seconds",
              [&options](std::int64_t s) { options.capture_ms = s * 1000; },

@@ -18,7 +18,7 @@ from weft.backend.options import is_disabled, log
 
 #: Searches that may wait for their turn; further graphs stay the framework's.
 WAITING_MAX = 256
-#: Beyond the budget, for loading PyTorch and for building what was found.
+#: Beyond the search, for building what was found.
 GRACE_S = 120.0
 DECLINED_MAX = 16
 
@@ -132,7 +132,7 @@ class Piece:
         else:
             _searches.add(self, kernels)
             if self.options.wait:
-                kernels.settled.wait(self.options.budget_s + GRACE_S)
+                kernels.settled.wait(search.limit_s(self.options) + GRACE_S)
         return kernels
 
     def _try(self, kernels, arguments):

@@ -15,6 +15,9 @@ from weft.backend.options import log
 #: Of the budget, for timing one kernel and the best one.
 TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
 TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
+#: A run ends by itself when its budget is over, with the best so far; but its
+#: last check of a large module may take longer. So much later it is stopped.
+LATE_SHARE, LATE_S = 1.0, 60.0
 #: Kernels tried for a subgraph, by the seconds that there are.
 VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
 
@@ -56,7 +59,7 @@ def known(source, options):
 
 def search(source, options, cancelled=None):
     """The Outcome of a run of weft on that source; SearchFailed says why there
-    is none. Blocks for the budget at most, and some seconds."""
+    is none. Blocks for limit_s() at most, and some seconds."""
     base = os.path.join(os.path.dirname(store.folder()), "runs")
     os.makedirs(base, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="run-", dir=base)
@@ -67,6 +70,11 @@ def search(source, options, cancelled=None):
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def limit_s(options):
+    """When a search is stopped that goes on beyond its budget."""
+    return options.budget_s * (1 + LATE_SHARE) + LATE_S
+
+
 def _search(source, options, cancelled, folder):
     problem = os.path.join(folder, "problem.py")
     with open(problem, "w", encoding="utf-8") as file:
@@ -75,14 +83,13 @@ def _search(source, options, cancelled, folder):
     begin = time.monotonic()
     code, told = program.run(
         ["run", problem, "--out", run, "--fast-sync", "-q",
-         *_words(options)], options.budget_s, cancelled)
+         *_words(options)], limit_s(options), cancelled)
     seconds = time.monotonic() - begin
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
         raise SearchFailed(
             f"the search was stopped after {seconds:.0f} s, before its module "
-            f"was verified: give it a larger budget_s than "
-            f"{options.budget_s:g}")
+            f"was verified: its budget_s was {options.budget_s:g}")
     result = _result(run)
     if code != 0 or result is None:
         raise SearchFailed(told or f"weft run ended with the code {code}")
@@ -105,6 +112,7 @@ def _words(options):
     variants = options.variants or next(
         count for seconds, count in VARIANTS if options.budget_s < seconds)
     words = ["--target", options.target, "--variants", str(int(variants)),
+             "--budget-s", f"{options.budget_s:g}",
              "--timing-ms", share(TIMING_SHARE, TIMING_MS),
              "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
     # Whoever has Inductor already wants what is faster than that.

@@ -1,0 +1,66 @@
+#include "actors/search_time.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "actors/device.hpp"
+#include "compiler/fusion/product_count.hpp"
+
+namespace weft {
+namespace {
+
+/// A check of the whole starts the processes that a capture starts, and runs
+/// the model some times more often; but it is no use to have searched for less
+/// than half of the time.
+constexpr std::int64_t captures_a_check = 2;
+constexpr std::int64_t least_kept = 4;  ///< a quarter
+constexpr std::int64_t most_kept = 2;   ///< half
+/// Less is not enough to build, check and time a single kernel.
+constexpr std::int64_t least_share_ms = 10'000;
+/// Operations for which a processor takes as long as for moving a byte: from 8
+/// (a core with AVX2) to 14 (an H200, float32). Datasheets.
+constexpr double operations_a_byte = 10;
+
+double cost_of(const Graph& graph) {
+  const ProductCount products = count_products(graph);
+  const double operations = static_cast<double>(
+      products.matrix_operations + products.convolution_operations);
+  return std::max(static_cast<double>(edge_bytes(graph)),
+                  operations / operations_a_byte);
+}
+
+}  // namespace
+
+std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms) {
+  const std::int64_t kept =
+      std::clamp(captures_a_check * gone_ms, budget_ms / least_kept,
+                 budget_ms / most_kept);
+  return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
+}
+
+SearchShares::SearchShares(const Plan& plan) {
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    const auto count =
+        std::ranges::count(plan.placements, subgraph.id, &Placement::subgraph);
+    costs_[subgraph.id] = static_cast<double>(count) * cost_of(subgraph.graph);
+  }
+  order_.resize(plan.subgraphs.size());
+  std::iota(order_.begin(), order_.end(), std::size_t{0});
+  std::ranges::stable_sort(order_, std::greater(), [&](std::size_t i) {
+    return costs_.at(plan.subgraphs[i].id);
+  });
+}
+
+std::int64_t SearchShares::take(const std::string& subgraph,
+                                std::int64_t left_ms, std::size_t jobs) {
+  double all = 0;
+  for (const auto& [id, cost] : costs_) all += cost;
+  const double own = costs_.contains(subgraph) ? costs_.at(subgraph) : 0;
+  costs_.erase(subgraph);
+  const double share = all > 0 ? own / all : 1;
+  const auto ms = static_cast<std::int64_t>(share * static_cast<double>(jobs) *
+                                            static_cast<double>(left_ms));
+  return std::min(std::max(ms, least_share_ms), left_ms);
+}
+
+}  // namespace weft

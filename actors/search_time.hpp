@@ -1,0 +1,40 @@
+// How the time that a user gives a run (RunOptions::budget_ms) is dealt out:
+// what is left for the search once the model is captured, and each subgraph's
+// share of that, by what it seems to take of the model's own time. All in
+// milliseconds; who deals out has the journal's clock.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/subgraph.hpp"
+
+namespace weft {
+
+/// Of a budget of which so much is gone (for capturing the model); the rest is
+/// for checking and timing what was composed. 0: nothing is left to search in.
+std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms);
+
+/// The subgraphs of a plan, dearest first, and what is dealt out among them.
+class SearchShares {
+ public:
+  SearchShares() = default;
+  explicit SearchShares(const Plan& plan);
+
+  /// Indices of plan.subgraphs: those whose kernels would gain most go first.
+  const std::vector<std::size_t>& order() const { return order_; }
+
+  /// What the subgraph may take of `left_ms`, in which so many are searched for
+  /// beside each other. It counts as begun from here on: what it does not use
+  /// is left to the others.
+  std::int64_t take(const std::string& subgraph, std::int64_t left_ms,
+                    std::size_t jobs);
+
+ private:
+  std::vector<std::size_t> order_;
+  std::map<std::string, double> costs_;  ///< of those that are not begun
+};
+
+}  // namespace weft

@@ -1,0 +1,182 @@
+#include "actors/search_time.hpp"
+
+#include <utility>
+
+#include "actors/composer.hpp"
+#include "actors/dispatcher.hpp"
+#include "actors/subgraph_agent.hpp"
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+/// Two pieces, the second of which moves 16 times the bytes.
+Graph uneven_graph() {
+  const TensorType small = dense({64, 64});
+  const TensorType large = dense({256, 256});
+  GraphBuilder builder;
+  builder.input("x", small)
+      .input("y", large)
+      .call("a", "relu", {"x"}, small)
+      .call("b", "mm", {"a", "x"}, small)
+      .call("c", "tanh", {"y"}, large)
+      .outputs({"b", "c"});
+  return builder.graph;
+}
+
+Plan uneven_plan() { return partition(uneven_graph(), *find_target("cpu")); }
+
+constexpr std::int64_t second_us = 1'000'000;
+
+/// A run with a budget of 100 s, 10 of which went for the capture.
+struct BudgetBench : RunBench<Dispatcher> {
+  BudgetBench() {
+    RunStart run = small_run(blobs);
+    run.options.budget_ms = 100'000;
+    now_us = 10 * second_us;
+    sent = say(address::extractor,
+               Dispatch{blobs.put(plan_to_json(plan)), run, 0});
+    for (const auto& [to, files] : only<WriteFilesRequest>(sent)) {
+      say(address::files, WriteFilesReply{files.effect, {}});
+    }
+  }
+  /// The piece at that place of the plan.
+  const std::string& id(std::size_t index) const {
+    return plan.subgraphs[index].id;
+  }
+  std::vector<Outgoing> done(const std::string& subgraph) {
+    SubgraphDone message;
+    message.subgraph = subgraph;
+    message.outcome = "lost";
+    sent = say(address::agent(subgraph), message);
+    for (const auto& [to, files] : only<WriteFilesRequest>(sent)) {
+      for (Outgoing& more :
+           say(address::files, WriteFilesReply{files.effect, {}})) {
+        sent.push_back(std::move(more));
+      }
+    }
+    return sent;
+  }
+
+  Plan plan = uneven_plan();
+  std::vector<Outgoing> sent;
+};
+
+Seed seed(const std::string& id) { return {id, "cpu", "compiler", id, "src"}; }
+
+SeedResult right(const std::string& id, double over_eager) {
+  SeedResult result;
+  result.seed = seed(id);
+  result.built = result.verdict.correct = result.timed = true;
+  result.timing.candidate = {50, 45, 55, 9};
+  result.timing.over_eager = {over_eager, 0.99 * over_eager, 1.01 * over_eager};
+  return result;
+}
+
+/// An agent that verifies two seeds.
+struct StoppedBench : Bench<SubgraphAgent> {
+  StoppedBench() {
+    OptimizeSubgraph work;
+    work.subgraph = "sg";
+    work.places = {""};
+    give(address::dispatcher, work);
+    SeedsReply reply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}};
+    give("seeds/compiler", reply);
+  }
+  std::vector<Outgoing> result(const SeedResult& r) {
+    return give("worker/sg." + r.seed.id, r);
+  }
+  std::vector<Outgoing> stop() {
+    return give(address::dispatcher, StopSearch{"time is over"});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a part of the budget is kept for checking the whole") {
+  CHECK(search_ms(100'000, 1'000) == 74'000);   // a quarter at least
+  CHECK(search_ms(100'000, 20'000) == 40'000);  // two captures
+  CHECK(search_ms(100'000, 40'000) == 10'000);  // half at most
+  CHECK(search_ms(100'000, 90'000) == 0);
+}
+
+TEST_CASE("the dearest subgraph goes first and has the greatest share") {
+  const Plan plan = uneven_plan();
+  REQUIRE(plan.subgraphs.size() == 2);
+  SearchShares shares(plan);
+  CHECK(shares.order() == std::vector<std::size_t>{1, 0});
+  const auto large = shares.take(plan.subgraphs[1].id, 1'700'000, 1);
+  CHECK(large > 1'500'000);
+  CHECK(large < 1'700'000);
+  // What is left is the last one's.
+  CHECK(shares.take(plan.subgraphs[0].id, 50'000, 1) == 50'000);
+}
+
+TEST_CASE("a share is enough for a kernel, and no more than there is") {
+  const Plan plan = uneven_plan();
+  SearchShares shares(plan);
+  CHECK(shares.take(plan.subgraphs[0].id, 60'000, 1) == 10'000);
+  CHECK(shares.take(plan.subgraphs[1].id, 4'000, 2) == 4'000);
+}
+
+TEST_CASE("an agent is told when its share of the budget is over") {
+  BudgetBench dispatcher;
+  const auto begun = only<OptimizeSubgraph>(dispatcher.sent);
+  REQUIRE(begun.size() == 1);
+  CHECK(begun.front().second.subgraph == dispatcher.id(1));
+  const auto timer = one<TimerRequest>(dispatcher.sent);
+  CHECK(timer.after_ms > 50'000);
+  CHECK(timer.after_ms < 65'000);  // 100 s, less 10 and a quarter
+  const auto told = dispatcher.say(address::clock, TimerFired{timer.effect});
+  CHECK(only<StopSearch>(told).front().first ==
+        address::agent(dispatcher.id(1)));
+  CHECK(one<StopSearch>(told).reason.contains("100 s"));
+}
+
+TEST_CASE("an agent that is done is not told anything") {
+  BudgetBench dispatcher;
+  const auto timer = one<TimerRequest>(dispatcher.sent);
+  dispatcher.done(dispatcher.id(1));
+  CHECK(dispatcher.say(address::clock, TimerFired{timer.effect}).empty());
+}
+
+TEST_CASE("what is left when the search's time is over is not begun") {
+  BudgetBench dispatcher;
+  dispatcher.now_us = 90 * second_us;
+  const auto sent = dispatcher.done(dispatcher.id(1));
+  CHECK(only<OptimizeSubgraph>(sent).empty());
+  const auto compose = one<Compose>(sent);
+  CHECK(compose.ends_us == 100 * second_us);
+  REQUIRE(compose.results.size() == 2);
+  CHECK(compose.results[0].outcome == "failed");
+  CHECK(compose.results[0].reason.contains("not begun"));
+}
+
+TEST_CASE("an agent whose time is over takes the best that was timed") {
+  StoppedBench agent;
+  agent.result(right("a", 2));
+  const auto sent = agent.stop();
+  CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
+  CHECK(only<TimeSeed>(sent).empty());
+  const auto done = one<SubgraphDone>(sent);
+  CHECK(done.outcome == "won");
+  CHECK(done.best.seed.id == "a");
+  CHECK(agent.result(right("b", 3)).empty());
+}
+
+TEST_CASE("a last timing that is under way when time is over is stopped") {
+  StoppedBench agent;
+  agent.result(right("a", 2));
+  CHECK(only<TimeSeed>(agent.result(right("b", 3))).size() == 1);
+  const auto sent = agent.stop();
+  CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
+  CHECK(one<SubgraphDone>(sent).best.seed.id == "b");
+}
+
+TEST_CASE("with nothing judged when time is over, that is the reason") {
+  StoppedBench agent;
+  const auto done = one<SubgraphDone>(agent.stop());
+  CHECK(done.outcome == "failed");
+  CHECK(done.reason == "time is over");
+}
