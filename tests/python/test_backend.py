@@ -4,16 +4,20 @@ becomes of the search."""
 import copy
 import io
 import os
+import pickle
 import threading
 import unittest
 from unittest import mock
 
 import torch
-from backend_case import BackendCase, Net
+from backend_case import BUDGET_S, BackendCase, Net
 from torch import nn
 
 import weft
 from weft.backend import piece as pieces, search
+
+#: For what is under way on a busy machine.
+WAIT_S = 300
 
 
 class TakeOver(BackendCase):
@@ -92,6 +96,33 @@ class TakeOver(BackendCase):
         self.assertEqual(list(dynamic.kernels), [(5,), (6,)])
         self.assertEqual(self.states(), ["ready"] * 3, self.reasons())
         self.assertIn("shapes_max", str(weft.explain()))
+
+    def test_a_size_that_is_marked_dynamic_has_one_graph(self):
+        net = Net()
+        compiled = self.compiled(net)
+        with torch.no_grad():
+            for rows in (4, 7, 9, 4):
+                x = torch.randn(rows, 12)
+                torch._dynamo.mark_dynamic(x, 0)
+                for _ in range(2):
+                    self.assert_same(compiled(x), net(x))
+        (piece,) = self.pieces()
+        self.assertEqual(list(piece.kernels), [(4,), (7,), (9,)])
+        self.assertEqual(self.states(), ["ready"] * 3, self.reasons())
+
+    def test_another_size_does_not_wait_for_its_kernels(self):
+        net = Net()
+        compiled = self.compiled(net, wait=False)
+        with torch.no_grad():
+            for rows in (4, 7):
+                x = torch.randn(rows, 12)
+                torch._dynamo.mark_dynamic(x, 0)
+                self.assert_same(compiled(x), net(x))
+                kernels = self.pieces()[-1].kernels[(rows,)]
+                self.assertTrue(kernels.settled.wait(WAIT_S))
+                self.assert_same(compiled(x), net(x))
+                self.assert_same(compiled(x), net(x))
+        self.assertEqual(self.states(), ["ready"] * 2, self.reasons())
 
 
 class Failures(BackendCase):
@@ -215,6 +246,46 @@ class AsEager(BackendCase):
         self.both(lambda net: net.to(torch.bfloat16))
         self.x = self.x.bfloat16()
         self.call()
+        self.assert_used()
+
+    @torch.no_grad()
+    def test_halves(self):
+        self.both(lambda net: net.half())
+        self.x = self.x.half()
+        self.call()
+        self.assert_used()
+
+    def test_gradients_switched_on_and_off(self):
+        with torch.no_grad():
+            self.call()
+            self.assertFalse(self.mine(self.x).requires_grad)
+        self.call()
+        self.assertTrue(self.mine(self.x).requires_grad)
+        self.both(lambda net: net.requires_grad_(False))
+        self.call()
+        self.assertFalse(self.mine(self.x).requires_grad)
+        self.assert_used()
+
+    @torch.no_grad()
+    def test_a_module_compiled_in_place_is_pickled_as_itself(self):
+        self.twin.compile(backend=weft.backend.compile,
+                          options={"wait": True, "budget_s": BUDGET_S})
+        self.mine = self.twin
+        self.call()
+        self.assert_used()
+        again = pickle.loads(pickle.dumps(self.twin))
+        self.assert_same(again(self.x), self.net(self.x))
+
+    def test_hooks_of_gradients_are_called(self):
+        self.both(lambda net: net.scale.register_hook(lambda grad: grad * 3))
+        self.both(lambda net: net.linear.register_full_backward_hook(
+            lambda module, given, out: (given[0] * 2,)))
+        for _ in range(3):
+            for run, net in ((self.net, self.net), (self.mine, self.twin)):
+                net.zero_grad()
+                run(self.x).square().sum().backward()
+            for a, b in zip(self.twin.parameters(), self.net.parameters()):
+                self.assert_same(a.grad, b.grad)
         self.assert_used()
 
     @torch.no_grad()

@@ -14,6 +14,10 @@ from torch import nn
 import weft
 
 
+#: For what is under way on a busy machine.
+WAIT_S = 300
+
+
 class Nested(nn.Module):
     """Takes and gives structures, writes a buffer, and has a batch norm."""
 
@@ -135,6 +139,42 @@ class Optimized(BackendCase):
         self.assertIs(same, self.mine)
         self.assertTrue(report.ready, str(report))
         self.check(True, x)
+        self.check(True)
+
+    @torch.no_grad()
+    def test_other_inputs_get_kernels_in_the_background(self):
+        other, third = torch.randn(7, 12), torch.randn(12, 5).t()
+        third = torch.cat([third, third, third], 1)[:, :12]
+        for x in (other, third):
+            self.check(False, x)
+            pending = self.mine.__dict__["_weft"]._pending
+            self.assertTrue(pending.kernels.settled.wait(WAIT_S))
+            for _ in range(2):  # is tried, then is taken
+                self.assert_same(self.mine(x), self.net(x))
+            self.check(True, x)
+        self.check(True)
+        self.assertEqual(len(self.mine.__dict__["_weft"].entries), 3)
+
+    @torch.no_grad()
+    def test_other_inputs_have_a_bound(self):
+        mine, _ = weft.optimize(self.net, self.x, shapes_max=1)
+        self.check(False, torch.randn(7, 12), mine=mine)
+        self.assertIsNone(mine.__dict__["_weft"]._pending)
+
+    def test_inputs_with_gradients_are_not_learned(self):
+        self.check(False, torch.randn(7, 12))
+        self.assertIsNone(self.mine.__dict__["_weft"]._pending)
+
+    @torch.no_grad()
+    def test_other_inputs_that_find_nothing_stay_the_module_s_own(self):
+        self.set_environment(FAKE_WEFT="fails")
+        x = torch.randn(7, 12)
+        self.check(False, x)
+        pending = self.mine.__dict__["_weft"]._pending
+        self.assertTrue(pending.kernels.settled.wait(WAIT_S))
+        for _ in range(2):
+            self.check(False, x)
+        self.assertIn("this run fails", str(weft.explain(self.mine)))
         self.check(True)
 
     @torch.no_grad()

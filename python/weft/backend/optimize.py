@@ -36,13 +36,17 @@ class Report:
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
-             variants=0, cache=True):
+             variants=0, cache=True, shapes_max=4):
     """(module, Report). The module returned is of the class of `module`, and
     has the very same parameters, buffers and parts; its forward() takes the
     kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
     (forward()'s arguments) without gradients, while the model's parts, modes and
     settings are what they are now, and is the module's own else. Given a module
     that optimize() has made, it learns these inputs, too.
+
+    Inputs of other shapes, strides or dtypes that it is called with get kernels
+    of their own: captured at their first call, searched for in the background,
+    and so for `shapes_max` kinds of inputs at most, these ones included.
 
     Blocks until the search is over. Nothing that goes wrong here is raised but
     wrong arguments; the report says it."""
@@ -52,7 +56,7 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
                         f"{type(module).__name__}")
     options = options_from({"budget_s": budget_s, "target": target,
                             "variants": variants, "cache": cache,
-                            "wait": True})
+                            "shapes_max": shapes_max, "wait": True})
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     made = module if _dispatch_of(module) else _optimized(module)
     return made, _learn(made, args, dict(kwargs or {}), options)
@@ -69,24 +73,37 @@ def _learn(module, args, kwargs, options):
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
     dispatch = _dispatch_of(module)
+    dispatch.options = dataclasses.replace(options, wait=False)
     if entry is not None and entry.composed is not None:
         dispatch.add(entry)
-    report = Report(
-        ready=entry is not None and entry.composed is not None,
-        summary=entry.summary if entry else "",
-        reason=entry.reason if entry else reason,
-        seconds=round(time.monotonic() - begin, 1),
-        from_store=bool(entry and entry.from_store),
-        path=entry.path if entry else "")
+    report = _report_of(entry, reason, time.monotonic() - begin)
     dispatch.reports.append(report)
     log.info("optimize: %s", report)
     return report
 
 
+def _report_of(entry, reason="", seconds=0.0):
+    return Report(
+        ready=entry is not None and entry.composed is not None,
+        summary=entry.summary if entry else "",
+        reason=entry.reason if entry else reason,
+        seconds=round(seconds, 1),
+        from_store=bool(entry and entry.from_store),
+        path=entry.path if entry else "")
+
+
 def _search(module, args, kwargs, options):
+    """The _Entry of a search that is over."""
+    pending, _ = _begin(module, args, kwargs, options)
+    return pending.entry()
+
+
+def _begin(module, args, kwargs, options):
+    """(_Pending, results): what was captured, whose search is under way, and
+    what the framework computes for these inputs, as the graph gives it."""
     plain = _plain(module)
     captured, graph = captures.capture(plain, args, kwargs)
-    bound = captures.Bound(captured, plain)
+    bound = captures.Bound(captured, module)
     arguments = bound.gathered(pytree.tree_leaves((args, kwargs)))
     if arguments is None or not bound.parts_fit():
         raise Unsupported("the call changes the module itself")
@@ -95,12 +112,25 @@ def _search(module, args, kwargs, options):
              if one.kind in ("parameter", "buffer")}
     piece = Piece(graph, options, "optimize", state)
     with torch.no_grad():
-        piece([one.detach() if isinstance(one, torch.Tensor) else one
-               for one in arguments])
-        kernels = next(iter(piece.kernels.values()))
-    return _Entry(captured, kernels.source, kernels.composed,
-                  kernels.summary, kernels.reason, kernels.from_store,
-                  kernels.path)
+        results = piece([one.detach() if isinstance(one, torch.Tensor) else one
+                         for one in arguments])
+    return _Pending(captured, bound, piece), results
+
+
+class _Pending:
+    """One kind of inputs whose search is not over."""
+
+    def __init__(self, captured, bound, piece):
+        self.captured = captured
+        self.bound = bound
+        self.composed = piece  # what is called when the search is over
+        self.kernels = next(iter(piece.kernels.values()))
+
+    def entry(self):
+        kernels = self.kernels
+        return _Entry(self.captured, kernels.source, kernels.composed,
+                      kernels.summary, kernels.reason, kernels.from_store,
+                      kernels.path)
 
 
 @dataclasses.dataclass
@@ -150,8 +180,11 @@ class _Dispatch:
         self.calls = 0
         self.declined = 0
         self.reason = ""
+        self.options = None  # of what is learned in the background
         self._bound = []
         self._module = None
+        self._pending = None  # one search at a time is under way
+        self._seen = set()  # kinds of inputs that were begun
         self._lock = threading.Lock()
 
     def add(self, entry):
@@ -160,7 +193,8 @@ class _Dispatch:
             self._bound = []
 
     def __getstate__(self):
-        return {"entries": self.entries, "reports": self.reports}
+        return {"entries": self.entries, "reports": self.reports,
+                "options": self.options}
 
     def __setstate__(self, state):
         self.__init__()
@@ -170,6 +204,7 @@ class _Dispatch:
         """Kernels are shared: they have no tensors of their own."""
         twin = _Dispatch()
         twin.entries, twin.reports = list(self.entries), list(self.reports)
+        twin.options = self.options
         return twin
 
     def compute(self, module, args, kwargs):
@@ -188,7 +223,73 @@ class _Dispatch:
                 self.calls += 1
                 return True, result
         self.declined += 1
-        return False, None
+        return self._compute_other(module, args, kwargs)
+
+    def _compute_other(self, module, args, kwargs):
+        """The same for inputs that no entry knows: those of a search that is
+        over are tried, and new ones begun. What goes wrong is told by
+        explain(), and the call is the module's own."""
+        try:
+            pending = self._pending
+            if pending is not None:
+                return self._compute_pending(pending, args, kwargs)
+            return self._begin_other(module, args, kwargs)
+        except Exception as error:
+            self.reason = ("other inputs cannot have kernels: "
+                           f"{type(error).__name__}: {error}")
+            log.info("%s", self.reason)
+            return False, None
+
+    def _compute_pending(self, pending, args, kwargs):
+        state = pending.kernels.state
+        if state == "searching":
+            return False, None
+        done, result = False, None
+        if state == "loaded":  # looks at the kernels' results beside its own
+            done, result = _compute(pending.bound, pending, args, kwargs)
+            state = pending.kernels.state
+        if state in ("ready", "framework"):
+            self._settle(pending)
+        return done, result
+
+    def _settle(self, pending):
+        with self._lock:
+            if self._pending is not pending:
+                return  # another thread was as quick
+            self._pending = None
+        entry = pending.entry()
+        self.reports.append(_report_of(entry))
+        if entry.composed is not None:
+            self.add(entry)
+
+    def _begin_other(self, module, args, kwargs):
+        if not self._is_worth_more(module, args, kwargs):
+            return False, None
+        pending, results = _begin(module, args, kwargs, self.options)
+        self._pending = pending
+        leaves = pytree.tree_leaves((args, kwargs))
+        return True, _finish(pending.bound, results, leaves)
+
+    def _is_worth_more(self, module, args, kwargs):
+        """Whether these inputs are of another kind than all before, where
+        another kind is still allowed, and all else is as it was."""
+        if (self.options is None or not self.entries
+                or len(self._seen) >= self.options.shapes_max - 1):
+            return False
+        leaves, structure = pytree.tree_flatten((args, kwargs))
+        if torch.is_grad_enabled() and any(
+                one.requires_grad for one in (*leaves, *module.parameters())
+                if isinstance(one, torch.Tensor)):
+            return False
+        kind = (str(structure), *(
+            captures.look_of(leaf) if isinstance(leaf, torch.Tensor)
+            else repr(leaf) for leaf in leaves))
+        if kind in self._seen or not all(
+                bound.parts_fit() for bound, _ in self._bounds(module)):
+            return False
+        with self._lock:
+            self._seen.add(kind)
+        return True
 
     def _bounds(self, module):
         if self._module is not module or len(self._bound) != len(self.entries):
@@ -305,12 +406,25 @@ def _optimized(module):
 
 
 def _plain(module):
-    """The same module with its own forward()."""
-    base = type(module).__mro__[2]
-    made = base.__new__(base)
-    made.__dict__.update(module.__dict__)
+    """The same module with its own forward(), in other objects over the same
+    tensors: who captures it binds them otherwise for a moment, which nobody's
+    call may see."""
+    made = _shell(module, type(module).__mro__[2], {})
     del made.__dict__["_weft"]
     return made
+
+
+def _shell(module, kind, made):
+    if id(module) in made:
+        return made[id(module)]
+    twin = made[id(module)] = kind.__new__(kind)
+    twin.__dict__.update(module.__dict__)
+    for table in ("_parameters", "_buffers", "_modules"):
+        twin.__dict__[table] = dict(module.__dict__[table])
+    for name, part in module._modules.items():
+        if part is not None:
+            twin._modules[name] = _shell(part, type(part), made)
+    return twin
 
 
 def _dispatch_of(module):
