@@ -66,6 +66,35 @@ Values gather(const Call& call) {
       })};
 }
 
+// self with one element of each row along `dim` replaced: by the index, which
+// is one long there. (Several could name the same place, and the last would
+// win.)
+Values scatter(const Call& call) {
+  Lowering& in = call.in();
+  const Virtual value = call.tensor(0, "self");
+  const Virtual index = index_values(call, call.tensor(2, "index"));
+  if (value.shape().empty()) throw Unsupported{"scatter of a number"};
+  const std::size_t dim = wrap(call.integer(1, "dim", 0), value.shape().size());
+  Shape rows = value.shape();
+  rows[dim] = 1;
+  if (index.shape() != rows) throw Unsupported{"scatter of several places"};
+  const bool is_number = !call.is_tensor(3, "src");
+  const Virtual put =
+      in.cast(call.tensor(3, is_number ? "value" : "src"), value.dtype());
+  return {Virtual(value.dtype(), value.shape(), [=, &in](const Position& at) {
+    Position row = at;
+    row[dim] = Index(0);
+    ScalarArena& arena = in.arena();
+    const ExprId place = index.at(row);
+    const ExprId is_inside = in.in_bounds(place, 0, value.shape()[dim]);
+    const Guard is_here = in.both(
+        is_inside,
+        arena.call("eq", DType::boolean, {place, arena.position(at[dim])}));
+    const ExprId there = put.at(is_number ? Position{} : row);
+    return arena.call("select", value.dtype(), {*is_here, there, value.at(at)});
+  })};
+}
+
 // An index below zero counts from the end.
 ExprId from_either_end(Lowering& in, ExprId place, std::int64_t extent) {
   ScalarArena& arena = in.arena();
@@ -124,6 +153,7 @@ void add_lookup_rules(RuleTable& table) {
   table["embedding"] = embedding;
   table["index_select"] = index_select;
   table["gather"] = gather;
+  table["scatter.value"] = table["scatter.src"] = scatter;
   table["index"] = index;
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "compiler/lowering/operators/pool_windows.hpp"
 #include "compiler/lowering/operators/table.hpp"
 
 namespace weft {
@@ -26,28 +27,6 @@ ExprId lowest(Lowering& in, DType dtype) {
 namespace {
 
 using Values = std::vector<std::optional<Virtual>>;
-
-// One dimension's windows: element k of window o is o · stride + k · dilation
-// - padding of the source.
-struct Windows {
-  std::int64_t taps = 1;
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  std::int64_t dilation = 1;
-  std::int64_t source = 1;  ///< the dimension's extent
-  std::int64_t count = 1;   ///< windows
-
-  Index first(const Index& window) const { return window * stride - padding; }
-  /// Whether a point of the source is in several.
-  bool overlap() const { return taps > stride; }
-};
-
-Shape spread(Shape values, std::size_t rank, const Shape& otherwise) {
-  if (values.empty()) return otherwise;
-  if (values.size() == 1) values.assign(rank, values[0]);
-  if (values.size() != rank) throw Unsupported{"windows of such dimensions"};
-  return values;
-}
 
 std::vector<Windows> windows_of(const Call& call, std::size_t rank,
                                 bool dilates) {
@@ -188,29 +167,6 @@ Rule max_pool(std::size_t rank, bool with_indices) {
   };
 }
 
-// Elements of a window: of the source alone, or with the padding about it.
-ExprId elements(Lowering& in, DType dtype, const Windows& w,
-                const Index& window, bool with_padding) {
-  ScalarArena& arena = in.arena();
-  const std::int64_t margin = with_padding ? w.padding : 0;
-  const Index first = w.first(window);
-  const Index end = first + w.taps;
-  const bool cut_before = first.range().first < -margin;
-  const bool cut_after = end.range().second > w.source + margin;
-  ExprId from = arena.position(first);
-  ExprId to = arena.position(end);
-  if (!cut_before && !cut_after) return arena.integer(dtype, w.taps);
-  if (cut_before) {
-    from = arena.call("maximum", DType::i64,
-                      {from, arena.integer(DType::i64, -margin)});
-  }
-  if (cut_after) {
-    to = arena.call("minimum", DType::i64,
-                    {to, arena.integer(DType::i64, w.source + margin)});
-  }
-  return arena.cast(dtype, arena.call("sub", DType::i64, {to, from}));
-}
-
 Rule average_pool(std::size_t rank) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
@@ -228,25 +184,8 @@ Rule average_pool(std::size_t rank) {
           in.number(dtype, call.number(6, "divisor_override", 1));
       return {in.pointwise("div", dtype, {sum, divisor})};
     }
-    const std::size_t before = sum.shape().size() - rank;
-    const Virtual count(dtype, sum.shape(), [=, &in](const Position& at) {
-      std::int64_t whole = 1;
-      ExprId product = -1;
-      for (std::size_t i = 0; i < rank; ++i) {
-        const ExprId one =
-            elements(in, dtype, windows[i], at[before + i], with_padding);
-        if (in.arena()[one].op == ScalarOp::constant) {
-          whole *= windows[i].taps;
-        } else {
-          product =
-              product < 0 ? one : in.arena().call("mul", dtype, {product, one});
-        }
-      }
-      const ExprId fixed = in.arena().integer(dtype, whole);
-      if (product < 0) return fixed;
-      if (whole == 1) return product;
-      return in.arena().call("mul", dtype, {product, fixed});
-    });
+    const Virtual count =
+        element_counts(in, dtype, sum.shape(), windows, with_padding);
     return {in.pointwise("div", dtype, {sum, count})};
   };
 }

@@ -169,7 +169,9 @@ const RuleTable& operator_rules() {
     add_lookup_rules(rules);
     add_pool_rules(rules);
     add_adaptive_pool_rules(rules);
+    add_pool_gradient_rules(rules);
     add_loss_rules(rules);
+    add_gradient_rules(rules);
     add_contraction_rules(rules);
     add_convolution_rules(rules);
     add_attention_rules(rules);

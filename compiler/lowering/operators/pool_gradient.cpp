@@ -1,0 +1,173 @@
+// Gradients of pooling. Each element of the source sums over the windows that
+// it is in, so that none is written twice and the order is always the same.
+#include "compiler/lowering/operators/pool_windows.hpp"
+#include "compiler/lowering/operators/table.hpp"
+
+namespace weft {
+namespace {
+
+using Values = std::vector<std::optional<Virtual>>;
+
+/// Where a call's arguments stand: the number of dimensions pooled, and whether
+/// its windows may be spread out.
+struct Form {
+  std::size_t rank;
+  bool dilates;
+};
+
+std::vector<Windows> windows_of(const Call& call, const Form& form) {
+  const Shape counts = call.tensor(0, "grad_output").shape();
+  const Shape source = call.result().shape;
+  const std::size_t rank = form.rank;
+  if (source.size() < rank || counts.size() != source.size()) {
+    throw Unsupported{"gradients of windows of such dimensions"};
+  }
+  const std::size_t before = source.size() - rank;
+  const Shape taps = spread(call.integers(2, "kernel_size"), rank, {});
+  const Shape stride = spread(call.integers(3, "stride"), rank, taps);
+  const Shape padding =
+      spread(call.integers(4, "padding"), rank, Shape(rank, 0));
+  Shape dilation(rank, 1);
+  if (form.dilates) {
+    dilation = spread(call.integers(5, "dilation"), rank, dilation);
+  }
+  std::vector<Windows> windows;
+  for (std::size_t i = 0; i < rank; ++i) {
+    windows.push_back({taps.at(i), stride[i], padding[i], dilation[i],
+                       source[before + i], counts[before + i]});
+  }
+  return windows;
+}
+
+/// In how many windows a point of the source can be.
+std::int64_t meetings(const Windows& w) {
+  return ((w.taps - 1) * w.dilation + w.stride) / w.stride;
+}
+
+/// What an element of the source has of the window at a position of
+/// `grad_output`, where it is in that window.
+using Share = std::function<ExprId(const Position& source,
+                                   const Position& window, Guard guard)>;
+
+Virtual summed(Lowering& in, DType dtype, const Shape& source,
+               const std::vector<Windows>& windows, const Share& share) {
+  const std::size_t rank = windows.size();
+  const std::size_t before = source.size() - rank;
+  Shape shape = source;
+  std::int64_t all = 1;
+  for (const Windows& w : windows) {
+    shape.push_back(meetings(w));
+    all *= shape.back();
+  }
+  const Virtual shares(dtype, shape, [=, &in](const Position& at) {
+    const Position place(at.begin(), at.begin() + source.size());
+    Position window(at.begin(), at.begin() + before);
+    Guard guard;
+    for (std::size_t i = 0; i < rank; ++i) {
+      const Windows& w = windows[i];
+      const Index from_edge = at[before + i] + w.padding;
+      const Index back = at[source.size() + i];
+      window.push_back(floor_div(from_edge, w.stride) - back);
+      const Index into = floor_mod(from_edge, w.stride) + back * w.stride;
+      guard = in.both(guard, in.inside(window.back(), w.count));
+      guard = in.both(guard, in.inside(into, (w.taps - 1) * w.dilation + 1));
+    }
+    return share(place, window, guard);
+  });
+  if (all > 1) return in.fold(Fold::sum, shares, last_dims(shares, rank))[0];
+  return Virtual(dtype, source, [=](const Position& at) {
+    Position only = at;
+    only.insert(only.end(), rank, Index(0));
+    return shares.at(only);
+  });
+}
+
+Values averaged(const Call& call, const std::vector<Windows>& windows,
+                const Virtual& divisor) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Virtual each = in.pointwise(
+      "div", dtype, {in.cast(call.tensor(0, "grad_output"), dtype), divisor});
+  return {summed(
+      in, dtype, call.result().shape, windows,
+      [=, &in](const Position&, const Position& window, Guard guard) {
+        return in.read_if(each, window, guard, in.arena().integer(dtype, 0));
+      })};
+}
+
+Rule average_pool(std::size_t rank) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const DType dtype = call.result().dtype;
+    const auto windows = windows_of(call, {rank, false});
+    if (call.given(7, "divisor_override")) {
+      return averaged(call, windows,
+                      in.number(dtype, call.number(7, "divisor_override", 1)));
+    }
+    return averaged(
+        call, windows,
+        element_counts(in, dtype, call.tensor(0, "grad_output").shape(),
+                       windows, call.flag(6, "count_include_pad", true)));
+  };
+}
+
+Rule adaptive_average_pool(std::size_t rank) {
+  return [=](const Call& call) -> Values {
+    const Shape counts = call.tensor(0, "grad_output").shape();
+    const Shape source = call.result().shape;
+    std::vector<Windows> windows;
+    double elements = 1;
+    for (std::size_t i = source.size() - rank; i < source.size(); ++i) {
+      if (source[i] % counts[i] != 0) {
+        throw Unsupported{"gradients of windows that are not even"};
+      }
+      const std::int64_t taps = source[i] / counts[i];
+      windows.push_back({taps, taps, 0, 1, source[i], counts[i]});
+      elements *= static_cast<double>(taps);
+    }
+    return averaged(call, windows,
+                    call.in().number(call.result().dtype, elements));
+  };
+}
+
+// The window's gradient goes to the place that its maximum was found at.
+Rule max_pool(std::size_t rank) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const DType dtype = call.result().dtype;
+    const Shape source = call.result().shape;
+    const auto windows = windows_of(call, {rank, true});
+    const Virtual gradient = in.cast(call.tensor(0, "grad_output"), dtype);
+    const Virtual places = call.tensor(7, "indices");
+    return {summed(
+        in, dtype, source, windows,
+        [=, &in](const Position& at, const Position& window, Guard guard) {
+          ScalarArena& arena = in.arena();
+          Index flat;
+          for (std::size_t i = source.size() - rank; i < source.size(); ++i) {
+            flat = flat * source[i] + at[i];
+          }
+          const ExprId place =
+              in.read_if(places, window, guard, arena.integer(DType::i64, -1));
+          const ExprId is_here =
+              arena.call("eq", DType::boolean, {place, arena.position(flat)});
+          const ExprId zero = arena.integer(dtype, 0);
+          return arena.call(
+              "select", dtype,
+              {is_here, in.read_if(gradient, window, guard, zero), zero});
+        })};
+  };
+}
+
+}  // namespace
+
+void add_pool_gradient_rules(RuleTable& table) {
+  table["avg_pool2d_backward"] = average_pool(2);
+  table["avg_pool3d_backward"] = average_pool(3);
+  table["_adaptive_avg_pool2d_backward"] = adaptive_average_pool(2);
+  table["_adaptive_avg_pool3d_backward"] = adaptive_average_pool(3);
+  table["max_pool2d_with_indices_backward"] = max_pool(2);
+  table["max_pool3d_with_indices_backward"] = max_pool(3);
+}
+
+}  // namespace weft
