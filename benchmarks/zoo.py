@@ -1,0 +1,119 @@
+"""A zoo of models by configuration, without weights: captured whole or in
+pieces, verified or explained, timed against eager and torch.compile.
+
+    PYTHONPATH=python python benchmarks/zoo.py [--only NAME,…] [--budget-s N]
+        [--device cuda] [--large]
+
+Prints a table, a line a model. Models of torchvision, timm and transformers are
+there where those packages are installed; --large gives them their own sizes
+instead of small ones."""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+import traceback
+
+import torch
+
+import zoo_models
+
+ROUNDS = 15
+COLUMNS = ("model", "graphs", "breaks", "state", "as eager", "eager ms",
+           "torch.compile ms", "weft ms", "over torch.compile", "search s",
+           "why not")
+
+
+def in_turns(functions, inputs):
+    """Median seconds of each, called one after the other in every round."""
+    times = [[] for _ in functions]
+    with torch.no_grad():
+        for function in functions:
+            for _ in range(3):
+                function(*inputs)
+        for _ in range(ROUNDS):
+            for function, found in zip(functions, times):
+                _settle(inputs)
+                begin = time.perf_counter()
+                function(*inputs)
+                _settle(inputs)
+                found.append(time.perf_counter() - begin)
+    return [statistics.median(found) for found in times]
+
+
+def _settle(inputs):
+    if inputs[0].is_cuda:
+        torch.cuda.synchronize()
+
+
+def row_of(name, make, options):
+    """The columns of one model; whatever fails is told in the last."""
+    import weft
+    import weft.backend
+
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, inputs = make()
+    model = model.eval().to(options.device)
+    inputs = [one.to(options.device) for one in inputs]
+    before = len(weft.explain().graphs)
+    mine = torch.compile(model, backend=weft.backend.compile, options={
+        "budget_s": options.budget_s, "wait": True,
+        "fallback": options.fallback})
+    begin = time.monotonic()
+    with torch.no_grad():
+        mine(*inputs)
+    seconds = time.monotonic() - begin
+    verdict = weft.verify(model, mine, inputs)
+    graphs = [graph for graph in weft.explain().graphs[before:]
+              if graph.role == "inference"]
+    breaks = weft.explain(model, inputs).breaks
+    eager, theirs, ours = in_turns([model, torch.compile(model), mine], inputs)
+    reasons = [graph.reason for graph in graphs if graph.reason] + breaks
+    return (name, len(graphs), len(breaks),
+            ", ".join(graph.state for graph in graphs) or "none",
+            "yes" if verdict else verdict.reason, f"{eager * 1e3:.2f}",
+            f"{theirs * 1e3:.2f}", f"{ours * 1e3:.2f}",
+            f"{theirs / ours:.2f}", f"{seconds:.0f}",
+            "; ".join(reasons)[:options.reason_chars])
+
+
+def line(columns):
+    return "| " + " | ".join(
+        str(one).replace("|", "/").replace("\n", " ") for one in columns) + " |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", help="names, with commas")
+    parser.add_argument("--budget-s", type=float, default=120)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--fallback", default="eager",
+                        choices=("eager", "inductor"))
+    parser.add_argument("--reason-chars", type=int, default=160)
+    options = parser.parse_args()
+    models, absent = zoo_models.models(options.large)
+    wanted = options.only.split(",") if options.only else list(models)
+    unknown = [name for name in wanted if name not in models]
+    if unknown:
+        sys.exit(f"no model {', '.join(unknown)}; there are {', '.join(models)}")
+    print(line(COLUMNS))
+    print("|" + "---|" * len(COLUMNS), flush=True)
+    for name in wanted:
+        try:
+            columns = row_of(name, models[name], options)
+        except Exception as error:
+            traceback.print_exc()
+            columns = (name, *[""] * (len(COLUMNS) - 2),
+                       f"{type(error).__name__}: {error}"[:300])
+        print(line(columns), flush=True)
+    print(f"\n{os.cpu_count()} cores, {options.device}, torch "
+          f"{torch.__version__}, {options.budget_s:g} s for each graph")
+    for reason in absent:
+        print(reason)
+
+
+if __name__ == "__main__":
+    main()
