@@ -347,8 +347,11 @@ void SubgraphAgent::decide(Context& context) {
 
 void SubgraphAgent::conclude(Context& context) {
   const bool won = faster_than_eager(results_.at(final_).timing);
-  finish(won ? "won" : "lost", won ? "" : "not faster than eager beyond noise",
-         context);
+  std::string reason = won ? "" : "not faster than eager beyond noise";
+  if (!out_of_time_.empty()) {
+    reason += (reason.empty() ? "" : "; ") + out_of_time_;
+  }
+  finish(won ? "won" : "lost", reason, context);
 }
 
 /// Of the compiler's own only: another's speed may yet turn out to be a cheat.

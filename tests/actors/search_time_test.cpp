@@ -161,6 +161,7 @@ TEST_CASE("an agent whose time is over takes the best that was timed") {
   CHECK(only<TimeSeed>(sent).empty());
   const auto done = one<SubgraphDone>(sent);
   CHECK(done.outcome == "won");
+  CHECK(done.reason == "time is over");
   CHECK(done.best.seed.id == "a");
   CHECK(agent.result(right("b", 3)).empty());
 }

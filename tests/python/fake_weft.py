@@ -42,7 +42,9 @@ def main(words):
     with open(os.path.join(run, "result.json"), "w", encoding="utf-8") as file:
         json.dump({"summary": f"played: {how}", "timed": True, "timing": {
             "over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
-            "subgraphs": [{"ours": how != "nothing"}]}, file)
+            "subgraphs": [{"ours": how != "nothing", "reason":
+                           "the budget is over" if how == "short" else ""}]},
+            file)
 
 
 if __name__ == "__main__":

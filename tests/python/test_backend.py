@@ -74,6 +74,15 @@ class TakeOver(BackendCase):
         self.assertEqual(weft.cache.clear(), 1)
         self.assertEqual(weft.cache.info()["entries"], 0)
 
+    def test_what_was_cut_short_is_searched_for_again_with_more_time(self):
+        self.set_environment(FAKE_WEFT="short")
+        x = torch.randn(4, 12)
+        for budget_s, runs in ((50, 1), (50, 1), (90, 2)):
+            torch._dynamo.reset()
+            with torch.no_grad():
+                self.compiled(Net(), budget_s=budget_s)(x)
+            self.assertEqual(self.runs(), runs)
+
     def test_an_entry_that_others_may_write_is_not_used(self):
         net, x = Net(), torch.randn(4, 12)
         with torch.no_grad():

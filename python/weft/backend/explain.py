@@ -99,10 +99,20 @@ def _breaks(model, inputs):
     model = getattr(model, "_orig_mod", model)
     args = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     try:
-        found = torch._dynamo.explain(model)(*args).break_reasons
+        found = torch._dynamo.explain(model)(*args)
     except Exception as error:
         return [f"the model cannot be traced: {type(error).__name__}: {error}"]
-    return [_break_text(one) for one in found]
+    texts = [_break_text(one) for one in found.break_reasons]
+    return texts if found.graph_count or texts else [_nothing_captured(model)]
+
+
+def _nothing_captured(model):
+    recurrent = [type(part).__name__ for part in getattr(
+        model, "modules", tuple)() if isinstance(part, torch.nn.RNNBase)]
+    if not recurrent:
+        return "Dynamo captures nothing of the model"
+    return (f"Dynamo captures nothing of a model with {recurrent[0]}, unless "
+            "torch._dynamo.config.allow_rnn is set; weft.optimize takes it")
 
 
 def _break_text(found):

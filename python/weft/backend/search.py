@@ -48,11 +48,14 @@ def key_of(source, options):
 
 
 def known(source, options):
-    """The Outcome of an earlier process's search, or None."""
+    """The Outcome of an earlier process's search, or None: there is none, or
+    its time was over before it was done, and now there is more."""
     found = store.find(key_of(source, options)) if options.cache else None
     if found is None:
         return None
     path, about = found
+    if about.get("cut_short") and about.get("budget_s", 0) < options.budget_s:
+        return None
     return Outcome(path, bool(about.get("has_kernels")),
                    str(about.get("summary", "")), from_store=True)
 
@@ -98,7 +101,9 @@ def _search(source, options, cancelled, folder):
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
     summary = result["summary"] + why_not
     about = {"has_kernels": has_kernels and not why_not, "summary": summary,
-             "seconds": round(seconds, 1)}
+             "seconds": round(seconds, 1), "budget_s": options.budget_s,
+             "cut_short": any("budget" in one.get("reason", "")
+                              for one in result["subgraphs"])}
     path = store.keep(key_of(source, options), run, about)
     return Outcome(path, about["has_kernels"], summary)
 

@@ -1,0 +1,46 @@
+"""Small models of the zoo (benchmarks/zoo.py) by way of the backend: captured
+whole, written down as problem files, and computing what eager does with what a
+run gives. The runs are played; benchmarks/zoo.py makes real ones."""
+
+import os
+import sys
+import unittest
+
+import torch
+from backend_case import BackendCase
+
+import weft
+from weft_case import ROOT
+
+sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
+
+import zoo_models  # noqa: E402
+
+
+class Zoo(BackendCase):
+    def check(self, name):
+        model, inputs = zoo_models.own_models(large=False)[name]()
+        model.eval()
+        compiled = self.compiled(model)
+        with torch.no_grad():
+            for _ in range(2):
+                self.assert_same(compiled(*inputs), model(*inputs))
+        is_left = name in ("LSTM", "GRU")
+        self.assertEqual(self.states("inference"),
+                         [] if is_left else ["ready"], self.reasons())
+        # Last: to look for breaks, Dynamo forgets what it had compiled.
+        breaks = weft.explain(model, inputs).breaks
+        if is_left:
+            self.assertIn("allow_rnn", breaks[0])
+        else:
+            self.assertEqual(breaks, [])
+
+    def test_every_model_is_captured_whole_and_is_as_eager(self):
+        for name in zoo_models.own_models(large=False):
+            with self.subTest(name):
+                self.setUp()
+                self.check(name)
+
+
+if __name__ == "__main__":
+    unittest.main()
