@@ -16,8 +16,7 @@ void Dispatcher::receive(const Address&, const Message& message,
   if (const auto* dispatch = std::get_if<Dispatch>(&message)) {
     if (!dispatch_) begin(*dispatch, context);
   } else if (const auto* offer = std::get_if<Capacities>(&message)) {
-    offers_[offer->place] = *offer;
-    if (offer->units.empty()) offers_.erase(offer->place);
+    take_offer(*offer, context);
   } else if (const auto* done = std::get_if<SubgraphDone>(&message)) {
     finished(*done, context);
   } else if (const auto* fired = std::get_if<TimerFired>(&message);
@@ -29,6 +28,17 @@ void Dispatcher::receive(const Address&, const Message& message,
     if (end->failure) return give_up(end->failure, context);
     hand_over(context);
   }
+}
+
+void Dispatcher::take_offer(const Capacities& offer, Context& context) {
+  if (offer.place.empty()) {
+    spares_head_ = offer.units.empty();
+  } else if (offer.units.empty()) {
+    offers_.erase(offer.place);
+  } else {
+    offers_[offer.place] = offer;
+  }
+  if (dispatch_) start_agents(context);
 }
 
 void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
@@ -46,6 +56,13 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
 }
 
 void Dispatcher::start_agents(Context& context) {
+  if (spares_head_ && places().empty()) {
+    if (next_ < plan_.subgraphs.size() && placed_.empty()) {
+      context.send(address::user,
+                   Progress{"", "waits", "for a node: the head is spared"});
+    }
+    return;
+  }
   const std::size_t agents = agents_max();
   while (next_ < order_.size() && next_ - done_.size() < agents) {
     const Subgraph& subgraph = plan_.subgraphs[order_[next_++]];
@@ -90,11 +107,12 @@ std::size_t Dispatcher::agents_max() const {
   return jobs * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, devices));
 }
 
-/// Says where, and what the place has: kernels are made for its device.
-void Dispatcher::place(OptimizeSubgraph& work) {
+/// Where kernels can be called, and the device that is there.
+std::map<Place, std::optional<Gpu>> Dispatcher::places() const {
   std::map<Place, std::optional<Gpu>> places;
-  for (const Place& place : head_places(dispatch_->run)) places[place] = {};
-  const std::string resource = device_resource(work.machine);
+  const auto of_head = head_places(dispatch_->run);
+  for (const Place& place : of_head) places[place] = {};
+  const std::string resource = device_resource(dispatch_->run.machine);
   for (const auto& [place, offer] : offers_) {
     if (!offer.units.contains(resource)) continue;
     if (device_of(place).empty()) {
@@ -107,7 +125,18 @@ void Dispatcher::place(OptimizeSubgraph& work) {
   std::erase_if(places, [&](const auto& item) {
     return !device_of(item.first).empty() && !offers_.contains(item.first);
   });
-  if (places.empty()) places[head_places(dispatch_->run).front()] = {};
+  if (spares_head_) {
+    std::erase_if(places,
+                  [](const auto& item) { return node_of(item.first).empty(); });
+  } else if (places.empty()) {
+    places[of_head.front()] = {};
+  }
+  return places;
+}
+
+/// Says where, and what the place has: kernels are made for its device.
+void Dispatcher::place(OptimizeSubgraph& work) const {
+  const auto places = this->places();
   const auto load = [&](const Place& place) {
     return std::ranges::count_if(
         placed_, [&](const auto& item) { return item.second == place; });
@@ -115,7 +144,6 @@ void Dispatcher::place(OptimizeSubgraph& work) {
   const auto best = std::ranges::min_element(
       places, {}, [&](const auto& item) { return load(item.first); });
   work.places = {best->first};
-  placed_[work.subgraph] = best->first;
   const auto alike = [](std::optional<Gpu> a, std::optional<Gpu> b) {
     if (a) a->uuid.clear();
     if (b) b->uuid.clear();
@@ -126,7 +154,8 @@ void Dispatcher::place(OptimizeSubgraph& work) {
       work.places.push_back(place);
     }
   }
-  if (resource == "gpu" && best->second) work.machine.gpus = {*best->second};
+  if (!work.machine.gpus.empty() && best->second)
+    work.machine.gpus = {*best->second};
 }
 
 void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
@@ -151,6 +180,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
                         graph,       options,       dispatch_->run.machine};
   if (knows_places(dispatch_->run)) {
     place(work);
+    placed_[work.subgraph] = work.places.front();
     if (!work.machine.gpus.empty()) {
       work.device_bytes = device_bytes(subgraph.graph);
     }

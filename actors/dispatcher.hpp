@@ -3,6 +3,7 @@
 // each one's files in the run directory, and hands all verdicts to the
 // composer. Where the run's time is limited, the dearest subgraphs go first,
 // each is told when its share is over, and what is left then is not begun.
+// Told that the head offers nothing, it waits for nodes.
 #pragma once
 
 #include <map>
@@ -23,13 +24,15 @@ class Dispatcher : public Role {
                Context& context) override;
 
  private:
+  void take_offer(const Capacities& offer, Context& context);
   void begin(const Dispatch& dispatch, Context& context);
   void start_agents(Context& context);
   void start_agent(const Subgraph& subgraph, Context& context);
   void limit_time(Context& context);
   void skip(const Subgraph& subgraph, Context& context);
   std::string budget_words() const;
-  void place(OptimizeSubgraph& work);
+  std::map<Place, std::optional<Gpu>> places() const;
+  void place(OptimizeSubgraph& work) const;
   std::size_t agents_max() const;
   void finished(const SubgraphDone& done, Context& context);
   void write(const Subgraph& subgraph, std::vector<FileToWrite> files,
@@ -48,6 +51,7 @@ class Dispatcher : public Role {
   std::map<std::string, SubgraphDone> done_;
   std::map<Place, Capacities> offers_;   ///< beside the head's own
   std::map<std::string, Place> placed_;  ///< subgraphs that are at work
+  bool spares_head_ = false;
   bool over_ = false;
 };
 

@@ -48,9 +48,9 @@ void VerificationWorker::build(Context& context) {
   if (work_->placed && !work_->machine.gpus.empty()) {
     request.arch = work_->machine.gpus.front().arch;
   }
-  // The head builds: its cache must hold what the module is composed of, which
-  // is checked there. Nodes are like the head, and get what was built.
-  if (work_->placed) terms.places = {Place()};
+  // Where it is verified. The head gets what a node has built: the module that
+  // is composed of it is checked there.
+  if (work_->placed) terms.places = {node_of(work_->place)};
   start(address::build, request, std::move(terms), build_wall_ms, context);
 }
 

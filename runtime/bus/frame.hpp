@@ -158,16 +158,19 @@ struct Lack {
   MSGPACK_DEFINE(hash)
 };
 
-/// node -> head: give me nothing new, I am about to go.
+/// node -> head: give me nothing new. It goes as soon as what it has done is
+/// journaled, and says so by Bye.
 struct Leave {
   std::uint64_t session = 0;
   MSGPACK_DEFINE(session)
 };
 
-/// Both: I go. A head says it when its run has ended.
+/// Both: I go. A head says it when its run has ended, and the node answers with
+/// its own: until then it is said again.
 struct Bye {
   std::uint64_t session = 0;
-  MSGPACK_DEFINE(session)
+  std::string run{};  ///< which has ended; a node's says nothing
+  MSGPACK_DEFINE(session, run)
 };
 
 /// A frame of a later wire: ignored, and counted.

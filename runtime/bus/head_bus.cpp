@@ -85,7 +85,7 @@ HeadBus::HeadBus(BlobStore& blobs, Options options)
   SocketThread::Callbacks callbacks;
   callbacks.on_frame = [this](const std::string& peer, std::string_view header,
                               std::string body, std::int64_t now_ms) {
-    if (!is_attached_) return;  // it says hello again
+    if (!is_attached_ && !closing_) return;  // it says hello again
     protocol_.on_frame(peer, header, std::move(body), now_ms);
     act();
   };
@@ -113,14 +113,27 @@ Result<void> HeadBus::listen() {
   }
   const auto started = socket_->start();
   if (!started) return started;
+  // Before any request is begun: what an earlier head has asked is asked again
+  // before this one is attached.
+  socket_->post([this] {
+    present_ = options_.expected;
+    for (const auto& [node, all] : present_) {
+      protocol_.expect(node, SocketThread::now_ms());
+    }
+  });
   return {};
 }
 
 void HeadBus::attach(Post post) {
+  if (options_.spares_head != options_.spared_head) {
+    Capacities head;
+    if (!options_.spares_head) head.units = {{"cpu", 1}};
+    post(to_envelopes(address::node(""), 0, {{address::dispatcher, head}}));
+  }
   socket_->post([this, post = std::move(post)] {
     post_ = post;
     is_attached_ = true;
-    present_ = options_.expected;
+    // Their silence counts from here on: nobody was heard before.
     for (const auto& [node, all] : present_) {
       protocol_.expect(node, SocketThread::now_ms());
     }
@@ -163,18 +176,25 @@ void HeadBus::journaled(const Envelope& reply) {
 
 void HeadBus::close(bool has_finished) {
   std::promise<void> done;
+  auto closed = done.get_future();
   socket_->post([&] {
     post_ = nullptr;
     is_attached_ = false;
-    if (has_finished) protocol_.finish();
-    act();
     open_.clear();
-    done.set_value();
+    if (!has_finished) return done.set_value();
+    closing_ = std::move(done);
+    protocol_.finish(SocketThread::now_ms());
+    act();
   });
-  done.get_future().wait();
+  closed.wait();
+  // What the loader has in hand uses what its owner may be about to destroy.
+  std::promise<void> idle;
+  loader_->push([&] { idle.set_value(); });
+  idle.get_future().wait();
 }
 
 void HeadBus::turn(std::int64_t now_ms, bool is_tick) {
+  if (!is_attached_ && !closing_) return;
   if (is_tick) {
     protocol_.tick(now_ms);
     write_state(now_ms);
@@ -182,6 +202,9 @@ void HeadBus::turn(std::int64_t now_ms, bool is_tick) {
     protocol_.flush(now_ms);
   }
   act();
+  if (!closing_ || !protocol_.is_parted(now_ms)) return;
+  closing_->set_value();
+  closing_.reset();
 }
 
 void HeadBus::act() {
@@ -237,7 +260,23 @@ void HeadBus::perform(head_action::Answered action) {
                            {"failed", "node " + action.request.node +
                                           " gave an answer of another kind"});
   }
+  auto* built = std::get_if<BuildReply>(&*message);
+  if (built && !built->failure && on_built_) {
+    const auto& request = std::get<BuildRequest>(open->second.request);
+    return take_built(action.request.id, request, std::move(*built));
+  }
   answer(action.request.id, std::move(*message));
+}
+
+void HeadBus::take_built(std::uint64_t id, const BuildRequest& request,
+                         BuildReply reply) {
+  loader_->push([this, id, request, reply = std::move(reply)]() mutable {
+    const auto taken = on_built_(request, reply.artefact);
+    if (!taken) reply.failure = {"failed", taken.error().message};
+    socket_->post([this, id, reply = std::move(reply)]() mutable {
+      answer(id, std::move(reply));
+    });
+  });
 }
 
 void HeadBus::answer(std::uint64_t id, Message reply) {
@@ -342,6 +381,21 @@ void HeadBus::write_state(std::int64_t now_ms) {
 
 void HeadBus::log(const std::string& text) {
   if (options_.log) options_.log(text);
+}
+
+Result<bool> spared_head_in(const Journal& journal) {
+  bool is_spared = false;
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    if (envelope.type != Capacities::name) return true;
+    if (envelope.dst != address::dispatcher) return true;
+    const auto message = decode(envelope.type, envelope.body);
+    if (!message) return true;
+    const auto& told = std::get<Capacities>(*message);
+    if (told.place.empty()) is_spared = told.units.empty();
+    return true;
+  });
+  if (!read) return std::unexpected(read.error());
+  return is_spared;
 }
 
 Result<std::map<std::string, std::vector<Capacities>>> nodes_in(

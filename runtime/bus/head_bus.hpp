@@ -4,9 +4,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,12 +34,21 @@ class HeadBus : public Nodes {
     std::int64_t silence_ms = 15'000;
     /// Nodes that the roles believe to be in, of a run that is resumed.
     std::map<std::string, std::vector<Capacities>> expected;
+    /// Nodes do all that they can: the head captures, and checks the whole.
+    bool spares_head = false;
+    bool spared_head = false;  ///< what the roles of a resumed run believe
     std::filesystem::path state_file;  ///< for `weft cluster`; empty: none
     std::function<void(const std::string&)> log;
   };
 
   HeadBus(BlobStore& blobs, Options options);
   ~HeadBus() override;
+
+  /// Takes what a node has built, before the run hears of it: the module that
+  /// is composed of it is checked here.
+  using OnBuilt =
+      std::function<Result<void>(const BuildRequest&, const std::string&)>;
+  void on_built(OnBuilt take) { on_built_ = std::move(take); }
 
   /// wrong_input: the address cannot be used, or would let strangers in.
   Result<void> listen();
@@ -73,6 +84,8 @@ class HeadBus : public Nodes {
   void perform(head_action::Load action);
   void perform(head_action::Log action);
   void answer(std::uint64_t id, Message reply);
+  void take_built(std::uint64_t id, const BuildRequest& request,
+                  BuildReply reply);
   void tell(const std::string& node, const std::vector<Capacities>& all);
   void tell_gone(const std::string& node);
   void stranger();
@@ -81,11 +94,13 @@ class HeadBus : public Nodes {
 
   BlobStore& blobs_;
   Options options_;
+  OnBuilt on_built_;  // called on the loader's thread
   // The socket thread's alone, from here on
   HeadProtocol protocol_;
   std::map<std::uint64_t, Open> open_;
   std::map<std::string, std::vector<Capacities>> present_;  // told the roles
-  bool is_attached_ = false;  // before, nobody is heard
+  bool is_attached_ = false;                   // before, nobody is heard
+  std::optional<std::promise<void>> closing_;  // kept when all nodes know of it
   Post post_;
   std::uint64_t strangers_ = 0;
   std::int64_t stranger_logged_ms_ = 0;
@@ -101,5 +116,8 @@ class HeadBus : public Nodes {
 /// are in.
 Result<std::map<std::string, std::vector<Capacities>>> nodes_in(
     const Journal& journal);
+
+/// Whether the roles were told last that the head offers nothing.
+Result<bool> spared_head_in(const Journal& journal);
 
 }  // namespace weft

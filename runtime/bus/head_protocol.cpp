@@ -14,6 +14,10 @@ constexpr std::size_t kAskedMax = 4'096;
 /// A node's place is taken by another process of its name after so many missed
 /// beats: the earlier one is dead, or cut off.
 constexpr int kMissedBeats = 3;
+/// The run's end is said this often, and no longer than that: a node that does
+/// not hear it finds out by its own patience.
+constexpr std::int64_t kByeMs = 200;
+constexpr std::int64_t kPartingMs = 2'000;
 /// Requests of a lost node that it is told to stop when it is back.
 constexpr std::size_t kGivenUpMax = 4'096;
 
@@ -54,6 +58,7 @@ void HeadProtocol::on_frame(const std::string& peer, std::string_view header,
     ++counters_.unknown;
     return;
   }
+  if (finished_ms_ != 0) return part(peer, *read_header);
   if (const auto* hello = std::get_if<wire::Hello>(&*read_header)) {
     return greet(peer, *hello, now_ms);
   }
@@ -326,7 +331,7 @@ std::size_t HeadProtocol::credit(const Node& node) const {
 
 /// Sends what fits into the node's credit.
 void HeadProtocol::feed(Node& node, std::int64_t now_ms) {
-  if (node.peer.empty() || node.session == 0) return;
+  if (node.peer.empty() || node.session == 0 || node.is_leaving) return;
   while (!node.queue.empty() && node.in_flight < credit(node)) {
     Work& work = node.work.at(node.queue.front());
     node.queue.pop_front();
@@ -410,12 +415,35 @@ void HeadProtocol::lose(const std::string& name, const std::string& why,
   act(std::move(lost));
 }
 
-void HeadProtocol::finish() {
-  for (auto& [name, node] : nodes_) {
+void HeadProtocol::finish(std::int64_t now_ms) {
+  finished_ms_ = bye_ms_ = now_ms;
+  for (const auto& [name, node] : nodes_) {
     if (node.peer.empty()) continue;
-    act(Send{node.peer,
-             {wire::encode_header(wire::Bye{node.session}), nullptr}});
+    parting_.insert(name);
+    say_bye(node.peer, node.session);
   }
+}
+
+bool HeadProtocol::is_parted(std::int64_t now_ms) const {
+  return parting_.empty() || now_ms - finished_ms_ >= kPartingMs;
+}
+
+/// Whatever is said after the end: it has heard of it, or has to.
+void HeadProtocol::part(const std::string& peer, const wire::Header& header) {
+  const auto* hello = std::get_if<wire::Hello>(&header);
+  if (hello) {
+    peers_[peer] = hello->name;
+    if (hello->run == options_.run) return say_bye(peer, 0);
+    parting_.erase(hello->name);
+  } else if (std::holds_alternative<wire::Bye>(header)) {
+    const auto name = peers_.find(peer);
+    if (name != peers_.end()) parting_.erase(name->second);
+  }
+}
+
+void HeadProtocol::say_bye(const std::string& peer, std::uint64_t session) {
+  act(Send{peer,
+           {wire::encode_header(wire::Bye{session, options_.run}), nullptr}});
 }
 
 void HeadProtocol::say(Node& node, wire::Frame frame, std::int64_t now_ms) {
@@ -430,6 +458,7 @@ void HeadProtocol::touch(Node& node) {
 }
 
 void HeadProtocol::flush(std::int64_t now_ms) {
+  if (finished_ms_ != 0) return;
   for (const std::string& name : dirty_) {
     const auto node = nodes_.find(name);
     if (node != nodes_.end()) flush_node(node->second, now_ms);
@@ -455,6 +484,15 @@ void HeadProtocol::flush_node(Node& node, std::int64_t now_ms) {
 }
 
 void HeadProtocol::tick(std::int64_t now_ms) {
+  if (finished_ms_ != 0) {
+    if (now_ms - bye_ms_ < kByeMs) return;
+    bye_ms_ = now_ms;
+    for (const std::string& name : parting_) {
+      const Node& node = nodes_.at(name);
+      say_bye(node.peer, node.session);
+    }
+    return;
+  }
   std::vector<std::string> silent;
   for (auto& [name, node] : nodes_) {
     if (now_ms - node.heard_ms > options_.silence_ms) {

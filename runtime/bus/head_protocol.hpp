@@ -148,8 +148,10 @@ class HeadProtocol {
   void lacking(const std::string& node, std::uint64_t id,
                const std::vector<std::string>& hashes, std::int64_t now_ms);
   void loaded(const std::string& hash, BlobSender::Bytes bytes);
-  /// The run has ended: all nodes are told.
-  void finish();
+  /// The run has ended: all nodes are told until they say that they heard it.
+  void finish(std::int64_t now_ms);
+  /// After finish(): all have heard it, or had time enough.
+  bool is_parted(std::int64_t now_ms) const;
 
   /// What has become due: beats, acknowledgements, resends, silence.
   void tick(std::int64_t now_ms);
@@ -188,6 +190,8 @@ class HeadProtocol {
     bool is_dirty = false;
   };
 
+  void part(const std::string& peer, const wire::Header& header);
+  void say_bye(const std::string& peer, std::uint64_t session);
   void greet(const std::string& peer, const wire::Hello& hello,
              std::int64_t now_ms);
   void admit(const std::string& peer, const wire::Hello& hello,
@@ -222,6 +226,9 @@ class HeadProtocol {
   std::map<std::string, std::vector<std::uint64_t>> given_up_;  // by node
   std::map<std::string, std::int64_t> asked_who_ms_;            // by peer
   std::set<std::string> dirty_;
+  std::set<std::string> parting_;  // nodes that have not heard of the end
+  std::int64_t finished_ms_ = 0;   // 0: the run goes on
+  std::int64_t bye_ms_ = 0;        // when it was said last
   BlobSender sender_;
   Counters counters_;
   std::vector<HeadAction> actions_;

@@ -57,7 +57,7 @@ class Node {
     if (const auto started = socket_->start(); !started) return started;
     const std::stop_callback leave(stop, [this] {
       socket_->post([this] {
-        protocol_.go();
+        protocol_.leave(SocketThread::now_ms());
         act();
       });
     });
@@ -145,9 +145,14 @@ class Node {
   void end_run() {
     *lives_ = false;
     blobs_.end_run();
-    serving_.reset();  // stops what runs; its answers are for nobody
-    const std::lock_guard lock(mutex_);
-    running_.clear();
+    std::map<std::uint64_t, std::stop_source> running;
+    {
+      const std::lock_guard lock(mutex_);
+      std::swap(running, running_);
+    }
+    // Before the ports are waited for: each ends what it does.
+    for (auto& [id, work] : running) work.request_stop();
+    serving_.reset();  // its answers are for nobody
   }
 
   /// Any thread.

@@ -18,8 +18,8 @@ namespace weft {
 /// The ports of one run, by the names that the wire has for them, and what has
 /// to live as long.
 struct NodePorts {
+  std::shared_ptr<void> keeps;  ///< first: it goes after the ports that use it
   Ports ports;
-  std::shared_ptr<void> keeps;  ///< destroyed after the ports
 };
 
 struct NodeOptions {
@@ -33,8 +33,9 @@ struct NodeOptions {
   std::function<NodePorts(Blobs&, const RunStart&)> make_ports;
 };
 
-/// Serves until it is stopped, or a run ends and that was to be all. The error
-/// says why the head will not have it (missing), or that the address is none.
+/// Serves until it is stopped, or a run ends and that was to be all. Stopped,
+/// it hands back what it works on and goes within seconds. The error says why
+/// the head will not have it (missing), or that the address is none.
 Result<void> serve_as_node(NodeOptions options, std::stop_token stop);
 
 }  // namespace weft

@@ -11,6 +11,13 @@ namespace weft {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// What is lost so often between the wire and its reader is a disk's matter.
+constexpr int kAsksMax = 100;
+
+}  // namespace
+
 NodeBlobs::NodeBlobs(Options options) : options_(std::move(options)) {
   // What an earlier process left may be half a file: it begins anew.
   std::error_code ignored;
@@ -29,35 +36,49 @@ fs::path NodeBlobs::file_of(const std::string& hash) const {
 
 Result<std::string> NodeBlobs::get(std::string_view name) {
   const std::string hash(name);
+  {
+    const std::lock_guard lock(mutex_);
+    ++awaited_[hash].callers;
+  }
+  auto bytes = await(hash);
+  const std::lock_guard lock(mutex_);
+  if (--awaited_[hash].callers == 0) awaited_.erase(hash);
+  return bytes;
+}
+
+Result<std::string> NodeBlobs::await(const std::string& hash) {
   const auto deadline = std::chrono::steady_clock::now() +
                         std::chrono::milliseconds(options_.wait_ms);
-  bool is_asked = false;
-  while (true) {
+  for (int asked = 0; asked < kAsksMax; ++asked) {
     if (const auto bytes = find(hash)) return *bytes;
     std::function<void(const std::string&)> fetch;
     int before = 0;
     {
       const std::lock_guard lock(mutex_);
-      before = delivered_;
+      const Awaited& awaited = awaited_.at(hash);
+      before = awaited.came;
       if (is_over_) return fail(ErrorCode::failed, "the run has ended");
-      if (absent_.erase(hash) > 0 && is_asked) {
+      if (awaited.in_hand) return *awaited.in_hand;
+      if (absent_.erase(hash) > 0 && asked > 0) {
         return fail(ErrorCode::failed, "the head has no blob " + hash);
       }
       fetch = fetch_;
     }
     if (!fetch) return fail(ErrorCode::failed, "no blob " + hash + " here");
-    is_asked = true;
     fetch(hash);
     std::unique_lock lock(mutex_);
     // Lost on its way into the folder, it is asked for again.
     const bool came = arrived_.wait_until(lock, deadline, [&] {
       return is_over_ || kept_.contains(hash) || absent_.contains(hash) ||
-             delivered_ != before;
+             awaited_.at(hash).came != before;
     });
     if (!came) {
       return fail(ErrorCode::failed, "the head did not send blob " + hash);
     }
   }
+  return fail(ErrorCode::failed, "blob " + hash + " came " +
+                                     std::to_string(kAsksMax) +
+                                     " times and was lost each time");
 }
 
 std::string NodeBlobs::put(std::string_view bytes) {
@@ -105,12 +126,15 @@ void NodeBlobs::deliver(const std::string& hash,
                         const std::shared_ptr<const std::string>& bytes) {
   const std::lock_guard lock(mutex_);
   ++delivered_;
+  const auto awaited = awaited_.find(hash);
+  if (awaited != awaited_.end()) ++awaited->second.came;
   if (!bytes) {
     absent_.insert(hash);
   } else {
     const bool is_lost =
         options_.lose_every > 0 && delivered_ % options_.lose_every == 0;
-    if (!is_lost && !kept_.contains(hash)) keep(hash, *bytes);
+    const bool is_kept = is_lost || kept_.contains(hash) || keep(hash, *bytes);
+    if (!is_kept && awaited != awaited_.end()) awaited->second.in_hand = bytes;
   }
   arrived_.notify_all();
 }

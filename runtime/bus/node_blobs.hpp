@@ -59,6 +59,14 @@ class NodeBlobs : public Blobs {
     int pins = 0;
     std::list<std::string>::iterator place;
   };
+  /// A blob that somebody waits for.
+  struct Awaited {
+    int callers = 0;
+    int came = 0;  ///< so often
+    /// Where the folder did not take it: a full disk ends no work.
+    std::shared_ptr<const std::string> in_hand;
+  };
+  Result<std::string> await(const std::string& hash);
   std::filesystem::path file_of(const std::string& hash) const;
   bool keep(const std::string& hash, std::string_view bytes);
   void drop(const std::string& hash);
@@ -72,6 +80,7 @@ class NodeBlobs : public Blobs {
   std::list<std::string> order_;  // used longest ago first
   std::uint64_t bytes_ = 0;
   std::set<std::string> absent_;  // the head has none
+  std::map<std::string, Awaited> awaited_;
   std::map<std::uint64_t, std::vector<std::string>> pinned_;  // by effect
   std::set<std::string> own_;
   int delivered_ = 0;

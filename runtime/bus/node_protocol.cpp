@@ -13,7 +13,7 @@ constexpr std::int64_t kComplainMs = 60'000;
 
 void NodeProtocol::on_frame(std::string_view header, std::string body,
                             std::int64_t now_ms) {
-  if (body.size() > wire::kBodyBytesMax) return;
+  if (has_quit_ || body.size() > wire::kBodyBytesMax) return;
   const auto read = wire::decode_header(header);
   if (!read) {
     act(Log{"the head sent " + read.error().message});
@@ -40,7 +40,7 @@ void NodeProtocol::on_frame(std::string_view header, std::string body,
     if (job != jobs_.end() && !job->second.is_done) act(Stop{m->id});
   } else if (const auto* m = std::get_if<wire::Ack>(&*read)) {
     if (is_current(m->session)) take_ack(*m);
-    quit_if_done(now_ms);
+    quit_if_done();
   } else if (const auto* m = std::get_if<wire::Want>(&*read)) {
     bool load = false;
     for (auto& answer : sender_.asked("", *m, load)) {
@@ -48,26 +48,36 @@ void NodeProtocol::on_frame(std::string_view header, std::string body,
     }
     if (load) act(Load{m->hash});
   } else if (const auto* m = std::get_if<wire::Chunk>(&*read)) {
-    auto taken = receiver_.take(*m, body, now_ms);
-    if (!taken) {
-      act(Log{taken.error().message + "; it is asked for again"});
-      receiver_.forget(m->hash);
-      receiver_.want(m->hash);
-    } else if (*taken) {
-      act(Blob{m->hash,
-               std::make_shared<const std::string>(std::move(**taken))});
-    }
+    take_blob(*m, body, now_ms);
   } else if (const auto* m = std::get_if<wire::Lack>(&*read)) {
     receiver_.forget(m->hash);
     act(Blob{m->hash, nullptr});
   } else if (const auto* m = std::get_if<wire::Bye>(&*read)) {
-    if (!is_current(m->session)) return;
-    end_run();
-    if (options_.once || is_leaving_) {
-      has_quit_ = true;
-      act(Quit{});
-    }
+    take_bye(*m, now_ms);
   }
+}
+
+void NodeProtocol::take_blob(const wire::Chunk& chunk, const std::string& body,
+                             std::int64_t now_ms) {
+  auto taken = receiver_.take(chunk, body, now_ms);
+  if (!taken) {
+    act(Log{taken.error().message + "; it is asked for again"});
+    receiver_.forget(chunk.hash);
+    receiver_.want(chunk.hash);
+  } else if (*taken) {
+    act(Blob{chunk.hash,
+             std::make_shared<const std::string>(std::move(**taken))});
+  }
+}
+
+/// The run has ended, whatever session the head means: one that was begun in
+/// between is over, too.
+void NodeProtocol::take_bye(const wire::Bye& bye, std::int64_t now_ms) {
+  const bool is_mine = !run_.empty() && bye.run == run_;
+  if (!is_mine && !(is_welcome_ && bye.session == session_)) return;
+  say_header(wire::Bye{bye.session}, now_ms);
+  end_run();
+  if (options_.once || is_leaving_) quit("");
 }
 
 void NodeProtocol::say_hello(std::int64_t now_ms) {
@@ -78,7 +88,6 @@ void NodeProtocol::say_hello(std::int64_t now_ms) {
 
 void NodeProtocol::welcome(const wire::Welcome& welcome, std::string start,
                            std::int64_t now_ms) {
-  if (is_leaving_ && jobs_.empty()) return go();
   // The head says hello's answer again where that was said again.
   if (is_welcome_ && welcome.run == run_ && welcome.session <= session_) return;
   if (welcome.run != run_) {
@@ -101,10 +110,7 @@ void NodeProtocol::welcome(const wire::Welcome& welcome, std::string start,
 
 void NodeProtocol::refused(const wire::Refusal& refusal, std::int64_t now_ms) {
   is_welcome_ = false;
-  if (refusal.for_good) {
-    has_quit_ = true;
-    return act(Quit{refusal.reason});
-  }
+  if (refusal.for_good) return quit(refusal.reason);
   if (complained_ms_ != 0 && now_ms - complained_ms_ < kComplainMs) return;
   complained_ms_ = now_ms;
   act(Log{"not let in yet: " + refusal.reason});
@@ -112,6 +118,7 @@ void NodeProtocol::refused(const wire::Refusal& refusal, std::int64_t now_ms) {
 
 void NodeProtocol::take_request(const wire::Request& request, std::string body,
                                 std::int64_t now_ms) {
+  if (is_leaving_) return;  // the head's again when this node has gone
   if (link_.take(request.seq) != Link::Taken::fresh) return;
   link_.settle(request.seq);
   const auto [found, is_new] = jobs_.try_emplace(request.id);
@@ -163,9 +170,22 @@ bool NodeProtocol::need(const std::string& hash) {
 }
 
 void NodeProtocol::loaded(const std::string& hash, BlobSender::Bytes bytes) {
+  if (!bytes) forget_answers_with(hash);
   for (auto& answer : sender_.loaded(hash, std::move(bytes))) {
     act(Send{std::move(answer.frame)});
   }
+}
+
+/// A blob of theirs is lost: the head asks for the work again.
+void NodeProtocol::forget_answers_with(const std::string& hash) {
+  std::erase_if(jobs_, [&](const auto& item) {
+    const auto& [id, job] = item;
+    const auto found = std::ranges::find(job.blobs, hash, &wire::BlobRef::hash);
+    if (found == job.blobs.end()) return false;
+    answers_.erase(job.seq);
+    act(Settled{id});
+    return true;
+  });
 }
 
 void NodeProtocol::end_run() {
@@ -181,21 +201,32 @@ void NodeProtocol::end_run() {
 void NodeProtocol::leave(std::int64_t now_ms) {
   if (is_leaving_) return;
   is_leaving_ = true;
+  leave_until_ms_ = now_ms + options_.leave_ms;
   if (is_welcome_) say_header(wire::Leave{session_}, now_ms);
-  quit_if_done(now_ms);
+  for (auto next = jobs_.begin(); next != jobs_.end();) {
+    const auto job = next++;
+    if (job->second.is_done) continue;
+    act(Stop{job->first});
+    jobs_.erase(job);
+  }
+  quit_if_done();
 }
 
-void NodeProtocol::quit_if_done(std::int64_t) {
+void NodeProtocol::quit_if_done() {
   if (is_leaving_ && jobs_.empty()) go();
 }
 
 void NodeProtocol::go() {
   if (has_quit_) return;
-  has_quit_ = true;
   if (is_welcome_) {
     act(Send{{wire::encode_header(wire::Bye{session_}), nullptr}});
   }
-  act(Quit{});
+  quit("");
+}
+
+void NodeProtocol::quit(std::string refused) {
+  has_quit_ = true;
+  act(Quit{std::move(refused)});
 }
 
 void NodeProtocol::say(wire::Frame frame, std::int64_t now_ms) {
@@ -214,6 +245,7 @@ void NodeProtocol::flush(std::int64_t now_ms) {
 
 void NodeProtocol::tick(std::int64_t now_ms) {
   if (has_quit_) return;
+  if (is_leaving_ && now_ms >= leave_until_ms_) return go();
   if (connected_ms_ == 0) connected_ms_ = now_ms;
   const std::int64_t last = std::max(heard_ms_, connected_ms_);
   if (now_ms - last > options_.silence_ms) {
@@ -224,10 +256,7 @@ void NodeProtocol::tick(std::int64_t now_ms) {
   if (!run_.empty() && now_ms - heard_ms_ > options_.patience_ms) {
     act(Log{"the head is away for too long: its work is dropped"});
     end_run();
-    if (options_.once) {
-      has_quit_ = true;
-      return act(Quit{});
-    }
+    if (options_.once) return quit("");
   }
   if (!is_welcome_) {
     if (now_ms - hello_ms_ >= options_.hello_ms) say_hello(now_ms);

@@ -81,6 +81,9 @@ class NodeProtocol {
     std::int64_t silence_ms = 5'000;
     /// Work for a head that is away for longer is dropped.
     std::int64_t patience_ms = 3'600'000;
+    /// A node that leaves waits no longer for the head to journal what it has
+    /// done.
+    std::int64_t leave_ms = 5'000;
   };
 
   explicit NodeProtocol(Options options) : options_(std::move(options)) {}
@@ -92,10 +95,9 @@ class NodeProtocol {
   /// Asks the head for a blob. False: too many are asked for already.
   bool need(const std::string& hash);
   void loaded(const std::string& hash, BlobSender::Bytes bytes);
-  /// Takes no new work; quits when the head has all answers.
+  /// Takes no new work and hands back what is not done; quits when the head has
+  /// all answers, or has been given time enough.
   void leave(std::int64_t now_ms);
-  /// Quits now: what is not done is the head's again.
-  void go();
 
   void tick(std::int64_t now_ms);
   void flush(std::int64_t now_ms);
@@ -120,8 +122,14 @@ class NodeProtocol {
                     std::int64_t now_ms);
   void take_ack(const wire::Ack& ack);
   void submit(std::uint64_t id, Job& job, std::int64_t now_ms);
+  void take_bye(const wire::Bye& bye, std::int64_t now_ms);
+  void take_blob(const wire::Chunk& chunk, const std::string& body,
+                 std::int64_t now_ms);
+  void forget_answers_with(const std::string& hash);
   void end_run();
-  void quit_if_done(std::int64_t now_ms);
+  void quit_if_done();
+  void go();
+  void quit(std::string refused);
   void say(wire::Frame frame, std::int64_t now_ms);
   template <class Header>
   void say_header(const Header& header, std::int64_t now_ms) {
@@ -146,6 +154,7 @@ class NodeProtocol {
   std::int64_t spoken_ms_ = 0;
   std::int64_t hello_ms_ = 0;
   std::int64_t complained_ms_ = 0;  // 0: never
+  std::int64_t leave_until_ms_ = 0;
   std::vector<NodeAction> actions_;
 };
 

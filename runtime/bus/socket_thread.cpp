@@ -140,24 +140,13 @@ void SocketThread::loop(std::promise<Result<void>>& started) {
   std::int64_t next_tick_ms = now_ms();
   bool more = false;
   while (true) {
-    zmq::pollitem_t items[] = {{nullptr, wake_, ZMQ_POLLIN, 0},
-                               {sockets_->socket.handle(), 0, ZMQ_POLLIN, 0},
-                               {sockets_->zap.handle(), 0, ZMQ_POLLIN, 0}};
-    const std::int64_t wait =
-        std::max<std::int64_t>(0, next_tick_ms - now_ms());
-    // By the C function: a signal that interrupts it is no exception.
-    zmq_poll(items, sockets_->zap.handle() ? 3 : 2,
-             more ? 0 : static_cast<long>(wait));
-    if (items[0].revents) {
-      std::uint64_t count = 0;
-      (void)!read(wake_, &count, sizeof count);
-    }
+    wait(more ? 0 : std::max<std::int64_t>(0, next_tick_ms - now_ms()));
     run_tasks();
-    if (sockets_->zap.handle() && items[2].revents) authenticate();
     const std::int64_t now = now_ms();
     more = read_some(now);
     const bool is_tick = now >= next_tick_ms;
     if (is_tick) next_tick_ms = now + kTickMs;
+    if (is_tick && !sockets_->socket) reconnect();
     callbacks_.on_turn(now, is_tick);
     const std::lock_guard lock(mutex_);
     if (stopping_ && tasks_.empty()) break;
@@ -165,6 +154,27 @@ void SocketThread::loop(std::promise<Result<void>>& started) {
   sockets_->socket.close();
   if (sockets_->zap.handle()) sockets_->zap.close();
   sockets_.reset();  // waits for what lingers
+}
+
+/// Until something comes or is to be done. A socket that cannot be waited for
+/// is not: else the thread would never rest.
+void SocketThread::wait(std::int64_t wait_ms) {
+  std::vector<zmq::pollitem_t> items = {{nullptr, wake_, ZMQ_POLLIN, 0}};
+  for (zmq::socket_t* socket : {&sockets_->socket, &sockets_->zap}) {
+    // By number 0 a missing one would be standard input.
+    if (*socket) items.push_back({socket->handle(), 0, ZMQ_POLLIN, 0});
+  }
+  // By the C function: a signal that interrupts it is no exception.
+  const int ready = zmq_poll(items.data(), static_cast<int>(items.size()),
+                             static_cast<long>(wait_ms));
+  if (ready < 0 && zmq_errno() != EINTR) {
+    zmq_poll(items.data(), 1, static_cast<long>(kTickMs));
+  }
+  if (items[0].revents) {
+    std::uint64_t count = 0;
+    (void)!read(wake_, &count, sizeof count);
+  }
+  if (sockets_->zap) authenticate();
 }
 
 void SocketThread::run_tasks() {
@@ -178,6 +188,7 @@ void SocketThread::run_tasks() {
 
 /// True when there may be more: others have their turn first.
 bool SocketThread::read_some(std::int64_t now_ms) {
+  if (!sockets_->socket) return false;
   for (int count = 0; count < kFramesPerTurn; ++count) {
     zmq::message_t peer, header, body;
     zmq::socket_t& socket = sockets_->socket;
@@ -232,9 +243,9 @@ void SocketThread::cut() {
 }
 
 void SocketThread::reconnect() {
-  sockets_->socket.set(zmq::sockopt::linger, 0);
+  if (sockets_->socket) sockets_->socket.set(zmq::sockopt::linger, 0);
   sockets_->socket.close();
-  (void)open();  // it could before
+  if (!open()) sockets_->socket.close();
 }
 
 /// ZAP (RFC 27): says yes or no to a key, before any frame of its bearer's.

@@ -53,7 +53,8 @@ class SocketThread {
   void send(const std::string& peer, const wire::Frame& frame);
   /// Closes the connection that the frame in hand came by.
   void cut();
-  /// A node's: another socket, another connection.
+  /// A node's: another socket, another connection. Where there is none to be
+  /// had, it is tried again with each tick.
   void reconnect();
 
   /// Where it is bound, with its port: "tcp://127.0.0.1:34567".
@@ -64,6 +65,7 @@ class SocketThread {
   struct Sockets;
   void loop(std::promise<Result<void>>& started);
   Result<void> open();
+  void wait(std::int64_t wait_ms);
   bool read_some(std::int64_t now_ms);
   void authenticate();
   void run_tasks();

@@ -47,16 +47,21 @@ struct World {
     bool is_cut = false;
     int begun = 0;
     int done = 0;
+    int said = 0;  // frames
+    bool has_ended = false;
+    bool has_quit = false;
     std::string refused;
   };
 
-  Node& add(const std::string& name, const std::string& incarnation) {
+  Node& add(const std::string& name, const std::string& incarnation,
+            bool once = false) {
     Node& node = nodes[name];
     node = Node();
     node.peer = name + "." + incarnation;
     NodeProtocol::Options options;
     options.hello = hello_of(name, incarnation);
     options.silence_ms = 1'000;
+    options.once = once;
     node.protocol = std::make_unique<NodeProtocol>(options);
     return node;
   }
@@ -158,6 +163,7 @@ struct World {
     }
   }
   void at_node(Node& node, node_action::Send& send) {
+    ++node.said;
     if (node.is_cut || lost()) return;
     head->on_frame(node.peer, send.frame.header,
                    send.frame.body ? *send.frame.body : "", now);
@@ -198,8 +204,11 @@ struct World {
     drain(node);
   }
   void at_node(Node& node, node_action::Quit& quit) {
+    CHECK(!node.has_quit);
+    node.has_quit = true;
     node.refused = quit.refused;
   }
+  void at_node(Node& node, node_action::End&) { node.has_ended = true; }
   void at_node(Node& node, node_action::Stop& stop) {
     stopped.insert(stop.id);
     (void)node;
@@ -362,6 +371,120 @@ TEST_CASE("a node finds its head again when that is another process") {
   world.run_until([&] { return world.answered.size() == 2; });
 }
 
+TEST_CASE(
+    "a node whose head said goodbye while it was cut off hears it later") {
+  for (const std::int64_t cut_ms : {500, 1'500}) {
+    CAPTURE(cut_ms);  // the second time it has to join anew
+    World world;
+    World::Node& node = world.add("n1", "a", true);
+    world.run_until([&] { return !world.joined.empty(); });
+    node.is_cut = true;
+    world.head->finish(world.now);
+    world.drain_head();
+    const std::int64_t began_ms = world.now;
+    while (world.now < began_ms + cut_ms) world.step();
+    CHECK(!node.has_quit);
+    CHECK(!world.head->is_parted(world.now));
+    node.is_cut = false;
+    world.run_until([&] { return node.has_quit; });
+    CHECK(node.has_ended);
+    CHECK(world.head->is_parted(world.now));
+    CHECK(world.now < began_ms + 2'000);
+  }
+}
+
+TEST_CASE("whatever frames are lost, a node hears of the end and is heard") {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    World world(30, seed);
+    const bool once = seed % 2 == 0;
+    World::Node& node = world.add("n1", "a", once);
+    world.run_until([&] { return node.protocol->is_in(); });
+    world.head->finish(world.now);
+    world.drain_head();
+    world.run_until([&] { return node.has_ended; });
+    CHECK(node.has_quit == once);
+    world.run_until([&] { return world.head->is_parted(world.now); });
+  }
+}
+
+TEST_CASE("a head waits for nodes that do not hear its goodbye, but not long") {
+  World world;
+  World::Node& node = world.add("n1", "a");
+  world.run_until([&] { return !world.joined.empty(); });
+  node.is_cut = true;
+  world.head->finish(world.now);
+  const std::int64_t began_ms = world.now;
+  world.run_until([&] { return world.head->is_parted(world.now); });
+  CHECK(world.now == began_ms + 2'000);
+  // One that joins only now has nothing to be told.
+  world.add("n2", "b");
+  world.step();
+  CHECK(!world.nodes["n2"].has_ended);
+}
+
+TEST_CASE("a node whose head never comes back gives up in the end") {
+  World world;
+  NodeProtocol::Options options;
+  options.hello = hello_of("n1", "a");
+  options.once = true;
+  options.patience_ms = 60'000;
+  World::Node& node = world.add("n1", "a");
+  node.protocol = std::make_unique<NodeProtocol>(options);
+  world.run_until([&] { return !world.joined.empty(); });
+  node.is_cut = true;
+  const int before = node.said;
+  const std::int64_t began_ms = world.now;
+  world.run_until([&] { return node.has_quit; });
+  CHECK(node.has_ended);
+  CHECK(world.now - began_ms <= 61'000);
+  // Two words a second: it does not keep anything busy meanwhile.
+  CHECK(node.said - before <= 130);
+}
+
+TEST_CASE("a node that leaves hands back what it has not done, and goes") {
+  World world;
+  World::Node& node = world.add("n1", "a");
+  node.works = false;
+  world.run_until([&] { return !world.joined.empty(); });
+  world.submit(1, "n1");
+  world.submit(2, "n1");
+  world.run_until([&] { return node.begun == 2; });
+  world.finish(node, 1);
+  node.protocol->leave(world.now);
+  world.submit(3, "n1");
+  world.run_until([&] { return node.has_quit; });
+  CHECK(world.stopped == std::set<std::uint64_t>{2});
+  CHECK(world.answered == std::set<std::uint64_t>{1});
+  CHECK(world.lost_ids == std::set<std::uint64_t>{2, 3});
+  CHECK(node.begun == 2);
+}
+
+TEST_CASE("a node leaves in time though its head hears nothing") {
+  World world;
+  World::Node& node = world.add("n1", "a");
+  node.works = false;
+  world.run_until([&] { return !world.joined.empty(); });
+  world.submit(1, "n1");
+  world.run_until([&] { return node.begun == 1; });
+  node.is_cut = true;
+  world.finish(node, 1);
+  node.protocol->leave(world.now);
+  const std::int64_t began_ms = world.now;
+  while (world.now < began_ms + 4'900) world.step();
+  CHECK(!node.has_quit);
+  world.run_until([&] { return node.has_quit; });
+  CHECK(world.now <= began_ms + 5'000);
+}
+
+TEST_CASE("a node that is in no run leaves at once") {
+  World world;
+  World::Node& node = world.add("n1", "a");
+  node.protocol->leave(world.now);
+  world.drain(node);
+  CHECK(node.has_quit);
+}
+
 TEST_CASE("a node of another wire is refused for good, with the reason") {
   World world;
   World::Node& node = world.add("n1", "a");
@@ -423,6 +546,21 @@ TEST_CASE("a blob that is not what its hash says costs the connection") {
   world.run_until([&] { return !world.cuts.empty(); });
   CHECK(world.cuts[0].contains("hash"));
   CHECK(world.answered.empty());
+}
+
+TEST_CASE("an answer whose blob the node has lost is worked out again") {
+  World world;
+  World::Node& node = world.add("n1", "a");
+  world.run_until([&] { return !world.joined.empty(); });
+  node.works = false;
+  world.submit(1, "n1");
+  world.run_until([&] { return node.begun == 1; });
+  node.works = true;
+  const std::string own = "made 1";
+  node.protocol->result(1, "R", "done 1", {{content_hash(own), own.size()}},
+                        world.now);
+  world.run_until([&] { return world.answered.contains(1); });
+  CHECK(node.begun == 2);
 }
 
 TEST_CASE("a header of each kind is read as it was written, short or not") {

@@ -74,7 +74,8 @@ Result<Place> find_place(const BenchFlags& flags) {
 
 /// Runs on a processor would disturb each other's timing; those on a GPU take
 /// turns at it by themselves.
-int choose_jobs(const Place& place) {
+int choose_jobs(const BenchFlags& flags, const Place& place) {
+  if (!flags.listen.endpoint.empty()) return 1;  // an address is one run's
   const int devices = static_cast<int>(place.devices.size());
   if (devices > 0) return std::max(devices, place.cores / cores_per_gpu_run);
   if (place.is_timed) return 1;
@@ -122,7 +123,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"out", fs::absolute(out).lexically_normal().string()},
           {"limit_s", 60 * flags.limit_minutes},
           {"problem_s", 60 * flags.problem_minutes},
-          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(place)},
+          {"jobs", flags.jobs > 0 ? flags.jobs : choose_jobs(flags, place)},
           {"rerun", flags.rerun},
           {"rerun_failed", flags.rerun_failed},
           {"target", place.target},
@@ -156,6 +157,11 @@ Error become(const Installation& installation, const json& settings) {
 }  // namespace
 
 int bench_command(const CommonFlags& common, const BenchFlags& flags) {
+  if (flags.jobs > 1 && !flags.listen.endpoint.empty()) {
+    return report_error(common, {ErrorCode::wrong_input,
+                                 "--listen runs one problem at a time, over "
+                                 "all nodes: leave --jobs out"});
+  }
   std::error_code ignored;
   for (const fs::path& folder : {flags.folder, flags.beside.value_or(".")}) {
     if (fs::is_directory(folder, ignored)) continue;

@@ -24,6 +24,7 @@ struct BenchFlags {
   bool rerun = false;
   bool rerun_failed = false;
   RunOptions options;
+  ListenFlags listen;  ///< one problem at a time then, over all nodes
   std::vector<std::string> run_words;  ///< those flags of a run that were given
 };
 

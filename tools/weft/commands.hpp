@@ -28,6 +28,7 @@ struct ListenFlags {
   std::string endpoint;  ///< "tcp://HOST:PORT"; empty: none may
   std::optional<std::filesystem::path> keys;
   double silence_s = 15;  ///< who is silent for longer is lost
+  bool no_local = false;  ///< nodes do all that they can
 };
 
 struct RunFlags {

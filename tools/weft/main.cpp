@@ -45,16 +45,22 @@ void add_settable(CLI::App& verb, RunFlags& flags) {
                 "Pay language models again for what they answered before");
 }
 
-void add_listen(CLI::App& app, ListenFlags& flags) {
+std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
   auto* listen = app.add_option("--listen", flags.endpoint,
                                 "Let nodes join at tcp://HOST:PORT");
-  app.add_option("--keys", flags.keys, "Folder of 'weft keygen'")
-      ->needs(listen);
-  app.add_option("--node-seconds", flags.silence_s,
-                 "A node that is silent for longer is lost")
-      ->check(CLI::Range(0.5, 86'400.0))
-      ->needs(listen)
-      ->capture_default_str();
+  auto* keys = app.add_option("--keys", flags.keys, "Folder of 'weft keygen'")
+                   ->needs(listen);
+  auto* silence = app.add_option("--node-seconds", flags.silence_s,
+                                 "A node that is silent for longer is lost")
+                      ->check(CLI::Range(0.5, 86'400.0))
+                      ->needs(listen)
+                      ->capture_default_str();
+  auto* no_local =
+      app.add_flag("--no-local", flags.no_local,
+                   "Nodes build, check and time; the head captures, and "
+                   "checks the whole")
+          ->needs(listen);
+  return {listen, keys, silence, no_local};
 }
 
 void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
@@ -153,7 +159,9 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       ->add_flag("--rerun-failed", flags.rerun_failed,
                  "Begin those again that are not verified")
       ->excludes(all);
-  const auto run_flags = add_run_flags(*bench, flags.options);
+  auto run_flags = add_run_flags(*bench, flags.options);
+  const auto listen_flags = add_listen(*bench, flags.listen);
+  run_flags.insert(run_flags.end(), listen_flags.begin(), listen_flags.end());
   bench->callback([&, bench, run_flags] {
     flags.run_words = words_of(run_flags);
     // What is measured must not depend on what ran here before.
@@ -253,8 +261,9 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   auto* node = app.add_subcommand(
       "node", "Join a run that listens, and do a part of its work");
   add_common(*node, common);
-  node->add_option("--join", flags.join, "The head: tcp://HOST:PORT")
-      ->required();
+  node->add_option("--join", flags.join,
+                   "The head: tcp://HOST:PORT (default: this machine's)")
+      ->capture_default_str();
   node->add_option("--name", flags.name,
                    "One of its own in the run (default: the host's)");
   node->add_option("--slots", flags.slots, "cpu=N: cores that the run may have")
@@ -267,6 +276,10 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   node->add_option("--folder", flags.folder,
                    "Its own (default: below ~/.cache/weft/nodes)");
   node->add_flag("--once", flags.once, "Go when the run has ended");
+  node->add_option("--patience-seconds", flags.patience_s,
+                   "The work of a head that is away for longer is dropped")
+      ->check(CLI::Range(1.0, 864'000.0))
+      ->capture_default_str();
   node->add_option("--lose-blobs", flags.lose_every)
       ->check(CLI::Range(0, 1'000'000))
       ->group("");  // for tests

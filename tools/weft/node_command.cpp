@@ -5,9 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "runtime/bus/membership.hpp"
 #include "runtime/bus/node.hpp"
@@ -94,6 +99,37 @@ Result<BusKeys> keys_for(const NodeFlags& flags) {
                   "made it)");
 }
 
+/// Who is told to go and cannot is ended: it takes five seconds to hand back
+/// work, and schedulers kill after thirty.
+class LastWord {
+ public:
+  explicit LastWord(const std::stop_token& told)
+      : on_told_(told, [this] { tell(); }),
+        thread_([this](const std::stop_token& gone) { watch(gone); }) {}
+
+ private:
+  void tell() {
+    const std::lock_guard lock(mutex_);
+    is_told_ = true;
+    changed_.notify_all();
+  }
+  void watch(const std::stop_token& gone) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, gone, [this] { return is_told_; })) return;
+    changed_.wait_for(lock, gone, std::chrono::seconds(20),
+                      [] { return false; });
+    if (gone.stop_requested()) return;
+    std::fprintf(stderr, "weft node: its work does not stop: killed\n");
+    _exit(143);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool is_told_ = false;
+  std::stop_callback<std::function<void()>> on_told_;
+  std::jthread thread_;
+};
+
 /// As a log line; standard error may be a file.
 void say(const CommonFlags& common, const std::string& text) {
   if (!common.quiet) std::fprintf(stderr, "weft node: %s\n", text.c_str());
@@ -139,6 +175,8 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
   options.keys = std::move(*keys);
   options.protocol.hello = *hello;
   options.protocol.once = flags.once;
+  options.protocol.patience_ms =
+      static_cast<std::int64_t>(flags.patience_s * 1000);
   options.folder = folder->folder();
   options.lose_every = flags.lose_every;
   options.log = [&](const std::string& text) { say(common, text); };
@@ -147,6 +185,7 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
                            start);
   };
   say(common, hello->name + " joins " + flags.join);
+  const LastWord last_word(interrupt.token());
   const auto served = serve_as_node(std::move(options), interrupt.token());
   return served ? 0 : report_error(common, served.error());
 }

@@ -11,14 +11,16 @@
 namespace weft {
 
 struct NodeFlags {
-  std::string join;                ///< "tcp://HEAD:PORT"
+  /// Without a word: runs on this machine, at the port that the pages name.
+  std::string join = "tcp://127.0.0.1:7070";
   std::string name;                ///< empty: the host's
   std::vector<std::string> slots;  ///< "cpu=4"
   std::string devices = "all";     ///< or "none"
   std::optional<std::filesystem::path> keys;
   std::optional<std::filesystem::path> folder;
   bool once = false;
-  int lose_every = 0;  ///< blobs, for tests
+  double patience_s = 3'600;  ///< with a head that is away
+  int lose_every = 0;         ///< blobs, for tests
 };
 
 /// 0: left in peace; 2: wrong usage; 3: the head will not have it.

@@ -261,6 +261,10 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
   auto name = name_of_run(journal);
   if (!name) return std::unexpected(name.error());
   options.run = std::move(*name);
+  const auto spared = spared_head_in(journal);
+  if (!spared) return std::unexpected(spared.error());
+  options.spared_head = *spared;
+  options.spares_head = flags.no_local;
   options.expected = std::move(*expected);
   options.start = start;
   options.torch = installation.torch_version;
@@ -280,6 +284,22 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
 
 void say_listening(Display& display, const HeadBus* bus) {
   if (bus) display.say("listening for nodes on " + bus->endpoint());
+}
+
+/// What nodes build is the head's, too, before the run hears of it.
+void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache) {
+  if (!bus) return;
+  bus->on_built([&](const BuildRequest& request,
+                    const std::string& artefact) -> Result<void> {
+    const auto source = blobs.get(request.source);
+    if (!source) return std::unexpected(source.error());
+    const auto bytes = blobs.get(artefact);
+    if (!bytes) return std::unexpected(bytes.error());
+    const auto taken =
+        cache.take(request.target, *source, request.arch, *bytes);
+    if (!taken) return std::unexpected(taken.error());
+    return {};
+  });
 }
 
 }  // namespace
@@ -335,6 +355,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   Production production =
       make_production(*run, *scratch, *installation, blobs, start,
                       llm_access(*loaded, flags.llm_cache));
+  take_what_nodes_build(bus->get(), blobs, *production.cache);
   HostOptions host = host_options(display);
   host.nodes = bus->get();
   const HostEnd end = host_run(*journal, blobs, production.ports, host,
@@ -372,6 +393,7 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   Production production =
       make_production(*run, *scratch, *installation, blobs, *start,
                       llm_access(*loaded, flags.llm_cache));
+  take_what_nodes_build(bus->get(), blobs, *production.cache);
   HostOptions options = host_options(display);
   options.nodes = bus->get();
   options.version_text = version_text(*start);

@@ -1,0 +1,408 @@
+// What the bus between head and nodes costs and gives, over loopback, nodes as
+// processes of their own whose ports are made up.
+//
+//     bench_bus            messages a second, against bare ZeroMQ with msgpack
+//     bench_bus work       four nodes of one slot against one, on work of 1 s
+//     bench_bus lost       when a killed node's work begins elsewhere
+//
+// `bench_bus node …` and `bench_bus echo …` are the processes that it starts.
+#include <signal.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <zmq.hpp>
+
+#include "benchmarks/rounds.hpp"
+#include "runtime/bus/head_bus.hpp"
+#include "runtime/bus/node.hpp"
+#include "runtime/machine/work_queue.hpp"
+
+extern char** environ;
+
+namespace {
+
+using namespace weft;
+using namespace weft::bench;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRounds = 5;
+/// Requests under way at a time; a node has so many slots.
+constexpr int kWindow = 64;
+
+RunStart made_up_start() {
+  RunStart start;
+  start.weft_version = "bench";
+  return start;
+}
+
+/// A port that answers after a while with as many bytes as it was asked for.
+class SleepyPort : public Port {
+ public:
+  SleepyPort(int slots, std::int64_t sleep_ms)
+      : sleep_ms_(sleep_ms), queue_(static_cast<std::size_t>(slots)) {}
+  void start(const Message& request, Reply reply) override {
+    if (sleep_ms_ == 0) return reply(answer(request));
+    queue_.push([this, request, reply = std::move(reply)] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(sleep_ms_));
+      reply(answer(request));
+    });
+  }
+  static Message answer(const Message& request) {
+    const auto& build = std::get<BuildRequest>(request);
+    BuildReply reply;
+    reply.effect = build.effect;
+    reply.log = build.source;
+    return reply;
+  }
+
+ private:
+  std::int64_t sleep_ms_;
+  WorkQueue queue_;
+};
+
+/// bench_bus node ENDPOINT NAME SLOTS SLEEP_MS FOLDER
+int serve(char** words) {
+  NodeOptions options;
+  options.endpoint = words[0];
+  wire::Hello& hello = options.protocol.hello;
+  hello.wire_min = wire::kWireVersionMin;
+  hello.wire_max = wire::kWireVersion;
+  hello.weft = "bench";
+  hello.name = words[1];
+  hello.incarnation = std::to_string(getpid());
+  const int slots = std::atoi(words[2]);
+  const int sleep_ms = std::atoi(words[3]);
+  hello.machine = made_up_start().machine;
+  hello.slots = {{"cpu", slots}};
+  options.protocol.once = true;
+  options.folder = words[4];
+  options.make_ports = [=](Blobs&, const RunStart&) {
+    NodePorts made;
+    made.ports[address::build] = std::make_unique<SleepyPort>(slots, sleep_ms);
+    return made;
+  };
+  return serve_as_node(std::move(options), {}) ? 0 : 1;
+}
+
+class Child {
+ public:
+  explicit Child(std::vector<std::string> words) {
+    words.insert(words.begin(), "/proc/self/exe");
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    require(posix_spawn(&pid_, pointers[0], nullptr, nullptr, pointers.data(),
+                        environ) == 0,
+            "cannot start a process");
+  }
+  Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  ~Child() { kill(); }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = 0;
+};
+
+/// A head with nodes, and who has answered what.
+class Head {
+ public:
+  explicit Head(const fs::path& folder, std::int64_t silence_ms = 15'000)
+      : folder_(folder),
+        journal_(Journal::create(folder / "journal.db", Sync::normal)),
+        blobs_(*journal_) {
+    HeadBus::Options options;
+    options.endpoint = "tcp://127.0.0.1:0";
+    options.run = "bench";
+    options.start = made_up_start();
+    options.heartbeat_ms = std::clamp<std::int64_t>(silence_ms / 5, 100, 1'000);
+    options.silence_ms = silence_ms;
+    bus_ = std::make_unique<HeadBus>(blobs_, std::move(options));
+    require(bus_->listen().has_value(), "cannot listen");
+    bus_->attach([this](const std::vector<Envelope>& batch) { hear(batch); });
+  }
+  ~Head() { bus_->close(true); }
+
+  Child start_node(const std::string& name, int slots, int sleep_ms) {
+    Child child({"node", bus_->endpoint(), name, std::to_string(slots),
+                 std::to_string(sleep_ms), (folder_ / name).string()});
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return in_.contains(name); });
+    return child;
+  }
+
+  void ask(std::uint64_t id, const std::string& node, const std::string& text) {
+    BuildRequest request;
+    request.effect = id;
+    request.source = text;
+    const Envelope envelope{id,
+                            0,
+                            0,
+                            "bench",
+                            address::at(address::build, node),
+                            std::string(BuildRequest::name),
+                            encode(request)};
+    bus_->begin(envelope, {}, [this, id, node](const Message& reply) {
+      Envelope journaled;
+      journaled.cause = std::get<BuildReply>(reply).effect;
+      bus_->journaled(journaled);
+      const std::lock_guard lock(mutex_);
+      ++answered_;
+      answered_s_[id] = now_s();
+      by_[id] = node;
+      changed_.notify_all();
+    });
+  }
+  void wait_answers(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return answered_ >= count; });
+  }
+  void wait_gone(const std::string& node) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !in_.contains(node); });
+  }
+  static double now_s() {
+    return std::chrono::duration<double>(Clock::now().time_since_epoch())
+        .count();
+  }
+  double answered_s(std::uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    return answered_s_.at(id);
+  }
+  std::size_t answered() {
+    const std::lock_guard lock(mutex_);
+    return answered_;
+  }
+
+ private:
+  void hear(const std::vector<Envelope>& batch) {
+    const std::lock_guard lock(mutex_);
+    for (const Envelope& envelope : batch) {
+      const auto told = decode(envelope.type, envelope.body);
+      const auto& place = std::get<Capacities>(*told);
+      if (place.units.empty()) {
+        in_.erase(place.place);
+      } else {
+        in_.insert(place.place);
+      }
+    }
+    changed_.notify_all();
+  }
+
+  fs::path folder_;
+  Result<Journal> journal_;
+  BlobStore blobs_;
+  std::unique_ptr<HeadBus> bus_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<std::string> in_;
+  std::size_t answered_ = 0;
+  std::map<std::uint64_t, double> answered_s_;
+  std::map<std::uint64_t, std::string> by_;
+};
+
+/// Requests and replies a second, kWindow under way.
+double bus_rate(const fs::path& folder, const std::string& text, int count) {
+  Head head(folder);
+  const Child node = head.start_node("n1", kWindow, 0);
+  const double s = seconds([&] {
+    for (int id = 1; id <= count; ++id) {
+      if (id > kWindow)
+        head.wait_answers(static_cast<std::size_t>(id - kWindow));
+      head.ask(static_cast<std::uint64_t>(id), "n1", text);
+    }
+    head.wait_answers(static_cast<std::size_t>(count));
+  });
+  return 2 * count / s;
+}
+
+std::string text_of(const zmq::message_t& message) {
+  return {static_cast<const char*>(message.data()), message.size()};
+}
+
+void say(zmq::socket_t& socket, const wire::Header& header,
+         const Message& message) {
+  socket.send(zmq::buffer(wire::encode_header(header)),
+              zmq::send_flags::sndmore);
+  socket.send(zmq::buffer(encode(message)), zmq::send_flags::none);
+}
+
+Message hear(zmq::socket_t& socket, std::string_view type) {
+  zmq::message_t header, body;
+  (void)socket.recv(header);
+  (void)socket.recv(body);
+  require(wire::decode_header(text_of(header)).has_value(), "a bad header");
+  auto message = decode(type, text_of(body));
+  require(message.has_value(), "a bad message");
+  return std::move(*message);
+}
+
+/// bench_bus echo ENDPOINT: a bare node.
+int echo(char** words) {
+  zmq::context_t context;
+  zmq::socket_t socket(context, ZMQ_DEALER);
+  socket.connect(words[0]);
+  socket.send(zmq::str_buffer("here"), zmq::send_flags::none);
+  while (true) {
+    const Message request = hear(socket, BuildRequest::name);
+    const std::uint64_t id = effect_of(request);
+    say(socket, wire::Reply{1, id, id, std::string(BuildReply::name), {}},
+        SleepyPort::answer(request));
+  }
+}
+
+/// The same messages over the same sockets, encoded and decoded the same way,
+/// and nothing else: no acknowledgement, no state, one thread.
+double bare_rate(const std::string& text, int count) {
+  zmq::context_t context;
+  zmq::socket_t socket(context, ZMQ_ROUTER);
+  socket.bind("tcp://127.0.0.1:0");
+  const Child node({"echo", socket.get(zmq::sockopt::last_endpoint)});
+  zmq::message_t peer, here;
+  (void)socket.recv(peer);
+  (void)socket.recv(here);
+  const auto ask = [&](int id) {
+    const auto number = static_cast<std::uint64_t>(id);
+    BuildRequest request;
+    request.effect = number;
+    request.source = text;
+    socket.send(zmq::buffer(peer.data(), peer.size()),
+                zmq::send_flags::sndmore);
+    say(socket,
+        wire::Request{1, number, number, address::build,
+                      std::string(BuildRequest::name)},
+        request);
+  };
+  const auto answer = [&] {
+    zmq::message_t from;
+    (void)socket.recv(from);
+    (void)hear(socket, BuildReply::name);
+  };
+  const double s = seconds([&] {
+    for (int id = 1; id <= count; ++id) {
+      if (id > kWindow) answer();
+      ask(id);
+    }
+    for (int id = 0; id < std::min(count, kWindow); ++id) answer();
+  });
+  return 2 * count / s;
+}
+
+void compare(const fs::path& folder, std::size_t bytes, int count) {
+  const std::string text(bytes, 'x');
+  std::vector<double> bus, bare, ratio;
+  for (int round = 0; round < kRounds; ++round) {
+    const fs::path own =
+        folder / (std::to_string(bytes) + "-" + std::to_string(round));
+    fs::create_directories(own);
+    bus.push_back(bus_rate(own, text, count));
+    bare.push_back(bare_rate(text, count));
+    ratio.push_back(bus.back() / bare.back());
+  }
+  std::printf(
+      "%6zu bytes, %d under way: bus %8.0f/s  bare ZeroMQ %8.0f/s  ratio %.2f "
+      "(%.2f to %.2f)\n",
+      bytes, kWindow, median(bus), median(bare), median(ratio),
+      std::ranges::min(ratio), std::ranges::max(ratio));
+  std::fflush(stdout);
+}
+
+double cpu_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto of = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) +
+           static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return of(used.ru_utime) + of(used.ru_stime);
+}
+
+/// Seconds for so many pieces of work of 1 s.
+double work_seconds(const fs::path& folder, int nodes, int pieces) {
+  fs::create_directories(folder);
+  Head head(folder);
+  std::vector<Child> children;
+  for (int i = 0; i < nodes; ++i) {
+    children.push_back(head.start_node("n" + std::to_string(i), 1, 1'000));
+  }
+  const double before_s = cpu_seconds();
+  const double s = seconds([&] {
+    for (int id = 1; id <= pieces; ++id) {
+      head.ask(static_cast<std::uint64_t>(id), "n" + std::to_string(id % nodes),
+               "source");
+    }
+    head.wait_answers(static_cast<std::size_t>(pieces));
+  });
+  std::printf("%d nodes, %d pieces: %.2f s; the head %.2f %% of a core\n",
+              nodes, pieces, s, 100 * (cpu_seconds() - before_s) / s);
+  std::fflush(stdout);
+  return s;
+}
+
+/// A node is killed at work; its work is asked of another as soon as it is
+/// known to be gone.
+void lost_seconds(const fs::path& folder, std::int64_t silence_ms) {
+  std::vector<double> took;
+  for (int round = 0; round < kRounds; ++round) {
+    const fs::path own = folder / ("lost" + std::to_string(round));
+    fs::create_directories(own);
+    Head head(own, silence_ms);
+    Child victim = head.start_node("n1", 1, 60'000);
+    const Child other = head.start_node("n2", 1, 0);
+    head.ask(1, "n1", "source");
+    head.ask(2, "n2", "source");
+    head.wait_answers(1);
+    victim.kill();
+    took.push_back(seconds([&] {
+      head.wait_gone("n1");
+      head.ask(3, "n2", "source");
+      head.wait_answers(2);
+    }));
+  }
+  std::printf(
+      "silence %.1f s, heartbeat %.1f s: a killed node's work is done "
+      "elsewhere "
+      "after %.2f s (%.2f to %.2f)\n",
+      static_cast<double>(silence_ms) / 1e3,
+      static_cast<double>(
+          std::clamp<std::int64_t>(silence_ms / 5, 100, 1'000)) /
+          1e3,
+      median(took), std::ranges::min(took), std::ranges::max(took));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string verb = argc > 1 ? argv[1] : "";
+  if (verb == "node" && argc == 7) return serve(argv + 2);
+  if (verb == "echo" && argc == 3) return echo(argv + 2);
+  const fs::path folder =
+      fs::temp_directory_path() / ("bench_bus." + std::to_string(getpid()));
+  fs::create_directories(folder);
+  if (verb == "work") {
+    const double one_s = work_seconds(folder / "one", 1, 12);
+    const double four_s = work_seconds(folder / "four", 4, 12);
+    std::printf("four against one: %.2f\n", one_s / four_s);
+  } else if (verb == "lost") {
+    lost_seconds(folder, 2'000);
+    lost_seconds(folder, 5'000);
+  } else {
+    compare(folder, 256, 40'000);
+    compare(folder, 64 << 10, 4'000);
+  }
+  fs::remove_all(folder);
+}

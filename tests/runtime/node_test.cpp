@@ -1,0 +1,141 @@
+// Nodes with real sockets and threads, and made-up work.
+#include <sys/resource.h>
+
+#include <atomic>
+
+#include "tests/runtime/bus_fixture.hpp"
+
+namespace weft {
+namespace {
+
+/// Builds at once; what was built is made of the source.
+void build(Blobs& blobs, const BuildRequest& request, const std::stop_token&,
+           const Port::Reply& reply) {
+  BuildReply built;
+  built.effect = request.effect;
+  if (!request.source.empty()) {
+    const auto source = blobs.get(request.source);
+    if (source) {
+      built.artefact = blobs.put("built of " + *source);
+    } else {
+      built.failure = {"failed", source.error().message};
+    }
+  }
+  reply(std::move(built));
+}
+
+/// Works until it is stopped; then says so.
+class Endless {
+ public:
+  void operator()(Blobs&, const BuildRequest& request,
+                  const std::stop_token& cancelled, Port::Reply reply) {
+    ++*begun_;
+    held_->push_back(std::make_unique<Stop>(
+        cancelled, [request, reply] { reply(cancelled_reply(request)); }));
+  }
+  int begun() const { return *begun_; }
+
+ private:
+  using Stop = std::stop_callback<std::function<void()>>;
+  std::shared_ptr<std::atomic<int>> begun_ =
+      std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<std::vector<std::unique_ptr<Stop>>> held_ =
+      std::make_shared<std::vector<std::unique_ptr<Stop>>>();
+};
+
+double thread_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec) /
+             1e6;
+}
+
+TEST_CASE("nodes build what they are asked, from blobs, and send blobs back") {
+  Cluster cluster;
+  cluster.add_node("n1", &build);
+  cluster.add_node("n2", &build);
+  REQUIRE(cluster.wait_in("n1"));
+  REQUIRE(cluster.wait_in("n2"));
+  for (std::uint64_t id = 1; id <= 40; ++id) {
+    cluster.ask(id, id % 2 ? "n1" : "n2", "source " + std::to_string(id));
+  }
+  REQUIRE(cluster.wait_answers(40));
+  for (std::uint64_t id = 1; id <= 40; ++id) {
+    const BuildReply& reply = cluster.answers_.at(id);
+    CHECK(reply.failure.message == "");
+    const auto built = cluster.blobs_.get(reply.artefact);
+    REQUIRE(built);
+    CHECK(*built == "built of source " + std::to_string(id));
+  }
+}
+
+TEST_CASE("what a run's ports use outlives them on a node") {
+  Cluster cluster;
+  std::atomic<bool> is_kept = true;
+  std::atomic<bool> was_kept = false;
+  std::shared_ptr<void> keeps(nullptr, [&](void*) { is_kept = false; });
+  cluster.add_node("n1", &build, true, 1, std::move(keeps),
+                   [&] { was_kept = is_kept.load(); });
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.finish();
+  REQUIRE(cluster.wait_ended("n1"));
+  CHECK(cluster.ended_["n1"] == "in peace");
+  CHECK(was_kept);
+}
+
+TEST_CASE("a node of one run ends with it, another waits for the next") {
+  Cluster cluster;
+  cluster.add_node("once", &build, true);
+  cluster.add_node("stays", &build, false);
+  REQUIRE(cluster.wait_in("once"));
+  REQUIRE(cluster.wait_in("stays"));
+  cluster.finish();
+  REQUIRE(cluster.wait_ended("once"));
+  CHECK(!cluster.ended_.contains("stays"));
+  cluster.stop_node("stays");
+  REQUIRE(cluster.wait_ended("stays"));
+  CHECK(cluster.ended_["stays"] == "in peace");
+}
+
+TEST_CASE("a node that is stopped stops its work, and the head knows at once") {
+  Cluster cluster;
+  Endless endless;
+  cluster.add_node("n1", endless);
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.ask(1, "n1");
+  while (endless.begun() == 0) std::this_thread::yield();
+  cluster.stop_node("n1");
+  REQUIRE(cluster.wait_ended("n1"));
+  REQUIRE(cluster.wait_gone("n1"));  // by its word: the silence is a minute
+  CHECK(cluster.answers_.empty());
+}
+
+TEST_CASE("a node that waits for a head rests, and leaves when it is told to") {
+  Cluster cluster;
+  cluster.add_node("n1", &build);
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.bus_->close(false);
+  cluster.bus_.reset();  // as a head that died
+  const double before_s = thread_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'000));
+  CHECK(thread_seconds() - before_s < 0.5);
+  cluster.stop_node("n1");
+  REQUIRE(cluster.wait_ended("n1"));
+  CHECK(cluster.ended_["n1"] == "in peace");
+}
+
+TEST_CASE("what nobody waits for any more is stopped at the node") {
+  Cluster cluster;
+  Endless endless;
+  cluster.add_node("n1", endless);
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.ask(1, "n1");
+  while (endless.begun() == 0) std::this_thread::yield();
+  cluster.cancel(1);
+  REQUIRE(cluster.wait_answers(1));
+  CHECK(cluster.answers_.at(1).failure.code == "cancelled");
+}
+
+}  // namespace
+}  // namespace weft
