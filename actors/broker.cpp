@@ -72,11 +72,24 @@ bool Broker::receive_llm(const Address& from, const Message& message,
 
 void Broker::serve_llm(Context& context) {
   const LlmQuota::Said said = llm_.serve(context.now_us());
-  for (const auto& [ticket, ttl_ms] : said.granted) {
+  for (const LlmQuota::Granted& one : said.granted) {
     const std::uint64_t timer = next_timer_++;
-    calls_[timer] = ticket;
-    context.send(ticket.first, LeaseGranted{ticket.second});
-    context.send(address::clock, TimerRequest{timer, ttl_ms});
+    calls_[timer] = one.ticket;
+    context.send(one.ticket.first, LeaseGranted{one.ticket.second});
+    context.send(address::clock, TimerRequest{timer, one.ttl_ms});
+    if (!one.told) continue;
+    context.send(address::user, Progress{one.group, "waited",
+                                         seconds_text(one.waited_us) + " for " +
+                                             one.provider});
+  }
+  for (const LlmQuota::Waits& one : said.waits) {
+    const std::string until =
+        one.until_us < 0
+            ? ""
+            : ", " + seconds_text(one.until_us - context.now_us()) +
+                  " at least";
+    context.send(address::user,
+                 Progress{one.group, "waits", one.reason + until});
   }
   for (const auto& [ticket, code, reason] : said.denied) {
     context.send(ticket.first, LlmCallDenied{ticket.second, code, reason});

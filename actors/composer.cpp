@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/device.hpp"
+#include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
 #include "actors/result_json.hpp"
 #include "compiler/compose/compose.hpp"

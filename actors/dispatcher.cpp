@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "actors/device.hpp"
+#include "actors/llm_seeds.hpp"
 #include "actors/outcome.hpp"
+#include "actors/session_files.hpp"
 #include "compiler/compose/compose.hpp"
 #include "compiler/targets.hpp"
 
@@ -185,6 +188,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
       work.device_bytes = device_bytes(subgraph.graph);
     }
   }
+  ask_to_fuse(work);
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;
   const std::int64_t left_ms =
@@ -192,6 +196,16 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   const std::int64_t share_ms =
       shares_.take(subgraph.id, left_ms, agents_max());
   alarms_[errands_.timer(share_ms, context)] = subgraph.id;
+}
+
+/// A fused piece is the language model's alone: the compiler has its own rules.
+void Dispatcher::ask_to_fuse(OptimizeSubgraph& work) const {
+  const auto fused = fusing_.parts.find(work.subgraph);
+  if (fused == fusing_.parts.end()) return;
+  work.options.seeds = {llm_source};
+  for (const std::string& part : fused->second) {
+    work.parts.push_back(done_.at(part).best.seed);
+  }
 }
 
 void Dispatcher::finished(const SubgraphDone& done, Context& context) {
@@ -230,6 +244,9 @@ void Dispatcher::write(const Subgraph& subgraph, std::vector<FileToWrite> files,
 
 void Dispatcher::hand_over(Context& context) {
   if (done_.size() < plan_.subgraphs.size() || !errands_.idle()) return;
+  if (begin_fusing(context)) return;
+  settle_fusing(context);
+  if (write_summary(context)) return;
   over_ = true;
   Compose compose{dispatch_->plan, dispatch_->run, {}};
   if (search_until_us_ > 0) {
@@ -240,6 +257,77 @@ void Dispatcher::hand_over(Context& context) {
     compose.results.push_back(done_.at(subgraph.id));
   }
   context.send(address::composer, compose);
+}
+
+/// False: nothing is to be fused, or it has been.
+bool Dispatcher::begin_fusing(Context& context) {
+  const LlmOptions& options = dispatch_->run.options.llm;
+  if (has_fused_ || !options.fuse || options.name.empty()) return false;
+  has_fused_ = true;
+  apart_ = plan_;
+  fusing_ = fuse_neighbours(plan_, done_, nullptr);
+  for (const Subgraph& piece : fusing_.plan.subgraphs) {
+    const bool is_new =
+        fusing_.parts.contains(piece.id) && !done_.contains(piece.id);
+    if (is_new) plan_.subgraphs.push_back(piece);
+  }
+  if (done_.size() == plan_.subgraphs.size()) return false;
+  context.send(address::user,
+               Progress{"", "extract",
+                        std::to_string(plan_.subgraphs.size() - done_.size()) +
+                            " pairs of neighbouring winners are asked for as "
+                            "one kernel"});
+  start_agents(context);
+  return true;
+}
+
+/// The cut in which those pairs are one that are faster so.
+void Dispatcher::settle_fusing(Context& context) {
+  if (fusing_.parts.empty()) return;
+  std::vector<std::string> kept;
+  for (const auto& [id, parts] : fusing_.parts) {
+    const SubgraphDone& fused = done_.at(id);
+    const bool is_kept = is_worth_fusing(fused, parts, done_);
+    if (is_kept) kept.push_back(id);
+    // What was spent stays told, whichever pieces the report has.
+    if (!is_kept) add_spent(done_.at(parts.front()).llm.spent, fused.llm.spent);
+    context.send(address::user,
+                 Progress{id, "fuse",
+                          std::string(is_kept ? "kept" : "not kept") +
+                              ": one kernel for " + parts.front() + " and " +
+                              parts.back()});
+  }
+  Fusing final = fuse_neighbours(apart_, done_, &kept);
+  plan_ = std::move(final.plan);
+  for (const auto& [id, parts] : final.parts) {
+    for (const std::string& part : parts) {
+      const bool is_there = std::ranges::any_of(
+          plan_.subgraphs,
+          [&](const Subgraph& piece) { return piece.id == part; });
+      // A part that is nowhere else takes its spending along.
+      if (!is_there) {
+        add_spent(done_.at(id).llm.spent,
+                  std::exchange(done_.at(part).llm.spent, {}));
+      }
+    }
+  }
+  fusing_ = {};
+  dispatch_->plan = context.blobs().put(plan_to_json(plan_));
+}
+
+/// KernelAgent's summary of all subgraphs; false: there is none to write.
+bool Dispatcher::write_summary(Context& context) {
+  if (summary_written_ || dispatch_->run.options.llm.name.empty()) return false;
+  summary_written_ = true;
+  std::vector<SubgraphDone> all;
+  for (const Subgraph& subgraph : plan_.subgraphs) {
+    all.push_back(done_.at(subgraph.id));
+  }
+  WriteFilesRequest request;
+  request.files = {
+      {"kernels/summary.json", context.blobs().put(sessions_summary(all))}};
+  errands_.start(address::files, request, {"disk", 1, "", 60'000}, context);
+  return true;
 }
 
 void Dispatcher::give_up(const Failure& failure, Context& context) {

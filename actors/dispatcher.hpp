@@ -4,6 +4,8 @@
 // composer. Where the run's time is limited, the dearest subgraphs go first,
 // each is told when its share is over, and what is left then is not begun.
 // Told that the head offers nothing, it waits for nodes.
+// composer. By the user's choice neighbours that won get an agent once more, as
+// one piece: that is kept where it is faster than they are one by one.
 #pragma once
 
 #include <map>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "actors/errands.hpp"
+#include "actors/llm_fusing.hpp"
 #include "actors/role.hpp"
 #include "actors/search_time.hpp"
 #include "compiler/graph/subgraph.hpp"
@@ -33,11 +36,15 @@ class Dispatcher : public Role {
   std::string budget_words() const;
   std::map<Place, std::optional<Gpu>> places() const;
   void place(OptimizeSubgraph& work) const;
+  void ask_to_fuse(OptimizeSubgraph& work) const;
   std::size_t agents_max() const;
   void finished(const SubgraphDone& done, Context& context);
   void write(const Subgraph& subgraph, std::vector<FileToWrite> files,
              Context& context);
   void hand_over(Context& context);
+  bool begin_fusing(Context& context);
+  void settle_fusing(Context& context);
+  bool write_summary(Context& context);
   void give_up(const Failure& failure, Context& context);
 
   std::optional<Dispatch> dispatch_;
@@ -52,6 +59,10 @@ class Dispatcher : public Role {
   std::map<Place, Capacities> offers_;   ///< beside the head's own
   std::map<std::string, Place> placed_;  ///< subgraphs that are at work
   bool spares_head_ = false;
+  bool has_fused_ = false;               ///< or there was nothing to fuse
+  Plan apart_;                           ///< the cut before
+  Fusing fusing_;
+  bool summary_written_ = false;  ///< or on its way
   bool over_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "actors/device.hpp"
+#include "actors/llm_grouping.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
@@ -12,6 +13,8 @@
 namespace weft {
 namespace {
 
+/// A model that proposes what cannot be so often is not asked again.
+constexpr int proposals_max = 3;
 /// A port kills what it runs within a second or two; a lost node says nothing.
 constexpr std::int64_t grace_ms = 30'000;
 
@@ -40,6 +43,9 @@ void Extractor::receive(const Address&, const Message& message,
   if (const auto* start = std::get_if<RunStart>(&message)) {
     if (!run_) begin(*start, context);
     return;
+  }
+  if (const auto call = calls_.receive(message, context)) {
+    return grouped(*call, context);
   }
   const auto end = errands_.receive(message, context);
   if (!end) return;
@@ -121,11 +127,65 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   options.no_extern = run_->options.no_extern;
   options.precision = run_->options.precision;
   options.others = others_of(run_->options.seeds);
-  const Plan plan = partition(*graph, *target, options);
-  plan_ = context.blobs().put(plan_to_json(plan));
-  context.send(address::user, Progress{"", "extract", cut_summary(plan) + how});
+  cut_ = partition(*graph, *target, options);
+  context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
+  if (run_->options.llm.group) return ask_grouping("", context);
+  write_plan(context);
+}
+
+void Extractor::ask_grouping(const std::string& fault, Context& context) {
+  auto prompt =
+      grouping_prompt(cut_, run_->options.llm, fault, context.blobs());
+  if (!prompt) {
+    return grouped({0, {}, to_failure(prompt.error()), {}}, context);
+  }
+  ++proposals_;
+  LlmCall call;
+  call.priority = 2;  // all else waits for it
+  call.purpose = "cut " + run_->problem_name;
+  call.parts = std::move(*prompt);
+  calls_.start(run_->options.llm, std::move(call), context);
+  context.send(address::user,
+               Progress{"", "extract",
+                        "asked " + run_->options.llm.name + " how to cut it"});
+}
+
+/// Without a proposal that can be, the compiler's cut stands.
+void Extractor::grouped(const LlmEnd& end, Context& context) {
+  Failure failure = end.failure;
+  if (!failure) {
+    const auto answer = end.choices.empty()
+                            ? Result<std::string>("")
+                            : context.blobs().get(end.choices.front().text);
+    const auto groups =
+        answer ? groups_in(*answer)
+               : Result<CallGroups>(std::unexpected(answer.error()));
+    auto plan = groups ? regroup(cut_, *groups)
+                       : Result<Plan>(std::unexpected(groups.error()));
+    if (plan) {
+      cut_ = std::move(*plan);
+      context.send(address::user,
+                   Progress{"", "extract",
+                            cut_summary(cut_) + ", as the model cuts it"});
+      return write_plan(context);
+    }
+    failure = to_failure(plan.error());
+    context.send(address::user,
+                 Progress{"", "extract", "refused: " + failure.message});
+    if (proposals_ < proposals_max) {
+      return ask_grouping(failure.message, context);
+    }
+  }
+  context.send(
+      address::user,
+      Progress{"", "extract", "cut as the compiler does: " + failure.message});
+  write_plan(context);
+}
+
+void Extractor::write_plan(Context& context) {
+  plan_ = context.blobs().put(plan_to_json(cut_));
   WriteFilesRequest files;
-  files.files = {{"subgraphs.json", context.blobs().put(subgraphs_json(plan))}};
+  files.files = {{"subgraphs.json", context.blobs().put(subgraphs_json(cut_))}};
   errands_.start(address::files, files, {"disk", 1, "", 60'000}, context);
 }
 

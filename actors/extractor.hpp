@@ -1,12 +1,15 @@
 // Turns the source of a run into a plan: has a problem file's graph captured,
 // or takes a graph that was captured already, cuts it into subgraphs, and hands
-// the plan to the dispatcher.
+// the plan to the dispatcher. By the user's choice a language model proposes
+// the cut; what cannot be is refused with the reason, and asked for again.
 #pragma once
 
 #include <optional>
 
 #include "actors/errands.hpp"
+#include "actors/llm_calls.hpp"
 #include "actors/role.hpp"
+#include "compiler/graph/subgraph.hpp"
 
 namespace weft {
 
@@ -22,14 +25,20 @@ class Extractor : public Role {
   void captured(const ErrandEnd& end, Context& context);
   void cut(const std::string& graph_blob, const std::string& how,
            Context& context);
+  void ask_grouping(const std::string& fault, Context& context);
+  void grouped(const LlmEnd& end, Context& context);
+  void write_plan(Context& context);
   void written(const ErrandEnd& end, Context& context);
   void finish(const Failure& failure, Context& context);
 
   std::optional<RunStart> run_;
   Errands errands_;
   std::uint64_t capture_ = 0;  ///< the capture's errand
+  Plan cut_;
   std::string plan_;           ///< blob
   std::int64_t begun_us_ = 0;  ///< 0: the run's time has no limit
+  LlmCalls calls_{1'000'000};
+  int proposals_ = 0;  ///< asked for
 };
 
 }  // namespace weft

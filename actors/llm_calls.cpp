@@ -1,6 +1,7 @@
 #include "actors/llm_calls.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -41,6 +42,14 @@ std::int64_t tokens_of(const LlmUsage& usage) {
 
 }  // namespace
 
+void add_spent(LlmSpent& all, const LlmSpent& more) {
+  all.calls += more.calls;
+  all.from_cache += more.from_cache;
+  all.tokens += more.tokens;
+  all.micro_usd += more.micro_usd;
+  all.waited_ms += more.waited_ms;
+}
+
 std::int64_t cost_max(const LlmPrices& prices, std::int64_t input_tokens,
                       std::int64_t output_tokens) {
   const auto in = std::max({prices.input, prices.cached, prices.cache_written});
@@ -51,18 +60,45 @@ std::int64_t cost_max(const LlmPrices& prices, std::int64_t input_tokens,
 std::uint64_t LlmCalls::start(const LlmOptions& options, LlmCall call,
                               Context& context) {
   Open open;
-  open.id = next_++;
   open.call = std::move(call);
   open.providers = options.providers;
-  const std::uint64_t id = open.id;
-  attempt(std::move(open), 0, context);
+  int count = 1;
+  if (!options.providers.front().native_samples) {
+    count = std::max(1, std::exchange(open.call.samples, 1));
+  }
+  const std::uint64_t id = next_;
+  wholes_[id].left = count;
+  for (int i = 0; i < count; ++i) {
+    Open one = open;
+    one.id = id;
+    one.first = next_++;
+    attempt(std::move(one), 0, context);
+  }
   return id;
+}
+
+/// Ends when the last of its calls does: a failure, if none gave anything.
+std::optional<LlmEnd> LlmCalls::gather(LlmEnd part) {
+  const auto found = wholes_.find(part.id);
+  if (found == wholes_.end()) return std::nullopt;
+  Whole& whole = found->second;
+  whole.end.id = part.id;
+  add_spent(whole.end.spent, part.spent);
+  for (LlmChoice& choice : part.choices) {
+    whole.end.choices.push_back(std::move(choice));
+  }
+  if (part.failure) whole.end.failure = std::move(part.failure);
+  if (--whole.left > 0) return std::nullopt;
+  LlmEnd end = std::move(whole.end);
+  wholes_.erase(found);
+  if (!end.choices.empty()) end.failure = {};
+  return end;
 }
 
 void LlmCalls::attempt(Open open, std::int64_t not_before_us,
                        Context& context) {
   const std::uint64_t effect =
-      open.spent.calls == 0 && open.which == 0 ? open.id : next_++;
+      open.spent.calls == 0 && open.which == 0 ? open.first : next_++;
   const LlmProvider& provider = open.providers.at(open.which);
   std::int64_t input = kFrameTokens;
   for (const LlmPart& part : open.call.parts) {
@@ -71,11 +107,10 @@ void LlmCalls::attempt(Open open, std::int64_t not_before_us,
     input += text ? static_cast<std::int64_t>(text->size()) : 0;
   }
   const std::int64_t output = open.call.samples * provider.max_output_tokens;
-  // Where one call gives one sample only, the port makes several.
-  if (!provider.native_samples) input *= open.call.samples;
   open.tokens = input + output;
   open.micro_usd = cost_max(provider.prices, input, output);
   open.granted = false;
+  open.asked_us = std::max(not_before_us, context.now_us());
   LlmCallRequest ask;
   ask.ticket = effect;
   ask.provider = provider.name;
@@ -109,8 +144,11 @@ std::optional<LlmEnd> LlmCalls::receive(const Message& message,
   if (const auto* granted = std::get_if<LeaseGranted>(&message)) {
     const auto found = open_.find(granted->ticket);
     if (found == open_.end() || found->second.granted) return std::nullopt;
-    found->second.granted = true;
-    context.send(address::llm, request(found->second, granted->ticket));
+    Open& open = found->second;
+    open.granted = true;
+    open.spent.waited_ms +=
+        std::max<std::int64_t>(0, context.now_us() - open.asked_us) / 1000;
+    context.send(address::llm, request(open, granted->ticket));
     return std::nullopt;
   }
   if (const auto* reply = std::get_if<LlmReply>(&message)) {
@@ -162,7 +200,7 @@ std::optional<LlmEnd> LlmCalls::replied(const LlmReply& reply,
   open.spent.micro_usd += settled.micro_usd;
   if (reply.failure) return failed(std::move(open), reply.failure, context);
   if (open.cancelled) return std::nullopt;
-  return LlmEnd{open.id, reply.choices, {}, open.spent};
+  return gather({open.id, reply.choices, {}, open.spent});
 }
 
 std::optional<LlmEnd> LlmCalls::failed(Open open, const Failure& failure,
@@ -172,8 +210,9 @@ std::optional<LlmEnd> LlmCalls::failed(Open open, const Failure& failure,
   if (may_pass(failure.code) && open.tries > 1 && !too_long) {
     const int failures = kTries - open.tries;
     --open.tries;
-    const std::int64_t wait = std::max(
-        failure.retry_after_ms, wait_ms(failures, context.now_us(), open.id));
+    const std::int64_t wait =
+        std::max(failure.retry_after_ms,
+                 wait_ms(failures, context.now_us(), open.first));
     const std::int64_t at_us = context.now_us() + wait * 1000;
     attempt(std::move(open), at_us, context);
     return std::nullopt;
@@ -190,11 +229,12 @@ std::optional<LlmEnd> LlmCalls::failed(Open open, const Failure& failure,
                     std::to_string(failure.retry_after_ms / 1000) +
                     " s: not tried again)";
   }
-  return LlmEnd{open.id, {}, told, open.spent};
+  return gather({open.id, {}, told, open.spent});
 }
 
 void LlmCalls::cancel(std::uint64_t id, const std::string& why,
                       Context& context) {
+  wholes_.erase(id);
   for (auto next = open_.begin(); next != open_.end();) {
     const auto one = next++;
     if (one->second.id != id) continue;

@@ -1,6 +1,8 @@
 // Calls to language models that a role has under way: the broker is asked, then
-// the port, then the broker is told what it cost. What may pass is tried again
-// after a while; a provider that fails for good is followed by the next one.
+// the port, then the broker is told what it cost. Several samples are as many
+// calls where the provider gives one at a time, and end together. What may pass
+// is tried again after a while; a provider that fails for good is followed by
+// the next one.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +38,10 @@ class LlmCalls {
   static constexpr int kTries = 4;
   static constexpr std::int64_t kRetryAfterMaxMs = 120'000;
 
+  /// `first`: its numbers begin there. A role that has errands, too, keeps the
+  /// two apart by it: the broker knows both by number.
+  explicit LlmCalls(std::uint64_t first = 1) : next_(first) {}
+
   std::uint64_t start(const LlmOptions& options, LlmCall call,
                       Context& context);
 
@@ -48,26 +54,38 @@ class LlmCalls {
 
  private:
   struct Open {
-    std::uint64_t id = 0;  ///< of the first try
+    std::uint64_t id = 0;     ///< of the whole: several samples may be several
+    std::uint64_t first = 0;  ///< effect of the first try
     LlmCall call;
     std::vector<LlmProvider> providers;
     std::size_t which = 0;
     int tries = kTries;  ///< left with this provider
     bool granted = false;
     bool cancelled = false;
+    std::int64_t asked_us = 0;   ///< when the broker was, or may allow it
     std::int64_t tokens = 0;     ///< what it can take at most
     std::int64_t micro_usd = 0;  ///< and cost
     LlmSpent spent;
   };
+  /// What calls that are one to who asked have brought so far.
+  struct Whole {
+    int left = 1;
+    LlmEnd end;
+  };
   void attempt(Open open, std::int64_t not_before_us, Context& context);
+  std::optional<LlmEnd> gather(LlmEnd part);
   LlmRequest request(const Open& open, std::uint64_t effect) const;
   std::optional<LlmEnd> replied(const LlmReply& reply, Context& context);
   std::optional<LlmEnd> failed(Open open, const Failure& failure,
                                Context& context);
 
-  std::map<std::uint64_t, Open> open_;  ///< by effect
-  std::uint64_t next_ = 1;
+  std::map<std::uint64_t, Open> open_;     ///< by effect
+  std::map<std::uint64_t, Whole> wholes_;  ///< by id
+  std::uint64_t next_;
 };
+
+/// Adds what other calls took.
+void add_spent(LlmSpent& all, const LlmSpent& more);
 
 /// What a call can cost at most by those prices, in millionths of a dollar.
 std::int64_t cost_max(const LlmPrices& prices, std::int64_t input_tokens,

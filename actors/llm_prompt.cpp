@@ -2,58 +2,20 @@
 
 #include <array>
 #include <cstdio>
-#include <map>
 
 #include "actors/device.hpp"
+#include "actors/llm_templates.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
-#include "embedded/config/prompts/api_cpu.md"
-#include "embedded/config/prompts/api_gpu.md"
-#include "embedded/config/prompts/device.md"
-#include "embedded/config/prompts/faster.md"
-#include "embedded/config/prompts/first.md"
-#include "embedded/config/prompts/rules.md"
-#include "embedded/config/prompts/task.md"
-#include "embedded/config/prompts/wrong.md"
 
 namespace weft {
 namespace {
-
-using Words = std::map<std::string, std::string>;
 
 /// Of a compiler's output and of a kernel of somebody else's, in bytes.
 constexpr std::size_t kEvidenceMax = 3'000;
 constexpr std::size_t kBestSourceMax = 24'000;
 /// Of earlier tries, in lines: the last ones.
 constexpr std::size_t kHistoryMax = 8;
-
-Result<std::string> template_text(const std::string& name,
-                                  std::string_view built_in,
-                                  const LlmOptions& options, Blobs& blobs) {
-  for (const PromptOverride& other : options.prompts) {
-    if (other.name == name) return blobs.get(other.blob);
-  }
-  return std::string(built_in);
-}
-
-/// The template with {{name}} replaced; an unknown name stays as it is.
-std::string filled(std::string_view text, const Words& words) {
-  std::string made;
-  while (true) {
-    const auto begin = text.find("{{");
-    const auto end = text.find("}}", begin);
-    if (begin == std::string_view::npos || end == std::string_view::npos) {
-      return made.append(text);
-    }
-    const auto found =
-        words.find(std::string(text.substr(begin + 2, end - begin - 2)));
-    made.append(text.substr(0, begin));
-    made += found == words.end()
-                ? std::string(text.substr(begin, end + 2 - begin))
-                : found->second;
-    text.remove_prefix(end + 2);
-  }
-}
 
 std::string number(double value) {
   std::array<char, 32> text{};
@@ -106,6 +68,22 @@ std::string best_text(const RefineRequest& request, Blobs& blobs) {
   return text + "\n\n";
 }
 
+/// The kernels that one is to do the work of.
+std::string parts_text(const OptimizeSubgraph& work, Blobs& blobs) {
+  if (work.parts.empty()) return "";
+  std::string text = "These " + std::to_string(work.parts.size()) +
+                     " kernels do it now, one after the other. Write one that "
+                     "does the work of all, without what goes through memory "
+                     "between them.\n\n";
+  for (const Seed& part : work.parts) {
+    const auto source = blobs.get(part.source);
+    if (!source || source->size() > kBestSourceMax) continue;
+    text += "By the " + part.origin + ", " + part.variant + ":\n\n```\n" +
+            *source + "\n```\n\n";
+  }
+  return text;
+}
+
 std::string history_text(const RefineRequest& request) {
   if (request.history.empty()) return "";
   const std::size_t count = request.history.size();
@@ -156,6 +134,27 @@ Bottleneck bottleneck_of(const RefineRequest& request) {
   return found;
 }
 
+/// Of a compiler's errors the first, which the others follow from; with the
+/// line that says what failed. What is no compiler's stays whole.
+std::string first_error(const std::string& text) {
+  constexpr std::string_view mark = "error:";
+  constexpr std::size_t kHeadMax = 200;
+  const auto error = text.find(mark);
+  if (error == std::string::npos) return text;
+  const auto line_of = [&](std::size_t at) {
+    const auto before = text.rfind('\n', at);
+    return before == std::string::npos ? 0 : before + 1;
+  };
+  const std::size_t begin = line_of(error);
+  const auto next = text.find(mark, text.find('\n', error));
+  std::string head = text.substr(0, std::min(text.find('\n'), begin));
+  if (head.size() > kHeadMax) head.resize(kHeadMax);
+  if (!head.empty()) head += "\n";
+  return head + text.substr(begin, next == std::string::npos
+                                       ? std::string::npos
+                                       : line_of(next) - begin);
+}
+
 class PromptWriter {
  public:
   explicit PromptWriter(Blobs& blobs) : blobs_(blobs) {}
@@ -190,11 +189,7 @@ std::string evidence_of(const SeedResult& result, Blobs& blobs) {
   if (!result.built && !result.build_log.empty()) {
     if (const auto log = blobs.get(result.build_log)) text = *log;
   }
-  // A compiler's first error is the one that the others follow from.
-  const auto error = text.find("error:");
-  if (error != std::string::npos && error > kEvidenceMax / 2) {
-    text.erase(0, text.rfind('\n', error) + 1);
-  }
+  text = first_error(text);
   if (text.size() > kEvidenceMax) text.resize(kEvidenceMax);
   return text;
 }
@@ -213,7 +208,7 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
   const bool on_gpu = work.options.target != "cpu";
   const bool is_first = request.seed.id.empty();
   const bool is_right = request.result.verdict.correct;
-  Words words;
+  TemplateWords words;
   words["device"] = device_text(work.machine);
   if (on_gpu && work.machine.gpus.empty()) {
     words["device"] =
@@ -223,7 +218,7 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
   words["reference"] = reference_source(subgraph);
   words["floor"] = "";
   words["round"] = std::to_string(request.round);
-  words["best"] = best_text(request, blobs);
+  words["best"] = parts_text(work, blobs) + best_text(request, blobs);
   words["history"] = history_text(request);
   if (is_first && request.result.failure) {
     words["best"] += "Your last answer could not be used: " +
@@ -233,6 +228,11 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
     const auto source = blobs.get(request.seed.source);
     if (!source) return std::unexpected(source.error());
     words["source"] = *source;
+    words["whose"] = request.seed.origin == "llm"
+                         ? "Your file below"
+                         : "The kernel below is by the " + request.seed.origin +
+                               ", in a form of its own, which is no answer to "
+                               "this; what it computes";
     words["kind"] = request.result.verdict.kind;
     words["evidence"] = evidence_of(request.result, blobs);
     const Bottleneck found = bottleneck_of(request);
@@ -240,31 +240,25 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
     words["method"] = found.method;
   }
 
-  const std::string_view ask = is_first   ? embedded::config_prompts_first
-                               : is_right ? embedded::config_prompts_faster
-                                          : embedded::config_prompts_wrong;
-  const std::string ask_name = is_first   ? "first"
-                               : is_right ? "faster"
-                                          : "wrong";
   struct Piece {
     const char* role;
-    std::string name;
-    std::string_view built_in;
+    std::string_view name;
     bool boundary;
   };
   const std::array<Piece, 5> pieces = {{
-      {"system", "rules", embedded::config_prompts_rules, false},
-      {"system", on_gpu ? "api_gpu" : "api_cpu",
-       on_gpu ? embedded::config_prompts_api_gpu
-              : embedded::config_prompts_api_cpu,
+      {"system", "rules", false},
+      {"system", on_gpu ? "api_gpu" : "api_cpu", false},
+      {"system", "device", true},
+      {"user", "task", true},
+      {"user",
+       is_first   ? "first"
+       : is_right ? "faster"
+                  : "wrong",
        false},
-      {"system", "device", embedded::config_prompts_device, true},
-      {"user", "task", embedded::config_prompts_task, true},
-      {"user", ask_name, ask, false},
   }};
   PromptWriter writer(blobs);
   for (const Piece& piece : pieces) {
-    const auto text = template_text(piece.name, piece.built_in, options, blobs);
+    const auto text = template_text(piece.name, options, blobs);
     if (!text) return std::unexpected(text.error());
     writer.add(piece.role, filled(*text, words), piece.boundary);
   }

@@ -47,7 +47,7 @@ void LlmQuota::ask(const Ticket& ticket, const LlmCallRequest& request,
   } else if (waiting_.size() >= kWaitingMax) {
     denied_.push_back({ticket, "full", "too many calls wait already"});
   } else {
-    waiting_.push_back({ticket, request, now_us, next_number_++});
+    waiting_.push_back({ticket, request, now_us, next_number_++, false});
   }
 }
 
@@ -136,17 +136,34 @@ LlmQuota::Said LlmQuota::serve(std::int64_t now_us) {
     const Waiting chosen = waiting_[*which];
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(*which));
     grant(chosen, now_us);
-    said.granted.push_back({chosen.ticket, chosen.request.ttl_ms});
+    said.granted.push_back({chosen.ticket, chosen.request.ttl_ms,
+                            chosen.request.group, chosen.request.provider,
+                            now_us - chosen.since_us, chosen.told});
   }
+  tell_waits(now_us, said);
   said.denied = std::exchange(denied_, {});
   return said;
+}
+
+void LlmQuota::tell_waits(std::int64_t now_us, Said& said) {
+  for (Waiting& one : waiting_) {
+    if (one.told) continue;
+    const Answer answer = fits(one, now_us);
+    const bool is_soon =
+        answer.at_us >= 0 && answer.at_us - now_us < kNoticedUs;
+    if (answer.fit != Fit::later || answer.reason.empty() || is_soon) continue;
+    one.told = true;
+    said.waits.push_back({one.request.group,
+                          "for " + one.request.provider + ": " + answer.reason,
+                          answer.at_us});
+  }
 }
 
 /// Whose turn it is: by priority, then the group served longest ago, then who
 /// came first. Denies what can never be allowed.
 std::optional<std::size_t> LlmQuota::next(std::int64_t now_us, Said& said) {
-  std::optional<std::size_t> best;
-  std::tuple<std::int64_t, std::uint64_t, std::uint64_t> best_key;
+  std::vector<Fit> fit;
+  std::map<std::string, std::uint64_t> patient_no_more;  // by provider: number
   said.again_us.reset();
   for (std::size_t i = 0; i < waiting_.size();) {
     const Waiting& one = waiting_[i];
@@ -161,9 +178,22 @@ std::optional<std::size_t> LlmQuota::next(std::int64_t now_us, Said& said) {
           (!said.again_us || answer.at_us < *said.again_us)) {
         said.again_us = answer.at_us;
       }
-      ++i;
-      continue;
+      const auto since_us = std::max(one.since_us, one.request.not_before_us);
+      if (since_us + kPatienceUs <= now_us) {
+        patient_no_more.try_emplace(one.request.provider, one.number);
+      }
     }
+    fit.push_back(answer.fit);
+    ++i;
+  }
+  std::optional<std::size_t> best;
+  std::tuple<std::int64_t, std::uint64_t, std::uint64_t> best_key;
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    const Waiting& one = waiting_[i];
+    const auto before = patient_no_more.find(one.request.provider);
+    const bool is_behind =
+        before != patient_no_more.end() && before->second < one.number;
+    if (fit[i] != Fit::now || is_behind) continue;
     const std::int64_t priority =
         one.request.priority + (now_us - one.since_us) / kAgingUs;
     const auto served = served_.find(one.request.group);
@@ -173,7 +203,6 @@ std::optional<std::size_t> LlmQuota::next(std::int64_t now_us, Said& said) {
       best = i;
       best_key = key;
     }
-    ++i;
   }
   return best;
 }
@@ -187,15 +216,16 @@ LlmQuota::Answer LlmQuota::fits(const Waiting& waiting, std::int64_t now_us) {
   Answer answer = fits_budget(request);
   if (answer.fit != Fit::now) return answer;
   if (request.not_before_us > now_us) {
-    return {Fit::later, request.not_before_us, "", ""};
+    return {Fit::later, request.not_before_us, "", "to try again"};
   }
   if (provider.blocked_until_us > now_us) {
-    return {Fit::later, provider.blocked_until_us, "", ""};
+    return {Fit::later, provider.blocked_until_us, "", "it asked for a pause"};
   }
   answer = fits_rate(provider, request, now_us);
   if (answer.fit != Fit::now) return answer;
   const bool is_full = provider.used >= static_cast<int>(provider.window);
-  return {is_full ? Fit::later : Fit::now, -1, "", ""};
+  return {is_full ? Fit::later : Fit::now, -1, "",
+          is_full ? std::to_string(provider.used) + " calls at once" : ""};
 }
 
 LlmQuota::Answer LlmQuota::fits_budget(const LlmCallRequest& request) const {
@@ -211,7 +241,9 @@ LlmQuota::Answer LlmQuota::fits_budget(const LlmCallRequest& request) const {
                 room(options_.subgraph_tokens, own.spent_tokens,
                      own.reserved_tokens, request.tokens)});
   if (least == Room::enough) return {};
-  if (least == Room::while_reserved) return {Fit::later, -1, "", ""};
+  if (least == Room::while_reserved) {
+    return {Fit::later, -1, "", "the budget is reserved for other calls"};
+  }
   return {Fit::never, -1, "budget",
           "a call of " + std::to_string(request.tokens) + " tokens and " +
               std::to_string(request.micro_usd) +
@@ -241,11 +273,12 @@ LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,
   }
   if (provider.requests_reset_us > now_us &&
       provider.told.requests_remaining <= 0) {
-    return {Fit::later, provider.requests_reset_us, "", ""};
+    return {Fit::later, provider.requests_reset_us, "",
+            "it has no requests left"};
   }
   if (provider.tokens_reset_us > now_us &&
       provider.told.tokens_remaining < request.tokens) {
-    return {Fit::later, provider.tokens_reset_us, "", ""};
+    return {Fit::later, provider.tokens_reset_us, "", "it has no tokens left"};
   }
   std::int64_t count = 0;
   std::int64_t sum = 0;
@@ -260,7 +293,7 @@ LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,
     if (is_over) at_us = std::max(at_us, one->at_us + kMinuteUs);
   }
   if (at_us < 0) return {};
-  return {Fit::later, at_us, "", ""};
+  return {Fit::later, at_us, "", "its requests and tokens a minute"};
 }
 
 void LlmQuota::grant(const Waiting& waiting, std::int64_t now_us) {

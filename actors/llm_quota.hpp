@@ -29,23 +29,40 @@ class LlmQuota {
   struct Granted {
     Ticket ticket;
     std::int64_t ttl_ms = 0;
+    std::string group;
+    std::string provider;
+    std::int64_t waited_us = 0;
+    bool told = false;  ///< that it waits
   };
   struct Denied {
     Ticket ticket;
     std::string code;  ///< as in LlmCallDenied
     std::string reason;
   };
+  /// A request that waits, and is told so once.
+  struct Waits {
+    std::string group;
+    std::string reason;          ///< "for mini: its requests a minute"
+    std::int64_t until_us = -1;  ///< below 0: until another call has ended
+  };
   /// What can be said now, in this order.
   struct Said {
     std::vector<Granted> granted;
     std::vector<Denied> denied;
+    std::vector<Waits> waits;
     std::optional<std::int64_t> again_us;  ///< when time alone changes it
   };
 
   /// Requests that may wait: beyond these they are denied ("full").
   static constexpr std::size_t kWaitingMax = 10'000;
+  /// A wait that a person would notice: a shorter one is not told.
+  static constexpr std::int64_t kNoticedUs = 1'000'000;
   /// Who waits gains a step of priority in so long: nobody starves.
   static constexpr std::int64_t kAgingUs = 60'000'000;
+  /// Who has waited so long goes before all that came later to its provider:
+  /// else small calls might for ever take the tokens that a large one waits
+  /// for.
+  static constexpr std::int64_t kPatienceUs = 120'000'000;
 
   void allow(const LlmOptions& options);
   void ask(const Ticket& ticket, const LlmCallRequest& request,
@@ -94,6 +111,7 @@ class LlmQuota {
     LlmCallRequest request;
     std::int64_t since_us = 0;
     std::uint64_t number = 0;
+    bool told = false;
   };
   struct Held {
     std::string provider;
@@ -119,6 +137,7 @@ class LlmQuota {
   void learn(Provider& provider, const Held& held, const LlmCallSettled& how,
              std::int64_t now_us);
   std::optional<std::size_t> next(std::int64_t now_us, Said& said);
+  void tell_waits(std::int64_t now_us, Said& said);
 
   LlmOptions options_;
   std::map<std::string, Provider> providers_;

@@ -58,10 +58,7 @@ void LlmSearch::begin(const RunOptions& options) {
 
 void LlmSearch::replied(const SeedsReply& reply) {
   open_ = std::max(0, open_ - 1);
-  story_.spent.calls += reply.spent.calls;
-  story_.spent.from_cache += reply.spent.from_cache;
-  story_.spent.tokens += reply.spent.tokens;
-  story_.spent.micro_usd += reply.spent.micro_usd;
+  add_spent(story_.spent, reply.spent);
   complaint_ = reply.failure.message;
   if (!reply.failure || reply.failure.code == "no_kernel") return;
   story_.out_of_budget |= reply.failure.code == "budget";
@@ -101,14 +98,12 @@ std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
                            : "a kernel at the floor");
     return {};
   }
-  std::vector<const SeedResult*> own;
-  for (const auto& [id, result] : results) {
-    if (is_models(result)) own.push_back(&result);
-  }
-  std::ranges::sort(own, {}, [](const SeedResult* one) { return rank(*one); });
   if (story_.rounds > 0) {
-    const bool proven = !can_time(work.options, work.machine) && !own.empty() &&
-                        own.front()->verdict.correct;
+    const bool proven =
+        !can_time(work.options, work.machine) &&
+        std::ranges::any_of(results, [](const auto& item) {
+          return is_models(item.second) && item.second.verdict.correct;
+        });
     fruitless_ = judge_gain(results) ? 0 : fruitless_ + 1;
     if (proven) {
       end("a right kernel, and none can be timed");
@@ -119,17 +114,34 @@ std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
     }
     if (!wanted_) return {};
   }
-  const auto width =
-      static_cast<std::size_t>(std::max(1, beam_width(options.search)));
-  if (own.size() > width) own.resize(width);
   std::vector<RefineRequest> all;
-  if (own.empty()) all.push_back(request(work, results, best, nullptr));
-  for (const SeedResult* parent : own) {
+  for (const SeedResult* parent : parents(options.search, results)) {
     all.push_back(request(work, results, best, parent));
   }
+  if (all.empty()) all.push_back(request(work, results, best, nullptr));
   ++story_.rounds;
   open_ = static_cast<int>(all.size());
   return all;
+}
+
+/// The best that is to be bettered. Of the model's own, until it has written
+/// something, nothing: it begins anew. A beam holds other sources' kernels,
+/// too.
+std::vector<const SeedResult*> LlmSearch::parents(
+    const std::string& search, const Results& results) const {
+  std::vector<const SeedResult*> best;
+  if (story_.rounds == 0) return best;
+  const bool is_beam = search != "greedy";
+  for (const auto& [id, result] : results) {
+    const bool may_begin_from =
+        is_beam && result.verdict.correct && !result.failure;
+    if (is_models(result) || may_begin_from) best.push_back(&result);
+  }
+  std::ranges::stable_sort(best, {},
+                           [](const SeedResult* one) { return rank(*one); });
+  const auto width = static_cast<std::size_t>(std::max(1, beam_width(search)));
+  best.resize(std::min(best.size(), width));
+  return best;
 }
 
 RefineRequest LlmSearch::request(const OptimizeSubgraph& work,

@@ -1,7 +1,8 @@
 // What a subgraph's agent asks of a language model, and when it stops: first
 // kernels once all other sources are judged, then better ones, round by round,
-// of the best that the model wrote. Stops at the floor, after rounds that
-// brought nothing, after all rounds, or without budget.
+// of the best that the model wrote, or, in a beam, of the best of any source.
+// Stops at the floor, after rounds that brought nothing, after all rounds, or
+// without budget.
 #pragma once
 
 #include <map>
@@ -44,6 +45,8 @@ class LlmSearch {
  private:
   RefineRequest request(const OptimizeSubgraph& work, const Results& results,
                         const SeedResult* best, const SeedResult* parent) const;
+  std::vector<const SeedResult*> parents(const std::string& search,
+                                         const Results& results) const;
   bool judge_gain(const Results& results);
 
   bool wanted_ = false;

@@ -1,14 +1,13 @@
 #include "actors/llm_text.hpp"
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "compiler/text/python_lexer.hpp"
 
 namespace weft {
 namespace {
-
-constexpr std::string_view kFunction = "kernel_function";
 
 std::string_view trimmed(std::string_view line) {
   const auto first = line.find_first_not_of(" \t\r");
@@ -23,12 +22,12 @@ std::size_t fence_length(std::string_view line, char sign) {
   return length >= 3 ? length : 0;
 }
 
-bool defines_function(std::string_view python) {
+bool defines(std::string_view python, std::string_view name) {
   const auto tokens = python_tokens(python);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const PythonToken& one = tokens[i];
     if (one.kind == PythonTokenKind::name && one.indent == 0 &&
-        python.substr(one.begin, one.end - one.begin) == kFunction) {
+        python.substr(one.begin, one.end - one.begin) == name) {
       return true;
     }
   }
@@ -53,7 +52,8 @@ bool ends_within_string(std::string_view python) {
 
 }  // namespace
 
-Result<std::string> python_file_in(std::string_view answer) {
+Result<std::string> python_file_in(std::string_view answer,
+                                   std::string_view name) {
   std::vector<std::string> blocks;
   std::optional<std::string> open;
   char sign = '`';
@@ -88,16 +88,58 @@ Result<std::string> python_file_in(std::string_view answer) {
                 "whole file, shorter if need be");
   }
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
-    if (defines_function(*block)) return *block;
+    if (defines(*block, name)) return *block;
   }
-  if (!has_fence && defines_function(answer)) return std::string(answer);
+  if (!has_fence && defines(answer, name)) return std::string(answer);
   if (blocks.empty()) {
     return fail(ErrorCode::wrong_input,
                 "the answer has no code block: answer with one Python file in "
                 "one fenced block");
   }
   return fail(ErrorCode::wrong_input,
-              "no code block of the answer defines kernel_function");
+              "no code block of the answer defines " + std::string(name));
+}
+
+Result<void> is_plain_reference(std::string_view python) {
+  static const std::set<std::string_view> modules = {"torch", "math", "nn", "F",
+                                                     "functional"};
+  static const std::set<std::string_view> beyond = {
+      "open",        "exec",          "eval",
+      "compile",     "globals",       "locals",
+      "vars",        "getattr",       "setattr",
+      "delattr",     "input",         "hub",
+      "load",        "save",          "utils",
+      "ops",         "classes",       "jit",
+      "_C",          "from_file",     "library",
+      "package",     "serialization", "multiprocessing",
+      "distributed", "cpp_extension", "breakpoint",
+      "builtins"};
+  static const std::set<std::string_view> own = {"__init__", "__call__"};
+  bool is_import = false;
+  for (const PythonToken& one : python_tokens(python)) {
+    if (one.kind == PythonTokenKind::newline) is_import = false;
+    const auto text = python.substr(one.begin, one.end - one.begin);
+    if (one.kind == PythonTokenKind::text &&
+        text.find_first_of("fF") < text.find_first_of("\"'")) {
+      // An f-string's braces hold code; a reference needs none.
+      return fail(ErrorCode::wrong_input, "the file has a formatted string");
+    }
+    if (one.kind != PythonTokenKind::name) continue;
+    const auto word = text;
+    if (word == "import" || word == "from") {
+      is_import = true;
+      continue;
+    }
+    const bool is_dunder = word.starts_with("__") && !own.contains(word);
+    const bool is_foreign =
+        is_import && word != "as" && !modules.contains(word);
+    if (beyond.contains(word) || is_dunder || is_foreign) {
+      return fail(ErrorCode::wrong_input,
+                  "the file names '" + std::string(word) +
+                      "': a reference imports torch and math, and computes");
+    }
+  }
+  return {};
 }
 
 std::string near_duplicate_key(std::string_view python) {

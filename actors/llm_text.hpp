@@ -8,11 +8,17 @@
 
 namespace weft {
 
-/// The text of the fenced block that defines kernel_function: of several, the
-/// last one. A fence within the code's own strings does not end it. The whole
-/// answer, if it has no fence and defines kernel_function. wrong_input says
-/// what is missing, in words for the model.
-Result<std::string> python_file_in(std::string_view answer);
+/// The text of the fenced block that defines that name at its top: of several,
+/// the last one. A fence within the code's own strings does not end it. The
+/// whole answer, if it has no fence and defines the name. wrong_input says what
+/// is missing, in words for the model.
+Result<std::string> python_file_in(std::string_view answer,
+                                   std::string_view name = "kernel_function");
+
+/// Whether a reference that nobody has read yet may run outside of a sandbox:
+/// it imports torch and math alone, and names nothing that reaches beyond them.
+/// wrong_input names the first thing that it may not.
+Result<void> is_plain_reference(std::string_view python);
 
 /// The same for texts that differ in spaces, comments and empty lines only.
 std::string near_duplicate_key(std::string_view python);

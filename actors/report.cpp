@@ -5,6 +5,7 @@
 #include <map>
 
 #include "actors/device.hpp"
+#include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
 
 namespace weft {
@@ -275,40 +276,8 @@ std::string extern_section(const Report& report, const Plan& plan) {
   return text;
 }
 
-std::string dollars(std::int64_t micro_usd) {
-  return number(static_cast<double>(micro_usd) / 1e6, "%.4f") + " USD";
-}
-
-/// What language models were asked, and why not more.
-std::string llm_section(const Report& report) {
-  const LlmOptions& options = report.run.options.llm;
-  if (options.name.empty()) return "";
-  std::string text =
-      "\n## Language model: " + options.name +
-      "\n\n| id | rounds | calls (cached) | tokens | cost | why it ended |\n"
-      "|---|---|---|---|---|---|\n";
-  LlmSpent all;
-  for (const SubgraphDone& done : report.subgraphs) {
-    const LlmSpent& spent = done.llm.spent;
-    text += "| " + done.subgraph + " | " + std::to_string(done.llm.rounds) +
-            " | " + std::to_string(spent.calls) + " (" +
-            std::to_string(spent.from_cache) + ") | " +
-            std::to_string(spent.tokens) + " | " + dollars(spent.micro_usd) +
-            " | " + done.llm.note + " |\n";
-    all.calls += spent.calls;
-    all.tokens += spent.tokens;
-    all.micro_usd += spent.micro_usd;
-  }
-  text += "\nIn all: " + std::to_string(all.calls) + " calls, " +
-          std::to_string(all.tokens) + " tokens, " + dollars(all.micro_usd);
-  if (options.budget_micro_usd >= 0) {
-    text += " of " + dollars(options.budget_micro_usd);
-  }
-  if (options.budget_tokens >= 0) {
-    text += ", of " + std::to_string(options.budget_tokens) + " tokens";
-  }
-  return text + ".\n";
-}
+/// Columns behind what was measured: where it is from, and what it took.
+constexpr std::size_t kLlmColumns = 9;
 
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
@@ -358,16 +327,6 @@ std::string_view why_none(const Report& report) {
   }
   return "no kernel of ours is faster here";
 }
-
-}  // namespace
-
-bool ran_out_of_budget(const Report& report) {
-  return std::ranges::any_of(report.subgraphs, [](const SubgraphDone& done) {
-    return done.llm.out_of_budget;
-  });
-}
-
-namespace {
 
 /// "; near to eager", by KernelBench's own rule; empty where nobody asked.
 std::string near_words(const Report& report) {
@@ -443,28 +402,40 @@ std::string results_csv(const Report& report, const Plan& plan) {
       "eager_p90_us,compile_median_us,compile_p10_us,compile_p90_us,"
       "over_eager,over_eager_low,over_eager_high,over_compile,"
       "over_compile_low,over_compile_high,bytes_floor,bandwidth_share,"
-      "precision,framework_precision,near_eager,compile_near_eager\n";
+      "precision,framework_precision,near_eager,compile_near_eager,"
+      "origin,seeds,right,llm_rounds,llm_calls,llm_cached_calls,llm_tokens,"
+      "llm_usd,llm_waited_ms\n";
+  int seeds = 0;
+  int right = 0;
+  int rounds = 0;
   for (const SubgraphDone& done : report.subgraphs) {
     text += done.subgraph + "," + csv_field(types[done.subgraph]) + "," +
             std::to_string(counts[done.subgraph]) + "," + done.outcome + "," +
             kernel_word(report, done) + "," +
             csv_field(done.best.seed.variant) + "," +
             csv_measured(done.best.verdict, done.best.timing, report.machine) +
-            "\n";
+            "," + done.best.seed.origin + "," + std::to_string(done.seeds) +
+            "," + std::to_string(done.right) + "," +
+            csv_llm(done.llm.rounds, done.llm.spent) + "\n";
+    seeds += done.seeds;
+    right += done.right;
+    rounds += done.llm.rounds;
   }
   text += "model," + csv_field(report.run.problem_name) + ",1," +
           verdict_word(report.verdict) + ",composed,," +
-          csv_measured(report.verdict, report.timing, report.machine) + "\n";
+          csv_measured(report.verdict, report.timing, report.machine) + ",," +
+          std::to_string(seeds) + "," + std::to_string(right) + "," +
+          csv_llm(rounds, llm_spent(report)) + "\n";
   if (report.near.made) {
     text +=
         "near_eager," + csv_field(report.run.problem_name) + ",1," +
         verdict_word(report.near.verdict) + ",composed,," +
         csv_measured(report.near.verdict, report.near.timing, report.machine) +
-        "\n";
+        std::string(kLlmColumns, ',') + "\n";
   }
   for (const auto& [name, count] : extern_counts(plan)) {
     text += "extern," + csv_field(name) + "," + std::to_string(count) +
-            ",,framework" + std::string(24, ',') + "\n";
+            ",,framework" + std::string(24 + kLlmColumns, ',') + "\n";
   }
   return text;
 }

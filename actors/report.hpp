@@ -35,9 +35,6 @@ struct Report {
   int rejected = 0;  ///< kernels with which the composition was not right
 };
 
-/// Whether some call was not made because it could have exceeded the budget.
-bool ran_out_of_budget(const Report& report);
-
 /// One line: "verified: 2.31x over eager, 1.20x over torch.compile, …".
 std::string summary_line(const Report& report);
 

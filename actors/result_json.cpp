@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/device.hpp"
+#include "actors/llm_report.hpp"
 #include "compiler/fusion/product_count.hpp"
 
 namespace weft {
@@ -86,6 +87,30 @@ json near_module_json(const Report& report) {
           {"timing", timing_json(near.timing)}};
 }
 
+json spent_json(const LlmSpent& spent) {
+  return {{"calls", spent.calls},
+          {"from_cache", spent.from_cache},
+          {"tokens", spent.tokens},
+          {"usd", static_cast<double>(spent.micro_usd) / 1e6},
+          {"waited_ms", spent.waited_ms}};
+}
+
+/// What a language model was asked for one subgraph.
+json story_json(const LlmStory& story) {
+  json told = spent_json(story.spent);
+  told["rounds"] = story.rounds;
+  told["ended"] = story.note;
+  return told;
+}
+
+json llm_json(const Report& report) {
+  if (report.run.options.llm.name.empty()) return nullptr;
+  json told = spent_json(llm_spent(report));
+  told["name"] = report.run.options.llm.name;
+  told["out_of_budget"] = ran_out_of_budget(report);
+  return told;
+}
+
 json subgraphs_json(const Report& report, const Plan& plan) {
   std::map<std::string, int> counts;
   for (const Placement& placement : plan.placements) {
@@ -108,6 +133,7 @@ json subgraphs_json(const Report& report, const Plan& plan) {
                    {"variant", done.best.seed.variant},
                    {"seeds", done.seeds},
                    {"right", done.right},
+                   {"llm", story_json(done.llm)},
                    {"verdict", verdict_json(done.best.verdict)},
                    {"timing", timing_json(done.best.timing)}});
   }
@@ -140,6 +166,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"half_operations", products.half_operations},
       {"subgraphs", subgraphs_json(report, plan)},
       {"externs", extern_counts(plan)},
+      {"llm", llm_json(report)},
       {"notes", report.notes}};
   // A model's own texts need not be UTF-8.
   return result.dump(1, ' ', false, json::error_handler_t::replace) + "\n";

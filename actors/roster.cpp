@@ -10,6 +10,7 @@
 #include "actors/llm_seeds.hpp"
 #include "actors/seed_generator.hpp"
 #include "actors/subgraph_agent.hpp"
+#include "actors/test_writer.hpp"
 #include "actors/verification_worker.hpp"
 
 namespace weft {
@@ -32,6 +33,7 @@ const std::map<std::string, Maker, std::less<>>& makers() {
       {address::seeds("compiler"), &make<CompilerSeeds>},
       {address::seeds("library"), &make<LibrarySeeds>},
       {address::seeds("llm"), &make<LlmSeeds>},
+      {test_writer, &make<TestWriter>},
       {"agent", &make<SubgraphAgent>},
       {"worker", &make<VerificationWorker>},
   };

@@ -6,6 +6,7 @@
 #include "actors/kernel_key.hpp"
 #include "actors/llm_seeds.hpp"
 #include "actors/outcome.hpp"
+#include "actors/session_files.hpp"
 
 namespace weft {
 namespace {
@@ -16,6 +17,10 @@ constexpr std::int64_t keep_ms = 20'000;
 constexpr int replies_max = 1'000;
 /// Work that two places went down with is not given to a third.
 constexpr int places_lost_max = 2;
+/// Files are written in milliseconds, unless many wait for the disk.
+constexpr std::int64_t disk_ms = 60'000;
+/// Told of a search in the report.
+constexpr std::size_t tries_max = 200;
 /// The library remembers of no more seeds that they were outdone.
 constexpr std::size_t outdone_max = 256;
 
@@ -53,14 +58,14 @@ void SubgraphAgent::receive(const Address&, const Message& message,
                             Context& context) {
   if (over_) return;
   if (done_) {
-    // Whatever the library says: the verdict stands.
+    // Whatever the library or the disk says: the verdict stands.
     if (const auto end = errands_.receive(message, context)) {
       if (end->failure) {
         context.send(address::user,
                      Progress{done_->subgraph, "library",
                               "not kept: " + end->failure.message});
       }
-      leave(context);
+      if (errands_.idle()) leave(context);
     }
     return;
   }
@@ -165,6 +170,7 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   const bool late = settled_ || results_.contains(result.seed.id);
   if (!last_timing && late) return;
   results_[result.seed.id] = result;
+  judged_us_[result.seed.id] = context.now_us();
   if (result.seed.id == known_id_) return known_judged(result, context);
   if (!last_timing) {
     if (result.seed.origin == llm_source &&
@@ -398,8 +404,41 @@ void SubgraphAgent::finish(std::string outcome, std::string reason,
   for (const auto& [id, result] : results_)
     done.right += result.verdict.correct;
   done.llm = model_.story();
+  if (done.llm.rounds > 0) done.llm.tries = tree();
   done_ = std::move(done);
-  if (!keep(context)) leave(context);
+  const bool keeps = keep(context);
+  const bool writes = write_session(context);
+  if (!keeps && !writes) leave(context);
+}
+
+/// What came of what, for the report: the first ones, if there are many.
+std::vector<LlmTry> SubgraphAgent::tree() const {
+  std::vector<LlmTry> all;
+  for (const auto& [id, result] : results_) {
+    const std::string kind = result.failure ? "failed" : result.verdict.kind;
+    all.push_back({id, result.seed.parent, result.seed.round, kind,
+                   result.timed ? result.timing.candidate.median_us : 0});
+  }
+  std::ranges::stable_sort(all, {}, &LlmTry::round);
+  all.resize(std::min(all.size(), tries_max));
+  return all;
+}
+
+/// False when no language model was asked.
+bool SubgraphAgent::write_session(Context& context) {
+  if (done_->llm.rounds == 0) return false;
+  std::map<std::string, SessionTry> tries;
+  for (const auto& [id, result] : results_) {
+    const auto at = judged_us_.find(id);
+    tries[id] = {result, at == judged_us_.end() ? 0 : at->second};
+  }
+  auto files = session_files(*work_, *done_, tries, context.blobs());
+  if (!files) return false;
+  WriteFilesRequest request;
+  request.files = std::move(*files);
+  errands_.start(address::files, request, {"disk", 1, work_->subgraph, disk_ms},
+                 context);
+  return true;
 }
 
 /// False when there is nothing to tell the library.

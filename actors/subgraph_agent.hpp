@@ -49,6 +49,8 @@ class SubgraphAgent : public Role {
   void conclude(Context& context);
   void finish(std::string outcome, std::string reason, Context& context);
   bool keep(Context& context);
+  bool write_session(Context& context);
+  std::vector<LlmTry> tree() const;
   std::vector<std::string> outdone() const;
   void leave(Context& context);
   bool is_near_floor(const SeedResult& result) const;
@@ -64,6 +66,7 @@ class SubgraphAgent : public Role {
   std::map<std::string, int> places_lost_;  ///< while they had that seed
   std::map<std::string, Seed> seeds_;       ///< those being verified, by id
   std::map<std::string, SeedResult> results_;
+  std::map<std::string, std::int64_t> judged_us_;  ///< when, by seed
   std::vector<Seed> waiting_;  ///< for what comes of the library's kernel
   std::string known_id_;       ///< of the library's kernel; empty: none
   KnownKernel known_;          ///< what the library remembers of it

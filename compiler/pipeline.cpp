@@ -1,5 +1,8 @@
 // partition() for a target: passes first, then the cut along what it lowers.
+#include <algorithm>
+
 #include "compiler/fusion/partition.hpp"
+#include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/passes/passes.hpp"
 #include "compiler/targets.hpp"
@@ -19,14 +22,17 @@ Graph with_precision(Graph graph, const std::string& precision) {
   return graph;
 }
 
-/// Whether a call that the compiler has no code for computes one tensor from
+/// Whether a call that the compiler has no code for computes tensors from
 /// tensors, so that a kernel from elsewhere could.
 bool others_can(const Node& call) {
   const std::string& target = call.target;
+  const bool gives_tensors =
+      !call.values.empty() &&
+      std::ranges::all_of(call.values,
+                          [](const auto& value) { return value.has_value(); });
   return call.kind == NodeKind::call && target.starts_with("aten.") &&
-         !call.is_tuple && call.values.size() == 1 && call.values.front() &&
-         !is_impure(target) && !is_view(target) && !is_split(target) &&
-         !is_copy(target) && !is_fill(target);
+         gives_tensors && !is_impure(target) && !is_view(target) &&
+         !is_split(target) && !is_copy(target) && !is_fill(target);
 }
 
 /// The cut along what the target lowers and what others may write kernels for.
@@ -37,6 +43,14 @@ Plan cut_along(const Graph& graph, const Lowerable& lowerable,
   }
   std::set<std::string> theirs;
   for (const Node& node : graph.nodes) {
+    if (node.target == "getitem") {
+      // What is read of several results stays with the call that gives them.
+      for_each_ref(node, [&](const std::string& tuple) {
+        if (theirs.contains(tuple) && apart.contains(tuple)) {
+          apart.insert(node.name);
+        }
+      });
+    }
     if (!others_can(node) || lowerable(graph, node)) continue;
     theirs.insert(node.name);
     if (others == CutOptions::Others::apart) apart.insert(node.name);

@@ -55,7 +55,7 @@ struct LlmProvider {
 
 /// A text of config/prompts/ that the user has replaced.
 struct PromptOverride {
-  std::string name;  ///< "seed_rules"
+  std::string name;  ///< "rules"
   std::string blob;
   MSGPACK_DEFINE_MAP(name, blob)
   bool operator==(const PromptOverride&) const = default;
@@ -73,9 +73,12 @@ struct LlmOptions {
   std::int64_t subgraph_tokens = -1;
   std::string search = "greedy";  ///< or "beam:N": the N best are refined
   std::vector<PromptOverride> prompts;
+  std::string prompts_folder{};  ///< where `prompts` were found; empty: nowhere
+  bool group = false;  ///< the model proposes which calls are one subgraph
+  bool fuse = false;   ///< it is asked for one kernel of neighbouring winners
   MSGPACK_DEFINE_MAP(name, providers, rounds, samples, budget_micro_usd,
                      budget_tokens, subgraph_micro_usd, subgraph_tokens, search,
-                     prompts)
+                     prompts, prompts_folder, group, fuse)
   bool operator==(const LlmOptions&) const = default;
 };
 
@@ -174,8 +177,20 @@ struct LlmSpent {
   int from_cache = 0;  ///< of them, that cost nothing
   std::int64_t tokens = 0;
   std::int64_t micro_usd = 0;
-  MSGPACK_DEFINE_MAP(calls, from_cache, tokens, micro_usd)
+  std::int64_t waited_ms = 0;  ///< until they were allowed, of all together
+  MSGPACK_DEFINE_MAP(calls, from_cache, tokens, micro_usd, waited_ms)
   bool operator==(const LlmSpent&) const = default;
+};
+
+/// A candidate of a search, as far as its report tells of it.
+struct LlmTry {
+  std::string id;
+  std::string parent;  ///< empty: a first proposal
+  int round = 0;
+  std::string kind;      ///< its verdict's; "failed": it was not verified
+  double median_us = 0;  ///< 0: not timed
+  MSGPACK_DEFINE_MAP(id, parent, round, kind, median_us)
+  bool operator==(const LlmTry&) const = default;
 };
 
 /// What a language model was asked for one subgraph.
@@ -184,7 +199,8 @@ struct LlmStory {
   std::string note;  ///< why it was not asked, or why it was not asked again
   bool out_of_budget = false;
   LlmSpent spent;
-  MSGPACK_DEFINE_MAP(rounds, note, out_of_budget, spent)
+  std::vector<LlmTry> tries{};  ///< the tree: of all sources
+  MSGPACK_DEFINE_MAP(rounds, note, out_of_budget, spent, tries)
   bool operator==(const LlmStory&) const = default;
 };
 

@@ -92,8 +92,10 @@ struct RunStart {
   std::string graph{};
   int vocabulary = 1;       ///< vocabulary_version of the weft that began it
   std::string decisions{};  ///< decisions_version() of it; empty: not said
+  /// Blob: a model in plain words, of which a problem file is to be made.
+  std::string description{};
   MSGPACK_DEFINE_MAP(problem_name, problem, options, machine, weft_version,
-                     graph, vocabulary, decisions)
+                     graph, vocabulary, decisions, description)
   bool operator==(const RunStart&) const = default;
 };
 

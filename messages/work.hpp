@@ -49,8 +49,9 @@ struct OptimizeSubgraph {
   /// all on one device. Empty: wherever the broker says.
   std::vector<Place> places{};
   std::int64_t device_bytes = 0;  ///< of a device, that a check may take
+  std::vector<Seed> parts{};  ///< winners that one fused kernel is to replace
   MSGPACK_DEFINE_MAP(subgraph, type, signature, graph, options, machine, places,
-                     device_bytes)
+                     device_bytes, parts)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 

@@ -170,11 +170,16 @@ Extracted Extractor::extract(const std::vector<std::size_t>& places) const {
 
 Plan partition(const Graph& model, const Lowerable& lowerable,
                const std::set<std::string>& apart) {
+  Graph graph = model;
+  Regions regions = cluster(graph, lowerable, apart);
+  trim_regions(graph, regions);
+  release_moving_views(graph, regions);
+  return plan_of(std::move(graph), std::move(regions));
+}
+
+Plan plan_of(Graph model, Regions regions) {
   Plan plan;
-  plan.model = model;
-  Regions regions = cluster(plan.model, lowerable, apart);
-  trim_regions(plan.model, regions);
-  release_moving_views(plan.model, regions);
+  plan.model = std::move(model);
   order_by_region(plan.model, regions);
 
   std::vector<std::vector<std::size_t>> in_order;

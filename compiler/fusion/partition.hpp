@@ -16,6 +16,9 @@ namespace weft {
 Plan partition(const Graph& model, const Lowerable& lowerable,
                const std::set<std::string>& apart = {});
 
+/// The plan whose pieces those regions are: no two of them wait for each other.
+Plan plan_of(Graph model, Regions regions);
+
 /// Gives views at the edge of a region back to the framework: a view that no
 /// call of its region uses leaves it; one that is used inside and outside is
 /// made a second time outside (nodes are added to `graph` for that), so that

@@ -147,7 +147,10 @@ bool LlmPort::answer_from_disk(Call& call) {
     give(call, *known->answer);
     return true;
   }
-  call.asked_before = known && known->asked;
+  if (known && known->asked) {
+    give_up(call);
+    return true;
+  }
   if (!cache_ || call.prompt.empty()) return false;
   // Several samples of one prompt are several answers: the first of this run
   // gets the first that is kept, the next the next.
@@ -166,6 +169,20 @@ bool LlmPort::answer_from_disk(Call& call) {
   if (!replies_->keep(call.id, **kept)) return false;
   give(call, std::move(**kept));
   return true;
+}
+
+/// The process that made the call died before its answer came, which may be
+/// billed all the same. Who asked settles it at what was reserved for it, and
+/// asks anew under a reservation of its own: nothing is counted that the budget
+/// was not asked for.
+void LlmPort::give_up(const Call& call) {
+  KeptAnswer kept;
+  kept.reply.failure = {"lost",
+                        "weft ended while the call was under way: it counts "
+                        "as billed in full"};
+  kept.reply.billed_maybe = true;
+  (void)replies_->keep(call.id, kept);
+  give(call, std::move(kept));
 }
 
 void LlmPort::ask(Call call, const Prompt& prompt) {
@@ -189,9 +206,6 @@ void LlmPort::ask(Call call, const Prompt& prompt) {
 void LlmPort::take(const Call& call, LlmAnswer answer) {
   KeptAnswer kept;
   kept.reply = reply_of(call.request, call.endpoint, answer);
-  // The process that asked first died before the answer came, which was paid
-  // for all the same.
-  if (call.asked_before) kept.reply.micro_usd *= 2;
   for (AnswerText& text : answer.texts) {
     kept.reply.choices.push_back({"", text.finish_reason});
     kept.texts.push_back(std::move(text.text));

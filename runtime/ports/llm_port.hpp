@@ -48,7 +48,6 @@ class LlmPort : public Port {
     LlmEndpoint endpoint;
     std::string id;      ///< content hash of the request
     std::string prompt;  ///< of what it asks, whoever asks it
-    bool asked_before = false;
   };
 
   void answer(Call call);
@@ -56,6 +55,7 @@ class LlmPort : public Port {
   void take(const Call& call, LlmAnswer answer);
   /// From the run's own file, or from the cache.
   bool answer_from_disk(Call& call);
+  void give_up(const Call& call);
   void give(const Call& call, KeptAnswer kept);
   void refuse(const Call& call, Failure failure);
   Result<void> open_stores();

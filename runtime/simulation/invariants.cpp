@@ -26,7 +26,8 @@ std::string Invariants::take(const Envelope& envelope) {
   if (std::holds_alternative<RunFinished>(*message) && ++finished_ > 1) {
     return "the run ends twice";
   }
-  std::string problem = take_subgraph(*message);
+  std::string problem = llm_.take(envelope, *message);
+  if (problem.empty()) problem = take_subgraph(*message);
   if (problem.empty()) problem = take_lease(envelope, *message);
   if (problem.empty()) problem = take_effect(envelope, *message);
   return problem;
@@ -58,7 +59,9 @@ std::string Invariants::take_lease(const Envelope& envelope,
   } else if (const auto* m = std::get_if<LeaseRequest>(&message)) {
     return asked({envelope.src, m->ticket}, *m);
   } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {
-    return grant({envelope.dst, m->ticket}, m->place);
+    const Ticket ticket{envelope.dst, m->ticket};
+    if (llm_.may_ask(ticket.first, ticket.second)) return "";
+    return grant(ticket, m->place);
   } else if (const auto* m = std::get_if<LeaseReleased>(&message)) {
     give_back({envelope.src, m->ticket});
   } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
@@ -81,6 +84,7 @@ std::string Invariants::take_effect(const Envelope& envelope,
   }
   begun_.insert(effect);
   if (envelope.dst == address::clock) return "";
+  if (llm_.may_ask(envelope.src, number)) return "";
   const auto lease = granted_.find({envelope.src, number});
   if (lease == granted_.end()) {
     return envelope.src + " asks " + envelope.dst + " without a lease";

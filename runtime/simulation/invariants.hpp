@@ -16,6 +16,7 @@
 
 #include "messages/envelope.hpp"
 #include "messages/vocabulary.hpp"
+#include "runtime/simulation/llm_invariants.hpp"
 
 namespace weft {
 
@@ -59,6 +60,7 @@ class Invariants {
   std::map<std::string, int> verdicts_;   ///< by subgraph
   std::map<std::string, Place> at_work_;  ///< by subgraph
   int finished_ = 0;
+  LlmInvariants llm_;
 };
 
 }  // namespace weft

@@ -95,12 +95,24 @@ LlmReply made_up_reply(const LlmRequest& request, Blobs& blobs,
                              : "I cannot do that. " + number),
          happens(random, 50) ? "length" : "stop"});
   }
+  // Some servers tell no usage; none tells more than can be.
   if (happens(random, 900)) {
-    reply.usage = {.input = 1 + pick(random, 4'000),
-                   .cached = pick(random, 4'000),
-                   .output = 1 + pick(random, 2'000),
+    std::int64_t bytes = 0;
+    for (const LlmPart& part : request.parts) {
+      bytes += static_cast<std::int64_t>(blobs.get(part.blob)->size());
+    }
+    reply.usage = {.input = pick(random, bytes / 2 + 1),
+                   .cached = pick(random, bytes / 2 + 1),
+                   .output = 1 + pick(random, request.max_tokens),
                    .known = true};
-    reply.micro_usd = 1 + pick(random, 20'000);
+    // A dollar for a million tokens: the cheapest that there is here.
+    const LlmUsage& usage = reply.usage;
+    reply.micro_usd = usage.input + usage.cached + usage.output;
+  }
+  if (happens(random, 300)) {
+    reply.limits.requests_limit = 5 + pick(random, 100);
+    reply.limits.requests_remaining = pick(random, 5);
+    reply.limits.requests_reset_ms = 1 + pick(random, 30'000);
   }
   return reply;
 }
@@ -153,6 +165,67 @@ struct Answer {
 };
 
 }  // namespace
+
+LlmOptions simulated_models(Random& random) {
+  LlmOptions options;
+  options.name = "m0";
+  const auto count = 1 + pick(random, 3);
+  for (std::int64_t i = 0; i < count; ++i) {
+    LlmProvider one;
+    one.name = "m" + std::to_string(i);
+    one.model = "made-up";
+    one.max_output_tokens = 500 + pick(random, 4'000);
+    one.limits.calls_at_once = static_cast<int>(1 + pick(random, 5));
+    one.limits.requests_per_minute = pick(random, 2) * (1 + pick(random, 20));
+    // Room for some calls, or for fewer than one.
+    one.limits.tokens_per_minute =
+        pick(random, 2) * (5'000 + pick(random, 60'000));
+    one.prices.input = 1'000'000 * (1 + pick(random, 5));
+    one.prices.output = 1'000'000 * (1 + pick(random, 20));
+    one.native_samples = happens(random, 500);
+    one.wall_ms = 60'000 + pick(random, 540'000);
+    options.providers.push_back(one);
+  }
+  options.rounds = static_cast<int>(pick(random, 4));
+  options.samples = static_cast<int>(1 + pick(random, 3));
+  options.search = happens(random, 500) ? "greedy" : "beam:3";
+  if (happens(random, 300)) options.budget_tokens = pick(random, 200'000);
+  if (happens(random, 300)) options.budget_micro_usd = pick(random, 500'000);
+  if (happens(random, 200)) options.subgraph_tokens = pick(random, 60'000);
+  if (happens(random, 200)) options.subgraph_micro_usd = pick(random, 300'000);
+  return options;
+}
+
+LlmReply simulated_llm_failure(const LlmRequest& request, Random& random) {
+  struct Kind {
+    const char* code;
+    int status;
+    bool billed_maybe;
+  };
+  // 429, 529, 503, a timeout before and after the request had left, a stream
+  // that was cut, no connection; and for good: no money, a wrong request, no
+  // key, a redirect.
+  static constexpr Kind kinds[] = {
+      {"rate_limited", 429, false}, {"rate_limited", 429, false},
+      {"overloaded", 529, false},   {"overloaded", 503, false},
+      {"overloaded", 504, true},    {"overloaded", 0, true},
+      {"failed", 200, true},        {"failed", 0, false},
+      {"quota", 402, false},        {"wrong_input", 400, false},
+      {"missing", 0, false},        {"wrong_input", 302, false}};
+  // Those for good are rarer.
+  const auto which = pick(random, happens(random, 150) ? 12 : 8);
+  const Kind& kind = kinds[which];
+  LlmReply reply;
+  reply.effect = request.effect;
+  reply.failure = {kind.code, "made up", 0};
+  reply.http_status = kind.status;
+  reply.billed_maybe = kind.billed_maybe;
+  if (kind.status == 429 || kind.status == 529) {
+    // Sometimes longer than anybody waits.
+    reply.failure.retry_after_ms = pick(random, 2) * pick(random, 150'000);
+  }
+  return reply;
+}
 
 bool happens(Random& random, int out_of_1000) {
   return pick(random, 1000) < out_of_1000;

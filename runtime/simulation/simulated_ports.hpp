@@ -22,6 +22,12 @@ std::int64_t pick(Random& random, std::int64_t below);
 /// products between them, some of them alike.
 std::string simulated_graph(Random& random);
 
+/// Providers with small limits, and budgets that some runs exceed.
+LlmOptions simulated_models(Random& random);
+
+/// A refusal, an overload, a timeout, a cut stream, or an error for good.
+LlmReply simulated_llm_failure(const LlmRequest& request, Random& random);
+
 /// What a port that works answers to `request`.
 Message simulated_answer(const Message& request, Blobs& blobs, Random& random);
 

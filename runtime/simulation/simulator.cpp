@@ -58,6 +58,7 @@ class Simulator {
   void journal_next(const Address& sender);
   void handle_next(const Address& role);
   void ask_port(const Envelope& request);
+  void ask_model(const Envelope& request, const LlmRequest& call);
   void crash_and_resume();
   void check_replay();
   void broken(const std::string& problem) {
@@ -81,6 +82,7 @@ class Simulator {
   };
   RunStart start_;
   std::vector<Offer> places_;
+  std::map<std::uint64_t, LlmReply> model_answers_;  // by request: on disk
 
   // The head's memory: gone in a crash. Ordered maps: the run must depend on
   // the seed alone.
@@ -110,6 +112,7 @@ RunStart Simulator::made_up_start() {
   start.options.variants_max = static_cast<int>(1 + pick(random_, 4));
   for (const std::string& source : options_.more_sources) {
     start.options.seeds.push_back(source);
+    if (source == "llm") start.options.llm = simulated_models(random_);
   }
   start.machine.cores = static_cast<int>(1 + pick(random_, 4));
   // From hardly enough for the capture to more than the run takes.
@@ -293,6 +296,9 @@ void Simulator::ask_port(const Envelope& request) {
     return cancel(request, *effect);
   }
   asked_[{request.src, request.dst, effect_of(*message)}] = request;
+  if (const auto* call = std::get_if<LlmRequest>(&*message)) {
+    return ask_model(request, *call);
+  }
   if (happens(random_, options_.faults.lost)) return;
   const Message reply = happens(random_, options_.faults.failed)
                             ? simulated_failure(*message, random_)
@@ -301,6 +307,36 @@ void Simulator::ask_port(const Envelope& request) {
   for (int i = 0; i < copies; ++i) {
     answers_.emplace(now_us_ + 1000 * pick(random_, 60'000),
                      std::pair{request, reply});
+  }
+}
+
+/// What was answered before the head died is on its disk; a call that was under
+/// way then may have been billed.
+void Simulator::ask_model(const Envelope& request, const LlmRequest& call) {
+  const auto [known, is_new] = model_answers_.try_emplace(request.seq);
+  if (!is_new) {
+    if (known->second.http_status == 0 || happens(random_, 500)) {
+      known->second = LlmReply{};
+      known->second.effect = call.effect;
+      known->second.failure = {"lost", "the head died", 0};
+      known->second.billed_maybe = true;
+    }
+    answers_.emplace(now_us_, std::pair{request, Message{known->second}});
+    return;
+  }
+  ++end_.llm_calls;
+  if (happens(random_, options_.faults.llm)) {
+    ++end_.llm_failures;
+    known->second = simulated_llm_failure(call, random_);
+  } else {
+    known->second =
+        std::get<LlmReply>(simulated_answer(Message{call}, blobs_, random_));
+  }
+  if (happens(random_, options_.faults.lost)) return;
+  const int copies = happens(random_, options_.faults.doubled) ? 2 : 1;
+  for (int i = 0; i < copies; ++i) {
+    answers_.emplace(now_us_ + 1000 * pick(random_, 60'000),
+                     std::pair{request, Message{known->second}});
   }
 }
 

@@ -22,6 +22,7 @@ struct Faults {
   int crash = 2;
   int place = 2;          ///< a place goes, or comes back
   int cancel_late = 500;  ///< what is stopped answers when it likes
+  int llm = 250;          ///< a call to a language model fails
 };
 
 struct SimulationOptions {
@@ -39,6 +40,8 @@ struct SimulationEnd {
   int places_lost = 0;
   int cancels = 0;
   int devices = 0;  ///< of the head
+  int llm_calls = 0;
+  int llm_failures = 0;
   int exit_code = -1;
   std::vector<Envelope> journal;
 };

@@ -275,5 +275,48 @@ TEST_CASE("1000 seeds with faults: no limit is exceeded, nobody starves") {
   }
 }
 
+TEST_CASE("small calls do not for ever take what a large one waits for") {
+  LlmQuota quota;
+  quota.allow(one_provider(100, 0, 1'000));
+  std::uint64_t number = 1;
+  constexpr std::int64_t step_us = 10'000'000;
+  const auto small = [&](std::int64_t now_us) {
+    quota.ask({"small", number}, call(number, "many", 150), now_us);
+    ++number;
+  };
+  small(0);
+  quota.serve(0);
+  quota.ask({"large", 1}, call(1, "one", 900), 0);
+  bool is_served = false;
+  std::int64_t now_us = 0;
+  for (; !is_served && now_us < 400'000'000; now_us += step_us) {
+    small(now_us);
+    for (const auto& one : quota.serve(now_us).granted) {
+      is_served |= one.ticket.first == "large";
+      if (one.ticket.first == "small") {
+        quota.settle(one.ticket, settled("", 150), now_us);
+      }
+    }
+  }
+  CHECK(is_served);
+  CHECK(now_us <= LlmQuota::kPatienceUs + 80'000'000);
+}
+
+TEST_CASE("who waits is told so once, with the limit") {
+  LlmQuota quota;
+  quota.allow(one_provider(1));
+  quota.ask({"a", 1}, call(1), 0);
+  quota.ask({"a", 2}, call(2), 0);
+  const auto said = quota.serve(0);
+  REQUIRE(said.waits.size() == 1);
+  CHECK(said.waits.front().reason == "for mini: 1 calls at once");
+  CHECK(quota.serve(1).waits.empty());
+  quota.settle({"a", 1}, settled(), 5'000'000);
+  const auto later = quota.serve(5'000'000);
+  REQUIRE(later.granted.size() == 1);
+  CHECK(later.granted.front().told);
+  CHECK(later.granted.front().waited_us == 5'000'000);
+}
+
 }  // namespace
 }  // namespace weft

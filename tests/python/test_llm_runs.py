@@ -1,88 +1,27 @@
 """Whole runs in which a language model writes the kernels: a scripted server
 answers as models do, wrongly at first."""
 
+import csv
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import unittest
 
-import weft_case
+from llm_case import (
+    PATIENCE_S,
+    RIGHT,
+    TRITON,
+    LlmCase,
+    answers,
+    fenced,
+    kernel,
+)
 from llm_server import LlmServer, Reply
-from weft_case import WEFT, problem_with
-
-#: Far above what a run takes on a busy machine, far below what hangs.
-PATIENCE_S = 500
-
-KERNEL = '''
-import ctypes
-import os
-import subprocess
-
-import torch
-
-SOURCE = r"""
-extern "C" void run(const float* x, float* y, long n) {
-  for (long i = 0; i < n; ++i) { float v = x[i]; y[i] = BODY; }
-}
-"""
-
-
-def build():
-    folder = os.environ["WEFT_KERNEL_CACHE"]
-    source = os.path.join(folder, "kernel.cpp")
-    library = os.path.join(folder, "kernel.so")
-    with open(source, "w", encoding="utf-8") as file:
-        file.write(SOURCE)
-    done = subprocess.run(["g++", "-O2", "-shared", "-fPIC", source, "-o",
-                           library], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr)
-    function = ctypes.CDLL(library).run
-    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
-    return function
-
-
-run = build()
-
-
-def kernel_function(x):
-    y = torch.empty_like(x)
-    run(x.data_ptr(), y.data_ptr(), x.numel())
-    return y
-'''
-
-TRITON = '''
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def kernel(x, y, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + at, mask=at < n)
-    tl.store(y + at, BODY, mask=at < n)
-
-
-def kernel_function(x):
-    y = torch.empty_like(x)
-    kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
-    return y
-'''
-
-RIGHT = "v != v ? v : (v > 0 ? v : 0.0f) * 2.0f"
-
-
-def fenced(text):
-    return f"Here it is:\n```python\n{text}```\n"
-
-
-def kernel(body, text=KERNEL):
-    return fenced(text.replace("BODY", body))
-
+from weft_case import WEFT
 
 #: What a model answers one call after the other, and a word of the prompt that
 #: follows: the evidence.
@@ -96,58 +35,7 @@ WRONG_WAYS = [
 ]
 
 
-def answers(replies):
-    """One after the other; the last one again and again."""
-    left = list(replies)
-
-    def answer(call):
-        return left.pop(0) if len(left) > 1 else left[0]
-
-    return answer
-
-
-class LlmRuns(unittest.TestCase):
-    def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.folder = temporary.name
-
-    def write(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return path
-
-    def words(self, server, *more, problem=None, out="run"):
-        settings = self.write("settings.toml", "[llm.mini]\n" + "".join(
-            f"{name} = {json.dumps(value)}\n" for name, value in {
-                "dialect": "openai", "base_url": server.openai_url,
-                "model": "m-1", "key_env": "TEST_KEY",
-                "max_output_tokens": 4000}.items()))
-        path = self.write("problem.py", problem or problem_with())
-        return [WEFT, "run", path, "--out", os.path.join(self.folder, out),
-                "--seeds", "llm", "--llm", "mini", "--config", settings,
-                "--no-library", "--no-llm-cache", "--no-compile-baseline",
-                "--timing-ms", "50", "--final-timing-ms", "50", "--samples",
-                "1", *more]
-
-    def environment(self):
-        kept = {name: value for name, value in os.environ.items()
-                if not name.upper().endswith("_PROXY")}
-        return kept | weft_case.ENVIRONMENT | {
-            "HOME": self.folder, "XDG_CONFIG_HOME": self.folder,
-            "TEST_KEY": "sk-test-0123456789"}
-
-    def run_weft(self, words):
-        return subprocess.run(words, capture_output=True, text=True,
-                              timeout=PATIENCE_S, cwd=self.folder,
-                              check=False, env=self.environment())
-
-    def report(self, out="run"):
-        with open(os.path.join(self.folder, out, "report.md"),
-                  encoding="utf-8") as file:
-            return file.read()
-
+class LlmRuns(LlmCase):
     def test_wrong_in_many_ways_then_right(self):
         script = [text for text, _ in WRONG_WAYS] + [kernel(RIGHT)]
         with LlmServer(answers(script)) as server:
@@ -160,15 +48,54 @@ class LlmRuns(unittest.TestCase):
         # A right one is asked for more, unless it is at the floor already.
         if len(prompts) > len(script):
             self.assertIn("is right. Make it faster", prompts[len(script)])
-        with open(glob.glob(os.path.join(
-                self.folder, "run", "kernels", "*", "kernel.py"))[0],
-                encoding="utf-8") as file:
-            self.assertIn("extern \\\"C\\\"", file.read().replace(
-                'extern "C"', 'extern \\"C\\"'))
-        replay = self.run_weft([WEFT, "replay", os.path.join(
-            self.folder, "run")])
-        self.assertEqual(replay.returncode, 0, replay.stdout + replay.stderr)
+        self.assertIn("kernel_function", self.only_file(
+            "kernels/*/kernel.py"))
+        self.it_replays()
         self.no_secret_lies_in(os.path.join(self.folder, "run"))
+        self.calls_are_told(len(prompts))
+        self.session_is_written(len(script) - 1)
+
+    def calls_are_told(self, calls):
+        with open(os.path.join(self.folder, "run", "results.csv"),
+                  newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([row["llm_calls"] for row in rows], [str(calls)] * 2)
+        self.assertEqual(rows[0]["origin"], "llm")
+        self.assertEqual(rows[1]["llm_tokens"], str(120 * calls))
+        shown = self.run_weft([WEFT, "show", os.path.join(
+            self.folder, "run")]).stdout
+        self.assertIn(f"language model mini: {calls} calls\n", shown)
+        self.assertIn(f"tokens in {100 * calls}, cached 0", shown)
+        self.assertIn("What came of what", self.report())
+
+    def session_is_written(self, files):
+        [folder] = glob.glob(os.path.join(
+            self.folder, "run", "kernels", "*", "session"))
+        names = set(os.listdir(folder))
+        self.assertLessEqual(
+            {"problem.txt", "reference.py", "test.py", "final_kernel.py",
+             "result.json", "seed_0.py"}, names)
+        with open(os.path.join(folder, "result.json"),
+                  encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertTrue(result["success"])
+        self.assertEqual(result["rounds"], len(result["history"]))
+        self.assertTrue(result["history"][-1]["success"])
+        self.assertIn("kernel_function", result["kernel_code"])
+        with open(os.path.join(os.path.dirname(folder), "..", "summary.json"),
+                  encoding="utf-8") as file:
+            [summary] = json.load(file)
+        self.assertTrue(summary["success"])
+        # The session's own test, as a person would run it.
+        os.replace(os.path.join(folder, "final_kernel.py"),
+                   os.path.join(folder, "kernel.py"))
+        done = subprocess.run(
+            [sys.executable, "test.py"], cwd=folder, capture_output=True,
+            text=True, timeout=PATIENCE_S, check=False,
+            env=self.environment())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertLessEqual(sum(name.startswith("seed_") for name in names),
+                             files + 1)
 
     def no_secret_lies_in(self, folder):
         for place, _, names in os.walk(folder):
@@ -190,6 +117,39 @@ class LlmRuns(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(len(server.calls), 2)
         self.assertIn("none can be timed", self.report())
+
+    def test_prompts_of_the_users_own(self):
+        prompts = os.path.join(self.folder, "prompts")
+        written = self.run_weft([WEFT, "llm", "prompts", prompts])
+        self.assertEqual(written.returncode, 0, written.stderr)
+        for name in os.listdir(prompts):
+            if name not in ("rules.md", "first.md"):
+                os.unlink(os.path.join(prompts, name))
+        self.write("prompts/rules.md", "Rules of the house.\n")
+        with open(os.path.join(prompts, "first.md"), "a",
+                  encoding="utf-8") as file:
+            file.write("Begin with {{bset}}.\n")
+        with LlmServer(lambda call: kernel(RIGHT)) as server:
+            words = self.words(server, "--rounds", "0", "--prompts", prompts)
+            done = self.run_weft(words)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("{{bset}}: it has {{best}}", done.stderr)
+            self.write("prompts/first.md", "Begin.\n{{best}}\n")
+            self.write("prompts/hints.md", "x\n")
+            done = self.run_weft(words)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("no prompt template 'hints'", done.stderr)
+            os.unlink(os.path.join(prompts, "hints.md"))
+            done = self.run_weft(words)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            [prompt] = [call.prompt for call in server.calls]
+        self.assertTrue(prompt.startswith("Rules of the house."), prompt[:99])
+        self.assertTrue(prompt.rstrip().endswith("Begin."), prompt[-99:])
+        self.assertNotIn("Answer with exactly one Python file", prompt)
+        self.assertIn("Prompts of the user's own", self.report())
+        # The journal has them.
+        shutil.rmtree(prompts)
+        self.it_replays()
 
     def test_no_call_that_could_exceed_the_budget(self):
         with LlmServer(lambda call: kernel(RIGHT)) as server:
@@ -229,6 +189,20 @@ class LlmRuns(unittest.TestCase):
         again = len(calls) - len(set(calls))
         self.assertLessEqual(again, 1, [len(call) for call in calls])
         self.assertGreaterEqual(answered, 1)
+        self.the_lost_call_is_counted_once(again)
+
+    def the_lost_call_is_counted_once(self, again):
+        """At what was reserved for it; all others at what they cost."""
+        events = self.shown("--events")
+        asked = {event["body"]["ticket"]: event["body"]["tokens"]
+                 for event in events if event["type"] == "LlmCallRequest"}
+        settled = [event["body"] for event in events
+                   if event["type"] == "LlmCallSettled"]
+        lost = [one for one in settled if one["failure"] == "lost"]
+        self.assertEqual(len(lost), again)
+        for one in settled:
+            expected = asked[one["ticket"]] if one["failure"] else 120
+            self.assertEqual(one["tokens"], expected)
 
 
 if __name__ == "__main__":

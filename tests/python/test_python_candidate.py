@@ -13,7 +13,7 @@ PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
 sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
-from test_llm_runs import KERNEL  # noqa: E402
+from llm_case import KERNEL  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 
 import torch  # noqa: E402
@@ -75,7 +75,12 @@ class PythonCandidate(unittest.TestCase):
                 (kernel("undeclared"), "crashed", "undeclared"),
                 (NEW + "return [1.5]\n", "crashed", "no tensor"),
                 (NEW + "return inputs[0][0]\n", "crashed", "not torch"),
-                (NEW + "return inputs[0].clamp_(0)\n", "cheated", ""),
+                (NEW + "return inputs[0].clamp_(0)\n", "crashed",
+                 "computes by the framework's own operators (aten.clamp_"),
+                (kernel("v").replace("return y", "return x * (x > 0)"),
+                 "crashed", "aten."),
+                (NEW + "inputs[0].zero_()\n    return inputs[0]\n",
+                 "cheated", ""),
                 (NEW + "import os; os._exit(0)\n", "crashed", "")):
             verdict = ask("check", text)["verdict"]
             self.assertFalse(verdict["correct"], text)

@@ -150,7 +150,7 @@ TEST_CASE("a call that was answered is not made again by the next process") {
   CHECK(server.requests() == 2);
 }
 
-TEST_CASE("a call that died unanswered is made again, and counted twice") {
+TEST_CASE("a call that died unanswered may have been billed, and is lost") {
   const Disk disk;
   {
     CannedServer silent("");
@@ -165,8 +165,17 @@ TEST_CASE("a call that died unanswered is made again, and counted twice") {
   CannedServer server(answer_of("kernel"));
   Process again(server.url(), disk.run());
   const LlmReply reply = again.ask(7, "prompt");
-  CHECK_FALSE(reply.failure);
-  CHECK(reply.micro_usd == 2 * kCallMicroUsd);
+  CHECK(reply.failure.code == "lost");
+  CHECK(reply.billed_maybe);
+  CHECK_FALSE(reply.usage.known);
+  CHECK(server.requests() == 0);
+  // Who dies before that is journaled is told the same.
+  CHECK(again.ask(7, "prompt") == reply);
+  // The next try is a call of its own, at its own cost.
+  const LlmReply second = again.ask(8, "prompt");
+  CHECK_FALSE(second.failure);
+  CHECK(second.micro_usd == kCallMicroUsd);
+  CHECK(server.requests() == 1);
 }
 
 TEST_CASE("a call that is cancelled ends, and may have been billed") {

@@ -151,6 +151,80 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
   for (int number = 0; number <= 8; ++number) CHECK(devices[number] > 0);
 }
 
+TEST_CASE("a thousand seeds with language models that fail") {
+  auto options = with_roles(&make_role);
+  options.more_sources = {"llm"};
+  std::map<int, int> ends;
+  int calls = 0;
+  int failures = 0;
+  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+    const SimulationEnd end = simulate(seed, options);
+    CHECK_MESSAGE(end.problem.empty(), "seed " << seed << ", event "
+                                               << end.events << ": "
+                                               << end.problem);
+    ++ends[end.exit_code];
+    calls += end.llm_calls;
+    failures += end.llm_failures;
+  }
+  CHECK(calls > 2 * static_cast<int>(seeds));
+  CHECK(failures > calls / 10);
+  CHECK(ends[0] > static_cast<int>(seeds) / 10);
+  CHECK(ends[4] > static_cast<int>(seeds) / 50);  // out of budget
+}
+
+/// The first problem of a few seeds with language models.
+std::string first_llm_problem(Replay::MakeRole make) {
+  auto options = with_roles(std::move(make));
+  options.more_sources = {"llm"};
+  return first_problem(options);
+}
+
+TEST_CASE("a call that costs more than it said gets caught") {
+  const auto problem = first_llm_problem(
+      altered("seeds", [](const Outgoing& said, std::vector<Outgoing>& out) {
+        out.push_back(said);
+        auto* m = std::get_if<LlmCallRequest>(&out.back().message);
+        if (m) m->tokens = m->micro_usd = 0;
+      }));
+  CHECK_MESSAGE(problem.contains("costs more than was reserved"), problem);
+}
+
+TEST_CASE("a role that makes a call twice gets caught") {
+  const auto problem = first_llm_problem(
+      altered("seeds", [](const Outgoing& said, std::vector<Outgoing>& out) {
+        out.push_back(said);
+        if (std::holds_alternative<LlmRequest>(said.message)) {
+          out.push_back(said);
+        }
+      }));
+  CHECK_MESSAGE(problem.contains("is made twice"), problem);
+}
+
+/// Allows every call at once, whatever the limits.
+class LavishBroker : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override {
+    if (const auto* m = std::get_if<LlmCallRequest>(&message)) {
+      context.send(from, LeaseGranted{m->ticket});
+    } else {
+      broker_->receive(from, message, context);
+    }
+  }
+
+ private:
+  std::unique_ptr<Role> broker_ = make_role(address::broker);
+};
+
+TEST_CASE("a broker that allows every call gets caught") {
+  const auto problem =
+      first_llm_problem([](const Address& address) -> std::unique_ptr<Role> {
+        if (address == address::broker) return std::make_unique<LavishBroker>();
+        return make_role(address);
+      });
+  CHECK_MESSAGE(problem.contains("a call is allowed beyond"), problem);
+}
+
 TEST_CASE("the same seed gives the same journal") {
   const auto options = with_roles(&make_role);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {

@@ -38,6 +38,8 @@ struct RunFlags {
   RunOptions options;
   bool fast_sync = false;  ///< survive the process's death, not a power cut
   bool llm_cache = true;   ///< give what earlier runs were answered
+  std::string describe;    ///< the problem in plain words, instead of a file
+  bool yes = false;        ///< nobody is asked whether that is what was meant
 };
 
 int run_command(const CommonFlags& common, const RunFlags& flags);

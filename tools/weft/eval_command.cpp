@@ -171,6 +171,25 @@ int evaluate_all(const CommonFlags& common, const EvalFlags& flags,
 
 }  // namespace
 
+Result<Judgement> judge(const CommonFlags& common, EvalFlags flags) {
+  if (!flags.seed) flags.seed = std::random_device{}();
+  const auto place = choose_place(flags.target, describe_machine());
+  if (!place) return std::unexpected(place.error());
+  const auto installation = ready_installation(common);
+  if (!installation) return std::unexpected(installation.error());
+  const auto folder = TemporaryFolder::make("weft-eval-");
+  if (!folder) return std::unexpected(folder.error());
+  const OracleOptions options = oracle_options(flags, *place, *folder);
+  std::error_code ignored;
+  fs::create_directories(options.scratch, ignored);
+  Evaluator evaluator(flags, *place, oracle_command(*installation, options));
+  const auto found = evaluator.evaluate(flags.candidates.front());
+  if (!found) return std::unexpected(found.error());
+  const json verdict = found->value("verdict", json::object());
+  return Judgement{found->value("accepted", false),
+                   verdict.value("reason", std::string())};
+}
+
 int eval_command(const CommonFlags& common, EvalFlags flags) {
   if (!flags.seed) flags.seed = std::random_device{}();
   const Interrupt interrupt;

@@ -22,6 +22,14 @@ struct EvalFlags {
   std::optional<std::uint64_t> seed;
 };
 
+/// What the oracle found of one candidate, for who does not print it.
+struct Judgement {
+  bool accepted = false;
+  std::string reason;
+};
+/// Of the first candidate. failed: interrupted, or the oracle broke.
+Result<Judgement> judge(const CommonFlags& common, EvalFlags flags);
+
 /// 0 if all candidates are accepted, 1 if one is rejected; 2 and 3 as
 /// elsewhere. The highest of several candidates counts.
 int eval_command(const CommonFlags& common, EvalFlags flags);

@@ -8,6 +8,7 @@
 #include "runtime/llm/client.hpp"
 #include "runtime/llm/key.hpp"
 #include "runtime/llm/reply_reader.hpp"
+#include "tools/weft/prompt_files.hpp"
 #include "tools/weft/settings_flags.hpp"
 
 namespace weft {
@@ -208,6 +209,18 @@ int llm_check_command(const CommonFlags& common, const std::string& name) {
   } else {
     print_check(*endpoint, answer);
   }
+  return 0;
+}
+
+int llm_prompts_command(const CommonFlags& common,
+                        const std::filesystem::path& folder) {
+  const auto written = write_prompt_files(folder);
+  if (!written) return report_error(common, written.error());
+  if (common.json) return 0;
+  std::printf(
+      "the prompt templates are in %s: change them, delete the others, and "
+      "name the folder with --prompts\n",
+      folder.c_str());
   return 0;
 }
 

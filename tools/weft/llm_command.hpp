@@ -12,4 +12,8 @@ int llm_models_command(const CommonFlags& common, const std::string& name);
 /// Makes one tiny call, which costs about nothing.
 int llm_check_command(const CommonFlags& common, const std::string& name);
 
+/// Writes the built-in prompt templates to a folder, to change them there.
+int llm_prompts_command(const CommonFlags& common,
+                        const std::filesystem::path& folder);
+
 }  // namespace weft

@@ -67,14 +67,26 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   auto* run = app.add_subcommand(
       "run", "Turn a problem file into a verified, faster module");
   add_common(*run, common);
-  run->add_option("problem", flags.problem,
-                  "Python file with Model, get_inputs, get_init_inputs")
-      ->required();
+  auto* problem =
+      run->add_option("problem", flags.problem,
+                      "Python file with Model, get_inputs, get_init_inputs");
+  auto* describe =
+      run->add_option("--describe", flags.describe,
+                      "Instead of a file: what the model computes, in plain "
+                      "words, for --llm to write it")
+          ->excludes(problem);
+  run->add_flag("--yes", flags.yes,
+                "Do not ask whether its reference is what was meant")
+      ->needs(describe);
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
   add_settable(*run, flags);
   add_listen(*run, flags.listen);
-  run->parse_complete_callback(
-      [run, &common] { apply_settings(*run, "run", common.config); });
+  run->parse_complete_callback([run, problem, describe, &common] {
+    if (problem->count() + describe->count() == 0) {
+      throw CLI::RequiredError("problem");
+    }
+    apply_settings(*run, "run", common.config);
+  });
   run->callback([&] { code = run_command(common, flags); });
 }
 
@@ -209,6 +221,13 @@ void add_llm(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*check, common);
   check->add_option("name", name, "NAME of [llm.NAME]")->required();
   check->callback([&] { code = llm_check_command(common, name); });
+  static std::filesystem::path folder;
+  auto* prompts = llm->add_subcommand(
+      "prompts", "Write the prompt templates to a folder, to change them");
+  add_common(*prompts, common);
+  prompts->add_option("folder", folder, "See --prompts of 'weft run'")
+      ->required();
+  prompts->callback([&] { code = llm_prompts_command(common, folder); });
 }
 
 void add_others(CLI::App& app, CommonFlags& common, int& code) {

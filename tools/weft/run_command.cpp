@@ -20,8 +20,10 @@
 #include "runtime/store/llm_store.hpp"
 #include "runtime/store/sha256.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/describe.hpp"
 #include "tools/weft/display.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/prompt_files.hpp"
 #include "tools/weft/settings_flags.hpp"
 
 namespace weft {
@@ -161,13 +163,18 @@ Result<void> settle_library(RunOptions& options) {
 
 /// The providers that the run may ask, as its roles must know them.
 Result<void> settle_llm(RunOptions& options,
-                        const std::vector<LlmEndpoint>& endpoints) {
+                        const std::vector<LlmEndpoint>& endpoints,
+                        bool is_described) {
   const bool is_wanted =
       std::ranges::find(options.seeds, llm_source) != options.seeds.end();
-  if (is_wanted && options.llm.name.empty()) {
-    return fail(ErrorCode::wrong_input,
-                "--seeds llm needs a provider: name it with --llm NAME ('weft "
-                "llm list' says which there are)");
+  const bool is_asked =
+      is_wanted || options.llm.group || options.llm.fuse || is_described;
+  if (is_asked && options.llm.name.empty()) {
+    return fail(
+        ErrorCode::wrong_input,
+        "--seeds llm, --llm-groups, --llm-fuses and --describe need a "
+        "provider: name it with --llm NAME ('weft llm list' says which there "
+        "are)");
   }
   if (options.llm.name.empty()) return {};
   auto providers = providers_of(endpoints, options.llm.name);
@@ -182,11 +189,13 @@ LlmAccess llm_access(LoadedSettings& loaded, bool cache) {
 }
 
 RunStart make_start(const RunFlags& flags, const Machine& machine,
-                    BlobStore& blobs, const std::string& problem) {
+                    BlobStore& blobs, const std::string& problem,
+                    const std::vector<PromptFile>& prompts) {
   RunStart start;
   start.problem_name = flags.problem.filename().string();
   start.problem = blobs.put(problem);
   start.options = flags.options;
+  start.options.llm.prompts = keep_prompts(prompts, blobs);
   start.machine = machine;
   start.weft_version = WEFT_VERSION;
   start.vocabulary = vocabulary_version;
@@ -322,9 +331,14 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   }
   auto loaded = load_settings(common.config);
   if (!loaded) return report_error(common, loaded.error());
-  const auto models = settle_llm(flags.options, loaded->endpoints);
+  const auto models =
+      settle_llm(flags.options, loaded->endpoints, !flags.describe.empty());
   if (!models) return report_error(common, models.error());
-  const auto problem = read_file(flags.problem);
+  const auto prompts = read_prompt_files(flags.options.llm);
+  if (!prompts) return report_error(common, prompts.error());
+  const bool is_described = !flags.describe.empty();
+  auto problem =
+      is_described ? Result<std::string>("") : read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
@@ -332,6 +346,15 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   if (!machine) return report_error(common, machine.error());
   if (const auto tools = check_tools(flags.options, *installation); !tools) {
     return report_error(common, tools.error());
+  }
+  const LlmAccess access = llm_access(*loaded, flags.llm_cache);
+  if (is_described) {
+    const auto file = write_problem(
+        {common, *installation, *machine, access, *prompts}, flags);
+    if (!file) return file.error();
+    flags.problem = *file;
+    problem = read_file(flags.problem);
+    if (!problem) return report_error(common, problem.error());
   }
   const auto run = RunDirectory::create(
       flags.out.value_or(default_run_folder(flags.problem)));
@@ -344,7 +367,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
 
   Display display(common);
   BlobStore blobs(*journal);
-  const RunStart start = make_start(flags, *machine, blobs, *problem);
+  const RunStart start = make_start(flags, *machine, blobs, *problem, *prompts);
   display.say("run directory: " + run->folder().string());
   say_protections(display, start.machine);
   say_untimed(display, start);
@@ -353,8 +376,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   if (!bus) return report_error(common, bus.error());
   say_listening(display, bus->get());
   Production production =
-      make_production(*run, *scratch, *installation, blobs, start,
-                      llm_access(*loaded, flags.llm_cache));
+      make_production(*run, *scratch, *installation, blobs, start, access);
   take_what_nodes_build(bus->get(), blobs, *production.cache);
   HostOptions host = host_options(display);
   host.nodes = bus->get();

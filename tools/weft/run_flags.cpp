@@ -130,6 +130,13 @@ Options add_llm(CLI::App& app, RunOptions& options) {
                      "greedy refines the best kernel, beam:N the N best")
           ->check(CLI::Validator(check_search, "SEARCH"))
           ->capture_default_str(),
+      app.add_flag("--llm-groups", llm.group,
+                   "The language model proposes how the model is cut"),
+      app.add_flag("--llm-fuses", llm.fuse,
+                   "It is asked for one kernel of neighbouring winners"),
+      app.add_option("--prompts", llm.prompts_folder,
+                     "A folder of prompt templates instead of the built-in "
+                     "ones (else ~/.config/weft/prompts, if it is there)"),
       app.add_option_function<double>(
              "--budget-usd",
              [&llm](double usd) {

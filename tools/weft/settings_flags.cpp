@@ -7,8 +7,9 @@ namespace {
 
 /// Flags that concern a single call of weft. Which Python runs is no setting
 /// either: a weft.toml that came with somebody's code could name any program.
-constexpr std::string_view kNoSettings[] = {
-    "help", "config", "out", "json", "verbose", "quiet", "python"};
+constexpr std::string_view kNoSettings[] = {"help",   "config",   "out",
+                                            "json",   "verbose",  "quiet",
+                                            "python", "describe", "yes"};
 
 std::string setting_of(const CLI::Option& option) {
   std::string name = option.get_single_name();

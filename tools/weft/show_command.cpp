@@ -11,6 +11,7 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/story.hpp"
+#include "tools/weft/waits_story.hpp"
 
 namespace weft {
 namespace {
@@ -21,6 +22,7 @@ struct Story {
   std::optional<RunFinished> finished;
   std::map<std::string, std::vector<SeedResult>> seeds;  // by subgraph
   std::vector<SubgraphDone> subgraphs;
+  WaitsStory waits;
   std::uint64_t events = 0;
   std::uint64_t stale = 0;
 };
@@ -35,6 +37,7 @@ void take(Story& story, const Envelope& envelope) {
   if (envelope.dst == "stale") ++story.stale;
   const auto message = decode(envelope.type, envelope.body);
   if (!message) return;
+  story.waits.take(envelope, *message);
   if (const auto* m = std::get_if<RunStart>(&*message)) story.start = *m;
   if (const auto* m = std::get_if<RunFinished>(&*message)) story.finished = *m;
   if (const auto* m = std::get_if<SubgraphDone>(&*message)) {
@@ -93,6 +96,9 @@ void print(const Story& story, const std::string& only) {
       std::printf("%s\n", seed_line(result).c_str());
     }
   }
+  if (only.empty()) {
+    std::printf("%s", story.waits.text(story.finished.has_value()).c_str());
+  }
   std::printf("%llu events, %llu stale replies\n",
               static_cast<unsigned long long>(story.events),
               static_cast<unsigned long long>(story.stale));
@@ -132,6 +138,7 @@ void print_json(const Story& story, const std::string& only) {
   json line = {{"events", story.events},
                {"stale", story.stale},
                {"finished", story.finished.has_value()}};
+  line.update(story.waits.json(story.finished.has_value()));
   if (story.finished) {
     line["exit_code"] = story.finished->exit_code;
     line["summary"] = story.finished->summary;

@@ -11,6 +11,7 @@ import torch
 
 from weft.build import triton_interpreter
 from weft.candidate.harness import tensor_at
+from weft.problem import operator_trace
 
 NAME = "weft_kernel"
 #: Where what it builds lies: nothing else in the sandbox can be written to.
@@ -39,6 +40,7 @@ class PythonKernel:
         sys.modules[NAME] = module
         spec.loader.exec_module(module)
         self._function = module.kernel_function
+        self._is_traced = False
         self._sets = [
             [[tensor_at(memory, place) for place in buffers[key]]
              for key in ("inputs", "outputs")]
@@ -50,6 +52,9 @@ class PythonKernel:
         if call.get("flush"):
             return self._clock.time(
                 [partial(self._run_once, *one) for one in sets], waits=False)
+        if not self._is_traced:
+            self._is_traced = True
+            refuse_the_frameworks(self._function, sets[0][0])
         start = time.perf_counter_ns()
         for one in sets:
             self._run_once(*one)
@@ -62,6 +67,19 @@ class PythonKernel:
         if not isinstance(results, (tuple, list)):
             results = (results,)
         copy_out(results, outputs)
+
+
+def refuse_the_frameworks(function, inputs):
+    """A kernel beside which the framework's operators compute is a decoy. The
+    parsed file shows what is called by name (weft.build.python_file); this
+    shows methods and signs. Who knows of it can hide: then it is right or wrong
+    as any other, and as fast."""
+    _, called = operator_trace.run(function, inputs)
+    own = [name for name in called if name.startswith(("aten.", "prims."))]
+    if own:
+        raise TypeError("kernel_function computes by the framework's own "
+                        f"operators ({', '.join(own[:5])}): that is the "
+                        "kernel's work")
 
 
 def copy_out(results, outputs):

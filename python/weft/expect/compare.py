@@ -254,13 +254,15 @@ def compare(got, made):
     if not together <= made.rms_tolerance:
         return Finding(held.worst, f"output {made.name}: its elements' errors "
                        f"have a root mean square of {together:.3g} > "
-                       f"{made.rms_tolerance:.3g}", together)
+                       f"{made.rms_tolerance:.3g}; {_worst(made, got)}",
+                       together)
     if made.slices is not None:
         found = slices.hold(got, made.truth, made.framework, made.slices)
         if found is not None:
             return Finding(held.worst, f"output {made.name}: {found.place} is "
                            f"off by {found.error:.3g} of its own size > "
-                           f"{made.slices.tolerance:.3g}", together)
+                           f"{made.slices.tolerance:.3g}; "
+                           f"{_worst(made, got, found.elements)}", together)
     return Finding(held.worst, together=together)
 
 
@@ -284,6 +286,16 @@ def _place(made, got, flat, error):
     return (
         f"output {made.name}{list(index)} is {x:.9g}, expected {want:.9g} ({how})"
     )
+
+
+def _worst(made, got, elements=None):
+    """The element that is farthest off, as evidence; of `elements` (their flat
+    places), where given."""
+    flat = error_sums.place_of_worst(got, made, elements)
+    x = got.reshape(-1)[flat].item()
+    want = made.truth.reshape(-1)[flat].item()
+    place = list(_unravel(flat, got.shape))
+    return f"the farthest is {place}: it is {x:.9g}, expected {want:.9g}"
 
 
 def _unravel(flat, shape):

@@ -94,6 +94,25 @@ def hold(got, made):
     return held
 
 
+def place_of_worst(got, made, elements=None):
+    """Where the largest error is, of all or of those at the flat places
+    `elements`: evidence for who wrote it, no part of the verdict."""
+    tensors = [t.reshape(-1) for t in (got, made.truth, made.framework)]
+    if elements is not None:
+        tensors = [t[elements.to(t.device)] for t in tensors]
+    best, place, offset = -1.0, 0, 0
+    for x, truth, framework in _chunks(*tensors):
+        x, truth = x.double(), truth.double()
+        error = torch.fmin((x - truth).abs_(),
+                           (x - framework.double()).abs_())
+        error.div_(truth.abs().add_(made.scale))
+        worst, where = torch.nan_to_num(error, nan=0.0).max(0)
+        if float(worst) > best:
+            best, place = float(worst), offset + int(where)
+        offset += x.numel()
+    return place if elements is None else int(elements[place])
+
+
 def _kernels(*tensors):
     """None where the steps are as good, or know better what is wrong."""
     first = tensors[0]

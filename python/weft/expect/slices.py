@@ -31,6 +31,9 @@ UNSURE = 1e-2
 UNTOLD_UNITS = 8.0
 #: … and the others to this.
 UNTOLD_MAX = 2.0**-7
+#: Of a slice that is wrong, so many elements are looked through for the one
+#: that is farthest off.
+ELEMENTS_NAMED_MAX = 1 << 22
 
 
 @dataclass
@@ -52,6 +55,7 @@ class Beyond:
 
     error: float
     place: str
+    elements: torch.Tensor | None = None  #: its flat places, unless too many
 
 
 def split(shape):
@@ -150,8 +154,24 @@ def _first_beyond(sums, slices):
         place = [int(i) for i in torch.unravel_index(
             torch.tensor(flat), extents)]
         where = place[0] if len(place) == 1 else place
-        return Beyond(float(error.reshape(-1)[flat]), f"{name} {where}")
+        return Beyond(float(error.reshape(-1)[flat]), f"{name} {where}",
+                      _elements(slices.shape, dims, place))
     return None
+
+
+def _elements(shape, dims, place):
+    """The flat places of a slice; None where they would take much memory."""
+    count = math.prod(shape) // max(1, math.prod(shape[dim] for dim in dims))
+    if count > ELEMENTS_NAMED_MAX:
+        return None
+    found, stride = torch.zeros(1, dtype=torch.int64), 1
+    at = dict(zip(dims, place))
+    for dim in reversed(range(len(shape))):
+        own = (torch.tensor([at[dim]]) if dim in at
+               else torch.arange(shape[dim])) * stride
+        found = (own[:, None] + found[None, :]).reshape(-1)
+        stride *= shape[dim]
+    return found
 
 
 def _relative(sums, sizes):

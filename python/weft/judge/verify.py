@@ -304,5 +304,6 @@ def _difference(got, first, case):
         with lap("compare"):
             finding = compare.compare(x, again)
         if finding.reason:
-            return f"output {made.name} differs between two runs"
+            return (f"output {made.name} differs between two runs: "
+                    f"{finding.reason}")
     return ""

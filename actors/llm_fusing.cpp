@@ -1,0 +1,87 @@
+#include "actors/llm_fusing.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace weft {
+namespace {
+
+/// Each is a search of its own, which costs money.
+constexpr std::size_t kPairsMax = 32;
+/// Less is noise (docs/performance.md).
+constexpr double kGainMin = 1.03;
+
+bool won(const Verdicts& done, const std::string& subgraph) {
+  const auto found = done.find(subgraph);
+  return found != done.end() &&
+         (found->second.outcome == "won" || found->second.outcome == "proven");
+}
+
+bool feeds(const Placement& first, const Placement& second) {
+  return std::ranges::any_of(first.outputs, [&](const std::string& name) {
+    return std::ranges::find(second.inputs, name) != second.inputs.end();
+  });
+}
+
+std::vector<std::string> both(const Placement& a, const Placement& b) {
+  std::vector<std::string> nodes = a.nodes;
+  nodes.insert(nodes.end(), b.nodes.begin(), b.nodes.end());
+  return nodes;
+}
+
+/// The id of the piece that holds that node.
+std::string piece_of(const Plan& plan, const std::string& node) {
+  for (const Placement& placement : plan.placements) {
+    if (std::ranges::find(placement.nodes, node) != placement.nodes.end()) {
+      return placement.subgraph;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Fusing fuse_neighbours(const Plan& plan, const Verdicts& done,
+                       const std::vector<std::string>* only) {
+  Fusing made{plan, {}};
+  CallGroups groups;
+  std::set<std::size_t> used;
+  const auto& places = plan.placements;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    for (std::size_t j = i + 1; j < places.size(); ++j) {
+      if (groups.size() >= kPairsMax || used.contains(i)) break;
+      if (used.contains(j) || !feeds(places[i], places[j])) continue;
+      if (!won(done, places[i].subgraph) || !won(done, places[j].subgraph)) {
+        continue;
+      }
+      groups.push_back(both(places[i], places[j]));
+      auto fused = regroup(plan, groups);
+      const std::string id =
+          fused ? piece_of(*fused, places[i].nodes.front()) : "";
+      const bool is_wanted =
+          !only || std::ranges::find(*only, id) != only->end();
+      if (id.empty() || !is_wanted) {
+        groups.pop_back();
+        continue;
+      }
+      made.plan = std::move(*fused);
+      made.parts[id] = {places[i].subgraph, places[j].subgraph};
+      used.insert({i, j});
+    }
+  }
+  return made;
+}
+
+bool is_worth_fusing(const SubgraphDone& fused,
+                     const std::vector<std::string>& parts,
+                     const Verdicts& done) {
+  if (fused.outcome == "proven") return true;
+  if (fused.outcome != "won") return false;
+  double apart_us = 0;
+  for (const std::string& part : parts) {
+    apart_us += done.at(part).best.timing.candidate.median_us;
+  }
+  return kGainMin * fused.best.timing.candidate.median_us < apart_us;
+}
+
+}  // namespace weft

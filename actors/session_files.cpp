@@ -1,0 +1,160 @@
+#include "actors/session_files.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "compiler/compose/compose.hpp"
+#include "compiler/graph/graph.hpp"
+#include "compiler/targets.hpp"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+/// More are not written: a search has some dozens.
+constexpr std::size_t kSeedFilesMax = 200;
+
+std::string folder_of(const std::string& subgraph) {
+  return "kernels/" + subgraph + "/session/";
+}
+
+bool has_kernel(const SubgraphDone& done) {
+  return done.best.verdict.correct &&
+         (done.outcome == "won" || done.outcome == "lost" ||
+          done.outcome == "proven");
+}
+
+/// N of the language model's "llm-N"; 0 of another's.
+std::size_t number_of(const Seed& seed) {
+  std::size_t number = 0;
+  const auto dash = seed.id.rfind('-');
+  if (seed.origin == "llm" && dash != std::string::npos) {
+    std::from_chars(seed.id.data() + dash + 1, seed.id.data() + seed.id.size(),
+                    number);
+  }
+  return number;
+}
+
+/// "2026-11-25T18:40:00.250000", UTC. Howard Hinnant's days to civil dates.
+std::string iso_time(std::int64_t us) {
+  constexpr std::int64_t day_us = std::int64_t{86'400} * 1'000'000;
+  const std::int64_t days = us / day_us + 719'468;
+  const std::int64_t era = days / 146'097;
+  const std::int64_t of_era = days - era * 146'097;
+  const std::int64_t year =
+      (of_era - of_era / 1'460 + of_era / 36'524 - of_era / 146'096) / 365;
+  const std::int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
+  const std::int64_t shifted = (5 * of_year + 2) / 153;
+  const std::int64_t month = shifted < 10 ? shifted + 3 : shifted - 9;
+  const std::int64_t day = of_year - (153 * shifted + 2) / 5 + 1;
+  const std::int64_t rest = us % day_us;
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(),
+                "%04lld-%02lld-%02lldT%02lld:%02lld:%02lld.%06lld",
+                static_cast<long long>(year + era * 400 + (month <= 2 ? 1 : 0)),
+                static_cast<long long>(month), static_cast<long long>(day),
+                static_cast<long long>(rest / 3'600'000'000),
+                static_cast<long long>(rest / 60'000'000 % 60),
+                static_cast<long long>(rest / 1'000'000 % 60),
+                static_cast<long long>(rest % 1'000'000));
+  return text.data();
+}
+
+std::string said_of(const SeedResult& result) {
+  if (result.failure) return result.failure.message;
+  return result.verdict.correct ? "" : result.verdict.reason;
+}
+
+/// From the first proposal to the best kernel, a round each.
+Result<json> history_of(const SubgraphDone& done,
+                        const std::map<std::string, SessionTry>& tries,
+                        Blobs& blobs) {
+  std::vector<json> rounds;
+  std::string id = done.best.seed.id;
+  // A parent is older than its child: this ends.
+  for (auto found = tries.find(id); found != tries.end();
+       found = tries.find(id)) {
+    const SessionTry& one = found->second;
+    const auto source = blobs.get(one.result.seed.source);
+    if (!source) return std::unexpected(source.error());
+    rounds.push_back({{"round", one.result.seed.round + 1},
+                      {"timestamp", iso_time(one.at_us)},
+                      {"success", one.result.verdict.correct},
+                      {"kernel_code", *source},
+                      {"stdout", ""},
+                      {"stderr", said_of(one.result)}});
+    if (one.result.seed.parent == id) break;
+    id = one.result.seed.parent;
+  }
+  std::ranges::reverse(rounds);
+  return json(rounds);
+}
+
+}  // namespace
+
+Result<std::vector<FileToWrite>> session_files(
+    const OptimizeSubgraph& work, const SubgraphDone& done,
+    const std::map<std::string, SessionTry>& tries, Blobs& blobs) {
+  const auto text = blobs.get(work.graph);
+  if (!text) return std::unexpected(text.error());
+  auto graph = parse_graph(*text);
+  if (!graph) return std::unexpected(graph.error());
+  const Subgraph subgraph{work.subgraph, work.signature, work.type,
+                          std::move(*graph)};
+  const std::string folder = folder_of(work.subgraph);
+  std::vector<FileToWrite> files = {
+      {folder + "problem.txt", blobs.put(problem_text(subgraph))},
+      {folder + "reference.py", blobs.put(reference_source(subgraph))},
+      {folder + "test.py", blobs.put(test_source(subgraph))}};
+  for (const auto& [id, one] : tries) {
+    const Seed& seed = one.result.seed;
+    if (seed.origin != "llm" || number_of(seed) >= kSeedFilesMax) continue;
+    files.push_back({folder + "seed_" + std::to_string(number_of(seed)) + ".py",
+                     seed.source});
+  }
+  if (!has_kernel(done)) return files;
+  const Seed& best = done.best.seed;
+  const auto source = blobs.get(best.source);
+  if (!source) return std::unexpected(source.error());
+  const Target* target = find_target(best.target);
+  if (!target) return fail(ErrorCode::failed, "a kernel of no target");
+  const std::string module =
+      kernel_module_source(subgraph, {*source, best.variant, target});
+  auto history = history_of(done, tries, blobs);
+  if (!history) return std::unexpected(history.error());
+  const json result = {{"worker_id", number_of(best)},
+                       {"success", true},
+                       {"kernel_code", module},
+                       {"rounds", best.round + 1},
+                       {"history", std::move(*history)}};
+  files.push_back({folder + "final_kernel.py", blobs.put(module)});
+  files.push_back(
+      {folder + "result.json",
+       blobs.put(result.dump(1, ' ', false, json::error_handler_t::replace) +
+                 "\n")});
+  return files;
+}
+
+std::string sessions_summary(const std::vector<SubgraphDone>& all) {
+  json rows = json::array();
+  for (const SubgraphDone& done : all) {
+    json row = {{"id", done.subgraph}, {"success", has_kernel(done)}};
+    if (done.llm.rounds > 0) row["session_dir"] = folder_of(done.subgraph);
+    if (has_kernel(done)) {
+      row["worker_id"] = number_of(done.best.seed);
+      row["rounds"] = done.best.seed.round + 1;
+      row["kernel_path"] = "kernels/" + done.subgraph + "/kernel.py";
+    } else {
+      row["message"] =
+          done.reason.empty() ? "no kernel of ours was right" : done.reason;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace weft

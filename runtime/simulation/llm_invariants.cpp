@@ -1,0 +1,171 @@
+#include "runtime/simulation/llm_invariants.hpp"
+
+#include <algorithm>
+
+#include "actors/role.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::int64_t kMinuteUs = 60'000'000;
+
+std::string over(const std::string& what, std::int64_t have,
+                 std::int64_t limit) {
+  return "a call is allowed beyond " + what + ": " + std::to_string(have) +
+         " of " + std::to_string(limit);
+}
+
+}  // namespace
+
+std::string LlmInvariants::take(const Envelope& envelope,
+                                const Message& message) {
+  times_.push_back(envelope.at_us);
+  if (const auto* m = std::get_if<LlmAllowance>(&message)) {
+    options_ = m->options;
+    for (const LlmProvider& one : options_.providers) {
+      providers_[one.name].what = one;
+    }
+  } else if (const auto* m = std::get_if<LlmCallRequest>(&message)) {
+    waiting_[{envelope.src, m->ticket}] = {
+        *m, std::max(envelope.at_us, m->not_before_us)};
+  } else if (const auto* m = std::get_if<LlmCallDenied>(&message)) {
+    waiting_.erase({envelope.dst, m->ticket});
+  } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {
+    const Ticket ticket{envelope.dst, m->ticket};
+    if (waiting_.contains(ticket)) return grant(ticket, envelope);
+  } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
+    const auto call = held_.find({envelope.dst, m->ticket});
+    if (call == held_.end()) return "";
+    const LlmCallRequest request = call->second.request;
+    settle(call->first, request.tokens, request.micro_usd, false);
+  } else if (const auto* m = std::get_if<LlmCallSettled>(&message)) {
+    const Ticket ticket{envelope.src, m->ticket};
+    waiting_.erase(ticket);
+    const auto call = held_.find(ticket);
+    if (call == held_.end()) return "";
+    const LlmCallRequest& request = call->second.request;
+    if (m->tokens > request.tokens || m->micro_usd > request.micro_usd) {
+      return "a call costs more than was reserved for it";
+    }
+    if (m->retry_after_ms > 0) {
+      providers_[request.provider].pauses.push_back(
+          {envelope.seq, envelope.at_us + m->retry_after_ms * 1000});
+    }
+    settle(ticket, m->tokens, m->micro_usd, m->free);
+  } else if (const auto* m = std::get_if<LlmRequest>(&message)) {
+    const auto call = granted_.find({envelope.src, m->effect});
+    if (call == granted_.end()) return "";  // told by who knows all effects
+    if (call->second) return "a call is made twice";
+    call->second = true;
+  }
+  return "";
+}
+
+std::string LlmInvariants::grant(const Ticket& ticket,
+                                 const Envelope& envelope) {
+  const Call call = waiting_.extract(ticket).mapped();
+  const LlmCallRequest& request = call.request;
+  Provider& provider = providers_[request.provider];
+  // The broker decides at the time of what it has heard last.
+  const std::int64_t now_us = time_of(envelope.cause);
+  granted_[ticket] = false;
+  if (request.not_before_us > now_us) return "a call is tried again too early";
+  for (const Pause& pause : provider.pauses) {
+    if (pause.heard <= envelope.cause && pause.until_us > now_us) {
+      return "a call is allowed while " + request.provider +
+             " has asked for a pause";
+    }
+  }
+  if (++provider.used > provider.what.limits.calls_at_once) {
+    return over("the calls at once of " + request.provider, provider.used,
+                provider.what.limits.calls_at_once);
+  }
+  held_[ticket] = call;
+  for (Spent* spent : {&run_, &groups_[request.group]}) {
+    spent->reserved_tokens += request.tokens;
+    spent->reserved_micro_usd += request.micro_usd;
+  }
+  std::string problem = within_rates(provider, ticket, call, now_us);
+  if (problem.empty()) problem = within_budgets(request);
+  if (problem.empty()) problem = in_turn(call);
+  return problem;
+}
+
+std::string LlmInvariants::within_rates(Provider& provider,
+                                        const Ticket& ticket, const Call& call,
+                                        std::int64_t now_us) {
+  provider.minute.push_back({now_us, call.request.tokens, ticket});
+  std::erase_if(provider.minute, [&](const Minute& one) {
+    return one.at_us + kMinuteUs <= now_us;
+  });
+  const LlmLimits& limits = provider.what.limits;
+  const auto count = static_cast<std::int64_t>(provider.minute.size());
+  if (limits.requests_per_minute > 0 && count > limits.requests_per_minute) {
+    return over("the requests a minute of " + provider.what.name, count,
+                limits.requests_per_minute);
+  }
+  std::int64_t tokens = 0;
+  for (const Minute& one : provider.minute) tokens += one.tokens;
+  if (limits.tokens_per_minute > 0 && tokens > limits.tokens_per_minute) {
+    return over("the tokens a minute of " + provider.what.name, tokens,
+                limits.tokens_per_minute);
+  }
+  return "";
+}
+
+std::string LlmInvariants::within_budgets(const LlmCallRequest& request) {
+  struct Limit {
+    const char* what;
+    std::int64_t have;
+    std::int64_t limit;
+  };
+  const Spent& own = groups_[request.group];
+  const Limit limits[] = {
+      {"the run's budget of tokens", run_.tokens + run_.reserved_tokens,
+       options_.budget_tokens},
+      {"the run's budget of money", run_.micro_usd + run_.reserved_micro_usd,
+       options_.budget_micro_usd},
+      {"a subgraph's budget of tokens", own.tokens + own.reserved_tokens,
+       options_.subgraph_tokens},
+      {"a subgraph's budget of money", own.micro_usd + own.reserved_micro_usd,
+       options_.subgraph_micro_usd}};
+  for (const Limit& one : limits) {
+    if (one.limit >= 0 && one.have > one.limit) {
+      return over(one.what, one.have, one.limit);
+    }
+  }
+  return "";
+}
+
+std::string LlmInvariants::in_turn(const Call& call) const {
+  for (const auto& [ticket, other] : waiting_) {
+    if (other.request.provider == call.request.provider &&
+        other.asked_us + kPatienceUs < call.asked_us) {
+      return "a call waits behind one that was asked for five minutes later";
+    }
+  }
+  return "";
+}
+
+void LlmInvariants::settle(const Ticket& ticket, std::int64_t tokens,
+                           std::int64_t micro_usd, bool free) {
+  const LlmCallRequest request = held_.extract(ticket).mapped().request;
+  for (Spent* spent : {&run_, &groups_[request.group]}) {
+    spent->reserved_tokens -= request.tokens;
+    spent->reserved_micro_usd -= request.micro_usd;
+    spent->tokens += tokens;
+    spent->micro_usd += micro_usd;
+  }
+  Provider& provider = providers_[request.provider];
+  --provider.used;
+  const auto counted =
+      std::ranges::find(provider.minute, ticket, &Minute::ticket);
+  if (counted == provider.minute.end()) return;
+  if (free) {
+    provider.minute.erase(counted);
+  } else {
+    counted->tokens = tokens;
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,83 @@
+// What must hold of calls to language models in every run, from the journal
+// alone: calls at once, requests and tokens a minute, budgets of the run and of
+// each subgraph hold whenever a call is allowed, with all that those under way
+// can cost at most; a provider's pause is kept; a call is made once, and only
+// when it is allowed; and who asked long before others does not wait behind
+// them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "messages/envelope.hpp"
+#include "messages/vocabulary.hpp"
+
+namespace weft {
+
+class LlmInvariants {
+ public:
+  /// Who asked so much later than another is not served before it.
+  static constexpr std::int64_t kPatienceUs = 300'000'000;
+
+  /// Takes each journaled envelope; returns what it breaks, or "".
+  std::string take(const Envelope& envelope, const Message& message);
+
+  /// Whether that role may ask port/llm with that number.
+  bool may_ask(const Address& role, std::uint64_t number) const {
+    return granted_.contains({role, number});
+  }
+
+ private:
+  using Ticket = std::pair<Address, std::uint64_t>;
+  struct Call {
+    LlmCallRequest request;
+    std::int64_t asked_us = 0;  ///< or from when it may be allowed
+  };
+  struct Minute {
+    std::int64_t at_us = 0;
+    std::int64_t tokens = 0;
+    Ticket ticket;
+  };
+  struct Spent {
+    std::int64_t tokens = 0;
+    std::int64_t micro_usd = 0;
+    std::int64_t reserved_tokens = 0;
+    std::int64_t reserved_micro_usd = 0;
+  };
+  struct Pause {
+    std::uint64_t heard = 0;  ///< the event that told the broker
+    std::int64_t until_us = 0;
+  };
+  struct Provider {
+    LlmProvider what;
+    int used = 0;
+    std::deque<Minute> minute;
+    std::vector<Pause> pauses;
+  };
+
+  std::string grant(const Ticket& ticket, const Envelope& envelope);
+  std::string within_rates(Provider& provider, const Ticket& ticket,
+                           const Call& call, std::int64_t now_us);
+  std::string within_budgets(const LlmCallRequest& request);
+  std::string in_turn(const Call& call) const;
+  void settle(const Ticket& ticket, std::int64_t tokens, std::int64_t micro_usd,
+              bool free);
+  std::int64_t time_of(std::uint64_t event) const {
+    return event == 0 || event > times_.size() ? 0 : times_[event - 1];
+  }
+
+  LlmOptions options_;
+  std::vector<std::int64_t> times_;  ///< of all events
+  std::map<std::string, Provider> providers_;
+  std::map<Ticket, Call> waiting_;
+  std::map<Ticket, Call> held_;
+  std::map<Ticket, bool> granted_;  ///< whether the port has been asked
+  Spent run_;
+  std::map<std::string, Spent> groups_;
+};
+
+}  // namespace weft

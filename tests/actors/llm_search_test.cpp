@@ -1,0 +1,119 @@
+#include "actors/llm_search.hpp"
+
+#include <doctest/doctest.h>
+
+#include "actors/llm_seeds.hpp"
+
+namespace weft {
+namespace {
+
+OptimizeSubgraph work(const std::string& search, int rounds = 9) {
+  OptimizeSubgraph made;
+  made.subgraph = "sg";
+  made.options.seeds = {"compiler", "llm"};
+  made.options.llm.search = search;
+  made.options.llm.rounds = rounds;
+  Gpu gpu;
+  gpu.l2_bytes = 50 << 20;
+  made.machine.gpus = {gpu};
+  return made;
+}
+
+SeedResult timed(const std::string& id, double us) {
+  SeedResult result;
+  result.seed.id = id;
+  result.seed.origin = id.substr(0, id.find('-'));
+  result.verdict.correct = true;
+  result.verdict.kind = "correct";
+  result.timed = true;
+  result.timing.candidate = {us, us, us, 9};
+  return result;
+}
+
+LlmSearch::Results results(const std::vector<SeedResult>& all) {
+  LlmSearch::Results made;
+  for (const SeedResult& one : all) made[one.seed.id] = one;
+  return made;
+}
+
+std::vector<std::string> parents(const std::vector<RefineRequest>& requests) {
+  std::vector<std::string> ids;
+  for (const RefineRequest& one : requests) ids.push_back(one.seed.id);
+  return ids;
+}
+
+struct Search {
+  explicit Search(const OptimizeSubgraph& given) : asked(given) {
+    search.begin(asked.options);
+  }
+  std::vector<std::string> next(const std::vector<SeedResult>& all) {
+    const auto known = results(all);
+    const SeedResult* best = nullptr;
+    for (const auto& [id, one] : known) {
+      if (!best ||
+          one.timing.candidate.median_us < best->timing.candidate.median_us) {
+        best = &one;
+      }
+    }
+    const auto made = parents(search.next(asked, known, best));
+    for (std::size_t i = 0; i < made.size(); ++i) search.replied({});
+    return made;
+  }
+  OptimizeSubgraph asked;
+  LlmSearch search;
+};
+
+using Ids = std::vector<std::string>;
+
+TEST_CASE("greedy refines the best that the model wrote") {
+  Search search(work("greedy"));
+  CHECK(search.next({timed("compiler-0", 50)}) == Ids{""});
+  CHECK(search.next({timed("compiler-0", 50), timed("llm-0", 90),
+                     timed("llm-1", 80)}) == Ids{"llm-1"});
+}
+
+TEST_CASE("a beam refines the best of compiler and model together") {
+  Search search(work("beam:2"));
+  CHECK(search.next({timed("compiler-0", 50), timed("compiler-1", 60)}) ==
+        Ids{""});
+  CHECK(search.next({timed("compiler-0", 50), timed("compiler-1", 70),
+                     timed("llm-0", 60)}) == Ids{"compiler-0", "llm-0"});
+}
+
+TEST_CASE("gains of less than 5 % end a search") {
+  Search search(work("greedy"));
+  search.next({timed("compiler-0", 50)});
+  CHECK(search.next({timed("llm-0", 100)}) == Ids{"llm-0"});
+  CHECK(search.next({timed("llm-0", 100), timed("llm-1", 96)}).size() == 1);
+  CHECK(search.next({timed("llm-0", 100), timed("llm-2", 95.5)}).empty());
+  CHECK(search.search.story().note.contains("without a gain of 5 %"));
+}
+
+TEST_CASE("a kernel at the floor is nothing to ask a model about") {
+  auto best = timed("compiler-0", 100);
+  best.timing.floor_us = 96;
+  best.timing.bytes_floor = std::int64_t{1} << 30;
+  Search search(work("beam:4"));
+  CHECK(search.next({best}).empty());
+  CHECK(search.search.story().note ==
+        "not asked: the compiler's kernel is at the floor");
+  CHECK(search.search.story().rounds == 0);
+  // One that fits into the caches has no floor.
+  best.timing.bytes_floor = 1 << 20;
+  Search other(work("beam:4"));
+  CHECK(other.next({best}).size() == 1);
+}
+
+TEST_CASE("a run out of budget ends a search, and says so") {
+  Search search(work("greedy"));
+  const auto asked = search.search.next(search.asked, {}, nullptr);
+  CHECK(asked.size() == 1);
+  SeedsReply reply;
+  reply.failure = {"budget", "too dear"};
+  search.search.replied(reply);
+  CHECK(search.search.is_over());
+  CHECK(search.search.story().out_of_budget);
+}
+
+}  // namespace
+}  // namespace weft
