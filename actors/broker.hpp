@@ -28,6 +28,7 @@ class Broker : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  nlohmann::json describe() const override;
 
   /// For tests and invariants: units in use, and what there is.
   std::int64_t in_use(const std::string& resource,

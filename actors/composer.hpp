@@ -30,6 +30,7 @@ class Composer : public Role {
   void receive(const Address& from, const Message& message,
                Context& context) override;
   void recall(const Message& recorded) override;
+  nlohmann::json describe() const override;
 
  private:
   void begin(const Compose& compose, Context& context);

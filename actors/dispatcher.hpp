@@ -3,8 +3,7 @@
 // each one's files in the run directory, and hands all verdicts to the
 // composer. Where the run's time is limited, the dearest subgraphs go first,
 // each is told when its share is over, and what is left then is not begun.
-// Told that the head offers nothing, it waits for nodes.
-// composer. By the user's choice neighbours that won get an agent once more, as
+// Told that the head offers nothing, it waits for nodes. By the user's choice neighbours that won get an agent once more, as
 // one piece: that is kept where it is faster than they are one by one.
 #pragma once
 
@@ -25,6 +24,7 @@ class Dispatcher : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  nlohmann::json describe() const override;
 
  private:
   void take_offer(const Capacities& offer, Context& context);

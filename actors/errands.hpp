@@ -73,6 +73,9 @@ class Errands {
 
   bool idle() const { return open_.empty(); }
 
+  /// As Role::describe: an array, one object an errand.
+  nlohmann::json describe() const;
+
  private:
   enum class State {
     waiting,   ///< for its lease

@@ -15,6 +15,7 @@ class LibrarySeeds : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  nlohmann::json describe() const override;
 
  private:
   struct Asked {

@@ -52,6 +52,9 @@ class LlmCalls {
   /// any more, but what it cost is.
   void cancel(std::uint64_t id, const std::string& why, Context& context);
 
+  /// As Role::describe: an array, one object a call.
+  nlohmann::json describe() const;
+
  private:
   struct Open {
     std::uint64_t id = 0;     ///< of the whole: several samples may be several

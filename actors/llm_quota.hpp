@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -81,6 +82,9 @@ class LlmQuota {
   std::int64_t reserved_micro_usd() const { return run_.reserved_micro_usd; }
   std::int64_t spent_micro_usd() const { return run_.spent_micro_usd; }
   std::int64_t spent_tokens() const { return run_.spent_tokens; }
+
+  /// As Role::describe: who is asked, who waits, what is spent.
+  nlohmann::json describe() const;
 
  private:
   struct Budget {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ class LlmSearch {
   int open() const { return open_; }
   bool is_over() const { return !wanted_; }
   const LlmStory& story() const { return story_; }
+  nlohmann::json describe() const;  ///< as Role::describe
 
  private:
   RefineRequest request(const OptimizeSubgraph& work, const Results& results,

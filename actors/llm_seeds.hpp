@@ -20,6 +20,7 @@ class LlmSeeds : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  nlohmann::json describe() const override;
 
  private:
   struct Asked {

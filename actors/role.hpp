@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +67,11 @@ class Role {
   /// have said something else in its place. A role that goes on from what it
   /// said (a text that it has had checked) goes on from this instead.
   virtual void recall(const Message& recorded) { (void)recorded; }
+
+  /// What the role knows and what it waits for, as data for whoever looks into
+  /// a run: an object, of names that the role chooses. Changes nothing, and
+  /// nothing is decided by it. Empty: it keeps nothing.
+  virtual nlohmann::json describe() const;
 };
 
 /// Well-known addresses.

@@ -27,6 +27,7 @@ class SubgraphAgent : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  nlohmann::json describe() const override;
 
  private:
   void begin(const OptimizeSubgraph& work, Context& context);

@@ -14,6 +14,7 @@ class VerificationWorker : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  nlohmann::json describe() const override;
 
  private:
   void build(Context& context);

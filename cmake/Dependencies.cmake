@@ -33,6 +33,11 @@ find_package(nlohmann_json REQUIRED)
 # connection reuse, HTTP/2 and proxies.
 find_package(CURL REQUIRED)
 
+# cpp-httplib: the pages of `weft ui`. Debian's is a library with a header, others
+# install the header alone.
+pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+add_library(httplib::httplib ALIAS PkgConfig::httplib)
+
 # toml++: files of settings. Header only; not all packages ship its CMake file.
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 add_library(tomlplusplus::tomlplusplus INTERFACE IMPORTED)

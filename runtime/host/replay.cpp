@@ -149,6 +149,11 @@ bool Replay::diverge(const Envelope& envelope, const Address& role,
   return false;
 }
 
+const Role* Replay::find_role(const Address& address) const {
+  const auto found = roles_.find(address);
+  return found == roles_.end() ? nullptr : found->second.get();
+}
+
 std::map<Address, std::unique_ptr<Role>> Replay::take_roles() {
   return std::move(roles_);
 }

@@ -63,6 +63,9 @@ class Replay {
   /// Words that count as recorded, not as this weft would say them.
   std::uint64_t recalled() const { return recalled_; }
 
+  /// nullptr: nothing came for it yet.
+  const Role* find_role(const Address& address) const;
+
   std::map<Address, std::unique_ptr<Role>> take_roles();
   /// Said by roles, not in the journal: in the order in which they were said.
   std::vector<Envelope> take_missing();

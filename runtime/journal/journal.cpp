@@ -147,6 +147,18 @@ Result<std::string> Journal::get_blob(std::string_view hash) const {
   return bytes;
 }
 
+Result<std::vector<std::string>> Journal::blob_hashes() const {
+  auto row = state_->database.prepare("SELECT hash FROM blob ORDER BY hash");
+  if (!row) return std::unexpected(row.error());
+  std::vector<std::string> hashes;
+  while (true) {
+    const auto found = row->step();
+    if (!found) return std::unexpected(found.error());
+    if (!*found) return hashes;
+    hashes.emplace_back(row->bytes(0));
+  }
+}
+
 std::uint64_t Journal::last_seq() const {
   auto& state = *state_;
   if (state.lock) return state.head.seq;

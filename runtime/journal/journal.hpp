@@ -55,6 +55,9 @@ class Journal {
   /// The bytes of a blob; damaged when they do not hash to `hash`.
   Result<std::string> get_blob(std::string_view hash) const;
 
+  /// The names of all blobs, in order.
+  Result<std::vector<std::string>> blob_hashes() const;
+
   /// Reads everything: the chain from the first event on, each blob, the meta
   /// values, SQLite's own pages. damaged names the first thing that is wrong.
   Result<void> verify() const;

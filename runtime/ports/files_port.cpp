@@ -23,10 +23,13 @@ FilesPort::FilesPort(fs::path run_directory, Blobs& blobs)
 
 void FilesPort::start(const Message& request, Reply reply) {
   queue_.push([this, request = std::get<WriteFilesRequest>(request),
-               reply = std::move(reply)] { reply(write(request)); });
+               reply = std::move(reply)] {
+    reply(write_files(directory_, blobs_, request));
+  });
 }
 
-WriteFilesReply FilesPort::write(const WriteFilesRequest& request) {
+WriteFilesReply write_files(const fs::path& folder, Blobs& blobs,
+                            const WriteFilesRequest& request) {
   WriteFilesReply reply{request.effect, {}};
   for (const FileToWrite& file : request.files) {
     if (!stays_inside(file.path)) {
@@ -35,12 +38,12 @@ WriteFilesReply FilesPort::write(const WriteFilesRequest& request) {
           "'" + file.path + "' is not a path inside the run directory"};
       return reply;
     }
-    const auto bytes = blobs_.get(file.blob);
+    const auto bytes = blobs.get(file.blob);
     if (!bytes) {
       reply.failure = {"failed", bytes.error().message};
       return reply;
     }
-    const auto done = write_file_whole(directory_ / file.path, *bytes);
+    const auto done = write_file_whole(folder / file.path, *bytes);
     if (!done) {
       reply.failure = {"missing", done.error().message};
       return reply;

@@ -17,11 +17,13 @@ class FilesPort : public Port {
   void start(const Message& request, Reply reply) override;
 
  private:
-  WriteFilesReply write(const WriteFilesRequest& request);
-
   std::filesystem::path directory_;
   Blobs& blobs_;
   WorkQueue queue_{1};
 };
+
+/// Each file below `folder`, whole; the first that cannot be is the failure.
+WriteFilesReply write_files(const std::filesystem::path& folder, Blobs& blobs,
+                            const WriteFilesRequest& request);
 
 }  // namespace weft

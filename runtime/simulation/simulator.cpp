@@ -35,8 +35,10 @@ class MemoryBlobs : public Blobs {
     return hash;
   }
 
+  SimulatedBlobs& all() { return bytes_; }
+
  private:
-  std::map<std::string, std::string, std::less<>> bytes_;
+  SimulatedBlobs bytes_;
 };
 
 class Simulator {
@@ -48,6 +50,7 @@ class Simulator {
 
  private:
   void begin();
+  void go_on(const SimulatedPast& past);
   RunStart made_up_start();
   void add_places();
   void change_place();
@@ -60,6 +63,7 @@ class Simulator {
   void ask_port(const Envelope& request);
   void ask_model(const Envelope& request, const LlmRequest& call);
   void crash_and_resume();
+  void resume();
   void check_replay();
   void broken(const std::string& problem) {
     if (end_.problem.empty()) end_.problem = problem;
@@ -193,8 +197,30 @@ void Simulator::tell(const Capacities& place) {
   posted_[node].push_back(to_envelopes(node, 0, {{address::broker, place}}));
 }
 
+/// As a head does that resumes. No place is known that would come or go.
+void Simulator::go_on(const SimulatedPast& past) {
+  blobs_.all() = past.blobs;
+  for (const Envelope& envelope : past.journal) {
+    end_.journal.push_back(envelope);
+    now_us_ = envelope.at_us;
+    broken(invariants_.take(envelope));
+    if (envelope.dst != address::user) continue;
+    const auto message = decode(envelope.type, envelope.body);
+    if (!message) return broken(message.error().message);
+    const auto* finished = std::get_if<RunFinished>(&*message);
+    if (!finished) continue;
+    finished_ = true;
+    end_.exit_code = finished->exit_code;
+  }
+  resume();
+}
+
 SimulationEnd Simulator::run() {
-  begin();
+  if (options_.past) {
+    go_on(*options_.past);
+  } else {
+    begin();
+  }
   while (!finished_ && end_.problem.empty()) {
     if (end_.journal.size() > options_.events_max) {
       broken("the run does not end");
@@ -208,6 +234,7 @@ SimulationEnd Simulator::run() {
   if (end_.problem.empty()) broken(invariants_.at_end());
   if (end_.problem.empty()) check_replay();
   end_.events = end_.journal.size();
+  end_.blobs = std::move(blobs_.all());
   return std::move(end_);
 }
 
@@ -370,6 +397,10 @@ void Simulator::crash_and_resume() {
   posted_.clear();
   answers_.clear();
   asked_.clear();
+  resume();
+}
+
+void Simulator::resume() {
   Replay past(blobs_, options_.make_role);
   for (const Envelope& envelope : end_.journal) {
     if (!past.feed(envelope)) {
@@ -384,8 +415,10 @@ void Simulator::crash_and_resume() {
   for (Envelope& envelope : past.take_missing()) {
     posted_[envelope.src].push_back({std::move(envelope)});
   }
-  for (const auto& [seq, request] : past.open_requests()) ask_port(request);
-  for (const Envelope& cancel : past.cancels()) ask_port(cancel);
+  if (!finished_) {
+    for (const auto& [seq, request] : past.open_requests()) ask_port(request);
+    for (const Envelope& cancel : past.cancels()) ask_port(cancel);
+  }
   // Nodes join the new head, and say what they have.
   for (const Offer& offer : places_) {
     if (!offer.has_changed) continue;

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,12 +27,23 @@ struct Faults {
   int llm = 250;          ///< a call to a language model fails
 };
 
+/// By their names.
+using SimulatedBlobs = std::map<std::string, std::string, std::less<>>;
+
+/// What an earlier run, or a fork of one, left behind.
+struct SimulatedPast {
+  std::vector<Envelope> journal;
+  SimulatedBlobs blobs;
+};
+
 struct SimulationOptions {
   Faults faults;
   Replay::MakeRole make_role;
   std::uint64_t events_max = 200'000;
   /// Beside the library and the compiler.
   std::vector<std::string> more_sources;
+  /// The run goes on from here; nullptr: it begins.
+  const SimulatedPast* past = nullptr;
 };
 
 struct SimulationEnd {
@@ -44,6 +57,7 @@ struct SimulationEnd {
   int llm_failures = 0;
   int exit_code = -1;
   std::vector<Envelope> journal;
+  SimulatedBlobs blobs;
 };
 
 /// One run of a made-up model that depends on the seed, like all else.

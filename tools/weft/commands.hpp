@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "messages/result.hpp"
 #include "messages/run.hpp"
@@ -52,10 +53,37 @@ struct ResumeFlags {
 };
 int resume_command(const CommonFlags& common, const ResumeFlags& flags);
 
+struct ForkFlags {
+  std::filesystem::path run;
+  std::uint64_t at = 0;               ///< the last event that is kept
+  std::vector<std::string> settings;  ///< "variants=8"
+  std::optional<std::filesystem::path> reply;
+  std::optional<std::filesystem::path> out;
+  bool only_make = false;  ///< and not go on
+  ResumeFlags resume;      ///< how to go on
+};
+int fork_command(const CommonFlags& common, const ForkFlags& flags);
+
+struct DiffFlags {
+  std::filesystem::path left, right;
+};
+/// 1: the runs part.
+int diff_command(const CommonFlags& common, const DiffFlags& flags);
+
+struct UiFlags {
+  std::filesystem::path place;            ///< a run, or a folder of runs
+  std::string listen = "127.0.0.1:8765";  ///< HOST:PORT
+  bool token = false;                     ///< wanted on loopback, too
+};
+int ui_command(const CommonFlags& common, const UiFlags& flags);
+
 struct ReplayFlags {
   std::filesystem::path run;
   bool check = false;
   std::uint64_t until = 0;  ///< 0: to the end
+  bool step = false;        ///< commands are read from the standard input
+  std::uint64_t at = 0;     ///< only what stands at this event; 0: not asked
+  std::string state;        ///< of this role, or "all", at `at`
 };
 int replay_command(const CommonFlags& common, const ReplayFlags& flags);
 

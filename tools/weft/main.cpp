@@ -248,9 +248,22 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
       "replay", "Run the roles over a journal, with no effects");
   add_common(*replay, common);
   replay->add_option("run", replay_flags.run, "Run directory")->required();
-  replay->add_flag("--check", replay_flags.check,
-                   "Only say whether every role decides as it did");
-  replay->add_option("--until", replay_flags.until, "Stop after this event");
+  auto* check =
+      replay->add_flag("--check", replay_flags.check,
+                       "Only say whether every role decides as it did");
+  auto* until = replay->add_option("--until", replay_flags.until,
+                                   "Stop after this event");
+  auto* step = replay->add_flag("--step", replay_flags.step,
+                                "Go from event to event, by commands that are "
+                                "read ('help' lists them)");
+  auto* at = replay->add_option("--at", replay_flags.at,
+                                "Say what stands once this event is delivered");
+  replay
+      ->add_option("--state", replay_flags.state,
+                   "What this role knows there, or 'all' of them")
+      ->needs(at);
+  step->excludes(check)->excludes(until)->excludes(at);
+  at->check(CLI::PositiveNumber)->excludes(check)->excludes(until);
   replay->callback([&] { code = replay_command(common, replay_flags); });
 
   static ShowFlags show_flags;
@@ -273,6 +286,54 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   simulate->add_option("--seeds", simulate_flags.seeds, "From..to, inclusive")
       ->capture_default_str();
   simulate->callback([&] { code = simulate_command(common, simulate_flags); });
+}
+
+void add_fork(CLI::App& app, CommonFlags& common, int& code) {
+  static ForkFlags flags;
+  auto* fork = app.add_subcommand(
+      "fork", "Go on from an event of a run, with something changed");
+  add_common(*fork, common);
+  fork->add_option("run", flags.run, "Run directory")->required();
+  fork->add_option("--at", flags.at, "The last event that is kept")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  fork->add_option("--set", flags.settings,
+                   "NAME=VALUE, a flag of 'weft run' (again for more)")
+      ->allow_extra_args(false);
+  fork->add_option("--reply", flags.reply,
+                   "JSON file: fields of the answer that is this event");
+  fork->add_option("--out", flags.out, "Run directory (default: beside RUN)");
+  fork->add_flag("--only-make", flags.only_make,
+                 "Make the new run, and do not go on with it");
+  fork->add_flag("!--no-llm-cache", flags.resume.llm_cache,
+                 "Pay language models again for what they answered before");
+  add_listen(*fork, flags.resume.listen);
+  fork->callback([&] { code = fork_command(common, flags); });
+}
+
+void add_diff(CLI::App& app, CommonFlags& common, int& code) {
+  static DiffFlags flags;
+  auto* diff = app.add_subcommand(
+      "diff", "Say where two runs part, and why (exit code 1: they do)");
+  add_common(*diff, common);
+  diff->add_option("left", flags.left, "Run directory")->required();
+  diff->add_option("right", flags.right, "Another one")->required();
+  diff->callback([&] { code = diff_command(common, flags); });
+}
+
+void add_ui(CLI::App& app, CommonFlags& common, int& code) {
+  static UiFlags flags;
+  auto* ui =
+      app.add_subcommand("ui", "Show runs in a browser, also while they go on");
+  add_common(*ui, common);
+  ui->add_option("place", flags.place, "A run directory, or a folder of them")
+      ->required();
+  ui->add_option("--listen", flags.listen,
+                 "HOST:PORT; beyond this machine a token is asked for")
+      ->capture_default_str();
+  ui->add_flag("--token", flags.token,
+               "Ask for a token on this machine, too: others use it");
+  ui->callback([&] { code = ui_command(common, flags); });
 }
 
 void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
@@ -334,6 +395,9 @@ int main(int argc, char** argv) {
   add_config(app, common, code);
   add_llm(app, common, code);
   add_others(app, common, code);
+  add_fork(app, common, code);
+  add_diff(app, common, code);
+  add_ui(app, common, code);
   add_nodes(app, common, code);
   try {
     app.parse(argc, argv);

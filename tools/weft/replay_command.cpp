@@ -8,6 +8,7 @@
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/past_commands.hpp"
 #include "tools/weft/story.hpp"
 
 namespace weft {
@@ -57,6 +58,8 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags) {
   if (!run) return report_error(common, run.error());
   const auto journal = Journal::open_read_only(run->journal());
   if (!journal) return report_unreadable(common, journal.error());
+  if (flags.step) return step_through(common, *journal);
+  if (flags.at != 0) return tell_moment(common, *journal, flags);
 
   const Stopwatch watch;
   ReadOnlyBlobs blobs(*journal);

@@ -23,14 +23,10 @@ struct Story {
   std::map<std::string, std::vector<SeedResult>> seeds;  // by subgraph
   std::vector<SubgraphDone> subgraphs;
   WaitsStory waits;
+  std::optional<nlohmann::json> origin;  ///< of a fork
   std::uint64_t events = 0;
   std::uint64_t stale = 0;
 };
-
-bool concerns(const Envelope& envelope, const std::string& subgraph) {
-  return envelope.src.contains(subgraph) || envelope.dst.contains(subgraph) ||
-         envelope.body.contains(subgraph);
-}
 
 void take(Story& story, const Envelope& envelope) {
   ++story.events;
@@ -76,6 +72,17 @@ int judged(const Story& story, const std::string& subgraph) {
 }
 
 void print(const Story& story, const std::string& only) {
+  if (story.origin) {
+    std::printf("forked from %s at event %llu",
+                story.origin->value("run", "").c_str(),
+                story.origin->value("seq", 0ull));
+    for (const auto& setting : story.origin->value("set", nlohmann::json())) {
+      std::printf(", %s", setting.get<std::string>().c_str());
+    }
+    std::printf("%s\n", story.origin->contains("reply")
+                            ? ", with another answer there"
+                            : "");
+  }
   if (story.start) {
     std::printf("%s, target %s, weft %s\n", story.start->problem_name.c_str(),
                 story.start->options.target.c_str(),
@@ -135,7 +142,8 @@ void print_json(const Story& story, const std::string& only) {
     }
     std::printf("%s\n", line.dump().c_str());
   }
-  json line = {{"events", story.events},
+  json line = {{"origin", story.origin.value_or(json())},
+               {"events", story.events},
                {"stale", story.stale},
                {"finished", story.finished.has_value()}};
   line.update(story.waits.json(story.finished.has_value()));
@@ -154,6 +162,10 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
   const auto journal = Journal::open_read_only(run->journal());
   if (!journal) return report_error(common, journal.error());
   Story story;
+  if (const auto origin = journal->meta("origin")) {
+    auto about = nlohmann::json::parse(*origin, nullptr, false);
+    if (about.is_object()) story.origin = std::move(about);
+  }
   std::uint64_t shown = 0;
   const auto read = journal->read(1, [&](const Envelope& envelope) {
     take(story, envelope);

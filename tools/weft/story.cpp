@@ -24,6 +24,11 @@ std::string story_line(const Envelope& envelope, std::size_t body_max) {
          " " + body;
 }
 
+bool concerns(const Envelope& envelope, const std::string& subgraph) {
+  return envelope.src.contains(subgraph) || envelope.dst.contains(subgraph) ||
+         envelope.body.contains(subgraph);
+}
+
 std::string story_json(const Envelope& envelope) {
   using nlohmann::json;
   const json body = json::from_msgpack(envelope.body, true, false);

@@ -10,6 +10,9 @@ namespace weft {
 /// "  12  07:45:31.204  <-  9  extractor → broker  LeaseRequest {…}".
 std::string story_line(const Envelope& envelope, std::size_t body_max = 160);
 
+/// Whether the subgraph of that id is told of, or speaks, or is spoken to.
+bool concerns(const Envelope& envelope, const std::string& subgraph);
+
 /// The whole envelope as one JSON object. What JSON cannot hold (a NaN, bytes
 /// that are no UTF-8) becomes null or a replacement character.
 std::string story_json(const Envelope& envelope);

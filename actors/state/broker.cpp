@@ -1,0 +1,57 @@
+// What is scarce, who has it and who waits for it.
+#include "actors/broker.hpp"
+
+#include "actors/state/state_json.hpp"
+
+namespace weft {
+
+using nlohmann::json;
+
+nlohmann::json Broker::describe() const {
+  json pools = json::array();
+  json queues = json::array();
+  for (const auto& [name, resource] : resources_) {
+    for (const auto& [place, pool] : resource.pools) {
+      json row = {{"resource", name},
+                  {"place", place},
+                  {"capacity", pool.capacity},
+                  {"used", pool.used}};
+      const auto reserved = resource.reserved.find(place);
+      if (reserved != resource.reserved.end()) {
+        row["reserved_for"] = reserved->second;
+      }
+      pools.push_back(std::move(row));
+    }
+    for (const auto& [group, queue] : resource.queues) {
+      for (const Waiting& waiting : queue) {
+        queues.push_back({{"resource", name},
+                          {"group", group},
+                          {"holder", waiting.ticket.first},
+                          {"ticket", waiting.ticket.second},
+                          {"since_us", waiting.since_us},
+                          {"units", waiting.request.units},
+                          {"memory_bytes", waiting.request.memory_bytes},
+                          {"priority", waiting.request.priority},
+                          {"places", waiting.request.places},
+                          {"avoid", waiting.request.avoid}});
+      }
+    }
+  }
+  json leases = json::array();
+  for (const auto& [ticket, held] : held_) {
+    leases.push_back({{"holder", ticket.first},
+                      {"ticket", ticket.second},
+                      {"resource", held.resource},
+                      {"place", held.place},
+                      {"units", held.units},
+                      {"memory_bytes", held.memory},
+                      {"timer", held.timer},
+                      {"is_expired", held.expired}});
+  }
+  return {{"pools", std::move(pools)},   {"queues", std::move(queues)},
+          {"leases", std::move(leases)}, {"waiting", waiting_},
+          {"queue_max", queue_max_},     {"grace_ms", grace_ms_},
+          {"llm", llm_.describe()}};
+}
+
+}  // namespace weft

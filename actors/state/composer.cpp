@@ -1,0 +1,54 @@
+// Of what a module is being made, and what was found of it.
+#include "actors/composer.hpp"
+
+#include "actors/state/state_json.hpp"
+
+namespace weft {
+namespace {
+
+nlohmann::json ids_of(const std::vector<const SubgraphDone*>& subgraphs) {
+  auto ids = nlohmann::json::array();
+  for (const SubgraphDone* done : subgraphs) ids.push_back(done->subgraph);
+  return ids;
+}
+
+}  // namespace
+
+nlohmann::json Composer::describe() const {
+  static constexpr const char* kStages[] = {"whole", "seeking", "near"};
+  auto outcomes = nlohmann::json::object();
+  if (compose_) {
+    for (const SubgraphDone& done : compose_->results) {
+      outcomes[done.subgraph] = done.outcome;
+    }
+  }
+  return {{"has_work", compose_.has_value()},
+          {"outcomes", std::move(outcomes)},
+          {"stage", kStages[static_cast<int>(stage_)]},
+          {"chosen", ids_of(chosen_)},
+          {"ranked", ids_of(ranked_)},
+          {"near", near_},
+          {"far", far_},
+          {"near_source", near_source_},
+          {"source", source_},
+          {"report",
+           {{"used", report_.used},
+            {"verdict", to_state(report_.verdict)},
+            {"timing", to_state(report_.timing)},
+            {"near",
+             {{"made", report_.near.made},
+              {"used", report_.near.used},
+              {"verdict", to_state(report_.near.verdict)},
+              {"timing", to_state(report_.near.timing)}}},
+            {"machine", to_state(report_.machine)},
+            {"notes", report_.notes},
+            {"rejected", report_.rejected}}},
+          {"was_slower", was_slower_},
+          {"errand_timing", timing_},
+          {"errand_making", making_},
+          {"errand_probe", probe_},
+          {"errands", errands_.describe()},
+          {"is_over", over_}};
+}
+
+}  // namespace weft

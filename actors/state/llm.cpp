@@ -1,0 +1,103 @@
+// What the roles know that have to do with language models.
+#include "actors/llm_calls.hpp"
+#include "actors/llm_quota.hpp"
+#include "actors/llm_search.hpp"
+#include "actors/llm_seeds.hpp"
+#include "actors/state/state_json.hpp"
+
+namespace weft {
+
+using nlohmann::json;
+
+json LlmQuota::describe() const {
+  const auto budget = [](const Budget& of) {
+    return json{{"spent_micro_usd", of.spent_micro_usd},
+                {"spent_tokens", of.spent_tokens},
+                {"reserved_micro_usd", of.reserved_micro_usd},
+                {"reserved_tokens", of.reserved_tokens}};
+  };
+  json providers = json::object();
+  for (const auto& [name, provider] : providers_) {
+    providers[name] = {{"calls", provider.used},
+                       {"calls_max", provider.window},
+                       {"blocked_until_us", provider.blocked_until_us},
+                       {"calls_of_the_minute", provider.minute.size()},
+                       {"closed", provider.closed}};
+  }
+  json waiting = json::array();
+  for (const Waiting& one : waiting_) {
+    waiting.push_back({{"holder", one.ticket.first},
+                       {"ticket", one.ticket.second},
+                       {"since_us", one.since_us},
+                       {"provider", one.request.provider},
+                       {"group", one.request.group},
+                       {"priority", one.request.priority},
+                       {"tokens", one.request.tokens},
+                       {"micro_usd", one.request.micro_usd},
+                       {"not_before_us", one.request.not_before_us}});
+  }
+  json calls = json::array();
+  for (const auto& [ticket, held] : held_) {
+    calls.push_back({{"holder", ticket.first},
+                     {"ticket", ticket.second},
+                     {"provider", held.provider},
+                     {"group", held.group},
+                     {"tokens", held.tokens},
+                     {"micro_usd", held.micro_usd},
+                     {"granted_us", held.granted_us}});
+  }
+  json groups = json::object();
+  for (const auto& [group, of] : groups_) groups[group] = budget(of);
+  return {{"providers", std::move(providers)},
+          {"waiting", std::move(waiting)},
+          {"calls", std::move(calls)},
+          {"run", budget(run_)},
+          {"groups", std::move(groups)}};
+}
+
+json LlmCalls::describe() const {
+  json calls = json::array();
+  for (const auto& [effect, open] : open_) {
+    const bool has_provider = open.which < open.providers.size();
+    calls.push_back(
+        {{"effect", effect},
+         {"call", open.id},
+         {"group", open.call.group},
+         {"purpose", open.call.purpose},
+         {"samples", open.call.samples},
+         {"provider",
+          has_provider ? json(open.providers[open.which].name) : json()},
+         {"tries_left", open.tries},
+         {"is_granted", open.granted},
+         {"is_cancelled", open.cancelled},
+         {"tokens_max", open.tokens},
+         {"micro_usd_max", open.micro_usd},
+         {"spent", to_state(open.spent)}});
+  }
+  return calls;
+}
+
+json LlmSearch::describe() const {
+  return {{"is_wanted", wanted_},         {"replies_awaited", open_},
+          {"rounds_in_vain", fruitless_}, {"best_us", best_us_},
+          {"complaint", complaint_},      {"story", to_state(story_)}};
+}
+
+json LlmSeeds::describe() const {
+  json asked = json::array();
+  for (const auto& [call, one] : asked_) {
+    asked.push_back({{"call", call},
+                     {"by", one.by},
+                     {"subgraph", one.subgraph},
+                     {"parent", one.parent},
+                     {"round", one.round}});
+  }
+  json seen = json::object();
+  for (const auto& [subgraph, keys] : seen_) seen[subgraph] = keys.size();
+  return {{"asked", std::move(asked)},
+          {"distinct_texts", std::move(seen)},
+          {"seeds", count_},
+          {"calls", calls_.describe()}};
+}
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+// What an agent knows of its subgraph's kernels.
+#include "actors/subgraph_agent.hpp"
+
+#include "actors/state/state_json.hpp"
+
+namespace weft {
+
+nlohmann::json SubgraphAgent::describe() const {
+  return {{"work", work_ ? to_state(*work_) : nlohmann::json()},
+          {"sources_open", sources_open_},
+          {"replies", replies_},
+          {"place", place_},
+          {"places_lost", places_lost_},
+          {"being_verified", map_to_state(seeds_)},
+          {"results", map_to_state(results_)},
+          {"waiting", to_state(waiting_)},
+          {"library",
+           {{"seed", known_id_},
+            {"known", to_state(known_)},
+            {"holds", holds_},
+            {"can_keep", can_keep_}}},
+          {"final", final_},
+          {"complaint", complaint_},
+          {"is_settled", settled_},
+          {"done", done_ ? to_state(*done_) : nlohmann::json()},
+          {"model", model_.describe()},
+          {"errands", errands_.describe()},
+          {"is_over", over_}};
+}
+
+}  // namespace weft

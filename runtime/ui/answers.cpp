@@ -1,0 +1,89 @@
+#include "runtime/ui/answers.hpp"
+
+#include <utility>
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t looked_into_max = 200;
+constexpr std::size_t causes_max = 200;
+constexpr std::size_t consequences_max = 200;
+
+json head_of(const Envelope& envelope) {
+  return {{"seq", envelope.seq},     {"cause", envelope.cause},
+          {"at_us", envelope.at_us}, {"src", envelope.src},
+          {"dst", envelope.dst},     {"type", envelope.type}};
+}
+
+json heads_of(const std::vector<Envelope>& envelopes) {
+  json heads = json::array();
+  for (const Envelope& envelope : envelopes) heads.push_back(head_of(envelope));
+  return heads;
+}
+
+}  // namespace
+
+json run_answer(const Shelf::Run& run) {
+  const Tally& tally = run.tally;
+  json about = {
+      {"id", run.entry.id},          {"folder", run.entry.folder.string()},
+      {"events", tally.events},      {"first_us", tally.first_us},
+      {"last_us", tally.last_us},    {"subgraphs", tally.subgraphs},
+      {"outcomes", tally.outcomes},  {"verdicts", tally.verdicts},
+      {"micro_usd", tally.micro_usd}};
+  if (tally.start) {
+    about["problem"] = tally.start->problem_name;
+    about["target"] = tally.start->options.target;
+  }
+  about["finished"] = tally.finished.has_value();
+  if (tally.finished) {
+    about["exit_code"] = tally.finished->exit_code;
+    about["summary"] = tally.finished->summary;
+  }
+  const auto origin = run.journal.meta("origin");
+  if (origin) about["origin"] = json::parse(*origin, nullptr, false);
+  return about;
+}
+
+json runs_answer(Shelf& shelf) {
+  json runs = json::array();
+  const auto entries = shelf.list();
+  for (const Shelf::Entry& entry : entries) {
+    if (runs.size() >= looked_into_max) break;
+    const auto used = shelf.with(
+        entry.id, [&](Shelf::Run& run) { runs.push_back(run_answer(run)); });
+    if (used) continue;
+    runs.push_back({{"id", entry.id},
+                    {"folder", entry.folder.string()},
+                    {"error", used.error().message}});
+  }
+  const std::size_t more = entries.size() - runs.size();
+  return {{"runs", std::move(runs)}, {"more", more}};
+}
+
+Result<json> moment_answer(Shelf::Run& run, std::uint64_t at) {
+  const auto moment = run.past.moment(at);
+  if (!moment) return std::unexpected(moment.error());
+  const auto causes = run.past.causes(at, causes_max);
+  if (!causes) return std::unexpected(causes.error());
+  const auto said = run.past.consequences(at, consequences_max);
+  if (!said) return std::unexpected(said.error());
+  json body = json::from_msgpack(moment->event.body, true, false);
+  json answer = {{"last", run.tally.events},
+                 {"event", head_of(moment->event)},
+                 {"body", body.is_discarded() ? json() : std::move(body)},
+                 {"causes", heads_of(*causes)},
+                 {"said", heads_of(*said)},
+                 {"roles", moment->roles},
+                 {"unanswered", heads_of(moment->unanswered)}};
+  // Before it was told of anything it has no state; and this weft's may decide
+  // otherwise than the one that made the run.
+  const auto broker = run.past.state(address::broker, at);
+  answer["broker"] = broker ? (*broker)["state"] : json();
+  if (!broker) answer["broker_unknown"] = broker.error().message;
+  return answer;
+}
+
+}  // namespace weft

@@ -1,0 +1,98 @@
+#include "runtime/ui/shelf.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "actors/roster.hpp"
+#include "runtime/store/sha256.hpp"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int depth_max = 3;
+constexpr std::size_t folders_max = 100'000;
+constexpr std::size_t id_digits = 12;
+
+Shelf::Entry entry_of(const fs::path& folder) {
+  std::error_code ignored;
+  // The log has the newest events of a run that goes on.
+  auto changed = fs::last_write_time(folder / "journal.db", ignored);
+  const auto log = fs::last_write_time(folder / "journal.db-wal", ignored);
+  if (!ignored) changed = std::max(changed, log);
+  return {content_hash(folder.string()).substr(0, id_digits), folder, changed};
+}
+
+}  // namespace
+
+Shelf::Run::Run(Entry entry, Journal opened)
+    : entry(std::move(entry)),
+      journal(std::move(opened)),
+      past(journal, &make_role) {}
+
+Shelf::Shelf(fs::path place) : place_(fs::absolute(place).lexically_normal()) {}
+
+std::vector<Shelf::Entry> Shelf::list() const {
+  std::vector<Entry> runs;
+  std::error_code error;
+  if (fs::is_regular_file(place_ / "journal.db", error)) {
+    return {entry_of(place_)};
+  }
+  std::size_t looked_at = 0;
+  auto folder = fs::recursive_directory_iterator(
+      place_, fs::directory_options::skip_permission_denied, error);
+  for (; !error && folder != fs::end(folder); folder.increment(error)) {
+    if (++looked_at > folders_max) break;
+    if (!folder->is_directory(error)) continue;
+    const bool is_run = fs::exists(folder->path() / "journal.db", error);
+    if (is_run) runs.push_back(entry_of(folder->path()));
+    if (is_run || folder.depth() + 1 >= depth_max) {
+      folder.disable_recursion_pending();
+    }
+  }
+  std::ranges::sort(runs, std::ranges::greater(), &Entry::changed);
+  if (runs.size() > kRunsMax) runs.resize(kRunsMax);
+  return runs;
+}
+
+Result<std::shared_ptr<Shelf::Run>> Shelf::open(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::ranges::find_if(
+      open_, [&](const auto& run) { return run->entry.id == id; });
+  if (known != open_.end()) {
+    open_.splice(open_.begin(), open_, known);
+    return open_.front();
+  }
+  const std::vector<Entry> runs = list();
+  const auto found = std::ranges::find(runs, id, &Entry::id);
+  if (found == runs.end()) {
+    return fail(ErrorCode::wrong_input, "there is no run " + id);
+  }
+  auto journal = Journal::open_read_only(found->folder / "journal.db");
+  if (!journal) return std::unexpected(journal.error());
+  open_.push_front(std::make_shared<Run>(*found, std::move(*journal)));
+  if (open_.size() > kOpenMax) open_.pop_back();
+  return open_.front();
+}
+
+Result<void> Shelf::with(const std::string& id,
+                         const std::function<void(Run&)>& use) {
+  const auto run = open(id);
+  if (!run) return std::unexpected(run.error());
+  const std::lock_guard lock((*run)->mutex);
+  Tally& tally = (*run)->tally;
+  if ((*run)->past.last() > tally.events) {
+    const auto read =
+        (*run)->journal.read(tally.events + 1, [&](const Envelope& envelope) {
+          tally.take(envelope);
+          return true;
+        });
+    if (!read) return read;
+  }
+  use(**run);
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,57 @@
+// The runs that `weft ui` shows: those below a folder, each opened to read when
+// it is asked for. Any thread.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/debug/past.hpp"
+#include "runtime/ui/tally.hpp"
+
+namespace weft {
+
+class Shelf {
+ public:
+  static constexpr std::size_t kRunsMax = 1'000;  ///< the newest are shown
+  static constexpr std::size_t kOpenMax = 16;     ///< journals at a time
+
+  /// `place` is a run, or a folder that has some, up to three folders down.
+  explicit Shelf(std::filesystem::path place);
+
+  struct Entry {
+    std::string id;  ///< in addresses: 12 hex digits
+    std::filesystem::path folder;
+    std::filesystem::file_time_type changed;
+  };
+  /// What is there now, the newest first.
+  std::vector<Entry> list() const;
+
+  /// An open run, for one thread at a time.
+  struct Run {
+    Entry entry;
+    Journal journal;
+    Past past;
+    Tally tally;
+    std::mutex mutex;
+    Run(Entry entry, Journal opened);
+  };
+
+  /// Calls `use` with the run, its tally up to date. wrong_input: there is no
+  /// such run; else why its journal cannot be read.
+  Result<void> with(const std::string& id,
+                    const std::function<void(Run&)>& use);
+
+ private:
+  Result<std::shared_ptr<Run>> open(const std::string& id);
+
+  std::filesystem::path place_;
+  std::mutex mutex_;
+  std::list<std::shared_ptr<Run>> open_;  ///< used last first
+};
+
+}  // namespace weft

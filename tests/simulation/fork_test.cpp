@@ -1,0 +1,115 @@
+// Forks of whole runs: each goes on to an end of its own, and replays.
+#include "runtime/debug/fork.hpp"
+
+#include <doctest/doctest.h>
+
+#include "actors/roster.hpp"
+#include "runtime/simulation/simulator.hpp"
+#include "tests/runtime/journal_fixture.hpp"
+
+namespace weft {
+namespace {
+
+constexpr std::uint64_t step = 10;
+
+SimulationOptions options_from(const SimulatedPast* past) {
+  SimulationOptions options;
+  options.make_role = &make_role;
+  options.events_max = 20'000;
+  options.past = past;
+  return options;
+}
+
+/// A simulated run as a journal on disk.
+Journal written(const Directory& directory, const SimulationEnd& end) {
+  Journal journal =
+      value(Journal::create(directory / "origin.db", Sync::normal));
+  for (const auto& [hash, bytes] : end.blobs) value(journal.put_blob(bytes));
+  std::vector<Envelope> events = end.journal;
+  value(journal.append(events));
+  return journal;
+}
+
+struct Forked {
+  Result<ForkEnd> end;
+  SimulatedPast past;
+};
+
+Forked forked(const Directory& directory, const Journal& origin,
+              const ForkOrder& order) {
+  const auto file = directory / "fork.db";
+  for (const char* part : {"", "-wal", "-shm", "-lock"}) {
+    fs::remove(file.string() + part);
+  }
+  Journal journal = value(Journal::create(file, Sync::normal));
+  BlobStore blobs(journal);
+  Forked made{fork_journal(origin, journal, blobs, order, &make_role), {}};
+  if (!made.end) return made;
+  value(journal.read(1, [&](const Envelope& envelope) {
+    made.past.journal.push_back(envelope);
+    return true;
+  }));
+  for (const std::string& hash : value(journal.blob_hashes())) {
+    made.past.blobs[hash] = value(journal.get_blob(hash));
+  }
+  return made;
+}
+
+RunOptions options_of(const SimulationEnd& end) {
+  const Envelope& first = end.journal.front();
+  return std::get<RunStart>(*decode(first.type, first.body)).options;
+}
+
+TEST_CASE("a fork at each tenth event goes on to its end and replays") {
+  for (const std::uint64_t seed : {3, 4}) {
+    const SimulationEnd origin = simulate(seed, options_from(nullptr));
+    REQUIRE_MESSAGE(origin.problem.empty(), origin.problem);
+    const Directory directory;
+    const Journal journal = written(directory, origin);
+    for (std::uint64_t at = step; at <= origin.events; at += step) {
+      CAPTURE(seed);
+      CAPTURE(at);
+      const Forked fork = forked(directory, journal, {.at = at});
+      REQUIRE(fork.end.has_value());
+      REQUIRE(fork.past.journal.size() == at);
+      // It ends with a check of the invariants, and with a replay.
+      const auto end = simulate(seed + at, options_from(&fork.past));
+      CHECK_MESSAGE(end.problem.empty(), end.problem);
+      CHECK(end.events >= at);
+    }
+  }
+}
+
+TEST_CASE("other settings go into what the roles had said, and replay") {
+  const SimulationEnd origin = simulate(3, options_from(nullptr));
+  const Directory directory;
+  const Journal journal = written(directory, origin);
+  ForkOrder order{.at = origin.events / 2};
+  order.options = options_of(origin);
+  order.options->timing_ms += 77;
+  const Forked fork = forked(directory, journal, order);
+  REQUIRE_MESSAGE(fork.end.has_value(), fork.end.error().message);
+  CHECK(fork.end->words_changed > 0);
+  const auto end = simulate(1, options_from(&fork.past));
+  CHECK_MESSAGE(end.problem.empty(), end.problem);
+  const auto last = fork.past.journal.front();
+  CHECK(std::get<RunStart>(*decode(last.type, last.body)).options ==
+        *order.options);
+}
+
+TEST_CASE("settings that lead elsewhere before the event are refused") {
+  // All sources of seeds but one are gone: agents ask others than they asked.
+  const SimulationEnd origin = simulate(3, options_from(nullptr));
+  const Directory directory;
+  const Journal journal = written(directory, origin);
+  ForkOrder order{.at = origin.events};
+  order.options = options_of(origin);
+  order.options->seeds = {"compiler"};
+  const Forked fork = forked(directory, journal, order);
+  REQUIRE(!fork.end.has_value());
+  CHECK(fork.end.error().code == ErrorCode::wrong_input);
+  CHECK(fork.end.error().message.contains("decides otherwise before"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,266 @@
+#include "tools/weft/debugger.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include "tools/weft/story.hpp"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t breaks_max = 100;
+constexpr std::size_t causes_max = 1'000;
+constexpr std::size_t consequences_max = 1'000;
+
+std::unexpected<Error> wrong(std::string message) {
+  return fail(ErrorCode::wrong_input, std::move(message));
+}
+
+Result<std::uint64_t> number_of(const std::string& word) {
+  std::uint64_t number = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  if (error != std::errc() || stop != end) {
+    return wrong("'" + word + "' is no number of an event");
+  }
+  return number;
+}
+
+/// The number after the command, or `otherwise`.
+Result<std::uint64_t> number_in(const std::vector<std::string>& words,
+                                std::uint64_t otherwise) {
+  if (words.size() < 2) return otherwise;
+  return number_of(words[1]);
+}
+
+std::string pretty(const json& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+/// One line an event, and all of them for tools.
+Debugger::Answer list(const std::vector<Envelope>& events) {
+  Debugger::Answer answer{.data = json::array()};
+  for (const Envelope& event : events) {
+    if (!answer.text.empty()) answer.text += "\n";
+    answer.text += story_line(event);
+    answer.data.push_back(json::parse(story_json(event)));
+  }
+  return answer;
+}
+
+}  // namespace
+
+struct Debugger::Command {
+  std::string name, brief, parameters, help;
+  std::size_t words_min = 1, words_max = 1;
+  Result<Answer> (Debugger::*run)(const Words&);
+};
+
+const std::vector<Debugger::Command>& Debugger::commands() {
+  static const std::vector<Command> table = {
+      {"next", "n", "[N]", "go N events on (1)", 1, 2, &Debugger::next},
+      {"back", "b", "[N]", "go N events back (1)", 1, 2, &Debugger::back},
+      {"to", "t", "SEQ", "go to an event", 2, 2, &Debugger::to},
+      {"continue", "c", "", "go on to the next break, or to the end", 1, 1,
+       &Debugger::go_on},
+      {"break", "br", "role|type|subgraph NAME",
+       "stop where a role speaks or is spoken to ('agent': any agent), at a "
+       "message's type, or at what concerns a subgraph; alone: list them",
+       1, 3, &Debugger::set_break},
+      {"clear", "", "", "forget all breaks", 1, 1, &Debugger::clear_breaks},
+      {"print", "p", "[SEQ]", "the event, whole", 1, 2, &Debugger::print},
+      {"state", "s", "ROLE", "what the role knows here", 2, 2,
+       &Debugger::state},
+      {"roles", "r", "", "the roles that there are here", 1, 1,
+       &Debugger::roles},
+      {"open", "o", "", "requests that wait for a reply here", 1, 1,
+       &Debugger::open},
+      {"why", "w", "[SEQ]", "what led to the event, back to the first", 1, 2,
+       &Debugger::why},
+      {"said", "", "[SEQ]", "what was said because of the event", 1, 2,
+       &Debugger::said},
+      {"help", "h", "", "this", 1, 1, &Debugger::help},
+      {"quit", "q", "", "end", 1, 1, &Debugger::quit},
+  };
+  return table;
+}
+
+bool Debugger::Break::stops(const Envelope& envelope) const {
+  if (kind == "type") return envelope.type == name;
+  if (kind == "subgraph") return concerns(envelope, name);
+  return envelope.src == name || envelope.dst == name ||
+         kind_of(envelope.src) == name || kind_of(envelope.dst) == name;
+}
+
+Result<Debugger::Answer> Debugger::obey(std::string_view line) {
+  std::istringstream in{std::string(line)};
+  Words words;
+  for (std::string word; in >> word;) words.push_back(word);
+  if (words.empty()) return Answer{};
+  const auto command =
+      std::ranges::find_if(commands(), [&](const Command& one) {
+        return words[0] == one.name || words[0] == one.brief;
+      });
+  if (command == commands().end()) {
+    return wrong("'" + words[0] + "' is no command: 'help' lists them");
+  }
+  if (words.size() < command->words_min || words.size() > command->words_max) {
+    return wrong("it is: " + command->name + " " + command->parameters);
+  }
+  return (this->*command->run)(words);
+}
+
+Result<Debugger::Answer> Debugger::move_to(std::uint64_t seq,
+                                           const std::string& why) {
+  const auto event = past_.event(seq);
+  if (!event) return std::unexpected(event.error());
+  seq_ = seq;
+  const std::string line = story_line(*event);
+  return Answer{.text = why.empty() ? line : why + "\n" + line,
+                .data = json::parse(story_json(*event))};
+}
+
+Result<Debugger::Answer> Debugger::next(const Words& words) {
+  const auto steps = number_in(words, 1);
+  if (!steps) return std::unexpected(steps.error());
+  const std::uint64_t left = past_.last() - seq_;
+  if (left == 0) return wrong("this is the last event");
+  return move_to(seq_ + std::min(*steps, left));
+}
+
+Result<Debugger::Answer> Debugger::back(const Words& words) {
+  const auto steps = number_in(words, 1);
+  if (!steps) return std::unexpected(steps.error());
+  if (seq_ <= 1) return wrong("this is the first event");
+  return move_to(seq_ - std::min(*steps, seq_ - 1));
+}
+
+Result<Debugger::Answer> Debugger::to(const Words& words) {
+  const auto seq = number_of(words[1]);
+  if (!seq) return std::unexpected(seq.error());
+  return move_to(*seq);
+}
+
+Result<Debugger::Answer> Debugger::go_on(const Words&) {
+  const std::uint64_t last = past_.last();
+  if (seq_ == last) return wrong("this is the last event");
+  const Break* hit = nullptr;
+  const auto found = past_.find_after(seq_, [&](const Envelope& envelope) {
+    const auto stop = std::ranges::find_if(
+        breaks_, [&](const Break& one) { return one.stops(envelope); });
+    if (stop != breaks_.end()) hit = &*stop;
+    return stop != breaks_.end();
+  });
+  if (!found) return std::unexpected(found.error());
+  if (*found == 0) return move_to(last, "no break till the end");
+  return move_to(*found, "break at " + hit->kind + " " + hit->name);
+}
+
+Result<Debugger::Answer> Debugger::set_break(const Words& words) {
+  if (words.size() == 2) return wrong("it is: break role|type|subgraph NAME");
+  if (words.size() == 3) {
+    const Break one{words[1], words[2]};
+    if (one.kind != "role" && one.kind != "type" && one.kind != "subgraph") {
+      return wrong("it is: break role|type|subgraph NAME");
+    }
+    if (breaks_.size() >= breaks_max) {
+      return wrong("there are " + std::to_string(breaks_max) +
+                   " breaks: 'clear' forgets them");
+    }
+    const auto somewhere = past_.find_after(
+        0, [&](const Envelope& envelope) { return one.stops(envelope); });
+    if (!somewhere) return std::unexpected(somewhere.error());
+    if (*somewhere == 0) {
+      return wrong("no event of the run has the " + one.kind + " '" + one.name +
+                   "'");
+    }
+    breaks_.push_back(one);
+  }
+  Answer answer{.data = json::array()};
+  for (const Break& one : breaks_) {
+    if (!answer.text.empty()) answer.text += "\n";
+    answer.text += "break at " + one.kind + " " + one.name;
+    answer.data.push_back({{"kind", one.kind}, {"name", one.name}});
+  }
+  if (breaks_.empty()) answer.text = "no breaks";
+  return answer;
+}
+
+Result<Debugger::Answer> Debugger::clear_breaks(const Words&) {
+  breaks_.clear();
+  return Answer{.text = "no breaks", .data = json::array()};
+}
+
+Result<Debugger::Answer> Debugger::print(const Words& words) {
+  const auto seq = number_in(words, seq_);
+  if (!seq) return std::unexpected(seq.error());
+  const auto event = past_.event(*seq);
+  if (!event) return std::unexpected(event.error());
+  Answer answer{.data = json::parse(story_json(*event))};
+  answer.text = story_line(*event, 0) + "\n" + pretty(answer.data["body"]);
+  return answer;
+}
+
+Result<Debugger::Answer> Debugger::state(const Words& words) {
+  auto state = past_.state(words[1], seq_);
+  if (!state) return std::unexpected(state.error());
+  return Answer{.text = pretty((*state)["state"]), .data = std::move(*state)};
+}
+
+Result<Debugger::Answer> Debugger::roles(const Words&) {
+  const auto now = past_.moment(seq_);
+  if (!now) return std::unexpected(now.error());
+  Answer answer{.data = now->roles};
+  for (const Address& role : now->roles) {
+    answer.text += (answer.text.empty() ? "" : "\n") + role;
+  }
+  return answer;
+}
+
+Result<Debugger::Answer> Debugger::open(const Words&) {
+  const auto now = past_.moment(seq_);
+  if (!now) return std::unexpected(now.error());
+  Answer answer = list(now->unanswered);
+  if (now->unanswered.empty()) answer.text = "no request waits for a reply";
+  return answer;
+}
+
+Result<Debugger::Answer> Debugger::why(const Words& words) {
+  const auto seq = number_in(words, seq_);
+  if (!seq) return std::unexpected(seq.error());
+  const auto chain = past_.causes(*seq, causes_max);
+  if (!chain) return std::unexpected(chain.error());
+  return list(*chain);
+}
+
+Result<Debugger::Answer> Debugger::said(const Words& words) {
+  const auto seq = number_in(words, seq_);
+  if (!seq) return std::unexpected(seq.error());
+  const auto found = past_.consequences(*seq, consequences_max);
+  if (!found) return std::unexpected(found.error());
+  Answer answer = list(*found);
+  if (found->empty()) answer.text = "nothing came of it";
+  return answer;
+}
+
+Result<Debugger::Answer> Debugger::help(const Words&) {
+  Answer answer{.data = json::array()};
+  for (const Command& one : commands()) {
+    std::string usage = one.name;
+    if (!one.brief.empty()) usage += ", " + one.brief;
+    if (!one.parameters.empty()) usage += " " + one.parameters;
+    if (!answer.text.empty()) answer.text += "\n";
+    answer.text += "  " + usage + ": " + one.help;
+    answer.data.push_back({{"command", one.name}, {"help", one.help}});
+  }
+  return answer;
+}
+
+Result<Debugger::Answer> Debugger::quit(const Words&) {
+  return Answer{.ends = true};
+}
+
+}  // namespace weft
