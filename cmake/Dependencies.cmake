@@ -9,6 +9,9 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 add_library(zstd::zstd ALIAS PkgConfig::zstd)
 
+# zlib: texts in a report, in the form that browsers inflate by themselves.
+find_package(ZLIB REQUIRED)
+
 # libseccomp: which system calls sandboxed code may make.
 # Static where there is such a library: inside the sandbox only the system's own
 # folders are seen, and a machine that weft is carried to may lack it.

@@ -91,6 +91,8 @@ struct ShowFlags {
   std::filesystem::path run;
   bool events = false;
   std::string subgraph;
+  /// Of report.html; empty: the run's own. nullopt: none is asked for.
+  std::optional<std::string> html;
 };
 int show_command(const CommonFlags& common, const ShowFlags& flags);
 

@@ -6,6 +6,7 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/eval_command.hpp"
+#include "tools/weft/export_command.hpp"
 #include "tools/weft/llm_command.hpp"
 #include "tools/weft/node_command.hpp"
 #include "tools/weft/run_flags.hpp"
@@ -272,6 +273,10 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   show->add_option("run", show_flags.run, "Run directory")->required();
   show->add_flag("--events", show_flags.events, "Every envelope");
   show->add_option("--subgraph", show_flags.subgraph, "Only this subgraph");
+  show->add_option("--html", show_flags.html,
+                   "Write report.html: to FILE, or into the run directory")
+      ->expected(0, 1)
+      ->type_name("[FILE]");
   show->callback([&] { code = show_command(common, show_flags); });
 
   auto* doctor = app.add_subcommand(
@@ -336,6 +341,27 @@ void add_ui(CLI::App& app, CommonFlags& common, int& code) {
   ui->callback([&] { code = ui_command(common, flags); });
 }
 
+void add_export(CLI::App& app, CommonFlags& common, int& code) {
+  static ExportFlags flags;
+  auto* exports =
+      app.add_subcommand("export", "Write a run in a form of other tools");
+  exports->require_subcommand(1);
+  const auto add = [&](const char* form, const char* words) {
+    auto* one = exports->add_subcommand(form, words);
+    add_common(*one, common);
+    one->add_option("run", flags.run, "Run directory")->required();
+    one->add_option("-o,--out", flags.out, "File (default: standard output)");
+    one->callback([&common, &code, form] {
+      flags.form = form;
+      code = export_command(common, flags);
+    });
+  };
+  add("trace", "Timeline for Perfetto (ui.perfetto.dev)");
+  add("csv", "A row a candidate");
+  add("otlp", "Spans for OpenTelemetry, calls by the GenAI conventions");
+  add("pairs", "Verified kernels beside what they compute, as JSON lines");
+}
+
 void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   static NodeFlags flags;
   auto* node = app.add_subcommand(
@@ -398,6 +424,7 @@ int main(int argc, char** argv) {
   add_fork(app, common, code);
   add_diff(app, common, code);
   add_ui(app, common, code);
+  add_export(app, common, code);
   add_nodes(app, common, code);
   try {
     app.parse(argc, argv);

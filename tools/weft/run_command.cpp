@@ -24,6 +24,7 @@
 #include "tools/weft/display.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/prompt_files.hpp"
+#include "tools/weft/report_file.hpp"
 #include "tools/weft/settings_flags.hpp"
 
 namespace weft {
@@ -61,6 +62,18 @@ HostOptions host_options(Display& display) {
   return options;
 }
 
+/// The run stands without its page: one that cannot be made is said, and no
+/// more.
+void write_page(Display& display, const RunDirectory& run) {
+  const auto file = report_path(run);
+  if (const auto written = write_report(run, file); !written) {
+    std::fprintf(stderr, "weft: no report.html: %s\n",
+                 written.error().message.c_str());
+    return;
+  }
+  display.say("to look at: " + file.string());
+}
+
 /// Says how it ended. Ctrl-C leaves at once: what runs in the ports dies with
 /// this process, and the journal has all that was answered.
 int conclude(const CommonFlags& common, Display& display,
@@ -85,6 +98,7 @@ int conclude(const CommonFlags& common, Display& display,
       end.finished.exit_code == kBudgetExitCode) {
     display.say("report: " + folder + "/report.md");
   }
+  write_page(display, run);
   return end.finished.exit_code;
 }
 

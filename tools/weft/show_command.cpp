@@ -10,6 +10,7 @@
 #include "runtime/journal/journal.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/report_file.hpp"
 #include "tools/weft/story.hpp"
 #include "tools/weft/waits_story.hpp"
 
@@ -154,11 +155,27 @@ void print_json(const Story& story, const std::string& only) {
   std::printf("%s\n", line.dump().c_str());
 }
 
+int write_page(const CommonFlags& common, const RunDirectory& run,
+               const std::string& wanted) {
+  const std::filesystem::path file =
+      wanted.empty() ? report_path(run) : std::filesystem::path(wanted);
+  const auto written = write_report(run, file);
+  if (!written) return report_error(common, written.error());
+  if (common.json) {
+    const nlohmann::json line = {{"report", file.string()}};
+    std::printf("%s\n", line.dump().c_str());
+  } else {
+    std::printf("%s\n", file.c_str());
+  }
+  return 0;
+}
+
 }  // namespace
 
 int show_command(const CommonFlags& common, const ShowFlags& flags) {
   const auto run = RunDirectory::open(flags.run);
   if (!run) return report_error(common, run.error());
+  if (flags.html) return write_page(common, *run, *flags.html);
   const auto journal = Journal::open_read_only(run->journal());
   if (!journal) return report_error(common, journal.error());
   Story story;

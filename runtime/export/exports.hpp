@@ -1,0 +1,31 @@
+// A run in the forms of tools that people already have. Each is made of what
+// run_view() gathered, so of the journal alone; docs/report.md says what is in
+// them.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "runtime/journal/journal.hpp"
+
+namespace weft {
+
+/// Trace Event JSON, as Perfetto and chrome://tracing read it: a process a
+/// place, a thread a lane. No two slices of a thread overlap.
+std::string trace_export(const nlohmann::json& view);
+
+/// One row a candidate, with a head; RFC 4180.
+std::string csv_export(const nlohmann::json& view);
+
+/// OTLP as JSON (ExportTraceServiceRequest): a span for the run, for each
+/// subgraph, and for each call of a language model, by the GenAI conventions.
+/// What was said in a call is not in it.
+std::string otlp_export(const nlohmann::json& view);
+
+/// Verified kernels beside what they compute, one JSON object a line.
+std::string pairs_export(const Journal& journal, const nlohmann::json& view);
+
+/// Prometheus' text format 0.0.4: how far a run is, and what it cost.
+std::string metrics_text(const nlohmann::json& view);
+
+}  // namespace weft

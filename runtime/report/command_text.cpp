@@ -1,0 +1,109 @@
+#include "runtime/report/command_text.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace weft {
+namespace {
+
+std::string quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || std::string_view("-_./,:=+@").contains(c);
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  std::string text = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      text += "'\\''";
+    } else {
+      text += c;
+    }
+  }
+  return text + "'";
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : ",") + word;
+  }
+  return text;
+}
+
+std::string dollars(std::int64_t micro_usd) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", static_cast<double>(micro_usd) / 1e6);
+  return text;
+}
+
+/// Appends " --name value" where the value is not the usual one.
+struct Words {
+  std::string text;
+
+  void add(const char* name, const std::string& value,
+           const std::string& usual) {
+    if (value != usual) text += std::string(" ") + name + " " + quoted(value);
+  }
+  void add(const char* name, std::int64_t value, std::int64_t usual) {
+    add(name, std::to_string(value), std::to_string(usual));
+  }
+  void flag(const char* name, bool is_set) {
+    if (is_set) text += std::string(" ") + name;
+  }
+};
+
+void add_llm(Words& words, const LlmOptions& llm) {
+  if (llm.name.empty()) return;
+  const LlmOptions usual;
+  words.add("--llm", llm.name, "");
+  words.add("--rounds", llm.rounds, usual.rounds);
+  words.add("--samples", llm.samples, usual.samples);
+  words.add("--search", llm.search, usual.search);
+  if (llm.budget_micro_usd >= 0) {
+    words.add("--budget-usd", dollars(llm.budget_micro_usd), "");
+  }
+  words.add("--budget-tokens", llm.budget_tokens, usual.budget_tokens);
+  if (llm.subgraph_micro_usd >= 0) {
+    words.add("--subgraph-budget-usd", dollars(llm.subgraph_micro_usd), "");
+  }
+  words.add("--subgraph-budget-tokens", llm.subgraph_tokens,
+            usual.subgraph_tokens);
+}
+
+}  // namespace
+
+std::string command_text(const RunStart& start) {
+  const RunOptions& options = start.options;
+  const RunOptions usual;
+  Words words{"weft run " + quoted(start.problem_name)};
+  words.add("--target", options.target, usual.target);
+  if (options.devices.empty()) {
+    words.add("--device", options.device, usual.device);
+  }
+  words.add("--devices", joined(options.devices), "");
+  words.add("--precision", options.precision, usual.precision);
+  words.add("--accept", options.accept, usual.accept);
+  words.add("--rounding", options.rounding, usual.rounding);
+  words.flag("--no-extern", options.no_extern);
+  words.add("--seeds", joined(options.seeds), joined(usual.seeds));
+  words.add("--variants", options.variants_max, usual.variants_max);
+  words.add("--seed", static_cast<std::int64_t>(options.seed), 1);
+  if (options.known_kernels.empty()) {
+    words.flag("--no-library", true);
+  } else {
+    words.add("--library", options.known_kernels, "");
+  }
+  words.flag("--no-compile-baseline", !options.compile_baseline);
+  words.flag("--autotune-baseline", options.autotune_baseline);
+  words.add("--timing-ms", options.timing_ms, usual.timing_ms);
+  words.add("--final-timing-ms", options.final_timing_ms,
+            usual.final_timing_ms);
+  words.add("--capture-seconds", options.capture_ms / 1000,
+            usual.capture_ms / 1000);
+  words.add("--call-seconds", options.call_ms / 1000, usual.call_ms / 1000);
+  add_llm(words, options.llm);
+  return words.text;
+}
+
+}  // namespace weft

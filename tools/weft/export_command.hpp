@@ -1,0 +1,20 @@
+// weft export: a run in the forms of other tools.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "tools/weft/commands.hpp"
+
+namespace weft {
+
+struct ExportFlags {
+  std::string form;  ///< "trace", "csv", "otlp", "pairs"
+  std::filesystem::path run;
+  std::optional<std::filesystem::path> out;  ///< nullopt: standard output
+};
+
+int export_command(const CommonFlags& common, const ExportFlags& flags);
+
+}  // namespace weft
