@@ -87,6 +87,14 @@ void Composer::attempt(Context& context) {
   check(source, context);
 }
 
+Subject Composer::subject(const std::string& source) const {
+  Subject subject{"model", compose_->run.problem, source};
+  if (compose_->run.options.mode != "as-is") {
+    subject.mode = compose_->run.options.mode;
+  }
+  return subject;
+}
+
 void Composer::check(const std::string& source, Context& context) {
   const std::string kernels = std::to_string(chosen_.size()) + " kernels";
   context.send(
@@ -96,7 +104,7 @@ void Composer::check(const std::string& source, Context& context) {
                                         : "checking ModelNew with " + kernels});
   const RunOptions& options = compose_->run.options;
   CheckRequest request;
-  request.subject = {"model", compose_->run.problem, source};
+  request.subject = subject(source);
   request.rules = {rule::weft, rule::near_eager};
   if (stage_ == Stage::seeking) request.rules = {rule::near_eager};
   request.with_compile = options.compile_baseline && stage_ == Stage::whole &&
@@ -268,8 +276,7 @@ void Composer::time(Context& context) {
                         was_slower_ ? "timing ModelNew again: it was slower"
                                     : "timing ModelNew"});
   TimeRequest request;
-  request.subject = {"model", compose_->run.problem,
-                     stage_ == Stage::whole ? source_ : near_source_};
+  request.subject = subject(stage_ == Stage::whole ? source_ : near_source_);
   request.seed = options.seed;
   const std::int64_t left = left_ms(context);
   request.with_compile = options.compile_baseline && left >= compile_left_ms;

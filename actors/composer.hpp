@@ -35,6 +35,7 @@ class Composer : public Role {
  private:
   void begin(const Compose& compose, Context& context);
   void attempt(Context& context);
+  Subject subject(const std::string& source) const;
   void check(const std::string& source, Context& context);
   std::uint64_t start(const Address& port, const Message& request, int units,
                       std::int64_t wall_ms, Context& context);

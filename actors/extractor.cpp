@@ -95,6 +95,7 @@ void Extractor::capture(Context& context) {
   request.problem_name = run_->problem_name;
   request.problem = run_->problem;
   request.wall_ms = run_->options.capture_ms;
+  request.mode = run_->options.mode;
   LeaseTerms terms;
   terms.resource = device_resource(run_->machine);
   terms.units = all_units;

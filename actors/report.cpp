@@ -123,6 +123,15 @@ std::string machine_lines(const Report& report) {
   return text;
 }
 
+/// In which mode the model was captured, and why.
+std::string mode_line(const Report& report, const Plan& plan) {
+  const std::string& asked = report.run.options.mode;
+  return std::string("* Mode: ") + (plan.model.training ? "train" : "eval") +
+         (asked == "as-is"
+              ? ", as its constructor leaves it\n"
+              : ", as asked: ModelNew." + asked + "() takes the kernels\n");
+}
+
 /// "Clocks after their calls: candidate 1980 MHz, …"; empty where not known.
 std::string clock_words(const Timing& timing) {
   std::string text;
@@ -385,7 +394,7 @@ std::string summary_line(const Report& report) {
 std::string report_markdown(const Report& report, const Plan& plan) {
   std::string text = "# " + report.run.problem_name + "\n\n" +
                      summary_line(report) + "\n\n" + machine_lines(report) +
-                     "\n" + whole_section(report);
+                     mode_line(report, plan) + "\n" + whole_section(report);
   for (const std::string& note : report.notes) text += "* " + note + "\n";
   if (!report.notes.empty()) text += "\n";
   text += near_section(report);

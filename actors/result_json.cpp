@@ -153,6 +153,8 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"target", options.target},
       {"precision", options.precision},
       {"rounding", options.rounding},
+      {"mode", options.mode},
+      {"training", plan.model.training},
       {"seed", options.seed},
       {"accept", options.accept},
       {"budget_ms", options.budget_ms},

@@ -20,7 +20,8 @@ struct CaptureRequest {
   std::string problem_name;
   std::string problem;  ///< blob
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, problem_name, problem, wall_ms)
+  std::string mode = "as-is";  ///< RunOptions::mode, but one only
+  MSGPACK_DEFINE_MAP(effect, problem_name, problem, wall_ms, mode)
   bool operator==(const CaptureRequest&) const = default;
 };
 struct CaptureReply {
@@ -91,7 +92,9 @@ struct Subject {
   std::string source;   ///< blob: the kernel's source, or model_new.py
   /// Blob: what the source was built into; empty: the port builds it.
   std::string artefact{};
-  MSGPACK_DEFINE_MAP(target, against, source, artefact)
+  /// Of a module: in which mode (RunOptions::mode); empty: as it is.
+  std::string mode{};
+  MSGPACK_DEFINE_MAP(target, against, source, artefact, mode)
   bool operator==(const Subject&) const = default;
 };
 

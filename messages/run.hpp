@@ -67,6 +67,9 @@ struct RunOptions {
   std::vector<std::string> devices{};
   /// By which rules modules are composed: "weft", "near-eager" or "both".
   std::string accept = "weft";
+  /// The model's, while it is captured, checked and timed: "as-is" (as its
+  /// constructor leaves it), "eval", "train", or "both" of these.
+  std::string mode = "as-is";
   LlmOptions llm;
   /// Of the whole run; its end is the search's, less what composing takes.
   /// 0: no limit.
@@ -75,7 +78,7 @@ struct RunOptions {
                      memory_bytes, timing_ms, final_timing_ms, compile_baseline,
                      seed, precision, rounding, no_extern, device,
                      autotune_baseline, MSGPACK_NVP("library", known_kernels),
-                     devices, accept, llm, budget_ms)
+                     devices, accept, mode, llm, budget_ms)
   bool operator==(const RunOptions&) const = default;
 };
 

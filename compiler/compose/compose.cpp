@@ -12,10 +12,10 @@ namespace {
 constexpr std::string_view kTitle =
     "# Made by weft: the problem's Model as ModelNew. Verified kernels stand "
     "in for\n# pieces of forward(); everything else is the framework's own. "
-    "What was not\n# captured, and calls that want a gradient, go to "
-    "forward_reference(), with one\n# warning that says why: other shapes, "
-    "dtypes, layouts or modes, parts or\n# settings changed since, autocast, "
-    "tracers and function transforms.\n";
+    "What was not\n# captured goes to forward_reference(), with one warning "
+    "that says why: other\n# shapes, dtypes, layouts or modes, parts or "
+    "settings changed since, autocast,\n# tracers and function transforms. "
+    "Gradients are forward_reference()'s.\n";
 
 /// Each target's loader once, however many of its kernels there are.
 std::string loaders(const std::map<std::string, ComposedKernel>& kernels,

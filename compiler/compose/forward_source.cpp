@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/compose/forward_guard.hpp"
+#include "compiler/compose/gradient_source.hpp"
 #include "compiler/compose/parts_source.hpp"
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
@@ -73,8 +74,8 @@ class ForwardWriter {
     std::string text = problem_.indent + "def forward" + problem_.header +
                        ":\n" + in +
                        "\"\"\"The captured computation; what was not "
-                       "captured, or wants a\n" +
-                       in + "gradient, goes to forward_reference.\"\"\"\n";
+                       "captured goes\n" +
+                       in + "to forward_reference.\"\"\"\n";
     const std::string original = problem_.self + ".forward_reference";
     text += in + "if " + watched_condition() + ":\n" + in + "    return " +
             original + "(" + passed_on() + ")\n";
@@ -89,6 +90,7 @@ class ForwardWriter {
             "):\n" + in + "    return " +
             pass_on_text(original, all, in + "        ") + "(" + passed_on() +
             ")\n";
+    text += with_gradient(in);
     if (!read_.empty()) {
       text +=
           in + "(" + joined(read_, ",\n" + in + " ") + ",) = " + state + "\n";
@@ -100,9 +102,9 @@ class ForwardWriter {
                  target_.loader.device_condition);
     if (!read_.empty())
       fits += modules() + std::string(embedded::compiler_compose_python_state);
-    return {
-        operators() + pass_on_source() + fits + parts_source(plan_.model.parts),
-        text, defaults()};
+    return {operators() + pass_on_source() + fits +
+                parts_source(plan_.model.parts) + gradient_functions(),
+            text, defaults()};
   }
 
  private:
@@ -236,14 +238,48 @@ class ForwardWriter {
                      "it was captured, in " +
                          captured + " mode"});
     }
-    const std::string tensors = differentiable();
-    if (!tensors.empty()) {
-      all.push_back({"not (torch.is_grad_enabled() and _weft_wants_gradient(" +
-                         tensors + "))",
-                     "a gradient is wanted, and they give none: call it within "
-                     "torch.no_grad(), or after requires_grad_(False)"});
+    if (writes_arguments() && !differentiable().empty()) {
+      all.push_back({"not (" + wants_gradient() + ")",
+                     "a gradient is wanted, and forward() writes into its "
+                     "arguments: call it within torch.no_grad()"});
     }
     return all;
+  }
+
+  std::string wants_gradient() const {
+    return "torch.is_grad_enabled() and _weft_wants_gradient(" +
+           differentiable() + ")";
+  }
+
+  bool writes_arguments() const {
+    return std::ranges::any_of(plan_.model.mutations, &Mutation::is_input);
+  }
+
+  /// The lines by which results get a gradient that is wanted.
+  std::string with_gradient(const std::string& in) const {
+    if (writes_arguments() || differentiable().empty()) return "";
+    using Kind = PythonParameter::Kind;
+    std::string given;
+    std::vector<std::string> named;
+    for (const PythonParameter& parameter : problem_.parameters) {
+      const std::string& name = parameter.name;
+      if (parameter.kind == Kind::ordinary) given += name + ", ";
+      if (parameter.kind == Kind::positional_rest) given += "*" + name + ", ";
+      if (parameter.kind == Kind::keyword_only) {
+        named.push_back(python_string(name) + ": " + name);
+      }
+      if (parameter.kind == Kind::keyword_rest) named.push_back("**" + name);
+    }
+    return in + "if " + wants_gradient() + ":\n" + in +
+           "    return _weft_with_gradient(" + problem_.self + ", [" +
+           differentiable() + "], (" + given + "), {" + joined_names(named) +
+           "})\n";
+  }
+
+  std::string gradient_functions() const {
+    if (writes_arguments() || differentiable().empty()) return "";
+    return "\n\n" + std::string(read_.empty() ? "_weft_names = ()\n" : "") +
+           gradient_source(plan_.model, state_);
   }
 
   /// The tensors that a gradient may be wanted of, as arguments of a call.

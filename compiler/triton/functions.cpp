@@ -52,6 +52,16 @@ const Spellings& of_integers() {
   return table;
 }
 
+// Of float32, whose `/` is div.full.f32 in PTX: off by up to two units, where
+// the framework divides as IEEE 754 wants it (div.rn.f32).
+const Spellings& of_float32() {
+  static const Spellings table = {
+      {"div", "tl.div_rn({0}, {1})"},
+      {"reciprocal", "tl.div_rn(1.0, {0})"},
+  };
+  return table;
+}
+
 // Of floating-point numbers, right in float64 too.
 const Spellings& of_floats() {
   static const Spellings table = {
@@ -274,6 +284,9 @@ std::optional<std::string> triton_call(
                : std::optional(filled(found->second, arguments));
   };
   if (auto text = spelled(plain())) return text;
+  if (dtype == DType::f32) {
+    if (auto text = spelled(of_float32())) return text;
+  }
   if (auto text = spelled(is_float(dtype) ? of_floats() : of_integers())) {
     return text;
   }

@@ -1,6 +1,10 @@
 // Reading a journal's events in order, and finding what is wrong with it.
 #include <algorithm>
+#include <filesystem>
 #include <limits>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "runtime/journal/state.hpp"
 #include "runtime/store/sha256.hpp"
@@ -33,6 +37,24 @@ void load_envelope(const Statement& row, Envelope& envelope) {
   envelope.dst = row.bytes(4);
   envelope.type = row.bytes(5);
   envelope.body = row.bytes(6);
+}
+
+/// Whatever looks like a blob's name.
+std::vector<std::string> hashes_in(std::string_view body) {
+  constexpr std::size_t kDigits = 64;
+  std::vector<std::string> found;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i <= body.size(); ++i) {
+    const char c = i < body.size() ? body[i] : ' ';
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')) {
+      ++length;
+      continue;
+    }
+    if (length == kDigits)
+      found.emplace_back(body.substr(i - kDigits, kDigits));
+    length = 0;
+  }
+  return found;
 }
 
 /// The check that the event after `seq` is chained to.
@@ -71,14 +93,17 @@ Result<void> check_end(const Journal::State& state, const Head& head,
     return state.damaged("the meta value 'head' does not fit " + event(seq));
   }
   if (seq >= committed) return {};
-  return fail(
-      ErrorCode::damaged,
-      state.file.string() + ": " + event(seq + 1) +
-          " is missing: " + std::to_string(committed) +
-          " were written, so the file or its -wal was cut or replaced since: "
-          "restore both from a copy, or delete " +
-          JournalLock::path_of(state.file).string() + " to go on from " +
-          event(seq));
+  std::error_code ignored;
+  const bool has_log =
+      std::filesystem::exists(state.file.string() + "-wal", ignored);
+  return fail(ErrorCode::damaged,
+              state.file.string() + ": " + event(seq + 1) + " is missing: " +
+                  std::to_string(committed) + " were written, so " +
+                  (has_log ? "the file or its -wal was cut or replaced"
+                           : "its -wal was deleted, or both replaced,") +
+                  " since: restore both from a copy, or delete " +
+                  JournalLock::path_of(state.file).string() +
+                  " to go on from " + event(seq));
 }
 
 }  // namespace
@@ -155,7 +180,27 @@ Result<void> Journal::State::verify_blobs() {
   if (!head) return std::unexpected(head.error());
   if (blobs == head->blobs) return {};
   return damaged("there are " + std::to_string(blobs) + " blobs, and " +
-                 std::to_string(head->blobs) + " were written");
+                 std::to_string(head->blobs) + " were written" +
+                 missing_blob());
+}
+
+/// " (blob 1f2e… is gone)": the first that an event names; empty: none is.
+std::string Journal::State::missing_blob() {
+  std::string missing;
+  const auto seen = read(1, [&](const Envelope& envelope) {
+    for (const std::string& hash : hashes_in(envelope.body)) {
+      auto row = database.prepare("SELECT 1 FROM blob WHERE hash = ?");
+      if (!row) return false;
+      row->bind_text(1, hash);
+      const auto found = row->step();
+      if (!found || *found) continue;
+      missing = " (blob " + hash + ", which " + event(envelope.seq) +
+                " names, is gone)";
+      return false;
+    }
+    return true;
+  });
+  return seen ? missing : "";
 }
 
 Result<void> Journal::verify() const {

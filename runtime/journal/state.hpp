@@ -42,6 +42,7 @@ struct Journal::State {
                      const std::function<bool(const Envelope&)>& visit);
   /// Every blob decodes to what its name says, and none is missing.
   Result<void> verify_blobs();
+  std::string missing_blob();
   /// failed when this journal can't be written to now.
   Result<void> may_write() const;
 

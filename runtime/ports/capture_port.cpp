@@ -18,6 +18,24 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+/// What Python's faulthandler told of a fault: the innermost call of the
+/// problem's own, and whether the stack was full.
+std::string fault_text(const std::string& err, const std::string& problem) {
+  const std::string frame = "/" + problem + "\", line ";
+  const auto found = err.find(frame);
+  std::string where = problem;
+  if (found != std::string::npos) {
+    const auto begin = found + frame.size();
+    where += ":" + err.substr(begin, err.find(' ', begin) - begin);
+  }
+  if (err.contains("\n  ...\n")) {
+    return where +
+           ": its calls go deeper than the stack holds, as an endless "
+           "recursion does";
+  }
+  return where + ": a fault in native code that it calls";
+}
+
 std::unexpected<Error> did_not_end(const CaptureRequest& request,
                                    const SandboxReport& report) {
   const std::string who = request.problem_name;
@@ -33,6 +51,11 @@ std::unexpected<Error> did_not_end(const CaptureRequest& request,
                   who +
                       " needs more memory than the capture may use: make "
                       "its sizes smaller, or raise --memory-gib");
+    case SandboxReport::End::signalled:
+      if (report.err.contains("Fatal Python error")) {
+        return fail(ErrorCode::wrong_input, fault_text(report.err, who));
+      }
+      [[fallthrough]];
     default:
       return fail(ErrorCode::failed, "the capture of " + who +
                                          " ended without an answer: " +
@@ -48,13 +71,14 @@ Error told_error(const json& answer) {
   if (error.value("kind", "") == "out_of_memory") {
     message += ", or raise --memory-gib";
   }
-  const json file = error.value("file", json());
+  const json named = error.value("file", json());
+  const std::string file = named.is_string() ? named.get<std::string>() : "";
   const json line = error.value("line", json());
-  if (file.is_string() && line.is_number_integer() && line > 0) {
-    const std::string number = line.dump();
-    if (!message.contains("line " + number)) {
-      message = file.get<std::string>() + ":" + number + ": " + message;
-    }
+  const bool has_line = line.is_number_integer() && line > 0;
+  if (!file.empty() && has_line && !message.contains("line " + line.dump())) {
+    message = file + ":" + line.dump() + ": " + message;
+  } else if (!file.empty() && !message.contains(file)) {
+    message = file + ": " + message;
   }
   return {code == "wrong_input" ? ErrorCode::wrong_input
           : code == "missing"   ? ErrorCode::missing
@@ -132,8 +156,8 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
 std::string CapturePort::made_key(const CaptureRequest& request,
                                   const std::string& problem) const {
   return "graph " + content_hash(problem) + " of " + request.problem_name +
-         " on " + device_ + " " + device_name_ + " by " +
-         python_identity(installation_);
+         (request.mode == "as-is" ? "" : " in mode " + request.mode) + " on " +
+         device_ + " " + device_name_ + " by " + python_identity(installation_);
 }
 
 Result<CapturePort::Captured> CapturePort::run(
@@ -153,7 +177,9 @@ Result<CapturePort::Captured> CapturePort::run(
                      "--out",
                      (scratch / "graph.json").string(),
                      "--device",
-                     device_};
+                     device_,
+                     "--mode",
+                     request.mode};
   sandbox.scratch = scratch;
   sandbox.readable = python_readable(installation_);
   sandbox.environment = python_environment(installation_);

@@ -154,6 +154,7 @@ void VerifyPort::warm_up(const RunStart& start) {
     // What fails here fails again where it is needed, and is told there.
     (void)ask({{"verb", "prepare_model"},
                {"problem", file->string()},
+               {"mode", options.mode},
                {"seed", options.seed},
                {"baselines", baselines(options.compile_baseline,
                                        options.autotune_baseline)}},
@@ -265,8 +266,10 @@ Result<json> VerifyPort::subject_fields(const Subject& subject) {
   if (whole) {
     const auto composed = materialise(subject.source, ".py");
     if (!composed) return std::unexpected(composed.error());
-    return json{{"problem", against->string()},
-                {"composed", composed->string()}};
+    json fields = {{"problem", against->string()},
+                   {"composed", composed->string()}};
+    if (!subject.mode.empty()) fields["mode"] = subject.mode;
+    return fields;
   }
   const auto kernel = built(subject);
   if (!kernel) return std::unexpected(kernel.error());

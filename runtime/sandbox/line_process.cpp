@@ -19,6 +19,8 @@ extern char** environ;
 namespace weft {
 namespace {
 
+/// So long at most until a dead process's last words are in its log.
+constexpr std::int64_t last_words_ms = 1'000;
 /// A reply is one JSON object; more than this is no reply.
 constexpr std::size_t line_bytes_max = std::size_t{16} << 20;
 
@@ -62,6 +64,12 @@ int wait_for(int descriptor, short events, std::int64_t deadline_ms) {
 }  // namespace
 
 Result<LineProcess> LineProcess::start(const LineCommand& command) {
+  std::unique_ptr<BoundedLog> log;
+  if (!command.log.empty()) {
+    auto opened = BoundedLog::open(command.log);
+    if (!opened) return std::unexpected(opened.error());
+    log = std::move(*opened);
+  }
   int to[2];
   int from[2];
   // A socket, not a pipe: writing to one whose reader died can be told not to
@@ -74,13 +82,16 @@ Result<LineProcess> LineProcess::start(const LineCommand& command) {
     close(to[1]);
     return fail(ErrorCode::failed, "no pipe for a child process");
   }
-  const std::string log = command.log.empty() ? "/dev/null" : command.log;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
-                                   O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (log) {
+    posix_spawn_file_actions_adddup2(&actions, log->writer(), STDERR_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
+                                     O_WRONLY, 0);
+  }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none;
@@ -99,19 +110,21 @@ Result<LineProcess> LineProcess::start(const LineCommand& command) {
   posix_spawnattr_destroy(&attributes);
   close(to[0]);
   close(from[1]);
+  if (log) log->close_writer();
   if (error != 0) {
     close(to[1]);
     close(from[0]);
     return fail(ErrorCode::missing,
                 "cannot start " + words[0] + ": " + std::strerror(error));
   }
-  return LineProcess(pid, to[1], from[0]);
+  return LineProcess(pid, to[1], from[0], std::move(log));
 }
 
 LineProcess::LineProcess(LineProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
       to_(std::exchange(other.to_, -1)),
       from_(std::exchange(other.from_, -1)),
+      log_(std::move(other.log_)),
       pending_(std::move(other.pending_)) {}
 
 LineProcess::~LineProcess() {
@@ -137,7 +150,9 @@ Result<std::string> LineProcess::ask(std::string_view line,
     return std::unexpected(sent.error());
   }
   auto reply = receive(deadline_ms);
-  if (!reply) kill();
+  if (reply) return reply;
+  kill();
+  if (log_) log_->settle(last_words_ms);
   return reply;
 }
 

@@ -7,12 +7,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "messages/result.hpp"
+#include "runtime/sandbox/bounded_log.hpp"
 
 namespace weft {
 
@@ -20,7 +21,8 @@ struct LineCommand {
   std::vector<std::string> words;
   /// Added to, or replacing, this process's environment.
   std::vector<std::pair<std::string, std::string>> environment;
-  std::filesystem::path log;  ///< appended to; empty: /dev/null
+  /// Appended to, as far as a BoundedLog goes; empty: /dev/null.
+  std::filesystem::path log;
 };
 
 class LineProcess {
@@ -40,14 +42,16 @@ class LineProcess {
   void kill();
 
  private:
-  LineProcess(pid_t pid, int to, int from) : pid_(pid), to_(to), from_(from) {}
+  LineProcess(pid_t pid, int to, int from, std::unique_ptr<BoundedLog> log)
+      : pid_(pid), to_(to), from_(from), log_(std::move(log)) {}
   Result<void> send(std::string_view bytes, std::int64_t deadline_ms);
   Result<std::string> receive(std::int64_t deadline_ms);
 
   pid_t pid_ = -1;
   int to_ = -1;
   int from_ = -1;
-  std::string pending_;  // read, not yet handed out
+  std::unique_ptr<BoundedLog> log_;  // null: there is none
+  std::string pending_;              // read, not yet handed out
 };
 
 }  // namespace weft

@@ -154,6 +154,7 @@ TEST_CASE("the report names the GPU, its bandwidth and the precision") {
   CHECK(text.contains("NVIDIA H200 (sm_90, 132 multiprocessors)"));
   CHECK(text.contains("a copy moves 4000.0 GB/s"));
   CHECK(text.contains("Precision: strict"));
+  CHECK(text.contains("Mode: train, as its constructor leaves it"));
 }
 
 TEST_CASE("the report says of a kernel that it is the library's") {

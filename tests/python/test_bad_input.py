@@ -46,6 +46,10 @@ class InputTest(WeftCase):
         self.assert_refused(["run", "x.py", "--no-such-flag"], 2,
                             "--no-such-flag")
 
+    def test_a_flag_given_twice(self):
+        self.assert_refused(["run", "x.py", "--seed", "1", "--seed", "2"], 2,
+                            "--seed is given twice: give it once")
+
     def test_no_verb(self):
         self.assert_refused([], 2, "subcommand")
 
@@ -129,7 +133,7 @@ class ProblemTest(WeftCase):
         self.assert_rejected(
             problem_with(forward="return x * 2",
                          inputs="[torch.rand(4, dtype=torch.complex64)]"),
-            "complex64")
+            "problem.py: its argument x is complex64")
 
     def test_a_model_too_large_for_the_memory(self):
         self.assert_rejected(
@@ -285,11 +289,6 @@ class JournalTest(WeftCase):
     def test_an_empty_journal(self):
         open(self.journal, "wb").close()
         self.assertEqual(self.weft("resume", self.run_folder).returncode, 2)
-
-    def test_a_run_on_top_of_a_run(self):
-        file = self.write("problem.py", problem_with())
-        self.assert_ends(self.weft("run", file, "--out", self.run_folder), 2,
-                         "holds a run already", "weft resume")
 
 
 if __name__ == "__main__":

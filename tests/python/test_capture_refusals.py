@@ -44,11 +44,24 @@ class BadFileTest(CaptureTest):
 
     def test_an_import_that_fails(self):
         self.refuse("import torch\nimport no_such_package\n", "import_failed",
-                    says="no_such_package", line="import no_such_package")
+                    says=["no_such_package", sys.executable, "--python"],
+                    line="import no_such_package")
 
     def test_a_file_that_exits(self):
         self.refuse("import sys\nsys.exit(3)\n", "import_failed",
                     says="SystemExit", line="sys.exit")
+
+    def test_memory_of_two_names_is_not_written(self):
+        text = simple("y = x + 1\nx.add_(100)\nreturn y * part",
+                      inputs="(lambda x: [x, x[1:]])(torch.randn(5, 6))",
+                      names="x, part").replace("y * part", "y[1:] * part")
+        error = self.refuse(text, "unsupported", line="x.add_(100)",
+                            says=["that x and part share", "clone()"])
+        self.assertNotIn("GraphModule", error["message"])
+
+    def test_a_recursion_without_an_end_is_named(self):
+        self.refuse(simple("return self(x)"), "forward_failed",
+                    says="RecursionError")
 
     def test_each_missing_name_is_named(self):
         whole = simple("return x")

@@ -110,6 +110,28 @@ class ErrorModel(unittest.TestCase):
         self.assertFalse(compare.compare(torch.ones(2), made).reason)
 
 
+class Noise(unittest.TestCase):
+    """A control: something off by as much as the output is large."""
+
+    def held(self, framework, wide):
+        controls = expected.Controls()
+        made = compare.expect("y", framework, wide)
+        controls.hold([], [made], is_finite=True)
+        return controls.rejected["noise"]
+
+    def test_it_is_told_from_an_answer(self):
+        y = torch.randn(16, 16)
+        self.assertIs(self.held(y, y.double()), True)
+
+    def test_it_is_not_where_the_framework_errs_as_much(self):
+        y = torch.randn(16, 16)
+        self.assertIs(self.held((y + 1e9) - 1e9, y.double()), False)
+
+    def test_whole_numbers_have_none(self):
+        y = torch.arange(16)
+        self.assertIsNone(self.held(y, y))
+
+
 class Slices(unittest.TestCase):
     """Each row and channel is held against its own size."""
 

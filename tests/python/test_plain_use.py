@@ -63,21 +63,6 @@ class PlainUse(unittest.TestCase):
         self.assertIn(why, told[0])
         return result
 
-    def test_a_gradient_that_is_wanted_is_had(self):
-        result = self.assert_original(
-            lambda: self.ours(self.x), "a gradient is wanted")
-        result.sum().backward()
-        self.model(self.x).sum().backward()
-        torch.testing.assert_close(self.ours.scale.grad,
-                                   self.model.scale.grad)
-        self.assertEqual(self.goes(lambda: self.ours(self.x))[1], [])  # once
-
-    def test_so_is_one_of_an_input(self):
-        self.ours.requires_grad_(False)
-        x = self.x.clone().requires_grad_()
-        self.assert_original(lambda: self.ours(x), "gradient").sum().backward()
-        self.assertIsNotNone(x.grad)
-
     def assert_kernels(self, call):
         gone, patch = parts.noting(self.ours)
         with patch:

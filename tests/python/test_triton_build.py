@@ -81,6 +81,8 @@ def kernel_function(x):
 '''
 
 
+QUOTIENTS = ("quotients", lambda x, y: [x / y, 1 / x],
+             (torch.ones(70, 33), torch.ones(70, 33)))
 SOFTMAX = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
            (torch.ones(70, 33),))
 # What is normalised is padded after: the scale, one number, has its guard.
@@ -195,6 +197,17 @@ class TritonBuild(unittest.TestCase):
         self.assertEqual(len(arguments), entry.count(".param"))
         self.assertEqual(arguments[:len(tensors)], ["in0", "out0"])
         self.assertEqual(set(arguments[len(tensors):]) - {"null"}, set())
+
+    def test_a_quotient_is_rounded_as_the_framework_s(self):
+        text = generated_sources(1, QUOTIENTS)[0]
+        launches, _, _ = triton_build.record(triton_build.load(
+            self.write(text)))
+        for kernel, args, _, options in launches:
+            compiled, _ = triton_build.compile_one(kernel, args, options,
+                                                   "sm_90")
+            ptx = compiled.asm["ptx"]
+            self.assertIn(".rn.f32", ptx)  # div or rcp
+            self.assertNotIn("div.full", ptx)
 
     def test_a_generated_sources_launches_are_its_packages(self):
         for text in generated_sources(2):

@@ -80,14 +80,42 @@ TEST_CASE("a waiting question fails when another thread kills the process") {
   CHECK(says(process.ask("?", 600'000), "has ended"));
 }
 
+/// The answer of a shell that writes to that log; it has ended.
+std::string answer_of(const std::string& script,
+                      const std::filesystem::path& log) {
+  auto process = value(LineProcess::start(
+      {{"sh", "-c", script}, {{"WEFT_TEST_WORD", "woven"}}, log}));
+  return value(process.ask("", 60'000));
+}
+
 TEST_CASE("the environment is added to, and errors go to the log") {
   Directory folder;
-  auto process = value(LineProcess::start(
-      {{"sh", "-c", "echo complaint >&2; echo $WEFT_TEST_WORD; read a"},
-       {{"WEFT_TEST_WORD", "woven"}},
-       folder / "log"}));
-  CHECK(value(process.ask("", 10'000)) == "woven");
+  CHECK(answer_of("echo complaint >&2; echo $WEFT_TEST_WORD; read a",
+                  folder / "log") == "woven");
   CHECK(load(folder / "log") == "complaint\n");
+}
+
+TEST_CASE("a log has an end, and keeps what was printed last") {
+  Directory folder;
+  const std::string script =
+      "echo first >&2; head -c 20000000 /dev/zero | tr '\\0' x >&2; "
+      "echo last >&2; echo done";
+  for (int i = 0; i < 2; ++i) {  // the second finds it full
+    CHECK(answer_of(script, folder / "log") == "done");
+  }
+  const std::string log = load(folder / "log");
+  CHECK(log.starts_with("first\nxxx"));
+  CHECK(log.ends_with("xxx\nlast\n\n"));
+  CHECK(log.find("bytes more were printed") != std::string::npos);
+  CHECK(log.size() < BoundedLog::bytes_max + 4 * BoundedLog::tail_bytes);
+}
+
+TEST_CASE("a dead process's last words are in its log") {
+  Directory folder;
+  auto process = value(LineProcess::start(
+      {{"sh", "-c", "read a; echo why >&2; exit 1"}, {}, folder / "log"}));
+  CHECK(!process.ask("", 60'000));
+  CHECK(load(folder / "log") == "why\n");
 }
 
 }  // namespace

@@ -254,6 +254,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
                        "Only say whether every role decides as it did");
   auto* until = replay->add_option("--until", replay_flags.until,
                                    "Stop after this event");
+  until->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
   auto* step = replay->add_flag("--step", replay_flags.step,
                                 "Go from event to event, by commands that are "
                                 "read ('help' lists them)");
@@ -428,6 +429,13 @@ int main(int argc, char** argv) {
   add_nodes(app, common, code);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string said = error.what();
+    const auto name = said.substr(0, said.find(':'));
+    if (!said.contains("At most 1 ")) return app.exit(error) == 0 ? 0 : 2;
+    std::fprintf(stderr, "weft: %s is given twice: give it once\n",
+                 name.c_str());
+    return 2;
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
     return app.exit(error) == 0 ? 0 : 2;

@@ -22,6 +22,7 @@
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
 #include "tools/weft/display.hpp"
+#include "tools/weft/finished_run.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/prompt_files.hpp"
 #include "tools/weft/report_file.hpp"
@@ -94,8 +95,8 @@ int conclude(const CommonFlags& common, Display& display,
   } else {
     display.say(end.finished.summary);
   }
-  if (end.finished.exit_code <= 1 ||
-      end.finished.exit_code == kBudgetExitCode) {
+  std::error_code ignored;
+  if (std::filesystem::exists(run.folder() / "report.md", ignored)) {
     display.say("report: " + folder + "/report.md");
   }
   write_page(display, run);
@@ -370,8 +371,11 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
     problem = read_file(flags.problem);
     if (!problem) return report_error(common, problem.error());
   }
-  const auto run = RunDirectory::create(
-      flags.out.value_or(default_run_folder(flags.problem)));
+  const auto folder = flags.out.value_or(default_run_folder(flags.problem));
+  if (const auto freed = free_of_wrong_input(folder); !freed) {
+    return report_error(common, freed.error());
+  }
+  const auto run = RunDirectory::create(folder);
   if (!run) return report_error(common, run.error());
   auto journal = Journal::create(run->journal(),
                                  flags.fast_sync ? Sync::normal : Sync::full);
@@ -409,6 +413,9 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   if (!installation) return report_error(common, installation.error());
   auto journal = Journal::open(run->journal(), Sync::full);
   if (!journal) return report_error(common, journal.error());
+  if (const auto sound = journal->verify(); !sound) {
+    return report_error(common, sound.error());
+  }
   const auto start = read_start(*journal);
   if (!start) return report_error(common, start.error());
   if (const auto tools = check_tools(start->options, *installation); !tools) {
@@ -437,6 +444,10 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   const auto end = host_resume(*journal, blobs, production.ports, options,
                                interrupt.token());
   if (!end) return report_error(common, end.error());
+  if (end->kind == HostEnd::Kind::finished) {
+    const auto written = write_missing_files(*journal, *run);
+    if (!written) return report_error(common, written.error());
+  }
   return conclude(common, display, *run, *end);
 }
 

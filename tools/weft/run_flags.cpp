@@ -58,6 +58,11 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                      "Between operators: as eager, or free to fuse them")
           ->check(CLI::IsMember({"eager", "free"}))
           ->capture_default_str(),
+      app.add_option("--mode", options.mode,
+                     "The model's mode that kernels are for (as-is: its "
+                     "constructor's)")
+          ->check(CLI::IsMember({"as-is", "eval", "train"}))
+          ->capture_default_str(),
       app.add_flag("--no-extern", options.no_extern,
                    "No kernel may call the vendor's library"),
       app.add_option("--seeds", options.seeds,

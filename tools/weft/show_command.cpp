@@ -198,6 +198,10 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
     return true;
   });
   if (!read) return report_error(common, read.error());
+  // What was found of kernels is not told of a file that is damaged elsewhere.
+  if (const auto sound = journal->verify(); !sound) {
+    return report_error(common, sound.error());
+  }
   if (!flags.subgraph.empty() && shown == 0) {
     return report_error(common, {ErrorCode::wrong_input,
                                  "the run has no subgraph '" + flags.subgraph +

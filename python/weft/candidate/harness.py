@@ -6,6 +6,7 @@ clock. `answer` lines are JSON objects with the number of the call.
 
 import contextlib
 import ctypes
+import faulthandler
 import importlib
 import json
 import mmap
@@ -173,6 +174,7 @@ def receive_arena(link):
 
 def run_job(commands, answers, device, compiles=False):
     """Serves jobs, mostly one, until its input ends. Never returns."""
+    faulthandler.enable()  # of a fault, slot.py tells where it was
     open_ahead(device)
     link = socket.socket(fileno=commands)
     if compiles:

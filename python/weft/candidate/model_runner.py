@@ -37,6 +37,7 @@ from weft.problem.problem import (
     load_problem,
     made_on,
     moved,
+    put_in_mode,
 )
 
 NEW_MODULE = "weft_model_new"
@@ -58,7 +59,7 @@ def load(job, memory):
         model = _build_candidate(job, memory.device)
         return ModelRunner(job, memory, model)
     if job["kind"] == "model_reference":
-        problem = load_problem(job["problem"])
+        problem = load_problem(job["problem"], job["mode"])
         model = build_model(problem, device=memory.device)
         return ModelRunner(job, memory, model)
     raise ValueError(f"unknown kind {job['kind']!r}")
@@ -85,6 +86,7 @@ def _build_candidate(job, device):
     torch.manual_seed(job["seed"])
     with made_on(device):
         made = module.ModelNew(*args, **kwargs)
+    put_in_mode(made, job["mode"])
     for name in job["adopted"]:
         kept_state.adopt_named(made, name)
     return made if device.type == "cpu" else made.to(device)

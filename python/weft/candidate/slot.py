@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from weft.candidate import gpu_package
+from weft.candidate import fault, gpu_package
 from weft.device import process
 from weft.device.laps import lap
 
@@ -325,7 +325,9 @@ class Slot:
     def _raise_end(self, message):
         """The zygote says that the child is gone: as a verdict's kind."""
         self._is_running = False
-        printed = str(message.get("printed", ""))[-500:].strip()
+        printed = str(message.get("printed", ""))
+        where = fault.told(printed)
+        printed = printed[-500:].strip()
         remark = f"; it printed: {printed}" if printed else ""
         how = message.get("ended")
         if how == "out_of_memory" or "std::bad_alloc" in printed:
@@ -336,7 +338,8 @@ class Slot:
             raise Ended("cheated", "flooded the result channel")
         if "signal" in message:
             name = _signal_name(message["signal"])
-            raise Ended("crashed", f"killed by {name}{remark}")
+            why = f": {where}" if where else remark
+            raise Ended("crashed", f"killed by {name}{why}")
         code = message.get("code")
         raise Ended("crashed", f"left early with exit code {code}{remark}")
 

@@ -24,8 +24,8 @@ from weft.device import process
 
 #: A child that says more than this at once is not answering, but flooding.
 LINE_BYTES_MAX = 1 << 20
-#: Of what a child prints, this much is kept for the report.
-PRINTED_BYTES_MAX = 2048
+#: Of what a child prints, this much is kept: a fault's hundred calls.
+PRINTED_BYTES_MAX = 16384
 WATCH_INTERVAL_MS = 50
 
 

@@ -7,6 +7,7 @@ the caller's to end: this process has no clock of its own.
 
 import argparse
 import contextlib
+import faulthandler
 import inspect
 import json
 import logging
@@ -35,14 +36,17 @@ def main(arguments=None):
     parser.add_argument("--out", required=True, help="the graph to write")
     parser.add_argument("--device", default="cpu",
                         help="where the model runs: cpu or cuda:0")
+    parser.add_argument("--mode", default="as-is", choices=problems.MODES,
+                        help="the model's (default: its constructor's)")
     options = parser.parse_args(arguments)
-    return reply_of(options.problem, options.out, options.device)
+    faulthandler.enable()  # a process that dies of a fault says where
+    return reply_of(options.problem, options.out, options.device, options.mode)
 
 
-def reply_of(problem_path, out, device="cpu"):
+def reply_of(problem_path, out, device="cpu", mode="as-is"):
     """Captures, and says in one object how it went. Never raises."""
     try:
-        graph, seconds = capture(problem_path, device)
+        graph, seconds = capture(problem_path, device, mode)
         with writing(out):
             from weft.capture.graph import write_json
             write_json(graph, out)
@@ -85,7 +89,7 @@ class Stopwatch:
             self.seconds[name] = round(time.perf_counter() - begin, 4)
 
 
-def capture(problem_path, device="cpu"):
+def capture(problem_path, device="cpu", mode="as-is"):
     """(graph, seconds by step); ProblemError says what is wrong."""
     watch = Stopwatch()
     with watch.step("import_torch"):
@@ -97,7 +101,7 @@ def capture(problem_path, device="cpu"):
         logging.getLogger("torch").setLevel(logging.CRITICAL)
         with contextlib.closing(lock_of(place)) as lock:
             graph = with_room(
-                lambda: capture_steps(problem_path, watch, place, lock),
+                lambda: capture_steps(problem_path, watch, place, lock, mode),
                 parts_for(problem_path, place), lock)
     return graph, watch.seconds
 
@@ -188,7 +192,7 @@ def place_of(device):
     return place
 
 
-def capture_steps(problem_path, watch, place, lock):
+def capture_steps(problem_path, watch, place, lock, mode="as-is"):
     """The graph; the device is used with a share of its lock."""
     import torch
 
@@ -202,7 +206,7 @@ def capture_steps(problem_path, watch, place, lock):
 
     with lock.shared(), lock.for_at_most(SHARE_S):
         with watch.step("load"):
-            problem = problems.load_problem(problem_path)
+            problem = problems.load_problem(problem_path, mode)
             model = problems.build_model(problem, device=place)
             kept_state.write_back(problem, model)
         with watch.step("inputs"):

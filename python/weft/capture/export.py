@@ -11,6 +11,8 @@ from weft.problem import problem as problems
 from weft.problem.problem import ProblemError
 
 DATA_IS_SET = "x.data = y gives a tensor other memory"
+#: What the exporter says of tensors that share memory, one of which is written.
+SHARED_IS_WRITTEN = "expected compiled_fn to be GraphModule"
 
 # What the exporter says, and what the user can do about it.
 REASONS = (
@@ -29,9 +31,6 @@ REASONS = (
     (r"missing nn_module_stack", "unsupported",
      "it keeps one of its arguments or buffers as it is for the next call: "
      "write it with self.name.copy_(x)"),
-    (r"expected compiled_fn to be GraphModule", "unsupported",
-     "it writes into a tensor that shares memory with another of its buffers or "
-     "arguments: give each one of its own, with clone()"),
     (DATA_IS_SET, "unsupported", "use x.copy_(y), or another name"),
     (r"fake tensor in the exported program constant's list",
      "unsupported",
@@ -61,7 +60,21 @@ def export(problem, model, inputs):
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if SHARED_IS_WRITTEN in str(error):
+            raise shared_is_written(problem, model, inputs) from error
         raise explained(problem, error) from error
+
+
+def shared_is_written(problem, model, inputs):
+    """The ProblemError for a model that writes into memory of two names."""
+    from weft.capture import shared_writes
+
+    line, names = shared_writes.find(problem, model, inputs)
+    who = " and ".join(names) or "two of its buffers or arguments"
+    return ProblemError(
+        "unsupported", f"Model.forward cannot be captured: it writes into memory "
+        f"that {who} share: give each its own, with clone()",
+        file=problem.name, line=line)
 
 
 def refuse_scripted(problem, model):

@@ -447,6 +447,7 @@ class Controls:
     def __init__(self):
         self.rejected = {
             "zeros": None, "constant": None, "input": None, "stale": None,
+            "noise": None,
         }
         self._before = None
 
@@ -458,7 +459,17 @@ class Controls:
                     compare.compare(make(), want).reason
                     for make, want in zip(outputs, wants)
                 )
+        self._hold_noise(wants, is_finite)
         self._before = [want.framework for want in wants]
+
+    def _hold_noise(self, wants, is_finite):
+        """Of the first case, which is the problem's own: noise as large as the
+        output. Where the framework itself errs by that much, what another case
+        rejects says nothing of what the problem asks."""
+        floating = [w for w in wants if w.framework.is_floating_point()]
+        if self.rejected["noise"] is None and is_finite and floating:
+            self.rejected["noise"] = any(
+                compare.compare(_noisy(want), want).reason for want in floating)
 
     def rest(self):
         """Nothing of a case is kept: the next one is held against none."""
@@ -486,6 +497,14 @@ def _imposters(views, wants, before, is_finite):
                 partial(_same, view if fit else w.framework)
                 for fit, w in zip(fits, wants)
             ]
+
+
+def _noisy(want):
+    """The answer, each element off by the output's scale, up or down in turn."""
+    made = want.framework.reshape(-1).clone()
+    made[::2] += want.scale
+    made[1::2] -= want.scale
+    return made.reshape(want.framework.shape)
 
 
 def _same(tensor):

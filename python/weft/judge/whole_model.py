@@ -75,9 +75,10 @@ class ModelCase:
 class WholeModel:
     """Model, its state, and the shape of its inputs and outputs."""
 
-    def __init__(self, path, seed, precision="framework", device=HOST):
+    def __init__(self, path, seed, precision="framework", device=HOST,
+                 mode="as-is"):
         self.precision = precision
-        self.problem = load_problem(path)
+        self.problem = load_problem(path, mode)
         self.seed = seed
         self.device = device
         with lap("model"):
@@ -187,6 +188,7 @@ class WholeModel:
             "outputs": self.described["outputs"],
             "state": described_state(self.state),
             "adopted": self.problem.adopted,
+            "mode": self.problem.mode,
             "precision": self.precision,
         }
 

@@ -109,7 +109,7 @@ class _Candidate(_Party):
 
     def call(self, trial):
         return self.oracle.slot.call(
-            3 * self.limits.wall_ms, steps=_STEPS, seed=trial.seed,
+            self.limits.wall_ms, steps=_STEPS, seed=trial.seed,
             parameters=True, reuse=False)[0]
 
     def measured(self):

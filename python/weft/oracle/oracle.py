@@ -350,12 +350,13 @@ class Oracle:
         """The problem's Model, kept for the request that times it next."""
         with open(request["problem"], "rb") as file:
             exactness = request.get("precision", self.exactness)
-            key = (file.read(), request.get("seed", 0), exactness)
+            key = (file.read(), request.get("seed", 0), exactness,
+                   request.get("mode", "as-is"))
         if self.whole_key != key:
             self._whole = None  # two large models at once are one too many
             precision.apply(exactness)
             made = whole_model.WholeModel(
-                request["problem"], *key[1:], self.device)
+                request["problem"], *key[1:3], self.device, key[3])
             self.whole_key, self._whole = key, made
             self.bytes[request["problem"]] = (
                 max(made.bytes_floor, LARGE_BYTES + 1) if made.is_large else 0)

@@ -16,6 +16,8 @@ import traceback
 SEED = 42
 MODULE_NAME = "weft_problem"
 TORCH_OLDEST = (2, 6)
+#: As the constructor leaves the model, or as .eval() and .train() do.
+MODES = ("as-is", "eval", "train")
 NAMES_NEEDED = ("Model", "get_inputs", "get_init_inputs")
 MESSAGE_LENGTH_MAX = 1000
 DETAILS_LENGTH_MAX = 20000
@@ -64,6 +66,8 @@ class Problem:
 
     path: str
     module: object
+    #: That its model is put in: one of MODES.
+    mode: str = "as-is"
     #: Of its model, once that is built: buffers that were plain attributes
     #: (kept_state.py).
     adopted: list = dataclasses.field(default_factory=list)
@@ -197,7 +201,7 @@ def compile_source(source, path):
                            f"{error}; correct the file", file=name) from None
 
 
-def load_problem(path):
+def load_problem(path, mode="as-is"):
     """Runs the problem file as a module of its own, as KernelBench does."""
     path = os.path.abspath(path)
     name = os.path.basename(path)
@@ -209,14 +213,14 @@ def load_problem(path):
     sys.modules[MODULE_NAME] = module
     with blaming(path, "import_failed", f"importing {name}",
                  "a problem is one file that imports only what this Python "
-                 "has"):
+                 f"has: {sys.executable} (--python chooses another)"):
         exec(code, module.__dict__)
     for needed in NAMES_NEEDED:
         if not callable(getattr(module, needed, None)):
             raise ProblemError(
                 "missing_name", f"{name} has no {needed}: a problem defines "
                 "class Model, get_inputs() and get_init_inputs()", file=name)
-    return Problem(path, module)
+    return Problem(path, module, mode)
 
 
 def init_arguments(model_class, given):
@@ -291,10 +295,17 @@ def build_model(problem, seed=SEED, device=None, adopts=True):
         raise ProblemError(
             "no_module", f"Model in {problem.name} is no torch.nn.Module: "
             "derive it from torch.nn.Module", file=problem.name)
+    put_in_mode(model, problem.mode)
     check_initialised(problem, model)
     if adopts:
         problem.adopted = kept_state.adopt(problem, model)
     return model if device is None else model.to(device)
+
+
+def put_in_mode(model, mode):
+    """As a user would, who is about to train it, or to use it."""
+    if mode != "as-is":
+        model.train(mode == "train")
 
 
 def check_initialised(problem, model):
