@@ -4,12 +4,12 @@
 
 #include <cstdint>
 #include <map>
-#include <msgpack.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "messages/failure.hpp"
+#include "messages/fields.hpp"
 
 namespace weft {
 
@@ -21,7 +21,7 @@ struct CaptureRequest {
   std::string problem;  ///< blob
   std::int64_t wall_ms = 0;
   std::string mode = "as-is";  ///< RunOptions::mode, but one only
-  MSGPACK_DEFINE_MAP(effect, problem_name, problem, wall_ms, mode)
+  WEFT_FIELDS(effect, problem_name, problem, wall_ms, mode)
   bool operator==(const CaptureRequest&) const = default;
 };
 struct CaptureReply {
@@ -32,7 +32,7 @@ struct CaptureReply {
   std::int64_t wall_ms = 0;
   bool kept = false;           ///< an earlier run's: the library had it
   std::int64_t waited_ms = 0;  ///< of wall_ms, for others on the device
-  MSGPACK_DEFINE_MAP(effect, failure, graph, wall_ms, kept, waited_ms)
+  WEFT_FIELDS(effect, failure, graph, wall_ms, kept, waited_ms)
   bool operator==(const CaptureReply&) const = default;
 };
 
@@ -40,7 +40,7 @@ struct CaptureReply {
 struct FileToWrite {
   std::string path;  ///< relative to the run directory, no ".."
   std::string blob;
-  MSGPACK_DEFINE_MAP(path, blob)
+  WEFT_FIELDS(path, blob)
   bool operator==(const FileToWrite&) const = default;
 };
 
@@ -49,14 +49,14 @@ struct WriteFilesRequest {
   static constexpr std::string_view name = "WriteFilesRequest";
   std::uint64_t effect = 0;
   std::vector<FileToWrite> files;
-  MSGPACK_DEFINE_MAP(effect, files)
+  WEFT_FIELDS(effect, files)
   bool operator==(const WriteFilesRequest&) const = default;
 };
 struct WriteFilesReply {
   static constexpr std::string_view name = "WriteFilesReply";
   std::uint64_t effect = 0;
   Failure failure;
-  MSGPACK_DEFINE_MAP(effect, failure)
+  WEFT_FIELDS(effect, failure)
   bool operator==(const WriteFilesReply&) const = default;
 };
 
@@ -68,7 +68,7 @@ struct BuildRequest {
   std::string source;  ///< blob
   std::int64_t wall_ms = 0;
   std::string arch{};  ///< of the GPU that it is for; empty: the port's own
-  MSGPACK_DEFINE_MAP(effect, target, source, wall_ms, arch)
+  WEFT_FIELDS(effect, target, source, wall_ms, arch)
   bool operator==(const BuildRequest&) const = default;
 };
 struct BuildReply {
@@ -80,7 +80,7 @@ struct BuildReply {
   /// Blob: what was built, for whichever place verifies it. Empty: the port
   /// keeps it to itself.
   std::string artefact{};
-  MSGPACK_DEFINE_MAP(effect, failure, log, wall_ms, artefact)
+  WEFT_FIELDS(effect, failure, log, wall_ms, artefact)
   bool operator==(const BuildReply&) const = default;
 };
 
@@ -94,7 +94,7 @@ struct Subject {
   std::string artefact{};
   /// Of a module: in which mode (RunOptions::mode); empty: as it is.
   std::string mode{};
-  MSGPACK_DEFINE_MAP(target, against, source, artefact, mode)
+  WEFT_FIELDS(target, against, source, artefact, mode)
   bool operator==(const Subject&) const = default;
 };
 
@@ -108,8 +108,8 @@ struct NearEager {
   double tolerance = 0;       ///< absolute, and relative too
   std::string compiled;       ///< the same outcome of torch.compile's module
   std::string compiled_reason;
-  MSGPACK_DEFINE_MAP(outcome, reason, draws, max_difference, tolerance,
-                     compiled, compiled_reason)
+  WEFT_FIELDS(outcome, reason, draws, max_difference, tolerance, compiled,
+              compiled_reason)
   bool operator==(const NearEager&) const = default;
 };
 
@@ -141,9 +141,8 @@ struct Verdict {
   std::string precision;
   std::string framework_precision;
   NearEager near_eager;
-  MSGPACK_DEFINE_MAP(correct, kind, reason, cases, max_error, framework_error,
-                     tolerance, controls, precision, framework_precision,
-                     near_eager)
+  WEFT_FIELDS(correct, kind, reason, cases, max_error, framework_error,
+              tolerance, controls, precision, framework_precision, near_eager)
   bool operator==(const Verdict&) const = default;
 };
 
@@ -159,8 +158,8 @@ struct CheckRequest {
   /// Of a module: which rules it is held against.
   std::vector<std::string> rules = {rule::weft};
   bool with_compile = false;  ///< torch.compile's module by near-eager, too
-  MSGPACK_DEFINE_MAP(effect, subject, seed, call_ms, memory_bytes, wall_ms,
-                     rules, with_compile)
+  WEFT_FIELDS(effect, subject, seed, call_ms, memory_bytes, wall_ms, rules,
+              with_compile)
   bool operator==(const CheckRequest&) const = default;
 };
 struct CheckReply {
@@ -170,7 +169,7 @@ struct CheckReply {
   Verdict verdict;
   std::int64_t wall_ms = 0;
   std::int64_t waited_ms = 0;  ///< of wall_ms, for others on the device
-  MSGPACK_DEFINE_MAP(effect, failure, verdict, wall_ms, waited_ms)
+  WEFT_FIELDS(effect, failure, verdict, wall_ms, waited_ms)
   bool operator==(const CheckReply&) const = default;
 };
 
@@ -184,8 +183,7 @@ struct Times {
   double std_us = 0;  ///< of single calls, about the mean
   double min_us = 0;
   double max_us = 0;
-  MSGPACK_DEFINE_MAP(median_us, p10_us, p90_us, runs, mean_us, std_us, min_us,
-                     max_us)
+  WEFT_FIELDS(median_us, p10_us, p90_us, runs, mean_us, std_us, min_us, max_us)
   bool operator==(const Times&) const = default;
 };
 
@@ -195,7 +193,7 @@ struct Speedup {
   double ratio = 0;
   double low = 0;
   double high = 0;
-  MSGPACK_DEFINE_MAP(ratio, low, high)
+  WEFT_FIELDS(ratio, low, high)
   bool operator==(const Speedup&) const = default;
 };
 
@@ -218,10 +216,10 @@ struct Timing {
   /// and why it was lower than it could be.
   std::map<std::string, int> sm_mhz;
   std::vector<std::string> throttled;
-  MSGPACK_DEFINE_MAP(candidate, eager, compile, over_eager, over_compile,
-                     compile_error, outputs_checked, outputs_wrong, bytes_floor,
-                     compile_autotune, over_compile_autotune,
-                     compile_autotune_error, floor_us, sm_mhz, throttled)
+  WEFT_FIELDS(candidate, eager, compile, over_eager, over_compile,
+              compile_error, outputs_checked, outputs_wrong, bytes_floor,
+              compile_autotune, over_compile_autotune, compile_autotune_error,
+              floor_us, sm_mhz, throttled)
   bool operator==(const Timing&) const = default;
 };
 
@@ -236,8 +234,8 @@ struct TimeRequest {
   std::int64_t memory_bytes = 0;
   std::int64_t wall_ms = 0;
   bool with_autotune = false;  ///< beside torch.compile's max-autotune too
-  MSGPACK_DEFINE_MAP(effect, subject, seed, with_compile, budget_ms, call_ms,
-                     memory_bytes, wall_ms, with_autotune)
+  WEFT_FIELDS(effect, subject, seed, with_compile, budget_ms, call_ms,
+              memory_bytes, wall_ms, with_autotune)
   bool operator==(const TimeRequest&) const = default;
 };
 struct TimeReply {
@@ -248,7 +246,7 @@ struct TimeReply {
   std::string rejected;  ///< why the timed candidate is not to be believed
   std::int64_t wall_ms = 0;
   std::int64_t waited_ms = 0;  ///< of wall_ms, for others on the device
-  MSGPACK_DEFINE_MAP(effect, failure, timing, rejected, wall_ms, waited_ms)
+  WEFT_FIELDS(effect, failure, timing, rejected, wall_ms, waited_ms)
   bool operator==(const TimeReply&) const = default;
 };
 
@@ -257,7 +255,7 @@ struct ProbeRequest {
   static constexpr std::string_view name = "ProbeRequest";
   std::uint64_t effect = 0;
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, wall_ms)
+  WEFT_FIELDS(effect, wall_ms)
   bool operator==(const ProbeRequest&) const = default;
 };
 struct ProbeReply {
@@ -269,7 +267,7 @@ struct ProbeReply {
   int threads = 0;
   /// What was measured on the run's GPU, by name and unit: "copy_gbps", …
   std::map<std::string, double> gpu;
-  MSGPACK_DEFINE_MAP(effect, failure, torch, copy_gbps, threads, gpu)
+  WEFT_FIELDS(effect, failure, torch, copy_gbps, threads, gpu)
   bool operator==(const ProbeReply&) const = default;
 };
 
@@ -281,7 +279,7 @@ struct CancelEffect {
   static constexpr std::string_view name = "CancelEffect";
   std::uint64_t effect = 0;
   std::string reason;
-  MSGPACK_DEFINE_MAP(effect, reason)
+  WEFT_FIELDS(effect, reason)
   bool operator==(const CancelEffect&) const = default;
 };
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <msgpack.hpp>
 #include <string>
 
+#include "messages/fields.hpp"
 #include "messages/result.hpp"
 
 namespace weft {
@@ -19,7 +19,7 @@ struct Failure {
   std::string code;
   std::string message;
   std::int64_t retry_after_ms = 0;  ///< who failed said so; 0: it did not
-  MSGPACK_DEFINE_MAP(code, message, retry_after_ms)
+  WEFT_FIELDS(code, message, retry_after_ms)
 
   explicit operator bool() const { return !code.empty(); }
   bool operator==(const Failure&) const = default;

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <msgpack.hpp>
 #include <string>
 #include <vector>
 
 #include "messages/effects.hpp"
 #include "messages/failure.hpp"
+#include "messages/fields.hpp"
 
 namespace weft {
 
@@ -23,7 +23,7 @@ struct KernelKey {
   std::string device;     ///< where it is timed
   std::string policy;     ///< precision, and what kernels may call
   int format = kernel_format;
-  MSGPACK_DEFINE_MAP(signature, target, device, policy, format)
+  WEFT_FIELDS(signature, target, device, policy, format)
   bool operator==(const KernelKey&) const = default;
 };
 
@@ -39,8 +39,8 @@ struct KnownKernel {
   double floor_share = 0;  ///< of its time, what moving the bytes takes
   /// Blobs: sources that were tried beside it, and were not better.
   std::vector<std::string> outdone;
-  MSGPACK_DEFINE_MAP(source, target, variant, origin, candidate, over_eager,
-                     over_compile, floor_share, outdone)
+  WEFT_FIELDS(source, target, variant, origin, candidate, over_eager,
+              over_compile, floor_share, outdone)
   bool operator==(const KnownKernel&) const = default;
 };
 
@@ -49,7 +49,7 @@ struct FindKernelRequest {
   static constexpr std::string_view name = "FindKernelRequest";
   std::uint64_t effect = 0;
   KernelKey key;
-  MSGPACK_DEFINE_MAP(effect, key)
+  WEFT_FIELDS(effect, key)
   bool operator==(const FindKernelRequest&) const = default;
 };
 struct FindKernelReply {
@@ -57,7 +57,7 @@ struct FindKernelReply {
   std::uint64_t effect = 0;
   Failure failure;
   KnownKernel kernel;  ///< without a source: none is known
-  MSGPACK_DEFINE_MAP(effect, failure, kernel)
+  WEFT_FIELDS(effect, failure, kernel)
   bool operator==(const FindKernelReply&) const = default;
 };
 
@@ -72,14 +72,14 @@ struct KeepKernelRequest {
   /// The best one now; without a source there is none. What another run has
   /// put there meanwhile stays if that is faster.
   KnownKernel kernel;
-  MSGPACK_DEFINE_MAP(effect, key, judged, kernel)
+  WEFT_FIELDS(effect, key, judged, kernel)
   bool operator==(const KeepKernelRequest&) const = default;
 };
 struct KeepKernelReply {
   static constexpr std::string_view name = "KeepKernelReply";
   std::uint64_t effect = 0;
   Failure failure;
-  MSGPACK_DEFINE_MAP(effect, failure)
+  WEFT_FIELDS(effect, failure)
   bool operator==(const KeepKernelReply&) const = default;
 };
 

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <map>
-#include <msgpack.hpp>
 #include <string>
 #include <vector>
 
 #include "messages/envelope.hpp"
+#include "messages/fields.hpp"
 #include "messages/run.hpp"
 
 namespace weft {
@@ -27,7 +27,7 @@ struct Capacities {
   /// work stopped first. 0: not at all. The head says it.
   std::int64_t grace_ms = 0;
   Gpu gpu{};  ///< where the place is a device
-  MSGPACK_DEFINE_MAP(units, queue_max, place, grace_ms, gpu)
+  WEFT_FIELDS(units, queue_max, place, grace_ms, gpu)
   bool operator==(const Capacities&) const = default;
 };
 
@@ -44,8 +44,8 @@ struct LeaseRequest {
   std::vector<Place> avoid{};   ///< that will not, whatever `places` says
   int priority = 0;             ///< higher first, within groups and among them
   std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same place
-  MSGPACK_DEFINE_MAP(ticket, resource, units, group, ttl_ms, places, avoid,
-                     priority, memory_bytes)
+  WEFT_FIELDS(ticket, resource, units, group, ttl_ms, places, avoid, priority,
+              memory_bytes)
   bool operator==(const LeaseRequest&) const = default;
 };
 
@@ -54,7 +54,7 @@ struct LeaseGranted {
   static constexpr std::string_view name = "LeaseGranted";
   std::uint64_t ticket = 0;
   Place place{};
-  MSGPACK_DEFINE_MAP(ticket, place)
+  WEFT_FIELDS(ticket, place)
   bool operator==(const LeaseGranted&) const = default;
 };
 
@@ -64,7 +64,7 @@ struct LeaseDenied {
   std::uint64_t ticket = 0;
   std::string reason;
   bool lost = false;  ///< there was a place for it, and it is gone
-  MSGPACK_DEFINE_MAP(ticket, reason, lost)
+  WEFT_FIELDS(ticket, reason, lost)
   bool operator==(const LeaseDenied&) const = default;
 };
 
@@ -75,7 +75,7 @@ struct LeaseExpired {
   /// The units are the holder's still, for the grace time: it has the work
   /// stopped, then gives them back. False: they are others' now.
   bool held = false;
-  MSGPACK_DEFINE_MAP(ticket, held)
+  WEFT_FIELDS(ticket, held)
   bool operator==(const LeaseExpired&) const = default;
 };
 
@@ -85,7 +85,7 @@ struct LeaseLost {
   std::uint64_t ticket = 0;
   Place place;
   std::string reason;
-  MSGPACK_DEFINE_MAP(ticket, place, reason)
+  WEFT_FIELDS(ticket, place, reason)
   bool operator==(const LeaseLost&) const = default;
 };
 
@@ -93,7 +93,7 @@ struct LeaseLost {
 struct LeaseReleased {
   static constexpr std::string_view name = "LeaseReleased";
   std::uint64_t ticket = 0;
-  MSGPACK_DEFINE_MAP(ticket)
+  WEFT_FIELDS(ticket)
   bool operator==(const LeaseReleased&) const = default;
 };
 
@@ -102,13 +102,13 @@ struct TimerRequest {
   static constexpr std::string_view name = "TimerRequest";
   std::uint64_t effect = 0;
   std::int64_t after_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, after_ms)
+  WEFT_FIELDS(effect, after_ms)
   bool operator==(const TimerRequest&) const = default;
 };
 struct TimerFired {
   static constexpr std::string_view name = "TimerFired";
   std::uint64_t effect = 0;
-  MSGPACK_DEFINE_MAP(effect)
+  WEFT_FIELDS(effect)
   bool operator==(const TimerFired&) const = default;
 };
 

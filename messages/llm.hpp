@@ -4,11 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <msgpack.hpp>
 #include <string>
 #include <vector>
 
 #include "messages/failure.hpp"
+#include "messages/fields.hpp"
 
 namespace weft {
 
@@ -20,7 +20,7 @@ struct LlmPrices {
   std::int64_t cache_written = 0;  ///< input that it keeps from now on
   std::int64_t output = 0;
   std::int64_t reasoning = 0;  ///< output that is not shown
-  MSGPACK_DEFINE_MAP(input, cached, cache_written, output, reasoning)
+  WEFT_FIELDS(input, cached, cache_written, output, reasoning)
   bool operator==(const LlmPrices&) const = default;
 };
 
@@ -29,7 +29,7 @@ struct LlmLimits {
   int calls_at_once = 4;
   std::int64_t requests_per_minute = 0;
   std::int64_t tokens_per_minute = 0;
-  MSGPACK_DEFINE_MAP(calls_at_once, requests_per_minute, tokens_per_minute)
+  WEFT_FIELDS(calls_at_once, requests_per_minute, tokens_per_minute)
   bool operator==(const LlmLimits&) const = default;
 };
 
@@ -47,9 +47,9 @@ struct LlmProvider {
   bool native_samples = false;              ///< one call can give several
   std::int64_t wall_ms = 600'000;           ///< limit of one call
   std::vector<std::string> fallbacks;       ///< asked in turn when it fails
-  MSGPACK_DEFINE_MAP(name, dialect, model, prices, limits, max_output_tokens,
-                     context_tokens, temperature, effort, native_samples,
-                     wall_ms, fallbacks)
+  WEFT_FIELDS(name, dialect, model, prices, limits, max_output_tokens,
+              context_tokens, temperature, effort, native_samples, wall_ms,
+              fallbacks)
   bool operator==(const LlmProvider&) const = default;
 };
 
@@ -57,7 +57,7 @@ struct LlmProvider {
 struct PromptOverride {
   std::string name;  ///< "rules"
   std::string blob;
-  MSGPACK_DEFINE_MAP(name, blob)
+  WEFT_FIELDS(name, blob)
   bool operator==(const PromptOverride&) const = default;
 };
 
@@ -76,9 +76,9 @@ struct LlmOptions {
   std::string prompts_folder{};  ///< where `prompts` were found; empty: nowhere
   bool group = false;  ///< the model proposes which calls are one subgraph
   bool fuse = false;   ///< it is asked for one kernel of neighbouring winners
-  MSGPACK_DEFINE_MAP(name, providers, rounds, samples, budget_micro_usd,
-                     budget_tokens, subgraph_micro_usd, subgraph_tokens, search,
-                     prompts, prompts_folder, group, fuse)
+  WEFT_FIELDS(name, providers, rounds, samples, budget_micro_usd, budget_tokens,
+              subgraph_micro_usd, subgraph_tokens, search, prompts,
+              prompts_folder, group, fuse)
   bool operator==(const LlmOptions&) const = default;
 };
 
@@ -89,7 +89,7 @@ struct LlmPart {
   /// Everything up to here is the same in other calls: a dialect that is told
   /// what to cache is told to cache it.
   bool cache_boundary = false;
-  MSGPACK_DEFINE_MAP(role, blob, cache_boundary)
+  WEFT_FIELDS(role, blob, cache_boundary)
   bool operator==(const LlmPart&) const = default;
 };
 
@@ -105,8 +105,8 @@ struct LlmRequest {
   std::string effort;           ///< empty: not sent
   std::string purpose;          ///< "seed sg_1f2e", for people and traces
   std::int64_t wall_ms = 0;
-  MSGPACK_DEFINE_MAP(effect, provider, parts, samples, max_tokens, temperature,
-                     effort, purpose, wall_ms)
+  WEFT_FIELDS(effect, provider, parts, samples, max_tokens, temperature, effort,
+              purpose, wall_ms)
   bool operator==(const LlmRequest&) const = default;
 };
 
@@ -114,7 +114,7 @@ struct LlmChoice {
   std::string text;  ///< blob
   /// "stop", "length", "refusal", or what the provider says else.
   std::string finish_reason;
-  MSGPACK_DEFINE_MAP(text, finish_reason)
+  WEFT_FIELDS(text, finish_reason)
   bool operator==(const LlmChoice&) const = default;
 };
 
@@ -127,7 +127,7 @@ struct LlmUsage {
   std::int64_t output = 0;
   std::int64_t reasoning = 0;
   bool known = false;  ///< the provider said so; else nothing above counts
-  MSGPACK_DEFINE_MAP(input, cached, cache_written, output, reasoning, known)
+  WEFT_FIELDS(input, cached, cache_written, output, reasoning, known)
   bool operator==(const LlmUsage&) const = default;
 };
 
@@ -139,8 +139,8 @@ struct LlmHeaderLimits {
   std::int64_t tokens_limit = -1;
   std::int64_t tokens_remaining = -1;
   std::int64_t tokens_reset_ms = -1;
-  MSGPACK_DEFINE_MAP(requests_limit, requests_remaining, requests_reset_ms,
-                     tokens_limit, tokens_remaining, tokens_reset_ms)
+  WEFT_FIELDS(requests_limit, requests_remaining, requests_reset_ms,
+              tokens_limit, tokens_remaining, tokens_reset_ms)
   bool operator==(const LlmHeaderLimits&) const = default;
 };
 
@@ -165,9 +165,9 @@ struct LlmReply {
   int http_status = 0;      ///< 0: no answer came
   /// The call failed after it was sent: it may have been paid for all the same.
   bool billed_maybe = false;
-  MSGPACK_DEFINE_MAP(effect, failure, choices, usage, micro_usd, model,
-                     request_id, latency_ms, first_token_ms, limits, from_cache,
-                     http_status, billed_maybe)
+  WEFT_FIELDS(effect, failure, choices, usage, micro_usd, model, request_id,
+              latency_ms, first_token_ms, limits, from_cache, http_status,
+              billed_maybe)
   bool operator==(const LlmReply&) const = default;
 };
 
@@ -178,7 +178,7 @@ struct LlmSpent {
   std::int64_t tokens = 0;
   std::int64_t micro_usd = 0;
   std::int64_t waited_ms = 0;  ///< until they were allowed, of all together
-  MSGPACK_DEFINE_MAP(calls, from_cache, tokens, micro_usd, waited_ms)
+  WEFT_FIELDS(calls, from_cache, tokens, micro_usd, waited_ms)
   bool operator==(const LlmSpent&) const = default;
 };
 
@@ -189,7 +189,7 @@ struct LlmTry {
   int round = 0;
   std::string kind;      ///< its verdict's; "failed": it was not verified
   double median_us = 0;  ///< 0: not timed
-  MSGPACK_DEFINE_MAP(id, parent, round, kind, median_us)
+  WEFT_FIELDS(id, parent, round, kind, median_us)
   bool operator==(const LlmTry&) const = default;
 };
 
@@ -200,7 +200,7 @@ struct LlmStory {
   bool out_of_budget = false;
   LlmSpent spent;
   std::vector<LlmTry> tries{};  ///< the tree: of all sources
-  MSGPACK_DEFINE_MAP(rounds, note, out_of_budget, spent, tries)
+  WEFT_FIELDS(rounds, note, out_of_budget, spent, tries)
   bool operator==(const LlmStory&) const = default;
 };
 
@@ -208,7 +208,7 @@ struct LlmStory {
 struct LlmAllowance {
   static constexpr std::string_view name = "LlmAllowance";
   LlmOptions options;
-  MSGPACK_DEFINE_MAP(options)
+  WEFT_FIELDS(options)
   bool operator==(const LlmAllowance&) const = default;
 };
 
@@ -224,8 +224,8 @@ struct LlmCallRequest {
   std::int64_t micro_usd = 0;      ///< at most
   std::int64_t ttl_ms = 600'000;   ///< from the grant
   std::int64_t not_before_us = 0;  ///< a retry waits till then
-  MSGPACK_DEFINE_MAP(ticket, provider, group, priority, tokens, micro_usd,
-                     ttl_ms, not_before_us)
+  WEFT_FIELDS(ticket, provider, group, priority, tokens, micro_usd, ttl_ms,
+              not_before_us)
   bool operator==(const LlmCallRequest&) const = default;
 };
 
@@ -235,7 +235,7 @@ struct LlmCallDenied {
   std::uint64_t ticket = 0;
   std::string code;  ///< "budget", "quota", "full", "unknown"
   std::string reason;
-  MSGPACK_DEFINE_MAP(ticket, code, reason)
+  WEFT_FIELDS(ticket, code, reason)
   bool operator==(const LlmCallDenied&) const = default;
 };
 
@@ -249,8 +249,7 @@ struct LlmCallSettled {
   std::int64_t micro_usd = 0;
   LlmHeaderLimits limits;
   bool free = false;  ///< of a cache: the provider was not asked
-  MSGPACK_DEFINE_MAP(ticket, failure, retry_after_ms, tokens, micro_usd, limits,
-                     free)
+  WEFT_FIELDS(ticket, failure, retry_after_ms, tokens, micro_usd, limits, free)
   bool operator==(const LlmCallSettled&) const = default;
 };
 

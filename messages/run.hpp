@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <msgpack.hpp>
 #include <string>
 #include <vector>
 
+#include "messages/fields.hpp"
 #include "messages/llm.hpp"
 
 namespace weft {
@@ -19,8 +19,7 @@ struct Gpu {
   std::int64_t l2_bytes = 0;      ///< its last cache
   std::int64_t shared_bytes = 0;  ///< that one block can have
   std::string uuid{};             ///< "GPU-8a5c…"; its place is "/" and this
-  MSGPACK_DEFINE_MAP(name, arch, sms, memory_bytes, l2_bytes, shared_bytes,
-                     uuid)
+  WEFT_FIELDS(name, arch, sms, memory_bytes, l2_bytes, shared_bytes, uuid)
   bool operator==(const Gpu&) const = default;
 };
 
@@ -34,8 +33,8 @@ struct Machine {
   std::vector<std::string> protections;  ///< sandbox layers that are on
   std::vector<std::string> unprotected;  ///< and those that are not
   std::vector<Gpu> gpus;  ///< the run's; empty: none, or none is wanted
-  MSGPACK_DEFINE_MAP(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
-                     unprotected, gpus)
+  WEFT_FIELDS(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
+              unprotected, gpus)
   bool operator==(const Machine&) const = default;
 };
 
@@ -74,11 +73,11 @@ struct RunOptions {
   /// Of the whole run; its end is the search's, less what composing takes.
   /// 0: no limit.
   std::int64_t budget_ms = 0;
-  MSGPACK_DEFINE_MAP(target, seeds, jobs, variants_max, capture_ms, call_ms,
-                     memory_bytes, timing_ms, final_timing_ms, compile_baseline,
-                     seed, precision, rounding, no_extern, device,
-                     autotune_baseline, MSGPACK_NVP("library", known_kernels),
-                     devices, accept, mode, llm, budget_ms)
+  WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
+              memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
+              precision, rounding, no_extern, device, autotune_baseline,
+              MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
+              budget_ms)
   bool operator==(const RunOptions&) const = default;
 };
 
@@ -97,8 +96,8 @@ struct RunStart {
   std::string decisions{};  ///< decisions_version() of it; empty: not said
   /// Blob: a model in plain words, of which a problem file is to be made.
   std::string description{};
-  MSGPACK_DEFINE_MAP(problem_name, problem, options, machine, weft_version,
-                     graph, vocabulary, decisions, description)
+  WEFT_FIELDS(problem_name, problem, options, machine, weft_version, graph,
+              vocabulary, decisions, description)
   bool operator==(const RunStart&) const = default;
 };
 
@@ -108,7 +107,7 @@ struct Progress {
   std::string subgraph;  ///< id, or empty when it concerns the whole run
   std::string stage;     ///< "capture", "seeds", "verify", "time", "compose", …
   std::string text;
-  MSGPACK_DEFINE_MAP(subgraph, stage, text)
+  WEFT_FIELDS(subgraph, stage, text)
   bool operator==(const Progress&) const = default;
 };
 
@@ -119,7 +118,7 @@ struct RunFinished {
   /// budget for language models ended first.
   int exit_code = 1;
   std::string summary;
-  MSGPACK_DEFINE_MAP(exit_code, summary)
+  WEFT_FIELDS(exit_code, summary)
   bool operator==(const RunFinished&) const = default;
 };
 

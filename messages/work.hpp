@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <msgpack.hpp>
 #include <string>
 #include <vector>
 
 #include "messages/effects.hpp"
+#include "messages/fields.hpp"
 #include "messages/known_kernels.hpp"
 #include "messages/run.hpp"
 
@@ -21,7 +21,7 @@ struct Seed {
   std::string source;    ///< blob
   std::string parent{};  ///< id of the seed that it refines; empty: none
   int round = 0;         ///< of refinement; 0: a first proposal
-  MSGPACK_DEFINE_MAP(id, target, origin, variant, source, parent, round)
+  WEFT_FIELDS(id, target, origin, variant, source, parent, round)
   bool operator==(const Seed&) const = default;
 };
 
@@ -32,7 +32,7 @@ struct Dispatch {
   RunStart run;
   /// By the journal's clock; said where the run's time is limited.
   std::int64_t begun_us = 0;
-  MSGPACK_DEFINE_MAP(plan, run, begun_us)
+  WEFT_FIELDS(plan, run, begun_us)
   bool operator==(const Dispatch&) const = default;
 };
 
@@ -50,8 +50,8 @@ struct OptimizeSubgraph {
   std::vector<Place> places{};
   std::int64_t device_bytes = 0;  ///< of a device, that a check may take
   std::vector<Seed> parts{};  ///< winners that one fused kernel is to replace
-  MSGPACK_DEFINE_MAP(subgraph, type, signature, graph, options, machine, places,
-                     device_bytes, parts)
+  WEFT_FIELDS(subgraph, type, signature, graph, options, machine, places,
+              device_bytes, parts)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 
@@ -60,7 +60,7 @@ struct OptimizeSubgraph {
 struct StopSearch {
   static constexpr std::string_view name = "StopSearch";
   std::string reason;
-  MSGPACK_DEFINE_MAP(reason)
+  WEFT_FIELDS(reason)
   bool operator==(const StopSearch&) const = default;
 };
 
@@ -68,7 +68,7 @@ struct StopSearch {
 struct SeedsRequest {
   static constexpr std::string_view name = "SeedsRequest";
   OptimizeSubgraph work;
-  MSGPACK_DEFINE_MAP(work)
+  WEFT_FIELDS(work)
   bool operator==(const SeedsRequest&) const = default;
 };
 struct SeedsReply {
@@ -81,8 +81,7 @@ struct SeedsReply {
   bool more = false;    ///< this source will reply again, to the same request
   int round = 0;        ///< the RefineRequest's that this answers; 0: the first
   LlmSpent spent{};     ///< on this reply
-  MSGPACK_DEFINE_MAP(subgraph, origin, seeds, failure, known, more, round,
-                     spent)
+  WEFT_FIELDS(subgraph, origin, seeds, failure, known, more, round, spent)
   bool operator==(const SeedsReply&) const = default;
 };
 
@@ -98,8 +97,8 @@ struct VerifySeed {
   Place place{};          ///< of checks and timings, where `placed`
   bool placed = false;
   std::int64_t device_bytes = 0;  ///< of a device, that a check may take
-  MSGPACK_DEFINE_MAP(subgraph, graph, seed, options, machine, thorough, place,
-                     placed, device_bytes)
+  WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, place, placed,
+              device_bytes)
   bool operator==(const VerifySeed&) const = default;
 };
 
@@ -108,7 +107,7 @@ struct TimeSeed {
   static constexpr std::string_view name = "TimeSeed";
   std::int64_t budget_ms = 0;
   bool with_compile = false;
-  MSGPACK_DEFINE_MAP(budget_ms, with_compile)
+  WEFT_FIELDS(budget_ms, with_compile)
   bool operator==(const TimeSeed&) const = default;
 };
 
@@ -117,7 +116,7 @@ struct StopSeed {
   static constexpr std::string_view name = "StopSeed";
   std::string reason;
   bool cancel = false;  ///< what a port works on for it is stopped, too
-  MSGPACK_DEFINE_MAP(reason, cancel)
+  WEFT_FIELDS(reason, cancel)
   bool operator==(const StopSeed&) const = default;
 };
 
@@ -133,8 +132,8 @@ struct SeedResult {
   Failure failure;  ///< the verification itself did not work
   Place place{};    ///< where it was checked and timed
   int lost = 0;     ///< places that went while they worked on it
-  MSGPACK_DEFINE_MAP(seed, built, build_log, verdict, timed, timing, failure,
-                     place, lost)
+  WEFT_FIELDS(seed, built, build_log, verdict, timed, timing, failure, place,
+              lost)
   bool operator==(const SeedResult&) const = default;
 };
 
@@ -149,7 +148,7 @@ struct RefineRequest {
   int round = 0;      ///< that this asks for, from 1
   std::vector<SeedResult> history;  ///< of its line, the first proposal first
   SeedResult best;                  ///< of the subgraph so far, of any source
-  MSGPACK_DEFINE_MAP(subgraph, work, seed, result, round, history, best)
+  WEFT_FIELDS(subgraph, work, seed, result, round, history, best)
   bool operator==(const RefineRequest&) const = default;
 };
 
@@ -166,7 +165,7 @@ struct SubgraphDone {
   int seeds = 0;    ///< tried
   int right = 0;    ///< of them
   LlmStory llm{};
-  MSGPACK_DEFINE_MAP(subgraph, outcome, reason, best, seeds, right, llm)
+  WEFT_FIELDS(subgraph, outcome, reason, best, seeds, right, llm)
   bool operator==(const SubgraphDone&) const = default;
 };
 
@@ -178,7 +177,7 @@ struct Compose {
   std::vector<SubgraphDone> results;  ///< in the plan's order
   /// When the run should be over, by the journal's clock; 0: whenever.
   std::int64_t ends_us = 0;
-  MSGPACK_DEFINE_MAP(plan, run, results, ends_us)
+  WEFT_FIELDS(plan, run, results, ends_us)
   bool operator==(const Compose&) const = default;
 };
 

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <msgpack.hpp>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "messages/fields.hpp"
 #include "messages/result.hpp"
 #include "messages/run.hpp"
 
@@ -32,7 +32,7 @@ inline constexpr std::size_t kDevicesMax = 64;
 struct Device {
   std::string uuid;  ///< "GPU-8a5c…": the same in every order of devices
   Gpu facts;
-  MSGPACK_DEFINE_MAP(uuid, facts)
+  WEFT_FIELDS(uuid, facts)
   bool operator==(const Device&) const = default;
 };
 
@@ -53,9 +53,9 @@ struct Hello {
   std::string triton;
   std::string nvrtc;
   std::string driver;
-  MSGPACK_DEFINE_MAP(wire_min, wire_max, weft, name, incarnation, run, machine,
-                     memory_bytes, slots, devices, python, torch, triton, nvrtc,
-                     driver)
+  WEFT_FIELDS(wire_min, wire_max, weft, name, incarnation, run, machine,
+              memory_bytes, slots, devices, python, torch, triton, nvrtc,
+              driver)
   bool operator==(const Hello&) const = default;
 };
 
@@ -65,14 +65,14 @@ struct Welcome {
   std::string run;
   std::int64_t heartbeat_ms = 0;
   std::int64_t silence_ms = 0;  ///< who is silent for longer is lost
-  MSGPACK_DEFINE_MAP(session, run, heartbeat_ms, silence_ms)
+  WEFT_FIELDS(session, run, heartbeat_ms, silence_ms)
 };
 
 /// head -> node: you are not.
 struct Refusal {
   std::string reason;
   bool for_good = false;  ///< asking again is no use
-  MSGPACK_DEFINE_MAP(reason, for_good)
+  WEFT_FIELDS(reason, for_good)
 };
 
 /// head -> node: I do not know you; say hello.

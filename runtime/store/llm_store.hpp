@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/fields.hpp"
 #include "messages/llm.hpp"
 #include "runtime/store/sqlite.hpp"
 
@@ -18,7 +19,7 @@ namespace weft {
 struct KeptAnswer {
   LlmReply reply;
   std::vector<std::string> texts;
-  MSGPACK_DEFINE_MAP(reply, texts)
+  WEFT_FIELDS(reply, texts)
   bool operator==(const KeptAnswer&) const = default;
 };
 
