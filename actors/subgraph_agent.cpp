@@ -62,7 +62,7 @@ void SubgraphAgent::receive(const Address&, const Message& message,
     if (const auto end = errands_.receive(message, context)) {
       if (end->failure) {
         context.send(address::user,
-                     Progress{done_->subgraph, "library",
+                     Progress{done_->subgraph, "keep",
                               "not kept: " + end->failure.message});
       }
       if (errands_.idle()) leave(context);

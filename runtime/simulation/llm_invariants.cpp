@@ -40,7 +40,8 @@ std::string LlmInvariants::take(const Envelope& envelope,
     settle(call->first, request.tokens, request.micro_usd, false);
   } else if (const auto* m = std::get_if<LlmCallSettled>(&message)) {
     const Ticket ticket{envelope.src, m->ticket};
-    waiting_.erase(ticket);
+    // Given up before it was allowed: a grant may be on its way all the same.
+    if (waiting_.erase(ticket) > 0) granted_[ticket] = true;
     const auto call = held_.find(ticket);
     if (call == held_.end()) return "";
     const LlmCallRequest& request = call->second.request;

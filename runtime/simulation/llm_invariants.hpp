@@ -75,7 +75,8 @@ class LlmInvariants {
   std::map<std::string, Provider> providers_;
   std::map<Ticket, Call> waiting_;
   std::map<Ticket, Call> held_;
-  std::map<Ticket, bool> granted_;  ///< whether the port has been asked
+  /// Whether the port has been asked, or must not be any more.
+  std::map<Ticket, bool> granted_;
   Spent run_;
   std::map<std::string, Spent> groups_;
 };

@@ -79,7 +79,7 @@ class LlmRuns(LlmCase):
                   encoding="utf-8") as file:
             result = json.load(file)
         self.assertTrue(result["success"])
-        self.assertEqual(result["rounds"], len(result["history"]))
+        self.assertGreaterEqual(result["rounds"], len(result["history"]))
         self.assertTrue(result["history"][-1]["success"])
         self.assertIn("kernel_function", result["kernel_code"])
         with open(os.path.join(os.path.dirname(folder), "..", "summary.json"),

@@ -222,7 +222,10 @@ TEST_CASE("a broker that allows every call gets caught") {
         if (address == address::broker) return std::make_unique<LavishBroker>();
         return make_role(address);
       });
-  CHECK_MESSAGE(problem.contains("a call is allowed beyond"), problem);
+  const bool is_caught = problem.contains("a call is allowed beyond") ||
+                         problem.contains("is tried again too early") ||
+                         problem.contains("has asked for a pause");
+  CHECK_MESSAGE(is_caught, problem);
 }
 
 TEST_CASE("the same seed gives the same journal") {
