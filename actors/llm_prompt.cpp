@@ -5,6 +5,7 @@
 
 #include "actors/device.hpp"
 #include "actors/llm_templates.hpp"
+#include "compiler/compose/reference_source.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
 
@@ -194,52 +195,89 @@ std::string evidence_of(const SeedResult& result, Blobs& blobs) {
   return text;
 }
 
+namespace {
+
+/// Of memory: an expanded dimension is there once.
+std::int64_t stored_bytes(const TensorType& type) {
+  std::int64_t bytes = element_bytes(type.dtype);
+  for (std::size_t i = 0; i < type.shape.size(); ++i) {
+    if (type.stride[i] != 0) bytes *= type.shape[i];
+  }
+  return bytes;
+}
+
+/// Each input is read once and each result written once.
+std::string floor_text(const Graph& graph) {
+  std::int64_t read = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.kind == NodeKind::call || node.values.empty()) continue;
+    if (!node.values.front()) continue;
+    read += stored_bytes(*node.values.front());
+  }
+  std::int64_t written = 0;
+  for (const std::string& output : graph.outputs) {
+    written += stored_bytes(tensor_type(graph, output));
+  }
+  return "The inputs are " + std::to_string(read) + " bytes, the results " +
+         std::to_string(written) + ": that is what must move.";
+}
+
+/// What stands for the templates' words.
+Result<TemplateWords> seed_words(const RefineRequest& request,
+                                 const Subgraph& subgraph, Blobs& blobs) {
+  const OptimizeSubgraph& work = request.work;
+  const bool is_first = request.seed.id.empty();
+  TemplateWords words;
+  words["device"] = device_text(work.machine);
+  if (work.options.target != "cpu" && work.machine.gpus.empty()) {
+    words["device"] =
+        "- Triton's interpreter, on the processor: tensors are "
+        "on the CPU, and nothing is timed. Write Triton.\n";
+  }
+  words["reference"] = reference_source(subgraph);
+  words["floor"] = floor_text(subgraph.graph);
+  words["round"] = std::to_string(request.round);
+  words["best"] = parts_text(work, blobs) + best_text(request, blobs);
+  words["history"] = history_text(request);
+  if (is_first) {
+    if (request.result.failure) {
+      words["best"] += "Your last answer could not be used: " +
+                       request.result.failure.message + ".\n\n";
+    }
+    return words;
+  }
+  const auto source = blobs.get(request.seed.source);
+  if (!source) return std::unexpected(source.error());
+  words["source"] = *source;
+  words["whose"] = request.seed.origin == "llm"
+                       ? "Your file below"
+                       : "The kernel below is by the " + request.seed.origin +
+                             ", in a form of its own, which is no answer to "
+                             "this; what it computes";
+  words["kind"] = request.result.verdict.kind;
+  words["evidence"] = evidence_of(request.result, blobs);
+  const Bottleneck found = bottleneck_of(request);
+  words["bottleneck"] = found.text;
+  words["method"] = found.method;
+  return words;
+}
+
+}  // namespace
+
 Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
                                          Blobs& blobs) {
   const OptimizeSubgraph& work = request.work;
-  const LlmOptions& options = work.options.llm;
   const auto graph_text = blobs.get(work.graph);
   if (!graph_text) return std::unexpected(graph_text.error());
   auto graph = parse_graph(*graph_text);
   if (!graph) return std::unexpected(graph.error());
   const Subgraph subgraph{work.subgraph, work.signature, work.type,
                           std::move(*graph)};
+  const auto words = seed_words(request, subgraph, blobs);
+  if (!words) return std::unexpected(words.error());
 
-  const bool on_gpu = work.options.target != "cpu";
   const bool is_first = request.seed.id.empty();
   const bool is_right = request.result.verdict.correct;
-  TemplateWords words;
-  words["device"] = device_text(work.machine);
-  if (on_gpu && work.machine.gpus.empty()) {
-    words["device"] =
-        "- Triton's interpreter, on the processor: tensors are "
-        "on the CPU, and nothing is timed. Write Triton.\n";
-  }
-  words["reference"] = reference_source(subgraph);
-  words["floor"] = "";
-  words["round"] = std::to_string(request.round);
-  words["best"] = parts_text(work, blobs) + best_text(request, blobs);
-  words["history"] = history_text(request);
-  if (is_first && request.result.failure) {
-    words["best"] += "Your last answer could not be used: " +
-                     request.result.failure.message + ".\n\n";
-  }
-  if (!is_first) {
-    const auto source = blobs.get(request.seed.source);
-    if (!source) return std::unexpected(source.error());
-    words["source"] = *source;
-    words["whose"] = request.seed.origin == "llm"
-                         ? "Your file below"
-                         : "The kernel below is by the " + request.seed.origin +
-                               ", in a form of its own, which is no answer to "
-                               "this; what it computes";
-    words["kind"] = request.result.verdict.kind;
-    words["evidence"] = evidence_of(request.result, blobs);
-    const Bottleneck found = bottleneck_of(request);
-    words["bottleneck"] = found.text;
-    words["method"] = found.method;
-  }
-
   struct Piece {
     const char* role;
     std::string_view name;
@@ -247,7 +285,7 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
   };
   const std::array<Piece, 5> pieces = {{
       {"system", "rules", false},
-      {"system", on_gpu ? "api_gpu" : "api_cpu", false},
+      {"system", work.options.target == "cpu" ? "api_cpu" : "api_gpu", false},
       {"system", "device", true},
       {"user", "task", true},
       {"user",
@@ -258,9 +296,9 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
   }};
   PromptWriter writer(blobs);
   for (const Piece& piece : pieces) {
-    const auto text = template_text(piece.name, options, blobs);
+    const auto text = template_text(piece.name, work.options.llm, blobs);
     if (!text) return std::unexpected(text.error());
-    writer.add(piece.role, filled(*text, words), piece.boundary);
+    writer.add(piece.role, filled(*text, *words), piece.boundary);
   }
   return writer.take();
 }
