@@ -110,7 +110,7 @@ void order_by_region(Graph& graph, Regions& regions) {
   regions = std::move(ordered);
 }
 
-Extractor::Extractor(const Graph& graph)
+PieceExtractor::PieceExtractor(const Graph& graph)
     : graph_(graph),
       users_(graph.nodes.size()),
       visible_(graph.outputs.begin(), graph.outputs.end()) {
@@ -125,7 +125,8 @@ Extractor::Extractor(const Graph& graph)
   }
 }
 
-Extracted Extractor::extract(const std::vector<std::size_t>& places) const {
+Extracted PieceExtractor::extract(
+    const std::vector<std::size_t>& places) const {
   Extracted piece;
   const std::set<std::size_t> inside(places.begin(), places.end());
   std::map<std::string, std::string> canonical;
@@ -192,7 +193,7 @@ Plan plan_of(Graph model, Regions regions) {
     }
     before = region;
   }
-  const Extractor extractor(plan.model);
+  const PieceExtractor extractor(plan.model);
   std::map<std::string, std::string> id_of_signature;
   std::map<std::string, std::string> signature_of_id;
   for (const auto& places : in_order) {

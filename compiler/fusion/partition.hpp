@@ -46,9 +46,9 @@ struct Extracted {
 };
 
 /// Extracts pieces of one graph: who uses what is looked up once.
-class Extractor {
+class PieceExtractor {
  public:
-  explicit Extractor(const Graph& graph);
+  explicit PieceExtractor(const Graph& graph);
 
   /// The nodes at these places, in their order.
   Extracted extract(const std::vector<std::size_t>& places) const;

@@ -98,7 +98,7 @@ std::map<int, Region> regions_behind_views(const Graph& graph,
 void release_moving_views(const Graph& graph, Regions& regions) {
   const auto found = regions_behind_views(graph, regions);
   if (found.size() < repeats_min) return;
-  const Extractor extractor(graph);
+  const PieceExtractor extractor(graph);
   const auto signature = [&](const std::vector<std::size_t>& places) {
     return signature_of(extractor.extract(places).graph);
   };
