@@ -143,7 +143,8 @@ class LlmRuns(LlmCase):
             done = self.run_weft(words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             [prompt] = [call.prompt for call in server.calls]
-        self.assertTrue(prompt.startswith("Rules of the house."), prompt[:99])
+        self.assertTrue(prompt.lstrip().startswith("Rules of the house."),
+                        prompt[:99])
         self.assertTrue(prompt.rstrip().endswith("Begin."), prompt[-99:])
         self.assertNotIn("Answer with exactly one Python file", prompt)
         self.assertIn("Prompts of the user's own", self.report())
