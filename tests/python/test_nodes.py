@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import unittest
 
 import relay
@@ -23,8 +24,7 @@ PROBLEM = weft_case.problem_with(
 RUN = ("--variants", "2", "--no-compile-baseline", "--no-library", "--jobs",
        "3", "--timing-ms", "200", "--final-timing-ms", "400")
 WAIT = 300
-# The nodes' silence that a head takes for their end.
-SILENCE = ("--node-seconds", "2")
+ATTEMPTS = 3
 # 200 ms there and back, 1 Mbit/s.
 SLOW = {"delay_s": 0.1, "bytes_per_s": 125_000}
 
@@ -94,22 +94,37 @@ class NodesTest(WeftCase):
         self.assertEqual(code, 0, self.output())
 
     def head(self, *words):
-        return self.start("head", "run", self.problem, "--out",
-                          self.run_folder, *RUN, "--listen", self.endpoint,
-                          *words)
-
-    def resumed(self):
-        return self.start("head", "resume", self.run_folder, "--listen",
-                          self.endpoint, *SILENCE)
-
-    def node(self, name, *words, endpoint=None):
-        """A node that is ready; it waits for its head, if there is none."""
-        process = self.start(name, "node", "--join", endpoint or self.endpoint,
-                             "--name", name, "--folder", self.path(name),
+        """One that listens."""
+        process = self.start("head", "run", self.problem, "--out",
+                             self.run_folder, *RUN, "--listen", self.endpoint,
                              *words)
         self.wait_for(lambda: process.poll() is not None or
-                      self.has_said(name, "joins"))
+                      self.has_said("head", "listening"))
         return process
+
+    def resumed(self, *words):
+        return self.start("head", "resume", self.run_folder, "--listen",
+                          self.endpoint, *words)
+
+    def at_work(self, make_nodes, *words):
+        """A head and its nodes by name, each of which has been asked something.
+        A node that joins when all is dealt out gets nothing: then anew."""
+        for attempt in range(ATTEMPTS):
+            self.run_folder = self.path(f"run{attempt}")
+            head = self.head(*words)
+            nodes = make_nodes()
+            asked = lambda names=nodes: all(map(self.asked, names))
+            self.wait_for(lambda: asked() or head.poll() is not None)
+            if asked() and head.poll() is None:
+                return head, nodes
+            print("some node was asked nothing; again:\n" + self.output(),
+                  file=sys.stderr)
+            self.kill_all()
+        return self.fail(f"{ATTEMPTS} times some node was asked nothing")
+
+    def node(self, name, *words, endpoint=None):
+        return self.start(name, "node", "--join", endpoint or self.endpoint,
+                          "--name", name, "--folder", self.path(name), *words)
 
     def has_said(self, name, text):
         with open(self.path(name + ".txt"), encoding="utf-8") as file:
@@ -160,27 +175,25 @@ class NodesTest(WeftCase):
         self.wait_for(lambda: not weft_case.processes_that_name(self.folder))
 
     def test_a_slow_link_lost_blobs_and_a_node_that_dies(self):
-        slow = self.node("slow", "--once", "--lose-blobs", "3",
-                         endpoint=self.relay(**SLOW).endpoint)
-        dies = self.node("dies", "--once")
-        head = self.head(*SILENCE)
-        self.wait_for(lambda: self.asked("dies") > 0 or
-                      head.poll() is not None)
-        self.assertGreater(self.asked("dies"), 0, self.output())
-        dies.kill()
+        link = self.relay(**SLOW)
+        head, nodes = self.at_work(
+            lambda: {"dies": self.node("dies", "--once"),
+                     "slow": self.node("slow", "--once", "--lose-blobs", "3",
+                                       endpoint=link.endpoint)},
+            "--node-seconds", "5")
+        nodes["dies"].kill()
         self.assert_ends_well(head)
-        self.assert_ends_well(slow)
+        self.assert_ends_well(nodes["slow"])
         self.assertGreater(self.answered("slow"), 0, self.output())
         self.assert_same_and_nothing_left()
 
     def test_nodes_come_back_and_so_does_the_head(self):
         link = self.relay()
-        apart = self.node("apart", endpoint=link.endpoint)
-        sleeps = self.node("sleeps", "--once")
-        head = self.head(*SILENCE)
-        self.wait_for(lambda: self.asked("apart") > 0 and
-                      self.asked("sleeps") > 0 or head.poll() is not None)
-        self.assertIsNone(head.poll(), self.output())
+        silence = ("--node-seconds", "2")
+        head, nodes = self.at_work(
+            lambda: {"apart": self.node("apart", endpoint=link.endpoint),
+                     "sleeps": self.node("sleeps", "--once")}, *silence)
+        apart, sleeps = nodes["apart"], nodes["sleeps"]
         link.hang()
         sleeps.send_signal(signal.SIGSTOP)
         self.wait_for(lambda: self.changes("apart") > 1 and
@@ -190,7 +203,7 @@ class NodesTest(WeftCase):
         sleeps.send_signal(signal.SIGCONT)
         head.kill()
         head.wait()
-        head = self.resumed()
+        head = self.resumed(*silence)
         self.assert_ends_well(head)
         self.assert_ends_well(sleeps)
         apart.terminate()
@@ -215,9 +228,9 @@ class NodesTest(WeftCase):
                   encoding="utf-8") as file:
             file.write(key)
         self.run_folder = self.path("run2")
+        head = self.head("--keys", self.path("keys"))
         stranger = self.node("stranger", "--keys", self.path("others"))
         friend = self.node("friend", "--keys", self.path("keys"))
-        head = self.head("--keys", self.path("keys"))
         self.wait_for(lambda: head.poll() is not None or
                       self.changes("friend") > 0 and
                       self.has_said("head", "not in `allowed`"))
