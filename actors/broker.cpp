@@ -15,6 +15,12 @@ bool contains(const std::vector<Place>& places, const Place& place) {
   return std::ranges::find(places, place) != places.end();
 }
 
+bool will_do(const LeaseRequest& request, const Place& place) {
+  const bool is_named =
+      request.places.empty() || contains(request.places, place);
+  return is_named && !contains(request.avoid, place);
+}
+
 std::string seconds_text(std::int64_t us) {
   const std::int64_t tenths = us / 100'000;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
@@ -157,7 +163,7 @@ void Broker::deny_hopeless(Resource& resource, const std::string& name,
                            Context& context) {
   for (auto queue = resource.queues.begin(); queue != resource.queues.end();) {
     std::erase_if(queue->second, [&](const Waiting& waiting) {
-      if (!places_for(resource, waiting.request).empty()) return false;
+      if (!is_hopeless(resource, waiting.request)) return false;
       context.send(waiting.ticket.first,
                    LeaseDenied{waiting.ticket.second,
                                "no place is left that offers " + name, true});
@@ -178,7 +184,7 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
     return;
   }
   Resource& resource = found->second;
-  if (places_for(resource, request).empty()) {
+  if (is_hopeless(resource, request)) {
     context.send(
         from,
         LeaseDenied{request.ticket,
@@ -323,14 +329,21 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
   return order;
 }
 
+/// No place is left for it, however long it waits. Asked of all that wait when
+/// a place comes or goes: there may be thousands of both.
+bool Broker::is_hopeless(const Resource& resource,
+                         const LeaseRequest& request) const {
+  return std::ranges::none_of(resource.pools, [&](const auto& item) {
+    return will_do(request, item.first);
+  });
+}
+
 /// Where it could be served, were nobody else there.
 std::vector<Place> Broker::places_for(const Resource& resource,
                                       const LeaseRequest& request) const {
   std::vector<Place> places;
   for (const auto& [place, pool] : resource.pools) {
-    const bool will_do =
-        request.places.empty() || contains(request.places, place);
-    if (will_do && !contains(request.avoid, place)) places.push_back(place);
+    if (will_do(request, place)) places.push_back(place);
   }
   return places;
 }

@@ -83,6 +83,7 @@ class Broker : public Role {
   void serve_all(Context& context);
   bool serve_one(const std::string& name, Context& context);
   std::vector<std::string> turns(const Resource& resource) const;
+  bool is_hopeless(const Resource& resource, const LeaseRequest& request) const;
   std::vector<Place> places_for(const Resource& resource,
                                 const LeaseRequest& request) const;
   std::optional<Place> place_with_room(

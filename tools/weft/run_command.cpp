@@ -317,6 +317,15 @@ void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache) {
                     const std::string& artefact) -> Result<void> {
     const auto source = blobs.get(request.source);
     if (!source) return std::unexpected(source.error());
+    if (artefact.empty()) {  // too large to travel
+      BuildTerms terms(request.wall_ms);
+      terms.arch = request.arch;
+      const auto built = cache.build(request.target, *source, terms);
+      if (!built) return std::unexpected(built.error());
+      if (!built->file.empty()) return {};
+      return fail(ErrorCode::failed,
+                  "what a node has built does not build at the head");
+    }
     const auto bytes = blobs.get(artefact);
     if (!bytes) return std::unexpected(bytes.error());
     const auto taken =
