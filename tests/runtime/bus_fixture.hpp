@@ -74,7 +74,7 @@ class Cluster {
     wire::Hello& hello = options.protocol.hello;
     hello.wire_min = wire::kWireVersionMin;
     hello.wire_max = wire::kWireVersion;
-    hello.weft = "1";
+    hello.weft = weft_of_nodes_;
     hello.name = name;
     hello.incarnation = name + "-" + std::to_string(++incarnations_);
     hello.machine = start_.machine;
@@ -156,6 +156,7 @@ class Cluster {
     changed_.notify_all();
   }
 
+  std::string weft_of_nodes_ = "1";
   Directory folder_;
   Journal journal_;
   BlobStore blobs_;

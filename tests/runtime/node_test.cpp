@@ -125,6 +125,15 @@ TEST_CASE("a node that waits for a head rests, and leaves when it is told to") {
   CHECK(cluster.ended_["n1"] == "in peace");
 }
 
+TEST_CASE("a node of another weft is told why it may not join") {
+  Cluster cluster;
+  cluster.weft_of_nodes_ = "2";
+  cluster.add_node("n1", &build);
+  REQUIRE(cluster.wait_ended("n1"));
+  CHECK(cluster.ended_["n1"].contains("its weft is 2, the run's 1"));
+  CHECK(cluster.in_.empty());
+}
+
 TEST_CASE("what nobody waits for any more is stopped at the node") {
   Cluster cluster;
   Endless endless;
