@@ -3,9 +3,10 @@
 //
 //     bench_bus            messages a second, against bare ZeroMQ with msgpack
 //     bench_bus work       four nodes of one slot against one, on work of 1 s
-//     bench_bus lost       when a killed node's work begins elsewhere
+//     bench_bus lost       when a killed node's work is done elsewhere
+//     bench_bus crowd      what a thousand idle nodes cost the head
 //
-// `bench_bus node …` and `bench_bus echo …` are the processes that it starts.
+// `bench_bus node …`, `echo …` and `nodes …` are the processes that it starts.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <zmq.hpp>
@@ -71,20 +73,29 @@ class SleepyPort : public Port {
   WorkQueue queue_;
 };
 
+wire::Hello hello_of(const std::string& name, int slots) {
+  wire::Hello hello;
+  hello.wire_min = wire::kWireVersionMin;
+  hello.wire_max = wire::kWireVersion;
+  hello.weft = "bench";
+  hello.name = name;
+  hello.incarnation = std::to_string(getpid());
+  hello.machine = made_up_start().machine;
+  hello.slots = {{"cpu", slots}};
+  return hello;
+}
+
+std::string text_of(const zmq::message_t& message) {
+  return {static_cast<const char*>(message.data()), message.size()};
+}
+
 /// bench_bus node ENDPOINT NAME SLOTS SLEEP_MS FOLDER
 int serve(char** words) {
   NodeOptions options;
   options.endpoint = words[0];
-  wire::Hello& hello = options.protocol.hello;
-  hello.wire_min = wire::kWireVersionMin;
-  hello.wire_max = wire::kWireVersion;
-  hello.weft = "bench";
-  hello.name = words[1];
-  hello.incarnation = std::to_string(getpid());
   const int slots = std::atoi(words[2]);
   const int sleep_ms = std::atoi(words[3]);
-  hello.machine = made_up_start().machine;
-  hello.slots = {{"cpu", slots}};
+  options.protocol.hello = hello_of(words[1], slots);
   options.protocol.once = true;
   options.folder = words[4];
   options.make_ports = [=](Blobs&, const RunStart&) {
@@ -93,6 +104,51 @@ int serve(char** words) {
     return made;
   };
   return serve_as_node(std::move(options), {}) ? 0 : 1;
+}
+
+/// bench_bus nodes ENDPOINT COUNT: so many nodes' side of the wire in one
+/// process, which have nothing to do.
+int serve_crowd(char** words) {
+  const int count = std::atoi(words[1]);
+  const rlimit files{16'384, 16'384};
+  require(setrlimit(RLIMIT_NOFILE, &files) == 0, "too few open files allowed");
+  zmq::context_t context;
+  context.set(zmq::ctxopt::max_sockets, count + 8);
+  struct One {
+    NodeProtocol protocol;
+    zmq::socket_t socket;
+  };
+  std::vector<std::unique_ptr<One>> crowd;
+  std::vector<zmq::pollitem_t> items;
+  for (int i = 0; i < count; ++i) {
+    NodeProtocol::Options options;
+    options.hello = hello_of("n" + std::to_string(i), 1);
+    crowd.push_back(std::make_unique<One>(
+        One{NodeProtocol(options), zmq::socket_t(context, ZMQ_DEALER)}));
+    crowd.back()->socket.connect(words[0]);
+    items.push_back({crowd.back()->socket.handle(), 0, ZMQ_POLLIN, 0});
+  }
+  std::int64_t ticked_ms = 0;
+  while (true) {
+    zmq_poll(items.data(), static_cast<int>(items.size()), 100);
+    const std::int64_t now_ms = SocketThread::now_ms();
+    const bool is_tick = now_ms - ticked_ms >= 100;
+    if (is_tick) ticked_ms = now_ms;
+    for (auto& one : crowd) {
+      zmq::message_t header, body;
+      while (one->socket.recv(header, zmq::recv_flags::dontwait)) {
+        if (header.more()) (void)one->socket.recv(body);
+        one->protocol.on_frame(text_of(header), text_of(body), now_ms);
+      }
+      if (is_tick) one->protocol.tick(now_ms);
+      for (NodeAction& action : one->protocol.take_actions()) {
+        const auto* send = std::get_if<node_action::Send>(&action);
+        if (!send) continue;
+        one->socket.send(zmq::buffer(send->frame.header),
+                         zmq::send_flags::dontwait);
+      }
+    }
+  }
 }
 
 class Child {
@@ -107,6 +163,10 @@ class Child {
             "cannot start a process");
   }
   Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
+  Child& operator=(Child&& other) noexcept {
+    std::swap(pid_, other.pid_);
+    return *this;
+  }
   ~Child() { kill(); }
   void kill() {
     if (pid_ <= 0) return;
@@ -142,6 +202,14 @@ class Head {
                  std::to_string(sleep_ms), (folder_ / name).string()});
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return in_.contains(name); });
+    return child;
+  }
+
+  Child start_crowd(int count) {
+    Child child({"nodes", bus_->endpoint(), std::to_string(count)});
+    std::unique_lock lock(mutex_);
+    changed_.wait(
+        lock, [&] { return in_.size() == static_cast<std::size_t>(count); });
     return child;
   }
 
@@ -228,10 +296,6 @@ double bus_rate(const fs::path& folder, const std::string& text, int count) {
     head.wait_answers(static_cast<std::size_t>(count));
   });
   return 2 * count / s;
-}
-
-std::string text_of(const zmq::message_t& message) {
-  return {static_cast<const char*>(message.data()), message.size()};
 }
 
 void say(zmq::socket_t& socket, const wire::Header& header,
@@ -384,12 +448,27 @@ void lost_seconds(const fs::path& folder, std::int64_t silence_ms) {
       median(took), std::ranges::min(took), std::ranges::max(took));
 }
 
+/// Nobody works; beats go both ways.
+void crowd_share(const fs::path& folder, int nodes) {
+  fs::create_directories(folder);
+  Head head(folder);
+  std::optional<Child> crowd;
+  const double joined_s = seconds([&] { crowd = head.start_crowd(nodes); });
+  const double before_s = cpu_seconds();
+  const double s =
+      seconds([] { std::this_thread::sleep_for(std::chrono::seconds(10)); });
+  std::printf(
+      "%d nodes: in after %.2f s; idle, the head takes %.1f %% of a core\n",
+      nodes, joined_s, 100 * (cpu_seconds() - before_s) / s);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string verb = argc > 1 ? argv[1] : "";
   if (verb == "node" && argc == 7) return serve(argv + 2);
   if (verb == "echo" && argc == 3) return echo(argv + 2);
+  if (verb == "nodes" && argc == 4) return serve_crowd(argv + 2);
   const fs::path folder =
       fs::temp_directory_path() / ("bench_bus." + std::to_string(getpid()));
   fs::create_directories(folder);
@@ -400,6 +479,10 @@ int main(int argc, char** argv) {
   } else if (verb == "lost") {
     lost_seconds(folder, 2'000);
     lost_seconds(folder, 5'000);
+  } else if (verb == "crowd") {
+    for (const int nodes : {10, 100, 1'000}) {
+      crowd_share(folder / std::to_string(nodes), nodes);
+    }
   } else {
     compare(folder, 256, 40'000);
     compare(folder, 64 << 10, 4'000);

@@ -1,6 +1,7 @@
 #include "runtime/bus/socket_thread.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +23,14 @@ constexpr int kFramesPerTurn = 256;
 constexpr int kZapEnforceDomain = 93;
 constexpr const char* kZapDomain = "weft";
 constexpr const char* kZapEndpoint = "inproc://zeromq.zap.01";
+
+/// A connection is an open file, and a shell's usual limit is 1,024 of them.
+void allow_many_files() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 65'536);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
 
 std::string text_of(const zmq::message_t& message) {
   return {static_cast<const char*>(message.data()), message.size()};
@@ -102,6 +111,7 @@ Result<void> SocketThread::open() {
       socket.set(option::curve_secretkey, keys.own_secret);
     }
     if (options_.is_head) {
+      allow_many_files();
       socket.set(option::router_mandatory, true);
       if (!keys.empty()) {
         sockets_->zap = zmq::socket_t(sockets_->context, ZMQ_REP);
