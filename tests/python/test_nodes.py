@@ -12,7 +12,7 @@ import unittest
 
 import relay
 import weft_case
-from test_resume import number_in, verdicts_of, waited_for
+from test_resume import number_in, scratch_of, verdicts_of, waited_for
 from weft_case import WEFT, WeftCase, environment
 
 # Three subgraphs of their own kind, which a matrix product keeps apart: one for
@@ -173,6 +173,11 @@ class NodesTest(WeftCase):
                          self.output())
         self.assert_replays(self.run_folder)
         self.wait_for(lambda: not weft_case.processes_that_name(self.folder))
+        # One that was killed is swept by the next that starts.
+        for process in self.processes:
+            if process.returncode == 0:
+                scratch = os.path.join("/dev/shm", scratch_of(process.pid))
+                self.assertFalse(os.path.exists(scratch), scratch)
 
     def test_a_slow_link_lost_blobs_and_a_node_that_dies(self):
         link = self.relay(**SLOW)
