@@ -76,7 +76,8 @@ class NetworkTest(NodesCase):
         keys = ("--keys", self.path("keys"))
         self.endpoint = f"tcp://{SUBNET}1:7070"
         head, nodes = self.at_work(
-            lambda: {name: self.node(name, "--once", *keys)
+            lambda: {name: self.node(name, "--once", "--patience-seconds",
+                                     "30", *keys)
                      for name in ("far", "slow")},
             "--node-seconds", "5", *keys)
         network.set_link("far", "down")
