@@ -144,11 +144,35 @@ TEST_CASE("anything but what was captured goes to the original forward") {
   check_has(text, "))(x, scale, mask)\n");
 }
 
-TEST_CASE("so does a call that wants a gradient, or is watched") {
+TEST_CASE("a call that wants a gradient gets kernels with one") {
   const std::string text = composed();
   check_has(text,
+            "        if torch.is_grad_enabled() and "
+            "_weft_wants_gradient(x, *_t_state):\n"
+            "            return _weft_with_gradient(self, [x, *_t_state], "
+            "(x, scale, mask, ), {})\n");
+  check_has(text, "_weft_written = frozenset((\"seen\", ))\n");
+  check_has(text, "_weft_read_and_written = frozenset(())\n");
+  check_has(text, "_weft_draws = False\n");
+  check_has(text, "_weft_unchanged = _weft_as_captured\n");
+}
+
+TEST_CASE("one that writes its arguments goes to the original forward") {
+  Graph graph = sample();
+  graph.mutations.push_back({"x", true, "r"});
+  const Plan plan = cut(graph);
+  const auto text = compose_source(
+      kProblem, plan,
+      {{plan.subgraphs.at(0).id, {"int x;\n", "plain", find_target("cpu")}}});
+  REQUIRE(text);
+  check_has(*text,
             "and not (torch.is_grad_enabled()"
             " and _weft_wants_gradient(x, *_t_state))");
+  CHECK_FALSE(text->contains("_weft_with_gradient"));
+}
+
+TEST_CASE("a call that is watched goes to the original forward") {
+  const std::string text = composed();
   check_has(text,
             "if torch.compiler.is_compiling() or _weft_watched():\n"
             "            return self.forward_reference(x, scale, mask)\n");
@@ -167,7 +191,7 @@ TEST_CASE("the mode is asked where no part says that it reads it") {
 
 TEST_CASE("so does a part that is another than was captured") {
   const std::string text = composed();
-  check_has(text, "        and _weft_as_captured(self)\n");
+  check_has(text, "        and _weft_as_captured(self)):\n");
   check_has(text,
             "_weft_parts = (\n"
             "    (0, \"\", \".ModelNew\", (), 1,\n"
