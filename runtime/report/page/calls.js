@@ -51,7 +51,7 @@ function prose(text) {
 
 function textCard(title, hash) {
   return h("div", {class: "card top"}, h("div", {class: "copyline"},
-    h("b", {}, title), h("span", {class: "end"}),
+    h("b", {}, title),
     copyButton(() => texts.get(hash))),
     texts.into(h("div", {}), hash, prose));
 }

@@ -1,9 +1,12 @@
 // One candidate: what was found of it, its times, its source.
+const STATE_COLOURS = new Map([["correct", "won"], ["failed", "failed"],
+  ["stopped", "stopped"], ["proposed", "proposed"], ["verifying", "note"]]);
+
+/// What it is coloured by. All that a check says but "correct" is a fault, or
+/// right and does not discriminate.
 function candidateState(c) {
-  const kinds = {correct: "won", wrong: "wrong", failed: "failed",
-    crashed: "wrong", timed_out: "wrong", stopped: "stopped",
-    proposed: "proposed", verifying: "note"};
-  return kinds[c.state] || (c.verdict && c.verdict.correct ? "won" : "wrong");
+  return STATE_COLOURS.get(c.state) ||
+    (c.verdict && c.verdict.correct ? "won" : "wrong");
 }
 
 function reasonOf(c) {

@@ -1,7 +1,7 @@
 // The first screen: what came of the run, what failed, what it cost.
-function tag(word, text) {
+function tag(word, text = word) {
   return h("span", {class: "tag " + (word || "note")},
-    h("span", {class: "dot", "aria-hidden": "true"}), text || word);
+    h("span", {class: "dot", "aria-hidden": "true"}), text);
 }
 
 function bestOf(subgraph) {
