@@ -47,18 +47,31 @@ json run_answer(const Shelf::Run& run) {
   return about;
 }
 
-json runs_answer(Shelf& shelf) {
-  json runs = json::array();
+json RunList::answer(Shelf& shelf) {
   const auto entries = shelf.list();
+  const std::lock_guard lock(mutex_);
+  std::map<std::string, Known> now;
+  json runs = json::array();
   for (const Shelf::Entry& entry : entries) {
     if (runs.size() >= looked_into_max) break;
-    const auto used = shelf.with(
-        entry.id, [&](Shelf::Run& run) { runs.push_back(run_answer(run)); });
-    if (used) continue;
-    runs.push_back({{"id", entry.id},
-                    {"folder", entry.folder.string()},
-                    {"error", used.error().message}});
+    auto known = known_.find(entry.id);
+    if (known != known_.end() && known->second.changed == entry.changed) {
+      runs.push_back(known->second.about);
+      now.insert(*known);
+      continue;
+    }
+    json about;
+    const auto used =
+        shelf.with(entry.id, [&](Shelf::Run& run) { about = run_answer(run); });
+    if (!used) {
+      about = {{"id", entry.id},
+               {"folder", entry.folder.string()},
+               {"error", used.error().message}};
+    }
+    runs.push_back(about);
+    now[entry.id] = {entry.changed, std::move(about)};
   }
+  known_ = std::move(now);
   const std::size_t more = entries.size() - runs.size();
   return {{"runs", std::move(runs)}, {"more", more}};
 }

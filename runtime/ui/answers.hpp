@@ -2,14 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "runtime/ui/shelf.hpp"
 
 namespace weft {
 
-/// The list of runs: {"runs": [...], "more": how many are not looked into}.
-nlohmann::json runs_answer(Shelf& shelf);
+/// The list of runs, each looked into again only when its journal has changed.
+/// Any thread.
+class RunList {
+ public:
+  /// {"runs": [...], "more": how many are not looked into}.
+  nlohmann::json answer(Shelf& shelf);
+
+ private:
+  struct Known {
+    std::filesystem::file_time_type changed;
+    nlohmann::json about;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Known> known_;  ///< by id; those of the last answer
+};
 
 /// What is known of a run in a few words.
 nlohmann::json run_answer(const Shelf::Run& run);

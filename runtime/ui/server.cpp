@@ -12,6 +12,8 @@
 #include "embedded/runtime/ui/page/runs.html"
 #include "embedded/runtime/ui/page/runs_script.js"
 #include "embedded/runtime/ui/page/style.css"
+#include "runtime/report/report_page.hpp"
+#include "runtime/report/run_view.hpp"
 #include "runtime/ui/answers.hpp"
 #include "runtime/ui/content_policy.hpp"
 #include "runtime/ui/metrics.hpp"
@@ -84,6 +86,7 @@ struct PageServer::State {
 
   Access access;
   Shelf shelf;
+  RunList runs;
   httplib::Server server;
   int port = 0;
 };
@@ -179,6 +182,7 @@ void PageServer::State::metrics(Response& response) {
 
 void PageServer::State::route() {
   get_page("/", embedded::runtime_ui_page_runs);
+  get_page("/run/[0-9a-f]+/", live_page());
   get_page("/run/[0-9a-f]+/past", embedded::runtime_ui_page_past);
   const auto text = [this](const char* address, const char* bytes,
                            const char* type) {
@@ -190,10 +194,13 @@ void PageServer::State::route() {
   text("/past.js", embedded::runtime_ui_page_past_script, "text/javascript");
   text("/style.css", embedded::runtime_ui_page_style, "text/css");
   server.Get("/runs.json", [this](const Request&, Response& response) {
-    answer(response, runs_answer(shelf));
+    answer(response, runs.answer(shelf));
   });
   server.Get("/metrics",
              [this](const Request&, Response& response) { metrics(response); });
+  get_json("view.json", [](Shelf::Run& run, const Request&) {
+    return run_view(run.journal);
+  });
   get_json("about.json", [](Shelf::Run& run, const Request&) -> Result<json> {
     return run_answer(run);
   });

@@ -193,7 +193,8 @@ class ForkTest(RunCase):
         wrong = [event for event in made if event["type"] == "SeedResult"
                  and event["src"] == seed["dst"]]
         self.assertEqual(wrong[0]["body"]["verdict"]["kind"], "wrong")
-        self.assertTrue(os.path.exists(os.path.join(out, "composed", "model_new.py")))
+        module = os.path.join(out, "composed", "model_new.py")
+        self.assertTrue(os.path.exists(module))
         shown = self.weft("show", out, "--json")
         origin = json.loads(shown.stdout.splitlines()[-1])["origin"]
         self.assertEqual(origin["run"], self.run_folder)
@@ -316,6 +317,11 @@ class UiTest(RunCase):
             self.assertIn("default-src 'none'",
                           headers["Content-Security-Policy"])
             self.assertNotIn("alert", page)
+            view = json.loads(ask(run + "view.json")[2])
+            self.assertTrue(view["finished"])
+            status, headers, page = ask(run)
+            self.assertEqual(status, 200)
+            self.assertIn("'sha256-", headers["Content-Security-Policy"])
             self.follow(run)
             self.refusals(address, run)
             self.metrics(ask(address + "metrics"))
@@ -383,8 +389,8 @@ class UiTest(RunCase):
                 self.assertEqual(reply.url, plain)
             with opener.open(plain + "runs.json", timeout=60) as reply:
                 self.assertEqual(reply.status, 200)
-            self.assertEqual(
-                ask(plain + "metrics", Authorization=f"Bearer {token}")[0], 200)
+            shown = ask(plain + "metrics", Authorization=f"Bearer {token}")
+            self.assertEqual(shown[0], 200)
 
     def test_wrong_input(self):
         end = self.assert_ends
