@@ -54,12 +54,55 @@ void Composer::begin(const Compose& compose, Context& context) {
   if (!text) return give_up({"failed", text.error().message}, context);
   auto plan = parse_plan(*text);
   if (!plan) return give_up({"failed", plan.error().message}, context);
-  plan_ = std::move(*plan);
+  const RunOptions& options = compose.run.options;
+  trials_.begin(std::move(*plan), can_time(options, compose.run.machine));
+  choose_kernels();
+  if (chosen_.empty() && go_on(context)) return;
+  attempt(context);
+}
+
+/// All that won in the cut at hand.
+void Composer::choose_kernels() {
+  plan_ = trials_.plan();
+  chosen_.clear();
   for (const SubgraphDone& result : compose_->results) {
     const bool usable = result.outcome == "won" || result.outcome == "proven";
-    if (usable) chosen_.push_back(&result);
+    const bool placed =
+        std::ranges::any_of(plan_.placements, [&](const Placement& placement) {
+          return placement.subgraph == result.subgraph;
+        });
+    if (usable && placed) chosen_.push_back(&result);
   }
-  attempt(context);
+}
+
+/// The cut at hand is done with. Tries the next one that has kernels, or takes
+/// the fastest; false where none was right and timed, and there is no other.
+bool Composer::go_on(Context& context) {
+  if (!trials_.is_open()) return false;
+  while (!is_late(context) && trials_.next()) {
+    choose_kernels();
+    if (chosen_.empty()) continue;
+    attempt(context);
+    return true;
+  }
+  std::optional<CutTrial> best = trials_.choose();
+  report_.notes.push_back(trials_.summary());
+  if (!best) return false;
+  plan_ = trials_.plan();
+  chosen_ = std::move(best->chosen);
+  source_ = std::move(best->source);
+  report_.verdict = std::move(best->verdict);
+  report_.timing = std::move(best->timing);
+  settle(context);
+  return true;
+}
+
+/// The whole is right and timed.
+void Composer::settle(Context& context) {
+  take_all();
+  if (is_late(context)) return probed(nullptr, context);
+  if (wants_near(report_.verdict)) return seek(context);
+  probe_at_last(context);
 }
 
 /// Till the run should be over; very long where nobody said.
@@ -145,6 +188,12 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
     if (!chosen_.empty()) return drop_all(context);
     return probe_at_last(context);
   }
+  if (end.failure && end.id == making_ && stage_ == Stage::whole &&
+      trials_.is_open()) {
+    report_.notes.push_back("Of the cut with " + plan_.way + ": " +
+                            end.failure.message);
+    if (go_on(context)) return;
+  }
   if (end.failure && end.id == timing_) {
     if (was_slower_) return drop_all(context);
     report_.notes.push_back("Verified, but not timed: " + end.failure.message);
@@ -179,6 +228,7 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   if (gives_way) return seek(context);
   const bool is_timed = can_time(compose_->run.options, compose_->run.machine);
   if (is_timed && !is_late(context)) return time(context);
+  if (is_timed && go_on(context)) return;
   if (is_timed) report_.notes.push_back(out_of_time);
   take_all();
   if (wants_near(verdict) && !is_late(context)) return seek(context);
@@ -308,13 +358,14 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     report_.notes.push_back("Timed twice: the first time it was slower.");
   }
   report_.timing = reply.timing;
-  take_all();
-  if (is_late(context)) return probed(nullptr, context);
-  if (wants_near(report_.verdict)) return seek(context);
-  probe_at_last(context);
+  if (!trials_.is_open()) return settle(context);
+  trials_.finished(
+      {trials_.cut(), chosen_, source_, report_.verdict, report_.timing});
+  go_on(context);
 }
 
 void Composer::drop_all(Context& context) {
+  if (stage_ == Stage::whole && go_on(context)) return;
   report_.notes.push_back(
       stage_ == Stage::whole
           ? "The composition with kernels was right but slower than eager: "
@@ -354,6 +405,7 @@ void Composer::drop_some(const std::string& why, Context& context) {
                             " from the composition: " + why);
   }
   chosen_.resize(kept);
+  if (chosen_.empty() && go_on(context)) return;
   attempt(context);
 }
 

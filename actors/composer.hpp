@@ -3,7 +3,8 @@
 // the kernels that fit worst, half of them at a time; when it is slower than
 // eager, and so again when it is timed once more, it keeps the framework's
 // forward. The last resort has no kernels. What is right and cannot be timed is
-// reported so.
+// reported so. Where the model was cut in several ways, each is composed and
+// timed so, and the fastest is the one that is written.
 //
 // Where the module is right and not near to eager (KernelBench's own rule), and
 // the run's --accept wants one that is, it is composed a second time: of the
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cut_trials.hpp"
 #include "actors/errands.hpp"
 #include "actors/report.hpp"
 #include "actors/role.hpp"
@@ -34,6 +36,9 @@ class Composer : public Role {
 
  private:
   void begin(const Compose& compose, Context& context);
+  void choose_kernels();
+  bool go_on(Context& context);
+  void settle(Context& context);
   void attempt(Context& context);
   Subject subject(const std::string& source) const;
   void check(const std::string& source, Context& context);
@@ -59,7 +64,8 @@ class Composer : public Role {
   void give_up(const Failure& failure, Context& context);
 
   std::optional<Compose> compose_;
-  Plan plan_;
+  Plan plan_;  ///< the cut at hand
+  CutTrials trials_;
   Errands errands_;
   /// Which module is being made.
   enum class Stage {

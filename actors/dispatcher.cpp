@@ -51,6 +51,7 @@ void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
   auto plan = parse_plan(*text);
   if (!plan) return give_up({"failed", plan.error().message}, context);
   plan_ = std::move(*plan);
+  plan_.subgraphs = all_subgraphs(plan_);  // those of its other cuts, too
   order_.resize(plan_.subgraphs.size());
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   if (dispatch_->run.options.budget_ms > 0) limit_time(context);
@@ -172,7 +173,10 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
         context);
   RunOptions options = dispatch_->run.options;
   // A piece that is the whole model is timed beside it as such.
-  if (plan_.placements.size() == 1 && extern_counts(plan_).empty()) {
+  const bool is_whole = plan_.placements.size() == 1 &&
+                        plan_.placements.front().subgraph == subgraph.id &&
+                        extern_counts(plan_).empty();
+  if (is_whole) {
     options.compile_baseline = false;
     // A device's events need no longer look: the module has it.
     if (!dispatch_->run.machine.gpus.empty()) {

@@ -21,9 +21,15 @@ constexpr std::int64_t grace_ms = 30'000;
 std::string cut_summary(const Plan& plan) {
   int externs = 0;
   for (const auto& [name, count] : extern_counts(plan)) externs += count;
-  return std::to_string(plan.placements.size()) + " subgraphs (" +
-         std::to_string(plan.subgraphs.size()) + " distinct), " +
-         std::to_string(externs) + " extern calls";
+  std::string text = std::to_string(plan.placements.size()) + " subgraphs (" +
+                     std::to_string(plan.subgraphs.size()) + " distinct), " +
+                     std::to_string(externs) + " extern calls";
+  if (!plan.others.empty()) {
+    text += "; cut in " + std::to_string(plan.others.size() + 1) +
+            " ways, with " + std::to_string(all_subgraphs(plan).size()) +
+            " distinct subgraphs in all";
+  }
+  return text;
 }
 
 /// A language model may write what the compiler has no code for.
@@ -128,7 +134,15 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   options.no_extern = run_->options.no_extern;
   options.precision = run_->options.precision;
   options.others = others_of(run_->options.seeds);
-  cut_ = partition(*graph, *target, options);
+  const std::vector<Gpu>& gpus = run_->machine.gpus;
+  if (!gpus.empty()) options.rates = device_rates(gpus.front());
+  // Several ways to cut are only worth it where they can be timed at leisure,
+  // and where nobody cuts otherwise afterwards.
+  const LlmOptions& model = run_->options.llm;
+  const bool has_ways = !gpus.empty() && !model.group && !model.fuse &&
+                        run_->options.budget_ms == 0;
+  cut_ = has_ways ? partition_in_ways(*graph, *target, options)
+                  : partition(*graph, *target, options);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (run_->options.llm.group) return ask_grouping("", context);
   write_plan(context);

@@ -69,7 +69,7 @@ std::map<std::string, int> placement_counts(const Plan& plan) {
 
 std::map<std::string, std::string> types_by_id(const Plan& plan) {
   std::map<std::string, std::string> types;
-  for (const Subgraph& subgraph : plan.subgraphs) {
+  for (const Subgraph& subgraph : all_subgraphs(plan)) {
     types[subgraph.id] = subgraph.type;
   }
   return types;

@@ -117,7 +117,7 @@ json subgraphs_json(const Report& report, const Plan& plan) {
     ++counts[placement.subgraph];
   }
   std::map<std::string, std::string> types;
-  for (const Subgraph& subgraph : plan.subgraphs) {
+  for (const Subgraph& subgraph : all_subgraphs(plan)) {
     types[subgraph.id] = subgraph.type;
   }
   json all = json::array();

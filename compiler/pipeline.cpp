@@ -1,6 +1,7 @@
 // partition() for a target: passes first, then the cut along what it lowers.
 #include <algorithm>
 
+#include "compiler/fusion/contraction_cost.hpp"
 #include "compiler/fusion/partition.hpp"
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
@@ -22,6 +23,12 @@ Graph with_precision(Graph graph, const std::string& precision) {
   return graph;
 }
 
+/// Passes that suit every target.
+Graph simplified(const Graph& model) {
+  return einsum_by_pairs(join_written_pieces(
+      eliminate_common_subexpressions(eliminate_dead_code(model))));
+}
+
 /// Whether a call that the compiler has no code for computes tensors from
 /// tensors, so that a kernel from elsewhere could.
 bool others_can(const Node& call) {
@@ -37,9 +44,9 @@ bool others_can(const Node& call) {
 
 /// The cut along what the target lowers and what others may write kernels for.
 Plan cut_along(const Graph& graph, const Lowerable& lowerable,
-               CutOptions::Others others, std::set<std::string> apart) {
-  if (others == CutOptions::Others::none) {
-    return partition(graph, lowerable, apart);
+               const CutOptions& cut, std::set<std::string> apart) {
+  if (cut.others == CutOptions::Others::none) {
+    return partition(graph, lowerable, apart, cut.choices.fusion);
   }
   std::set<std::string> theirs;
   for (const Node& node : graph.nodes) {
@@ -53,14 +60,62 @@ Plan cut_along(const Graph& graph, const Lowerable& lowerable,
     }
     if (!others_can(node) || lowerable(graph, node)) continue;
     theirs.insert(node.name);
-    if (others == CutOptions::Others::apart) apart.insert(node.name);
+    if (cut.others == CutOptions::Others::apart) apart.insert(node.name);
   }
   return partition(
       graph,
       [&](const Graph& whole, const Node& call) {
         return theirs.contains(call.name) || lowerable(whole, call);
       },
-      apart);
+      apart, cut.choices.fusion);
+}
+
+/// The captured graph as a GPU's target cuts it, but for the layout that the
+/// library's convolutions work in.
+Graph prepared(const Graph& model, const Lowerable& lowerable,
+               const CutOptions& cut) {
+  Graph graph = with_precision(simplified(model), cut.precision);
+  if (!cut.no_extern) graph = convolve_forward(graph);
+  return separate_bias(std::move(graph), lowerable);
+}
+
+Relaid relaid(const Graph& graph, const Lowerable& lowerable,
+              const CutOptions& cut) {
+  if (!cut.relays) return {graph, {}};
+  return convolve_channels_last(graph, lowerable, cut.choices.fusion);
+}
+
+/// What timing would have to decide.
+struct Questions {
+  bool whose = false;   ///< ours or the library's
+  bool layout = false;  ///< the library's channels last, or as captured
+};
+
+Questions questions_of(const Graph& model, const Target& target,
+                       const CutOptions& cut) {
+  Questions open;
+  if (!target.on_gpu || cut.no_extern) return open;
+  CutOptions ours = cut, library = cut;
+  ours.contested = CutOptions::Contested::ours;
+  library.contested = CutOptions::Contested::library;
+  const auto lowerable = [&](const Graph& graph, const Node& call) {
+    return target.can_lower(graph, call, library);
+  };
+  const Graph graph = prepared(model, lowerable, library);
+  for (const Node& node : graph.nodes) {
+    open.whose = open.whose || (whose(graph, node, cut) == Whose::contested &&
+                                target.can_lower(graph, node, ours));
+  }
+  const Relaid moved = relaid(graph, lowerable, library);
+  for (const auto& [name, bytes] : moved.copied_bytes) {
+    open.layout = open.layout ||
+                  layout_is_contested(graph, *graph.find(name), bytes, cut);
+  }
+  return open;
+}
+
+bool are_alike(const Plan& a, const Plan& b) {
+  return plan_to_json(a) == plan_to_json(b);
 }
 
 }  // namespace
@@ -70,18 +125,61 @@ Plan partition(const Graph& model, const Target& target,
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, cut);
   };
-  Graph graph = einsum_by_pairs(join_written_pieces(
-      eliminate_common_subexpressions(eliminate_dead_code(model))));
   if (!target.on_gpu) {
-    return cut_along(with_precision(std::move(graph), "strict"), lowerable,
-                     cut.others, {});
+    return cut_along(with_precision(simplified(model), "strict"), lowerable,
+                     cut, {});
   }
-  graph = with_precision(std::move(graph), cut.precision);
-  if (!cut.no_extern) graph = convolve_forward(graph);
-  graph = separate_bias(std::move(graph), lowerable);
-  const Relaid relaid = convolve_channels_last(graph, lowerable);
-  return cut_along(eliminate_dead_code(relaid.graph), lowerable, cut.others,
-                   relaid.apart);
+  const Relaid moved = relaid(prepared(model, lowerable, cut), lowerable, cut);
+  return cut_along(eliminate_dead_code(moved.graph), lowerable, cut,
+                   moved.apart);
+}
+
+Plan partition_in_ways(const Graph& model, const Target& target,
+                       CutOptions cut) {
+  const Questions open = questions_of(model, target, cut);
+  if (open.whose) cut.contested = CutOptions::Contested::ours;
+  Plan plan = partition(model, target, cut);
+  const auto add = [&](const std::string& way) {
+    Plan other = partition(model, target, cut);
+    const bool is_known = are_alike(other, plan) ||
+                          std::ranges::any_of(plan.others, [&](Plan one) {
+                            one.way.clear();
+                            return are_alike(one, other);
+                          });
+    const auto ways_max =
+        static_cast<std::size_t>(cut.choices.contraction.cuts_max);
+    if (is_known || other.placements.empty() ||
+        plan.others.size() + 1 >= ways_max) {
+      return;
+    }
+    other.way = way;
+    plan.others.push_back(std::move(other));
+  };
+  cut.contested = CutOptions::Contested::library;
+  if (open.whose) add("the library's contractions");
+  cut.relays = false;
+  if (open.layout) add("the library's contractions in their captured layout");
+  if (plan.others.empty()) return plan;
+  plan.way = open.whose ? "contractions of ours"
+                        : "the library's contractions channels last";
+  if (!plan.placements.empty()) return plan;
+  std::vector<Plan> others = std::move(plan.others);
+  plan = std::move(others.front());
+  others.erase(others.begin());
+  plan.others = std::move(others);
+  return plan;
+}
+
+std::vector<Subgraph> all_subgraphs(const Plan& plan) {
+  std::vector<Subgraph> all = plan.subgraphs;
+  for (const Plan& other : plan.others) {
+    for (const Subgraph& subgraph : other.subgraphs) {
+      if (std::ranges::find(all, subgraph.id, &Subgraph::id) == all.end()) {
+        all.push_back(subgraph);
+      }
+    }
+  }
+  return all;
 }
 
 }  // namespace weft

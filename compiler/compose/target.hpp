@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compiler/choices/choices.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
 #include "messages/run.hpp"
@@ -32,6 +33,7 @@ struct GenerateOptions {
   /// What stands between two operators is not rounded as the framework rounds
   /// it (--rounding free).
   bool free_rounding = false;
+  Choices choices{};  ///< what is decided by speed alone
 };
 
 /// The Python that loads and calls what a target builds.

@@ -41,7 +41,7 @@ bool writes_much(const Subgraph& subgraph, const LoopFacts& facts) {
     bytes +=
         element_count(*node->values[0]) * element_bytes(node->values[0]->dtype);
   }
-  return bytes > 8 * facts.l2_bytes;
+  return bytes > facts.choices.cpu.streamed_l2_multiple * facts.l2_bytes;
 }
 
 struct Named {
@@ -80,7 +80,9 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                int variants_max,
                                                LoweringOptions options) {
   options.wide_moments = true;
-  options.single_pass_elements = facts.l2_bytes / 8;
+  options.choices = facts.choices.lowering;
+  options.choices.single_pass_elements =
+      facts.l2_bytes / facts.choices.cpu.two_pass_l2_divisor;
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   for (const auto& [name, variant] : variants_for(subgraph, facts)) {

@@ -9,6 +9,7 @@
 #include "compiler/cpu/print.hpp"
 #include "compiler/cpu/scalar.hpp"
 #include "compiler/loops/pass.hpp"
+#include "compiler/text/number_text.hpp"
 #include "compiler/text/writer.hpp"
 
 namespace weft {
@@ -22,9 +23,6 @@ class NestPrinter {
   void print();
 
  private:
-  static std::string text(std::int64_t number) {
-    return std::to_string(number);
-  }
   static std::string name(LoopVar v) { return "v" + text(v.id); }
   const Program& program() const { return plan_.program; }
   int id(const Stage& stage) const { return stage.results.front(); }

@@ -9,9 +9,10 @@ void NestPrinter::choose_block() {
   if (!nest_.columns) return;
   const std::int64_t lanes = variant_.lanes;
   const std::int64_t extent = nest_.outer.back().extent;
+  const CpuChoices& choices = facts_.choices.cpu;
   std::int64_t block = variant_.block;
   if (!nest_.stages.front().stores()) {
-    block = std::min<std::int64_t>(block, 1024);
+    block = std::min(block, choices.fold_columns_max);
     std::int64_t rows = 1;
     for (const Stage& stage : nest_.stages) {
       rows = std::max(rows, extent_of(stage.inner));
@@ -20,11 +21,12 @@ void NestPrinter::choose_block() {
     // of each row, but a block for every thread.
     const bool again = passes_of(program(), nest_).size() > 1;
     const std::int64_t fits =
-        again ? facts_.l2_bytes / 2 / (4 * rows) : extent / (2 * facts_.cores);
-    block = std::clamp<std::int64_t>(fits, std::min<std::int64_t>(64, block),
-                                     block);
+        again ? facts_.l2_bytes / choices.columns_l2_divisor / (4 * rows)
+              : extent / (2 * facts_.cores);
+    block = std::clamp<std::int64_t>(
+        fits, std::min(choices.fold_columns_min, block), block);
   } else if (blocks_outside()) {
-    block = std::min<std::int64_t>(block, 128);
+    block = std::min(block, choices.down_columns_max);
   }
   block = std::min(block, extent);
   block_ = (block + lanes - 1) / lanes * lanes;

@@ -7,8 +7,12 @@ namespace weft {
 
 std::int64_t NestPrinter::chunks(const Pass& pass) const {
   const std::int64_t extent = pass.inner.front().extent;
-  if (extent < 64) return std::min<std::int64_t>(extent, facts_.cores);
-  return std::min<std::int64_t>(extent / 32, 2 * facts_.cores);
+  const CpuChoices& choices = facts_.choices.cpu;
+  if (extent < 2 * choices.split_chunk_steps_min) {
+    return std::min<std::int64_t>(extent, facts_.cores);
+  }
+  return std::min(extent / choices.split_chunk_steps_min,
+                  choices.split_chunks_per_core * facts_.cores);
 }
 
 // Every thread folds a chunk of the outermost inner variable for all points.

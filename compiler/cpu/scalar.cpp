@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/loops/scalar_functions.hpp"
+
 namespace weft {
 namespace {
 
@@ -120,17 +122,6 @@ std::string cast_text(DType to, DType from, const std::string& value) {
   return "convert<" + vector_type(to) + ">(" + value + ")";
 }
 
-const std::map<std::string, std::string>& infix() {
-  static const std::map<std::string, std::string> table = {
-      {"add", "+"},        {"sub", "-"},         {"mul", "*"},
-      {"product", "*"},    {"div", "/"},         {"eq", "=="},
-      {"ne", "!="},        {"lt", "<"},          {"le", "<="},
-      {"gt", ">"},         {"ge", ">="},         {"logical_and", "&"},
-      {"logical_or", "|"}, {"logical_xor", "^"}, {"bitwise_and", "&"},
-      {"bitwise_or", "|"}, {"bitwise_xor", "^"}};
-  return table;
-}
-
 // A position or an integer in 32 bits, as the lanes of a truth value are; ""
 // for anything else.
 std::string small_text(const PrintScope& scope, ExprId id, bool vectors) {
@@ -163,7 +154,7 @@ std::string small_comparison(const PrintScope& scope, const Scalar& node,
   const std::string a = small_text(scope, node.arguments[0], vectors);
   const std::string b = small_text(scope, node.arguments[1], vectors);
   if (a.empty() || b.empty()) return "";
-  return a + " " + infix().at(node.function) + " " + b;
+  return *spelled(Language::cpu, node.function, node.dtype, {a, b});
 }
 
 std::string call_text(const PrintScope& scope, const Scalar& node,
@@ -177,25 +168,24 @@ std::string call_text(const PrintScope& scope, const Scalar& node,
   if (node.function == "logical_not" || node.function == "bitwise_not") {
     return "~" + arguments[0];
   }
-  const auto found = infix().find(node.function);
   // Of floating-point numbers, the prelude's functions of these names round.
   const bool rounds = is_float(node.dtype) &&
                       (node.function == "add" || node.function == "sub" ||
                        node.function == "mul");
-  if (found != infix().end() && !rounds) {
-    const std::string text =
-        arguments[0] + " " + found->second + " " + arguments[1];
+  const auto text =
+      spelled(Language::cpu, node.function, node.dtype, arguments);
+  if (text && !rounds) {
     // Comparing gives lanes as wide as what is compared.
-    return node.dtype == DType::boolean ? "narrow(" + text + ")" : text;
+    return node.dtype == DType::boolean ? "narrow(" + *text + ")" : *text;
   }
   // What it finds is told by kernel_function (print.cpp).
   if (node.function == "in_bounds")
     arguments.insert(arguments.begin(), "&outside");
-  std::string text = node.function + "(";
+  std::string call = node.function + "(";
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + arguments[i];
+    call += (i == 0 ? "" : ", ") + arguments[i];
   }
-  return text + ")";
+  return call + ")";
 }
 
 }  // namespace

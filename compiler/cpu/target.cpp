@@ -8,8 +8,12 @@ namespace {
 Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
                                            const Machine& machine,
                                            const GenerateOptions& options) {
-  const LoopFacts facts{machine.cores, machine.vector_bytes, machine.l1_bytes,
-                        machine.l2_bytes};
+  LoopFacts facts;
+  facts.cores = machine.cores;
+  facts.vector_bytes = machine.vector_bytes;
+  facts.l1_bytes = machine.l1_bytes;
+  facts.l2_bytes = machine.l2_bytes;
+  facts.choices = options.choices;
   LoweringOptions lowering;
   lowering.free_rounding = options.free_rounding;
   return generate_cpu(subgraph, facts, options.variants_max, lowering);

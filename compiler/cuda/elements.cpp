@@ -5,16 +5,9 @@
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-}  // namespace
-
 // Whether much is read that is the same for all of the variable's values: a
 // thread that takes several of these reads it once.
 bool CudaNest::reads_again(LoopVar variable) const {
-  constexpr std::int64_t elements_min = 1 << 18;
   for (const Pass& pass : passes_) {
     for (const ExprId id : program().arena.reachable(cuda_roots(pass))) {
       const Scalar& node = program().arena[id];
@@ -23,7 +16,9 @@ bool CudaNest::reads_again(LoopVar variable) const {
       node.index[0].collect(used);
       std::vector<LoopVar> variables;
       for (const auto& [key, each] : used) variables.push_back(each);
-      if (!used.contains(variable.id) && extent_of(variables) >= elements_min) {
+      if (!used.contains(variable.id) &&
+          extent_of(variables) >=
+              facts_.choices.cuda.rows.reread_elements_min) {
         return true;
       }
     }
@@ -43,7 +38,7 @@ void CudaNest::print_elements() {
   const std::int64_t packs = across / lanes;
   std::int64_t each = variant_.packs;
   if (down) {
-    each = 16;
+    each = facts_.choices.cuda.rows.reread_values;
     while (nest_.outer.front().extent % each != 0) each /= 2;
   } else {
     while (each > 1 && packs % (threads * each) != 0) each /= 2;

@@ -3,102 +3,10 @@
 #include <map>
 
 #include "compiler/loops/program.hpp"
+#include "compiler/loops/scalar_functions.hpp"
 
 namespace weft {
 namespace {
-
-// Spelled with {0}, {1}, … for the arguments; NVRTC knows the mathematical
-// functions for float and double by the same names.
-using Spellings = std::map<std::string, std::string>;
-
-// In every type.
-const Spellings& plain() {
-  static const Spellings table = {
-      {"product", "{0} * {1}"},
-      {"div", "{0} / {1}"},
-      {"eq", "{0} == {1}"},
-      {"ne", "{0} != {1}"},
-      {"lt", "{0} < {1}"},
-      {"le", "{0} <= {1}"},
-      {"gt", "{0} > {1}"},
-      {"ge", "{0} >= {1}"},
-      {"logical_and", "{0} && {1}"},
-      {"logical_or", "{0} || {1}"},
-      {"logical_xor", "{0} != {1}"},
-      {"logical_not", "!{0}"},
-      {"bitwise_and", "{0} & {1}"},
-      {"bitwise_or", "{0} | {1}"},
-      {"bitwise_xor", "{0} ^ {1}"},
-      {"select", "{0} ? {1} : {2}"},
-      {"neg", "-{0}"},
-      {"sign", "({0} > 0) - ({0} < 0)"},
-  };
-  return table;
-}
-
-const Spellings& of_integers() {
-  static const Spellings table = {
-      {"add", "{0} + {1}"},
-      {"sub", "{0} - {1}"},
-      {"mul", "{0} * {1}"},
-      {"square", "{0} * {0}"},
-      {"maximum", "{0} > {1} ? {0} : {1}"},
-      {"minimum", "{0} < {1} ? {0} : {1}"},
-      {"relu", "{0} > 0 ? {0} : 0"},
-      {"abs", "{0} < 0 ? -{0} : {0}"},
-      {"bitwise_not", "~{0}"},
-      {"fmod", "{1} == 0 ? 0 : {0} % {1}"},
-      {"div_trunc", "{1} == 0 ? 0 : {0} / {1}"},
-  };
-  return table;
-}
-
-const Spellings& of_floats() {
-  static const Spellings table = {
-      {"maximum", "larger({0}, {1})"},
-      {"minimum", "smaller({0}, {1})"},
-      {"reciprocal", "1 / {0}"},
-      {"abs", "fabs({0})"},
-      {"exp", "exp({0})"},
-      {"exp2", "exp2({0})"},
-      {"expm1", "expm1({0})"},
-      {"log2", "log2({0})"},
-      {"log10", "log10({0})"},
-      {"log1p", "log1p({0})"},
-      {"sqrt", "sqrt({0})"},
-      {"rsqrt", "1 / sqrt({0})"},
-      {"sin", "sin({0})"},
-      {"cos", "cos({0})"},
-      {"tan", "tan({0})"},
-      {"asin", "asin({0})"},
-      {"acos", "acos({0})"},
-      {"atan", "atan({0})"},
-      {"atan2", "atan2({0}, {1})"},
-      {"sinh", "sinh({0})"},
-      {"cosh", "cosh({0})"},
-      {"tanh", "tanh({0})"},
-      {"erf", "erf({0})"},
-      {"erfc", "erfc({0})"},
-      {"pow", "pow({0}, {1})"},
-      {"fmod", "fmod({0}, {1})"},
-      {"floor", "floor({0})"},
-      {"ceil", "ceil({0})"},
-      {"trunc", "trunc({0})"},
-      {"round", "rint({0})"},
-      {"div_trunc", "trunc({0} / {1})"},
-      {"isnan", "{0} != {0}"},
-      {"isinf", "fabs({0}) == INFINITE"},
-      {"finite_or_zero", "is_finite({0}) ? {0} : 0"},
-      {"finite_or_zero_keep_nan", "fabs({0}) == INFINITE ? 0 : {0}"},
-      {"sigmoid", "1 / (1 + exp(-{0}))"},
-      {"silu", "{0} / (1 + exp(-{0}))"},
-      {"leaky_relu", "{0} > 0 ? {0} : {0} * {1}"},
-      {"threshold", "{0} <= {1} ? {2} : {0}"},
-      {"hardshrink", "fabs({0}) <= {1} ? 0 : {0}"},
-      {"clamp", "smaller(larger({0}, {1}), {2})"},
-  };
-  return table;
-}
 
 struct Helper {
   std::vector<std::string> needs;
@@ -248,20 +156,6 @@ DEVICE float natural_log(float x) {
   return table;
 }
 
-std::string filled(const std::string& spelling,
-                   const std::vector<std::string>& arguments) {
-  std::string text;
-  for (std::size_t i = 0; i < spelling.size(); ++i) {
-    if (spelling[i] == '{') {
-      text += arguments.at(static_cast<std::size_t>(spelling[i + 1] - '0'));
-      i += 2;
-    } else {
-      text += spelling[i];
-    }
-  }
-  return text;
-}
-
 void print_helper(const std::string& name, std::set<std::string>& printed,
                   std::string& text) {
   const auto found = helpers_by_name().find(name);
@@ -296,11 +190,7 @@ std::optional<std::string> cuda_call(const std::string& function, DType dtype,
            arguments[0] + ", " + arguments[function == "square" ? 0 : 1] + ")";
   }
   if (truth && function == "bitwise_not") return "!" + arguments[0];
-  for (const Spellings* table :
-       {&plain(), is_float(dtype) ? &of_floats() : &of_integers()}) {
-    const auto found = table->find(name);
-    if (found != table->end()) return filled(found->second, arguments);
-  }
+  if (auto text = spelled(Language::cuda, name, dtype, arguments)) return text;
   const bool has = helpers_by_name().contains(name) &&
                    (is_float(dtype) || name.ends_with("_of_integers"));
   if (!has) return std::nullopt;

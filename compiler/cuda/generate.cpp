@@ -13,8 +13,6 @@
 namespace weft {
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 // The fields of docs/gpu-package.md, a launch a line.
 std::string launches_text(const CudaModule& module) {
   std::string scratch;
@@ -55,35 +53,6 @@ std::string source_text(const Subgraph& subgraph, const std::string& variant,
          module.kernels;
 }
 
-struct Named {
-  std::string name;
-  CudaVariant variant;
-};
-
-std::vector<Named> variants() {
-  return {
-      {"streamed", {.streams = true}},
-      {"held", {}},
-      {"held apart",
-       {.packs = 4, .unroll = 8, .joins = false, .windows = false}},
-      {"walked",
-       {.packs = 1,
-        .unroll = 8,
-        .register_row = 4096,
-        .held_packs = 4,
-        .rings = false}},
-      {"held half",
-       {.packs = 4,
-        .unroll = 8,
-        .register_row = 16384,
-        .held_packs = 16,
-        .cluster_min = 8,
-        .ring_threads = 512}},
-      {"held grid", {.packs = 8, .unroll = 16, .clusters = false}},
-      {"walked long", {.unroll = 16, .rings = false}},
-  };
-}
-
 bool has_function(const std::string& function, DType dtype) {
   std::set<std::string> helpers;
   return cuda_call(function, dtype, {"", "", "", "", "", ""}, helpers)
@@ -94,7 +63,8 @@ LoweringOptions lowering_options(const CudaVariant& variant,
                                  const GpuFacts& facts, bool free_rounding) {
   LoweringOptions options;
   options.has_function = &has_function;
-  options.single_pass_elements = cuda_row_max(variant, facts);
+  options.choices = facts.choices.lowering;
+  options.choices.single_pass_elements = cuda_row_max(variant, facts);
   options.depthwise = true;
   options.halves = true;
   options.free_rounding = free_rounding;
@@ -166,6 +136,8 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   schedule_facts.cores = facts.sms;
   schedule_facts.whole_row = cuda_row_max(variant, facts);
   schedule_facts.on_gpu = true;
+  schedule_facts.rates = facts.rates;
+  schedule_facts.choices = facts.choices;
   const Schedule plan = schedule(std::move(*program), schedule_facts);
   CudaModule module;
   module.free_rounding = free_rounding;
@@ -200,7 +172,7 @@ Result<std::vector<KernelSource>> generate_cuda(
     const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const auto& [name, variant] : variants()) {
+  for (const auto& [name, variant] : cuda_variants()) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     const CudaModule module =
         print_module(subgraph.graph, variant, facts, options.free_rounding);

@@ -76,9 +76,9 @@ int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
 
 std::optional<Index> cuda_row_begin(const Program& program,
                                     const std::vector<Pass>& passes,
-                                    LoopVar lane) {
-  constexpr std::int64_t elements_min = 256;
-  bool fits = lane.extent >= elements_min;
+                                    LoopVar lane,
+                                    const CudaRowChoices& choices) {
+  bool fits = lane.extent >= choices.shifted_row_elements_min;
   std::optional<Index> begin;
   const auto check = [&](const Index& index, bool plain, DType dtype) {
     if (!index.uses(lane.id)) return;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "compiler/choices/cuda_choices.hpp"
 #include "compiler/loops/pass.hpp"
 
 namespace weft {
@@ -24,6 +25,7 @@ inline constexpr int cuda_shifted_lanes = 4;
 /// by side begins as far behind a multiple.
 std::optional<Index> cuda_row_begin(const Program& program,
                                     const std::vector<Pass>& passes,
-                                    LoopVar lane);
+                                    LoopVar lane,
+                                    const CudaRowChoices& choices);
 
 }  // namespace weft

@@ -62,13 +62,13 @@ void CudaNest::print() {
       passes_, [](const Pass& p) { return !p.inner.empty(); });
   if (!walks) return print_elements();
   if (variant_.windows) {
-    const auto strips = find_strips(plan_, nest_, passes_, facts_);
-    if (strips) return print_strips(*strips);
+    const auto tile = find_stencil_tile(plan_, nest_, passes_, facts_);
+    if (tile) return print_stencil_tile(*tile);
     const auto windows = find_windows(plan_, nest_, passes_, facts_);
     if (windows) return print_windows(*windows);
   }
   shape_ = cuda_shape(plan_, nest_, passes_, variant_, facts_);
-  if (shape_.hold == Hold::stream) {
+  if (shape_.persistence == Persistence::stream) {
     return shape_.columns ? print_streamed_columns() : print_streamed();
   }
   if (shape_.meet == Meet::grid) clear_counters();

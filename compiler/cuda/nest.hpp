@@ -7,8 +7,10 @@
 
 #include "compiler/cuda/fold.hpp"
 #include "compiler/cuda/shape.hpp"
-#include "compiler/cuda/strips.hpp"
+#include "compiler/cuda/stencil_tile.hpp"
 #include "compiler/cuda/windows.hpp"
+#include "compiler/loops/integers.hpp"
+#include "compiler/text/number_text.hpp"
 
 namespace weft {
 
@@ -22,11 +24,11 @@ class CudaNest {
   void print();
 
  private:
-  // cuda_elements.cpp
+  // elements.cpp
   void print_elements();
   bool reads_again(LoopVar variable) const;
 
-  // cuda_rows.cpp
+  // rows.cpp
   void print_rows();
   CudaLaunch launch() const;
   void open_points(CudaKernel& kernel);
@@ -49,7 +51,7 @@ class CudaNest {
                   const std::vector<CudaFold>& folds, bool held);
   void conclude(CudaKernel& kernel, const CudaFold& fold);
 
-  // cuda_points.cpp
+  // points.cpp
   void print_points(CudaKernel& kernel, const Pass& pass);
   void declare_stores(CudaKernel& kernel,
                       const std::vector<const Stage*>& stores);
@@ -60,24 +62,24 @@ class CudaNest {
   void spill(CudaKernel& kernel, const Stage& stage);
   void spill_all(CudaKernel& kernel, const CudaFold& fold);
 
-  // cuda_held.cpp
-  bool is_held(const Pass& pass) const;
-  bool is_first_held(const Pass& pass) const;
-  bool is_last_held(const Pass& pass) const;
+  // persistent.cpp
+  bool is_persistent(const Pass& pass) const;
+  bool is_first_persistent(const Pass& pass) const;
+  bool is_last_persistent(const Pass& pass) const;
   std::string pack_type(ExprId load) const;
   std::int64_t pack_bytes(ExprId load) const;
   std::int64_t ring_bytes() const;
   std::int64_t slot_packs() const;
   void declare_slots(CudaKernel& kernel);
-  void read_held(CudaKernel& kernel, const Pass& pass);
-  void find_held(CudaKernel& kernel);
+  void read_persistent(CudaKernel& kernel, const Pass& pass);
+  void find_persistent(CudaKernel& kernel);
   void declare_ring(CudaKernel& kernel);
   void open_far(CudaKernel& kernel);
   std::int64_t touched_steps() const;
   void bring_next(CudaKernel& kernel);
   void ask_next(CudaKernel& kernel);
 
-  // cuda_stream.cpp
+  // stream.cpp
   void print_streamed();
   void open_stream(CudaKernel& kernel, const CudaFold& fold);
   void open_stream_rows(CudaKernel& kernel);
@@ -90,29 +92,29 @@ class CudaNest {
   void declare_chunks(CudaKernel& kernel, std::int64_t packs);
   void read_chunk(CudaKernel& kernel, const std::string& pack);
 
-  // cuda_stream_columns.cpp
+  // stream_columns.cpp
   void print_streamed_columns();
   void open_matrices(CudaKernel& kernel, const std::vector<LoopVar>& matrices);
   void read_rows(CudaKernel& kernel, const Pass& pass, const std::string& slot);
   void fold_rows(CudaKernel& kernel, const Pass& pass, const CudaFold& fold,
                  const std::string& slot);
 
-  // cuda_scan.cpp
+  // scan.cpp
   void print_scan(CudaKernel& kernel, const Pass& pass);
   void print_scan_tile(CudaKernel& kernel, const Pass& pass,
                        const CudaFold& fold, const std::string& before);
 
-  // cuda_split.cpp
+  // split.cpp
   void leave_part(CudaKernel& kernel, const CudaFold& fold);
   void print_merge();
 
-  // cuda_nest_windows.cpp
+  // nest_windows.cpp
   void print_windows(const CudaWindows& windows);
 
-  // cuda_nest_strips.cpp
-  void print_strips(const CudaStrips& strips);
+  // nest_stencil_tile.cpp
+  void print_stencil_tile(const CudaStencilTile& tile);
 
-  // cuda_team.cpp
+  // team.cpp
   /// A kernel that makes memory for `count` of that type, all zero.
   void print_clearing(const std::string& type, const std::string& name,
                       std::int64_t count, std::int64_t bytes);
@@ -141,9 +143,5 @@ class CudaNest {
 
 /// What has to be computed for a stage.
 std::vector<ExprId> cuda_roots(const Pass& pass);
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 }  // namespace weft

@@ -1,12 +1,10 @@
-// Prints nests of windows that are kept in registers (cuda_windows.hpp).
+// Prints nests of windows that are kept in registers (windows.hpp).
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
 namespace {
 
 constexpr int threads = 256;  ///< as write_row() of the prelude has it
-
-std::string text(std::int64_t number) { return std::to_string(number); }
 
 std::string name(LoopVar variable) { return "v" + text(variable.id); }
 

@@ -7,8 +7,6 @@
 namespace weft {
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 std::string joined(const std::vector<std::string>& conditions) {
   std::string all;
   for (const std::string& one : conditions) {
@@ -78,7 +76,7 @@ void CudaNest::open_points(CudaKernel& kernel) {
     out.line("meet_cluster();");
   }
   if (shape_.meet == Meet::grid) open_team(kernel);
-  if (shape_.hold == Hold::ring) declare_ring(kernel);
+  if (shape_.persistence == Persistence::ring) declare_ring(kernel);
   if (shape_.teams > 0) {
     out.open("for (" + kernel.place_type() + " p = " + group + "; p < " +
              text(shape_.points) + "; p += " + text(shape_.teams) + ")");
@@ -185,15 +183,15 @@ void CudaNest::print_pass(CudaKernel& kernel, const Pass& pass) {
 void CudaNest::print_steps(CudaKernel& kernel, const Pass& pass,
                            const std::vector<CudaFold>& folds) {
   Writer& out = kernel.out();
-  const bool held = is_held(pass);
-  const bool ring = held && shape_.hold == Hold::ring;
+  const bool held = is_persistent(pass);
+  const bool ring = held && shape_.persistence == Persistence::ring;
   const std::string unroll = " " + text(variant_.unroll);
-  if (held && !ring) read_held(kernel, pass);
+  if (held && !ring) read_persistent(kernel, pass);
   if (ring) out.line("slot = base;");
   const std::int64_t steps = steps_of(pass);
   out.line("#pragma unroll" + (held || steps <= 16 ? "" : unroll));
   out.open("for (int u = 0; u < " + text(steps) + "; ++u)");
-  if (ring && is_first_held(pass)) {
+  if (ring && is_first_persistent(pass)) {
     out.line("await_groups(" + text(shape_.slots - 1) + " - u);");
   }
   declare_place(kernel, "u");
@@ -204,12 +202,12 @@ void CudaNest::print_steps(CudaKernel& kernel, const Pass& pass,
   print_tile(kernel, pass, folds, held);
   if (is_ragged(pass)) out.close();
   if (ring) {
-    if (is_last_held(pass)) ask_next(kernel);
+    if (is_last_persistent(pass)) ask_next(kernel);
     out.line("slot = slot + 1 == " + text(shape_.slots) + " ? 0 : slot + 1;");
   }
   out.close();
-  if (ring && is_first_held(pass)) bring_next(kernel);
-  if (ring && is_last_held(pass)) out.line("base = slot;");
+  if (ring && is_first_persistent(pass)) bring_next(kernel);
+  if (ring && is_last_persistent(pass)) out.line("base = slot;");
 }
 
 // One step of a pass: its folds take it, its other stages store it.
@@ -217,7 +215,7 @@ void CudaNest::print_tile(CudaKernel& kernel, const Pass& pass,
                           const std::vector<CudaFold>& folds, bool held) {
   const auto names = kernel.names();
   // A pass that walks otherwise reads again what others hold.
-  held ? find_held(kernel) : kernel.forget_held();
+  held ? find_persistent(kernel) : kernel.forget_held();
   kernel.compute(cuda_roots(pass), false);
   std::vector<const Stage*> stores;
   for (const Stage* stage : pass.stages) {

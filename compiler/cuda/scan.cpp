@@ -2,12 +2,6 @@
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-}  // namespace
-
 void CudaNest::print_scan(CudaKernel& kernel, const Pass& pass) {
   const CudaFold fold(program(), *pass.scan());
   fold.need(kernel);

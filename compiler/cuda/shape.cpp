@@ -1,45 +1,33 @@
 #include "compiler/cuda/shape.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <set>
 
 #include "compiler/cuda/lanes.hpp"
 #include "compiler/cuda/scalar.hpp"
+#include "compiler/loops/integers.hpp"
 
 namespace weft {
 namespace {
 
-constexpr std::int64_t slots_max = 31;  ///< as many groups can be awaited
-constexpr std::int64_t threads_of_sm = 2048;
+/// As many groups of copies can be awaited.
+constexpr std::int64_t kSlotsMax = 31;
 /// Shared memory that folds may need beside a ring.
-constexpr std::int64_t fold_bytes = 3 << 10;
+constexpr std::int64_t kFoldBytes = 3 << 10;
 /// … and what a stream needs: its folds, and barriers.
-constexpr std::int64_t stream_bytes = 8 << 10;
-/// Packs that a stream reads at a time: one of each thread that stores them.
-constexpr std::int64_t stream_chunk = 32 * cuda_storing_warps;
-/// A stream's warps that fold; where these are exponentials, more.
-constexpr int folding_warps = 4;
-constexpr int dear_folding_warps = 6;
-static_assert(stream_chunk % (32 * folding_warps) == 0 &&
-              stream_chunk % (32 * dear_folding_warps) == 0);
-/// Packs that a thread that stores keeps in registers.
-constexpr std::int64_t stream_kept = 12;
-/// Bytes that a block's stream asks for at once.
-constexpr std::int64_t stream_ahead = 48 << 10;
+constexpr std::int64_t kStreamBytes = 8 << 10;
+/// Vector loads of a stream's chunk: one of each thread that stores them.
+constexpr std::int64_t kStreamChunk = 32 * kCudaStoringWarps;
+/// A stream's warps that fold; where these are exponentials, more. They divide
+/// a chunk among themselves.
+constexpr int kFoldingWarps = 4;
+constexpr int kDearFoldingWarps = 6;
+static_assert(kStreamChunk % (32 * kFoldingWarps) == 0 &&
+              kStreamChunk % (32 * kDearFoldingWarps) == 0);
 /// Threads that fold down columns.
-constexpr int column_threads = 512;
+constexpr int kColumnThreads = 512;
 /// Shared memory that the driver keeps of each block.
-constexpr std::int64_t kept_bytes = 1 << 10;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
-std::int64_t power_of_two(std::int64_t least) {
-  return static_cast<std::int64_t>(std::bit_ceil(
-      static_cast<std::uint64_t>(std::max<std::int64_t>(1, least))));
-}
+constexpr std::int64_t kKeptBytes = 1 << 10;
 
 bool is_walked(const Pass& pass) { return !pass.inner.empty(); }
 
@@ -62,7 +50,7 @@ class Shaping {
       out_.scans = out_.scans || pass.scan() != nullptr;
     }
     choose_lanes();
-    find_held();
+    find_persistent();
     if (out_.columns) {
       columns();
     } else if (out_.scans) {
@@ -75,6 +63,7 @@ class Shaping {
 
  private:
   const Program& program() const { return plan_.program; }
+  const CudaChoices& choices() const { return facts_.choices.cuda; }
 
   void choose_lanes() {
     const LoopVar* lane = nullptr;
@@ -100,7 +89,7 @@ class Shaping {
   }
 
   void try_shift(LoopVar lane) {
-    const auto begin = cuda_row_begin(program(), passes_, lane);
+    const auto begin = cuda_row_begin(program(), passes_, lane, choices().rows);
     if (!begin) return;
     out_.shifted = true;
     out_.row_begin = *begin;
@@ -109,18 +98,19 @@ class Shaping {
   }
 
   // What more than one pass reads, in the same places.
-  void find_held() {
+  void find_persistent() {
     std::set<ExprId> seen;
     if (out_.scans) return;
     for (const Pass& pass : passes_) {
       if (!is_walked(pass) || extent_of(pass.inner) != out_.row) continue;
-      if (out_.held_inner.empty()) out_.held_inner = pass.inner;
-      if (pass.inner != out_.held_inner) continue;
+      if (out_.persistent_inner.empty()) out_.persistent_inner = pass.inner;
+      if (pass.inner != out_.persistent_inner) continue;
       for (const ExprId id : cuda_loads(program(), pass)) {
         if (!moves_with_row(id)) continue;
         const bool again = !seen.insert(id).second;
-        if (again && std::ranges::find(out_.held, id) == out_.held.end()) {
-          out_.held.push_back(id);
+        if (again &&
+            std::ranges::find(out_.persistent, id) == out_.persistent.end()) {
+          out_.persistent.push_back(id);
         }
       }
     }
@@ -131,7 +121,8 @@ class Shaping {
     if (node.guarded || node.placed) return false;
     const Index& index = node.index[0];
     bool moves = false;
-    for (const LoopVar& v : out_.held_inner) moves = moves || index.uses(v.id);
+    for (const LoopVar& v : out_.persistent_inner)
+      moves = moves || index.uses(v.id);
     if (out_.lanes == 1 || out_.shifted) return moves;
     return moves && step_along(index, out_.lane, out_.lanes) == 1 &&
            is_aligned(index, out_.lane, out_.lanes);
@@ -143,20 +134,20 @@ class Shaping {
   }
 
   /// Bytes that a thread holds for each of its packs.
-  std::int64_t held_bytes() const {
+  std::int64_t persistent_bytes() const {
     std::int64_t bytes = 0;
-    for (const ExprId id : out_.held) {
+    for (const ExprId id : out_.persistent) {
       bytes += out_.lanes * element_bytes(program().arena[id].dtype);
     }
     return bytes;
   }
 
   bool can_ring() const {
-    for (const ExprId id : out_.held) {
+    for (const ExprId id : out_.persistent) {
       const auto bytes = out_.lanes * element_bytes(program().arena[id].dtype);
       if (bytes != 4 && bytes != 8 && bytes != 16) return false;
     }
-    return variant_.rings && !out_.held.empty();
+    return variant_.rings && !out_.persistent.empty();
   }
 
   void set_block(std::int64_t threads) {
@@ -173,7 +164,7 @@ class Shaping {
       out_.threads = 256;
       out_.across = out_.threads / out_.along;
       out_.steps = ceil_div(whole, out_.along);
-      if (!out_.held.empty()) out_.hold = Hold::registers;
+      if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
     if (out_.row <= variant_.register_row) {
@@ -181,7 +172,7 @@ class Shaping {
           32 * ceil_div(ceil_div(whole, variant_.held_packs), 32);
       set_block(std::clamp<std::int64_t>(threads, 64, 1024));
       out_.steps = ceil_div(whole, out_.threads);
-      if (!out_.held.empty()) out_.hold = Hold::registers;
+      if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
       return;
     }
     if (can_stream() && stream()) return;
@@ -192,8 +183,9 @@ class Shaping {
   /// Threads that share a short row: about four packs each, or as many as one
   /// can hold where that makes it a warp's.
   std::int64_t few_packs_each() const {
-    const std::int64_t threads =
-        power_of_two(ceil_div(packs(), std::min(4, variant_.held_packs)));
+    const int each = std::min(choices().rows.short_row_packs_per_thread,
+                              variant_.held_packs);
+    const std::int64_t threads = power_of_two(ceil_div(packs(), each));
     return packs() <= 32 * variant_.held_packs
                ? std::min<std::int64_t>(threads, 32)
                : threads;
@@ -202,9 +194,9 @@ class Shaping {
   // The row lies in the shared memory of as few blocks as can hold it, or as
   // many as it takes to keep all multiprocessors busy.
   bool ring() {
-    const std::int64_t half = facts_.shared_bytes / 2 - fold_bytes - kept_bytes;
-    const std::int64_t whole = facts_.shared_bytes - fold_bytes;
-    const std::int64_t each = held_bytes();
+    const std::int64_t half = facts_.shared_bytes / 2 - kFoldBytes - kKeptBytes;
+    const std::int64_t whole = facts_.shared_bytes - kFoldBytes;
+    const std::int64_t each = persistent_bytes();
     const std::int64_t bytes = packs() * each;
     std::int64_t resident = facts_.sms;
     std::int64_t room = whole;
@@ -236,29 +228,29 @@ class Shaping {
     }
     out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
     out_.slots =
-        std::min({room / (out_.threads * each), slots_max, 4 * out_.steps});
+        std::min({room / (out_.threads * each), kSlotsMax, 4 * out_.steps});
     if (out_.slots < out_.steps) return false;
-    out_.hold = Hold::ring;
+    out_.persistence = Persistence::ring;
     return true;
   }
 
   // What is folded in one walk, and then stored in another.
   bool can_stream() const {
     if (!variant_.streams || !facts_.clusters || out_.shifted ||
-        out_.held.empty() || !folds_first()) {
+        out_.persistent.empty() || !folds_first()) {
       return false;
     }
     int walks = 0;
     for (const Pass& pass : passes_) {
       if (!is_walked(pass)) continue;
       ++walks;
-      if (pass.inner != out_.held_inner || pass.folds() != (walks == 1)) {
+      if (pass.inner != out_.persistent_inner || pass.folds() != (walks == 1)) {
         return false;
       }
     }
-    return walks == 2 && std::ranges::all_of(out_.held, [&](ExprId id) {
-             return is_one_piece(program().arena[id].index[0], out_.held_inner,
-                                 1) &&
+    return walks == 2 && std::ranges::all_of(out_.persistent, [&](ExprId id) {
+             return is_one_piece(program().arena[id].index[0],
+                                 out_.persistent_inner, 1) &&
                     out_.lanes * element_bytes(program().arena[id].dtype) == 16;
            });
   }
@@ -297,27 +289,30 @@ class Shaping {
     if (loads.size() != 1 || !is_matrix(loads[0], column)) return false;
     const std::int64_t row =
         column.extent * element_bytes(program().arena[loads[0]].dtype);
-    const std::int64_t room = facts_.shared_bytes - stream_bytes;
+    const std::int64_t room = facts_.shared_bytes - kStreamBytes;
     const std::int64_t matrices = out_.points / column.extent;
     const std::int64_t waves = ceil_div(matrices, facts_.sms);
     // So many rows begin and end at multiples of 16 bytes together.
     const std::int64_t unit = std::max<std::int64_t>(
         4, 16 / element_bytes(program().arena[loads[0]].dtype));
-    out_.chunk = std::max(unit, stream_ahead / row / unit * unit);
-    if (column.extent <= column_threads || room / row < 3 * out_.chunk ||
-        matrices * 5 < waves * facts_.sms * 4) {
+    const CudaStreamChoices& stream = choices().stream;
+    out_.chunk = std::max(unit, stream.ahead_bytes / row / unit * unit);
+    if (column.extent <= kColumnThreads ||
+        room / row < stream.column_chunks_min * out_.chunk ||
+        static_cast<double>(matrices) <
+            stream.busy_share_min * static_cast<double>(waves * facts_.sms)) {
       return false;
     }
-    out_.held = loads;
-    out_.hold = Hold::stream;
+    out_.persistent = loads;
+    out_.persistence = Persistence::stream;
     out_.slots = room / (row * out_.chunk);
     out_.steps = ceil_div(out_.row, out_.chunk);
     out_.teams = std::min<std::int64_t>(matrices, facts_.sms);
     out_.lane = column.id;
-    out_.lanes = static_cast<int>(ceil_div(column.extent, column_threads));
-    out_.across = column_threads;
+    out_.lanes = static_cast<int>(ceil_div(column.extent, kColumnThreads));
+    out_.across = kColumnThreads;
     out_.along = 1;
-    out_.threads = column_threads + 32;
+    out_.threads = kColumnThreads + 32;
     return true;
   }
 
@@ -346,7 +341,8 @@ class Shaping {
   bool reads_more() const {
     for (const Pass& pass : passes_) {
       for (const ExprId id : cuda_loads(program(), pass)) {
-        const bool held = std::ranges::find(out_.held, id) != out_.held.end();
+        const bool held =
+            std::ranges::find(out_.persistent, id) != out_.persistent.end();
         const Index& index = program().arena[id].index[0];
         if (!held && step_along(index, out_.lane, out_.lanes) != 0) return true;
       }
@@ -360,12 +356,15 @@ class Shaping {
   bool stream() {
     const std::int64_t whole = packs();
     const std::int64_t room =
-        (facts_.shared_bytes - stream_bytes) / held_bytes();
-    if (room < 8 * stream_chunk) return false;
+        (facts_.shared_bytes - kStreamBytes) / persistent_bytes();
+    const CudaStreamChoices& stream = choices().stream;
+    if (room < stream.chunks_min * kStreamChunk) return false;
     // A largest value mostly goes along with softmax's exponentials: they keep
     // more warps busy, which leaves fewer registers for rows.
     const bool is_dear = passes_.front().stages.front()->fold == Fold::max;
-    std::int64_t blocks = ceil_div(whole, room / (is_dear ? 4 : 3));
+    std::int64_t blocks =
+        ceil_div(whole, room / (is_dear ? stream.rows_in_memory_of_exponentials
+                                        : stream.rows_in_memory));
     if (blocks > facts_.sms) {
       // Where all blocks share a row, they should have several of them.
       blocks = whole * 5 <= facts_.sms * room * 2
@@ -375,40 +374,48 @@ class Shaping {
     if (blocks > facts_.sms) return false;
     const std::int64_t teams = std::min(facts_.sms / blocks, out_.points);
     blocks = std::min(facts_.sms / teams,
-                      std::max(blocks, whole / (2 * stream_chunk)));
+                      std::max(blocks, whole / (2 * kStreamChunk)));
     // Weights come from memory again for each row, and nothing hides that.
     if (teams == 1 && reads_more()) return false;
     const std::int64_t share = ceil_div(whole, blocks);
-    const std::int64_t steps = ceil_div(share, stream_chunk);
-    if (room / stream_chunk < steps) return false;
+    const std::int64_t steps = ceil_div(share, kStreamChunk);
+    if (room / kStreamChunk < steps) return false;
     out_.teams = teams;
     out_.blocks = blocks;
-    out_.chunk = stream_chunk;
+    out_.chunk = kStreamChunk;
     out_.steps = steps;
-    out_.slots = std::min(room / stream_chunk, 6 * steps);
-    out_.kept = std::min(steps, stream_kept / std::ssize(out_.held));
-    out_.folding_warps = is_dear ? dear_folding_warps : folding_warps;
+    out_.slots = std::min(room / kStreamChunk, 6 * steps);
+    out_.kept =
+        std::min(steps, stream.kept_packs / std::ssize(out_.persistent));
+    out_.folding_warps = is_dear ? kDearFoldingWarps : kFoldingWarps;
     // With more than this under way reads become slower.
     out_.coming = std::clamp<std::int64_t>(
-        stream_ahead / (stream_chunk * held_bytes()), 2, out_.slots);
+        stream.ahead_bytes / (kStreamChunk * persistent_bytes()), 2,
+        out_.slots);
     // A block may be a ring and a row ahead of what it stores, and another one
     // as far ahead of that.
     out_.rows_under_way = power_of_two(2 * ceil_div(out_.slots, steps) + 5);
-    out_.hold = Hold::stream;
+    out_.persistence = Persistence::stream;
     out_.meet = Meet::grid;
-    set_block(32 * (3 + out_.folding_warps + cuda_storing_warps));
+    set_block(32 * (3 + out_.folding_warps + kCudaStoringWarps));
     return true;
   }
 
   void cluster_of(std::int64_t blocks, std::int64_t resident) {
     out_.blocks = blocks;
     out_.meet = blocks > 1 ? Meet::cluster : Meet::block;
-    // A cluster stays within a group of 16 or 18 multiprocessors, and not
-    // every group is whole: an H200 has room for 15 clusters of 8.
+    out_.teams = std::min(
+        out_.points, std::max<std::int64_t>(1, clusters_of(blocks, resident)));
+  }
+
+  // A cluster stays within a group of multiprocessors, and not every group is
+  // whole.
+  std::int64_t clusters_of(std::int64_t blocks, std::int64_t resident) const {
     std::int64_t room = resident;
-    if (blocks > 2) room -= out_.blocks_per_sm * facts_.sms / 11;
-    const std::int64_t teams = room / blocks;
-    out_.teams = std::min(out_.points, std::max<std::int64_t>(1, teams));
+    if (blocks > 2) {
+      room -= out_.blocks_per_sm * facts_.sms / choices().rows.sms_per_lost_sm;
+    }
+    return room / blocks;
   }
 
   void grid_of(std::int64_t blocks, std::int64_t resident) {
@@ -431,13 +438,14 @@ class Shaping {
     out_.meet = Meet::block;
     out_.teams = 0;
     out_.slots = 0;
-    const std::int64_t wanted = 2 * facts_.sms;
+    const std::int64_t wanted = choices().rows.walk_blocks_per_sm * facts_.sms;
     if (out_.points * 2 <= wanted && whole >= 4 * out_.threads) {
       const std::int64_t blocks =
           std::min(wanted / out_.points, whole / (2 * out_.threads));
       if (blocks > 1) {
         out_.meet = Meet::grid;
-        out_.blocks_per_sm = 2;
+        out_.blocks_per_sm =
+            static_cast<int>(choices().rows.walk_blocks_per_sm);
         out_.teams = out_.points;
         out_.blocks = blocks;
       }
@@ -448,8 +456,10 @@ class Shaping {
   void share_out() {
     out_.meet = Meet::parts;
     set_block(512);
-    const std::int64_t wanted = 4 * facts_.sms;
-    const std::int64_t most = ceil_div(packs(), 4 * out_.threads);
+    const CudaRowChoices& rows = choices().rows;
+    const std::int64_t wanted = rows.split_blocks_per_sm * facts_.sms;
+    const std::int64_t most =
+        ceil_div(packs(), rows.split_packs_min * out_.threads);
     out_.blocks = std::clamp<std::int64_t>(ceil_div(wanted, out_.points), 1,
                                            std::max<std::int64_t>(1, most));
     out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
@@ -469,13 +479,15 @@ class Shaping {
     out_.threads = 256;
     out_.along = 1;
     if (!out_.scans) {
-      const std::int64_t wanted = facts_.sms * threads_of_sm / 2;
-      while (out_.along < 16 && wide * out_.along < wanted &&
-             out_.along * 4 <= out_.row) {
+      const std::int64_t wanted = std::int64_t{facts_.sms} *
+                                  facts_.resident_threads /
+                                  choices().rows.resident_threads_divisor;
+      while (out_.along < choices().rows.column_threads_per_point_max &&
+             wide * out_.along < wanted && out_.along * 4 <= out_.row) {
         out_.along *= 2;
       }
       while (nest_.split && out_.along < 8) out_.along *= 2;
-      const auto held = static_cast<std::int64_t>(out_.held.size());
+      const auto held = static_cast<std::int64_t>(out_.persistent.size());
       while (held > 0 && out_.along < 32 &&
              ceil_div(out_.row, out_.along) * held > variant_.held_packs) {
         out_.along *= 2;
@@ -486,15 +498,16 @@ class Shaping {
       out_.meet = Meet::parts;
       const std::int64_t groups = ceil_div(wide, out_.across);
       const std::int64_t most = ceil_div(out_.row, 8 * out_.along);
-      out_.blocks =
-          std::clamp<std::int64_t>(ceil_div(4 * facts_.sms, groups), 1, most);
+      out_.blocks = std::clamp<std::int64_t>(
+          ceil_div(choices().rows.split_blocks_per_sm * facts_.sms, groups), 1,
+          most);
     }
     out_.steps = ceil_div(out_.row, out_.blocks * out_.along);
     const bool fits =
-        out_.steps * static_cast<std::int64_t>(out_.held.size()) <=
+        out_.steps * static_cast<std::int64_t>(out_.persistent.size()) <=
         variant_.held_packs;
-    if (!out_.held.empty() && !nest_.split && fits) {
-      out_.hold = Hold::registers;
+    if (!out_.persistent.empty() && !nest_.split && fits) {
+      out_.persistence = Persistence::registers;
     }
   }
 
@@ -516,7 +529,7 @@ CudaShape cuda_shape(const Schedule& plan, const Nest& nest,
 
 std::int64_t cuda_row_max(const CudaVariant& variant, const GpuFacts& facts) {
   if (!variant.rings) return variant.register_row;
-  return facts.sms * (facts.shared_bytes - fold_bytes) / 4;
+  return facts.sms * (facts.shared_bytes - kFoldBytes) / 4;
 }
 
 }  // namespace weft

@@ -5,29 +5,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/choices/cuda_variants.hpp"
 #include "compiler/loops/gpu_facts.hpp"
 #include "compiler/loops/pass.hpp"
 #include "compiler/loops/schedule.hpp"
 
 namespace weft {
 
-/// What distinguishes the variants of one source.
-struct CudaVariant {
-  int packs = 2;                      ///< of an elementwise thread
-  int unroll = 4;                     ///< packs under way where rows are walked
-  std::int64_t register_row = 32768;  ///< elements of a row held in registers
-  int held_packs = 8;                 ///< of a thread, in registers
-  bool rings = true;                  ///< longer rows are held in shared memory
-  int cluster_min = 1;                ///< blocks for a row that needs several
-  int ring_threads = 1024;            ///< where a block has a multiprocessor
-  bool joins = true;     ///< two folds of the same values go in one walk
-  bool clusters = true;  ///< else blocks that share a row meet through memory
-  bool windows = true;   ///< kept in registers (cuda_windows.hpp)
-  bool streams = false;  ///< long rows, read, folded and stored side by side
-};
-
 /// Where what a pass read is for the next.
-enum class Hold {
+enum class Persistence {
   nothing,    ///< in a cache, or in memory
   registers,  ///< of the thread that needs it again
   ring,       ///< shared memory; what comes next is read ahead into it
@@ -36,7 +22,7 @@ enum class Hold {
 
 /// Warps of a stream's block that store; besides these some fold, one reads,
 /// one tells other blocks what is folded, and one hears theirs.
-inline constexpr int cuda_storing_warps = 12;
+inline constexpr int kCudaStoringWarps = 12;
 
 /// How threads that share a row put their folds together.
 enum class Meet {
@@ -65,7 +51,7 @@ struct CudaShape {
   std::int64_t steps = 1;   ///< packs (columns: elements) of a thread in a row
   std::int64_t row = 1;     ///< inner elements of the longest pass
   std::int64_t points = 1;
-  Hold hold = Hold::nothing;
+  Persistence persistence = Persistence::nothing;
   Meet meet = Meet::block;
   std::int64_t slots = 0;   ///< of the ring, for each thread
   std::int64_t chunk = 0;   ///< packs of a stream's slot
@@ -74,8 +60,8 @@ struct CudaShape {
   int folding_warps = 0;
   std::int64_t rows_under_way = 1;  ///< of a stream, at most
   std::int64_t teams = 0;  ///< points at a time; 0: all, each by its own blocks
-  std::vector<ExprId> held;
-  std::vector<LoopVar> held_inner;  ///< what the passes that hold walk
+  std::vector<ExprId> persistent;
+  std::vector<LoopVar> persistent_inner;  ///< what the passes that hold walk
 };
 
 CudaShape cuda_shape(const Schedule& plan, const Nest& nest,

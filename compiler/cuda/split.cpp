@@ -3,12 +3,6 @@
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-}  // namespace
-
 void CudaNest::leave_part(CudaKernel& kernel, const CudaFold& fold) {
   const std::string name = part_name(fold);
   module_.scratch.push_back(

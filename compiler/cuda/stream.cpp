@@ -12,8 +12,6 @@ namespace {
 constexpr int telling_warp = 1;
 constexpr int first_folding_warp = 3;  ///< and 2 hears
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 /// Notes that tell what a block's part comes to: each has three words of it.
 std::int64_t notes_of(const CudaFold& fold) {
   return ceil_div(fold.value_bytes(), 12);
@@ -30,7 +28,7 @@ void CudaNest::print_streamed() {
       2 * shape_.teams * shape_.rows_under_way * shape_.blocks * notes_of(fold),
       8);
   CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
-  kernel.expect_inner(shape_.held_inner);
+  kernel.expect_inner(shape_.persistent_inner);
   Writer& out = kernel.out();
   open_stream(kernel, fold);
   out.open("if (warp == 0)");
@@ -68,7 +66,7 @@ void CudaNest::open_stream(CudaKernel& kernel, const CudaFold& fold) {
            " - first);");
   declare_slots(kernel);
   out.line("__shared__ Ring<" + text(shape_.slots) + ", " +
-           text(shape_.folding_warps + cuda_storing_warps) + "> ring;");
+           text(shape_.folding_warps + kCudaStoringWarps) + "> ring;");
   out.line("__shared__ Gathering<" + fold.reducer() + ", " +
            text(shape_.folding_warps) + ", " + blocks + ", " + rows +
            "> gathering;");
@@ -105,7 +103,7 @@ void CudaNest::read_stream(CudaKernel& kernel) {
   out.line("const int packs = max(0, min(" + chunk + ", count - c * " + chunk +
            "));");
   std::int64_t bytes = 0;
-  for (const ExprId load : shape_.held) bytes += pack_bytes(load);
+  for (const ExprId load : shape_.persistent) bytes += pack_bytes(load);
   out.open("if (++coming > " + text(shape_.coming) + ")");
   out.line("ring.await(arrived);");
   out.line("arrived.next();");
@@ -114,8 +112,8 @@ void CudaNest::read_stream(CudaKernel& kernel) {
   out.open("if (packs > 0)");
   out.line("const int r = (first + c * " + chunk + ") * " + text(shape_.lanes) +
            ";");
-  kernel.declare(shape_.held_inner, "r");
-  for (const ExprId load : shape_.held) {
+  kernel.declare(shape_.persistent_inner, "r");
+  for (const ExprId load : shape_.persistent) {
     const Scalar& node = program().arena[load];
     kernel.use(node.buffer);
     out.line("copy_bulk(ring" + text(load) + " + turn.slot * " + chunk + ", " +
@@ -248,7 +246,7 @@ void CudaNest::open_stream_warps(CudaKernel& kernel, int first_warp) {
 
 // Registers for so many packs of each array that is held.
 void CudaNest::declare_chunks(CudaKernel& kernel, std::int64_t packs) {
-  for (const ExprId load : shape_.held) {
+  for (const ExprId load : shape_.persistent) {
     kernel.out().line(pack_type(load) + " h" + text(load) + "[" + text(packs) +
                       "];");
   }
@@ -256,7 +254,7 @@ void CudaNest::declare_chunks(CudaKernel& kernel, std::int64_t packs) {
 
 // That pack of the chunk whose turn it is, into the registers `u`.
 void CudaNest::read_chunk(CudaKernel& kernel, const std::string& pack) {
-  for (const ExprId load : shape_.held) {
+  for (const ExprId load : shape_.persistent) {
     kernel.out().line("h" + text(load) + "[u] = read_slot(ring" + text(load) +
                       " + turn.slot * " + text(shape_.chunk) + " + " + pack +
                       ");");

@@ -5,12 +5,6 @@
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-}  // namespace
-
 void CudaNest::print_streamed_columns() {
   module_.streams = true;
   CudaKernel kernel(program(), module_, shape_.lane, shape_.lanes, wide_);
@@ -21,7 +15,7 @@ void CudaNest::print_streamed_columns() {
                                       nest_.outer.end() - 1);
   const std::string slot = text(shape_.chunk * column.extent);
   const std::string type =
-      cuda_type(program().arena[shape_.held.front()].dtype);
+      cuda_type(program().arena[shape_.persistent.front()].dtype);
   kernel.expect_inner(pass.inner);
   kernel.need("stream");
   kernel.set_far_lanes(shape_.across, column.extent);
@@ -76,7 +70,7 @@ void CudaNest::open_matrices(CudaKernel& kernel,
 void CudaNest::read_rows(CudaKernel& kernel, const Pass& pass,
                          const std::string& slot) {
   Writer& out = kernel.out();
-  const Scalar& node = program().arena[shape_.held.front()];
+  const Scalar& node = program().arena[shape_.persistent.front()];
   const std::string chunk = text(shape_.chunk);
   const std::int64_t bytes =
       nest_.outer.back().extent * element_bytes(node.dtype);
@@ -96,7 +90,7 @@ void CudaNest::read_rows(CudaKernel& kernel, const Pass& pass,
 void CudaNest::fold_rows(CudaKernel& kernel, const Pass& pass,
                          const CudaFold& fold, const std::string& slot) {
   Writer& out = kernel.out();
-  const ExprId load = shape_.held.front();
+  const ExprId load = shape_.persistent.front();
   const std::string chunk = text(shape_.chunk);
   const std::string held = "h" + text(load);
   out.open("for (int c = 0; c < " + text(shape_.steps) + "; ++c, turn.next())");

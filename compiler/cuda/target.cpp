@@ -13,7 +13,7 @@ namespace {
 Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
                                            const Machine& machine,
                                            const GenerateOptions& options) {
-  return generate_cuda(subgraph, gpu_facts(machine), options);
+  return generate_cuda(subgraph, gpu_facts(machine, options.choices), options);
 }
 
 bool takes(const Graph& graph, const Node& call, const CutOptions&) {

@@ -8,8 +8,6 @@ namespace {
 /// Counters lie in different parts of the cache.
 constexpr std::int64_t counter_distance = 32;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 }  // namespace
 
 void CudaNest::print_clearing(const std::string& type, const std::string& name,

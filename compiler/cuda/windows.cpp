@@ -7,21 +7,7 @@
 namespace weft {
 namespace {
 
-constexpr std::int64_t lanes = cuda_window_lanes;
-// What a thread holds of one row …
-constexpr std::int64_t elements_max = 48;
-// … how many windows it takes below each other, and how many rows it reads for
-// them (measured on an H200: more rows take more registers than they save) …
-constexpr std::int64_t together_max = 8;
-constexpr std::int64_t rows_max = 16;
-// … and of the reads of windows one by one, so many at most.
-constexpr double share_max = 0.75;
-// What is unrolled is soon built.
-constexpr std::int64_t written_max = 512;
-// Threads of a multiprocessor: with fewer, several had better share a window;
-// with fewer of those that take several, each takes one.
-constexpr std::int64_t threads_min = 256;
-constexpr std::int64_t threads_of_sm = 1024;
+constexpr std::int64_t kLanes = cuda_window_lanes;
 
 class Finding {
  public:
@@ -31,20 +17,21 @@ class Finding {
         nest_(nest),
         fold_(passes.front()),
         points_(passes.back()),
-        facts_(facts) {}
+        facts_(facts),
+        choices_(facts.choices.cuda.windows) {}
 
   std::optional<CudaWindows> found() {
     out_.lane = nest_.outer.back();
     find_tap();
-    if (out_.lane.extent < lanes || !stores_rows() || !find_rows()) return {};
-    if (out_.lane.extent % lanes != 0 && reads(points_, out_.lane)) return {};
+    if (out_.lane.extent < kLanes || !stores_rows() || !find_rows()) return {};
+    if (out_.lane.extent % kLanes != 0 && reads(points_, out_.lane)) return {};
     choose_together();
     const bool is_window = out_.tap.id >= 0 || out_.below.together > 1;
     const std::int64_t threads =
-        extent_of(nest_.outer) / (lanes * out_.below.together);
-    if (!is_window || written() > written_max ||
-        threads < threads_min * facts_.sms ||
-        packs_read() > share_max * elements_read()) {
+        extent_of(nest_.outer) / (kLanes * out_.below.together);
+    if (!is_window || written() > choices_.written_reads_max ||
+        threads < choices_.threads_per_sm_min * facts_.sms ||
+        packs_read() > choices_.reads_share_max * elements_read()) {
       return {};
     }
     out_.alike = are_alike();
@@ -71,7 +58,7 @@ class Finding {
     for (const ExprId id : loads_along(out_.lane)) {
       for (const LoopVar& v : fold_.inner) {
         const std::int64_t spread = index_of(id).coefficient(v.id);
-        if (spread <= 0 || spread > elements_max) continue;
+        if (spread <= 0 || spread > choices_.row_elements_max) continue;
         if (least != 0 && spread >= least) continue;
         out_.tap = v;
         least = spread;
@@ -92,7 +79,7 @@ class Finding {
       const Scalar& load = program_.arena[id];
       const Index& at = load.index[0];
       if (load.placed || load.dtype != DType::f32) return false;
-      if (cuda_span(program_.buffers[load.buffer]) % lanes != 0) return false;
+      if (cuda_span(program_.buffers[load.buffer]) % kLanes != 0) return false;
       WindowRow row;
       row.load = id;
       row.step = at.coefficient(out_.lane.id);
@@ -101,11 +88,11 @@ class Finding {
           at.hides(out_.tap.id) || !begins_in_packs(at, out_.lane, out_.tap)) {
         return false;
       }
-      row.shift = (at.offset() % lanes + lanes) % lanes;
-      const std::int64_t last = row.shift + row.step * (lanes - 1) +
+      row.shift = (at.offset() % kLanes + kLanes) % kLanes;
+      const std::int64_t last = row.shift + row.step * (kLanes - 1) +
                                 row.spread * (out_.tap.extent - 1);
-      row.elements = (last / lanes + 1) * lanes;
-      if (row.elements > elements_max) return false;
+      row.elements = (last / kLanes + 1) * kLanes;
+      if (row.elements > choices_.row_elements_max) return false;
       out_.rows.push_back(row);
     }
     return !out_.rows.empty();
@@ -153,12 +140,15 @@ class Finding {
   std::int64_t together_of(Jam jam) const {
     const std::int64_t others =
         extent_of(fold_.inner) / jam.inner.extent / out_.tap.extent;
-    const std::int64_t points = extent_of(nest_.outer) / lanes;
+    const std::int64_t points = extent_of(nest_.outer) / kLanes;
     // A window that is not there may read nothing but rows.
     const bool whole = reads(points_, jam.outer) || reads_besides(jam.outer);
-    for (jam.together = together_max; jam.together > 1; --jam.together) {
-      if (others * jam.covered() > rows_max) continue;
-      if (points / jam.together < threads_of_sm * facts_.sms) continue;
+    for (jam.together = choices_.windows_max; jam.together > 1;
+         --jam.together) {
+      if (others * jam.covered() > choices_.rows_max) continue;
+      if (points / jam.together <
+          choices_.together_threads_per_sm_min * facts_.sms)
+        continue;
       if (whole && jam.outer.extent % jam.together != 0) continue;
       break;
     }
@@ -191,12 +181,12 @@ class Finding {
   double packs_read() const {
     double packs = 0;
     for (const WindowRow& row : out_.rows) {
-      packs += static_cast<double>(row.elements) / lanes;
+      packs += static_cast<double>(row.elements) / kLanes;
     }
     return packs * out_.below.share();
   }
   double elements_read() const {
-    return static_cast<double>(out_.rows.size()) * lanes *
+    return static_cast<double>(out_.rows.size()) * kLanes *
            static_cast<double>(out_.tap.extent);
   }
 
@@ -211,6 +201,7 @@ class Finding {
   const Pass& fold_;
   const Pass& points_;
   const GpuFacts& facts_;
+  const CudaWindowChoices& choices_;
   CudaWindows out_;
 };
 

@@ -170,11 +170,12 @@ Extracted PieceExtractor::extract(
 }
 
 Plan partition(const Graph& model, const Lowerable& lowerable,
-               const std::set<std::string>& apart) {
+               const std::set<std::string>& apart,
+               const FusionChoices& choices) {
   Graph graph = model;
   Regions regions = cluster(graph, lowerable, apart);
-  trim_regions(graph, regions);
-  release_moving_views(graph, regions);
+  trim_regions(graph, regions, choices);
+  release_moving_views(graph, regions, choices);
   return plan_of(std::move(graph), std::move(regions));
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/choices/fusion_choices.hpp"
 #include "compiler/fusion/cluster.hpp"
 #include "compiler/graph/subgraph.hpp"
 
@@ -14,7 +15,8 @@ namespace weft {
 
 /// Cuts the graph as it is; runs no passes. Calls in `apart` are not fused.
 Plan partition(const Graph& model, const Lowerable& lowerable,
-               const std::set<std::string>& apart = {});
+               const std::set<std::string>& apart = {},
+               const FusionChoices& choices = {});
 
 /// The plan whose pieces those regions are: no two of them wait for each other.
 Plan plan_of(Graph model, Regions regions);
@@ -26,11 +28,13 @@ Plan plan_of(Graph model, Regions regions);
 /// Then dissolves regions without real work: only views, fills and copies
 /// (but for large ones into another layout), or only arithmetic on single
 /// numbers; and those that read nothing: on which device would they be?
-void trim_regions(Graph& graph, Regions& regions);
+void trim_regions(Graph& graph, Regions& regions,
+                  const FusionChoices& choices = {});
 
 /// Gives back selects and slices in front of regions that differ in nothing
 /// else: what step t of a loop reads of its input.
-void release_moving_views(const Graph& graph, Regions& regions);
+void release_moving_views(const Graph& graph, Regions& regions,
+                          const FusionChoices& choices = {});
 
 /// Reorders the nodes so that each region's stand together, every node after
 /// what it uses, impure calls in their old order, and else as before.

@@ -55,9 +55,7 @@ Result<void> check_names(const Plan& plan) {
   return {};
 }
 
-}  // namespace
-
-std::string plan_to_json(const Plan& plan) {
+Json plan_to_value(const Plan& plan) {
   Json subgraphs = Json::array();
   for (const Subgraph& subgraph : plan.subgraphs) {
     subgraphs.push_back(Json{{"id", subgraph.id},
@@ -72,14 +70,17 @@ std::string plan_to_json(const Plan& plan) {
                               {"inputs", placement.inputs},
                               {"outputs", placement.outputs}});
   }
-  return Json{{"model", graph_to_value(plan.model)},
-              {"subgraphs", subgraphs},
-              {"placements", placements}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  Json value{{"model", graph_to_value(plan.model)},
+             {"subgraphs", subgraphs},
+             {"placements", placements}};
+  if (!plan.way.empty()) value["way"] = plan.way;
+  for (const Plan& other : plan.others) {
+    value["others"].push_back(plan_to_value(other));
+  }
+  return value;
 }
 
-Result<Plan> parse_plan(std::string_view json) {
-  const Json value = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+Result<Plan> plan_from_value(const Json& value, bool is_whole) {
   if (!value.is_object()) return misfit("not a JSON object");
   Plan plan;
   auto model = graph_from_value(value.value("model", Json()));
@@ -98,7 +99,26 @@ Result<Plan> parse_plan(std::string_view json) {
   if (auto checked = check_names(plan); !checked) {
     return std::unexpected(checked.error());
   }
+  plan.way = text_of(value, "way");
+  for (const Json& item : value.value("others", Json::array())) {
+    if (!is_whole) return misfit("another cut has others of its own");
+    auto other = plan_from_value(item, false);
+    if (!other) return std::unexpected(other.error());
+    plan.others.push_back(std::move(*other));
+  }
   return plan;
+}
+
+}  // namespace
+
+std::string plan_to_json(const Plan& plan) {
+  return plan_to_value(plan).dump(-1, ' ', false,
+                                  Json::error_handler_t::replace);
+}
+
+Result<Plan> parse_plan(std::string_view json) {
+  return plan_from_value(Json::parse(json, nullptr, /*allow_exceptions=*/false),
+                         true);
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "compiler/graph/einsum_equation.hpp"
+#include "compiler/graph/graph_check.hpp"
 #include "compiler/loops/scalar.hpp"
 
 namespace weft {
@@ -134,6 +135,18 @@ ProductCount count_products(const Graph& graph) {
     if (node.kind == NodeKind::call) count(node, types, total);
     types[node.name] = &*node.values.front();
   }
+  return total;
+}
+
+ProductCount count_product(const Graph& graph, const Node& call) {
+  ProductCount total;
+  Types types;
+  for_each_ref(call, [&](const std::string& name) {
+    const Node* node = graph.find(name);
+    if (node == nullptr || node->values.empty() || !node->values[0]) return;
+    types[name] = &*node->values[0];
+  });
+  if (!call.values.empty() && call.values[0]) count(call, types, total);
   return total;
 }
 

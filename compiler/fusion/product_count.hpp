@@ -20,4 +20,7 @@ struct ProductCount {
 
 ProductCount count_products(const Graph& graph);
 
+/// The same of one call.
+ProductCount count_product(const Graph& graph, const Node& call);
+
 }  // namespace weft

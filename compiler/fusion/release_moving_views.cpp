@@ -13,14 +13,9 @@
 namespace weft {
 namespace {
 
-/// So many different regions that differ in nothing else are a loop.
-constexpr std::size_t repeats_min = 4;
 /// Kernels read tensors that begin at multiples of so many bytes; others are
-/// copied first, which is worth it in loops of so many steps, of tensors that
-/// are not larger than that.
-constexpr std::int64_t aligned_bytes = 16;
-constexpr std::size_t unaligned_repeats_min = 16;
-constexpr std::int64_t unaligned_bytes_max = 1 << 20;
+/// copied first.
+constexpr std::int64_t kAlignedBytes = 16;
 
 std::int64_t integer(const Node& call, std::size_t position) {
   if (position >= call.args.size()) return 0;
@@ -32,7 +27,8 @@ enum class Begin { none, aligned, anywhere };
 
 /// Where a select or slice of one tensor begins in it; none: it is neither, or
 /// not worth a copy.
-Begin begin_of(const Graph& graph, const Node& node) {
+Begin begin_of(const Graph& graph, const Node& node,
+               const FusionChoices& choices) {
   const std::string_view name = operator_name(node.target);
   if (name != "select" && name != "slice") return Begin::none;
   const auto* ref =
@@ -49,11 +45,12 @@ Begin begin_of(const Graph& graph, const Node& node) {
   const std::int64_t bytes = element_bytes(type.dtype);
   const std::int64_t start = integer(node, 2);
   const std::int64_t first = start < 0 ? start + type.shape[dim] : start;
-  if (first * type.stride[dim] * bytes % aligned_bytes == 0) {
+  if (first * type.stride[dim] * bytes % kAlignedBytes == 0) {
     return Begin::aligned;
   }
-  return element_count(type) * bytes <= unaligned_bytes_max ? Begin::anywhere
-                                                            : Begin::none;
+  return element_count(type) * bytes <= choices.unaligned_copy_bytes_max
+             ? Begin::anywhere
+             : Begin::none;
 }
 
 /// A region's nodes, by their places: views in front read nothing of it but
@@ -66,7 +63,8 @@ struct Region {
 };
 
 std::map<int, Region> regions_behind_views(const Graph& graph,
-                                           const Regions& regions) {
+                                           const Regions& regions,
+                                           const FusionChoices& choices) {
   std::map<std::string, std::size_t> place;
   std::map<int, Region> found;
   std::set<std::size_t> in_front;
@@ -78,7 +76,7 @@ std::map<int, Region> regions_behind_views(const Graph& graph,
     Region& region = found[id];
     region.all.push_back(i);
     bool is_in_front = false;
-    const Begin begin = begin_of(graph, node);
+    const Begin begin = begin_of(graph, node, choices);
     if (begin != Begin::none) {
       const auto& ref = std::get<NodeRef>(node.args[0].value);
       const std::size_t from = place.at(ref.name);
@@ -95,9 +93,10 @@ std::map<int, Region> regions_behind_views(const Graph& graph,
 
 }  // namespace
 
-void release_moving_views(const Graph& graph, Regions& regions) {
-  const auto found = regions_behind_views(graph, regions);
-  if (found.size() < repeats_min) return;
+void release_moving_views(const Graph& graph, Regions& regions,
+                          const FusionChoices& choices) {
+  const auto found = regions_behind_views(graph, regions, choices);
+  if (found.size() < choices.loop_steps_min) return;
   const PieceExtractor extractor(graph);
   const auto signature = [&](const std::vector<std::size_t>& places) {
     return signature_of(extractor.extract(places).graph);
@@ -108,7 +107,8 @@ void release_moving_views(const Graph& graph, Regions& regions) {
   }
   for (const auto& [rest, alike] : by_rest) {
     const bool is_aligned = std::ranges::all_of(alike, &Region::is_aligned);
-    const std::size_t least = is_aligned ? repeats_min : unaligned_repeats_min;
+    const std::size_t least =
+        is_aligned ? choices.loop_steps_min : choices.unaligned_loop_steps_min;
     if (alike.size() < least) continue;
     std::set<std::string> different;
     for (const Region* region : alike) different.insert(signature(region->all));

@@ -113,8 +113,8 @@ bool turns_channels(const TensorType& from, const TensorType& to) {
 
 /// A copy that is worth a kernel: images that the model computes, or is given,
 /// in another layout, and too large for a cache.
-bool changes_layout(const Graph& graph, const Node& node) {
-  constexpr std::int64_t elements_min = 1 << 20;
+bool changes_layout(const Graph& graph, const Node& node,
+                    const FusionChoices& choices) {
   const auto* ref =
       node.args.empty() ? nullptr : std::get_if<NodeRef>(&node.args[0].value);
   const Node* from = ref == nullptr ? nullptr : graph.find(ref->name);
@@ -124,12 +124,13 @@ bool changes_layout(const Graph& graph, const Node& node) {
     return false;
   }
   return turns_channels(*from->values[0], *node.values[0]) &&
-         element_count(*node.values[0]) >= elements_min;
+         element_count(*node.values[0]) >= choices.layout_copy_elements_min;
 }
 
 /// Computes something, on more than one number.
-bool is_real_work(const Graph& graph, const Node& node) {
-  if (changes_layout(graph, node)) return true;
+bool is_real_work(const Graph& graph, const Node& node,
+                  const FusionChoices& choices) {
+  if (changes_layout(graph, node, choices)) return true;
   if (node.target == "getitem" || is_view(node.target) ||
       is_copy(node.target) || is_fill(node.target)) {
     return false;
@@ -146,7 +147,8 @@ bool is_real_work(const Graph& graph, const Node& node) {
   return elements > 1;
 }
 
-void dissolve_idle_regions(const Graph& graph, Regions& regions) {
+void dissolve_idle_regions(const Graph& graph, Regions& regions,
+                           const FusionChoices& choices) {
   std::set<int> working;
   std::set<int> reading;
   std::map<std::string, int> region_of;
@@ -154,7 +156,8 @@ void dissolve_idle_regions(const Graph& graph, Regions& regions) {
     const int region = regions.region_of[i];
     region_of[graph.nodes[i].name] = region;
     if (region == Regions::kNoRegion) continue;
-    if (!working.contains(region) && is_real_work(graph, graph.nodes[i])) {
+    if (!working.contains(region) &&
+        is_real_work(graph, graph.nodes[i], choices)) {
       working.insert(region);
     }
     for_each_ref(graph.nodes[i], [&](const std::string& name) {
@@ -170,9 +173,10 @@ void dissolve_idle_regions(const Graph& graph, Regions& regions) {
 
 }  // namespace
 
-void trim_regions(Graph& graph, Regions& regions) {
+void trim_regions(Graph& graph, Regions& regions,
+                  const FusionChoices& choices) {
   Trimmer(graph, regions).release_views();
-  dissolve_idle_regions(graph, regions);
+  dissolve_idle_regions(graph, regions, choices);
 }
 
 }  // namespace weft

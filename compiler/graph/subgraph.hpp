@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/choices/choices.hpp"
+#include "compiler/choices/cost.hpp"
 #include "compiler/graph/graph.hpp"
 
 namespace weft {
@@ -33,6 +35,11 @@ struct Plan {
   Graph model;
   std::vector<Subgraph> subgraphs;    ///< in order of first appearance
   std::vector<Placement> placements;  ///< in execution order
+  /// What is particular about this cut, where there are several: "library's".
+  std::string way{};
+  /// Other cuts of the same model, which only timing can tell from this one:
+  /// whole plans, without others of their own.
+  std::vector<Plan> others{};
 };
 
 struct Target;
@@ -47,12 +54,30 @@ struct CutOptions {
   /// "apart" cuts a piece of each such call, "fused" cuts along nothing else.
   enum class Others { none, apart, fused };
   Others others = Others::none;
+  /// Whose are products and convolutions of which the cost model cannot tell:
+  /// as is usual, products ours, convolutions the library's.
+  enum class Contested { usual, ours, library };
+  Contested contested = Contested::usual;
+  /// The library's convolutions work channels last where that may pay.
+  bool relays = true;
+  DeviceRates rates{};  ///< of the device that the kernels are for
+  Choices choices{};    ///< what is decided by speed alone
 };
 
 /// Along what the target can lower. Deterministic: equal graphs give equal
 /// plans.
 Plan partition(const Graph& model, const Target& target,
                const CutOptions& cut = {});
+
+/// The same in every way that may be the fastest on a device, where timing can
+/// decide: contested calls ours or the library's, the library's channels last
+/// or as captured. Ways that the cost model rules out are not among them, nor
+/// those that leave nothing to us.
+Plan partition_in_ways(const Graph& model, const Target& target,
+                       CutOptions cut = {});
+
+/// The plan's distinct subgraphs and those of its other cuts.
+std::vector<Subgraph> all_subgraphs(const Plan& plan);
 
 /// Names of the operators that stay externs, with how often each occurs.
 std::map<std::string, int> extern_counts(const Plan& plan);

@@ -16,12 +16,14 @@ int number_of(const std::string& arch) {
 
 }  // namespace
 
-GpuFacts gpu_facts(const Machine& machine) {
+GpuFacts gpu_facts(const Machine& machine, const Choices& choices) {
   GpuFacts facts;
+  facts.choices = choices;
   if (machine.gpus.empty()) return facts;
   const Gpu& gpu = machine.gpus.front();
   facts.interpreted = false;
   facts.sms = std::max(1, gpu.sms);
+  facts.rates = device_rates(gpu);
   facts.l2_bytes = gpu.l2_bytes;
   facts.shared_bytes = gpu.shared_bytes;
   facts.clusters = number_of(gpu.arch) >= 90;

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+
+#include "compiler/choices/choices.hpp"
+#include "compiler/choices/cost.hpp"
 
 namespace weft {
 
@@ -19,9 +23,11 @@ struct LoopFacts {
   /// The loops become a GPU's blocks and threads: what a row's first pass read
   /// is in registers in its next, and `cores` counts multiprocessors.
   bool on_gpu = false;
+  DeviceRates rates{};  ///< of the GPU, where it is one
+  Choices choices{};    ///< what is decided by speed alone
   /// Stages with code of their own: only what follows them at the same points,
   /// without a loop, joins their nest. Null: none.
-  bool (*is_alone)(const Program&, const Stage&) = nullptr;
+  std::function<bool(const Program&, const Stage&)> is_alone{};
 };
 
 }  // namespace weft

@@ -9,11 +9,6 @@ namespace {
 
 using Variables = std::vector<LoopVar>;
 
-// Below this, starting the threads costs more than they save.
-constexpr std::int64_t kParallelElementsMin = 1 << 15;
-// Rows of so many elements are worth work of their own.
-constexpr std::int64_t long_row = 1024;
-
 bool holds(const Variables& list, int id) {
   return std::any_of(list.begin(), list.end(),
                      [&](const LoopVar& v) { return v.id == id; });
@@ -44,14 +39,17 @@ bool scans(const Nest& nest) { return nest.stages.front().scans; }
 
 // Whether what the stage stores lies across what it is made of, and would be
 // written in long rows by whoever reads these side by side.
-bool crosses(const Program& program, const Stage& stage) {
-  if (!stage.stores() || extent_of(stage.inner) < long_row) return false;
+bool crosses(const Program& program, const Stage& stage,
+             const LoopChoices& choices) {
+  if (!stage.stores() || extent_of(stage.inner) < choices.long_row_elements) {
+    return false;
+  }
   const Index read = program.arena.main_read(stage.value);
   std::map<int, LoopVar> variables;
   stage.offset.collect(variables);
   for (const auto& [id, variable] : variables) {
     if (stage.offset.coefficient(id) == 1) {
-      return std::abs(read.coefficient(id)) >= sector &&
+      return std::abs(read.coefficient(id)) >= choices.coalesced_elements &&
              2 * elements_of(read) > elements_of(stage.offset);
     }
   }
@@ -68,7 +66,8 @@ bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
   Stage aligned = stage;
   const bool fits = reads_results ? align_to_results(program, tried, aligned)
                                   : align_to_loads(program, tried, aligned);
-  if (!fits || (facts.on_gpu && crosses(program, aligned))) return false;
+  if (!fits || (facts.on_gpu && crosses(program, aligned, facts.choices.loops)))
+    return false;
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
@@ -351,11 +350,10 @@ bool merge_once(Program& program, Nest& nest) {
 
 // Of a pool's window, a row is shorter than a vector, while the points lie
 // side by side.
-bool is_window(const Nest& nest) {
-  constexpr std::int64_t row_max = 8;
+bool is_window(const Nest& nest, const LoopChoices& choices) {
   const Variables& inner = nest.stages.front().inner;
   return nest.stages.front().folds && !inner.empty() &&
-         inner.back().extent <= row_max &&
+         inner.back().extent <= choices.window_row_elements_max &&
          nest.outer.back().extent >= 2 * inner.back().extent;
 }
 
@@ -399,7 +397,8 @@ void count_alike(Program& program, Nest& nest) {
   }
 }
 
-void choose_vectors(const Program& program, Nest& nest) {
+void choose_vectors(const Program& program, Nest& nest,
+                    const LoopChoices& choices) {
   const bool folds = !nest.stages.front().stores();
   if (nest.outer.empty()) {
     nest.columns = false;
@@ -416,7 +415,7 @@ void choose_vectors(const Program& program, Nest& nest) {
   nest.columns =
       (!along_inner &&
        (inner.empty() || main.coefficient(nest.outer.back().id) == 1)) ||
-      is_window(nest);
+      is_window(nest, choices);
 }
 
 std::int64_t work_of(const Nest& nest) {
@@ -436,8 +435,10 @@ std::int64_t parallel_points(const Nest& nest) {
 
 // Rows that are far apart in memory are walked side by side, however short.
 bool walks(const Nest& nest, const LoopFacts& facts) {
-  return facts.on_gpu && nest.columns && !is_window(nest) &&
-         extent_of(nest.stages.front().inner) >= long_row;
+  return facts.on_gpu && nest.columns &&
+         !is_window(nest, facts.choices.loops) &&
+         extent_of(nest.stages.front().inner) >=
+             facts.choices.loops.long_row_elements;
 }
 
 // Whether nothing walks a row again once it is folded.
@@ -448,17 +449,33 @@ bool folds_in_one_pass(const Program& program, const Nest& nest) {
   });
 }
 
+// What is read of memory for one point.
+double row_bytes(const Program& program, const Nest& nest) {
+  std::set<ExprId> loads;
+  for (const Stage& stage : nest.stages) {
+    loads.merge(loads_of(program, stage));
+  }
+  double bytes = 0;
+  for (const ExprId id : loads) {
+    const Scalar& load = program.arena[id];
+    if (program.buffers[load.buffer].kind == BufferKind::result) continue;
+    bytes += static_cast<double>(element_bytes(load.dtype));
+  }
+  return bytes * static_cast<double>(nest.work / extent_of(nest.outer));
+}
+
 // A row that one core of a GPU has whole: it holds what it walks again, and of
-// several rows that it walks once each keeps a core at work.
+// several rows that it walks once each keeps a core at work. Few rows that are
+// walked once are split where that pays for a second kernel.
 bool is_whole(const Program& program, const Nest& nest,
               const LoopFacts& facts) {
-  // Shorter ones a block has walked before more kernels have begun.
-  constexpr std::int64_t lonely_row = 32768;
-  const std::int64_t row = nest.work / extent_of(nest.outer);
-  if (row > facts.whole_row || walks(nest, facts)) return false;
-  const bool is_lonely =
-      facts.on_gpu && extent_of(nest.outer) * 8 <= facts.cores;
-  return !is_lonely || row < lonely_row || !folds_in_one_pass(program, nest);
+  const std::int64_t rows = extent_of(nest.outer);
+  if (nest.work / rows > facts.whole_row || walks(nest, facts)) return false;
+  const bool are_few =
+      facts.on_gpu &&
+      rows * facts.choices.loops.few_rows_divisor <= facts.cores;
+  return !are_few || !folds_in_one_pass(program, nest) ||
+         !splits_rows(row_bytes(program, nest), rows, facts.rates);
 }
 
 // Folds over much data that leave few points get a nest each, which is shared
@@ -467,10 +484,13 @@ void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
              const LoopFacts& facts) {
   const bool folds = nest.stages.front().folds;
   // A GPU's core wants several to wait for memory in turn.
-  const std::int64_t enough = (facts.on_gpu ? 4 : 2) * facts.cores;
+  const std::int64_t enough =
+      facts.cores * (facts.on_gpu
+                         ? facts.choices.loops.points_per_multiprocessor_min
+                         : facts.choices.loops.points_per_core_min);
   if (!folds || nest.alone || facts.cores == 1 ||
-      nest.work < kParallelElementsMin || is_whole(program, nest, facts) ||
-      parallel_points(nest) >= enough) {
+      nest.work < facts.choices.loops.parallel_elements_min ||
+      is_whole(program, nest, facts) || parallel_points(nest) >= enough) {
     nests.push_back(std::move(nest));
     return;
   }
@@ -516,7 +536,7 @@ Schedule schedule(Program program, const LoopFacts& facts) {
   }
   for (Nest& nest : placed) {
     order_loops(program, nest);
-    choose_vectors(program, nest);
+    choose_vectors(program, nest, facts.choices.loops);
     nest.work = work_of(nest);
   }
   Schedule plan;
@@ -536,9 +556,10 @@ Schedule schedule(Program program, const LoopFacts& facts) {
     while (merge_once(plan.program, nest)) {
     }
     if (facts.on_gpu) count_alike(plan.program, nest);
-    choose_vectors(plan.program, nest);
+    choose_vectors(plan.program, nest, facts.choices.loops);
     nest.work = work_of(nest);
-    nest.parallel = facts.cores > 1 && nest.work >= kParallelElementsMin;
+    nest.parallel = facts.cores > 1 &&
+                    nest.work >= facts.choices.loops.parallel_elements_min;
   }
   return plan;
 }

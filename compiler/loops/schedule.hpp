@@ -12,9 +12,6 @@
 
 namespace weft {
 
-/// Neighbours that are worth reading together: a sector of a GPU's memory.
-constexpr std::int64_t sector = 8;
-
 /// A nest's stages where no bound is negative for any of the elements at hand:
 /// those guards of loads are left out that the bounds decide. Empty: nobody has
 /// looked, or there are none.

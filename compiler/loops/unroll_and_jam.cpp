@@ -11,15 +11,6 @@
 namespace weft {
 namespace {
 
-// Neighbours that are done together: an accumulator each.
-constexpr std::int64_t together_max = 8;
-// Of an unjammed window's reads, the jammed ones are so few at most …
-constexpr double share_max = 0.75;
-// … what is written out stays readable …
-constexpr std::int64_t written_max = 64;
-// … and what is unrolled is soon built.
-constexpr std::int64_t taps_max = 512;
-
 /// Only what needs nothing but the order of a fold's elements, which is free.
 std::optional<std::string> combiner(const Program& program,
                                     const Stage& stage) {
@@ -58,14 +49,17 @@ std::int64_t step_of(const Program& program, const Stage& fold, LoopVar outer,
 }
 
 /// The neighbours that go together: all of them in equal numbers.
-std::int64_t together_of(const Stage& fold, LoopVar outer, LoopVar inner) {
-  std::int64_t most = std::min({together_max, written_max / inner.extent,
-                                taps_max / extent_of(fold.inner)});
+std::int64_t together_of(const Stage& fold, LoopVar outer, LoopVar inner,
+                         const LoopChoices& choices) {
+  std::int64_t most = std::min({choices.jam_windows_max,
+                                choices.jam_written_elements_max / inner.extent,
+                                choices.jam_taps_max / extent_of(fold.inner)});
   while (most > 1 && outer.extent % most != 0) --most;
   return std::max<std::int64_t>(1, most);
 }
 
-std::optional<Jam> best_jam(const Program& program, const Nest& nest) {
+std::optional<Jam> best_jam(const Program& program, const Nest& nest,
+                            const LoopChoices& choices) {
   const Stage& fold = nest.stages.front();
   std::optional<Jam> best;
   // The last variable is that of the vectors.
@@ -73,8 +67,8 @@ std::optional<Jam> best_jam(const Program& program, const Nest& nest) {
     for (const LoopVar& inner : fold.inner) {
       const LoopVar outer = nest.outer[i];
       const Jam jam = {outer, inner, step_of(program, fold, outer, inner),
-                       together_of(fold, outer, inner)};
-      if (jam.step < 1 || jam.share() > share_max) continue;
+                       together_of(fold, outer, inner, choices)};
+      if (jam.step < 1 || jam.share() > choices.jam_reads_share_max) continue;
       if (!best || jam.share() < best->share()) best = jam;
     }
   }
@@ -144,10 +138,10 @@ void apply(Program& program, Nest& nest, const Jam& jam) {
 
 }  // namespace
 
-void unroll_and_jam(Schedule& plan) {
+void unroll_and_jam(Schedule& plan, const LoopChoices& choices) {
   for (Nest& nest : plan.nests) {
     if (!is_one_window(plan, nest)) continue;
-    const auto jam = best_jam(plan.program, nest);
+    const auto jam = best_jam(plan.program, nest, choices);
     if (jam) apply(plan.program, nest, *jam);
   }
 }

@@ -12,6 +12,6 @@ namespace weft {
 /// along that dimension is written out in full: equal expressions of the arena
 /// are one, which is what shares the loads. Nests where that saves little are
 /// left as they are.
-void unroll_and_jam(Schedule& plan);
+void unroll_and_jam(Schedule& plan, const LoopChoices& choices = {});
 
 }  // namespace weft

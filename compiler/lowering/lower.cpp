@@ -45,9 +45,6 @@ ExprId Virtual::at(const Position& position) const {
 
 namespace {
 
-// Rows that lie side by side in memory are read together, at least so many.
-constexpr double rows_together = 32;
-
 // How far into a choice among halves is looked for what needs no rounding.
 constexpr int kChoicesDeep = 6;
 
@@ -339,8 +336,11 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
     return pointwise("div", dtype, {a, b});
   };
   const bool side_by_side = !contains(dims, 1) && lies_channels_last(value);
-  if (result.count * (side_by_side ? rows_together : 1) <=
-      static_cast<double>(options_.single_pass_elements)) {
+  const LoweringChoices& choices = options_.choices;
+  const double rows =
+      side_by_side ? static_cast<double>(choices.coalesced_rows) : 1;
+  if (result.count * rows <=
+      static_cast<double>(choices.single_pass_elements)) {
     result.mean = divide(fold(Fold::sum, value, dims)[0], count);
     const Virtual centred =
         pointwise("sub", dtype, {value, restore(result.mean, dims)});

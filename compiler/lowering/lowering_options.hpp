@@ -2,9 +2,9 @@
 // header can name it.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
+#include "compiler/choices/lowering_choices.hpp"
 #include "compiler/graph/graph.hpp"
 
 namespace weft {
@@ -13,8 +13,7 @@ struct LoweringOptions {
   /// Whether the target has that function of the prelude on elements of that
   /// type; null: it has all.
   bool (*has_function)(const std::string& function, DType dtype) = nullptr;
-  /// Rows of more elements than this take mean and variance in one pass.
-  std::int64_t single_pass_elements = 1 << 17;
+  LoweringChoices choices{};  ///< what is decided by speed alone
   /// Variances and lengths of float32 are taken in float64, as the framework's
   /// code for processors does: far means leave their digits, and squares of
   /// tiny and huge numbers are numbers.

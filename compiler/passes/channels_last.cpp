@@ -10,9 +10,6 @@
 namespace weft {
 namespace {
 
-// Below this a convolution takes less time than copies beside it.
-constexpr std::int64_t elements_min = 1 << 16;
-
 /// The type with its second dimension innermost in memory.
 TensorType channels_last(TensorType type) {
   std::int64_t stride = type.shape[1];
@@ -27,8 +24,9 @@ TensorType channels_last(TensorType type) {
 
 class Relayer {
  public:
-  Relayer(const Graph& graph, const Lowerable& lowerable)
-      : graph_(graph), lowerable_(lowerable) {
+  Relayer(const Graph& graph, const Lowerable& lowerable,
+          const FusionChoices& choices)
+      : graph_(graph), lowerable_(lowerable), choices_(choices) {
     for (const Node& node : graph.nodes) {
       for_each_ref(node, [&](const std::string& name) {
         users_[name].push_back(&node);
@@ -47,7 +45,7 @@ class Relayer {
         nodes_.push_back(node);
       }
     }
-    Relaid relaid{graph_, std::move(apart_)};
+    Relaid relaid{graph_, std::move(apart_), std::move(copied_bytes_)};
     relaid.graph.nodes = std::move(nodes_);
     return relaid;
   }
@@ -67,7 +65,7 @@ class Relayer {
            one->weight->shape.size() == rank && one->image->shape[1] > 1 &&
            one->result->shape[1] > 1 && one->result->dtype != DType::f64 &&
            is_row_major(*one->result) &&
-           element_count(*one->result) >= elements_min;
+           element_count(*one->result) >= choices_.channels_last_elements_min;
   }
 
   /// Reads what the model is given, and makes what it returns.
@@ -81,6 +79,7 @@ class Relayer {
     Node bare = node;
     bare.name = graph_.unused_name(node.name + "_channels_last");
     bare.values = {channels_last(*node.values[0])};
+    copied_bytes_[node.name] = copied_bytes(node);
     for (const std::size_t at : {0U, 1U}) {
       auto& read = std::get<NodeRef>(bare.args[at].value).name;
       read = in_channels_last(read);
@@ -92,6 +91,20 @@ class Relayer {
     if (!may_join(node)) apart_.insert(node.name);
     nodes_.push_back(std::move(bare));
     nodes_.push_back(std::move(back));
+  }
+
+  /// Read and written once, where no kernel of ours beside it can.
+  double copied_bytes(const Node& node) const {
+    const auto bytes = [](const TensorType& type) {
+      return 2.0 * static_cast<double>(element_count(type) *
+                                       element_bytes(type.dtype));
+    };
+    const auto& name = std::get<NodeRef>(node.args[0].value).name;
+    const Node& image = *graph_.find(name);
+    double copied = 0;
+    if (image.kind != NodeKind::call) copied += bytes(*image.values[0]);
+    if (!may_join(node)) copied += bytes(*node.values[0]);
+    return copied;
   }
 
   /// The node of that tensor in that layout; made here, once.
@@ -119,7 +132,7 @@ class Relayer {
 
   /// Whether calls behind the convolution can read its layout as they go. Not
   /// those whose rows run through an image more than once.
-  bool may_join(const Node& convolution) {
+  bool may_join(const Node& convolution) const {
     std::set<std::string> seen;
     std::vector<const Node*> waiting{&convolution};
     while (!waiting.empty()) {
@@ -127,13 +140,18 @@ class Relayer {
       waiting.pop_back();
       if (scatters(node)) return false;
       if (folds_positions(node)) continue;  // what it finds lies row by row
-      for (const Node* user : users_[node.name]) {
+      for (const Node* user : users_of(node.name)) {
         if (chosen_.contains(user->name)) continue;  // in the same layout
         if (user->target != "getitem" && !can_lower(*user)) continue;
         if (seen.insert(user->name).second) waiting.push_back(user);
       }
     }
     return true;
+  }
+
+  std::vector<const Node*> users_of(const std::string& name) const {
+    const auto found = users_.find(name);
+    return found == users_.end() ? std::vector<const Node*>() : found->second;
   }
 
   static bool has(const Node& node, std::string_view part) {
@@ -186,18 +204,21 @@ class Relayer {
 
   const Graph& graph_;
   const Lowerable& lowerable_;
+  const FusionChoices& choices_;
   mutable std::map<const Node*, bool> can_lower_;
   std::map<std::string, std::vector<const Node*>> users_;
   std::set<std::string> chosen_;
   std::vector<Node> nodes_;
   std::map<std::string, std::string> made_;
   std::set<std::string> apart_;
+  std::map<std::string, double> copied_bytes_;
 };
 
 }  // namespace
 
-Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable) {
-  return Relayer(graph, lowerable).run();
+Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable,
+                              const FusionChoices& choices) {
+  return Relayer(graph, lowerable, choices).run();
 }
 
 }  // namespace weft

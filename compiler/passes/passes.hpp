@@ -1,9 +1,11 @@
 // Passes over a captured graph that leave what it computes alone.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 
+#include "compiler/choices/fusion_choices.hpp"
 #include "compiler/fusion/cluster.hpp"
 #include "compiler/graph/graph.hpp"
 
@@ -49,6 +51,9 @@ Graph convolve_forward(const Graph& graph);
 struct Relaid {
   Graph graph;
   std::set<std::string> apart;
+  /// Bytes that some convolution's copies move that no other kernel does, by
+  /// the convolution's name: where they stay in the old layout may be faster.
+  std::map<std::string, double> copied_bytes{};
 };
 
 /// Convolutions in TF32 that stay the framework's work on images whose channels
@@ -57,6 +62,7 @@ struct Relaid {
 /// becomes part of a kernel of ours beside it, where that does not read or
 /// write in scattered single elements; else it stands apart. Those in float32
 /// are left alone: in another layout the library may choose TF32.
-Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable);
+Relaid convolve_channels_last(const Graph& graph, const Lowerable& lowerable,
+                              const FusionChoices& choices = {});
 
 }  // namespace weft

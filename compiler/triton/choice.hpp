@@ -6,9 +6,10 @@
 
 namespace weft {
 
-/// Whether code of our own has a chance against the library for this call. A
-/// lost piece goes back to the framework with all that was fused to it, so
-/// what would lose is better left out of the piece.
-bool competes_with_library(const Graph& graph, const Node& call);
+/// Whether the call is ours in that cut. Where only timing can tell, both cuts
+/// are made (partition_in_ways). A lost piece goes back to the framework with
+/// all that was fused to it, so what would lose is left out of the piece.
+bool competes_with_library(const Graph& graph, const Node& call,
+                           const CutOptions& cut);
 
 }  // namespace weft

@@ -8,16 +8,6 @@
 namespace weft {
 namespace {
 
-// The matrix units' smallest tiles; thinner products are folds like others.
-constexpr std::int64_t rows_min = 16;
-constexpr std::int64_t columns_min = 8;
-constexpr std::int64_t folded_min = 8;
-
-// Tiles whose rows are walked together, so that their columns stay in cache.
-constexpr std::int64_t group = 8;
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 // Slowest first, by where the results lie.
 void sort_by(const Index& place, std::vector<LoopVar>& variables) {
   std::ranges::stable_sort(variables, [&](const LoopVar& a, const LoopVar& b) {
@@ -35,6 +25,7 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
       nest_(nest),
       it_(std::move(contraction)),
       variant_(variant),
+      choices_(facts.choices.triton.product),
       module_(module) {
   choose_type(facts);
   sort_outer();
@@ -122,8 +113,10 @@ void DotText::sort_outer() {
 void DotText::choose_shares(const GpuFacts& facts) {
   const std::int64_t programs = tiles_ * extent_of(it_.batch);
   const std::int64_t steps = ceil_div(folded_, tile_folded_);
-  if (programs >= facts.sms || steps < 16) return;
-  const std::int64_t wanted = std::min(2 * facts.sms / programs, steps / 8);
+  if (programs >= facts.sms || steps < choices_.split_steps_min) return;
+  const std::int64_t wanted =
+      std::min(choices_.split_programs_per_sm * facts.sms / programs,
+               steps / choices_.share_steps_min);
   if (wanted < 2) return;
   share_ = ceil_div(steps, wanted) * tile_folded_;
   shares_ = ceil_div(folded_, share_);
@@ -145,10 +138,11 @@ void DotText::open_program(TritonKernel& kernel) const {
     kernel.name_variables(it_.batch, "batch", Axis::none, "");
   }
   if (down > 1 && across > 1) {
-    const std::string many = text(group * across);
-    kernel.line("first = tile // " + many + " * " + text(group));
-    kernel.line("high = tl.minimum(" + text(down) + " - first, " + text(group) +
-                ")");
+    const std::string many = text(choices_.tiles_together * across);
+    kernel.line("first = tile // " + many + " * " +
+                text(choices_.tiles_together));
+    kernel.line("high = tl.minimum(" + text(down) + " - first, " +
+                text(choices_.tiles_together) + ")");
     kernel.line("row = first + tile % " + many + " % high");
     kernel.line("column = tile % " + many + " // high");
   } else {
@@ -427,7 +421,8 @@ bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId a,
 
 std::optional<Contraction> contraction_of(const Program& program,
                                           const Stage& stage,
-                                          const std::vector<LoopVar>& outer) {
+                                          const std::vector<LoopVar>& outer,
+                                          const TritonProductChoices& choices) {
   Contraction found;
   ExprId value = stage.value;
   if (calls(program.arena[value], "select")) {
@@ -460,16 +455,17 @@ std::optional<Contraction> contraction_of(const Program& program,
     std::swap(found.a, found.b);
     std::swap(found.rows, found.columns);
   }
-  if (extent_of(found.rows) < rows_min ||
-      extent_of(found.columns) < columns_min ||
-      extent_of(found.folded) < folded_min) {
+  if (extent_of(found.rows) < choices.rows_min ||
+      extent_of(found.columns) < choices.columns_min ||
+      extent_of(found.folded) < choices.folded_min) {
     return std::nullopt;
   }
   return found;
 }
 
-bool is_contraction(const Program& program, const Stage& stage) {
-  return contraction_of(program, stage, stage.outer).has_value();
+bool is_contraction(const Program& program, const Stage& stage,
+                    const TritonProductChoices& choices) {
+  return contraction_of(program, stage, stage.outer, choices).has_value();
 }
 
 void print_triton_dot(const Schedule& plan, const Nest& nest,

@@ -26,11 +26,13 @@ struct Contraction {
 /// Nothing where the stage is no such fold, or too thin for matrix units.
 std::optional<Contraction> contraction_of(const Program& program,
                                           const Stage& stage,
-                                          const std::vector<LoopVar>& outer);
+                                          const std::vector<LoopVar>& outer,
+                                          const TritonProductChoices& choices);
 
 /// Whether a stage, before it is scheduled, is one: then only what has no loop
 /// of its own may join its nest.
-bool is_contraction(const Program& program, const Stage& stage);
+bool is_contraction(const Program& program, const Stage& stage,
+                    const TritonProductChoices& choices);
 
 /// Adds the nest's kernel to the module; two where its sums are shared out
 /// among programs. Throws Unsupported.

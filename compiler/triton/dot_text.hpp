@@ -97,6 +97,7 @@ class DotText {
   const Nest& nest_;
   Contraction it_;
   const TritonVariant& variant_;
+  const TritonProductChoices& choices_;
   TritonModule& module_;
   DType dtype_ = DType::f32;  ///< of the factors
   std::int64_t rows_ = 1;

@@ -11,10 +11,6 @@
 namespace weft {
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-constexpr std::int64_t row_min = 64;
-
 /// The flat positions that the nest's stages read and write.
 std::vector<Index> positions(const Program& program, const Nest& nest) {
   std::vector<Index> all;
@@ -45,7 +41,9 @@ void NestText::print_elements() {
     rows.pop_back();
     std::erase(rows, *across);
     rows.push_back(*across);
-    const std::int64_t width = variant_.tile < 1024 ? row_min : 2 * row_min;
+    const std::int64_t width = variant_.tile < 1024
+                                   ? choices().row_elements_min
+                                   : 2 * choices().row_elements_min;
     elements = width * (variant_.tile < 4096 ? 32 : 64);
     block = std::min(width, power_of_two(columns[0].extent));
   } else if (rows.size() > 1 && fills_rows(rows.back().extent)) {
@@ -94,16 +92,20 @@ void NestText::print_elements() {
 // A variable along which neighbours lie in a tensor whose elements are far
 // apart along the last one, which the others follow.
 std::optional<LoopVar> NestText::crossing() const {
-  if (nest_.outer.size() < 2 || nest_.outer.back().extent < sector) return {};
+  if (nest_.outer.size() < 2 ||
+      nest_.outer.back().extent < facts_.choices.loops.coalesced_elements)
+    return {};
   for (const Index& index : positions(program(), nest_)) {
-    if (std::abs(index.coefficient(nest_.outer.back().id)) < sector) continue;
+    if (std::abs(index.coefficient(nest_.outer.back().id)) <
+        facts_.choices.loops.coalesced_elements)
+      continue;
     std::int64_t elements = 1;
     std::optional<LoopVar> found;
     for (const LoopVar& variable : nest_.outer) {
       if (index.uses(variable.id)) elements *= variable.extent;
       if (index.coefficient(variable.id) == 1) found = variable;
     }
-    if (found && found->extent >= sector &&
+    if (found && found->extent >= facts_.choices.loops.coalesced_elements &&
         2 * elements > extent_of(nest_.outer)) {
       return found;
     }
@@ -112,7 +114,7 @@ std::optional<LoopVar> NestText::crossing() const {
 }
 
 bool NestText::fills_rows(std::int64_t extent) const {
-  if (extent < row_min) return false;
+  if (extent < choices().row_elements_min) return false;
   const std::int64_t block = row_block(extent);
   return 5 * extent >= 4 * ceil_div(extent, block) * block;
 }
@@ -120,8 +122,9 @@ bool NestText::fills_rows(std::int64_t extent) const {
 // Of the blocks that waste least, the largest.
 std::int64_t NestText::row_block(std::int64_t extent) const {
   const std::int64_t most = std::min<std::int64_t>(variant_.tile, 2 * extent);
-  std::int64_t best = row_min;
-  for (std::int64_t block = row_min; block <= most; block *= 2) {
+  std::int64_t best = choices().row_elements_min;
+  for (std::int64_t block = choices().row_elements_min; block <= most;
+       block *= 2) {
     const std::int64_t waste = ceil_div(extent, block) * block;
     if (waste <= ceil_div(extent, best) * best) best = block;
   }

@@ -2,99 +2,10 @@
 
 #include <map>
 
+#include "compiler/loops/scalar_functions.hpp"
+
 namespace weft {
 namespace {
-
-// Spelled with {0}, {1}, … for the arguments.
-using Spellings = std::map<std::string, std::string>;
-
-// In every type.
-const Spellings& plain() {
-  static const Spellings table = {
-      {"add", "{0} + {1}"},
-      {"sub", "{0} - {1}"},
-      {"mul", "{0} * {1}"},
-      {"product", "{0} * {1}"},
-      {"eq", "{0} == {1}"},
-      {"ne", "{0} != {1}"},
-      {"lt", "{0} < {1}"},
-      {"le", "{0} <= {1}"},
-      {"gt", "{0} > {1}"},
-      {"ge", "{0} >= {1}"},
-      {"logical_and", "{0} & {1}"},
-      {"logical_or", "{0} | {1}"},
-      {"logical_xor", "{0} ^ {1}"},
-      {"logical_not", "{0} == 0"},
-      {"bitwise_and", "{0} & {1}"},
-      {"bitwise_or", "{0} | {1}"},
-      {"bitwise_xor", "{0} ^ {1}"},
-      {"select", "tl.where({0}, {1}, {2})"},
-      {"neg", "-{0}"},
-      {"abs", "tl.abs({0})"},
-      {"square", "{0} * {0}"},
-  };
-  return table;
-}
-
-// Of integers only: NaN is nothing that they have.
-const Spellings& of_integers() {
-  static const Spellings table = {
-      {"maximum", "tl.maximum({0}, {1})"},
-      {"minimum", "tl.minimum({0}, {1})"},
-      {"relu", "tl.maximum({0}, 0)"},
-      {"bitwise_not", "~{0}"},
-      // Triton's % has the sign of what is divided, as in C.
-      {"fmod", "{0} % {1}"},
-      {"remainder", "({0} % {1} + {1}) % {1}"},
-      {"div_trunc", "{0} // {1}"},
-      {"div_floor", "({0} - ({0} % {1} + {1}) % {1}) // {1}"},
-  };
-  return table;
-}
-
-// Of float32, whose `/` is div.full.f32 in PTX: off by up to two units, where
-// the framework divides as IEEE 754 wants it (div.rn.f32).
-const Spellings& of_float32() {
-  static const Spellings table = {
-      {"div", "tl.div_rn({0}, {1})"},
-      {"reciprocal", "tl.div_rn(1.0, {0})"},
-  };
-  return table;
-}
-
-// Of floating-point numbers, right in float64 too.
-const Spellings& of_floats() {
-  static const Spellings table = {
-      {"div", "{0} / {1}"},
-      {"reciprocal", "1.0 / {0}"},
-      {"maximum", "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)"},
-      {"minimum", "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)"},
-      {"relu", "tl.maximum({0}, 0.0, propagate_nan=tl.PropagateNan.ALL)"},
-      {"exp", "tl.exp({0})"},
-      {"exp2", "tl.exp2({0})"},
-      {"log", "tl.log({0})"},
-      {"log2", "tl.log2({0})"},
-      {"floor", "tl.floor({0})"},
-      {"ceil", "tl.ceil({0})"},
-      {"sqrt", "tl.sqrt_rn({0})"},
-      {"rsqrt", "1.0 / tl.sqrt_rn({0})"},
-      {"sin", "tl.sin({0})"},
-      {"cos", "tl.cos({0})"},
-      {"isnan", "{0} != {0}"},
-      {"isinf", "tl.abs({0}) == float(\"inf\")"},
-      {"sigmoid", "1.0 / (1.0 + tl.exp(-{0}))"},
-      {"silu", "{0} / (1.0 + tl.exp(-{0}))"},
-      {"finite_or_zero", "tl.where(tl.abs({0}) < float(\"inf\"), {0}, 0.0)"},
-      {"finite_or_zero_keep_nan",
-       "tl.where(tl.abs({0}) == float(\"inf\"), 0.0, {0})"},
-      {"sign", "({0} > 0).to({0}.dtype) - ({0} < 0).to({0}.dtype)"},
-      {"trunc", "tl.where({0} < 0, tl.ceil({0}), tl.floor({0}))"},
-      {"leaky_relu", "tl.where({0} > 0, {0}, {0} * {1})"},
-      {"threshold", "tl.where({0} <= {1}, {2}, {0})"},
-      {"hardshrink", "tl.where(tl.abs({0}) <= {1}, 0.0, {0})"},
-  };
-  return table;
-}
 
 struct Helper {
   std::vector<std::string> needs;
@@ -248,20 +159,6 @@ const Helper* find_helper(const std::string& name) {
   return nullptr;
 }
 
-std::string filled(const std::string& spelling,
-                   const std::vector<std::string>& arguments) {
-  std::string text;
-  for (std::size_t i = 0; i < spelling.size(); ++i) {
-    if (spelling[i] == '{') {
-      text += arguments.at(static_cast<std::size_t>(spelling[i + 1] - '0'));
-      i += 2;
-    } else {
-      text += spelling[i];
-    }
-  }
-  return text;
-}
-
 void print_helper(const std::string& name, std::set<std::string>& printed,
                   std::string& text) {
   const Helper* helper = find_helper(name);
@@ -277,17 +174,7 @@ void print_helper(const std::string& name, std::set<std::string>& printed,
 std::optional<std::string> triton_call(
     const std::string& function, DType dtype,
     const std::vector<std::string>& arguments, std::set<std::string>& helpers) {
-  const auto spelled = [&](const Spellings& table) {
-    const auto found = table.find(function);
-    return found == table.end()
-               ? std::optional<std::string>()
-               : std::optional(filled(found->second, arguments));
-  };
-  if (auto text = spelled(plain())) return text;
-  if (dtype == DType::f32) {
-    if (auto text = spelled(of_float32())) return text;
-  }
-  if (auto text = spelled(is_float(dtype) ? of_floats() : of_integers())) {
+  if (auto text = spelled(Language::triton, function, dtype, arguments)) {
     return text;
   }
   if (function != "in_bounds" &&

@@ -14,17 +14,10 @@
 namespace weft {
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-// Elements that are copied at a time.
-constexpr std::int64_t pack = 4;
-// Lanes that are to read side by side, if that pads few rows.
-constexpr std::int64_t lanes_max = 32;
-constexpr std::int64_t lanes_min = 8;
-// With fewer rows, laying out the weights is no small part of the work.
-constexpr std::int64_t rows_min = 8192;
-constexpr std::int64_t laid_out_max = std::int64_t{1} << 24;
-constexpr std::int64_t block = 1024;
+// Elements of a vector load.
+constexpr std::int64_t kPack = 4;
+// Weights that a program lays out.
+constexpr std::int64_t kBlock = 1024;
 
 }  // namespace
 
@@ -38,7 +31,7 @@ bool DotText::gathers() const {
     if (node.op != ScalarOp::load || node.index.empty()) return false;
     const auto& terms = node.index[0].terms();
     return node.guarded || std::ranges::count_if(terms, [](const auto& term) {
-                             return term.coefficient % pack != 0;
+                             return term.coefficient % kPack != 0;
                            }) > 1;
   };
   return convolves() &&
@@ -49,7 +42,8 @@ bool DotText::gathers() const {
 void DotText::pad_rows() {
   if (may_pack() || !gathers() || it_.rows.size() < 2) return;
   LoopVar& last = it_.rows.back();
-  for (std::int64_t lanes = lanes_max; lanes >= lanes_min; lanes /= 2) {
+  for (std::int64_t lanes = choices_.gathered_lanes_max;
+       lanes >= choices_.gathered_lanes_min; lanes /= 2) {
     const std::int64_t padded = ceil_div(last.extent, lanes) * lanes;
     if (padded == last.extent) return;
     if (8 * padded > 9 * last.extent) continue;
@@ -68,9 +62,10 @@ std::string DotText::row_mask(const std::string& row) const {
 // Not what lies so already.
 bool DotText::wants_layout() const {
   const Scalar& read = plan_.program.arena[it_.b];
-  if (may_pack() || !gathers() || rows_ < rows_min ||
+  if (may_pack() || !gathers() || rows_ < choices_.layout_rows_min ||
       read.op != ScalarOp::load || read.dtype != DType::f32 ||
-      extent_of(it_.batch) * laid_out_elements() > laid_out_max) {
+      extent_of(it_.batch) * laid_out_elements() >
+          choices_.layout_elements_max) {
     return false;
   }
   std::int64_t stride = 1;
@@ -96,8 +91,8 @@ void DotText::print_layout() {
   const std::int64_t elements = laid_out_elements();
   TritonKernel kernel(plan_.program, module_);
   kernel.set_wide(needs_wide(plan_.program, nest_));
-  kernel.line("r = " + kernel.program_id() + " * " + text(block) +
-              " + tl.arange(0, " + text(block) + ")[None, :]");
+  kernel.line("r = " + kernel.program_id() + " * " + text(kBlock) +
+              " + tl.arange(0, " + text(kBlock) + ")[None, :]");
   kernel.line("k = r % " + text(laid_out_width()));
   kernel.line("n = r // " + text(laid_out_width()) + " % " +
               text(elements / laid_out_width()));
@@ -119,9 +114,9 @@ void DotText::print_layout() {
   module_.scratch.push_back({laid_out(), all});
   kernel.use(laid_out());
   kernel.line("tl.store(" + laid_out() + " + r, tl.broadcast_to(" +
-              kernel.operand(it_.b) + ", (1, " + text(block) + ")), mask=r < " +
-              text(all) + ")");
-  kernel.finish(ceil_div(all, block), 4);
+              kernel.operand(it_.b) + ", (1, " + text(kBlock) +
+              ")), mask=r < " + text(all) + ")");
+  kernel.finish(ceil_div(all, kBlock), 4);
 }
 
 // A step's tile of the weights.

@@ -103,35 +103,6 @@ std::string source_text(const Subgraph& subgraph, const std::string& variant,
          module.kernels + function_text(subgraph, module);
 }
 
-std::vector<TritonVariant> variants() {
-  std::vector<TritonVariant> list;
-  const auto add = [&](std::int64_t tile, std::int64_t row_max, int per_thread,
-                       bool windows) {
-    list.push_back({.tile = tile,
-                    .row_max = row_max,
-                    .per_thread = per_thread,
-                    .windows = windows});
-    return &list.back();
-  };
-  const auto dot = [](TritonVariant* v, std::int64_t rows, std::int64_t columns,
-                      int warps, int stages) {
-    v->dot_rows = rows;
-    v->dot_columns = columns;
-    v->dot_warps = warps;
-    v->dot_stages = stages;
-    return v;
-  };
-  auto* first = dot(add(1024, 16384, 8, true), 128, 128, 8, 3);
-  first->packs = first->jams = true;
-  dot(add(4096, 32768, 16, false), 128, 128, 4, 3);
-  auto* exact = dot(add(8192, 8192, 16, false), 64, 128, 4, 4);
-  exact->packs = exact->exact = true;
-  dot(add(512, 4096, 4, true), 128, 64, 4, 4)->gathered = 16;
-  dot(add(2048, 65536, 32, false), 128, 256, 8, 3);
-  dot(add(1024, 8192, 4, true), 128, 128, 8, 4)->exact = true;
-  return list;
-}
-
 /// Whether all products of the subgraph may be TF32.
 bool is_tf32(const Graph& graph) {
   bool any = false;
@@ -165,7 +136,7 @@ bool has_function(const std::string& function, DType dtype) {
 LoweringOptions lowering_options(const TritonVariant& variant,
                                  bool free_rounding = false) {
   LoweringOptions options;
-  options.single_pass_elements = variant.row_max;
+  options.choices.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
   options.contractions = true;
   options.halves = true;
@@ -195,9 +166,13 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   schedule_facts.cores = facts.sms;
   schedule_facts.whole_row = variant.row_max;
   schedule_facts.on_gpu = true;
-  schedule_facts.is_alone = &is_contraction;
+  schedule_facts.rates = facts.rates;
+  schedule_facts.choices = facts.choices;
+  schedule_facts.is_alone = [&facts](const Program& of, const Stage& stage) {
+    return is_contraction(of, stage, facts.choices.triton.product);
+  };
   Schedule plan = schedule(std::move(*program), schedule_facts);
-  if (variant.jams) unroll_and_jam(plan);
+  if (variant.jams) unroll_and_jam(plan, facts.choices.loops);
   if (variant.windows) find_interiors(plan);
   TritonModule module;
   module.free_rounding = free_rounding;
@@ -216,7 +191,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
   if (!can_lower(graph, call, lowering_options({}))) return false;
-  return cut.no_extern || (competes_with_library(graph, call) &&
+  return cut.no_extern || (competes_with_library(graph, call, cut) &&
                            !is_product_of_halves(graph, call));
 }
 
@@ -226,7 +201,7 @@ Result<std::vector<KernelSource>> generate_triton(
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   const bool tf32 = is_tf32(subgraph.graph);
-  for (TritonVariant variant : variants()) {
+  for (TritonVariant variant : triton_variants()) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     variant.exact = variant.exact || !tf32;
     const TritonModule module =

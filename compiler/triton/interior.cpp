@@ -8,12 +8,6 @@
 namespace weft {
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-// With fewer tiles in a row the outer two, at its ends, are nearly all.
-constexpr std::int64_t tiles_min = 3;
-constexpr std::int64_t narrow_tile_min = 128;
-
 /// The least that the bound comes to in a tile of `height` points from `first`
 /// on, which takes the last variable's place.
 Index least_in_tile(const Index& bound, const Nest& nest, std::int64_t height) {
@@ -33,7 +27,7 @@ Index least_in_tile(const Index& bound, const Nest& nest, std::int64_t height) {
 
 NestText::Tile NestText::interior_tile(Tile tile) const {
   Tile narrow = tile;
-  narrow.height = std::min(tile.height, narrow_tile_min);
+  narrow.height = std::min(tile.height, choices().interior_points_min);
   if (!has_interior(narrow)) return tile;
   while (!has_interior(tile)) tile.height /= 2;
   return tile;
@@ -47,7 +41,7 @@ bool NestText::has_interior(Tile tile) const {
   const auto holds_somewhere = [&](const Index& bound) {
     return least_in_tile(bound, nest_, tile.height).range().second >= 0;
   };
-  return masks && tiles_min * tile.height <= extent &&
+  return masks && choices().interior_tiles_min * tile.height <= extent &&
          std::ranges::all_of(nest_.interior.bounds, holds_somewhere);
 }
 

@@ -7,22 +7,13 @@
 #include "compiler/triton/dot_text.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-// More phases than this would leave a tile few columns of each.
-constexpr std::int64_t phases_max = 16;
-
-}  // namespace
-
 // Phases are columns, the fastest of them, padded to what a tile is split by;
 // unless a tile has more columns than there are.
 void DotText::choose_interleave() {
   if (may_pack() || it_.rows.empty() || it_.columns.empty()) return;
   const Index place = this->place();
   const auto alternate = [&](const LoopVar& phase, const LoopVar& block) {
-    return phase.extent > 1 && phase.extent <= phases_max &&
+    return phase.extent > 1 && phase.extent <= choices_.phases_max &&
            place.coefficient(phase.id) == 1 &&
            place.coefficient(block.id) == phase.extent;
   };

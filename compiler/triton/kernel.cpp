@@ -1,14 +1,8 @@
 #include "compiler/triton/kernel.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace weft {
-
-std::int64_t power_of_two(std::int64_t least) {
-  return static_cast<std::int64_t>(std::bit_ceil(
-      static_cast<std::uint64_t>(std::max<std::int64_t>(1, least))));
-}
 
 int warps_for(std::int64_t tile, int per_thread) {
   const std::int64_t warps = power_of_two(tile / (32 * per_thread));

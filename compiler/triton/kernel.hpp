@@ -11,27 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "compiler/choices/triton_variants.hpp"
+#include "compiler/loops/integers.hpp"
+#include "compiler/text/number_text.hpp"
 #include "compiler/triton/scalar.hpp"
 
 namespace weft {
-
-/// What distinguishes the variants of one source.
-struct TritonVariant {
-  std::int64_t tile = 2048;      ///< elements that a program takes at a time
-  std::int64_t row_max = 16384;  ///< longer rows are walked, not held
-  int per_thread = 16;           ///< elements of a tile for each thread
-  std::int64_t dot_rows = 128;   ///< of a product: its tile,
-  std::int64_t dot_columns = 128;
-  std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
-  std::int64_t gathered = 32;    ///< the same, where neighbours are not read
-                                 ///< in packs
-  int dot_warps = 8;
-  int dot_stages = 3;   ///< most steps under way
-  bool packs = false;   ///< factors of exact products are split beforehand
-  bool exact = false;   ///< products keep float32's bits
-  bool windows = true;  ///< few inner elements are loaded one by one
-  bool jams = false;    ///< … and those of overlapping windows together
-};
 
 struct TritonLaunch {
   std::string kernel;
@@ -56,9 +41,6 @@ struct TritonModule {
   std::set<std::string> helpers;
   bool free_rounding = false;  ///< see LoweringOptions
 };
-
-/// A power of two, at least as large.
-std::int64_t power_of_two(std::int64_t least);
 
 /// Warps for a tile at so many elements a thread.
 int warps_for(std::int64_t tile, int per_thread);

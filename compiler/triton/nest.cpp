@@ -7,12 +7,6 @@
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-}  // namespace
-
 std::string NestText::Tile::shape() const {
   return "(" + text(height) + ", " + text(width) + ")";
 }
@@ -41,7 +35,7 @@ std::int64_t NestText::longest() const {
 // together, whatever its extent, so that they are read together.
 bool NestText::blocks_last() const {
   return nest_.columns && nest_.outer.size() > 1 &&
-         nest_.outer.back().extent >= 16;
+         nest_.outer.back().extent >= choices().coalesced_points_min;
 }
 
 std::int64_t NestText::point_programs(std::int64_t height) const {
@@ -137,7 +131,8 @@ void print_triton_nest(const Schedule& plan, const Nest& nest,
     return NestText(plan, nest, variant, facts, module).print();
   }
   const auto contraction =
-      contraction_of(plan.program, nest.stages.front(), nest.outer);
+      contraction_of(plan.program, nest.stages.front(), nest.outer,
+                     facts.choices.triton.product);
   print_triton_dot(plan, nest, contraction.value(), variant, facts, module);
 }
 

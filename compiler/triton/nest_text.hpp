@@ -90,6 +90,9 @@ class NestText {
   void print_merge(const Pass& pass, std::int64_t shares);
 
   const Program& program() const { return plan_.program; }
+  const TritonNestChoices& choices() const {
+    return facts_.choices.triton.nest;
+  }
   std::int64_t longest() const;
   /// Names the points that a program has, `height` of them; which program of
   /// how many is said by `id`. Returns where a point stands among all.
@@ -117,9 +120,5 @@ class NestText {
   TritonModule& module_;
   std::vector<Pass> passes_;
 };
-
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
 
 }  // namespace weft

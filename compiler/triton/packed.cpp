@@ -14,12 +14,8 @@
 namespace weft {
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-constexpr std::int64_t extent_min = 256;
-constexpr std::int64_t folded_min = 64;
-constexpr std::int64_t scratch_bytes_max = std::int64_t{4} << 30;
-constexpr std::int64_t square = 64;  ///< the tile that is turned at a time
+/// The tile that is transposed at a time.
+constexpr std::int64_t kSquare = 64;
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
   return ceil_div(value, unit) * unit;
@@ -28,12 +24,12 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t unit) {
 }  // namespace
 
 std::int64_t DotText::padded(std::int64_t extent, std::int64_t tile) const {
-  return rounded_up(extent, std::max(square, tile));
+  return rounded_up(extent, std::max(kSquare, tile));
 }
 
 std::int64_t DotText::padded_folded() const {
   const std::int64_t read = shares_ > 1 ? shares_ * share_ : folded_;
-  return rounded_up(read, std::max(square, tile_folded_));
+  return rounded_up(read, std::max(kSquare, tile_folded_));
 }
 
 bool DotText::may_pack() const {
@@ -41,14 +37,15 @@ bool DotText::may_pack() const {
 }
 
 bool DotText::wants_packing() const {
-  if (!may_pack() || rows_ < extent_min || columns_ < extent_min ||
-      folded_ < folded_min) {
+  if (!may_pack() || rows_ < choices_.packed_extent_min ||
+      columns_ < choices_.packed_extent_min ||
+      folded_ < choices_.packed_folded_min) {
     return false;
   }
   const std::int64_t most =
       extent_of(it_.batch) * padded_folded() *
       std::max(padded(rows_, tile_rows_), padded(columns_, tile_columns_));
-  return most < INT32_MAX && 8 * most < scratch_bytes_max;
+  return most < INT32_MAX && 8 * most < choices_.packed_bytes_max;
 }
 
 std::string DotText::packed(const char* name, const char* half) const {
@@ -61,11 +58,11 @@ void DotText::print_packing(ExprId factor, const char* name,
   const std::int64_t extent = extent_of(variables);
   const std::int64_t high = padded(extent, tile);
   const std::int64_t wide = padded_folded();
-  const std::int64_t across = wide / square;
-  const std::int64_t squares = high / square * across;
+  const std::int64_t across = wide / kSquare;
+  const std::int64_t squares = high / kSquare * across;
   TritonKernel kernel(plan_.program, module_);
   kernel.set_wide(needs_wide(plan_.program, nest_));
-  const std::string lanes = "tl.arange(0, " + text(square) + ")";
+  const std::string lanes = "tl.arange(0, " + text(kSquare) + ")";
   kernel.line("tile = tl.program_id(0)");
   std::string place = "m";
   if (!it_.batch.empty()) {
@@ -74,9 +71,9 @@ void DotText::print_packing(ExprId factor, const char* name,
     kernel.name_variables(it_.batch, "batch", Axis::none, "");
     place = "(batch * " + text(high) + " + m)";
   }
-  kernel.line("m = tile // " + text(across) + " * " + text(square) + " + " +
+  kernel.line("m = tile // " + text(across) + " * " + text(kSquare) + " + " +
               lanes + "[:, None]");
-  kernel.line("k = tile % " + text(across) + " * " + text(square) + " + " +
+  kernel.line("k = tile % " + text(across) + " * " + text(kSquare) + " + " +
               lanes + "[None, :]");
   const bool ragged = high != extent || wide != folded_;
   if (ragged) {
@@ -91,8 +88,8 @@ void DotText::print_packing(ExprId factor, const char* name,
   if (ragged) value = "tl.where(inside, " + value + ", 0.0)";
   kernel.help("high_half");
   kernel.help("low_half");
-  kernel.line("x = tl.broadcast_to(" + value + ", (" + text(square) + ", " +
-              text(square) + "))");
+  kernel.line("x = tl.broadcast_to(" + value + ", (" + text(kSquare) + ", " +
+              text(kSquare) + "))");
   for (const char* half : {"high", "low"}) {
     const std::string buffer = packed(name, half);
     module_.scratch.push_back({buffer, extent_of(it_.batch) * high * wide});

@@ -6,21 +6,6 @@
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-// Elements of a window that are worth a load of their own each.
-constexpr std::int64_t window_max = 128;
-// Up to here its loop is unrolled.
-constexpr std::int64_t unrolled_max = 32;
-// Where points lie beside each other: inner elements at a time, and points
-// that are read together.
-constexpr std::int64_t column_steps = 32;
-constexpr std::int64_t column_points = 32;
-
-}  // namespace
-
 NestText::Way NestText::way() const {
   const auto walks = [](const Pass& pass) { return !pass.inner.empty(); };
   const bool once = std::count_if(passes_.begin(), passes_.end(), walks) == 1;
@@ -28,10 +13,10 @@ NestText::Way NestText::way() const {
       std::any_of(passes_.begin(), passes_.end(),
                   [](const Pass& pass) { return pass.scan() != nullptr; });
   if (variant_.windows && nest_.columns && once && !scans &&
-      longest() <= window_max) {
+      longest() <= choices().window_elements_max) {
     return Way::window;
   }
-  const std::int64_t beside = nest_.columns ? column_points : 1;
+  const std::int64_t beside = nest_.columns ? choices().column_points : 1;
   const bool fits = power_of_two(longest()) * beside <= variant_.row_max;
   return fits ? Way::held : Way::walk;
 }
@@ -42,7 +27,9 @@ int NestText::window_points() const {
   for (const Pass& pass : passes_) {
     folds = std::max(folds, pass.folding().size());
   }
-  return std::max(1, std::min(8, 32 / static_cast<int>(folds)));
+  return std::max(
+      1, std::min(choices().window_points_max,
+                  choices().window_accumulators_max / static_cast<int>(folds)));
 }
 
 NestText::Tile NestText::tile_for(Way way) const {
@@ -52,9 +39,9 @@ NestText::Tile NestText::tile_for(Way way) const {
   Tile tile;
   tile.width = way == Way::held     ? row
                : way == Way::window ? 1
-               : nest_.columns      ? std::min(column_steps, row)
+               : nest_.columns      ? std::min(choices().column_steps, row)
                                     : variant_.tile;
-  const std::int64_t least = nest_.columns ? column_points : 1;
+  const std::int64_t least = nest_.columns ? choices().column_points : 1;
   const std::int64_t elements = std::max(variant_.tile, least * tile.width);
   tile.height = std::min(elements / tile.width, power_of_two(all));
   return tile;
@@ -62,9 +49,10 @@ NestText::Tile NestText::tile_for(Way way) const {
 
 NestText::Tile NestText::tile_across(LoopVar across) const {
   Tile tile;
-  tile.height =
-      std::min(column_points, power_of_two(nest_.outer.back().extent));
-  tile.width = std::min(std::max(variant_.tile / tile.height, sector),
+  tile.height = std::min(choices().column_points,
+                         power_of_two(nest_.outer.back().extent));
+  tile.width = std::min(std::max(variant_.tile / tile.height,
+                                 facts_.choices.loops.coalesced_elements),
                         power_of_two(across.extent));
   return tile;
 }
@@ -120,7 +108,9 @@ void NestText::print_rows() {
   int per_thread = variant_.per_thread;
   if (way == Way::window) per_thread = std::min(window_points(), per_thread);
   // Of rows that lie side by side each thread folds a piece: long ones.
-  if (way == Way::held && nest_.columns) per_thread = std::max(16, per_thread);
+  if (way == Way::held && nest_.columns) {
+    per_thread = std::max(choices().column_elements_per_thread_min, per_thread);
+  }
   kernel.finish(programs, warps_for(elements, per_thread));
 }
 
@@ -196,7 +186,7 @@ void NestText::print_walk(TritonKernel& kernel, const Pass& pass,
   }
   for (const TritonFold& fold : folds) fold.begin(kernel, tile.shape());
   if (way == Way::window) {
-    const bool unrolled = extent <= unrolled_max;
+    const bool unrolled = extent <= choices().unrolled_window_elements_max;
     kernel.line(std::string("for step in ") +
                 (unrolled ? "tl.static_range(" : "range(") + text(extent) +
                 "):");

@@ -8,15 +8,6 @@
 namespace weft {
 namespace {
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-// Points that lie beside each other, for one program.
-constexpr std::int64_t column_points = 64;
-// Programs for each multiprocessor: short pieces of memory want more loads
-// under way than long rows. (That of columns is measured, on an H200.)
-constexpr std::int64_t programs_of_columns = 32;
-constexpr std::int64_t programs_of_rows = 8;
-
 std::string part(const TritonFold& fold, std::size_t i) {
   return "part" + fold.names()[i].substr(1);
 }
@@ -31,12 +22,13 @@ void NestText::print_split() {
   if (nest_.columns) {
     const std::int64_t beside =
         blocks_last() ? nest_.outer.back().extent : points;
-    tile.height = std::min(column_points, power_of_two(beside));
+    tile.height = std::min(choices().split_column_points, power_of_two(beside));
   }
   tile.width = std::max<std::int64_t>(16, variant_.tile / tile.height);
   const std::int64_t blocks = point_programs(tile.height);
   const std::int64_t programs =
-      facts_.sms * (nest_.columns ? programs_of_columns : programs_of_rows);
+      facts_.sms * (nest_.columns ? choices().split_programs_of_columns
+                                  : choices().split_programs_of_rows);
   const std::int64_t wanted = power_of_two(ceil_div(programs, blocks));
   const std::int64_t steps = ceil_div(extent, tile.width);
   const std::int64_t share =

@@ -13,7 +13,8 @@ namespace {
 Result<std::vector<KernelSource>> generate(const Subgraph& subgraph,
                                            const Machine& machine,
                                            const GenerateOptions& options) {
-  return generate_triton(subgraph, gpu_facts(machine), options);
+  return generate_triton(subgraph, gpu_facts(machine, options.choices),
+                         options);
 }
 
 std::vector<std::string> build_command(const BuildTools& tools) {

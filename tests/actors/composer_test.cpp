@@ -361,3 +361,83 @@ TEST_CASE("a timing has no more time than the run, and no torch.compile") {
   CHECK(timing.wall_ms == 60'000);
   CHECK(!timing.with_compile);
 }
+
+namespace {
+
+/// A model that is cut in two ways: of both pieces, or of the second alone.
+struct TwoWaysBench : ComposerBench {
+  TwoWaysBench() {
+    Plan both = plan;
+    both.way = "both";
+    Plan second = plan;
+    second.way = "second";
+    second.placements.erase(second.placements.begin());
+    second.subgraphs.erase(second.subgraphs.begin());
+    both.others = {second};
+    Compose compose{blobs.put(plan_to_json(both)), small_run(blobs), {}};
+    for (const Subgraph& subgraph : plan.subgraphs) {
+      SubgraphDone done;
+      done.subgraph = subgraph.id;
+      done.outcome = "won";
+      done.best.verdict.correct = true;
+      done.best.seed.target = "cpu";
+      done.best.seed.source = blobs.put("// kernel of " + subgraph.id);
+      compose.results.push_back(done);
+    }
+    role = Composer();
+    sent = say(address::dispatcher, compose);
+  }
+  std::string report() { return *blobs.get(files().files[0].blob); }
+  std::string module() { return *blobs.get(files().files[3].blob); }
+};
+
+}  // namespace
+
+TEST_CASE("of two cuts the one whose module is faster is taken") {
+  for (const double second : {3.0, 1.5}) {
+    TwoWaysBench composer;
+    CHECK(composer.holds(composer.composed(), 0));
+    composer.checked(true);
+    composer.timed(2.0);
+    CHECK(!composer.holds(composer.composed(), 0));
+    CHECK(composer.holds(composer.composed(), 1));
+    composer.checked(true);
+    composer.timed(second);
+    composer.probed();
+    CHECK(composer.holds(composer.module(), 0) == (second < 2));
+    CHECK(composer.report().contains(second < 2 ? "Taken: both"
+                                                : "Taken: second"));
+    CHECK(composer.finish().summary.contains(second < 2 ? "2.00" : "3.00"));
+  }
+}
+
+TEST_CASE("a cut whose module is wrong leaves the other") {
+  TwoWaysBench composer;
+  composer.checked(true);
+  composer.timed(2.0);
+  composer.checked(false);
+  composer.probed();
+  CHECK(composer.holds(composer.module(), 0));
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("a cut that cannot be checked or timed leaves the other") {
+  TwoWaysBench composer;
+  composer.fails<CheckRequest, CheckReply>("out of memory");
+  composer.checked(true);
+  composer.timed(2.0);
+  composer.probed();
+  CHECK(!composer.holds(composer.module(), 0));
+  CHECK(composer.report().contains("out of memory"));
+}
+
+TEST_CASE("where both cuts are slower the framework's forward stays") {
+  TwoWaysBench composer;
+  for (int cut = 0; cut < 2; ++cut) {
+    composer.checked(true);
+    composer.timed(0.5);
+    composer.timed(0.5);
+  }
+  CHECK(!composer.holds(composer.composed(), 0));
+  CHECK(!composer.holds(composer.composed(), 1));
+}

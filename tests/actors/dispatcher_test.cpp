@@ -139,3 +139,21 @@ TEST_CASE("on a device it is timed for long once, as the model") {
   CHECK(DispatcherBench(two_piece_graph(), one).final_ms.front() ==
         usual.final_timing_ms);
 }
+
+TEST_CASE("the subgraphs of all of a plan's cuts are worked on") {
+  DispatcherBench dispatcher;
+  Plan both = dispatcher.plan;
+  both.others = {partition(one_piece_graph(), *find_target("cpu"))};
+  dispatcher.role = Dispatcher();
+  dispatcher.started.clear();
+  dispatcher.take(dispatcher.say(
+      address::extractor,
+      Dispatch{dispatcher.blobs.put(plan_to_json(both)), dispatcher.run}));
+  for (std::size_t i = 0; i < 3; ++i) {
+    REQUIRE(dispatcher.started.size() > i);
+    CHECK(dispatcher.composed.empty());
+    dispatcher.done(dispatcher.started[i], "won");
+  }
+  REQUIRE(dispatcher.composed.size() == 1);
+  CHECK(dispatcher.composed.front().results.size() == 3);
+}

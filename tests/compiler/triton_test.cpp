@@ -57,33 +57,6 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-/// relu after a convolution of square windows.
-bool takes_convolution(std::int64_t channels, std::int64_t results,
-                       std::int64_t window, bool transposed) {
-  Graph graph;
-  const TensorType image = dense({4, channels, 32, 32});
-  const TensorType made = dense({4, results, 32, 32});
-  const std::int64_t from = transposed ? channels : results;
-  const std::int64_t to = transposed ? results : channels;
-  add_input(graph, "x", image);
-  add_input(graph, "w", dense({from, to, window, window}));
-  const Arg same = list({window / 2, window / 2});
-  add_call(graph, "y", "aten.convolution.default",
-           {ref("x"),
-            ref("w"),
-            {},
-            list({1, 1}),
-            same,
-            list({1, 1}),
-            truth(transposed),
-            list({0, 0}),
-            integer(1)},
-           made);
-  add_call(graph, "z", "aten.relu.default", {ref("y")}, made);
-  graph.outputs = {"z"};
-  return triton_can_lower(graph, graph.nodes[2], {});
-}
-
 /// Mean of windows of eight, four over the border, along rows of so many.
 Graph pooled(std::int64_t extent) {
   Graph graph;
@@ -146,72 +119,6 @@ TEST_CASE("Tiles that no window leaves are read without masks") {
 
 TEST_CASE("What is a number goes into the pointer") {
   CHECK(has(first(pooled(4096)), "in0 + outer * 4096 + (r + (p) - 4)"));
-}
-
-TEST_CASE(
-    "convolutions between few channels and many are ours, and only they") {
-  CHECK(takes_convolution(3, 64, 3, false));
-  CHECK(takes_convolution(8, 64, 5, false));
-  CHECK(takes_convolution(16, 64, 3, false));
-  CHECK(takes_convolution(3, 16, 3, false));
-  CHECK_FALSE(takes_convolution(16, 64, 5, false));
-  CHECK_FALSE(takes_convolution(3, 8, 3, false));
-  CHECK(takes_convolution(3, 16, 3, true));
-  CHECK_FALSE(takes_convolution(8, 64, 3, true));
-}
-
-TEST_CASE("alone, a convolution is tried where the library may be slow") {
-  const auto tried = [](bool transposed, std::int64_t step, bool tf32,
-                        std::int64_t channels = 128) {
-    Graph graph;
-    add_input(graph, "x", dense({4, channels, 32, 32}));
-    add_input(graph, "w", dense({channels, channels, 3, 3}));
-    const Arg none = list({0, 0});
-    const std::int64_t made = 31 * step + 3;
-    add_call(graph, "y", "aten.convolution.default",
-             {ref("x"),
-              ref("w"),
-              {},
-              list({step, step}),
-              none,
-              list({1, 1}),
-              truth(transposed),
-              none,
-              integer(1)},
-             dense({4, channels, made, made}));
-    graph.outputs = {"y"};
-    graph.nodes[2].tf32 = tf32;
-    return triton_can_lower(graph, graph.nodes[2], {});
-  };
-  CHECK(tried(true, 5, true));
-  CHECK_FALSE(tried(true, 2, true));
-  CHECK(tried(true, 2, true, 64));
-  CHECK(tried(true, 2, false));
-}
-
-TEST_CASE("alone, volumes of few channels that step by two are not copied") {
-  const auto tried = [](std::int64_t step, std::int64_t channels) {
-    Graph graph;
-    add_input(graph, "x", dense({4, channels, 8, 16, 16}));
-    add_input(graph, "w", dense({channels, channels, 3, 3, 3}));
-    add_call(graph, "y", "aten.convolution.default",
-             {ref("x"),
-              ref("w"),
-              {},
-              list({step, step, step}),
-              list({1, 1, 1}),
-              list({1, 1, 1}),
-              truth(true),
-              list({0, 0, 0}),
-              integer(1)},
-             dense({4, channels, 7 * step + 1, 15 * step + 1, 15 * step + 1}));
-    graph.outputs = {"y"};
-    graph.nodes[2].tf32 = true;
-    return triton_can_lower(graph, graph.nodes[2], {});
-  };
-  CHECK(tried(2, 32));
-  CHECK_FALSE(tried(2, 64));
-  CHECK_FALSE(tried(1, 32));
 }
 
 TEST_CASE("A strided transposed convolution is one product of turned tiles") {

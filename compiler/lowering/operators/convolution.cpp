@@ -255,10 +255,11 @@ Virtual sparse_transposed(Lowering& in, const Convolution& c) {
 }
 
 Virtual any_transposed(Lowering& in, const Convolution& c) {
-  constexpr std::int64_t sparse_min = 4;
   std::int64_t of = 1;
   for (std::size_t i = 0; i < c.rank(); ++i) of *= apart(c, i);
-  return of >= sparse_min ? sparse_transposed(in, c) : transposed(in, c);
+  return of >= in.options().choices.sparse_outputs_min
+             ? sparse_transposed(in, c)
+             : transposed(in, c);
 }
 
 Values convolution(const Call& call) {

@@ -43,8 +43,6 @@ Values cat(const Call& call) {
   return {concatenated(in, pieces, dim, type.shape)};
 }
 
-constexpr std::size_t stacked_max = 16;
-
 Values stack(const Call& call) {
   Lowering& in = call.in();
   const TensorType& type = call.result();
@@ -54,7 +52,8 @@ Values stack(const Call& call) {
     pieces.push_back(in.restore(in.cast(piece, type.dtype), {dim}));
   }
   // Each element asks which piece it is of: the framework copies these sooner.
-  if (pieces.size() > stacked_max) throw Unsupported{"stack of many"};
+  if (pieces.size() > in.options().choices.stacked_tensors_max)
+    throw Unsupported{"stack of many"};
   return {concatenated(in, pieces, dim, type.shape)};
 }
 

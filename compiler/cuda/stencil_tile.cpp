@@ -1,4 +1,4 @@
-#include "compiler/cuda/strips.hpp"
+#include "compiler/cuda/stencil_tile.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,21 +12,8 @@
 namespace weft {
 namespace {
 
-constexpr std::int64_t lanes = cuda_strip_lanes;
-constexpr std::int64_t warp = 32;
-// Strips that a thread keeps, and reads of one that are written out.
-constexpr std::int64_t kept_max = 12;
-constexpr std::int64_t written_max = 128;
-// Measured on an H200: longer walks read less twice, but with fewer threads
-// than so many for each that a multiprocessor has at a time the last ones run
-// alone.
-constexpr std::int64_t walk_max = 32;
-constexpr std::int64_t walk_min = 4;
-constexpr std::int64_t threads_of_sm = 12 * 1024;
-// A warp's ends read beyond it with a part of its threads.
-constexpr std::int64_t beyond_max = 4;
-// Pairs of window and element for which guards are tried.
-constexpr std::int64_t tried_max = 1 << 14;
+constexpr std::int64_t kLanes = kCudaStencilLanes;
+constexpr std::int64_t kWarp = 32;
 
 class Finding {
  public:
@@ -36,9 +23,10 @@ class Finding {
         nest_(nest),
         fold_(passes.front()),
         points_(passes.back()),
-        facts_(facts) {}
+        facts_(facts),
+        choices_(facts.choices.cuda.stencil) {}
 
-  std::optional<CudaStrips> found() {
+  std::optional<CudaStencilTile> found() {
     it_.lane = nest_.outer.back();
     const bool fits = fold_.stages.size() == 1 && find_load() && find_tap() &&
                       place_row() && stores_packs() && find_elements() &&
@@ -88,22 +76,22 @@ class Finding {
   bool find_tap() {
     for (const LoopVar& v : fold_.inner) {
       const std::int64_t spread = at().coefficient(v.id);
-      if (spread < 1 || spread >= lanes * warp) continue;
+      if (spread < 1 || spread >= kLanes * kWarp) continue;
       if (it_.tap.extent > 1 && spread >= it_.spread) continue;
       it_.tap = v;
       it_.spread = spread;
     }
     it_.step = at().coefficient(it_.lane.id);
-    return it_.tap.extent > 1 && it_.step >= 1 && lanes % it_.step == 0 &&
+    return it_.tap.extent > 1 && it_.step >= 1 && kLanes % it_.step == 0 &&
            !at().hides(it_.lane.id) && !at().hides(it_.tap.id);
   }
 
   /// Rows begin in packs, so that a place in a row tells the place in a pack.
   bool place_row() {
     const Buffer& buffer = program_.buffers[program_.arena[it_.load].buffer];
-    it_.shift = at().offset() - lanes * floor_of(at().offset(), lanes);
-    it_.windows = lanes / it_.step;
-    return cuda_span(buffer) % lanes == 0 &&
+    it_.shift = at().offset() - kLanes * floor_of(at().offset(), kLanes);
+    it_.windows = kLanes / it_.step;
+    return cuda_span(buffer) % kLanes == 0 &&
            begins_in_packs(at(), it_.lane, it_.tap);
   }
 
@@ -121,7 +109,8 @@ class Finding {
     std::vector<ExprId> along;
     split_guard(program_.arena[it_.load].guard(), along);
     if (!separable_) return false;
-    if (it_.lane.extent * it_.tap.extent > tried_max) return false;
+    if (it_.lane.extent * it_.tap.extent > choices_.tried_pairs_max)
+      return false;
     std::vector<std::int64_t> with, without;
     for (std::int64_t w = 0; w < it_.lane.extent; ++w) {
       for (std::int64_t k = 0; k < it_.tap.extent; ++k) {
@@ -139,10 +128,10 @@ class Finding {
         })) {
       return false;
     }
-    const std::int64_t first_pack = low / lanes;
-    it_.packs = high / lanes - first_pack + 1;
+    const std::int64_t first_pack = low / kLanes;
+    it_.packs = high / kLanes - first_pack + 1;
     for (std::int64_t* place : {&it_.shift, &it_.low, &it_.high}) {
-      *place -= lanes * first_pack;
+      *place -= kLanes * first_pack;
     }
     return true;
   }
@@ -201,15 +190,15 @@ class Finding {
     const std::int64_t needed =
         std::max(it_.packs, it_.lane.extent / it_.windows);
     it_.threads = 1;
-    while (it_.threads < std::min(needed, warp)) it_.threads *= 2;
-    if (needed > warp) it_.threads = ceil_div(needed, warp) * warp;
+    while (it_.threads < std::min(needed, kWarp)) it_.threads *= 2;
+    if (needed > kWarp) it_.threads = ceil_div(needed, kWarp) * kWarp;
     if (it_.threads * 3 > needed * 4) return false;
-    if (needed <= warp) return true;
+    if (needed <= kWarp) return true;
     const std::int64_t first = it_.place(0, 0);
     const std::int64_t last = it_.place(it_.windows - 1, it_.tap.extent - 1);
-    it_.left = std::max<std::int64_t>(0, -floor_of(first, lanes));
-    it_.right = std::max<std::int64_t>(0, floor_of(last, lanes));
-    return it_.left + it_.right <= beyond_max;
+    it_.left = std::max<std::int64_t>(0, -floor_of(first, kLanes));
+    it_.right = std::max<std::int64_t>(0, floor_of(last, kLanes));
+    return it_.left + it_.right <= choices_.beyond_packs_max;
   }
 
   /// The direction in which fewest planes are read again.
@@ -229,7 +218,7 @@ class Finding {
         const double share =
             static_cast<double>(fresh) / static_cast<double>(plane.extent);
         if (share >= best || distance >= walked.extent ||
-            distance * (plane.extent - fresh) > kept_max ||
+            distance * (plane.extent - fresh) > choices_.kept_planes_max ||
             !windows_share(program_, fold_, walked, distance, plane, fresh)) {
           continue;
         }
@@ -244,14 +233,17 @@ class Finding {
     for (const LoopVar& v : fold_.inner) {
       if (v != it_.tap && v != it_.plane) it_.others.push_back(v);
     }
-    if (extent_of(it_.others) * it_.plane.extent > written_max) return false;
+    if (extent_of(it_.others) * it_.plane.extent > choices_.written_reads_max)
+      return false;
     // An image's windows that step by one share all but a column: in registers
     // they reach as much.
     if (it_.others.empty() && it_.step == 1) return false;
     const std::int64_t threads = extent_of(nest_.outer) / it_.lane.extent *
-                                 it_.threads / (threads_of_sm * facts_.sms);
-    it_.walk = std::min({threads, walk_max, it_.walked.extent});
-    if (it_.walk < walk_min) return false;
+                                 it_.threads /
+                                 (choices_.threads_per_sm_min * facts_.sms);
+    it_.walk =
+        std::min({threads, choices_.walk_windows_max, it_.walked.extent});
+    if (it_.walk < choices_.walk_windows_min) return false;
     it_.walk = ceil_div(it_.walked.extent,
                         ceil_div(it_.walked.extent, it_.walk));  // alike
     return true;
@@ -262,15 +254,16 @@ class Finding {
   const Pass& fold_;
   const Pass& points_;
   const GpuFacts& facts_;
-  CudaStrips it_;
+  const CudaStencilChoices& choices_;
+  CudaStencilTile it_;
   bool separable_ = true;
 };
 
 }  // namespace
 
-std::optional<CudaStrips> find_strips(const Schedule& plan, const Nest& nest,
-                                      const std::vector<Pass>& passes,
-                                      const GpuFacts& facts) {
+std::optional<CudaStencilTile> find_stencil_tile(
+    const Schedule& plan, const Nest& nest, const std::vector<Pass>& passes,
+    const GpuFacts& facts) {
   if (!folds_freely(plan, nest, passes)) return {};
   return Finding(plan, nest, passes, facts).found();
 }

@@ -1,4 +1,4 @@
-// Prints nests of windows whose rows go across first (cuda_strips.hpp).
+// Prints nests of windows whose rows go across first (stencil_tile.hpp).
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
@@ -6,19 +6,17 @@ namespace {
 
 constexpr int threads = 256;
 
-std::string text(std::int64_t number) { return std::to_string(number); }
-
 std::string name(LoopVar variable) { return "v" + text(variable.id); }
 
-class StripsText {
+class StencilTileText {
  public:
-  StripsText(const Program& program, const Nest& nest,
-             const std::vector<Pass>& passes, const CudaStrips& strips,
-             CudaKernel& kernel)
+  StencilTileText(const Program& program, const Nest& nest,
+                  const std::vector<Pass>& passes, const CudaStencilTile& tile,
+                  CudaKernel& kernel)
       : nest_(nest),
         points_(passes.back()),
         program_(program),
-        it_(strips),
+        it_(tile),
         fold_(program, *passes.front().stages.front()),
         kernel_(kernel),
         out_(kernel.out()) {
@@ -201,7 +199,7 @@ class StripsText {
   }
 
   std::string element_text(std::int64_t place) const {
-    constexpr std::int64_t lanes = cuda_strip_lanes;
+    constexpr std::int64_t lanes = kCudaStencilLanes;
     const std::int64_t packs = floor_of(place, lanes);
     const std::string lane = "[" + text(place - packs * lanes) + "]";
     std::string element = "all.own" + lane;
@@ -276,7 +274,7 @@ class StripsText {
   const Nest& nest_;
   const Pass& points_;
   const Program& program_;
-  const CudaStrips& it_;
+  const CudaStencilTile& it_;
   CudaFold fold_;
   CudaKernel& kernel_;
   Writer& out_;
@@ -284,11 +282,11 @@ class StripsText {
 
 }  // namespace
 
-void CudaNest::print_strips(const CudaStrips& strips) {
-  CudaKernel kernel(program(), module_, strips.lane.id,
-                    static_cast<int>(strips.windows), wide_);
+void CudaNest::print_stencil_tile(const CudaStencilTile& tile) {
+  CudaKernel kernel(program(), module_, tile.lane.id,
+                    static_cast<int>(tile.windows), wide_);
   const std::int64_t points =
-      StripsText(program(), nest_, passes_, strips, kernel).print();
+      StencilTileText(program(), nest_, passes_, tile, kernel).print();
   CudaLaunch launch;
   launch.blocks = ceil_div(points, threads);
   launch.threads = threads;

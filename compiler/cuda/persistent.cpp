@@ -1,31 +1,27 @@
-// What several passes read stays on chip: in a thread's registers, or in its
-// own slots of shared memory. A ring of slots has room for more than one row's
-// share, so that the next row is under way while this one is folded and stored.
+// Persistent rows: what several passes read stays on chip: in a thread's
+// registers, or in its own slots of shared memory. A ring of slots has room for
+// more than one row's share, so that the next row is under way while this one
+// is folded and stored.
 #include <algorithm>
 
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
-namespace {
-
-std::string text(std::int64_t number) { return std::to_string(number); }
-
-}  // namespace
-
-bool CudaNest::is_held(const Pass& pass) const {
-  return shape_.hold != Hold::nothing && pass.inner == shape_.held_inner;
+bool CudaNest::is_persistent(const Pass& pass) const {
+  return shape_.persistence != Persistence::nothing &&
+         pass.inner == shape_.persistent_inner;
 }
 
-bool CudaNest::is_first_held(const Pass& pass) const {
+bool CudaNest::is_first_persistent(const Pass& pass) const {
   const auto first = std::ranges::find_if(
-      passes_, [&](const Pass& each) { return is_held(each); });
+      passes_, [&](const Pass& each) { return is_persistent(each); });
   return first != passes_.end() && &*first == &pass;
 }
 
-bool CudaNest::is_last_held(const Pass& pass) const {
+bool CudaNest::is_last_persistent(const Pass& pass) const {
   const Pass* last = nullptr;
   for (const Pass& each : passes_) {
-    if (is_held(each)) last = &each;
+    if (is_persistent(each)) last = &each;
   }
   return last == &pass;
 }
@@ -40,15 +36,15 @@ std::int64_t CudaNest::pack_bytes(ExprId load) const {
 }
 
 std::int64_t CudaNest::ring_bytes() const {
-  if (shape_.hold == Hold::stream && shape_.columns) {
+  if (shape_.persistence == Persistence::stream && shape_.columns) {
     // Behind the last row are columns that do not exist.
     const std::int64_t columns = nest_.outer.back().extent;
     return (shape_.slots * shape_.chunk * columns +
             shape_.lanes * shape_.across - columns) *
-           element_bytes(program().arena[shape_.held.front()].dtype);
+           element_bytes(program().arena[shape_.persistent.front()].dtype);
   }
   std::int64_t bytes = 0;
-  for (const ExprId load : shape_.held) {
+  for (const ExprId load : shape_.persistent) {
     bytes += shape_.slots * slot_packs() * pack_bytes(load);
   }
   return bytes;
@@ -56,15 +52,16 @@ std::int64_t CudaNest::ring_bytes() const {
 
 // A slot of a ring holds one pack of each thread, or a chunk of a stream.
 std::int64_t CudaNest::slot_packs() const {
-  return shape_.hold == Hold::stream ? shape_.chunk : shape_.threads;
+  return shape_.persistence == Persistence::stream ? shape_.chunk
+                                                   : shape_.threads;
 }
 
 // Into registers, before the first pass: all at once, so that many loads are
 // under way.
-void CudaNest::read_held(CudaKernel& kernel, const Pass& pass) {
-  if (!is_first_held(pass)) return;
+void CudaNest::read_persistent(CudaKernel& kernel, const Pass& pass) {
+  if (!is_first_persistent(pass)) return;
   Writer& out = kernel.out();
-  for (const ExprId load : shape_.held) {
+  for (const ExprId load : shape_.persistent) {
     out.line(pack_type(load) + " h" + text(load) + "[" + text(shape_.steps) +
              "];");
   }
@@ -75,7 +72,7 @@ void CudaNest::read_held(CudaKernel& kernel, const Pass& pass) {
     out.open("if (" + in_row(extent_of(pass.inner)) + ")");
   }
   kernel.declare(pass.inner, "r");
-  for (const ExprId load : shape_.held) {
+  for (const ExprId load : shape_.persistent) {
     const Scalar& node = program().arena[load];
     kernel.use(node.buffer);
     out.line("h" + text(load) + "[u] = " +
@@ -87,9 +84,9 @@ void CudaNest::read_held(CudaKernel& kernel, const Pass& pass) {
   out.close();
 }
 
-void CudaNest::find_held(CudaKernel& kernel) {
-  for (const ExprId load : shape_.held) {
-    if (shape_.hold != Hold::ring) {
+void CudaNest::find_persistent(CudaKernel& kernel) {
+  for (const ExprId load : shape_.persistent) {
+    if (shape_.persistence != Persistence::ring) {
       kernel.hold(load, "h" + text(load) + "[u]");
       continue;
     }
@@ -104,11 +101,12 @@ void CudaNest::declare_slots(CudaKernel& kernel) {
   Writer& out = kernel.out();
   out.line("extern __shared__ __align__(16) unsigned char memory[];");
   std::int64_t bytes = 0;
-  for (const ExprId load : shape_.held) {
+  for (const ExprId load : shape_.persistent) {
     const std::string type = pack_type(load);
-    out.line(type + "* const ring" + text(load) + " = reinterpret_cast<" +
-             type + "*>(memory + " + text(bytes) + ")" +
-             (shape_.hold == Hold::ring ? " + threadIdx.x;" : ";"));
+    out.line(
+        type + "* const ring" + text(load) + " = reinterpret_cast<" + type +
+        "*>(memory + " + text(bytes) + ")" +
+        (shape_.persistence == Persistence::ring ? " + threadIdx.x;" : ";"));
     bytes += shape_.slots * slot_packs() * pack_bytes(load);
   }
 }
@@ -121,7 +119,7 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
   out.line("// Begins to read this thread's pack `u` of row `p`.");
   out.open("const auto ask = [&](" + place + " p, int u, int slot)");
   open_far(kernel);
-  for (const ExprId load : shape_.held) {
+  for (const ExprId load : shape_.persistent) {
     const Scalar& node = program().arena[load];
     kernel.use(node.buffer);
     const std::string copy =
@@ -140,7 +138,7 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
     out.line("// Brings that pack into the cache, from where it comes sooner.");
     out.open("const auto bring = [&](" + place + " p, int u)");
     open_far(kernel);
-    for (const ExprId load : shape_.held) {
+    for (const ExprId load : shape_.persistent) {
       const Scalar& node = program().arena[load];
       const std::int64_t line = 128 / pack_bytes(load);
       out.line("if (threadIdx.x % " + text(line) + " == 0) touch(" +
@@ -170,7 +168,7 @@ void CudaNest::open_far(CudaKernel& kernel) {
   declare_shift(kernel);
   declare_place(kernel, "u");
   out.open("if (" + in_row(shape_.row) + ")");
-  kernel.declare(shape_.held_inner, "r");
+  kernel.declare(shape_.persistent_inner, "r");
 }
 
 // Of a row's packs those that find no slot while the row before is there.

@@ -1,8 +1,8 @@
-// Windows without weights over several dimensions (pooling of images and
-// volumes): first everything that lies across the row, four neighbours at a
-// time, and then along the row, from the neighbouring threads. A thread walks
-// from window to window in one direction and keeps what the next ones share.
-// (Separable folds; a sliding window.)
+// Stencil tiles of windows without weights over several dimensions (pooling of
+// images and volumes): first everything that lies across the row, four
+// neighbours at a time, and then along the row, from the neighbouring threads.
+// A thread walks from window to window in one direction and keeps what the next
+// ones share. (Separable folds; a sliding window.)
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,9 @@
 namespace weft {
 
 /// Neighbours that a thread reads of a row: a pack.
-inline constexpr int cuda_strip_lanes = 4;
+inline constexpr int kCudaStencilLanes = 4;
 
-/// a / b, rounded down.
-inline std::int64_t floor_of(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b < 0 ? 1 : 0);
-}
-
-struct CudaStrips {
+struct CudaStencilTile {
   ExprId load = -1;  ///< what is folded
   LoopVar lane;      ///< counts windows along the row
   LoopVar tap;       ///< a window's own variable along the row
@@ -54,8 +49,8 @@ struct CudaStrips {
 };
 
 /// Nothing, where the nest folds no windows or not of this kind.
-std::optional<CudaStrips> find_strips(const Schedule& plan, const Nest& nest,
-                                      const std::vector<Pass>& passes,
-                                      const GpuFacts& facts);
+std::optional<CudaStencilTile> find_stencil_tile(
+    const Schedule& plan, const Nest& nest, const std::vector<Pass>& passes,
+    const GpuFacts& facts);
 
 }  // namespace weft

@@ -1,0 +1,58 @@
+#include "actors/cut_trials.hpp"
+
+#include <cstdio>
+#include <utility>
+
+#include "actors/outcome.hpp"
+
+namespace weft {
+
+void CutTrials::begin(Plan plan, bool can_time) {
+  std::vector<Plan> others = std::move(plan.others);
+  plan.others.clear();
+  cuts_.push_back(std::move(plan));
+  for (Plan& other : others) cuts_.push_back(std::move(other));
+  is_open_ = can_time && cuts_.size() > 1;
+}
+
+Plan CutTrials::plan() const {
+  Plan plan = cuts_[at_];
+  for (std::size_t i = 0; i < cuts_.size(); ++i) {
+    if (i != at_) plan.others.push_back(cuts_[i]);
+  }
+  return plan;
+}
+
+bool CutTrials::next() {
+  if (!is_open_ || at_ + 1 >= cuts_.size()) return false;
+  ++at_;
+  return true;
+}
+
+void CutTrials::finished(CutTrial trial) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
+  times_.push_back(cuts_[trial.cut].way + " " + text);
+  if (!best_ || is_faster(trial.timing, best_->timing)) {
+    best_ = std::move(trial);
+  }
+}
+
+std::optional<CutTrial> CutTrials::choose() {
+  is_open_ = false;
+  if (best_) at_ = best_->cut;
+  return std::exchange(best_, {});
+}
+
+std::string CutTrials::summary() const {
+  if (cuts_.size() < 2) return "";
+  std::string text = "The model was cut in " + std::to_string(cuts_.size()) +
+                     " ways. Right, and timed as a whole:";
+  for (const std::string& one : times_) {
+    text += (&one == &times_.front() ? " " : "; ") + one;
+  }
+  return text +
+         (times_.empty() ? " none." : ". Taken: " + cuts_[at_].way + ".");
+}
+
+}  // namespace weft

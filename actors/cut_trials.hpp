@@ -1,0 +1,53 @@
+// Which of a model's cuts gives the fastest module: where the cost model could
+// not tell, each is composed, checked and timed as a whole, one after the
+// other.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/graph/subgraph.hpp"
+#include "messages/vocabulary.hpp"
+
+namespace weft {
+
+/// A module that was right and timed.
+struct CutTrial {
+  std::size_t cut = 0;
+  std::vector<const SubgraphDone*> chosen;  ///< whose kernels are in it
+  std::string source;                       ///< blob: the module
+  Verdict verdict;
+  Timing timing;
+};
+
+class CutTrials {
+ public:
+  /// Takes the plan apart. With no timing there is nothing to compare: then
+  /// the first cut stays.
+  void begin(Plan plan, bool can_time);
+
+  /// The cut at hand, with the others.
+  Plan plan() const;
+  std::size_t cut() const { return at_; }
+  /// Whether a cut is still to be tried or chosen.
+  bool is_open() const { return is_open_; }
+  /// Goes on with the next cut; false after the last.
+  bool next();
+  /// The module of the cut at hand.
+  void finished(CutTrial trial);
+  /// The fastest, which becomes the cut at hand; nothing if none was right and
+  /// timed. The trials are over.
+  std::optional<CutTrial> choose();
+  /// What each took, for people; "" where there was one.
+  std::string summary() const;
+
+ private:
+  std::vector<Plan> cuts_;
+  std::size_t at_ = 0;
+  bool is_open_ = false;
+  std::optional<CutTrial> best_;
+  std::vector<std::string> times_;
+};
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+// What the `cuda` target decides by speed alone: how the threads of a GPU share
+// rows, columns and windows. Nothing that a result depends on. Measured on an
+// H200 on the day that each field says; which of a source's variants
+// (cuda_variants.hpp) is fastest is timed.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+/// Folds along rows, and down columns.
+struct CudaRowChoices {
+  /// Vector loads of a row that a thread takes where several threads share a
+  /// short one. 2026-11-21.
+  int short_row_packs_per_thread = 4;
+  /// A split fold: blocks for each multiprocessor, and vector loads of a thread
+  /// at least. 2026-11-21.
+  std::int64_t split_blocks_per_sm = 4;
+  std::int64_t split_packs_min = 4;
+  /// Rows that nothing keeps on the chip: blocks for each multiprocessor.
+  std::int64_t walk_blocks_per_sm = 2;
+  /// Down columns, several threads share a point until a multiprocessor has so
+  /// much of the threads that it can keep. 2026-11-21.
+  std::int64_t resident_threads_divisor = 2;
+  int column_threads_per_point_max = 16;
+  /// One multiprocessor in so many is in a group that no cluster fills. An H200
+  /// has room for 15 clusters of 8 blocks on its 132. 2026-11-21.
+  std::int64_t sms_per_lost_sm = 11;
+  /// Rows whose begin moves (`cuda_row_begin`): shorter ones lose more to
+  /// their ends than they gain. 2026-11-21.
+  std::int64_t shifted_row_elements_min = 256;
+  /// Elements that are read again for each value of a loop variable, from which
+  /// on a thread takes several values, and how many. 2026-11-21.
+  std::int64_t reread_elements_min = 1 << 18;
+  std::int64_t reread_values = 16;
+};
+
+/// Rows that wait in shared memory, and warps that read, fold and store each
+/// for themselves (stream.cpp).
+struct CudaStreamChoices {
+  /// Bytes that a block has under way at once: with more, reads become slower.
+  /// 2026-11-22.
+  std::int64_t ahead_bytes = 48 << 10;
+  /// Vector loads that a storing thread keeps of its next row in registers.
+  /// 2026-11-25: group norm of 8 MB rows from 4620 to 3740 us.
+  std::int64_t kept_packs = 12;
+  /// A block has a third of its shared memory of one row, so that others find
+  /// room while it waits for the row's other blocks; a quarter where the fold
+  /// takes exponentials, which need more warps. 2026-11-25.
+  std::int64_t rows_in_memory = 3;
+  std::int64_t rows_in_memory_of_exponentials = 4;
+  /// Chunks of a row that shared memory has room for, at least.
+  std::int64_t chunks_min = 8;
+  /// Down columns: rows of a chunk that fit, at least, and multiprocessors that
+  /// have a matrix in the last wave, at least. 2026-11-22.
+  std::int64_t column_chunks_min = 3;
+  double busy_share_min = 0.8;
+};
+
+/// Windows in registers, four side by side and several below each other
+/// (windows.cpp). 2026-11-22.
+struct CudaWindowChoices {
+  /// Elements of one row that a thread holds.
+  std::int64_t row_elements_max = 48;
+  /// Windows below each other that a thread takes, and rows that it reads for
+  /// them: more rows take more registers than they save.
+  std::int64_t windows_max = 8;
+  std::int64_t rows_max = 16;
+  /// Of the reads of windows one by one, so many at most.
+  double reads_share_max = 0.75;
+  /// Reads that are written out: what is unrolled is soon built.
+  std::int64_t written_reads_max = 512;
+  /// With fewer threads for each multiprocessor several had better share a
+  /// window …
+  std::int64_t threads_per_sm_min = 256;
+  /// … and with fewer of those that take several windows, each takes one.
+  std::int64_t together_threads_per_sm_min = 1024;
+};
+
+/// Stencil tiles: pools of volumes, what lies across a row first, planes kept
+/// for the next window (stencil_tile.cpp). 2026-11-25.
+struct CudaStencilChoices {
+  /// Planes that a thread keeps, and reads of one that are written out.
+  std::int64_t kept_planes_max = 12;
+  std::int64_t written_reads_max = 128;
+  /// Windows of one walk. Longer walks read less twice …
+  std::int64_t walk_windows_max = 32;
+  std::int64_t walk_windows_min = 4;
+  /// … but with fewer threads than so many for each multiprocessor, some six
+  /// times what it has at a time, the last ones run alone.
+  std::int64_t threads_per_sm_min = 12 * 1024;
+  /// A warp's ends read so many vector loads beyond it at most, with a part of
+  /// its threads.
+  std::int64_t beyond_packs_max = 4;
+  /// Pairs of window and element for which guards are tried while compiling.
+  std::int64_t tried_pairs_max = 1 << 14;
+};
+
+struct CudaChoices {
+  CudaRowChoices rows;
+  CudaStreamChoices stream;
+  CudaWindowChoices windows;
+  CudaStencilChoices stencil;
+};
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// What lowering decides by speed alone. Nothing that a result depends on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft {
+
+struct LoweringChoices {
+  /// Rows of more elements take mean and variance in one pass: in two they
+  /// would come from memory twice. Targets say how much their chip keeps; this
+  /// is an eighth of a 4 MiB cache, in float32 (rule of thumb, 2026-11-21).
+  std::int64_t single_pass_elements = 1 << 17;
+  /// Rows that lie beside each other in memory are read so many at a time at
+  /// least, and all of them have to be kept. H200, 2026-11-21.
+  std::int64_t coalesced_rows = 32;
+  /// A stack of more tensors is the framework's: each element would ask which
+  /// of them it is of. H200, 2026-11-22.
+  std::size_t stacked_tensors_max = 16;
+  /// A transposed convolution of which one in so many outputs meets an input
+  /// at all computes only those. H200, 2026-11-23.
+  std::int64_t sparse_outputs_min = 4;
+};
+
+}  // namespace weft

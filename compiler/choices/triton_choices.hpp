@@ -1,0 +1,85 @@
+// What the `triton` target decides by speed alone: tiles, and how many programs
+// share a fold or a product. Nothing that a result depends on. Measured on an
+// H200 on the day that each field says; which of a source's variants
+// (triton_variants.hpp) is fastest is timed.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+/// Folds, scans and elementwise work.
+struct TritonNestChoices {
+  /// Elements of a window that are worth a load of their own each, and up to
+  /// which its loop is unrolled. 2026-11-21.
+  std::int64_t window_elements_max = 128;
+  std::int64_t unrolled_window_elements_max = 32;
+  /// Accumulators of a window's points that a thread has, and points.
+  /// 2026-11-21.
+  int window_accumulators_max = 32;
+  int window_points_max = 8;
+  /// Where points are coalesced: inner elements that a program takes at a time,
+  /// and points that are read together. 2026-11-21.
+  std::int64_t column_steps = 32;
+  std::int64_t column_points = 32;
+  /// … of which each thread folds a piece at least so long. 2026-11-21.
+  int column_elements_per_thread_min = 16;
+  /// Points along the last dimension from which on these stay in one program.
+  std::int64_t coalesced_points_min = 16;
+  /// Elements of a row from which on it is a tile's row; where tensors lie
+  /// across each other, a tile is as wide. 2026-11-21.
+  std::int64_t row_elements_min = 64;
+  /// Tiles of windows in a row from which on those without masks are told
+  /// apart (of fewer, the outer two are nearly all), and their least width.
+  /// 2026-11-22.
+  std::int64_t interior_tiles_min = 3;
+  std::int64_t interior_points_min = 128;
+  /// Split folds: coalesced points of a program, and programs for each
+  /// multiprocessor. Short pieces of memory want more loads under way than
+  /// rows. 2026-11-21: 184, 160 and 138 us with 4, 16 and 32 programs.
+  std::int64_t split_column_points = 64;
+  std::int64_t split_programs_of_columns = 32;
+  std::int64_t split_programs_of_rows = 8;
+};
+
+/// Products and convolutions on the matrix units.
+struct TritonProductChoices {
+  /// Thinner products are folds like others: padded to the units' smallest
+  /// tile of 16 they would be zeros by half. 2026-11-21.
+  std::int64_t rows_min = 16;
+  std::int64_t columns_min = 8;
+  std::int64_t folded_min = 8;
+  /// Rows of tiles that are walked together, so that their columns stay in the
+  /// cache (as in Triton's tutorial). 2026-11-21.
+  std::int64_t tiles_together = 8;
+  /// With fewer tiles than multiprocessors, programs split a sum of at least so
+  /// many steps, into shares of so many at least, for so many programs a
+  /// multiprocessor. 2026-11-21.
+  std::int64_t split_steps_min = 16;
+  std::int64_t share_steps_min = 8;
+  std::int64_t split_programs_per_sm = 2;
+  /// Exact products from factors that are split beforehand, which is a pass
+  /// over each: where each element is used often enough, and in scratch of so
+  /// many bytes at most. 2026-11-21.
+  std::int64_t packed_extent_min = 256;
+  std::int64_t packed_folded_min = 64;
+  std::int64_t packed_bytes_max = std::int64_t{4} << 30;
+  /// Gathered windows: neighbouring lanes that read side by side, if that pads
+  /// few rows: powers of two between these. 2026-11-23.
+  std::int64_t gathered_lanes_max = 32;
+  std::int64_t gathered_lanes_min = 8;
+  /// With fewer rows, laying out the weights is no small part of the work; with
+  /// more elements of them it takes too much scratch. 2026-11-23.
+  std::int64_t layout_rows_min = 8192;
+  std::int64_t layout_elements_max = std::int64_t{1} << 24;
+  /// More phases of a transposed convolution would leave a tile few columns of
+  /// each. 2026-11-23.
+  std::int64_t phases_max = 16;
+};
+
+struct TritonChoices {
+  TritonNestChoices nest;
+  TritonProductChoices product;
+};
+
+}  // namespace weft

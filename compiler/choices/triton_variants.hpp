@@ -1,0 +1,30 @@
+// The variants in which a Triton source is written: which is fastest is timed.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace weft {
+
+/// What distinguishes the variants of one source.
+struct TritonVariant {
+  std::int64_t tile = 2048;      ///< elements that a program takes at a time
+  std::int64_t row_max = 16384;  ///< longer rows are walked, not held
+  int per_thread = 16;           ///< elements of a tile for each thread
+  std::int64_t dot_rows = 128;   ///< of a product: its tile,
+  std::int64_t dot_columns = 128;
+  std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
+  std::int64_t gathered = 32;    ///< the same, where neighbours are not read
+                                 ///< in packs
+  int dot_warps = 8;
+  int dot_stages = 3;   ///< most steps under way
+  bool packs = false;   ///< factors of exact products are split beforehand
+  bool exact = false;   ///< products keep float32's bits
+  bool windows = true;  ///< few inner elements are loaded one by one
+  bool jams = false;    ///< … and those of overlapping windows together
+};
+
+/// The one expected to be fastest first.
+std::vector<TritonVariant> triton_variants();
+
+}  // namespace weft

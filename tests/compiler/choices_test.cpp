@@ -1,0 +1,47 @@
+#include "compiler/choices/choices.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace weft;
+
+TEST_CASE("a choice is overridden by its name, and no other is") {
+  const auto choices = choices_with(
+      {{"cuda.windows.rows_max", 5}, {"contraction.our_product.most", 0.25}});
+  REQUIRE(choices.has_value());
+  CHECK(choices->cuda.windows.rows_max == 5);
+  CHECK(choices->contraction.our_product.most == 0.25);
+  std::size_t changed = 0;
+  const auto before = list_choices(), after = list_choices(*choices);
+  REQUIRE(before.size() == after.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    changed += before[i].value != after[i].value;
+  }
+  CHECK(changed == 2);
+}
+
+TEST_CASE("every choice has a name of its own, which overrides it") {
+  std::set<std::string> names;
+  for (const NamedChoice& one : list_choices()) {
+    CHECK(names.insert(one.name).second);
+    const auto choices = choices_with({{one.name, one.value + 1}});
+    REQUIRE(choices.has_value());
+    for (const NamedChoice& now : list_choices(*choices)) {
+      if (now.name == one.name) CHECK(now.value == one.value + 1);
+    }
+  }
+  CHECK(names.size() > 70);
+}
+
+TEST_CASE("what is no choice, or no value of one, is named") {
+  const auto says = [](const std::string& name, double value,
+                       const std::string& part) {
+    const auto choices = choices_with({{name, value}});
+    return !choices && choices.error().code == ErrorCode::wrong_input &&
+           choices.error().message.contains(part);
+  };
+  CHECK(says("cuda.windows", 1, "no choice cuda.windows; there are fusion."));
+  CHECK(says("cuda.windows.rows_max", 1.5, "whole number"));
+  CHECK(says("cuda.windows.rows_max", -1, "from 0"));
+}
