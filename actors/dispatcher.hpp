@@ -3,14 +3,9 @@
 // each one's files in the run directory, and hands all verdicts to the
 // composer. Where the run's time is limited, the dearest subgraphs go first,
 // each is told when its share is over, and what is left then is not begun.
-<<<<<<< ours
 // Told that the head offers nothing, it waits for nodes. By the user's choice
 // neighbours that won get an agent once more, as one piece: that is kept where
 // it is faster than they are one by one.
-=======
-// Told that the head offers nothing, it waits for nodes. By the user's choice neighbours that won get an agent once more, as
-// one piece: that is kept where it is faster than they are one by one.
->>>>>>> theirs
 #pragma once
 
 #include <map>
@@ -65,13 +60,8 @@ class Dispatcher : public Role {
   std::map<Place, Capacities> offers_;   ///< beside the head's own
   std::map<std::string, Place> placed_;  ///< subgraphs that are at work
   bool spares_head_ = false;
-<<<<<<< ours
   bool has_fused_ = false;  ///< or there was nothing to fuse
   Plan apart_;              ///< the cut before
-=======
-  bool has_fused_ = false;               ///< or there was nothing to fuse
-  Plan apart_;                           ///< the cut before
->>>>>>> theirs
   Fusing fusing_;
   bool summary_written_ = false;  ///< or on its way
   bool over_ = false;

@@ -115,11 +115,7 @@ class EndedInWrongInput(WeftCase):
             head="import sys\nsys.setrecursionlimit(10**8)",
             forward="return self(x)"))
         done = self.weft("run", file, "--out", self.path("run"), *FAST)
-<<<<<<< ours
         self.assert_ends(done, 2, "problem.py:11", "deeper than the stack")
-=======
-        self.assert_ends(done, 2, "problem.py:12", "deeper than the stack")
->>>>>>> theirs
 
 
 class KilledRun(WeftCase):

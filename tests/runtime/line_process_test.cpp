@@ -105,11 +105,7 @@ TEST_CASE("a log has an end, and keeps what was printed last") {
   }
   const std::string log = load(folder / "log");
   CHECK(log.starts_with("first\nxxx"));
-<<<<<<< ours
   CHECK(log.ends_with("xxxlast\n\n"));
-=======
-  CHECK(log.ends_with("xxx\nlast\n\n"));
->>>>>>> theirs
   CHECK(log.find("bytes more were printed") != std::string::npos);
   CHECK(log.size() < BoundedLog::bytes_max + 4 * BoundedLog::tail_bytes);
 }
