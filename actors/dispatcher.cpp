@@ -41,7 +41,10 @@ void Dispatcher::take_offer(const Capacities& offer, Context& context) {
   } else {
     offers_[offer.place] = offer;
   }
-  if (dispatch_) start_agents(context);
+  if (!dispatch_) return;
+  start_agents(context);
+  // With the time over, what waited for a place is not begun.
+  if (search_until_us_ > 0) hand_over(context);
 }
 
 void Dispatcher::begin(const Dispatch& dispatch, Context& context) {
@@ -273,7 +276,9 @@ bool Dispatcher::begin_fusing(Context& context) {
   for (const Subgraph& piece : fusing_.plan.subgraphs) {
     const bool is_new =
         fusing_.parts.contains(piece.id) && !done_.contains(piece.id);
-    if (is_new) plan_.subgraphs.push_back(piece);
+    if (!is_new) continue;
+    order_.push_back(plan_.subgraphs.size());
+    plan_.subgraphs.push_back(piece);
   }
   if (done_.size() == plan_.subgraphs.size()) return false;
   context.send(address::user,
@@ -282,7 +287,8 @@ bool Dispatcher::begin_fusing(Context& context) {
                             " pairs of neighbouring winners are asked for as "
                             "one kernel"});
   start_agents(context);
-  return true;
+  // There may have been no time for any.
+  return done_.size() < plan_.subgraphs.size();
 }
 
 /// The cut in which those pairs are one that are faster so.
