@@ -115,10 +115,10 @@ class LlmCase(unittest.TestCase):
                 "--no-llm-cache", "--no-compile-baseline", "--timing-ms", "50",
                 "--final-timing-ms", "50", *more]
 
-    def words(self, server, *more, problem=None, **settings):
+    def words(self, server, *more, problem=None, samples=1, **settings):
         path = self.write("problem.py", problem or problem_with())
         return [WEFT, "run", path, *self.flags(
-            server, "--samples", "1", *more, **settings)]
+            server, "--samples", str(samples), *more, **settings)]
 
     def environment(self):
         kept = {name: value for name, value in os.environ.items()

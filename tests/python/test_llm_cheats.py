@@ -67,7 +67,7 @@ class LlmCheats(LlmCase):
             problem = file.read()
         with LlmServer(lambda call: Reply(text=replies)) as server:
             done = self.run_weft(self.words(
-                server, "--rounds", "0", "--samples", str(len(replies)),
+                server, "--rounds", "0", samples=len(replies),
                 problem=problem, out=reference, native_samples=True))
         # The framework's own forward is what is left.
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
