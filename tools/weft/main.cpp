@@ -432,7 +432,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string said = error.what();
     const auto name = said.substr(0, said.find(':'));
-    if (!said.contains("At most 1 ")) return app.exit(error) == 0 ? 0 : 2;
+    if (!said.contains("Most 1 ")) return app.exit(error) == 0 ? 0 : 2;
     std::fprintf(stderr, "weft: %s is given twice: give it once\n",
                  name.c_str());
     return 2;
