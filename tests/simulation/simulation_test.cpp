@@ -79,7 +79,10 @@ class SlowSource : public Role {
       target_ = m->work.options.target;
       reply(from, m->work.subgraph, 0, context);
     } else if (const auto* m = std::get_if<TimerFired>(&message)) {
-      const auto& [asker, subgraph, number] = waiting_.at(m->effect);
+      // Who was told to stop may be so with a timer under way.
+      const auto waiting = waiting_.extract(m->effect);
+      if (waiting.empty()) return;
+      const auto& [asker, subgraph, number] = waiting.mapped();
       reply(asker, subgraph, number, context);
     } else if (std::holds_alternative<StopSeed>(message)) {
       std::erase_if(waiting_, [&](const auto& item) {
