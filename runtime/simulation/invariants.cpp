@@ -61,8 +61,12 @@ std::string Invariants::take_lease(const Envelope& envelope,
   } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {
     const Ticket ticket{envelope.dst, m->ticket};
     if (llm_.may_ask(ticket.first, ticket.second)) return "";
-    return grant(ticket, m->place);
+    return grant(ticket, m->place, envelope.cause);
   } else if (const auto* m = std::get_if<LeaseReleased>(&message)) {
+    const auto asked = leases_.find({envelope.src, m->ticket});
+    if (asked != leases_.end() && !asked->second.held) {
+      asked->second.withdrawn = envelope.seq;
+    }
     give_back({envelope.src, m->ticket});
   } else if (const auto* m = std::get_if<LeaseExpired>(&message)) {
     if (!m->held) give_back({envelope.dst, m->ticket});
@@ -124,11 +128,18 @@ std::string Invariants::asked(const Ticket& ticket,
   return "";
 }
 
-std::string Invariants::grant(const Ticket& ticket, const Place& place) {
+std::string Invariants::grant(const Ticket& ticket, const Place& place,
+                              std::uint64_t cause) {
   const auto found = leases_.find(ticket);
   if (found == leases_.end()) return "a lease is granted that nobody asked for";
   Lease& lease = found->second;
   if (lease.held) return "a lease is granted twice";
+  if (lease.withdrawn > 0) {
+    if (cause > lease.withdrawn) return "a withdrawn lease is granted";
+    // They crossed: the broker has what it granted back already.
+    leases_.erase(found);
+    return "";
+  }
   const LeaseRequest& request = lease.request;
   const Pool pool{request.resource, place};
   if (!capacity_.contains(pool)) {

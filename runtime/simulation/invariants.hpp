@@ -38,12 +38,14 @@ class Invariants {
     std::int64_t memory = 0;
     bool is_whole = false;  ///< all that the place offers
     bool held = false;
+    std::uint64_t withdrawn = 0;  ///< event that did it while it was waited for
   };
   std::string take_lease(const Envelope& envelope, const Message& message);
   std::string take_effect(const Envelope& envelope, const Message& message);
   std::string take_subgraph(const Message& message);
   std::string asked(const Ticket& ticket, const LeaseRequest& request);
-  std::string grant(const Ticket& ticket, const Place& place);
+  std::string grant(const Ticket& ticket, const Place& place,
+                    std::uint64_t cause);
   std::string use(const std::string& resource, const Place& place,
                   std::int64_t units);
   void give_back(const Ticket& ticket);
