@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <sstream>
+#include <system_error>
 
 namespace weft {
 
@@ -35,6 +36,13 @@ Result<void> check_format(Database& database,
     return fail(ErrorCode::wrong_input, what + "use the weft that wrote it");
   }
   return {};
+}
+
+bool has_log(const std::filesystem::path& file) {
+  // Whoever looks into a journal without one makes an empty one.
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(file.string() + "-wal", error);
+  return !error && bytes > 0;
 }
 
 Result<Head> load_head(Database& database, const std::filesystem::path& file) {

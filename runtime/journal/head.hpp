@@ -36,6 +36,9 @@ struct Head {
 Result<void> check_format(Database& database,
                           const std::filesystem::path& file);
 
+/// Whether a write-ahead log with something in it is there.
+bool has_log(const std::filesystem::path& file);
+
 Result<Head> load_head(Database& database, const std::filesystem::path& file);
 
 /// One check in hex over all names and values but the head, ordered by name.

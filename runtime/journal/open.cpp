@@ -52,6 +52,23 @@ Result<void> use_wal(Database& database, const std::filesystem::path& file) {
                   "choose a directory on a local disk");
 }
 
+/// check_format(), and of a young journal without its log, whose tables were in
+/// there, what is missing.
+Result<void> check_known(Database& database,
+                         const std::filesystem::path& file) {
+  auto known = check_format(database, file);
+  if (known || has_log(file)) return known;
+  const std::uint64_t events = JournalLock::committed(file).value_or(0);
+  if (events == 0 || !known.error().message.contains("no such table")) {
+    return known;
+  }
+  return fail(ErrorCode::damaged,
+              file.string() + ": its -wal was deleted, and with it all " +
+                  std::to_string(events) +
+                  " events: restore both from a copy, or begin again with "
+                  "another --out");
+}
+
 /// A read-only directory has no room for the files that readers of a
 /// write-ahead log share. Without such a log there, nobody can be writing.
 bool can_only_be_read(const std::filesystem::path& file) {
@@ -115,7 +132,7 @@ Result<Journal> Journal::open_to_write(const std::filesystem::path& file,
     if (made) made = make_tables(state->database);
     if (!made) return std::unexpected(made.error());
   }
-  auto ready = check_format(state->database, file);
+  auto ready = check_known(state->database, file);
   if (ready) ready = state->prepare_to_write(sync);
   if (ready) ready = state->load_tail();
   if (ready && sync == Sync::full) {
@@ -159,7 +176,7 @@ Result<Journal> Journal::open_read_only(const std::filesystem::path& file) {
   if (!database) return std::unexpected(database.error());
   // Only the format is looked at: of a damaged journal a person wants to
   // read what there is, and read() says where that ends.
-  if (auto known = check_format(*database, file); !known) {
+  if (auto known = check_known(*database, file); !known) {
     return std::unexpected(known.error());
   }
   return Journal(

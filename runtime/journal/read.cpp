@@ -93,17 +93,15 @@ Result<void> check_end(const Journal::State& state, const Head& head,
     return state.damaged("the meta value 'head' does not fit " + event(seq));
   }
   if (seq >= committed) return {};
-  std::error_code ignored;
-  const bool has_log =
-      std::filesystem::exists(state.file.string() + "-wal", ignored);
-  return fail(ErrorCode::damaged,
-              state.file.string() + ": " + event(seq + 1) + " is missing: " +
-                  std::to_string(committed) + " were written, so " +
-                  (has_log ? "the file or its -wal was cut or replaced"
-                           : "its -wal was deleted, or both replaced,") +
-                  " since: restore both from a copy, or delete " +
-                  JournalLock::path_of(state.file).string() +
-                  " to go on from " + event(seq));
+  return fail(
+      ErrorCode::damaged,
+      state.file.string() + ": " + event(seq + 1) +
+          " is missing: " + std::to_string(committed) + " were written, so " +
+          (has_log(state.file) ? "the file or its -wal was cut or replaced"
+                               : "its -wal was deleted, or both replaced,") +
+          " since: restore both from a copy, or delete " +
+          JournalLock::path_of(state.file).string() + " to go on from " +
+          event(seq));
 }
 
 }  // namespace
