@@ -214,7 +214,8 @@ void LlmPort::take(const Call& call, LlmAnswer answer) {
   // full does not make a paid answer worse: the journal's own error will end
   // the run.
   const bool sent = answer.http_status != 0 || answer.billed_maybe;
-  if (sent) (void)replies_->keep(call.id, kept);
+  (void)(sent ? replies_->keep(call.id, kept)
+              : replies_->forget_asked(call.id));
   const bool good = !kept.reply.failure && !kept.texts.empty();
   if (good && cache_) (void)cache_->add(call.prompt, kept);
   give(call, std::move(kept));

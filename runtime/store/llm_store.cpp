@@ -89,6 +89,14 @@ Result<void> LlmReplies::note_asked(const std::string& request,
   return query->run();
 }
 
+Result<void> LlmReplies::forget_asked(const std::string& request) {
+  auto query = database_.prepare(
+      "DELETE FROM call WHERE request = ? AND answer IS NULL");
+  if (!query) return std::unexpected(query.error());
+  query->bind_text(1, request);
+  return query->run();
+}
+
 Result<void> LlmReplies::keep(const std::string& request,
                               const KeptAnswer& answer) {
   auto query = database_.prepare(

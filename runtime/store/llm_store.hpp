@@ -39,6 +39,8 @@ class LlmReplies {
   /// Durable when it returns. Asking again changes nothing.
   Result<void> note_asked(const std::string& request,
                           const std::string& prompt);
+  /// It never left: who asks again may do so.
+  Result<void> forget_asked(const std::string& request);
   Result<void> keep(const std::string& request, const KeptAnswer& answer);
 
   /// How many good answers this run has had to that prompt.

@@ -216,14 +216,17 @@ class BenchTest(WeftCase):
         self.assertEqual(len(record["tries"]), 2)
         self.assertIn("signal 9: a last word", record["reason"])
 
-    def test_a_run_that_another_weft_began_begins_anew(self):
-        self.problems(**{"1_good": GOOD})
-        os.makedirs(self.path("out/runs/1_good"))
+    def begun_journal(self, key):
+        os.makedirs(self.path(f"out/runs/{key}"), exist_ok=True)
         with contextlib.closing(sqlite3.connect(
-                self.path("out/runs/1_good/journal.db"))) as journal:
+                self.path(f"out/runs/{key}/journal.db"))) as journal:
             journal.execute("CREATE TABLE event(seq)")
             journal.execute("INSERT INTO event VALUES(1)")
             journal.commit()
+
+    def test_a_run_that_another_weft_began_begins_anew(self):
+        self.problems(**{"1_good": GOOD})
+        self.begun_journal("1_good")
         code = self.bench_with(f"""#!/bin/sh
 echo $1 >> {self.path('calls')}
 if [ $1 = resume ]; then echo this weft decides otherwise >&2; exit 2; fi
@@ -245,6 +248,30 @@ exit 1
         with open(self.path("calls"), encoding="utf-8") as file:
             self.assertEqual(sorted(file.read().split()),
                              ["0", "0", "2", "2"])
+
+    def test_a_run_goes_on_where_it_began(self):
+        """Its kernels' times are of that device."""
+        self.problems(**{"1_good": GOOD, "2_good": GOOD})
+        device = {"jobs": 2, "devices": [0, 2], "gpu": "a GPU",
+                  "target": "triton"}
+        self.bench_with("#!/bin/sh\nexit 1\n", **device)
+        begun = {key: self.record(key)["device"] for key in
+                 ("1_good", "2_good")}
+        self.assertEqual(sorted(begun.values()), [0, 2])
+        # The first of the two is done: the other one gets its slot.
+        for key in begun:
+            record = {**self.record(key), "state": "stopped"}
+            if key == "1_good":
+                record["state"] = "finished"
+            with open(self.path(f"out/records/{key}.json"), "w",
+                      encoding="utf-8") as file:
+                json.dump(record, file)
+        self.begun_journal("2_good")
+        self.bench_with("#!/bin/sh\necho $1 $CUDA_VISIBLE_DEVICES >> "
+                        f"{self.path('calls')}\nexit 1\n", **device)
+        with open(self.path("calls"), encoding="utf-8") as file:
+            self.assertEqual(file.readline().split(),
+                             ["resume", str(begun["2_good"])])
 
     def test_a_run_that_lacked_memory_beside_others_has_the_device_alone(self):
         self.problems(**{f"{n}_large": GOOD for n in range(1, 4)})

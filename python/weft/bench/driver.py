@@ -109,28 +109,35 @@ class Bench:
 
     def _start_some(self):
         while self._waiting and not self._stopping:
-            slot = self._free_slot(self._of(self._waiting[0]).alone)
+            slot = self._free_slot(self._waiting[0])
             if slot is None:
                 break
             self._start(self._waiting.popleft(), slot)
 
-    def _free_slot(self, alone):
+    def _free_slot(self, due):
         """A place for one more run, whose device nobody has to himself; for
         one that runs alone, a device that nobody has."""
+        alone = self._of(due).alone
         taken = {slot for _, slot in self._running.values()}
-        shut = {self._device(slot)
-                for problem, (_, slot) in self._running.items()
+        shut = {self._of(problem).device for problem in self._running
                 if alone or self._of(problem).alone}
         free = [slot for slot in range(self._settings["jobs"])
-                if slot not in taken and self._device(slot) not in shut]
+                if slot not in taken and self._device(due, slot) not in shut]
         return min(free, default=None)
 
-    def _device(self, slot):
+    def _device(self, problem, slot):
+        """The slot's; of a run that goes on, the one where it began: its
+        kernels' times are that device's, and another one is refused."""
         devices = self._settings["devices"] or [0]
+        record = self._of(problem)
+        goes_on = record.alone != "due" and self._records.can_resume(problem)
+        if goes_on and record.device in devices:
+            return record.device
         return devices[slot % len(devices)]
 
     def _start(self, problem, slot):
         record = self._of(problem)
+        record.device = self._device(problem, slot)
         if record.alone == "due":
             self._records.forget(problem)
             record.alone = "done"
@@ -142,7 +149,7 @@ class Bench:
                       self._records.log(problem, "out"),
                       self._records.log(problem, "err"),
                       cores_of(slot, self._settings["jobs"]),
-                      self._surroundings(slot))
+                      self._surroundings(record.device))
         self._running[problem] = child, slot
 
     def _words(self, problem):
@@ -157,12 +164,12 @@ class Bench:
         return [self._settings["weft"], "run", problem.path, "--out", folder,
                 *python, *self._settings["run_flags"]]
 
-    def _surroundings(self, slot):
+    def _surroundings(self, device):
         """Of several devices, a run sees one: the driver opens all it sees."""
         if len(self._settings["devices"]) < 2:
             return os.environ
         device = visible_device(
-            os.environ.get("CUDA_VISIBLE_DEVICES"), self._device(slot))
+            os.environ.get("CUDA_VISIBLE_DEVICES"), device)
         return {**os.environ, "CUDA_VISIBLE_DEVICES": device}
 
     def _look_at_all(self):

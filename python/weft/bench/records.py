@@ -29,6 +29,8 @@ class Record:
     tries: list = field(default_factory=list)
     #: Beside others it lacked memory, and is to run alone: "due", then "done".
     alone: str = ""
+    #: Where its run is, of several devices: what it timed is that one's.
+    device: int = -1
 
     @property
     def wall_s(self):

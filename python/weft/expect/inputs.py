@@ -57,7 +57,7 @@ _GRID_STEP = 0.25
 _GRID_STEPS = 12
 #: Of "far", the mean of each equal part. All have one unit: where a part is
 #: another's millionth, nothing of it counts in a result that is one row.
-_FAR = (0.0, 50.0, -1000.0, 50.0, 4000.0, -30.0, 0.0, 1000.0)
+_FAR = (0.0, 50.0, -300.0, 50.0, 300.0, -30.0, 0.0, 100.0)
 #: What picks one of equal values, and does not say which.
 CHOOSERS = ("sort", "topk", "kthvalue", "median", "mode", "argsort")
 
