@@ -58,15 +58,15 @@ Result<void> check_known(Database& database,
                          const std::filesystem::path& file) {
   auto known = check_format(database, file);
   if (known || has_log(file)) return known;
+  if (!known.error().message.contains("no such table")) return known;
   const std::uint64_t events = JournalLock::committed(file).value_or(0);
-  if (events == 0 || !known.error().message.contains("no such table")) {
-    return known;
-  }
-  return fail(ErrorCode::damaged,
-              file.string() + ": its -wal was deleted, and with it all " +
-                  std::to_string(events) +
-                  " events: restore both from a copy, or begin again with "
-                  "another --out");
+  const std::string what =
+      events == 0 ? "it is empty: the run died at once, or its -wal was deleted"
+                  : "its -wal was deleted, and with it all " +
+                        std::to_string(events) + " events";
+  return fail(ErrorCode::damaged, file.string() + ": " + what +
+                                      ": restore both from a copy, or begin "
+                                      "again with another --out");
 }
 
 /// A read-only directory has no room for the files that readers of a
