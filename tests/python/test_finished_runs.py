@@ -1,6 +1,7 @@
 """What can be done with the folder of a run that has ended, and what is said of
 one that is damaged."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -139,14 +140,16 @@ class KilledRun(WeftCase):
         for verb in ("show", "resume"):
             with self.subTest(verb):
                 done = self.weft(verb, run)
-                self.assertEqual(done.returncode, 2, done.stdout)
+                self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn("-wal", done.stderr)
 
     @staticmethod
     def has_events(run):
         file = os.path.join(run, "journal.db")
         try:
-            with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as database:
+            # Open, it would keep others from seeing that the log is gone.
+            with contextlib.closing(sqlite3.connect(
+                    f"file:{file}?mode=ro", uri=True)) as database:
                 return database.execute(
                     "SELECT count(*) FROM event").fetchone()[0] > 2
         except sqlite3.Error:
