@@ -59,11 +59,13 @@ Result<void> check_known(Database& database,
   auto known = check_format(database, file);
   if (known || has_log(file)) return known;
   if (!known.error().message.contains("no such table")) return known;
-  const std::uint64_t events = JournalLock::committed(file).value_or(0);
+  const auto events = JournalLock::committed(file);
+  if (!events) return known;
   const std::string what =
-      events == 0 ? "it is empty: the run died at once, or its -wal was deleted"
-                  : "its -wal was deleted, and with it all " +
-                        std::to_string(events) + " events";
+      *events == 0
+          ? "it is empty: the run died at once, or its -wal was deleted"
+          : "its -wal was deleted, and with it all " + std::to_string(*events) +
+                " events";
   return fail(ErrorCode::damaged, file.string() + ": " + what +
                                       ": restore both from a copy, or begin "
                                       "again with another --out");
