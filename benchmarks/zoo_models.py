@@ -5,6 +5,7 @@ packages are installed, torchvision's, timm's and transformers' by configuration
 import sys
 
 import torch
+from torch import library as operators
 from torch import nn
 from torch.nn import functional
 
@@ -197,7 +198,7 @@ def _import_torchvision():
     try:
         import torchvision
     except RuntimeError:
-        _library = torch.library.Library("torchvision", "DEF")
+        _library = operators.Library("torchvision", "DEF")
         for name in ("nms", "qnms"):
             _library.define(f"{name}(Tensor dets, Tensor scores, "
                             "float iou_threshold) -> Tensor")

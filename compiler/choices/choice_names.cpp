@@ -1,4 +1,5 @@
 #include <cmath>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -25,35 +26,20 @@ void visit_fusion(FusionChoices& choices, const Visit& visit) {
 
 template <class Visit>
 void visit_contraction(ContractionChoices& choices, const Visit& visit) {
-  visit("contraction.our_product.least", choices.our_product.least);
-  visit("contraction.our_product.most", choices.our_product.most);
-  visit("contraction.library_product.least", choices.library_product.least);
-  visit("contraction.library_product.most", choices.library_product.most);
-  visit("contraction.our_convolution.least", choices.our_convolution.least);
-  visit("contraction.our_convolution.most", choices.our_convolution.most);
-  visit("contraction.library_convolution.least",
-        choices.library_convolution.least);
-  visit("contraction.library_convolution.most",
-        choices.library_convolution.most);
-  visit("contraction.library_convolution_rows.least",
-        choices.library_convolution_rows.least);
-  visit("contraction.library_convolution_rows.most",
-        choices.library_convolution_rows.most);
-  visit("contraction.our_transposed.least", choices.our_transposed.least);
-  visit("contraction.our_transposed.most", choices.our_transposed.most);
-  visit("contraction.library_transposed.least",
-        choices.library_transposed.least);
-  visit("contraction.library_transposed.most", choices.library_transposed.most);
-  visit("contraction.our_memory.least", choices.our_memory.least);
-  visit("contraction.our_memory.most", choices.our_memory.most);
-  visit("contraction.our_depthwise_memory.least",
-        choices.our_depthwise_memory.least);
-  visit("contraction.our_depthwise_memory.most",
-        choices.our_depthwise_memory.most);
-  visit("contraction.library_depthwise_memory.least",
-        choices.library_depthwise_memory.least);
-  visit("contraction.library_depthwise_memory.most",
-        choices.library_depthwise_memory.most);
+  const auto range = [&](const std::string& name, ShareRange& shares) {
+    visit("contraction." + name + ".least", shares.least);
+    visit("contraction." + name + ".most", shares.most);
+  };
+  range("our_product", choices.our_product);
+  range("vendor_product", choices.vendor_product);
+  range("our_convolution", choices.our_convolution);
+  range("vendor_convolution", choices.vendor_convolution);
+  range("vendor_convolution_rows", choices.vendor_convolution_rows);
+  range("our_transposed", choices.our_transposed);
+  range("vendor_transposed", choices.vendor_transposed);
+  range("our_memory", choices.our_memory);
+  range("our_depthwise_memory", choices.our_depthwise_memory);
+  range("vendor_depthwise_memory", choices.vendor_depthwise_memory);
   visit("contraction.exact_passes", choices.exact_passes);
   visit("contraction.our_latency_us", choices.our_latency_us);
   visit("contraction.tile_min", choices.tile_min);

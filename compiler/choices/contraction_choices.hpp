@@ -19,21 +19,21 @@ struct ContractionChoices {
   /// Products. Ours of float32 take three passes in TF32 and were 1.5 to 2.1
   /// times as fast as the library's.
   ShareRange our_product = {0.55, 0.9};
-  ShareRange library_product = {0.9, 1};
+  ShareRange vendor_product = {0.9, 1};
   /// Convolutions. The library's with channels innermost; ours take 1.5 to 3
   /// times as long where arithmetic is what takes the time.
   ShareRange our_convolution = {0.3, 0.5};
-  ShareRange library_convolution = {0.75, 0.95};
+  ShareRange vendor_convolution = {0.75, 0.95};
   /// … with channels outermost, as PyTorch has them by default.
-  ShareRange library_convolution_rows = {0.15, 0.45};
+  ShareRange vendor_convolution_rows = {0.15, 0.45};
   /// Transposed ones.
   ShareRange our_transposed = {0.15, 0.45};
-  ShareRange library_transposed = {0.05, 0.35};
+  ShareRange vendor_transposed = {0.05, 0.35};
   /// … and all of these of the memory's rate: windows are gathered.
   ShareRange our_memory = {0.4, 1};
   /// Depthwise ones are bound by memory: 2 to 22 times as long in the library.
   ShareRange our_depthwise_memory = {0.7, 1};
-  ShareRange library_depthwise_memory = {0.04, 0.4};
+  ShareRange vendor_depthwise_memory = {0.04, 0.4};
   /// Passes of the matrix units for one product that keeps float32's bits.
   double exact_passes = 3;
   /// A small kernel of ours takes up to so much longer than its bytes and

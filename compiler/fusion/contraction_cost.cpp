@@ -76,7 +76,7 @@ class Costing {
   TimeRange library(const ShareRange& arithmetic) const {
     const bool is_thin = convolution_ && is_depthwise(*convolution_);
     TimeRange time = is_thin ? range(on_cores(), rates_, {},
-                                     choices_.library_depthwise_memory)
+                                     choices_.vendor_depthwise_memory)
                              : range(library_work(), rates_, arithmetic);
     if (is_alone(graph_)) return time;
     const double more_us = cost_us({.bytes = 2 * bytes_of(call_)}, rates_);
@@ -125,9 +125,9 @@ class Costing {
   }
 
   ShareRange library_shares() const {
-    if (!convolution_) return choices_.library_product;
-    return convolution_->transposed ? choices_.library_transposed
-                                    : choices_.library_convolution;
+    if (!convolution_) return choices_.vendor_product;
+    return convolution_->transposed ? choices_.vendor_transposed
+                                    : choices_.vendor_convolution;
   }
 
   const Graph& graph_;
@@ -165,7 +165,7 @@ bool layout_is_contested(const Graph& graph, const Node& call,
   if (copied_bytes > 0) {
     innermost.most_us += cost_us({.bytes = copied_bytes}, cut.rates);
   }
-  return !cannot_win(costing.library(choices.library_convolution_rows),
+  return !cannot_win(costing.library(choices.vendor_convolution_rows),
                      innermost);
 }
 

@@ -97,11 +97,11 @@ TEST_CASE("what does not fit is refused with its name") {
   order.at = 4;
   CHECK(why(order).contains("is no answer of a port"));
   order.at = 3;
-  order.reply = nlohmann::json::parse(R"({"verdict": {"corect": false}})");
+  order.reply = nlohmann::json::object({{"verdict", {{"corect", false}}}});
   CHECK(why(order).contains("no field 'verdict.corect'"));
-  order.reply = nlohmann::json::parse(R"({"verdict": {"correct": "no"}})");
+  order.reply = nlohmann::json::object({{"verdict", {{"correct", "no"}}}});
   CHECK(why(order).contains("cannot be read"));
-  order.reply = nlohmann::json::parse(R"({"effect": 8})");
+  order.reply = nlohmann::json::object({{"effect", 8}});
   CHECK(why(order).contains("'effect'"));
   order.reply = nlohmann::json::array();
   CHECK(why(order).contains("JSON object"));

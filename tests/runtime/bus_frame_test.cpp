@@ -1,0 +1,60 @@
+// What frames are made of.
+#include <doctest/doctest.h>
+
+#include "messages/vocabulary.hpp"
+#include "tests/runtime/bus_world.hpp"
+
+namespace weft {
+namespace {
+
+TEST_CASE("a header of each kind is read as it was written, short or not") {
+  const std::string hash(64, 'a');
+  const std::vector<wire::Header> headers = {
+      hello_of("n1", "a"),
+      wire::Welcome{5, "run", 1, 2},
+      wire::Refusal{"why", true},
+      wire::Who{},
+      wire::Beat{3},
+      wire::Request{1, 2, 3, "port/build", "BuildRequest"},
+      wire::Reply{1, 2, 3, "BuildReply", {{hash, 9}}},
+      wire::Cancel{1, 2, 3},
+      wire::Ack{1, {{1, 4}, {6, 6}}},
+      wire::Want{hash, 7},
+      wire::Chunk{hash, 0, 9},
+      wire::Lack{hash},
+      wire::Leave{1},
+      wire::Bye{1}};
+  CHECK(headers.size() == std::variant_size_v<wire::Header> - 1);
+  for (const wire::Header& header : headers) {
+    const std::string bytes = wire::encode_header(header);
+    const auto read = wire::decode_header(bytes);
+    REQUIRE(read);
+    CHECK(read->index() == header.index());
+    CHECK(wire::encode_header(*read) == bytes);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      CHECK(!wire::decode_header(bytes.substr(0, size)));
+    }
+  }
+}
+
+TEST_CASE("a frame of a later wire is ignored and counted") {
+  World world;
+  msgpack::sbuffer buffer;
+  msgpack::pack(buffer, 99);
+  world.head->on_frame("p", {buffer.data(), buffer.size()}, "", world.now);
+  CHECK(world.head->counters().unknown == 1);
+  CHECK(world.head->counters().fouls == 0);
+}
+
+TEST_CASE("hashes are found wherever they are in a message") {
+  CheckRequest request;
+  request.subject.against = content_hash("a");
+  request.subject.source = content_hash("b");
+  auto found = wire::hashes_in(encode(request));
+  std::set<std::string> expected = {content_hash("a"), content_hash("b")};
+  CHECK(std::set<std::string>(found.begin(), found.end()) == expected);
+  CHECK(wire::hashes_in("\xc1 no msgpack").empty());
+}
+
+}  // namespace
+}  // namespace weft
