@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -39,28 +40,21 @@ std::size_t number_of(const Seed& seed) {
   return number;
 }
 
-/// "2026-11-25T18:40:00.250000", UTC. Howard Hinnant's days to civil dates.
+/// "2026-11-25T18:40:00.250000", UTC.
 std::string iso_time(std::int64_t us) {
-  constexpr std::int64_t day_us = std::int64_t{86'400} * 1'000'000;
-  const std::int64_t days = us / day_us + 719'468;
-  const std::int64_t era = days / 146'097;
-  const std::int64_t of_era = days - era * 146'097;
-  const std::int64_t year =
-      (of_era - of_era / 1'460 + of_era / 36'524 - of_era / 146'096) / 365;
-  const std::int64_t of_year = of_era - (365 * year + year / 4 - year / 100);
-  const std::int64_t shifted = (5 * of_year + 2) / 153;
-  const std::int64_t month = shifted < 10 ? shifted + 3 : shifted - 9;
-  const std::int64_t day = of_year - (153 * shifted + 2) / 5 + 1;
-  const std::int64_t rest = us % day_us;
+  using namespace std::chrono;
+  const sys_time<microseconds> at{microseconds(us)};
+  const auto day = floor<days>(at);
+  const year_month_day date(day);
+  const hh_mm_ss time(at - day);
   std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(),
-                "%04lld-%02lld-%02lldT%02lld:%02lld:%02lld.%06lld",
-                static_cast<long long>(year + era * 400 + (month <= 2 ? 1 : 0)),
-                static_cast<long long>(month), static_cast<long long>(day),
-                static_cast<long long>(rest / 3'600'000'000),
-                static_cast<long long>(rest / 60'000'000 % 60),
-                static_cast<long long>(rest / 1'000'000 % 60),
-                static_cast<long long>(rest % 1'000'000));
+  std::snprintf(
+      text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d.%06d",
+      static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+      static_cast<unsigned>(date.day()), static_cast<int>(time.hours().count()),
+      static_cast<int>(time.minutes().count()),
+      static_cast<int>(time.seconds().count()),
+      static_cast<int>(time.subseconds().count()));
   return text.data();
 }
 
