@@ -66,12 +66,11 @@ void Composer::choose_kernels() {
   plan_ = trials_.plan();
   chosen_.clear();
   for (const SubgraphDone& result : compose_->results) {
-    const bool usable = result.outcome == "won" || result.outcome == "proven";
     const bool placed =
         std::ranges::any_of(plan_.placements, [&](const Placement& placement) {
           return placement.subgraph == result.subgraph;
         });
-    if (usable && placed) chosen_.push_back(&result);
+    if (has_won(result) && placed) chosen_.push_back(&result);
   }
 }
 

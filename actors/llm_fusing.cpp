@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "actors/outcome.hpp"
+
 namespace weft {
 namespace {
 
@@ -13,8 +15,7 @@ constexpr double kGainMin = 1.03;
 
 bool won(const Verdicts& done, const std::string& subgraph) {
   const auto found = done.find(subgraph);
-  return found != done.end() &&
-         (found->second.outcome == "won" || found->second.outcome == "proven");
+  return found != done.end() && has_won(found->second);
 }
 
 bool feeds(const Placement& first, const Placement& second) {

@@ -23,6 +23,10 @@ bool faster_than_eager(const Timing& timing) {
   return timing.over_eager.low > 1 && timing.over_eager.ratio >= gain_min;
 }
 
+bool has_won(const SubgraphDone& done) {
+  return done.outcome == "won" || done.outcome == "proven";
+}
+
 bool is_faster(const Timing& timing, const Timing& other) {
   const bool by_events = timing.floor_us > 0 && other.floor_us > 0;
   return by_events ? timing.candidate.median_us < other.candidate.median_us

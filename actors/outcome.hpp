@@ -18,6 +18,10 @@ int exit_code_of(const Failure& failure);
 /// ratio says. A kernel must gain at least 3 % to be worth its place.
 bool faster_than_eager(const Timing& timing);
 
+/// Whether the subgraph's kernel may go into the module: it is faster than
+/// eager, or right where nothing is timed.
+bool has_won(const SubgraphDone& done);
+
 /// Which of two kernels of one subgraph to take. Each was timed beside eager at
 /// its own moment: a processor's ratio carries over from one moment to another,
 /// its time does not; a device's events are steadier than eager's time, of
