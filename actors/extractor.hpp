@@ -38,7 +38,7 @@ class Extractor : public Role {
   Plan cut_;
   std::string plan_;           ///< blob
   std::int64_t begun_us_ = 0;  ///< 0: the run's time has no limit
-  LlmCalls calls_{1'000'000};
+  LlmCalls calls_{LlmCalls::kBesideErrands};
   int proposals_ = 0;  ///< asked for
 };
 

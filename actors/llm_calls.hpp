@@ -38,8 +38,11 @@ class LlmCalls {
   static constexpr int kTries = 4;
   static constexpr std::int64_t kRetryAfterMaxMs = 120'000;
 
-  /// `first`: its numbers begin there. A role that has errands, too, keeps the
-  /// two apart by it: the broker knows both by number.
+  /// Where the numbers of a role begin that has errands, too: the broker knows
+  /// both by number.
+  static constexpr std::uint64_t kBesideErrands = 1'000'000;
+
+  /// `first`: its numbers begin there.
   explicit LlmCalls(std::uint64_t first = 1) : next_(first) {}
 
   std::uint64_t start(const LlmOptions& options, LlmCall call,

@@ -90,8 +90,8 @@ void TestWriter::ask(const std::string& fault, Context& context) {
 void TestWriter::answered(const LlmEnd& end, Context& context) {
   add_spent(spent_, end.spent);
   if (end.failure) {
-    const int code =
-        end.failure.code == "budget" ? 4 : exit_code_of(end.failure);
+    const int code = end.failure.code == "budget" ? kBudgetExitCode
+                                                  : exit_code_of(end.failure);
     return finish(code, "no reference: " + end.failure.message, context);
   }
   std::vector<std::string> files;

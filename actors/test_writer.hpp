@@ -29,7 +29,7 @@ class TestWriter : public Role {
   void finish(int exit_code, const std::string& summary, Context& context);
 
   std::optional<RunStart> run_;
-  LlmCalls calls_{1'000'000};
+  LlmCalls calls_{LlmCalls::kBesideErrands};
   Errands errands_;
   LlmSpent spent_;
   int asked_ = 0;  ///< times
