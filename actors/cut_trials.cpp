@@ -45,7 +45,6 @@ std::optional<CutTrial> CutTrials::choose() {
 }
 
 std::string CutTrials::summary() const {
-  if (cuts_.size() < 2) return "";
   std::string text = "The model was cut in " + std::to_string(cuts_.size()) +
                      " ways. Right, and timed as a whole:";
   for (const std::string& one : times_) {

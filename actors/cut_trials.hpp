@@ -39,7 +39,7 @@ class CutTrials {
   /// The fastest, which becomes the cut at hand; nothing if none was right and
   /// timed. The trials are over.
   std::optional<CutTrial> choose();
-  /// What each took, for people; "" where there was one.
+  /// What each took, for people. There were several.
   std::string summary() const;
 
  private:

@@ -144,7 +144,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   cut_ = has_ways ? partition_in_ways(*graph, *target, options)
                   : partition(*graph, *target, options);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
-  if (run_->options.llm.group) return ask_grouping("", context);
+  if (model.group) return ask_grouping("", context);
   write_plan(context);
 }
 

@@ -67,11 +67,8 @@ Result<std::vector<LlmPart>> grouping_prompt(const Plan& plan,
     }
     words["calls"] += call_line(node, piece_of[node.name]);
   }
-  if (!fault.empty()) {
-    words["fault"] = "Your last proposal was refused: " + fault + ".\n\n";
-  } else {
-    words["fault"] = "";
-  }
+  words["fault"] =
+      fault.empty() ? "" : "Your last proposal was refused: " + fault + ".\n\n";
   const auto text = template_text("group", options, blobs);
   if (!text) return std::unexpected(text.error());
   return std::vector<LlmPart>{{"user", blobs.put(filled(*text, words)), false}};

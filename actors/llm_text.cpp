@@ -118,14 +118,13 @@ Result<void> is_plain_reference(std::string_view python) {
   bool is_import = false;
   for (const PythonToken& one : python_tokens(python)) {
     if (one.kind == PythonTokenKind::newline) is_import = false;
-    const auto text = python.substr(one.begin, one.end - one.begin);
+    const auto word = python.substr(one.begin, one.end - one.begin);
     if (one.kind == PythonTokenKind::text &&
-        text.find_first_of("fF") < text.find_first_of("\"'")) {
+        word.find_first_of("fF") < word.find_first_of("\"'")) {
       // An f-string's braces hold code; a reference needs none.
       return fail(ErrorCode::wrong_input, "the file has a formatted string");
     }
     if (one.kind != PythonTokenKind::name) continue;
-    const auto word = text;
     if (word == "import" || word == "from") {
       is_import = true;
       continue;
