@@ -3,7 +3,6 @@
 #include <chrono>
 #include <system_error>
 
-#include "runtime/journal/journal.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/store/sha256.hpp"
 

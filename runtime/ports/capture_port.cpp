@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "runtime/journal/journal.hpp"
 #include "runtime/machine/either_stop.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"

@@ -7,7 +7,6 @@
 
 #include "config/llm_settings.hpp"
 #include "runtime/journal/chain.hpp"
-#include "runtime/journal/journal.hpp"
 #include "runtime/llm/reply_reader.hpp"
 #include "runtime/store/sha256.hpp"
 

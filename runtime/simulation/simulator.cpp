@@ -9,7 +9,6 @@
 #include "actors/device.hpp"
 #include "runtime/host/effect_ledger.hpp"
 #include "runtime/host/port.hpp"
-#include "runtime/journal/journal.hpp"
 #include "runtime/simulation/invariants.hpp"
 #include "runtime/simulation/simulated_ports.hpp"
 #include "runtime/store/sha256.hpp"
