@@ -1,7 +1,7 @@
 // Seeds that a language model writes: first kernels for a subgraph, and better
-// ones for those that it wrote. What it answers is taken apart; what is no
-// kernel, or one that was proposed before, is sent on with the reason as its
-// verdict, and is not judged.
+// ones for those that it or, in a beam, another source wrote. What it answers
+// is taken apart; what is no kernel, or one that was proposed before, is sent
+// on with the reason as its verdict, and is not judged.
 #pragma once
 
 #include <map>

@@ -77,7 +77,7 @@ class SubgraphAgent : public Role {
   std::string complaint_;      ///< a source that failed said this
   bool settled_ = false;       ///< no further seed is waited for
   std::string out_of_time_;    ///< why nothing is begun any more; empty: it is
-  std::optional<SubgraphDone> done_;  ///< until the library has answered
+  std::optional<SubgraphDone> done_;  ///< until all is kept
   LlmSearch model_;                   ///< what a language model is asked
   Errands errands_;
   bool over_ = false;
