@@ -25,7 +25,4 @@ std::string otlp_export(const nlohmann::json& view);
 /// Verified kernels beside what they compute, one JSON object a line.
 std::string pairs_export(const Journal& journal, const nlohmann::json& view);
 
-/// Prometheus' text format 0.0.4: how far a run is, and what it cost.
-std::string metrics_text(const nlohmann::json& view);
-
 }  // namespace weft
