@@ -1,9 +1,6 @@
 #include "runtime/report/report_page.hpp"
 
-#include <openssl/evp.h>
-
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "embedded/runtime/report/page/calls.js"
 #include "embedded/runtime/report/page/candidate.js"
@@ -21,6 +18,7 @@
 #include "embedded/runtime/report/page/texts.js"
 #include "embedded/runtime/report/page/timeline.js"
 #include "runtime/report/text_pack.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {
@@ -59,18 +57,6 @@ std::string page_script() {
     script += part;
   }
   return script;
-}
-
-/// What a content security policy calls a text that may run: its hash. Nothing
-/// else runs, whatever stands in the page.
-std::string policy_hash(std::string_view text) {
-  std::string digest(EVP_MAX_MD_SIZE, '\0');
-  unsigned size = 0;
-  EVP_Digest(text.data(), text.size(),
-             reinterpret_cast<unsigned char*>(digest.data()), &size,
-             EVP_sha256(), nullptr);
-  digest.resize(size);
-  return "sha256-" + base64(digest);
 }
 
 /// The frame with what goes into its places, each once and in this order. What
@@ -186,5 +172,11 @@ Result<std::string> report_page(const Journal& journal, const json& view,
 }
 
 std::string live_page() { return framed("'self'", "null", ""); }
+
+std::string policy_hash(std::string_view text) {
+  const auto digest = Sha256()(text);
+  return "sha256-" +
+         base64({reinterpret_cast<const char*>(digest.data()), digest.size()});
+}
 
 }  // namespace weft

@@ -1,10 +1,11 @@
-// The page that shows a run (docs/report.md): report.html, .css and .js beside
-// this file, put together. Nothing that a journal says becomes markup.
+// The page that shows a run (docs/report.md): the files of page/, put
+// together. Nothing that a journal says becomes markup.
 #pragma once
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "runtime/journal/journal.hpp"
 
@@ -27,5 +28,9 @@ Result<std::string> report_page(const Journal& journal,
 /// `text/HASH` (the blob's bytes) when one is looked at. A query that the page
 /// was opened with ("?token=…") goes with both.
 std::string live_page();
+
+/// What a content security policy calls a text that may run: "sha256-…".
+/// Nothing else runs, whatever stands in the page.
+std::string policy_hash(std::string_view text);
 
 }  // namespace weft
