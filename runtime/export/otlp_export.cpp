@@ -146,38 +146,32 @@ void add_reply(const json& reply, Attributes& attributes, json& status) {
   }
 }
 
-/// What the conventions call whoever answers; a dialect of ours says it best.
-std::string provider_of(const json& view, const json& call) {
+/// The settings of the provider that a call was for; null where the run's
+/// options do not have it.
+json provider_settings(const json& view, const json& call) {
   const json& options = view["environment"].value("options", json());
-  if (options.is_object() && options.contains("llm")) {
-    for (const json& provider :
-         options["llm"].value("providers", json::array())) {
-      if (provider.value("name", "") != call["provider"]) continue;
-      return provider.value("dialect", "") == "anthropic" ? "anthropic"
-                                                          : "openai";
-    }
+  if (!options.is_object() || !options.contains("llm")) return nullptr;
+  for (const json& provider :
+       options["llm"].value("providers", json::array())) {
+    if (provider.value("name", "") == call["provider"]) return provider;
   }
-  return call["provider"].get<std::string>();
+  return nullptr;
 }
 
-std::string requested_model(const json& view, const json& call) {
-  const json& options = view["environment"].value("options", json());
-  if (options.is_object() && options.contains("llm")) {
-    for (const json& provider :
-         options["llm"].value("providers", json::array())) {
-      if (provider.value("name", "") == call["provider"]) {
-        return provider.value("model", "");
-      }
-    }
-  }
-  return call["provider"].get<std::string>();
+/// What the conventions call whoever answers; a dialect of ours says it best.
+std::string provider_of(const json& settings) {
+  return settings.value("dialect", "") == "anthropic" ? "anthropic" : "openai";
 }
 
 json call_span(const json& view, const json& call, const Spans& spans) {
   Attributes attributes;
-  const std::string model = requested_model(view, call);
+  const json settings = provider_settings(view, call);
+  const auto name = call["provider"].get<std::string>();
+  const std::string model =
+      settings.is_object() ? settings.value("model", "") : name;
   attributes.text("gen_ai.operation.name", "chat");
-  attributes.text("gen_ai.provider.name", provider_of(view, call));
+  attributes.text("gen_ai.provider.name",
+                  settings.is_object() ? provider_of(settings) : name);
   attributes.text("gen_ai.request.model", model);
   attributes.whole("gen_ai.request.max_tokens", call["max_tokens"]);
   attributes.whole("gen_ai.request.choice.count", call["samples"]);
