@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/report/subgraphs_view.hpp"
+
 namespace weft {
 namespace {
 
@@ -83,10 +85,9 @@ Result<json> moment_answer(Shelf::Run& run, std::uint64_t at) {
   if (!causes) return std::unexpected(causes.error());
   const auto said = run.past.consequences(at, consequences_max);
   if (!said) return std::unexpected(said.error());
-  json body = json::from_msgpack(moment->event.body, true, false);
   json answer = {{"last", run.tally.events},
                  {"event", head_of(moment->event)},
-                 {"body", body.is_discarded() ? json() : std::move(body)},
+                 {"body", fields_of(moment->event)},
                  {"causes", heads_of(*causes)},
                  {"said", heads_of(*said)},
                  {"roles", moment->roles},

@@ -46,7 +46,7 @@ Debugger::Answer list(const std::vector<Envelope>& events) {
   for (const Envelope& event : events) {
     if (!answer.text.empty()) answer.text += "\n";
     answer.text += story_line(event);
-    answer.data.push_back(json::parse(story_json(event)));
+    answer.data.push_back(story_fields(event));
   }
   return answer;
 }
@@ -120,7 +120,7 @@ Result<Debugger::Answer> Debugger::move_to(std::uint64_t seq,
   seq_ = seq;
   const std::string line = story_line(*event);
   return Answer{.text = why.empty() ? line : why + "\n" + line,
-                .data = json::parse(story_json(*event))};
+                .data = story_fields(*event)};
 }
 
 Result<Debugger::Answer> Debugger::next(const Words& words) {
@@ -199,7 +199,7 @@ Result<Debugger::Answer> Debugger::print(const Words& words) {
   if (!seq) return std::unexpected(seq.error());
   const auto event = past_.event(*seq);
   if (!event) return std::unexpected(event.error());
-  Answer answer{.data = json::parse(story_json(*event))};
+  Answer answer{.data = story_fields(*event)};
   answer.text = story_line(*event, 0) + "\n" + pretty(answer.data["body"]);
   return answer;
 }

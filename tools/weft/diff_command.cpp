@@ -24,7 +24,7 @@ std::string short_text(const json& value) {
 }
 
 json event_json(const std::optional<Envelope>& event) {
-  return event ? json::parse(story_json(*event)) : json();
+  return event ? story_fields(*event) : json();
 }
 
 json pair_json(const Pair& pair) {

@@ -38,9 +38,9 @@ void print_moment(const CommonFlags& common, const Past::Moment& moment) {
   if (common.json) {
     json open = json::array();
     for (const Envelope& request : moment.unanswered) {
-      open.push_back(json::parse(story_json(request)));
+      open.push_back(story_fields(request));
     }
-    print_line({{"event", json::parse(story_json(moment.event))},
+    print_line({{"event", story_fields(moment.event)},
                 {"roles", moment.roles},
                 {"unanswered", std::move(open)}});
     return;

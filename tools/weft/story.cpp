@@ -8,6 +8,8 @@
 
 namespace weft {
 
+using nlohmann::json;
+
 std::string story_line(const Envelope& envelope, std::size_t body_max) {
   const std::time_t seconds = envelope.at_us / 1'000'000;
   std::tm local{};
@@ -29,17 +31,20 @@ bool concerns(const Envelope& envelope, const std::string& subgraph) {
          envelope.body.contains(subgraph);
 }
 
-std::string story_json(const Envelope& envelope) {
-  using nlohmann::json;
+json story_fields(const Envelope& envelope) {
   const json body = json::from_msgpack(envelope.body, true, false);
-  const json line = {{"seq", envelope.seq},
-                     {"cause", envelope.cause},
-                     {"at_us", envelope.at_us},
-                     {"src", envelope.src},
-                     {"dst", envelope.dst},
-                     {"type", envelope.type},
-                     {"body", body.is_discarded() ? json() : body}};
-  return line.dump(-1, ' ', false, json::error_handler_t::replace);
+  return {{"seq", envelope.seq},
+          {"cause", envelope.cause},
+          {"at_us", envelope.at_us},
+          {"src", envelope.src},
+          {"dst", envelope.dst},
+          {"type", envelope.type},
+          {"body", body.is_discarded() ? json() : body}};
+}
+
+std::string story_json(const Envelope& envelope) {
+  return story_fields(envelope).dump(-1, ' ', false,
+                                     json::error_handler_t::replace);
 }
 
 }  // namespace weft
