@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "actors/llm_templates.hpp"
 #include "config/settings.hpp"
 #include "runtime/llm/utf8.hpp"
+#include "runtime/machine/files.hpp"
 
 namespace weft {
 namespace {
@@ -58,9 +59,10 @@ Result<PromptFile> read_prompt(const fs::path& file) {
                                        : " is too large for a prompt (256 KiB "
                                          "at most)"));
   }
-  std::ifstream in(file, std::ios::binary);
-  prompt.text.assign(std::istreambuf_iterator<char>(in), {});
-  if (in.bad() || repaired_utf8(prompt.text) != prompt.text) {
+  auto text = read_file(file);
+  if (!text) return std::unexpected(text.error());
+  prompt.text = std::move(*text);
+  if (repaired_utf8(prompt.text) != prompt.text) {
     return fail(ErrorCode::wrong_input,
                 file.string() + " cannot be read as UTF-8");
   }
