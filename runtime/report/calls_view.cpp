@@ -1,5 +1,7 @@
 #include "runtime/report/calls_view.hpp"
 
+#include "runtime/host/effect_ledger.hpp"
+
 namespace weft {
 namespace {
 
@@ -40,7 +42,7 @@ void CallsView::ask(const Envelope& envelope, const LlmRequest& request) {
 }
 
 void CallsView::answer(const Envelope& envelope, const LlmReply& reply) {
-  if (envelope.dst == "stale") return;
+  if (envelope.dst == stale_address) return;
   ++spent_["answered"];
   if (reply.failure) ++spent_["failed"];
   if (reply.from_cache) ++spent_["from_cache"];

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "runtime/host/effect_ledger.hpp"
 #include "runtime/report/calls_view.hpp"
 #include "runtime/report/command_text.hpp"
 #include "runtime/report/model_view.hpp"
@@ -28,7 +29,7 @@ class Gathering {
 
   void take(const Envelope& envelope) {
     ++events_;
-    if (envelope.dst == "stale") ++stale_;
+    if (envelope.dst == stale_address) ++stale_;
     if (events_ == 1) begun_us_ = envelope.at_us;
     last_us_ = envelope.at_us;
     const auto message = decode(envelope.type, envelope.body);
