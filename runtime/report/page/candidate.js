@@ -85,7 +85,6 @@ function candidateTree(s) {
 
 function verdictFacts(c) {
   const v = c.verdict || {};
-  const near = (x) => error(x);
   const controls = Object.entries(v.controls || {});
   const known = new Set(["correct", "kind", "reason", "cases", "max_error",
     "framework_error", "tolerance", "controls", "precision",
@@ -94,8 +93,8 @@ function verdictFacts(c) {
     ["Verdict", tag(candidateState(c), c.state)],
     ["Why", reasonOf(c)],
     ["Cases", v.cases ? count(v.cases) : null],
-    ["Error", v.cases ? `${near(v.max_error)}; the framework\u2019s own ` +
-      `${near(v.framework_error)}; allowed ${near(v.tolerance)}` : null],
+    ["Error", v.cases ? `${error(v.max_error)}; the framework\u2019s own ` +
+      `${error(v.framework_error)}; allowed ${error(v.tolerance)}` : null],
     ["Precision", v.precision ? `${v.precision}; the framework\u2019s ` +
       `${v.framework_precision}` : null],
     ["Controls", controls.length ? controls.map(([name, ok]) =>

@@ -97,8 +97,7 @@ function subgraphTable() {
   };
   const over = (s, side) => {
     const best = bestOf(s);
-    return best && best.timing && best.timing[side]
-      ? best.timing[side].ratio || null : null;
+    return best && ratioOf(best, side);
   };
   const ours = new Set(view.result ? view.result.subgraphs.filter((s) =>
     s.ours).map((s) => s.id) : []);
@@ -138,6 +137,7 @@ function subgraphTable() {
 
 function overviewHead() {
   const [kind, word] = verdictWord();
+  const rules = ruleBlocks();
   const environment = view.environment || {};
   const machine = environment.machine || {};
   const device = machine.gpus && machine.gpus.length
@@ -152,7 +152,7 @@ function overviewHead() {
           new Date(view.begun_us / 1000).toLocaleString("en-GB")]
           .filter(Boolean).join(" \u00b7 ")),
         view.finished ? h("p", {}, view.finished.summary) : null),
-      h("div", {class: "rules"}, ruleBlocks().length ? ruleBlocks()
+      h("div", {class: "rules"}, rules.length ? rules
         : h("p", {class: "soft"}, "No module was judged" +
             (view.finished ? "." : " yet.")))),
     spentFacts());
