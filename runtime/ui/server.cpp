@@ -3,7 +3,7 @@
 #include <httplib.h>
 
 #include <charconv>
-#include <mutex>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 

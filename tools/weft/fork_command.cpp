@@ -1,10 +1,9 @@
 #include <cstdio>
-#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "actors/roster.hpp"
 #include "runtime/debug/fork.hpp"
-#include "runtime/host/effect_ledger.hpp"
 #include "runtime/journal/lock.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/files_port.hpp"

@@ -355,12 +355,12 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   }
   auto loaded = load_settings(common.config);
   if (!loaded) return report_error(common, loaded.error());
+  const bool is_described = !flags.describe.empty();
   const auto models =
-      settle_llm(flags.options, loaded->endpoints, !flags.describe.empty());
+      settle_llm(flags.options, loaded->endpoints, is_described);
   if (!models) return report_error(common, models.error());
   const auto prompts = read_prompt_files(flags.options.llm);
   if (!prompts) return report_error(common, prompts.error());
-  const bool is_described = !flags.describe.empty();
   auto problem =
       is_described ? Result<std::string>("") : read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
