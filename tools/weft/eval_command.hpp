@@ -27,7 +27,7 @@ struct Judgement {
   bool accepted = false;
   std::string reason;
 };
-/// Of the first candidate. failed: interrupted, or the oracle broke.
+/// Of the first candidate. failed: the oracle broke.
 Result<Judgement> judge(const CommonFlags& common, EvalFlags flags);
 
 /// 0 if all candidates are accepted, 1 if one is rejected; 2 and 3 as

@@ -21,7 +21,8 @@ class WaitsStory {
   /// For people. `is_over`: the run has ended, and nobody waits any more.
   std::string text(bool is_over) const;
 
-  /// {"llm": {"NAME": …}, "subgraphs": {…}, "waited": {…}, "waiting": […]}
+  /// {"llm": {"NAME": …}, "llm_by_subgraph": {…}, "waited": {…}, "waiting":
+  /// […]}
   nlohmann::json json(bool is_over) const;
 
  private:
