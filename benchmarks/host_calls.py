@@ -10,24 +10,17 @@ call of a batch has returned, and until the device is done with it.
 """
 
 import argparse
-import importlib.util
 import statistics
 import sys
 import time
 
 import torch
 
+from module_file import module_of
+
 BATCHES = 41
 #: Of so few calls that the device's queue never fills.
 CALLS = 10
-
-
-def module_of(path, name):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def made(module, name, state=None):

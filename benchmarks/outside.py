@@ -11,7 +11,6 @@ within a fifth. Exit code 1: one does not.
 """
 
 import argparse
-import importlib.util
 import json
 import statistics
 import subprocess
@@ -19,19 +18,13 @@ import sys
 import time
 from pathlib import Path
 
+from module_file import module_of
+
 #: Of both sides, in turns.
 CALLS_MIN, SECONDS = 30, 5.0
 CALLS_MAX = 2000
 WARM_CALLS = 5
 AGREES = 1.2
-
-
-def module_of(path, name):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def built(module, kind, device):
