@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/loops/integers.hpp"
+
 namespace weft {
 namespace {
 
@@ -254,6 +256,13 @@ void CudaKernel::finish(CudaLaunch launch) {
       ")\n" + launch.kernel + "(" + parameters + ") {\n" +
       indented(out_.str()) + "}\n\n";
   module_.launches.push_back(std::move(launch));
+}
+
+void CudaKernel::finish(std::int64_t points, int threads) {
+  CudaLaunch launch;
+  launch.blocks = ceil_div(points, threads);
+  launch.threads = threads;
+  finish(std::move(launch));
 }
 
 }  // namespace weft

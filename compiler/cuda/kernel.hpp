@@ -142,6 +142,8 @@ class CudaKernel {
 
   /// Adds the kernel and its launch to the module.
   void finish(CudaLaunch launch);
+  /// The same, with a thread for each of so many points.
+  void finish(std::int64_t points, int threads);
 
  private:
   bool depends_on_inner(ExprId id) const;

@@ -287,10 +287,7 @@ void CudaNest::print_stencil_tile(const CudaStencilTile& tile) {
                     static_cast<int>(tile.windows), wide_);
   const std::int64_t points =
       StencilTileText(program(), nest_, passes_, tile, kernel).print();
-  CudaLaunch launch;
-  launch.blocks = ceil_div(points, threads);
-  launch.threads = threads;
-  kernel.finish(launch);
+  kernel.finish(points, threads);
 }
 
 }  // namespace weft

@@ -302,10 +302,7 @@ void CudaNest::print_windows(const CudaWindows& windows) {
   kernel.need("windows");
   const std::int64_t points =
       WindowsText(program(), nest_, passes_, windows, kernel).print();
-  CudaLaunch launch;
-  launch.blocks = ceil_div(points, threads);
-  launch.threads = threads;
-  kernel.finish(launch);
+  kernel.finish(points, threads);
 }
 
 }  // namespace weft

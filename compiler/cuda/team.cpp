@@ -17,10 +17,7 @@ void CudaNest::print_clearing(const std::string& type, const std::string& name,
   kernel.use(type, name);
   kernel.out().line("const int i = blockIdx.x * 256 + threadIdx.x;");
   kernel.out().line("if (i < " + text(count) + ") " + name + "[i] = 0;");
-  CudaLaunch launch;
-  launch.blocks = ceil_div(count, 256);
-  launch.threads = 256;
-  kernel.finish(std::move(launch));
+  kernel.finish(count, 256);
 }
 
 void CudaNest::clear_counters() {
