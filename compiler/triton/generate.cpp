@@ -134,8 +134,10 @@ bool has_function(const std::string& function, DType dtype) {
 }
 
 LoweringOptions lowering_options(const TritonVariant& variant,
+                                 const LoweringChoices& choices,
                                  bool free_rounding = false) {
   LoweringOptions options;
+  options.choices = choices;
   options.choices.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
   options.contractions = true;
@@ -146,12 +148,13 @@ LoweringOptions lowering_options(const TritonVariant& variant,
 
 /// Products and convolutions of halves are the library's, but for depthwise
 /// ones.
-bool is_product_of_halves(const Graph& graph, const Node& call) {
+bool is_product_of_halves(const Graph& graph, const Node& call,
+                          const LoweringChoices& choices) {
   if (call.values.empty() || !call.values[0] ||
       !is_half(call.values[0]->dtype)) {
     return false;
   }
-  LoweringOptions options = lowering_options({});
+  LoweringOptions options = lowering_options({}, choices);
   options.contractions = false;
   options.depthwise = true;
   return !can_lower(graph, call, options);
@@ -159,8 +162,8 @@ bool is_product_of_halves(const Graph& graph, const Node& call) {
 
 TritonModule print_module(const Graph& graph, const TritonVariant& variant,
                           const GpuFacts& facts, bool free_rounding) {
-  Result<Program> program =
-      lower(graph, lowering_options(variant, free_rounding));
+  Result<Program> program = lower(
+      graph, lowering_options(variant, facts.choices.lowering, free_rounding));
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
   schedule_facts.cores = facts.sms;
@@ -190,9 +193,10 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
-  if (!can_lower(graph, call, lowering_options({}))) return false;
+  const LoweringChoices& choices = cut.choices.lowering;
+  if (!can_lower(graph, call, lowering_options({}, choices))) return false;
   return cut.no_extern || (competes_with_library(graph, call, cut) &&
-                           !is_product_of_halves(graph, call));
+                           !is_product_of_halves(graph, call, choices));
 }
 
 Result<std::vector<KernelSource>> generate_triton(
