@@ -1,7 +1,7 @@
 // Everything that decides only how fast kernels are, in one place: which of
 // several right ways code generation takes where nothing is timed. No
 // correctness requirement stands in this folder, so that any value may be
-// tried: for tests, and by `weft run --choice NAME=VALUE` for experiments.
+// tried.
 #pragma once
 
 #include <map>

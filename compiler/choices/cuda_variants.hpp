@@ -18,7 +18,7 @@ struct CudaVariant {
   int ring_threads = 1024;            ///< where a block has a multiprocessor
   bool joins = true;     ///< two folds of the same values go in one walk
   bool clusters = true;  ///< else blocks that share a row meet through memory
-  bool windows = true;   ///< kept in registers (cuda_windows.hpp)
+  bool windows = true;   ///< kept in registers (cuda/windows.hpp)
   bool streams = false;  ///< long rows, read, folded and stored side by side
 };
 

@@ -23,7 +23,7 @@ Result<std::vector<KernelSource>> generate_cuda(const Subgraph& subgraph,
                                                 const GpuFacts& facts,
                                                 const GenerateOptions& options);
 
-/// All of this as an entry of compiler/targets.hpp's list.
+/// All of this as an entry of compiler/targets.cpp's list.
 Target cuda_target();
 
 }  // namespace weft

@@ -26,7 +26,7 @@ Result<std::vector<KernelSource>> generate_triton(
     const Subgraph& subgraph, const GpuFacts& facts,
     const GenerateOptions& options);
 
-/// All of this as an entry of compiler/targets.hpp's list.
+/// All of this as an entry of compiler/targets.cpp's list.
 Target triton_target();
 
 }  // namespace weft

@@ -13,6 +13,7 @@ import torch
 
 from weft.problem.widen import FLOATING
 
+
 class BadGraph(Exception):
     """The graph JSON does not fit docs/graph.md; the text says where."""
 
