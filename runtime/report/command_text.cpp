@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
+#include <type_traits>
 
 namespace weft {
 namespace {
@@ -45,8 +47,13 @@ struct Words {
            const std::string& usual) {
     if (value != usual) text += std::string(" ") + name + " " + quoted(value);
   }
-  void add(const char* name, std::int64_t value, std::int64_t usual) {
-    add(name, std::to_string(value), std::to_string(usual));
+  template <typename Number>
+    requires std::is_arithmetic_v<Number>
+  void add(const char* name, Number value, std::type_identity_t<Number> usual) {
+    if (value == usual) return;
+    std::ostringstream number;
+    number << value;
+    add(name, number.str(), "");
   }
   void flag(const char* name, bool is_set) {
     if (is_set) text += std::string(" ") + name;
@@ -63,6 +70,9 @@ void add_llm(Words& words, const LlmOptions& llm) {
   if (llm.budget_micro_usd >= 0) {
     words.add("--budget-usd", dollars(llm.budget_micro_usd), "");
   }
+  words.flag("--llm-groups", llm.group);
+  words.flag("--llm-fuses", llm.fuse);
+  words.add("--prompts", llm.prompts_folder, "");
   words.add("--budget-tokens", llm.budget_tokens, usual.budget_tokens);
   if (llm.subgraph_micro_usd >= 0) {
     words.add("--subgraph-budget-usd", dollars(llm.subgraph_micro_usd), "");
@@ -85,6 +95,7 @@ std::string command_text(const RunStart& start) {
   words.add("--precision", options.precision, usual.precision);
   words.add("--accept", options.accept, usual.accept);
   words.add("--rounding", options.rounding, usual.rounding);
+  words.add("--mode", options.mode, usual.mode);
   words.flag("--no-extern", options.no_extern);
   words.add("--seeds", joined(options.seeds), joined(usual.seeds));
   words.add("--variants", options.variants_max, usual.variants_max);
@@ -102,6 +113,10 @@ std::string command_text(const RunStart& start) {
   words.add("--capture-seconds", options.capture_ms / 1000,
             usual.capture_ms / 1000);
   words.add("--call-seconds", options.call_ms / 1000, usual.call_ms / 1000);
+  constexpr double kGib = 1 << 30;
+  words.add("--memory-gib", static_cast<double>(options.memory_bytes) / kGib,
+            static_cast<double>(usual.memory_bytes) / kGib);
+  words.add("--budget-s", static_cast<double>(options.budget_ms) / 1000, 0);
   add_llm(words, options.llm);
   return words.text;
 }

@@ -1,0 +1,36 @@
+#include "runtime/report/command_text.hpp"
+
+#include <doctest/doctest.h>
+
+namespace weft {
+namespace {
+
+RunStart start_of(const RunOptions& options) {
+  RunStart start;
+  start.problem_name = "my problem.py";
+  start.options = options;
+  start.options.known_kernels = "lib.db";
+  return start;
+}
+
+TEST_CASE("a run's command has what differs from the defaults alone") {
+  CHECK(command_text(start_of({})) ==
+        "weft run 'my problem.py' --library lib.db");
+  RunOptions options;
+  options.mode = "eval";
+  options.budget_ms = 2'500;
+  options.memory_bytes = std::int64_t{3} << 29;
+  options.llm.name = "mini";
+  options.llm.group = true;
+  options.llm.prompts_folder = "/p q";
+  const std::string text = command_text(start_of(options));
+  for (const char* words :
+       {" --mode eval", " --budget-s 2.5", " --memory-gib 1.5", " --llm mini",
+        " --llm-groups", " --prompts '/p q'"}) {
+    CHECK_MESSAGE(text.contains(words), text);
+  }
+  CHECK(!text.contains("--llm-fuses"));
+}
+
+}  // namespace
+}  // namespace weft
