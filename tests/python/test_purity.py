@@ -2,6 +2,7 @@
 
 DESIGN's promise is that a role's life is the list of envelopes it was given.
 A clock, a file, a thread or a random number in there would break replay.
+<chrono> may be included for its calendar: its clocks are found by their names.
 """
 
 import glob
@@ -15,12 +16,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
 IMPURE_HEADER = re.compile(
     r'^\s*#\s*include\s*[<"](?:'
     r"runtime/|tools/|caf/|zmq|curl/|sqlite3|sys/|unistd\.h|fcntl\.h|poll\.h"
-    r"|signal\.h|time\.h|ctime|chrono|thread|mutex|shared_mutex|stop_token"
+    r"|signal\.h|time\.h|ctime|thread|mutex|shared_mutex|stop_token"
     r"|condition_variable|future|atomic|random|fstream|filesystem|iostream"
     r"|syslog\.h)", re.MULTILINE)
 
 IMPURE_WORD = re.compile(
-    r"\b(?:system_clock|steady_clock|high_resolution_clock|random_device"
+    r"\b\w+_clock\b|\b(?:current_zone|random_device"
     r"|getenv|rand|srand|clock_gettime|gettimeofday|fopen|freopen|fprintf"
     r"|printf|ifstream|ofstream|std::time)\b\s*(?=[({<:])"
     r"|\btime\s*\(\s*(?:nullptr|NULL|0)\s*\)")
@@ -72,7 +73,7 @@ class PurityTest(unittest.TestCase):
 
     def test_impure_lines_are_found(self):
         for line in ('#include "runtime/journal.hpp"', "#include <caf/all.hpp>",
-                     "#include <zmq.h>", "#include <chrono>",
+                     "#include <zmq.h>", "using Clock = steady_clock;",
                      "  # include <thread>", "#include <fstream>",
                      "#include <random>", "#include <filesystem>",
                      "#include <unordered_map>", '#include "tools/weft/a.hpp"',
