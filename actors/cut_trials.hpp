@@ -3,6 +3,7 @@
 // other.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ class CutTrials {
   std::optional<CutTrial> choose();
   /// What each took, for people. There were several.
   std::string summary() const;
+  nlohmann::json describe() const;  ///< as Role::describe
 
  private:
   std::vector<Plan> cuts_;

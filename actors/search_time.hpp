@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ class SearchShares {
   /// is left to the others.
   std::int64_t take(const std::string& subgraph, std::int64_t left_ms,
                     std::size_t jobs);
+  nlohmann::json describe() const;  ///< as Role::describe
 
  private:
   std::vector<std::size_t> order_;

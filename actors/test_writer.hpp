@@ -19,6 +19,7 @@ class TestWriter : public Role {
  public:
   void receive(const Address& from, const Message& message,
                Context& context) override;
+  nlohmann::json describe() const override;
 
  private:
   void begin(const RunStart& start, Context& context);

@@ -48,9 +48,20 @@ nlohmann::json Broker::describe() const {
                       {"timer", held.timer},
                       {"is_expired", held.expired}});
   }
+  json timers = json::array();
+  for (const auto* of : {&timers_, &calls_}) {
+    for (const auto& [timer, ticket] : *of) {
+      timers.push_back({{"timer", timer},
+                        {"is_of_a_call", of == &calls_},
+                        {"holder", ticket.first},
+                        {"ticket", ticket.second}});
+    }
+  }
   return {{"pools", std::move(pools)},   {"queues", std::move(queues)},
           {"leases", std::move(leases)}, {"waiting", waiting_},
           {"queue_max", queue_max_},     {"grace_ms", grace_ms_},
+          {"timers", std::move(timers)}, {"next_timer", next_timer_},
+          {"llm_timer", llm_timer_},     {"llm_again_us", llm_again_us_},
           {"llm", llm_.describe()}};
 }
 

@@ -1,6 +1,7 @@
 // Of what a module is being made, and what was found of it.
 #include "actors/composer.hpp"
 
+#include "actors/state/plan_state.hpp"
 #include "actors/state/state_json.hpp"
 
 namespace weft {
@@ -14,6 +15,26 @@ nlohmann::json ids_of(const std::vector<const SubgraphDone*>& subgraphs) {
 
 }  // namespace
 
+nlohmann::json CutTrials::describe() const {
+  auto cuts = nlohmann::json::array();
+  for (const Plan& cut : cuts_) {
+    cuts.push_back({{"way", cut.way}, {"subgraphs", subgraph_ids(cut)}});
+  }
+  nlohmann::json best;
+  if (best_) {
+    best = {{"cut", best_->cut},
+            {"chosen", ids_of(best_->chosen)},
+            {"source", best_->source},
+            {"verdict", to_state(best_->verdict)},
+            {"timing", to_state(best_->timing)}};
+  }
+  return {{"cuts", std::move(cuts)},
+          {"at", at_},
+          {"is_open", is_open_},
+          {"best", std::move(best)},
+          {"times", times_}};
+}
+
 nlohmann::json Composer::describe() const {
   static constexpr const char* kStages[] = {"whole", "seeking", "near"};
   auto outcomes = nlohmann::json::object();
@@ -24,6 +45,8 @@ nlohmann::json Composer::describe() const {
   }
   return {{"has_work", compose_.has_value()},
           {"outcomes", std::move(outcomes)},
+          {"subgraphs", subgraph_ids(plan_)},
+          {"trials", trials_.describe()},
           {"stage", kStages[static_cast<int>(stage_)]},
           {"chosen", ids_of(chosen_)},
           {"ranked", ids_of(ranked_)},

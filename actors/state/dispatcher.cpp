@@ -1,24 +1,39 @@
 // Which subgraphs are at work, and which have their verdict.
 #include "actors/dispatcher.hpp"
 
+#include "actors/state/plan_state.hpp"
 #include "actors/state/state_json.hpp"
 
 namespace weft {
 
+nlohmann::json SearchShares::describe() const {
+  return {{"order", order_}, {"costs_not_begun", costs_}};
+}
+
 nlohmann::json Dispatcher::describe() const {
   auto outcomes = nlohmann::json::object();
   for (const auto& [id, done] : done_) outcomes[id] = done.outcome;
-  auto subgraphs = nlohmann::json::array();
-  for (const Subgraph& subgraph : plan_.subgraphs) {
-    subgraphs.push_back(subgraph.id);
+  auto alarms = nlohmann::json::array();
+  for (const auto& [effect, subgraph] : alarms_) {
+    alarms.push_back({{"effect", effect}, {"subgraph", subgraph}});
   }
   return {
       {"plan", dispatch_ ? nlohmann::json(dispatch_->plan) : nlohmann::json()},
-      {"subgraphs", std::move(subgraphs)},
+      {"subgraphs", subgraph_ids(plan_)},
+      {"order", order_},
       {"started", next_},
+      {"search_until_us", search_until_us_},
+      {"shares", shares_.describe()},
+      {"alarms", std::move(alarms)},
       {"outcomes", std::move(outcomes)},
       {"offers", map_to_state(offers_)},
       {"placed", placed_},
+      {"spares_head", spares_head_},
+      {"has_fused", has_fused_},
+      {"subgraphs_before_fusing", subgraph_ids(apart_)},
+      {"fusing",
+       {{"subgraphs", subgraph_ids(fusing_.plan)}, {"parts", fusing_.parts}}},
+      {"summary_written", summary_written_},
       {"errands", errands_.describe()},
       {"is_over", over_}};
 }

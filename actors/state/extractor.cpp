@@ -1,14 +1,19 @@
 // How far the cutting of a model is.
 #include "actors/extractor.hpp"
 
+#include "actors/state/plan_state.hpp"
 #include "actors/state/state_json.hpp"
 
 namespace weft {
 
 nlohmann::json Extractor::describe() const {
   return {{"run", run_ ? to_state(*run_) : nlohmann::json()},
+          {"begun_us", begun_us_},
           {"errand_capture", capture_},
+          {"subgraphs", subgraph_ids(cut_)},
           {"plan", plan_},
+          {"cuts_asked_for", proposals_},
+          {"calls", calls_.describe()},
           {"errands", errands_.describe()}};
 }
 

@@ -48,20 +48,22 @@ json LlmQuota::describe() const {
   }
   json groups = json::object();
   for (const auto& [group, of] : groups_) groups[group] = budget(of);
-  return {{"providers", std::move(providers)},
-          {"waiting", std::move(waiting)},
-          {"calls", std::move(calls)},
-          {"run", budget(run_)},
-          {"groups", std::move(groups)}};
+  return {{"providers", std::move(providers)}, {"waiting", std::move(waiting)},
+          {"calls", std::move(calls)},         {"denied", denied_.size()},
+          {"options", to_state(options_)},     {"run", budget(run_)},
+          {"groups", std::move(groups)},       {"served", served_},
+          {"next_number", next_number_},       {"next_served", next_served_}};
 }
 
 json LlmCalls::describe() const {
   json calls = json::array();
   for (const auto& [effect, open] : open_) {
     const bool has_provider = open.which < open.providers.size();
+    const auto whole = wholes_.find(open.id);
     calls.push_back(
         {{"effect", effect},
          {"call", open.id},
+         {"parts_left", whole == wholes_.end() ? 1 : whole->second.left},
          {"group", open.call.group},
          {"purpose", open.call.purpose},
          {"samples", open.call.samples},

@@ -10,7 +10,7 @@ using namespace weft;
 TEST_CASE("every role tells of its state as an object, also a fresh one") {
   for (const char* address :
        {"broker", "composer", "dispatcher", "extractor", "seeds/compiler",
-        "seeds/library", "seeds/llm", "agent/a", "worker/a.b"}) {
+        "seeds/library", "seeds/llm", "agent/a", "worker/a.b", "test_writer"}) {
     CAPTURE(address);
     const auto role = make_role(address);
     REQUIRE(role);
