@@ -15,12 +15,25 @@ std::string list_text(const std::vector<std::int64_t>& numbers) {
 }
 
 std::string spec_text(const TensorType& type) {
-  return "    {\"shape\": " + list_text(type.shape) +
-         ", \"stride\": " + list_text(type.stride) + ", \"dtype\": \"" +
-         std::string(dtype_name(type.dtype)) + "\"},\n";
+  return spec_row(list_text(type.shape), list_text(type.stride),
+                  std::string(dtype_name(type.dtype)));
 }
 
 }  // namespace
+
+std::string spec_row(const std::string& shape, const std::string& stride,
+                     const std::string& dtype) {
+  return "    {\"shape\": " + shape + ", \"stride\": " + stride +
+         ", \"dtype\": \"" + dtype + "\"},\n";
+}
+
+std::string reference_file(const std::string& title, const std::string& inputs,
+                           const std::string& outputs,
+                           const std::string& function) {
+  return "\"\"\"" + title + "\"\"\"\n\nimport torch\n\nINPUTS = [\n" + inputs +
+         "]\nOUTPUTS = [\n" + outputs + "]\n\n\n" + function +
+         std::string(embedded::compiler_compose_python_get_inputs);
+}
 
 std::vector<std::string> input_names(const Graph& graph) {
   std::vector<std::string> names;
@@ -61,12 +74,11 @@ std::string reference_source(const Subgraph& subgraph) {
   for (const std::string& name : graph.outputs) {
     outputs += spec_text(tensor_type(graph, name));
   }
-  return "\"\"\"Reference of " + subgraph.id + " (" + subgraph.type +
-         "): ATen calls as captured from the model.\"\"\"\n\nimport torch\n\n"
-         "INPUTS = [\n" +
-         inputs + "]\nOUTPUTS = [\n" + outputs + "]\n\n\n" +
-         python_function(graph, "reference", Precision::captured) +
-         std::string(embedded::compiler_compose_python_get_inputs);
+  return reference_file(
+      "Reference of " + subgraph.id + " (" + subgraph.type +
+          "): ATen calls as captured from the model.",
+      inputs, outputs,
+      python_function(graph, "reference", Precision::captured));
 }
 
 }  // namespace weft

@@ -5,8 +5,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "runtime/journal/journal.hpp"
+#include "runtime/store/library.hpp"
 
 namespace weft {
 
@@ -24,5 +26,11 @@ std::string otlp_export(const nlohmann::json& view);
 
 /// Verified kernels beside what they compute, one JSON object a line.
 std::string pairs_export(const Journal& journal, const nlohmann::json& view);
+
+/// The same of a kernel library's entries: what they compute is printed from
+/// their signatures. `file` is the library's, for the provenance; those whose
+/// signature cannot be read are left out, and counted in `left_out`.
+std::string pairs_of_library(const std::vector<LibraryEntry>& entries,
+                             const std::string& file, int& left_out);
 
 }  // namespace weft

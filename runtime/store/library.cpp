@@ -143,6 +143,18 @@ Result<void> insert(Database& database, const std::string& id,
   return query->run();
 }
 
+Result<std::int64_t> layout_of(Database& database) {
+  auto query = database.prepare("PRAGMA user_version");
+  if (!query) return std::unexpected(query.error());
+  const auto row = query->step();
+  if (!row) return std::unexpected(row.error());
+  return query->integer(0);
+}
+
+std::unexpected<Error> of_another_weft() {
+  return fail(ErrorCode::failed, "it was written by another weft");
+}
+
 /// What is shown to a person: the file, and what to do.
 Error explained(const fs::path& file, const Error& error) {
   const std::string who = "the kernel library " + file.string();
@@ -183,16 +195,10 @@ Result<Database> Library::open() const {
   if (const auto done = database->execute(wait); !done) {
     return std::unexpected(done.error());
   }
-  auto query = database->prepare("PRAGMA user_version");
-  if (!query) return std::unexpected(query.error());
-  const auto row = query->step();
-  if (!row) return std::unexpected(row.error());
-  const std::int64_t found = query->integer(0);
-  query->reset();
-  if (found == layout) return database;
-  if (found != 0) {
-    return fail(ErrorCode::failed, "it was written by another weft");
-  }
+  const auto found = layout_of(*database);
+  if (!found) return std::unexpected(found.error());
+  if (*found == layout) return database;
+  if (*found != 0) return of_another_weft();
   // Of several that begin it at once, one has its way; without WAL readers
   // wait for writers, no more.
   [[maybe_unused]] const auto changed =
@@ -202,6 +208,49 @@ Result<Database> Library::open() const {
     return std::unexpected(done.error());
   }
   return database;
+}
+
+Result<std::vector<LibraryEntry>> Library::entries() const {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file_, ignored)) {
+    return fail(ErrorCode::wrong_input,
+                "there is no kernel library " + file_.string());
+  }
+  const auto work = [&]() -> Result<std::vector<LibraryEntry>> {
+    auto database = Database::open(file_, SQLITE_OPEN_READONLY);
+    if (!database) return std::unexpected(database.error());
+    if (const auto done = database->execute(wait); !done) {
+      return std::unexpected(done.error());
+    }
+    const auto found = layout_of(*database);
+    if (!found) return std::unexpected(found.error());
+    if (*found != layout) return of_another_weft();
+    auto query = database->prepare(
+        "SELECT source, target, variant, origin, median_us, p10_us, p90_us, "
+        "runs, over_eager, over_eager_low, over_eager_high, over_compile, "
+        "over_compile_low, over_compile_high, floor_share, outdone, "
+        "signature, wanted, device, policy, format, kept_us, uses "
+        "FROM kernel ORDER BY key");
+    if (!query) return std::unexpected(query.error());
+    std::vector<LibraryEntry> entries;
+    for (;;) {
+      const auto row = query->step();
+      if (!row) return std::unexpected(row.error());
+      if (!*row) return entries;
+      LibraryEntry& entry = entries.emplace_back();
+      entry.stored = stored_in(*query);
+      entry.key.signature = query->bytes(16);
+      entry.key.target = query->bytes(17);
+      entry.key.device = query->bytes(18);
+      entry.key.policy = query->bytes(19);
+      entry.key.format = static_cast<int>(query->integer(20));
+      entry.kept_us = query->integer(21);
+      entry.uses = query->integer(22);
+    }
+  };
+  auto found = work();
+  if (!found) return std::unexpected(explained(file_, found.error()));
+  return found;
 }
 
 Result<std::optional<StoredKernel>> Library::find(const KernelKey& key) const {

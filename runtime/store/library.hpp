@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "messages/known_kernels.hpp"
 #include "messages/result.hpp"
@@ -24,6 +25,14 @@ namespace weft {
 struct StoredKernel {
   KnownKernel kernel;
   std::string text;
+};
+
+/// All that a library has of one question.
+struct LibraryEntry {
+  KernelKey key;
+  StoredKernel stored;
+  std::int64_t kept_us = 0;  ///< since 1970: when it was verified and timed
+  std::int64_t uses = 0;     ///< that it was verified anew
 };
 
 /// Above these, what was not used for longest goes.
@@ -52,6 +61,9 @@ class Library {
   /// another run stands there now. Doing it twice changes nothing more.
   Result<void> keep(const KernelKey& key, std::string_view judged,
                     const std::optional<StoredKernel>& best) const;
+
+  /// Every kernel, by key. Only reads: wrong_input where there is no library.
+  Result<std::vector<LibraryEntry>> entries() const;
 
   /// What was made from all that `key` names. nullopt too when its bytes are
   /// not those that were kept.

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "compiler/compose/compose.hpp"
+#include "compiler/compose/reference_of_signature.hpp"
+#include "tests/compiler/graph_builder.hpp"
+
 namespace weft {
 namespace {
 
@@ -26,6 +30,35 @@ TEST_CASE("two signatures of one hash get two ids, the same every time") {
 TEST_CASE("a type reads dtype, shape, stride") {
   CHECK(type_text({DType::bf16, {2, 3}, {1, 2}}) == "bfloat16[2,3]{1,2}");
   CHECK(type_text({DType::boolean, {}, {}}) == "bool[]{}");
+}
+
+TEST_CASE("a signature alone gives the reference that its graph gives") {
+  const TensorType rows = dense({4, 8});
+  GraphBuilder b;
+  b.input("x0", rows).input("x1", dense({}, DType::boolean));
+  b.tuple("t0", "native_layer_norm", {"x0"}, {rows, dense({4, 1})});
+  b.call("t1", "getitem", {"t0"}, rows, {Arg{std::int64_t{0}}});
+  b.graph.nodes.back().target = "getitem";
+  b.call("t2", "where.self", {"x1", "t1", "x0"}, rows);
+  b.call("t3", "mm", {"t2", "t2"}, dense({4, 4}));
+  b.graph.nodes.back().tf32 = true;
+  b.outputs({"t2", "t3"});
+  const Subgraph subgraph{"sg_1", signature_of(b.graph), "norm", b.graph};
+  const auto reference = reference_of_signature(
+      subgraph.signature,
+      "Reference of sg_1 (norm): ATen calls as captured from the model.");
+  REQUIRE(reference.has_value());
+  CHECK(*reference == reference_source(subgraph));
+}
+
+TEST_CASE("what is no signature gives no reference") {
+  for (const char* text :
+       {"", "x0: float32[2]{1}\n", "return t0\n", "x0: words\nreturn x0\n",
+        "x0: float32[2]{1}\nimport os\nreturn x0\n",
+        "x0: float32[2]{1}\nreturn x1\n"}) {
+    CAPTURE(text);
+    CHECK_FALSE(reference_of_signature(text, "t"));
+  }
 }
 
 }  // namespace

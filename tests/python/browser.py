@@ -16,7 +16,7 @@ FLAGS = [
     "--headless=new", "--remote-debugging-pipe", "--no-sandbox",
     "--disable-gpu", "--hide-scrollbars", "--no-first-run",
     "--disable-background-networking", "--disable-component-update",
-    "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"]
+    "--disable-dev-shm-usage"]
 
 
 def chromium():
@@ -26,9 +26,10 @@ def chromium():
 
 class Browser:
     """One page. What the page says in its console, and what it asks of a
-    network, is kept."""
+    network, is kept. `reaches`: an address that it may ask all the same."""
 
-    def __init__(self, width=1280, height=900):
+    def __init__(self, width=1280, height=900, reaches=None):
+        but = f", EXCLUDE {reaches}" if reaches else ""
         self.profile = tempfile.mkdtemp(prefix="weft-browser-")
         their_in, self.to = os.pipe()
         self.of, their_out = os.pipe()
@@ -36,6 +37,7 @@ class Browser:
         self.process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{their_in} 4>&{their_out}', "bash",
              chromium(), *FLAGS, f"--user-data-dir={self.profile}",
+             f"--host-resolver-rules=MAP * ~NOTFOUND{but}",
              f"--window-size={width},{height}", "about:blank"],
             pass_fds=(their_in, their_out), stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL)
@@ -53,8 +55,8 @@ class Browser:
                                 targetId=target["targetId"])["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(domain + ".enable")
-        self.ask("Network.emulateNetworkConditions", offline=True, latency=0,
-                 downloadThroughput=-1, uploadThroughput=-1)
+        self.ask("Network.emulateNetworkConditions", offline=not reaches,
+                 latency=0, downloadThroughput=-1, uploadThroughput=-1)
 
     def __enter__(self):
         return self

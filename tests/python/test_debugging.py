@@ -14,6 +14,11 @@ import urllib.error
 import urllib.request
 import unittest
 
+try:
+    from prometheus_client import parser as prometheus
+except ImportError:  # tools/test installs it
+    prometheus = None
+
 from weft_case import WEFT, WeftCase, environment, events_of, problem_with
 
 SHORT = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "30",
@@ -374,6 +379,10 @@ class UiTest(RunCase):
             self.assertTrue(name, line)
             family = re.sub("_(sum|count)$", "", name.group(1))
             self.assertIn(("TYPE", family), families)
+        if prometheus:
+            read = {family.name for family in
+                    prometheus.text_string_to_metric_families(text)}
+            self.assertIn("weft_run_events", read)
         events = re.search(r"weft_run_events\{.*\} (\d+)", text).group(1)
         self.assertEqual(int(events), self.events[-1]["seq"])
 

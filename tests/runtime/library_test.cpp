@@ -64,6 +64,25 @@ TEST_CASE("what is kept is found again, whole") {
   CHECK((*found)->kernel == kernel("text", 5).kernel);
 }
 
+TEST_CASE("all kernels are listed, and listing makes no library") {
+  LibraryFolder folder;
+  CHECK_FALSE(folder.open().entries());
+  CHECK_FALSE(fs::exists(folder.path / "deep"));
+  keep(folder.open(), key_of("s"), "", kernel("text", 5));
+  keep(folder.open(), key_of("t"), "", kernel("other", 6));
+  keep(folder.open(), key_of("t"), "other", kernel("other", 6));
+  const auto entries = folder.open().entries();
+  REQUIRE(entries.has_value());
+  REQUIRE(entries->size() == 2);
+  const auto& first = entries->front().key.signature == "t" ? entries->front()
+                                                            : entries->back();
+  CHECK(first.key == key_of("t"));
+  CHECK(first.stored.text == "other");
+  CHECK(first.stored.kernel == kernel("other", 6).kernel);
+  CHECK(first.kept_us == 2);
+  CHECK(first.uses == 1);
+}
+
 TEST_CASE("every part of the key tells kernels apart") {
   LibraryFolder folder;
   const Library library = folder.open();

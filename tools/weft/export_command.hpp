@@ -10,8 +10,8 @@
 namespace weft {
 
 struct ExportFlags {
-  std::string form;  ///< "trace", "csv", "otlp", "pairs"
-  std::filesystem::path run;
+  std::string form;           ///< "trace", "csv", "otlp", "pairs"
+  std::filesystem::path run;  ///< of "pairs": or a kernel library's file
   std::optional<std::filesystem::path> out;  ///< nullopt: standard output
 };
 

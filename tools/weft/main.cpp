@@ -347,11 +347,13 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
   auto* exports =
       app.add_subcommand("export", "Write a run in a form of other tools");
   exports->require_subcommand(1);
-  const auto add = [&](const char* form, const char* words) {
+  const auto add = [&](const char* form, const char* words,
+                       const char* what = "Run directory",
+                       const char* where = "File (default: standard output)") {
     auto* one = exports->add_subcommand(form, words);
     add_common(*one, common);
-    one->add_option("run", flags.run, "Run directory")->required();
-    one->add_option("-o,--out", flags.out, "File (default: standard output)");
+    one->add_option("run", flags.run, what)->required();
+    one->add_option("-o,--out", flags.out, where);
     one->callback([&common, &code, form] {
       flags.form = form;
       code = export_command(common, flags);
@@ -360,7 +362,10 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
   add("trace", "Timeline for Perfetto (ui.perfetto.dev)");
   add("csv", "A row a candidate");
   add("otlp", "Spans for OpenTelemetry, calls by the GenAI conventions");
-  add("pairs", "Verified kernels beside what they compute, as JSON lines");
+  add("pairs", "Verified kernels beside what they compute, as a data set",
+      "Run directory, or the file of a kernel library",
+      "File; one that ends in .parquet is that (default: JSON lines to the "
+      "standard output)");
 }
 
 void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
