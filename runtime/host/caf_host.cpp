@@ -216,6 +216,7 @@ class CafHost {
   void deliver(const SharedGroup& group) {
     for (std::uint32_t i = 0; i < group->size(); ++i) {
       const Envelope& envelope = (*group)[i];
+      if (options_.on_event) options_.on_event(envelope);
       const bool to_role = envelope.dst != address::user &&
                            !is_port(envelope.dst) &&
                            envelope.dst != stale_address;

@@ -38,6 +38,9 @@ struct HostOptions {
   std::string version_text;  ///< both wefts, for people; of a resume
   /// Each envelope to the user, on the spine's thread; may be empty.
   std::function<void(const Envelope&, const Message&)> on_user;
+  /// Each envelope once it is journaled, on the spine's thread: may be empty,
+  /// and must not take long.
+  std::function<void(const Envelope&)> on_event;
 };
 
 /// Begins with `first` (its src is the user) in an empty journal.

@@ -60,7 +60,30 @@ HostOptions host_options(Display& display) {
                                const Message& message) {
     display.show(envelope, message);
   };
+  if (display.is_live()) {
+    options.on_event = [&display](const Envelope& envelope) {
+      display.take(envelope);
+    };
+  }
   return options;
+}
+
+void begin_bars(Display& display, const RunStart& start,
+                const RunDirectory& run, BlobStore& blobs) {
+  display.begin_bars(start, run.folder(), [&blobs](std::string_view hash) {
+    return blobs.get(hash);
+  });
+}
+
+/// How far a run was that goes on now.
+Result<void> show_past(Display& display, const Journal& journal) {
+  if (!display.is_live()) return {};
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    display.take(envelope);
+    return true;
+  });
+  display.go_on();
+  return read;
 }
 
 /// The run stands without its page: one that cannot be made is said, and no
@@ -405,6 +428,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   Production production =
       make_production(*run, *scratch, *installation, blobs, start, access);
   take_what_nodes_build(bus->get(), blobs, *production.cache);
+  begin_bars(display, start, *run, blobs);
   HostOptions host = host_options(display);
   host.nodes = bus->get();
   const HostEnd end = host_run(*journal, blobs, production.ports, host,
@@ -446,6 +470,10 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
       make_production(*run, *scratch, *installation, blobs, *start,
                       llm_access(*loaded, flags.llm_cache));
   take_what_nodes_build(bus->get(), blobs, *production.cache);
+  begin_bars(display, *start, *run, blobs);
+  if (const auto past = show_past(display, *journal); !past) {
+    return report_error(common, past.error());
+  }
   HostOptions options = host_options(display);
   options.nodes = bus->get();
   options.version_text = version_text(*start);
