@@ -69,6 +69,13 @@ class ReportFileTest(ReportCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(os.path.exists(out))
 
+    def test_show_tells_what_came_of_what(self):
+        run = os.path.dirname(self.page_of("run"))
+        done = subprocess.run([WEFT, "show", run], capture_output=True,
+                              text=True, check=False, env=environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"\n    llm-0  .*\n      llm-1  .*round 1")
+
     def test_what_is_no_run_is_said_to_be_none(self):
         done = subprocess.run([WEFT, "show", self.path("none"), "--html"],
                               capture_output=True, text=True, check=False,

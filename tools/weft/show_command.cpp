@@ -46,8 +46,10 @@ void take(Story& story, const Envelope& envelope) {
 }
 
 std::string seed_line(const SeedResult& result) {
-  std::string text =
-      "    " + result.seed.id + "  " + result.seed.variant + "  ";
+  std::string text = result.seed.id + "  " + result.seed.variant + "  ";
+  if (result.seed.round > 0) {
+    text += "round " + std::to_string(result.seed.round) + "  ";
+  }
   if (result.failure) return text + "not verified: " + result.failure.message;
   if (!result.verdict.correct) {
     return text + result.verdict.kind + ": " + result.verdict.reason;
@@ -60,6 +62,37 @@ std::string seed_line(const SeedResult& result) {
                 result.timing.candidate.median_us / 1000,
                 result.timing.over_eager.ratio);
   return text + (result.timed ? numbers : result.verdict.kind);
+}
+
+/// The results of those seeds that came of `parent`, each with its own below;
+/// what was printed before is not there any more.
+void print_tree(std::multimap<std::string, const SeedResult*>& by_parent,
+                const std::string& parent, std::size_t depth) {
+  std::vector<const SeedResult*> here;
+  const auto [first, last] = by_parent.equal_range(parent);
+  for (auto one = first; one != last; ++one) here.push_back(one->second);
+  by_parent.erase(first, last);
+  for (const SeedResult* result : here) {
+    std::printf("%s%s\n", std::string(4 + 2 * depth, ' ').c_str(),
+                seed_line(*result).c_str());
+    print_tree(by_parent, result->seed.id, depth + 1);
+  }
+}
+
+void print_seeds(const std::vector<SeedResult>& results) {
+  std::set<std::string> ids;
+  for (const SeedResult& result : results) ids.insert(result.seed.id);
+  std::multimap<std::string, const SeedResult*> by_parent;
+  for (const SeedResult& result : results) {
+    const std::string& parent = result.seed.parent;
+    by_parent.emplace(ids.contains(parent) ? parent : "", &result);
+  }
+  print_tree(by_parent, "", 0);
+  // No seed comes of itself; a damaged story is told all the same.
+  while (!by_parent.empty()) {
+    const std::string parent = by_parent.begin()->first;
+    print_tree(by_parent, parent, 0);
+  }
 }
 
 /// How many seeds of a subgraph were judged: the others were stopped when one
@@ -100,9 +133,7 @@ void print(const Story& story, const std::string& only) {
     std::printf("  %s\n", done.reason.c_str());
     const auto seeds = story.seeds.find(done.subgraph);
     if (seeds == story.seeds.end()) continue;
-    for (const SeedResult& result : seeds->second) {
-      std::printf("%s\n", seed_line(result).c_str());
-    }
+    print_seeds(seeds->second);
   }
   if (only.empty()) {
     std::printf("%s", story.waits.text(story.finished.has_value()).c_str());
@@ -132,6 +163,8 @@ void print_json(const Story& story, const std::string& only) {
         line["results"].push_back(
             {{"seed", result.seed.id},
              {"origin", result.seed.origin},
+             {"parent", result.seed.parent},
+             {"round", result.seed.round},
              {"variant", result.seed.variant},
              {"kind", result.verdict.kind},
              {"reason",
