@@ -2,10 +2,10 @@
 empty environment, uses it there with nothing of the checkout in reach, moves it,
 and has auditwheel say what it needs of a Linux.
 
-    python tests/by_hand/wheel.py [--build DIR]
+    python tests/by_hand/wheel.py [--build DIR] [--wheel FILE]
 
---build: a build folder that is gone on from; otherwise all is compiled, which
-takes minutes. The environment borrows PyTorch from the Python that runs this.
+--build: a build folder that is gone on from; --wheel: a wheel that is there.
+Otherwise all is compiled, which takes minutes. The environment borrows PyTorch from the Python that runs this.
 Needs pip and the network, for scikit-build-core and auditwheel."""
 
 import argparse
@@ -144,9 +144,11 @@ def audit(folder, wheel):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", help="a build folder that is gone on from")
+    parser.add_argument("--wheel", help="a wheel that was built before")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="weft-wheel-") as folder:
-        wheel = build_wheel(os.path.join(folder, "wheel"), options.build)
+        wheel = options.wheel or build_wheel(
+            os.path.join(folder, "wheel"), options.build)
         Environment(os.path.join(folder, "new"), wheel).check("installed")
         check_moved(folder, wheel)
         audit(folder, wheel)

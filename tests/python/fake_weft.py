@@ -42,9 +42,10 @@ def main(words):
     with open(os.path.join(run, "result.json"), "w", encoding="utf-8") as file:
         json.dump({"summary": f"played: {how}", "timed": True, "timing": {
             "over_compile": {"ratio": 0.5 if how == "slow" else 2.0}},
-            "subgraphs": [{"ours": how != "nothing", "reason":
-                           "the budget is over" if how == "short" else ""}]},
-            file)
+            "subgraphs": [{
+                "ours": not how.startswith("nothing"), "reason":
+                "the budget is over" if how in ("short", "nothing yet")
+                else ""}]}, file)
 
 
 if __name__ == "__main__":

@@ -83,6 +83,15 @@ class TakeOver(BackendCase):
                 self.compiled(Net(), budget_s=budget_s)(x)
             self.assertEqual(self.runs(), runs)
 
+    def test_a_search_without_time_to_find_one_is_made_three_times(self):
+        self.set_environment(FAKE_WEFT="nothing yet")
+        x = torch.randn(4, 12)
+        for runs in (1, 2, 3, 3):
+            torch._dynamo.reset()
+            with torch.no_grad():
+                self.compiled(Net())(x)
+            self.assertEqual(self.runs(), runs)
+
     def test_an_entry_that_others_may_write_is_not_used(self):
         net, x = Net(), torch.randn(4, 12)
         with torch.no_grad():

@@ -1,15 +1,12 @@
 #include "tools/weft/bench_command.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "compiler/targets.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/sandbox/gpu.hpp"
+#include "tools/weft/python_driver.hpp"
 
 namespace weft {
 namespace {
@@ -135,25 +132,6 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"quiet", common.quiet}};
 }
 
-/// Not by PYTHONPATH, which every run would inherit; nor may a file in the
-/// working folder stand for a module of the same name.
-constexpr const char* program =
-    "import sys\n"
-    "sys.path[:] = [sys.argv[1]] + [p for p in sys.path if p]\n"
-    "from weft.bench.driver import main\n"
-    "sys.exit(main(sys.argv[2]))\n";
-
-/// This process goes on as Python: signals and the exit code need no relay.
-Error become(const Installation& installation, const json& settings) {
-  const std::string python = installation.python.string();
-  const std::string path = installation.worker_path.string();
-  const std::string text = settings.dump();
-  execl(python.c_str(), python.c_str(), "-B", "-c", program, path.c_str(),
-        text.c_str(), nullptr);
-  return {ErrorCode::missing,
-          "cannot start " + python + ": " + std::strerror(errno)};
-}
-
 }  // namespace
 
 int bench_command(const CommonFlags& common, const BenchFlags& flags) {
@@ -176,8 +154,8 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   const auto place = find_place(flags);
   if (!place) return report_error(common, place.error());
   return report_error(
-      common,
-      become(*installation, settings(common, flags, *place, *installation)));
+      common, become_python(*installation, "weft.bench.driver",
+                            settings(common, flags, *place, *installation)));
 }
 
 }  // namespace weft

@@ -41,6 +41,8 @@ struct RunFlags {
   bool llm_cache = true;   ///< give what earlier runs were answered
   std::string describe;    ///< the problem in plain words, instead of a file
   bool yes = false;        ///< nobody is asked whether that is what was meant
+  bool train = false;      ///< the backward pass, too
+  std::vector<std::string> words;  ///< those flags that each pass's run gets
 };
 
 int run_command(const CommonFlags& common, const RunFlags& flags);

@@ -11,6 +11,7 @@
 #include "tools/weft/node_command.hpp"
 #include "tools/weft/run_flags.hpp"
 #include "tools/weft/settings_flags.hpp"
+#include "tools/weft/train_command.hpp"
 
 namespace {
 
@@ -33,17 +34,21 @@ void add_common(CLI::App& app, CommonFlags& common) {
 }
 
 /// The flags of a run that [run] can set, too.
-void add_settable(CLI::App& verb, RunFlags& flags) {
-  add_run_flags(verb, flags.options);
+std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
+  auto all = add_run_flags(verb, flags.options);
   flags.options.jobs =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  verb.add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  verb.add_flag("--fast-sync", flags.fast_sync,
-                "Journal survives weft's death, not a power cut");
-  verb.add_flag("!--no-llm-cache", flags.llm_cache,
-                "Pay language models again for what they answered before");
+  all.push_back(
+      verb.add_option("--jobs", flags.options.jobs, "Subgraphs at a time")
+          ->check(CLI::Range(1, 256))
+          ->capture_default_str());
+  all.push_back(
+      verb.add_flag("--fast-sync", flags.fast_sync,
+                    "Journal survives weft's death, not a power cut"));
+  all.push_back(
+      verb.add_flag("!--no-llm-cache", flags.llm_cache,
+                    "Pay language models again for what they answered before"));
+  return all;
 }
 
 std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
@@ -80,15 +85,29 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
                 "Do not ask whether its reference is what was meant")
       ->needs(describe);
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
-  add_settable(*run, flags);
-  add_listen(*run, flags.listen);
+  auto passed = add_settable(*run, flags);
+  // What the two runs of --train are not told: it is the whole's.
+  std::erase_if(passed, [](const CLI::Option* flag) {
+    return flag->get_name() == "--mode" || flag->get_name() == "--budget-s";
+  });
+  auto* train = run->add_flag("--train", flags.train,
+                              "Kernels for the backward pass, too: a ModelNew "
+                              "that can be trained")
+                    ->excludes(describe);
+  for (CLI::Option* flag : add_listen(*run, flags.listen)) {
+    train->excludes(flag);
+  }
   run->parse_complete_callback([run, problem, describe, &common] {
     if (problem->count() + describe->count() == 0) {
       throw CLI::RequiredError("problem");
     }
     apply_settings(*run, "run", common.config);
   });
-  run->callback([&] { code = run_command(common, flags); });
+  run->callback([&, passed] {
+    flags.words = words_of(passed);
+    code =
+        flags.train ? train_command(common, flags) : run_command(common, flags);
+  });
 }
 
 void add_eval(CLI::App& app, CommonFlags& common, int& code) {

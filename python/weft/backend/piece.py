@@ -205,8 +205,7 @@ class _Searches:
             kernels.from_store = outcome.from_store
             kernels.path = outcome.path
             if not outcome.has_kernels:
-                kernels.settle("framework", "no kernel was faster: "
-                               + outcome.summary)
+                kernels.settle("framework", outcome.reason)
                 return
             kernels.composed = composed_module.ComposedModule(
                 kernels.source, outcome.path)

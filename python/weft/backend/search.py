@@ -20,16 +20,21 @@ TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
 LATE_SHARE, LATE_S = 1.0, 60.0
 #: Kernels tried for a subgraph, by the seconds that there are.
 VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
+#: A search whose time was over before it had a kernel is made anew by so many
+#: processes: the first in a new installation loads PyTorch slowly.
+TRIES_MAX = 3
 
 
 @dataclasses.dataclass
 class Outcome:
     """What a search came to. `path`: the entry in the store (or a folder of
-    the same form); `has_kernels`: whether anything of ours is in it."""
+    the same form); `has_kernels`: whether anything of ours is in it that is
+    worth being called, and `reason` why not."""
 
     path: str
     has_kernels: bool
     summary: str
+    reason: str
     from_store: bool = False
 
 
@@ -49,15 +54,24 @@ def key_of(source, options):
 
 def known(source, options):
     """The Outcome of an earlier process's search, or None: there is none, or
-    its time was over before it was done, and now there is more."""
+    its time was over before it was done, and it is worth another."""
     found = store.find(key_of(source, options)) if options.cache else None
     if found is None:
         return None
     path, about = found
-    if about.get("cut_short") and about.get("budget_s", 0) < options.budget_s:
+    if about.get("cut_short") and (
+            about.get("budget_s", 0) < options.budget_s
+            or not about.get("has_kernels") and _tries(about) < TRIES_MAX):
         return None
     return Outcome(path, bool(about.get("has_kernels")),
-                   str(about.get("summary", "")), from_store=True)
+                   str(about.get("summary", "")), str(about.get("reason", "")),
+                   from_store=True)
+
+
+def _tries(about):
+    """How many searches there have been for what that tells of."""
+    tries = about.get("tries")
+    return tries if isinstance(tries, int) else 1
 
 
 def search(source, options, cancelled=None):
@@ -97,15 +111,18 @@ def _search(source, options, cancelled, folder):
     if code != 0 or result is None:
         raise SearchFailed(told or f"weft run ended with the code {code}")
     has_kernels = any(one.get("ours") for one in result["subgraphs"])
-    why_not = _too_slow(result, options) if has_kernels else ""
+    reason = (_too_slow(result, options) if has_kernels else
+              "no kernel was faster, or there was no time to find one")
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
-    summary = result["summary"] + why_not
-    about = {"has_kernels": has_kernels and not why_not, "summary": summary,
+    summary = result["summary"]
+    about = {"has_kernels": not reason, "summary": summary, "reason": reason,
              "seconds": round(seconds, 1), "budget_s": options.budget_s,
              "cut_short": any("budget" in one.get("reason", "")
                               for one in result["subgraphs"])}
+    earlier = store.find(key_of(source, options))
+    about["tries"] = _tries(earlier[1]) + 1 if earlier else 1
     path = store.keep(key_of(source, options), run, about)
-    return Outcome(path, about["has_kernels"], summary)
+    return Outcome(path, about["has_kernels"], summary, reason)
 
 
 def _words(options):
@@ -134,7 +151,7 @@ def _too_slow(result, options):
     factor = over.get("ratio") if isinstance(over, dict) else over
     if not factor or factor > 1:
         return ""
-    return f"; no faster than Inductor ({factor:.2f})"
+    return f"no faster than Inductor ({factor:.2f})"
 
 
 def _result(run):

@@ -1,0 +1,1 @@
+"""`weft run --train`: kernels for a model's forward and backward pass."""

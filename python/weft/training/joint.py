@@ -1,0 +1,146 @@
+"""A model's step of training as two graphs: one gives the results, the new
+values of buffers and what is kept; the other the gradients, of what was kept
+and of the results' gradients.
+
+What is kept, and what is computed again, is PyTorch's min-cut partition's
+choice, as for torch.compile.
+"""
+
+import dataclasses
+
+import torch
+
+from weft.backend import captured as captures
+from weft.backend.graph_source import Unsupported, is_view
+
+#: Tensors that forward() makes of numbers are written into ModelNew's file.
+CONSTANT_ELEMENTS_MAX = 4096
+
+
+@dataclasses.dataclass
+class Step:
+    """`captured` tells where the arguments of `forward` are found, and what its
+    first results are; the rest of them is kept, and goes to `backward`, before
+    the gradients of those results that have one."""
+
+    captured: captures.Captured
+    forward: torch.fx.GraphModule
+    backward: torch.fx.GraphModule
+    arguments: list  # real tensors, of `forward`
+    differentiable: list  # which results have a gradient
+    wanted: list  # arguments whose gradients `backward` gives, in order
+    draws: bool
+
+    @property
+    def count(self):
+        """Of the results that are not only kept."""
+        return len(self.captured.results)
+
+
+def capture(model, inputs):
+    """The Step of model(*inputs), in the mode that the model is in;
+    Unsupported says why there is none."""
+    inputs = tuple(inputs)
+    captured, graph = captures.capture(model, inputs, {})
+    check_results(captured, graph)
+    arguments = [_argument(model, one, inputs) for one in captured.arguments]
+    wanted = [i for i, one in enumerate(arguments) if one.requires_grad]
+    if not wanted:
+        raise Unsupported(
+            "nothing in it can be trained: no parameter and no input of Model "
+            "requires a gradient. Run it without --train, or set requires_grad "
+            "on what shall be trained")
+    joint, differentiable = _joint(graph, arguments, wanted)
+    forward, backward = _cut(joint, len(captured.results))
+    return Step(captured, forward, backward, arguments, differentiable, wanted,
+                _draws(joint))
+
+
+def check_results(captured, graph):
+    (output,) = graph.graph.find_nodes(op="output")
+    for (kind, _), node in zip(captured.results, output.args[0]):
+        if kind == "input":
+            raise Unsupported("its forward() writes into its inputs")
+        if not isinstance(node, torch.fx.Node):
+            raise Unsupported(f"one of its results is {node!r}, no tensor")
+        if kind != "output":
+            continue
+        while is_view(node):
+            node = node.args[0]
+        if node.op == "placeholder":
+            raise Unsupported("one of its results is an input, a parameter, or "
+                              "a view of one")
+
+
+def _argument(model, one, inputs):
+    """That tensor, as a leaf."""
+    if one.kind in ("parameter", "buffer"):
+        owner = model.get_submodule(one.owner)
+        return (owner._parameters if one.kind == "parameter"
+                else owner._buffers)[one.name]
+    if one.kind == "constant":
+        if one.value.numel() > CONSTANT_ELEMENTS_MAX:
+            raise Unsupported(
+                f"it holds a tensor of {one.value.numel()} elements that is no "
+                "parameter and no buffer: register it as a buffer")
+        return one.value.detach()
+    value = torch.utils._pytree.tree_leaves((inputs, {}))[one.leaf]
+    if not isinstance(value, torch.Tensor):
+        raise Unsupported(f"one of its inputs is {value!r}, no tensor")
+    return value.detach().requires_grad_(value.requires_grad)
+
+
+def _joint(graph, arguments, wanted):
+    """(a graph of forward's arguments and of gradients, which results have
+    one)."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with torch.enable_grad():
+        differentiable = [one.requires_grad for one in graph(*arguments)]
+    if not any(differentiable):
+        raise Unsupported("none of its results depends on a parameter or input "
+                          "that requires a gradient")
+
+    def joint(primals, tangents):
+        with torch.enable_grad():
+            results = graph(*primals)
+            gradients = torch.autograd.grad(
+                [one for one, has in zip(results, differentiable) if has],
+                [primals[i] for i in wanted], tangents, allow_unused=True)
+        return [*results], [*gradients]
+
+    try:
+        with torch.no_grad():
+            tangents = [torch.zeros_like(one) for one, has
+                        in zip(graph(*arguments), differentiable) if has]
+        return make_fx(joint, tracing_mode="fake")(
+            arguments, tangents), differentiable
+    except Exception as error:
+        raise Unsupported("its gradients cannot be captured: "
+                          f"{type(error).__name__}: "
+                          f"{str(error).strip()[:300]}") from None
+
+
+def _cut(joint, count):
+    """(forward, backward)"""
+    from torch._functorch.partitioners import (
+        min_cut_rematerialization_partition,
+    )
+
+    for node in list(joint.graph.nodes):
+        if node.target is torch.ops.aten.detach.default:
+            node.replace_all_uses_with(node.args[0])
+        schema = getattr(node.target, "_schema", None)
+        if schema is not None and schema.is_mutable:
+            raise Unsupported("its gradients are computed by an operator that "
+                              f"writes into its operands ({node.target})")
+    joint.graph.eliminate_dead_code()
+    joint.recompile()
+    return min_cut_rematerialization_partition(
+        joint, None, num_fwd_outputs=count)
+
+
+def _draws(graph):
+    return any(torch.Tag.nondeterministic_seeded in node.target.tags
+               for node in graph.graph.nodes
+               if isinstance(node.target, torch._ops.OpOverload))

@@ -1,0 +1,125 @@
+"""ModelNew's file: the problem's text, what its graphs' modules are, and the
+part that calls them (model_part.py). It needs PyTorch, and nothing of weft."""
+
+import dataclasses
+import os
+
+from torch.utils import _pytree as pytree
+
+from weft.backend.graph_source import Unsupported
+
+_PART = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                     "model_part.py")
+_LITERALS = (bool, int, float, str, type(None))
+
+
+@dataclasses.dataclass
+class GraphText:
+    """What computes one of the graphs: `source` (graph_source.Source), and the
+    module that a search composed, or None: the graph's own operators."""
+
+    source: object
+    composed: str | None
+
+    @property
+    def text(self):
+        return self.source.text if self.composed is None else self.composed
+
+    def plan(self):
+        source = self.source
+        return {"kernels": self.composed is not None, "inputs": source.inputs,
+                "state": source.state, "parameters": source.parameters,
+                "outputs": source.outputs, "constants": _Code(
+                    "[" + ", ".join(map(tensor_text, source.constants)) + "]")}
+
+
+class _Code:
+    """Stands for itself in a repr."""
+
+    def __init__(self, text):
+        self._text = text
+
+    def __repr__(self):
+        return self._text
+
+
+def write(problem_text, step, forward, backward):
+    """The file's text; forward and backward are GraphTexts."""
+    with open(_PART, encoding="utf-8") as file:
+        part = file.read()
+    return (f"{problem_text.rstrip()}\n\n\n"
+            "# By `weft run --train`, from here on.\nimport torch\n\n"
+            f"_weft_forward_text = {_quoted(forward.text)}\n"
+            f"_weft_backward_text = {_quoted(backward.text)}\n"
+            f"_weft_plan = {_shown(plan_of(step, forward, backward))}\n\n"
+            f"{part}")
+
+
+def plan_of(step, forward, backward):
+    captured = step.captured
+    inputs = pytree.tree_unflatten(range(captured.structure.num_leaves),
+                                   captured.structure)
+    written = {place for kind, place in captured.results if kind == "buffer"}
+    buffers = {i for i, one in enumerate(captured.arguments)
+               if (one.owner, one.name) in written}
+    kept = forward.source.outputs[step.count:]
+    return {
+        "arguments": [_argument(one, value) for one, value in zip(
+            captured.arguments, step.arguments)],
+        "structure": pytree.treespec_dumps(pytree.tree_structure(inputs)),
+        "result": pytree.treespec_dumps(captured.result),
+        "results": captured.results,
+        "differentiable": step.differentiable,
+        "wanted": step.wanted,
+        "copied": [i for i, one in enumerate(kept)
+                   if one[0] in ("argument", "view") and one[1] in buffers],
+        "parts": {part.path: (part.training, _settings(part))
+                  for part in captured.parts},
+        "forward": forward.plan(),
+        "backward": backward.plan(),
+    }
+
+
+def _argument(one, value):
+    constant = _Code(tensor_text(value)) if one.kind == "constant" else None
+    return (one.kind, one.owner, one.name, one.leaf, constant,
+            (tuple(value.shape), tuple(value.stride()), value.dtype,
+             value.device.type, value.requires_grad))
+
+
+def _settings(part):
+    """Those that can be written down, and are compared at every call."""
+    return {name: value for name, (how, value) in part.settings.items()
+            if how == "equal" and all(map(
+                _is_literal, value if isinstance(value, tuple) else [value]))}
+
+
+def _is_literal(value):
+    return isinstance(value, _LITERALS) and not (
+        isinstance(value, float) and value - value != 0)
+
+
+def tensor_text(value):
+    """Code that makes this tensor, on the host."""
+    if value.is_complex():
+        raise Unsupported("it holds a complex tensor that is no parameter and "
+                          "no buffer: register it as a buffer")
+    numbers = value.detach().cpu().reshape(-1).tolist()
+    shown = ", ".join(f"float('{one}')" if isinstance(one, float)
+                      and one - one != 0 else repr(one) for one in numbers)
+    return (f"torch.tensor([{shown}], dtype={value.dtype})"
+            f".reshape({tuple(value.shape)})")
+
+
+def _quoted(text):
+    """As a string that a person can read."""
+    safe = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+    if not safe.endswith("\n"):
+        safe += "\n"
+    return f"'''\\\n{safe}'''"
+
+
+def _shown(plan):
+    lines = [f"    {name!r}: {value!r},\n" for name, value in plan.items()]
+    return "{\n" + "".join(lines) + "}"
+
