@@ -145,10 +145,11 @@ function roofline() {
   if (gbps > 0) {
     line(x(xLow), y(roof(xLow)), x(xHigh), y(roof(xHigh)),
          `a copy here: ${fixed(gbps, 1)} GB/s`);
-    // Beside the slope, where it leaves the picture or ends.
+    // Right of the slope's middle and below: it rises away from the words.
     const end = Math.min(xHigh, yHigh / (gbps * 1e9));
-    drawing.append(svg("text", {class: "soft", x: x(end) - 8,
-      y: Math.max(26, y(roof(end)) + 34), "text-anchor": "end"},
+    const middle = Math.sqrt(xLow * end);
+    drawing.append(svg("text", {class: "soft", x: x(middle) + 10,
+      y: y(roof(middle)) + 16},
       `a copy: ${fixed(gbps, gbps < 100 ? 1 : 0)} GB/s`));
   }
   for (const [words, f] of flops) {

@@ -44,7 +44,7 @@ function lineRow(number, text, kind, colour) {
 }
 
 function sourceView(text, colour = true, wrap = false) {
-  const lines = text.split("\n");
+  const lines = text.replace(/\n$/, "").split("\n");
   const block = h("div", {class: "source" + (wrap ? " wrap" : ""),
                           tabindex: 0});
   let shown = 0;
