@@ -11,7 +11,9 @@ constexpr std::int64_t retry_ms_max = 600'000;
 /// Some days of asking each minute: then nobody will ever have time for it.
 constexpr int overloads_max = 5'000;
 /// A third place is not risked.
-constexpr std::size_t places_lost_max = 2;
+constexpr int places_lost_max = 2;
+/// Nobody has so many places that leave while they have the same work.
+constexpr std::size_t places_left_max = 64;
 
 void set_effect(Message& message, std::uint64_t effect) {
   std::visit(
@@ -147,15 +149,12 @@ std::optional<ErrandEnd> Errands::lost(const LeaseLost& loss,
   if (node.empty()) return std::nullopt;
   Open& open = node.mapped();
   open.avoid.push_back(loss.place);
-  if (open.is_wanted && open.avoid.size() < places_lost_max) {
+  if (++open.lost < places_lost_max && open.is_wanted) {
     attempt(std::move(open), next_++, context);
     return std::nullopt;
   }
-  return ErrandEnd{open.id,
-                   std::nullopt,
-                   {"lost", loss.reason},
-                   loss.place,
-                   static_cast<int>(open.avoid.size())};
+  return ErrandEnd{
+      open.id, std::nullopt, {"lost", loss.reason}, loss.place, open.lost};
 }
 
 std::optional<ErrandEnd> Errands::replied(std::uint64_t effect, Failure failure,
@@ -175,11 +174,24 @@ std::optional<ErrandEnd> Errands::replied(std::uint64_t effect, Failure failure,
     rest(found, std::min(after_ms, retry_ms_max), context);
     return std::nullopt;
   }
+  // Its place left, and the work had no part in that.
+  if (failure.code == "lost" && open.is_wanted &&
+      open.avoid.size() < places_left_max) {
+    move_on(found, context);
+    return std::nullopt;
+  }
   // Stopped because its time was up, and not because nobody wants it.
   if (failure.code == "cancelled" && open.is_wanted) {
     failure = {"expired", "no answer from the port within the lease"};
   }
   return finish(effect, std::move(failure), reply, context);
+}
+
+/// To another place, as if it had not been begun.
+void Errands::move_on(Entry errand, Context& context) {
+  Open open = std::move(open_.extract(errand).mapped());
+  open.avoid.push_back(open.place);
+  attempt(std::move(open), next_++, context);
 }
 
 /// Its number is the timer's from here on: a late word of the try before is
@@ -250,7 +262,7 @@ std::optional<ErrandEnd> Errands::finish(std::uint64_t effect, Failure failure,
     return std::nullopt;
   }
   return ErrandEnd{open.id, std::move(reply), std::move(failure), open.place,
-                   static_cast<int>(open.avoid.size())};
+                   open.lost};
 }
 
 }  // namespace weft

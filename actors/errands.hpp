@@ -22,7 +22,7 @@ struct ErrandEnd {
   std::optional<Message> reply;  ///< whatever the port said, if it did
   Failure failure;
   Place place{};  ///< where it was done last
-  int lost = 0;   ///< places that went while it was done there
+  int lost = 0;   ///< places that went down while it was done there
 };
 
 /// What the errand needs while it runs.
@@ -47,7 +47,8 @@ class Errands {
   /// own. Two kinds of failure are no try: "overloaded" is asked again after
   /// the time that it names, and a place that is gone is replaced by another.
   /// What was lost with two places is not taken to a third: it may be what
-  /// brought them down.
+  /// brought them down. A place that leaves of its own will answers "lost",
+  /// and is none of the two.
   std::uint64_t start(const Address& port, Message request,
                       const LeaseTerms& terms, Context& context, int tries = 1);
 
@@ -90,10 +91,11 @@ class Errands {
     LeaseTerms terms;
     int tries = 1;  ///< left, the one under way included
     State state = State::waiting;
-    bool is_wanted = true;  ///< false: it is not tried again
-    Place place;            ///< granted
-    std::vector<Place> avoid;
-    int overloads = 0;  ///< so often it was put off
+    bool is_wanted = true;     ///< false: it is not tried again
+    Place place;               ///< granted
+    std::vector<Place> avoid;  ///< those that went
+    int lost = 0;              ///< of them, those that went down
+    int overloads = 0;         ///< so often it was put off
   };
   using Entry = std::map<std::uint64_t, Open>::iterator;
 
@@ -102,6 +104,7 @@ class Errands {
   std::optional<ErrandEnd> expired(const LeaseExpired& expiry,
                                    Context& context);
   std::optional<ErrandEnd> lost(const LeaseLost& loss, Context& context);
+  void move_on(Entry errand, Context& context);
   std::optional<ErrandEnd> replied(std::uint64_t effect, Failure failure,
                                    const Message& reply, Context& context);
   void rest(Entry errand, std::int64_t after_ms, Context& context);

@@ -168,8 +168,8 @@ struct Leave {
 /// Both: I go. A head says it when its run has ended, and the node answers with
 /// its own: until then it is said again.
 struct Bye {
-  std::uint64_t session = 0;
-  std::string run{};  ///< which has ended; a node's says nothing
+  std::uint64_t session = 0;  ///< 0: a node's that was not welcomed yet
+  std::string run{};          ///< which has ended; a node's says nothing
   MSGPACK_DEFINE(session, run)
 };
 

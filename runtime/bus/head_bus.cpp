@@ -38,8 +38,8 @@ HeadProtocol::Options protocol_options(const HeadBus::Options& options) {
   made.heartbeat_ms = options.heartbeat_ms;
   made.silence_ms = options.silence_ms;
   made.refuses = [start = options.start,
-                  torch = options.torch](const wire::Hello& hello) {
-    return why_unlike(hello, start, torch);
+                  own = options.own](const wire::Hello& hello) {
+    return why_unlike(hello, start, own);
   };
   return made;
 }
@@ -151,12 +151,13 @@ void HeadBus::begin(const Envelope& request, std::stop_token cancelled,
   wish.type = request.type;
   wish.body = std::make_shared<const std::string>(request.body);
   socket_->post([this, wish = std::move(wish), cancelled,
-                 message = std::move(*message), reply = std::move(reply)] {
+                 message = std::move(*message),
+                 reply = std::move(reply)]() mutable {
     const std::uint64_t id = wish.id;
     Open& open = open_[id];
-    open.reply = reply;
-    open.request = message;
-    protocol_.submit(wish, SocketThread::now_ms());
+    open.reply = std::move(reply);
+    open.request = std::move(message);
+    protocol_.submit(std::move(wish), SocketThread::now_ms());
     // May call at once, on this thread: it only posts.
     open.on_cancel = std::make_unique<OnCancel>(cancelled, [this, id] {
       socket_->post([this, id] {
@@ -241,7 +242,13 @@ void HeadBus::perform(head_action::Joined action) {
 void HeadBus::perform(head_action::Leaving) {}
 
 void HeadBus::perform(head_action::Lost action) {
-  for (const NodeRequest& request : action.requests) open_.erase(request.id);
+  for (const NodeRequest& request : action.requests) {
+    if (action.politely) {
+      hand_back(request.id, action.node);
+    } else {
+      open_.erase(request.id);
+    }
+  }
   if (present_.contains(action.node)) tell_gone(action.node);
   present_.erase(action.node);
 }
@@ -330,6 +337,14 @@ void HeadBus::tell(const std::string& node,
   std::vector<Outgoing> words;
   for (const Capacities& one : all) words.push_back({address::broker, one});
   if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
+}
+
+/// It goes to another place, and is not what this one went down with.
+void HeadBus::hand_back(std::uint64_t id, const std::string& node) {
+  const auto open = open_.find(id);
+  if (open == open_.end()) return;
+  answer(id, failed_reply(open->second.request,
+                          {"lost", "node " + node + " left"}));
 }
 
 /// All its places, without any units.

@@ -29,7 +29,7 @@ class HeadBus : public Nodes {
     BusKeys keys;
     std::string run;  ///< the run's own name, the same after a resume
     RunStart start;
-    std::string torch;  ///< that nodes must have, too
+    wire::Hello own;  ///< what this machine shows: nodes must be like it
     std::int64_t heartbeat_ms = 1'000;
     std::int64_t silence_ms = 15'000;
     /// Nodes that the roles believe to be in, of a run that is resumed.
@@ -84,6 +84,7 @@ class HeadBus : public Nodes {
   void perform(head_action::Load action);
   void perform(head_action::Log action);
   void answer(std::uint64_t id, Message reply);
+  void hand_back(std::uint64_t id, const std::string& node);
   void take_built(std::uint64_t id, const BuildRequest& request,
                   BuildReply reply);
   void tell(const std::string& node, const std::vector<Capacities>& all);

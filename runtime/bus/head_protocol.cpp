@@ -121,7 +121,7 @@ void HeadProtocol::greet(const std::string& peer, const wire::Hello& hello,
                       ": give one of them another name with --name",
                   false);
   }
-  lose(hello.name, "its process is another one now", false);
+  lose(hello.name, "its process is another one now", node.is_leaving);
   nodes_[hello.name].hello.name = hello.name;
   admit(peer, hello, now_ms);
 }
@@ -202,7 +202,8 @@ void HeadProtocol::read(Node& node, const wire::Header& header,
     node.is_leaving = true;
     act(Leaving{node.hello.name});
   } else if (const auto* bye = std::get_if<wire::Bye>(&header)) {
-    if (is_current(bye->session)) lose(node.hello.name, "it left", true);
+    const bool goes = bye->session == 0 || is_current(bye->session);
+    if (goes) lose(node.hello.name, "it left", true);
   } else {
     foul(peer, "a frame that only a head sends");
   }
@@ -514,7 +515,7 @@ void HeadProtocol::tick(std::int64_t now_ms) {
   for (const std::string& name : silent) {
     lose(name,
          "silent for " + std::to_string(options_.silence_ms / 1000) + " s",
-         false);
+         nodes_.at(name).is_leaving);
   }
 }
 

@@ -54,7 +54,7 @@ struct Leaving {
 struct Lost {
   std::string node;
   std::string why;
-  bool politely = false;
+  bool politely = false;  ///< it said that it would go
   std::vector<NodeRequest> requests;
 };
 /// The answer to a request, once. Its blobs were stored before.

@@ -54,13 +54,30 @@ wire::Hello make_hello(const Installation& installation,
 }
 
 std::string why_unlike(const wire::Hello& hello, const RunStart& start,
-                       const std::string& torch_version) {
+                       const wire::Hello& own) {
   if (hello.weft != start.weft_version) {
     return differs("weft", hello.weft, start.weft_version) +
            ": install the same on both";
   }
-  if (hello.torch != torch_version) {
-    return differs("PyTorch", hello.torch, torch_version);
+  if (hello.torch != own.torch) {
+    return differs("PyTorch", hello.torch, own.torch);
+  }
+  if (start.options.target != "cpu") {
+    if (hello.triton != own.triton) {
+      return differs("Triton", hello.triton, own.triton);
+    }
+    // Which one it is, is known by its file alone; PyTorch brings it.
+    if (hello.nvrtc.empty() != own.nvrtc.empty()) {
+      return hello.nvrtc.empty()
+                 ? "it has no NVRTC, and the run's machine has"
+                 : "it has NVRTC, and the run's machine has none";
+    }
+  }
+  // A node without GPUs builds for those of others, and shows no driver.
+  const bool brings_gpus =
+      !start.machine.gpus.empty() && !hello.devices.empty();
+  if (brings_gpus && hello.driver != own.driver) {
+    return differs("GPU driver", hello.driver, own.driver);
   }
   if (hello.machine.name != start.machine.name) {
     return differs("processor", hello.machine.name, start.machine.name);

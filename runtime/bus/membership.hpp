@@ -16,10 +16,11 @@ wire::Hello make_hello(const Installation& installation,
                        const std::string& weft_version, bool devices);
 
 /// Why the node's results could not stand beside those of the run's own
-/// machine; empty: they can. Kernels are built and timed for one kind of
-/// processor and GPU, by one weft and one PyTorch.
+/// machine, whose `own` is; empty: they can. Kernels are built and timed for
+/// one kind of processor and GPU, by one weft, one PyTorch and, for GPUs, one
+/// Triton and driver.
 std::string why_unlike(const wire::Hello& hello, const RunStart& start,
-                       const std::string& torch_version);
+                       const wire::Hello& own);
 
 /// The GPUs of the node that are like the run's.
 std::vector<wire::Device> devices_for(const wire::Hello& hello,

@@ -9,6 +9,7 @@
 
 #include "runtime/bus/node_blobs.hpp"
 #include "runtime/bus/socket_thread.hpp"
+#include "runtime/machine/files.hpp"
 #include "runtime/machine/work_queue.hpp"
 
 namespace weft {
@@ -18,6 +19,9 @@ namespace {
 using Event =
     std::variant<node_action::Begin, node_action::Work, node_action::Stop,
                  node_action::End, node_action::Quit>;
+
+/// How often the node's file says that it lives.
+constexpr std::int64_t kSayMs = 5'000;
 
 class Node {
  public:
@@ -37,6 +41,7 @@ class Node {
     };
     callbacks.on_turn = [this](std::int64_t now_ms, bool is_tick) {
       is_tick ? protocol_.tick(now_ms) : protocol_.flush(now_ms);
+      if (is_tick) say_alive(now_ms);
       act();
     };
     callbacks.on_stranger = [] {};
@@ -163,9 +168,10 @@ class Node {
     }
     std::string body = encode(reply);
     auto made = blobs_.pin(id, body);
-    socket_->post([this, id, type = std::string(name_of(reply)), body,
-                   made = std::move(made)] {
-      protocol_.result(id, type, body, made, SocketThread::now_ms());
+    socket_->post([this, id, type = std::string(name_of(reply)),
+                   body = std::move(body), made = std::move(made)]() mutable {
+      protocol_.result(id, std::move(type), std::move(body), std::move(made),
+                       SocketThread::now_ms());
       act();
     });
   }
@@ -176,6 +182,16 @@ class Node {
     for (NodeAction& action : protocol_.take_actions()) {
       std::visit([this](auto& one) { perform(std::move(one)); }, action);
     }
+  }
+
+  /// For those who watch processes, as Kubernetes' probes. Where it cannot be
+  /// written, they see an older one.
+  void say_alive(std::int64_t now_ms) {
+    const bool is_in = protocol_.is_in();
+    if (is_in == said_in_ && now_ms - said_ms_ < kSayMs) return;
+    said_in_ = is_in;
+    said_ms_ = now_ms;
+    (void)write_file_whole(options_.folder / "alive", is_in ? "in\n" : "out\n");
   }
 
   void perform(node_action::Send action) { socket_->send("", action.frame); }
@@ -192,6 +208,7 @@ class Node {
   void perform(node_action::Work action) {
     // Fetched while it waits for its turn.
     std::vector<std::string> hashes = wire::hashes_in(action.body);
+    if (hashes.empty()) return hand(std::move(action));
     loader_->push([this, hashes = std::move(hashes)] {
       for (const std::string& hash : hashes) {
         if (blobs_.find(hash)) continue;
@@ -216,7 +233,9 @@ class Node {
 
   NodeOptions options_;
   NodeBlobs blobs_;
-  NodeProtocol protocol_;  // the socket thread's
+  NodeProtocol protocol_;  // the socket thread's, as the next two
+  bool said_in_ = false;
+  std::int64_t said_ms_ = -kSayMs;
   std::unique_ptr<SocketThread> socket_;
   std::unique_ptr<WorkQueue> loader_ = std::make_unique<WorkQueue>(1);
   std::mutex mutex_;

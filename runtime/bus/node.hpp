@@ -26,8 +26,10 @@ struct NodeOptions {
   std::string endpoint;
   BusKeys keys;
   NodeProtocol::Options protocol;
-  std::filesystem::path folder;  ///< this node's own
-  int lose_every = 0;            ///< blobs, for tests
+  /// This node's own. Its file `alive` is written every 5 s, and says "in"
+  /// where a head has let the node in, else "out".
+  std::filesystem::path folder;
+  int lose_every = 0;  ///< blobs, for tests
   std::function<void(const std::string&)> log;
   /// Makes the ports for a run.
   std::function<NodePorts(Blobs&, const RunStart&)> make_ports;

@@ -154,8 +154,9 @@ std::shared_ptr<const std::string> NodeBlobs::find(const std::string& hash) {
 std::vector<wire::BlobRef> NodeBlobs::pin(std::uint64_t id,
                                           std::string_view body) {
   std::vector<wire::BlobRef> made;
+  const std::vector<std::string> hashes = wire::hashes_in(body);
   const std::lock_guard lock(mutex_);
-  for (const std::string& hash : wire::hashes_in(body)) {
+  for (const std::string& hash : hashes) {
     const auto found = kept_.find(hash);
     if (found == kept_.end() || !own_.contains(hash)) continue;
     if (made.size() == wire::kBlobsOfMessageMax) break;

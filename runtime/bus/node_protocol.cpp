@@ -218,9 +218,9 @@ void NodeProtocol::quit_if_done() {
 
 void NodeProtocol::go() {
   if (has_quit_) return;
-  if (is_welcome_) {
-    act(Send{{wire::encode_header(wire::Bye{session_}), nullptr}});
-  }
+  // A head may have let it in, and its welcome be under way.
+  const std::uint64_t session = is_welcome_ ? session_ : 0;
+  act(Send{{wire::encode_header(wire::Bye{session}), nullptr}});
   quit("");
 }
 

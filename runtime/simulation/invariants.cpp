@@ -26,6 +26,7 @@ std::string Invariants::take(const Envelope& envelope) {
   if (std::holds_alternative<RunFinished>(*message) && ++finished_ > 1) {
     return "the run ends twice";
   }
+  handed_back(envelope, *message);
   std::string problem = llm_.take(envelope, *message);
   if (problem.empty()) problem = take_subgraph(*message);
   if (problem.empty()) problem = take_lease(envelope, *message);
@@ -118,7 +119,11 @@ void Invariants::offer(std::uint64_t heard) {
 
 std::string Invariants::asked(const Ticket& ticket,
                               const LeaseRequest& request) {
-  if (request.avoid.size() > 1) {
+  const auto went_down =
+      std::ranges::count_if(request.avoid, [&](const Place& place) {
+        return !left_.contains({ticket.first, place});
+      });
+  if (went_down > 1) {
     return "work of " + ticket.first +
            " is taken to a third place after two went down with it";
   }
@@ -126,6 +131,18 @@ std::string Invariants::asked(const Ticket& ticket,
   lease.request = request;
   leases_[ticket] = std::move(lease);
   return "";
+}
+
+void Invariants::handed_back(const Envelope& envelope, const Message& message) {
+  if (!is_port(envelope.src)) return;
+  std::visit(
+      [&](const auto& reply) {
+        if constexpr (requires { reply.failure.code; }) {
+          if (reply.failure.code != "lost") return;
+          left_.insert({envelope.dst, place_of(envelope.src)});
+        }
+      },
+      message);
 }
 
 std::string Invariants::grant(const Ticket& ticket, const Place& place,

@@ -2,7 +2,8 @@
 // answered at most once; leases stay within what their place offers, and are
 // granted where they may be; an effect happens under a lease of its asker's, at
 // the place of the lease; what is stopped was begun; work that two places went
-// down with is not taken to a third; a subgraph's best kernel was timed where
+// down with is not taken to a third (those that left and gave it back do not
+// count); a subgraph's best kernel was timed where
 // its others are; every subgraph ends in exactly one verdict, and the run ends
 // once.
 #pragma once
@@ -44,6 +45,7 @@ class Invariants {
   std::string take_effect(const Envelope& envelope, const Message& message);
   std::string take_subgraph(const Message& message);
   std::string asked(const Ticket& ticket, const LeaseRequest& request);
+  void handed_back(const Envelope& envelope, const Message& message);
   std::string grant(const Ticket& ticket, const Place& place,
                     std::uint64_t cause);
   std::string use(const std::string& resource, const Place& place,
@@ -59,8 +61,9 @@ class Invariants {
   std::map<Ticket, Lease> leases_;
   std::map<Ticket, Lease> granted_;  ///< those that are over, too
   std::set<std::tuple<Address, Address, std::uint64_t>> begun_;
-  std::map<std::string, int> verdicts_;   ///< by subgraph
-  std::map<std::string, Place> at_work_;  ///< by subgraph
+  std::set<std::pair<Address, Place>> left_;  ///< whose work, and where it was
+  std::map<std::string, int> verdicts_;       ///< by subgraph
+  std::map<std::string, Place> at_work_;      ///< by subgraph
   int finished_ = 0;
   LlmInvariants llm_;
 };

@@ -53,6 +53,7 @@ class Simulator {
   RunStart made_up_start();
   void add_places();
   void change_place();
+  void hand_back(const Place& place);
   void tell(const Capacities& place);
   void cancel(const Envelope& word, const CancelEffect& effect);
   bool step();
@@ -184,11 +185,32 @@ void Simulator::change_place() {
   tell(offer.is_there ? offer.capacities
                       : Capacities{{}, 10'000, offer.capacities.place});
   if (offer.is_there) return;
+  if (happens(random_, options_.faults.politely)) {
+    ++end_.places_left;
+    return hand_back(offer.capacities.place);
+  }
   ++end_.places_lost;
   std::erase_if(answers_, [&](const auto& item) {
     const Place place = place_of(item.second.first.dst);
     return place == offer.capacities.place && happens(random_, 800);
   });
+}
+
+/// Whoever waits for an answer from there is told that there will be none.
+void Simulator::hand_back(const Place& place) {
+  std::map<std::uint64_t, Envelope> open;
+  std::erase_if(answers_, [&](const auto& item) {
+    const Envelope& request = item.second.first;
+    if (place_of(request.dst) != place) return false;
+    open[request.seq] = request;
+    return true;
+  });
+  for (const auto& [seq, request] : open) {
+    const auto asked = decode(request.type, request.body);
+    if (!asked) return broken(asked.error().message);
+    answers_.emplace(
+        now_us_, std::pair{request, failed_reply(*asked, {"lost", "left"})});
+  }
 }
 
 void Simulator::tell(const Capacities& place) {

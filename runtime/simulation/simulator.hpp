@@ -23,6 +23,7 @@ struct Faults {
   int failed = 30;
   int crash = 2;
   int place = 2;          ///< a place goes, or comes back
+  int politely = 500;     ///< it goes, and hands back what it works on
   int cancel_late = 500;  ///< what is stopped answers when it likes
   int llm = 250;          ///< a call to a language model fails
 };
@@ -51,6 +52,7 @@ struct SimulationEnd {
   std::uint64_t events = 0;
   int crashes = 0;
   int places_lost = 0;
+  int places_left = 0;
   int cancels = 0;
   int devices = 0;  ///< of the head
   int llm_calls = 0;

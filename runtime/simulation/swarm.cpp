@@ -238,7 +238,7 @@ void Swarm::disturb(std::size_t i) {
   NodeMachine& machine = machines_[i];
   if (!machine.process || machine.hangs || machine.is_cut) return;
   const std::int64_t for_ms = 200 + pick(random_, 10'000);
-  switch (pick(random_, 4)) {
+  switch (options_.only_leaves ? 3 : pick(random_, 4)) {
     case 0:
       by_peer_.erase(machine.peer());
       machine.process.reset();
@@ -424,7 +424,11 @@ void Swarm::perform(head_action::Joined& joined) {
 }
 
 void Swarm::perform(head_action::Lost& lost) {
-  for (const NodeRequest& request : lost.requests) open_.erase(request.id);
+  for (const NodeRequest& request : lost.requests) {
+    if (open_.erase(request.id) == 0 || !lost.politely) continue;
+    post(address::at(address::build, lost.node), request.id,
+         {{asker, failed_reply(asked_.at(request.id), {"lost", "it left"})}});
+  }
   if (!present_.contains(lost.node)) return;
   ++(lost.politely ? end_.left : end_.lost);
   present_.erase(lost.node);

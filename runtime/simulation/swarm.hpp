@@ -17,7 +17,8 @@ struct SwarmOptions {
   int lost_frames = 10;        ///< out of 1,000
   double faults_per_node = 1;  ///< over the first half minute
   int head_deaths = 1;
-  int prefetch = 2;  ///< of the head; more than 2 is a fault
+  bool only_leaves = false;  ///< nodes: no other fault
+  int prefetch = 2;          ///< of the head; more than 2 is a fault
   std::int64_t time_max_ms = 3'600'000;
 };
 

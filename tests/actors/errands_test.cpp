@@ -239,6 +239,41 @@ TEST_CASE("work that was lost with its place goes to another, once") {
   CHECK(bench.sent.empty());
 }
 
+TEST_CASE("a place that left with the work is none of the two it may go with") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id, "n1"});
+  CHECK(!bench.give(BuildReply{bench.id, {"lost", "node n1 left"}, "", 7}));
+  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
+  const auto second = one<LeaseRequest>(bench.sent);
+  CHECK(second.avoid == std::vector<Place>{"n1"});
+  // The broker's own word of it comes later.
+  CHECK(!bench.give(LeaseLost{bench.id, "n1", "gone"}));
+  bench.give(LeaseGranted{second.ticket, "n2"});
+  CHECK(!bench.give(LeaseLost{second.ticket, "n2", "gone"}));
+  const auto third = one<LeaseRequest>(bench.sent);
+  bench.give(LeaseGranted{third.ticket, "n3"});
+  const auto end = bench.give(LeaseLost{third.ticket, "n3", "gone"});
+  REQUIRE(end.has_value());
+  CHECK(end->failure.code == "lost");
+  CHECK(end->lost == 2);
+}
+
+TEST_CASE("places that leave without end do not keep work going without end") {
+  ErrandBench bench;
+  std::uint64_t ticket = bench.id;
+  std::optional<ErrandEnd> end;
+  int places = 0;
+  for (; !end && places < 1'000; ++places) {
+    bench.give(LeaseGranted{ticket, "n" + std::to_string(places)});
+    end = bench.give(BuildReply{ticket, {"lost", "it left"}, "", 7});
+    if (!end) ticket = one<LeaseRequest>(bench.sent).ticket;
+  }
+  REQUIRE(end.has_value());
+  CHECK(places == 65);
+  CHECK(end->failure.code == "lost");
+  CHECK(end->lost == 0);
+}
+
 TEST_CASE("an overloaded port is asked again when it said, and it is no try") {
   ErrandBench bench;
   bench.give(LeaseGranted{bench.id});

@@ -108,7 +108,8 @@ TEST_CASE("a node that is stopped stops its work, and the head knows at once") {
   cluster.stop_node("n1");
   REQUIRE(cluster.wait_ended("n1"));
   REQUIRE(cluster.wait_gone("n1"));  // by its word: the silence is a minute
-  CHECK(cluster.answers_.empty());
+  REQUIRE(cluster.wait_answers(1));
+  CHECK(cluster.answers_.at(1).failure.code == "lost");
 }
 
 TEST_CASE("a node that waits for a head rests, and leaves when it is told to") {

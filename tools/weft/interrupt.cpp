@@ -14,6 +14,10 @@ sigset_t watched() {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  // The terminal or the ssh that it was started by is gone; nohup ignores that.
+  struct sigaction now{};
+  sigaction(SIGHUP, nullptr, &now);
+  if (now.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
   return set;
 }
 

@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM as a stop token. The first asks the run to stop, so that
-// it can be resumed; the second ends the process at once.
+// Ctrl-C, SIGTERM and SIGHUP as a stop token. The first asks the run to stop,
+// so that it can be resumed; the second ends the process at once.
 #pragma once
 
 #include <stop_token>

@@ -12,6 +12,7 @@
 #include "actors/roster.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/bus/head_bus.hpp"
+#include "runtime/bus/membership.hpp"
 #include "runtime/host/caf_host.hpp"
 #include "runtime/host/decisions_version.hpp"
 #include "runtime/machine/device_choice.hpp"
@@ -314,7 +315,8 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
   options.spares_head = flags.no_local;
   options.expected = std::move(*expected);
   options.start = start;
-  options.torch = installation.torch_version;
+  options.own =
+      make_hello(installation, WEFT_VERSION, !start.machine.gpus.empty());
   options.silence_ms = static_cast<std::int64_t>(flags.silence_s * 1000);
   options.heartbeat_ms =
       std::clamp<std::int64_t>(options.silence_ms / 5, 100, 1'000);
