@@ -1,10 +1,12 @@
 """Network namespaces as machines: a head and two nodes with addresses of their
 own, one of whose links is down for longer than its lease, the other's as slow
-as 1 Mbit/s. Needs root, and `ip` and `tc` (iproute2).
+as 1 Mbit/s; a node whose disk is full, and one whose clock is a year behind.
+Needs root, `ip` and `tc` (iproute2), and faketime for the last.
 
     cd tests/by_hand && PYTHONPATH=../python python3 -m unittest -v nodes_network
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -87,6 +89,43 @@ class NetworkTest(NodesCase):
         self.assert_ends_well(head)
         for node in nodes.values():
             self.assert_ends_well(node)
+        self.assert_same_and_nothing_left()
+
+    def test_a_full_disk(self):
+        folder = self.path("full")
+        os.makedirs(folder)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs",
+                        folder], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", folder], check=False)
+        def fill():
+            with (contextlib.suppress(OSError),
+                  open(os.path.join(folder, "filler"), "wb") as file):
+                while True:
+                    file.write(b"-" * 4096)
+                    file.flush()
+        def nodes():
+            made = {name: self.node(name, "--once") for name in ("full", "good")}
+            self.wait_for(lambda: self.changes("full") or
+                          self.has_said("full", "serving"))
+            fill()
+            return made
+        head, made = self.at_work(nodes)
+        self.assert_ends_well(head)
+        for node in made.values():
+            self.assert_ends_well(node)
+        self.assert_same_and_nothing_left()
+
+    @unittest.skipUnless(shutil.which("faketime"), "needs faketime")
+    def test_a_wrong_clock(self):
+        self.inside["wrong"] = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1",
+                                "faketime", "-f", "-400d")
+        head, made = self.at_work(
+            lambda: {name: self.node(name, "--once")
+                     for name in ("wrong", "good")})
+        self.assert_ends_well(head)
+        for node in made.values():
+            self.assert_ends_well(node)
+        self.assertGreater(self.answered("wrong"), 0, self.output())
         self.assert_same_and_nothing_left()
 
 

@@ -41,6 +41,7 @@ def verdicts(events):
 
 class NodesCase(WeftCase):
     maxDiff = None
+    run_flags = RUN
     in_peace = None
 
     def setUp(self):
@@ -94,8 +95,8 @@ class NodesCase(WeftCase):
     def head(self, *words):
         """One that listens."""
         process = self.start("head", "run", self.problem, "--out",
-                             self.run_folder, *RUN, "--listen", self.endpoint,
-                             *words)
+                             self.run_folder, *self.run_flags, "--listen",
+                             self.endpoint, *words)
         self.wait_for(lambda: process.poll() is not None or
                       self.has_said("head", "listening"))
         return process
@@ -159,7 +160,8 @@ class NodesCase(WeftCase):
         """Of the same run, undisturbed and alone; made once."""
         if NodesCase.in_peace is None:
             run = self.path("in-peace")
-            done = self.weft("run", self.problem, "--out", run, *RUN)
+            done = self.weft("run", self.problem, "--out", run,
+                             *self.run_flags)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             NodesCase.in_peace = verdicts(weft_case.events_of(run))
         return NodesCase.in_peace

@@ -4,10 +4,18 @@ without the engines."""
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 import weft_case
+
+try:
+    import kubernetes_validate
+    import yaml  # kubernetes_validate brings it
+except ImportError:
+    kubernetes_validate = None
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))), "tools", "launch")
@@ -34,7 +42,7 @@ class LaunchersTest(unittest.TestCase):
         help_text = subprocess.run(
             [weft_case.WEFT, "node", "--help"], capture_output=True, text=True,
             check=True).stdout
-        nodes = {"slurm.sbatch": r"exec .*\n.*\n?.*",
+        nodes = {"slurm.sbatch": r"srun (?:.*\\\n)+.*",
                  "ssh-nodes": r"printf '%q ' .*\n.*",
                  "weft-node.service": r"ExecStart=.*",
                  "kubernetes.yaml": r"args:\n(?: +- --.*\n)+"}
@@ -43,16 +51,53 @@ class LaunchersTest(unittest.TestCase):
             self.assertTrue(found, name)
             flags = launched_flags(found.group(0))
             self.assertIn("--join", flags, name)
-            for flag in flags:
+            for flag in flags - {"--ntasks"}:  # srun's own
                 self.assertIn(flag, help_text, name)
 
-    def test_kubernetes_replaces_a_pod_only_when_it_has_ended(self):
-        text = text_of("kubernetes.yaml")
-        self.assertIn("completionMode: Indexed", text)
-        self.assertIn("podReplacementPolicy: Failed", text)
-        self.assertNotIn("\t", text)
+    @unittest.skipUnless(kubernetes_validate,
+                         "pip install kubernetes-validate")
+    def test_kubernetes_takes_its_job_by_the_schema_of_its_api(self):
+        job = yaml.safe_load(text_of("kubernetes.yaml"))
+        # podReplacementPolicy and backoffLimitPerIndex: since 1.29 for all.
+        for version in ("1.29", "1.37"):
+            kubernetes_validate.validate(job, version, strict=True)
+        # Else two pods of one index run at once, under one name.
+        self.assertEqual(job["spec"]["podReplacementPolicy"], "Failed")
+        self.assertEqual(job["spec"]["completionMode"], "Indexed")
+        job["spec"]["podReplacementPolicies"] = "Failed"
+        with self.assertRaises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(job, "1.37", strict=True)
 
-    def test_ray_starts_a_node_of_its_own_name_in_each_task(self):
+    def test_kubernetes_probe_tells_one_that_hangs_from_one_that_lives(self):
+        probe = re.search(r'command: \[sh, -c, "(.*)"\]',
+                          text_of("kubernetes.yaml")).group(1)
+        with tempfile.TemporaryDirectory() as folder:
+            alive = os.path.join(folder, "alive")
+            command = ["sh", "-c", probe.replace("/scratch/alive", alive)]
+            quiet = {"stderr": subprocess.DEVNULL, "check": False}
+            self.assertNotEqual(subprocess.run(command, **quiet).returncode, 0)
+            with open(alive, "w", encoding="utf-8"):
+                pass
+            self.assertEqual(subprocess.run(command, **quiet).returncode, 0)
+            os.utime(alive, (1, 1))
+            self.assertNotEqual(subprocess.run(command, **quiet).returncode, 0)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "needs systemd")
+    def test_systemd_takes_its_unit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            unit = os.path.join(folder, "weft-node.service")
+            with open(unit, "w", encoding="utf-8") as file:
+                file.write(text_of("weft-node.service").replace(
+                    "/usr/local/bin/weft", os.path.abspath(weft_case.WEFT)))
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no",
+                                   unit], capture_output=True, text=True,
+                                  check=False)
+            complaints = [line for line in done.stderr.splitlines()
+                          if "weft-node" in line]
+            self.assertEqual(complaints, [])
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_ray_starts_a_node_of_its_own_name_in_each_actor(self):
         path = os.path.join(FOLDER, "ray_nodes.py")
         spec = importlib.util.spec_from_file_location("ray_nodes", path)
         module = importlib.util.module_from_spec(spec)

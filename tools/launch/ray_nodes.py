@@ -1,12 +1,16 @@
-"""Nodes for a run that listens, as Ray tasks: one for each GPU
-or share of cores. Ray places them and starts them again.
+"""Nodes for a run that listens, as Ray actors: one for each GPU
+or share of cores. Ray places them, and begins them again where they die.
 
-    python ray_nodes.py --join tcp://HEAD:7070 --keys DIR [--count N]
-        [--cpus 4] [--gpus 0] [--weft weft]
+    RAY_ADDRESS=HOST:6379 python ray_nodes.py --join tcp://HEAD:7070 --keys DIR
+        [--count N] [--cpus 4] [--gpus 0] [--weft weft]
 """
 
 import argparse
+import ctypes
+import signal
 import subprocess
+
+PR_SET_PDEATHSIG = 1
 
 
 def node_command(args, index):
@@ -20,9 +24,14 @@ def node_command(args, index):
     return words + ["--once"]
 
 
+def go_with_parent():
+    """In the node's process: where Ray kills the actor's, it leaves, too."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def serve(command):
     """Runs one node to its end; its exit code decides what Ray does."""
-    code = subprocess.call(command)
+    code = subprocess.Popen(command, preexec_fn=go_with_parent).wait()
     # 2: wrong usage; 3: the head will not have it. Another try is no use.
     if code not in (0, 2, 3):
         raise RuntimeError(f"{command[0]} node ended with {code}")
@@ -43,13 +52,18 @@ def parse(words=None):
 def main():
     import ray
 
+    class Node:
+        @ray.method(max_task_retries=-1, retry_exceptions=True)
+        def serve(self, command):
+            return serve(command)
+
     args = parse()
     ray.init(address="auto")
-    task = ray.remote(num_cpus=args.cpus, num_gpus=args.gpus, max_retries=-1,
-                      retry_exceptions=True)(serve)
-    codes = ray.get([task.remote(node_command(args, index))
-                     for index in range(args.count)])
-    return max(codes)
+    node = ray.remote(num_cpus=args.cpus, num_gpus=args.gpus,
+                      max_restarts=-1)(Node)
+    nodes = [node.remote() for _ in range(args.count)]
+    return max(ray.get([one.serve.remote(node_command(args, index))
+                        for index, one in enumerate(nodes)]))
 
 
 if __name__ == "__main__":
