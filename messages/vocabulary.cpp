@@ -1,5 +1,6 @@
 #include "messages/vocabulary.hpp"
 
+#include <algorithm>
 #include <array>
 #include <sstream>
 #include <type_traits>
@@ -23,10 +24,21 @@ struct Sink {
   void write(const char* data, std::size_t size) { bytes.append(data, size); }
 };
 
+/// Each entry takes a byte at least: a few bytes that announce billions of them
+/// must not have room made for that.
+msgpack::unpack_limit limit_of(std::string_view body) {
+  constexpr std::size_t entries_max = 1 << 20;
+  constexpr std::size_t nesting_max = 64;
+  const std::size_t bytes = body.size();
+  const std::size_t entries = std::min(bytes, entries_max);
+  return {entries, entries, bytes, bytes, bytes, nesting_max};
+}
+
 template <class M>
 Result<Message> decode_as(std::string_view body) {
   try {
-    const auto handle = msgpack::unpack(body.data(), body.size(), in_place);
+    const auto handle = msgpack::unpack(body.data(), body.size(), in_place,
+                                        nullptr, limit_of(body));
     return Message{handle.get().as<M>()};
   } catch (const std::exception& problem) {
     return fail(ErrorCode::damaged,
@@ -77,7 +89,8 @@ Result<Message> decode(std::string_view type, std::string_view body) {
 
 std::string body_to_json(std::string_view body) {
   try {
-    const auto handle = msgpack::unpack(body.data(), body.size());
+    const auto handle = msgpack::unpack(body.data(), body.size(), nullptr,
+                                        nullptr, limit_of(body));
     std::ostringstream out;
     out << handle.get();
     return out.str();

@@ -201,9 +201,9 @@ void HeadProtocol::read(Node& node, const wire::Header& header,
     if (!is_current(leave->session) || node.is_leaving) return;
     node.is_leaving = true;
     act(Leaving{node.hello.name});
-  } else if (const auto* bye = std::get_if<wire::Bye>(&header)) {
-    const bool goes = bye->session == 0 || is_current(bye->session);
-    if (goes) lose(node.hello.name, "it left", true);
+  } else if (std::holds_alternative<wire::Bye>(header)) {
+    // Of whatever session: the welcome to this one may be under way.
+    lose(node.hello.name, "it left", true);
   } else {
     foul(peer, "a frame that only a head sends");
   }

@@ -86,6 +86,27 @@ TEST_CASE("a node leaves in time though its head hears nothing") {
   CHECK(world.now <= began_ms + 5'000);
 }
 
+TEST_CASE("a node that leaves before it is welcomed is not waited for") {
+  NodeProtocol::Options options;
+  options.hello = hello_of("n1", "a");
+  NodeProtocol node(options);
+  World world;
+  node.tick(1'000);
+  node.leave(1'001);
+  int frames = 0;
+  for (const NodeAction& action : node.take_actions()) {
+    const auto* send = std::get_if<node_action::Send>(&action);
+    if (!send) continue;
+    ++frames;
+    world.head->on_frame("p1", send->frame.header, "", 1'002);
+  }
+  CHECK(frames == 2);  // hello, and bye
+  CHECK(world.head->nodes(1'002).empty());
+  world.head->submit({1, "n1", "port/build", "BuildRequest", nullptr}, 1'003);
+  world.drain_head();
+  CHECK(world.lost_ids == std::set<std::uint64_t>{1});
+}
+
 TEST_CASE("a node that is in no run leaves at once") {
   World world;
   World::Node& node = world.add("n1", "a");
