@@ -22,6 +22,7 @@ nlohmann::json Errands::describe() const {
                     {"tries_left", open.tries},
                     {"is_wanted", open.is_wanted},
                     {"avoid", open.avoid},
+                    {"lost", open.lost},
                     {"overloads", open.overloads}});
   }
   return list;
