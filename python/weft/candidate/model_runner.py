@@ -3,8 +3,8 @@
 A call names steps: `load` takes inputs and state from shared memory, `run` is
 forward() and nothing else, `warm` the same on inputs that were there before,
 `ran` says whether that ran a composed module's kernels, `export` copies results
-out and describes them. `hold` keeps them while others
-are made, and `recall` copies out what they are by then. A `load` may come with
+out and describes them. `hold` keeps them while others are made, and `recall`
+copies out what the `held`th of these are by then. A `load` may come with
 `number`: another value for one leaf of the arguments that is no tensor.
 """
 
@@ -112,8 +112,8 @@ class ModelRunner:
         self._template = job["inputs"]  # leaves: a place's number, or a value
         self._treespec = pytree.treespec_loads(job["treespec"])
         self._wants = job["outputs"]
-        self._result = self._kept = None
-        self._leaves = []
+        self._result, self._kept = None, []
+        self._leaves, self._lain = [], []
         if self.described["state"] == job["state"]:
             self._put_state()
 
@@ -139,6 +139,7 @@ class ModelRunner:
             if "number" in call:
                 self._leaves[call["number"]["leaf"]] = call["number"]["value"]
             self._args = pytree.tree_unflatten(self._leaves, self._treespec)
+            self._lain = list(map(lie, self._given()))
         self._result = None
         if call["seed"] is not None:  # else it goes on to draw
             torch.manual_seed(call["seed"])
@@ -198,10 +199,12 @@ class ModelRunner:
         """Why a composed module's last forward() ran none of its kernels; ""
         where it did, and of any other module. It is asked after `run`."""
         module = sys.modules.get(NEW_MODULE)
-        told = str(getattr(module, PASSED_ON, ""))[:300]
+        told = getattr(module, PASSED_ON, "")
+        if type(told) is not str:  # another's __str__ would work here
+            return {"passed_on": f"{PASSED_ON} is no text"}
         if told:
             setattr(module, PASSED_ON, "")
-        return {"passed_on": told}
+        return {"passed_on": told[:300]}
 
     def _forward(self, forward):
         self._result = forward(*self._args)
@@ -214,12 +217,11 @@ class ModelRunner:
         return rest(self._driver)
 
     def _hold(self, call):
-        self._kept = self._result
+        self._kept.append(self._result)
         return {}
 
     def _recall(self, call):
-        self._put_results(self._kept)
-        self._kept = None
+        self._put_results(self._kept[call["held"]])
         return {}
 
     def _compile(self, name):
@@ -231,11 +233,14 @@ class ModelRunner:
         self._forwards[name] = compiled
         return {}
 
+    def _given(self):
+        return [t for t in self._leaves if isinstance(t, torch.Tensor)]
+
     def _export(self, call):
         """Results to shared memory, if they fit; and what they look like."""
-        held = [t for t in self._leaves if isinstance(t, torch.Tensor)]
-        described = describe(
-            self._result, held, self._state.named, self._state.now())
+        held = self._given()
+        described = describe(self._result, held, self._lain,
+                             self._state.named, self._state.now())
         if described["outputs"] == [] or fits(described, self._wants):
             self._put_results(self._result)
         for tensor, place in zip(held, self._places["inputs_after"]):
@@ -257,10 +262,11 @@ def tensor_leaves(result):
     return [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
-def describe(result, arguments, named, state_after):
+def describe(result, arguments, lain, named, state_after):
     """Structure, and each tensor's type, layout and whose memory it is: an
-    argument's, the state's before or after, or an earlier result's. And which
-    of the state has an argument's."""
+    argument's, the state's before or after, or an earlier result's. Which of
+    the state has an argument's; and which argument does not `lie` as it did
+    before the call, which `lain` says."""
     leaves, treespec = pytree.tree_flatten(result)
     outputs, others = [], []
     given = [[_span(t)] for t in arguments]
@@ -273,7 +279,7 @@ def describe(result, arguments, named, state_after):
         span = _span(leaf)
         outputs.append(
             {
-                "type": _TENSOR_TYPES.get(type(leaf), "another class"),
+                "type": _type_of(leaf),
                 "dtype": str(leaf.dtype).removeprefix("torch."),
                 "shape": list(leaf.shape),
                 "stride": plain_stride(leaf),
@@ -286,8 +292,24 @@ def describe(result, arguments, named, state_after):
     nesting += str(list(field_names(result)))
     shape = hashlib.sha256(nesting.encode()).hexdigest()[:16]
     kept = [i for i, span in enumerate(after) if _sharing(span, given)]
+    moved = [i for i, pair in enumerate(zip(map(lie, arguments), lain))
+             if pair[0] != pair[1]]
     return {"structure": shape, "outputs": outputs, "others": others,
-            "kept": kept}
+            "kept": kept, "moved": moved}
+
+
+def lie(tensor):
+    """Where its elements are."""
+    return _span(tensor), tensor.stride()
+
+
+def _type_of(tensor):
+    """With what is left to whoever reads it: a plain tensor has values."""
+    name = _TENSOR_TYPES.get(type(tensor), "another class")
+    lazy = [f" with a {what} bit" for what, is_set in (
+        ("negative", tensor.is_neg()), ("conjugate", tensor.is_conj()))
+        if is_set]
+    return name + "".join(lazy)
 
 
 def field_names(result):

@@ -254,6 +254,39 @@ def touched(tensor, how, generator):
     return made
 
 
+def random_leaf(given, distribution, generator):
+    """A tensor like that argument: of such values, or the same integers and
+    flags in another order."""
+    if given.dtype not in FLOATING:
+        flat = given.reshape(-1)
+        order = torch.randperm(
+            flat.numel(), generator=generator, device=generator.device)
+        return flat[order].reshape(given.shape).contiguous()
+    values = floats(given.numel(), distribution,
+                    of_case(distribution, generator))
+    return values.to(given.dtype).reshape(given.shape)
+
+
+def are_alike(tensor):
+    """Whether all its elements, integers or flags, are one: then no other order
+    of them is another argument."""
+    return tensor.numel() > 0 and bool((tensor == tensor.reshape(-1)[0]).all())
+
+
+def varied(tensor, generator):
+    """The same with an eighth of them another, at least one: a flag the other
+    one, a number one less (what is a place or a length stays one), or one more
+    of none."""
+    flat = tensor.reshape(-1).clone()
+    chosen = torch.rand(flat.numel(), generator=generator,
+                        device=generator.device) < 1 / 8
+    chosen[flat.numel() // 2] = True
+    first = flat[0]
+    other = (~first if tensor.dtype == torch.bool
+             else torch.where(first > 0, first - 1, first + 1))
+    return torch.where(chosen, other, flat).reshape(tensor.shape)
+
+
 def altered(tensor, generator):
     """A copy with one element in ALTERED_SHARE changed, at random places."""
     made = tensor.clone(memory_format=torch.contiguous_format)

@@ -21,6 +21,8 @@ from weft.judge.verify import TF32_REASON, Verdict, is_of_tf32
 BUILD_ALLOWANCE_MS = 300_000
 #: No further case is begun after this much time in the reference.
 REFERENCE_BUDGET_S = 60.0
+#: Larger results are not held while others are made.
+HELD_BYTES_MAX = 256 << 20
 _STEPS = ["load", "run", "ran", "export"]
 
 
@@ -72,7 +74,9 @@ def check_model(slot, keeper, whole, job, limits):
         for case in _cases(whole):
             if verdict.reason:
                 break
-            _run_case(slot, whole, case, limits, verdict)
+            is_second = verdict.cases == 1 and _may_be_held(whole)
+            steps = {"steps": ["hold", *_STEPS]} if is_second else {}
+            _run_case(slot, whole, case, limits, verdict, **steps)
             with lap("controls"):
                 controls.hold(case.leaves, case.outputs, case.finite)
             if first is None and not whole.is_large:
@@ -147,6 +151,8 @@ def _cases(whole):
     names = ["given", "altered", *TOUCHES, *(name for name, _ in DISTRIBUTIONS)]
     if not whole.tells_ties:
         names.remove("grid")
+    if whole.has_alike:  # in any order they are the same
+        names.insert(1 + len(TOUCHES), "varied")
     if whole.is_large:  # what would need the first case kept is left out
         names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
     if not whole.takes_any_values:
@@ -179,9 +185,16 @@ def _cases(whole):
         del case
 
 
+def _may_be_held(whole):
+    """Whether a candidate has room for one more result all the time."""
+    size = sum(place.spec.storage_bytes for place in whole.places["outputs"])
+    return not whole.is_large and size <= HELD_BYTES_MAX
+
+
 def _run_next(slot, whole, case, limits, verdict):
     """The call after that case's goes on to draw where it ended, and leaves its
-    results as they are, where Model's does."""
+    results as they are, where Model's does; and those of its first run, many
+    calls ago (three tensors in turn outlast the next call)."""
     generator = whole.device.generator(whole.seed + 1)
     try:
         later, stay = whole.following(case, generator)
@@ -193,14 +206,25 @@ def _run_next(slot, whole, case, limits, verdict):
               steps=["hold", *_STEPS], seed=None, reuse=True)
     if verdict.reason:
         return
+    changed = _changed(slot, whole, case, limits, stay, -1)
+    if changed is not None:
+        verdict.fail("wrong", f"the next call changes output {changed} of the "
+                     "call before, which Model leaves as it is")
+        return
+    changed = _changed(slot, whole, case, limits, stay, 0)
+    if changed is not None:
+        verdict.fail("wrong", f"a later call changes output {changed} of the "
+                     "first, which Model leaves as it is")
+
+
+def _changed(slot, whole, case, limits, stay, held):
+    """The first of the `held`th results (0: of its first run, -1: of its last)
+    that should have stayed and did not."""
     whole.buffers.fill_outputs()
-    slot.call(limits.wall_ms, steps=["recall"])
-    views = whole.buffers.output_views
-    for number, (view, made) in enumerate(zip(views, case.outputs)):
-        if stay[number] and compare.compare(view, made).reason:
-            verdict.fail("wrong", f"the next call changes output {number} of "
-                         "the call before, which Model leaves as it is")
-            return
+    slot.call(limits.wall_ms, steps=["recall"], held=held)
+    pairs = zip(whole.buffers.output_views, case.outputs)
+    return next((number for number, (view, made) in enumerate(pairs)
+                 if stay[number] and compare.compare(view, made).reason), None)
 
 
 def _run_numbers(slot, whole, first, limits, verdict, begin_anew):
@@ -329,6 +353,13 @@ def layout_difference(answer, wanted):
         if any(owner not in mine["aliases"] for owner in aliases):
             return (f"output {number} shares memory with an input, the state or "
                     "another output")
+    moved = answer.get("moved")
+    if not isinstance(moved, list):
+        return "where its arguments lie is not described"
+    for number in moved:
+        if number not in wanted["moved"]:
+            return (f"argument {str(number)[:20]} lies elsewhere after the "
+                    "call, or otherwise, which Model leaves where it is")
     kept = answer.get("kept")
     if not isinstance(kept, list):
         return "what it keeps is not described"

@@ -220,8 +220,12 @@ class WholeModel:
             1 << 30, (1,), generator=generator, device=generator.device))
         if distribution == "given":
             leaves = [t.clone() for t in self._given(self.seed)]
+        elif distribution == "varied":
+            leaves = [inputs.varied(t, generator) if self._is_alike(t) else given
+                      for t, given in zip(self.tensors, self._given(self.seed))]
         else:
-            leaves = [_random_leaf(t, distribution, generator) for t in self.tensors]
+            leaves = [inputs.random_leaf(t, distribution, generator)
+                      for t in self.tensors]
         state = random_state(
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
             generator, self._changing)
@@ -241,6 +245,21 @@ class WholeModel:
         leaves = self.as_laid_out(
             [inputs.touched(t, how, generator) for t in case.leaves])
         return self.expect(how, case.seed, leaves, case.state)
+
+    @property
+    def has_alike(self):
+        """Whether an argument is of equal integers or flags, which may be
+        others."""
+        return any(map(self._is_alike, self.tensors))
+
+    def _is_alike(self, tensor):
+        if tensor.dtype in FLOATING or tensor.is_complex():
+            return False
+        # A place that is out of range ends the use of a device.
+        looks_up = self.device.is_cuda and any(
+            word in name for name in self.operators
+            for word in other_numbers.LOOKUPS)
+        return not looks_up and inputs.are_alike(tensor)
 
     @property
     def tells_ties(self):
@@ -359,7 +378,7 @@ class WholeModel:
     def _run(self, model, leaves, state, seed, take=lambda tensor: tensor,
              within=contextlib.nullcontext()):
         """One forward() on copies of the leaves, as `take` gives them."""
-        from weft.candidate.model_runner import describe, tensor_leaves
+        from weft.candidate.model_runner import describe, lie, tensor_leaves
 
         self.device.make_way()
         held = self._held if model is self.model else HeldState(model)
@@ -367,7 +386,7 @@ class WholeModel:
         mine = [
             laid_out(take(t), stride) for t, stride in zip(leaves, self._strides)
         ]
-        args = self.arguments(mine)
+        args, lain = self.arguments(mine), list(map(lie, mine))
         self._begin_draws(seed)
         drawn = rng_state(self.device.torch)
         owners = mine + [t for _, t in held.named]
@@ -383,7 +402,7 @@ class WholeModel:
             "inputs_after": [_unless_changed(t, leaf)
                              for t, leaf in zip(mine, leaves)],
             "state_after": [t.clone() for t in after],
-            "described": describe(result, mine, held.named, after),
+            "described": describe(result, mine, lain, held.named, after),
             "drew": drawn != rng_state(self.device.torch),
         }
 
@@ -579,14 +598,3 @@ def _unless_changed(after, before):
         return after
     flat = after.contiguous().reshape(-1)
     return before if same_bytes(flat, before.reshape(-1)) else after
-
-
-def _random_leaf(given, distribution, generator):
-    if given.dtype not in FLOATING:
-        flat = given.reshape(-1)
-        order = torch.randperm(
-            flat.numel(), generator=generator, device=generator.device)
-        return flat[order].reshape(given.shape).contiguous()
-    values = inputs.floats(given.numel(), distribution,
-                           inputs.of_case(distribution, generator))
-    return values.to(given.dtype).reshape(given.shape)
