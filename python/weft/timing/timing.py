@@ -289,6 +289,8 @@ class SubgraphBench:
         self.is_large = device.is_large(size)
         #: Of a call's message on a device, where caches are emptied.
         self._flush = {"flush": True} if device.is_cuda else {}
+        #: Of the candidate's. A device's allocator gives what it has kept.
+        self._pays = self._flush or {"allocates": True}
 
     def _batch(self):
         """How many calls one message asks for: enough to drown the overhead."""
@@ -365,7 +367,7 @@ class SubgraphBench:
     def call_candidate(self, slot, wall_ms):
         # A batch is of calls that take milliseconds together: what a single one
         # may take is more than it needs.
-        return slot.call(wall_ms, sets=self._order, **self._flush)
+        return slot.call(wall_ms, sets=self._order, **self._pays)
 
     def off_clock(self, timed):
         return OffClock()  # a kernel finds its buffers filled, and fills them
