@@ -22,18 +22,18 @@ constexpr bool is_real = std::is_same_v<T, float> || std::is_same_v<T, double>;
 // What a compiler may not fuse into another operation: the framework rounds the
 // result of each of the model's operators. Within one (a fold's products, a
 // polynomial) it may.
+// An `or` with a zero that it does not know to be one costs a cycle at
+// most; GCC 12 lowers __builtin_assoc_barrier of a vector to one for each lane,
+// which made sums of squares four times as slow (2026-11-26, AVX-512).
+volatile const int32_t zero_in_memory = 0;
+const int32_t opaque_zero = zero_in_memory;
 template <class V>
 INLINE V rounded(V value) {
   if constexpr (!kFreeRounding && is_real<element<V>>) {
-#if __has_builtin(__builtin_assoc_barrier)
-    return __builtin_assoc_barrier(value);
-#else
-    for (int l = 0; l < W; ++l) {
-      element<V> lane = value[l];
-      asm("" : "+m"(lane));
-      value[l] = lane;
-    }
-#endif
+    using Bits = std::conditional_t<sizeof(element<V>) == sizeof(int32_t),
+                                    int32_t, int64_t>;
+    return (V)((vec<Bits>)value |
+               (vec<Bits>{} + static_cast<Bits>(opaque_zero)));
   }
   return value;
 }
