@@ -398,7 +398,7 @@ void Composer::drop_some(const std::string& why, Context& context) {
                      return closeness(a) < closeness(b);
                    });
   const std::size_t kept = is_late(context) ? 0 : chosen_.size() / 2;
-  report_.rejected += static_cast<int>(chosen_.size() - kept);
+  if (report_.rejected.empty()) report_.rejected = why;
   for (std::size_t i = kept; i < chosen_.size(); ++i) {
     report_.notes.push_back("Dropped " + chosen_[i]->subgraph +
                             " from the composition: " + why);

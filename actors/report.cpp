@@ -355,11 +355,19 @@ std::string near_words(const Report& report) {
   return text;
 }
 
+/// One line for a summary; report.md has all of it.
+std::string first_words(const std::string& reason) {
+  constexpr std::size_t kept = 160;
+  const std::string line = reason.substr(0, reason.find('\n'));
+  return line.size() <= kept ? line : line.substr(0, kept) + " …";
+}
+
 std::string verified_line(const Report& report) {
   const bool timed = can_time(report.run.options, report.run.machine);
-  if (report.used.empty() && report.rejected > 0) {
-    return "verified, but not with our kernels (report.md says why): ModelNew "
-           "keeps the framework's forward";
+  if (report.used.empty() && !report.rejected.empty()) {
+    return "verified, but not with our kernels (" +
+           first_words(report.rejected) +
+           "): ModelNew keeps the framework's forward";
   }
   if (report.used.empty() && !timed) {
     return "verified, but without a kernel of ours: ModelNew keeps the "

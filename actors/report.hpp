@@ -32,7 +32,7 @@ struct Report {
   Timing timing;    ///< of the composition
   ProbeReply machine;
   std::vector<std::string> notes;  ///< what was dropped, and why
-  int rejected = 0;  ///< kernels with which the composition was not right
+  std::string rejected;  ///< why the composition was first found not right
 };
 
 /// One line: "verified: 2.31x over eager, 1.20x over torch.compile, …".
