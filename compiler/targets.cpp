@@ -16,6 +16,7 @@ Target gpu_target() {
   Target target = triton_target();
   target.name = "gpu";
   target.needs_gpu = true;
+  target.needs_nvrtc = true;
   target.members = {"cuda", "triton"};
   return target;
 }
@@ -32,6 +33,11 @@ const std::vector<Target>& targets() {
 const Target* find_target(std::string_view name) {
   const auto found = std::ranges::find(targets(), name, &Target::name);
   return found == targets().end() ? nullptr : &*found;
+}
+
+std::string_view automatic_target(bool has_gpu, bool has_nvrtc) {
+  if (!has_gpu) return "cpu";
+  return has_nvrtc ? "gpu" : "triton";
 }
 
 Result<std::vector<TargetSource>> generate_sources(

@@ -22,6 +22,10 @@ Result<std::vector<TargetSource>> generate_sources(
     const Target& target, const Subgraph& subgraph, const Machine& machine,
     const GenerateOptions& options);
 
+/// "auto", of --target: which of them that is.
+inline constexpr std::string_view kAutomaticTarget = "auto";
+std::string_view automatic_target(bool has_gpu, bool has_nvrtc);
+
 /// Null when there is none of that name.
 const Target* find_target(std::string_view name);
 

@@ -54,6 +54,8 @@ struct Target {
   bool on_gpu = false;
   /// Without a GPU there is nothing that it could prove.
   bool needs_gpu = false;
+  /// Its build wants NVIDIA's compiler (NVRTC).
+  bool needs_nvrtc = false;
   /// Not empty: its sources are those of these targets, in turns, for whatever
   /// each has code for; the rest of this entry says how models are cut.
   std::vector<std::string_view> members;
@@ -67,7 +69,11 @@ struct Target {
       const GenerateOptions& options) = nullptr;
 
   std::string_view source_file;  ///< a source's file name: "kernel.cpp"
-  std::string_view built_file;   ///< what the build makes of it: "kernel.so"
+  /// Where the build finds, as JSON, what it must know of a source beside its
+  /// text; empty: nothing. An error of facts() is the source's.
+  std::string_view facts_file{};
+  Result<std::string> (*facts)(std::string_view source) = nullptr;
+  std::string_view built_file;  ///< what the build makes of it: "kernel.so"
   /// Goes into a built file's name, so that other flags give another file.
   /// Null: there are none.
   std::vector<std::string> (*build_flags)() = nullptr;

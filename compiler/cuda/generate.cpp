@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/cuda/functions.hpp"
+#include "compiler/cuda/launches.hpp"
 #include "compiler/cuda/nest.hpp"
 #include "compiler/cuda/prelude/prelude.hpp"
 #include "compiler/fusion/lowerable.hpp"
@@ -13,41 +14,10 @@
 namespace weft {
 namespace {
 
-// The fields of docs/gpu-package.md, a launch a line.
-std::string launches_text(const CudaModule& module) {
-  std::string scratch;
-  std::map<std::string, std::string> names;
-  for (const CudaScratch& one : module.scratch) {
-    names[one.name] = "s" + text(static_cast<std::int64_t>(names.size()));
-    scratch += (scratch.empty() ? "" : ", ") + text(one.bytes);
-  }
-  std::string launches;
-  for (const CudaLaunch& one : module.launches) {
-    launches += launches.empty() ? "" : ",\n";
-    launches += "  {\"function\": \"" + one.kernel + "\", \"grid\": [" +
-                text(one.blocks) + ", 1, 1], \"threads\": " + text(one.threads);
-    if (one.shared_bytes > 0) {
-      launches += ", \"shared_bytes\": " + text(one.shared_bytes);
-    }
-    if (one.cluster > 1) launches += ", \"cluster\": " + text(one.cluster);
-    if (one.cooperative) launches += ", \"cooperative\": true";
-    launches += ",\n   \"arguments\": [";
-    for (std::size_t i = 0; i < one.arguments.size(); ++i) {
-      const auto found = names.find(one.arguments[i]);
-      launches += (i == 0 ? "\"" : ", \"") +
-                  (found == names.end() ? one.arguments[i] : found->second) +
-                  "\"";
-    }
-    launches += "]}";
-  }
-  return "/* launches\n{\"scratch\": [" + scratch + "], \"launches\": [\n" +
-         launches + "]}\n*/\n";
-}
-
 std::string source_text(const Subgraph& subgraph, const std::string& variant,
                         const CudaModule& module) {
   return "// " + subgraph.type + " (" + subgraph.id + "), variant " + variant +
-         "; made by weft.\n" + launches_text(module) + "\n" +
+         "; made by weft.\n" + launches_comment(module) + "\n" +
          (module.free_rounding ? "#define WEFT_ROUNDS_FREELY\n" : "") +
          cuda_prelude(module.sections) + cuda_helpers(module.helpers) +
          module.kernels;

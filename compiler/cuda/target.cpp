@@ -3,6 +3,7 @@
 #include "compiler/compose/kernel_module.hpp"
 #include "compiler/compose/reference_source.hpp"
 #include "compiler/cuda/generate.hpp"
+#include "compiler/cuda/launches.hpp"
 #include "embedded/compiler/cuda/python/build.py"
 #include "embedded/compiler/cuda/python/imports.py"
 #include "embedded/compiler/cuda/python/kernels.py"
@@ -21,8 +22,8 @@ bool takes(const Graph& graph, const Node& call, const CutOptions&) {
 }
 
 std::vector<std::string> build_command(const BuildTools& tools) {
-  return {tools.python,  "-m",     "weft.build.cuda", "kernel.cu",
-          "kernel.json", "--arch", tools.arch};
+  return {tools.python,    "-m",          "weft.build.cuda", "kernel.cu",
+          "launches.json", "kernel.json", "--arch",          tools.arch};
 }
 
 std::string loader() {
@@ -34,6 +35,8 @@ std::string loader() {
 
 std::string function_source(const Graph& graph, const std::string& name,
                             std::string_view source) {
+  // What was verified was built, and that took launches.
+  const std::string launches = launches_in(source).value_or("{}");
   std::string results;
   for (const std::string& output : graph.outputs) {
     const TensorType& type = tensor_type(graph, output);
@@ -41,9 +44,10 @@ std::string function_source(const Graph& graph, const std::string& name,
                python_tuple(type.stride) + ", torch." +
                std::string(dtype_name(type.dtype)) + "),\n";
   }
-  return opened_function_source(graph, name,
-                                "_weft_open_cuda(" + python_text_block(source) +
-                                    ", [\n" + results + "])");
+  return opened_function_source(
+      graph, name,
+      "_weft_open_cuda(" + python_text_block(without_launches(source)) + ", " +
+          python_text_block(launches) + ", [\n" + results + "])");
 }
 
 }  // namespace
@@ -53,9 +57,12 @@ Target cuda_target() {
   target.name = "cuda";
   target.on_gpu = true;
   target.needs_gpu = true;
+  target.needs_nvrtc = true;
   target.can_lower = &takes;
   target.generate = &generate;
   target.source_file = "kernel.cu";
+  target.facts_file = "launches.json";
+  target.facts = &launches_in;
   target.built_file = "kernel.json";
   target.build_command = &build_command;
   target.loader.device_condition = "tensor.is_cuda";

@@ -129,11 +129,21 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
                                                    const std::string& source,
                                                    const std::string& name,
                                                    const BuildTerms& terms) {
+  std::optional<std::string> facts;
+  if (target.facts) {
+    auto told = target.facts(source);
+    if (!told) return Built{{}, told.error().message};
+    facts = std::move(*told);
+  }
   const fs::path file = folder_ / name;
   const fs::path scratch = scratch_for(name);
   if (const auto done = write_file_whole(scratch / target.source_file, source);
       !done) {
     return std::unexpected(done.error());
+  }
+  if (facts) {
+    const auto done = write_file_whole(scratch / target.facts_file, *facts);
+    if (!done) return std::unexpected(done.error());
   }
   SandboxRequest request = build_request(target, scratch, terms);
   const EitherStop stop(stop_.get_token(), terms.cancelled);

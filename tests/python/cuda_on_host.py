@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 import captured_cases
-from weft.build import cuda as cuda_build
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda_host")
 #: What host.hpp has instead: it is written in the device's own words.
@@ -51,13 +50,13 @@ class CudaVariant:
     def build(self, graphs, answers, folder):
         chosen = [answer["variants"][self.which:][:self.most]
                   for answer in answers]
-        texts = [one["text"] for case in chosen for one in case]
-        loaded = iter(load(texts, folder))
+        sources = [one for case in chosen for one in case]
+        loaded = iter(load(sources, folder))
         return [{one["variant"]: functools.partial(run, next(loaded), graph)
                  for one in case} for graph, case in zip(graphs, chosen)]
 
 
-def on_host(source, name):
+def on_host(source, told, name):
     """The source in a namespace, without what the host does itself."""
     for function in OF_DEVICE:
         source = re.sub(
@@ -71,38 +70,40 @@ def on_host(source, name):
         f'extern "C" void {name}_{one["function"]}(const host::Launch& how, '
         f"void** arguments) {{\n  host::launch({name}::{one['function']}, how, "
         "arguments);\n}\n"
-        for one in cuda_build.launches_of(source)["launches"])
+        for one in told["launches"])
     # The sources share a file: what one defines must not reach the next.
     undone = "".join(f"#undef {word}\n"
                      for word in re.findall(r"^#define (\w+)", source, re.M))
     return f"namespace {name} {{\n{source}\n}}\n{launches}{undone}"
 
 
-def load(texts, folder):
-    """For each text (library, prefix of its kernels' names, launches)."""
+def load(sources, folder):
+    """For each source, as {"text", "launches"}: (library, prefix of its
+    kernels' names, launches)."""
     base = os.path.join(folder, "libhost.so")
     if not os.path.exists(base):
         subprocess.run(["g++", *FLAGS, os.path.join(FOLDER, "host.cpp"), "-o",
                         base, "-pthread"], check=True)
-    batches = [texts[i:i + SOURCES_AT_ONCE]
-               for i in range(0, len(texts), SOURCES_AT_ONCE)]
+    batches = [sources[i:i + SOURCES_AT_ONCE]
+               for i in range(0, len(sources), SOURCES_AT_ONCE)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         built = list(pool.map(functools.partial(build, folder, base), batches))
     return [one for batch in built for one in batch]
 
 
-def build(folder, base, texts):
+def build(folder, base, sources):
     path = os.path.join(folder, f"batch{next(count)}")
-    names = [f"source{next(count)}" for _ in texts]
+    names = [f"source{next(count)}" for _ in sources]
     with open(path + ".cpp", "w", encoding="utf-8") as file:
         file.write('#include <cmath>\n#include "host.hpp"\n'
                    "using namespace std;\n")
-        file.writelines(on_host(t, n) for t, n in zip(texts, names))
+        file.writelines(on_host(one["text"], one["launches"], name)
+                        for one, name in zip(sources, names))
     subprocess.run(["g++", *FLAGS, "-I", FOLDER, path + ".cpp", base, "-o",
                     path + ".so"], check=True)
     library = ctypes.CDLL(path + ".so")
-    return [(library, name, cuda_build.launches_of(text))
-            for name, text in zip(names, texts)]
+    return [(library, name, one["launches"])
+            for name, one in zip(names, sources)]
 
 
 class Launch(ctypes.Structure):

@@ -98,7 +98,7 @@ class Modules(unittest.TestCase):
             for (name, function, inputs), answer in zip(cases, answers):
                 exact = function(*[tensor.double() for tensor in inputs])
                 sources = answer["variants"]
-                built = cuda_on_host.load([s["text"] for s in sources], folder)
+                built = cuda_on_host.load(sources, folder)
                 for source, (library, prefix, _) in zip(sources, built):
                     space = {}
                     with in_place_of_a_gpu(HostDriver(library, prefix)):

@@ -2,7 +2,6 @@
 processor (cuda_on_host.py), against the framework's steps."""
 
 import ctypes
-import json
 import os
 import sys
 import tempfile
@@ -26,8 +25,8 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 def on_host(folder):
     told = {"launches": [{"function": f} for f in error_kernels.FIELDS]}
-    text = f"/* launches\n{json.dumps(told)}\n*/\n{error_kernels.SOURCE}"
-    library, prefix, _ = cuda_on_host.load([text], folder)[0]
+    source = {"text": error_kernels.SOURCE, "launches": told}
+    library, prefix, _ = cuda_on_host.load([source], folder)[0]
 
     def launch(name, blocks, addresses):
         how = cuda_on_host.Launch(blocks, error_kernels.THREADS, 1, False, 0)

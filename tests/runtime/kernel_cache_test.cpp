@@ -91,6 +91,31 @@ TEST_CASE("what one run has built another finds, unless others would build") {
   CHECK(build("third", "/bin/false", "cp 2") == "");
 }
 
+TEST_CASE("a build finds what it must know of a source in a file of its own") {
+  const TestFolder place;
+  fs::permissions(place.path, fs::perms(0755));
+  Target target;
+  target.source_file = "source";
+  target.facts_file = "asked";
+  target.facts = [](std::string_view source) -> Result<std::string> {
+    if (source.empty()) return fail(ErrorCode::wrong_input, "it says nothing");
+    return "of " + std::string(source);
+  };
+  target.built_file = "made";
+  target.build_flags = [] { return std::vector<std::string>{}; };
+  target.build_command = &copy_source;
+  Workshop workshop;
+  workshop.tools.cxx = "/bin/cp";
+  KernelCache cache(place.path / "build", place.path / "scratch", workshop);
+  const auto built = cache.build(target, "the source", 60'000);
+  REQUIRE_MESSAGE(built.has_value(), built.error().message);
+  CHECK(read_file(built->file) == "of the source");
+  const auto refused = cache.build(target, "", 60'000);
+  REQUIRE(refused.has_value());
+  CHECK(refused->file.empty());
+  CHECK(refused->log == "it says nothing");
+}
+
 TEST_CASE("what is built for one GPU is not taken for another") {
   Target target;
   target.built_file = "kernel.json";

@@ -37,15 +37,14 @@ def _weft_cubin(source, arch):
     return read("GetCUBIN")
 
 
-def _weft_package(source, arch, _folder=[]):
+def _weft_package(source, launches, arch, _folder=[]):
     """Cubin and launches of that CUDA text, built if nobody has before."""
     if not _folder:
         _folder.append(_weft_cache())
-    key = hashlib.sha256(f"{source}\0{arch}".encode()).hexdigest()[:32]
+    key = hashlib.sha256(f"{source}\0{launches}\0{arch}".encode()).hexdigest()[:32]
     path = os.path.join(_folder[0], key + ".json")
     if not os.path.exists(path):
-        told = json.loads(re.search(r"/\* launches\n(.*?)\n\*/", source,
-                                    re.DOTALL).group(1))
+        told = json.loads(launches)
         cubin = base64.b64encode(_weft_cubin(source, arch)).decode()
         package = {"format": 1, "arch": arch, "scratch": told["scratch"],
                    "modules": [{"cubin": cubin}],

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import sys
 import tempfile
 

@@ -10,9 +10,9 @@ except AttributeError:  # another PyTorch
 class _WeftKernels:
     """The kernels of one CUDA text, loaded on the current device."""
 
-    def __init__(self, source, inputs, outputs):
+    def __init__(self, source, launches, inputs, outputs):
         major, minor = torch.cuda.get_device_capability()
-        package = _weft_package(source, f"sm_{major}{minor}")
+        package = _weft_package(source, launches, f"sm_{major}{minor}")
         driver = ctypes.CDLL("libcuda.so.1")
         # All scratch memory is one allocation: each takes the host a while.
         self.scratch, self.scratch_bytes = [], 0
@@ -58,8 +58,9 @@ def _weft_realigned(tensor):
     return copy.as_strided(tensor.shape, tensor.stride(), 0)
 
 
-def _weft_open_cuda(source, results):
-    """A function of tensors; `results`: shape, stride and type of each."""
+def _weft_open_cuda(source, launches, results):
+    """A function of tensors. `launches`: JSON, what of the source is launched
+    and with which scratch memory; `results`: shape, stride and type of each."""
     loaded = {}
 
     def call(*inputs):
@@ -71,7 +72,8 @@ def _weft_open_cuda(source, results):
         device = inputs[0].get_device()
         if device not in loaded:
             torch.cuda.synchronize()  # the device's context is there now
-            loaded[device] = _WeftKernels(source, len(inputs), len(outputs))
+            loaded[device] = _WeftKernels(
+                source, launches, len(inputs), len(outputs))
         loaded[device](tensors)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
     return _weft_where_inputs_are(call)

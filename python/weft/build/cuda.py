@@ -1,10 +1,10 @@
 """Builds a CUDA source into a GPU kernel package, ahead of time.
 
-    python -m weft.build.cuda kernel.cu kernel.json --arch sm_90
+    python -m weft.build.cuda kernel.cu launches.json kernel.json --arch sm_90
 
 Needs NVRTC (NVIDIA's compiler as a library: pip install nvidia-cuda-nvrtc, or
-the CUDA toolkit) and no GPU. What is launched stands in a comment at the
-source's top (docs/cuda.md).
+the CUDA toolkit) and no GPU. launches.json says what is launched and which
+scratch memory it takes, with the fields of docs/gpu-package.md.
 """
 
 import argparse
@@ -13,11 +13,9 @@ import ctypes
 import glob
 import json
 import os
-import re
 import sys
 from ctypes import byref, c_char_p, c_int, c_size_t, c_void_p
 
-LAUNCHES = re.compile(r"/\* launches\n(.*?)\n\*/", re.DOTALL)
 OPTIONS = ("--std=c++17", "--extra-device-vectorization", "-default-device")
 
 
@@ -95,20 +93,8 @@ class Compiler:
             raise BuildError(f"NVRTC says {self._word(code)}")
 
 
-def launches_of(source):
-    found = LAUNCHES.search(source)
-    try:
-        told = json.loads(found.group(1)) if found else None
-    except ValueError as error:
-        raise BuildError(f"the comment 'launches' is no JSON: {error}") from None
-    if not told or not told.get("launches"):
-        raise BuildError("the source launches nothing: it has no comment "
-                         "'/* launches' at its top")
-    return told
-
-
-def build(source, arch, compiler):
-    told = launches_of(source)
+def build(source, told, arch, compiler):
+    """The package of that source, of which is launched what is told."""
     cubin = base64.b64encode(compiler.cubin(source, arch)).decode("ascii")
     return {"format": 1, "arch": arch, "scratch": told.get("scratch", []),
             "modules": [{"cubin": cubin}],
@@ -118,12 +104,16 @@ def build(source, arch, compiler):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="weft.build.cuda")
     parser.add_argument("source")
+    parser.add_argument("launches")
     parser.add_argument("package")
     parser.add_argument("--arch", required=True)
     options = parser.parse_args(arguments)
     try:
         with open(options.source, encoding="utf-8") as file:
-            package = build(file.read(), options.arch, Compiler())
+            source = file.read()
+        with open(options.launches, encoding="utf-8") as file:
+            told = json.load(file)
+        package = build(source, told, options.arch, Compiler())
     except (BuildError, NoCompiler) as error:
         print(error, file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@
 #include "compiler/compose/compose.hpp"
 #include "compiler/compose/kernel_module.hpp"
 #include "compiler/cuda/generate.hpp"
+#include "compiler/cuda/launches.hpp"
 #include "compiler/targets.hpp"
 
 int main(int count, char** arguments) {
@@ -40,6 +41,8 @@ int main(int count, char** arguments) {
         answer["variants"].push_back(
             {{"variant", source.variant},
              {"text", source.text},
+             {"launches",
+              nlohmann::json::parse(weft::launches_in(source.text).value())},
              {"module", weft::kernel_module_source(subgraph, kernel)}});
       }
     }
