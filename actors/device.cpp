@@ -62,9 +62,13 @@ std::string device_resource(const Machine& machine) {
   return machine.gpus.empty() ? "cpu" : "gpu";
 }
 
-bool can_time(const RunOptions& options, const Machine& machine) {
+bool is_for_gpu(const RunOptions& options) {
   const Target* target = find_target(options.target);
-  return !target || !target->on_gpu || !machine.gpus.empty();
+  return target && target->on_gpu;
+}
+
+bool can_time(const RunOptions& options, const Machine& machine) {
+  return !is_for_gpu(options) || !machine.gpus.empty();
 }
 
 }  // namespace weft

@@ -45,6 +45,9 @@ inline constexpr int gpu_units = 1;
 /// case, so that they go on while the GPU is timed.
 std::string device_resource(const Machine& machine);
 
+/// Whether the target's kernels are for a GPU, there or interpreted.
+bool is_for_gpu(const RunOptions& options);
+
 /// False for a target that wants a GPU where there is none: its kernels are
 /// interpreted, which proves them and says nothing about their speed.
 bool can_time(const RunOptions& options, const Machine& machine);

@@ -134,13 +134,15 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   options.no_extern = run_->options.no_extern;
   options.precision = run_->options.precision;
   options.others = others_of(run_->options.seeds);
-  const std::vector<Gpu>& gpus = run_->machine.gpus;
-  if (!gpus.empty()) options.rates = device_rates(gpus.front());
+  options.rates = device_rates(run_->machine);
+  auto choices = choices_with(run_->options.choices);
+  if (!choices) return finish(to_failure(choices.error()), context);
+  options.choices = std::move(*choices);
   // Several ways to cut are only worth it where they can be timed at leisure,
   // and where nobody cuts otherwise afterwards.
   const LlmOptions& model = run_->options.llm;
-  const bool has_ways = !gpus.empty() && !model.group && !model.fuse &&
-                        run_->options.budget_ms == 0;
+  const bool has_ways = !run_->machine.gpus.empty() && !model.group &&
+                        !model.fuse && run_->options.budget_ms == 0;
   cut_ = has_ways ? partition_in_ways(*graph, *target, options)
                   : partition(*graph, *target, options);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});

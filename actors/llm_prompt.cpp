@@ -229,7 +229,7 @@ Result<TemplateWords> seed_words(const RefineRequest& request,
   const bool is_first = request.seed.id.empty();
   TemplateWords words;
   words["device"] = device_text(work.machine);
-  if (work.options.target != "cpu" && work.machine.gpus.empty()) {
+  if (!can_time(work.options, work.machine)) {
     words["device"] =
         "- Triton's interpreter, on the processor: tensors are "
         "on the CPU, and nothing is timed. Write Triton.\n";
@@ -285,7 +285,7 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
   };
   const std::array<Piece, 5> pieces = {{
       {"system", "rules", false},
-      {"system", work.options.target == "cpu" ? "api_cpu" : "api_gpu", false},
+      {"system", is_for_gpu(work.options) ? "api_gpu" : "api_cpu", false},
       {"system", "device", true},
       {"user", "task", true},
       {"user",

@@ -7,6 +7,7 @@
 #include "actors/device.hpp"
 #include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
+#include "compiler/choices/choices.hpp"
 
 namespace weft {
 namespace {
@@ -110,6 +111,9 @@ std::string machine_lines(const Report& report) {
       "* Precision: " + precision_words(report.run.options.precision) + "\n";
   if (report.run.options.rounding == "free") {
     text += "* Rounding: free, operators may be fused into one rounding\n";
+  }
+  for (const auto& [name, value] : report.run.options.choices) {
+    text += "* Choice overridden: " + name + " = " + choice_text(value) + "\n";
   }
   if (!can_time(report.run.options, machine)) {
     text += std::string("* Speed: ") + not_timed +

@@ -158,6 +158,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"seed", options.seed},
       {"accept", options.accept},
       {"budget_ms", options.budget_ms},
+      {"choices", options.choices},
       {"near_module", near_module_json(report)},
       {"timed", can_time(options, report.run.machine)},
       {"machine", machine_json(report)},

@@ -24,9 +24,14 @@ SeedsReply compile_seeds(const OptimizeSubgraph& work, Blobs& blobs) {
   }
   const Subgraph subgraph{work.subgraph, work.signature, work.type,
                           std::move(*graph)};
+  const auto choices = choices_with(work.options.choices);
+  if (!choices) {
+    reply.failure = to_failure(choices.error());
+    return reply;
+  }
   const auto sources = generate_sources(
       *target, subgraph, work.machine,
-      {work.options.variants_max, work.options.rounding == "free"});
+      {work.options.variants_max, work.options.rounding == "free", *choices});
   if (!sources) {
     reply.failure = {"failed", sources.error().message};
     return reply;

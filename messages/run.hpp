@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct Gpu {
   std::int64_t l2_bytes = 0;      ///< its last cache
   std::int64_t shared_bytes = 0;  ///< that one block can have
   std::string uuid{};             ///< "GPU-8a5c…"; its place is "/" and this
-  WEFT_FIELDS(name, arch, sms, memory_bytes, l2_bytes, shared_bytes, uuid)
+  int resident_threads = 0;       ///< of one multiprocessor; 0: not told
+  WEFT_FIELDS(name, arch, sms, memory_bytes, l2_bytes, shared_bytes, uuid,
+              resident_threads)
   bool operator==(const Gpu&) const = default;
 };
 
@@ -33,8 +36,11 @@ struct Machine {
   std::vector<std::string> protections;  ///< sandbox layers that are on
   std::vector<std::string> unprotected;  ///< and those that are not
   std::vector<Gpu> gpus;  ///< the run's; empty: none, or none is wanted
+  /// What a probe measured on the first of them, by its names
+  /// (docs/worker-protocol.md): "copy_gbps", "clusters_of_8". Empty: nothing.
+  std::map<std::string, double> gpu_numbers{};
   WEFT_FIELDS(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
-              unprotected, gpus)
+              unprotected, gpus, gpu_numbers)
   bool operator==(const Machine&) const = default;
 };
 
@@ -73,11 +79,13 @@ struct RunOptions {
   /// Of the whole run; its end is the search's, less what composing takes.
   /// 0: no limit.
   std::int64_t budget_ms = 0;
+  /// What decides speed alone, overridden by name (docs/choices.md).
+  std::map<std::string, double> choices{};
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
               memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
               precision, rounding, no_extern, device, autotune_baseline,
               MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
-              budget_ms)
+              budget_ms, choices)
   bool operator==(const RunOptions&) const = default;
 };
 

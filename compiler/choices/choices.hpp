@@ -6,6 +6,8 @@
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/choices/contraction_choices.hpp"
@@ -30,14 +32,27 @@ struct Choices {
 };
 
 /// The defaults, but for the values that are given by name:
-/// "cuda.windows.rows_max". An error names what there is no such choice of.
+/// "cuda.windows.rows_max". wrong_input names what there is no such choice of,
+/// and what is near to it; or the bounds of what is outside.
 Result<Choices> choices_with(const std::map<std::string, double>& values);
 
 /// One choice as it stands, for people.
 struct NamedChoice {
   std::string name;
+  std::string unit;
+  std::string source;  ///< "H200, 2026-11-21"
   double value = 0;
+  double least = 0;  ///< that it may be set to
+  double most = 0;
+  bool is_whole = true;
 };
+
+/// A value as it would be typed: "8", "0.75".
+std::string choice_text(double value);
+
+/// "cuda.windows.rows_max=8". wrong_input: it is not of that form, or no such
+/// choice or value, as choices_with() says.
+Result<std::pair<std::string, double>> parse_choice(std::string_view text);
 
 /// All of them, by theme.
 std::vector<NamedChoice> list_choices(Choices choices = {});

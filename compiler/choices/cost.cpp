@@ -14,15 +14,22 @@ constexpr double kTeraPerUs = 1e6;
 
 }  // namespace
 
-DeviceRates device_rates(const Gpu& gpu) {
+DeviceRates device_rates(const Machine& machine) {
   DeviceRates rates;
-  if (gpu.sms <= 0) return rates;
-  const double scale = static_cast<double>(gpu.sms) / rates.multiprocessors;
-  rates.memory_gbps *= scale;
-  rates.fp32_tflops *= scale;
-  rates.tf32_tflops *= scale;
-  rates.half_tflops *= scale;
-  rates.multiprocessors = gpu.sms;
+  if (machine.gpus.empty() || machine.gpus.front().sms <= 0) return rates;
+  const int sms = machine.gpus.front().sms;
+  const double scale = static_cast<double>(sms) / rates.multiprocessors;
+  const auto settle = [&](double& rate, const char* name) {
+    const auto probed = machine.gpu_numbers.find(name);
+    const bool is_probed =
+        probed != machine.gpu_numbers.end() && probed->second > 0;
+    rate = is_probed ? probed->second : rate * scale;
+  };
+  settle(rates.memory_gbps, "copy_gbps");
+  settle(rates.fp32_tflops, "fp32_tflops");
+  settle(rates.tf32_tflops, "tf32_tflops");
+  settle(rates.half_tflops, "half_tflops");
+  rates.multiprocessors = sms;
   return rates;
 }
 

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-struct Gpu;
+struct Machine;
 
 /// What a device reaches. The defaults are an H200's: copies and products in
 /// float32 as measured on one (2026-11-20), the others from large products of
@@ -22,9 +22,9 @@ struct DeviceRates {
   int multiprocessors = 132;
 };
 
-/// The defaults, scaled by the device's multiprocessors. What its probe
-/// measured is known to reports only: a run's roles are told no rates.
-DeviceRates device_rates(const Gpu& gpu);
+/// What the probe measured on the machine's first GPU; what it did not is the
+/// default, scaled by the device's multiprocessors.
+DeviceRates device_rates(const Machine& machine);
 
 /// What one kernel, or several, have to do at least.
 struct Work {

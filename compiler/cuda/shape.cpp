@@ -409,8 +409,12 @@ class Shaping {
   }
 
   // A cluster stays within a group of multiprocessors, and not every group is
-  // whole.
+  // whole: the driver knows how many fit.
   std::int64_t clusters_of(std::int64_t blocks, std::int64_t resident) const {
+    const auto probed = facts_.clusters_of.find(blocks);
+    if (probed != facts_.clusters_of.end()) {
+      return std::min(resident / blocks, out_.blocks_per_sm * probed->second);
+    }
     std::int64_t room = resident;
     if (blocks > 2) {
       room -= out_.blocks_per_sm * facts_.sms / choices().rows.sms_per_lost_sm;

@@ -1,6 +1,9 @@
 #include "compiler/loops/gpu_facts.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
 
 namespace weft {
 namespace {
@@ -14,6 +17,24 @@ int number_of(const std::string& arch) {
   return number;
 }
 
+/// docs/worker-protocol.md: "clusters_of_8".
+std::map<std::int64_t, std::int64_t> clusters_in(
+    const std::map<std::string, double>& numbers) {
+  constexpr std::string_view start = "clusters_of_";
+  std::map<std::int64_t, std::int64_t> clusters;
+  for (auto at = numbers.lower_bound(std::string(start));
+       at != numbers.end() && at->first.starts_with(start); ++at) {
+    std::int64_t blocks = 0;
+    const char* first = at->first.data() + start.size();
+    const char* last = at->first.data() + at->first.size();
+    const bool is_number = std::from_chars(first, last, blocks).ptr == last;
+    if (is_number && blocks > 0 && at->second >= 1) {
+      clusters[blocks] = static_cast<std::int64_t>(at->second);
+    }
+  }
+  return clusters;
+}
+
 }  // namespace
 
 GpuFacts gpu_facts(const Machine& machine, const Choices& choices) {
@@ -23,10 +44,12 @@ GpuFacts gpu_facts(const Machine& machine, const Choices& choices) {
   const Gpu& gpu = machine.gpus.front();
   facts.interpreted = false;
   facts.sms = std::max(1, gpu.sms);
-  facts.rates = device_rates(gpu);
+  if (gpu.resident_threads > 0) facts.resident_threads = gpu.resident_threads;
+  facts.rates = device_rates(machine);
   facts.l2_bytes = gpu.l2_bytes;
   facts.shared_bytes = gpu.shared_bytes;
   facts.clusters = number_of(gpu.arch) >= 90;
+  facts.clusters_of = clusters_in(machine.gpu_numbers);
   return facts;
 }
 

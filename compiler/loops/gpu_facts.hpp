@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "compiler/choices/choices.hpp"
 #include "compiler/choices/cost.hpp"
@@ -15,7 +16,10 @@ struct GpuFacts {
   int resident_threads = 2048;           ///< that one can have at a time
   std::int64_t l2_bytes = 40 << 20;      ///< the last cache
   std::int64_t shared_bytes = 99 << 10;  ///< that one block can have
-  bool clusters = true;     ///< blocks can share memory: from sm_90 on
+  bool clusters = true;  ///< blocks can share memory: from sm_90 on
+  /// By blocks of a cluster, how many run at a time that each have the whole
+  /// of a multiprocessor's memory: the driver's word. Empty: not probed.
+  std::map<std::int64_t, std::int64_t> clusters_of{};
   bool interpreted = true;  ///< Triton's interpreter runs the kernels
   DeviceRates rates{};
   Choices choices{};  ///< what code generation decides by speed alone

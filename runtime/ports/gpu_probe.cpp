@@ -15,6 +15,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::int64_t probe_wall_ms = 120'000;
+/// Raised where the probe tells more than before: what was kept lacks that.
+constexpr int kProbe = 2;
 
 Result<json> ask_probe(const Installation& installation, std::size_t number) {
   std::string folder = fs::temp_directory_path() / "weft-gpu-XXXXXX";
@@ -38,9 +40,9 @@ fs::path place_of(const Installation& installation, const GpuList& gpus,
                   std::size_t number) {
   const fs::path folder = cache_folder();
   if (folder.empty() || number >= gpus.devices.size()) return {};
-  return folder /
-         ("gpu-" + gpus.devices[number].uuid + "-" + gpus.driver_version +
-          "-torch" + installation.torch_version + ".json");
+  return folder / ("gpu-" + gpus.devices[number].uuid + "-" +
+                   gpus.driver_version + "-torch" + installation.torch_version +
+                   "-probe" + std::to_string(kProbe) + ".json");
 }
 
 }  // namespace
@@ -49,7 +51,9 @@ std::map<std::string, double> gpu_numbers(const json& machine) {
   std::map<std::string, double> numbers;
   const json gpu = machine.value("gpu", json::object());
   for (const auto& [name, value] : gpu.items()) {
-    const bool measured = name.ends_with("_gbps") || name.ends_with("_tflops");
+    const bool measured = name.ends_with("_gbps") ||
+                          name.ends_with("_tflops") ||
+                          name.starts_with("clusters_of_");
     if (measured && value.is_number()) numbers[name] = value.get<double>();
   }
   return numbers;

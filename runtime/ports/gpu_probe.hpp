@@ -13,7 +13,8 @@
 namespace weft {
 
 /// What was measured, of the field "gpu" in an oracle's answer to `probe`:
-/// copies in "…_gbps", products in "…_tflops".
+/// copies in "…_gbps", products in "…_tflops", clusters of N blocks that run
+/// at a time in "clusters_of_N".
 std::map<std::string, double> gpu_numbers(const nlohmann::json& machine);
 
 /// Those of the device of that number that were measured once, from the user's

@@ -5,6 +5,8 @@
 #include <sstream>
 #include <type_traits>
 
+#include "compiler/choices/choices.hpp"
+
 namespace weft {
 namespace {
 
@@ -117,6 +119,9 @@ std::string command_text(const RunStart& start) {
   words.add("--memory-gib", static_cast<double>(options.memory_bytes) / kGib,
             static_cast<double>(usual.memory_bytes) / kGib);
   words.add("--budget-s", static_cast<double>(options.budget_ms) / 1000, 0);
+  for (const auto& [name, value] : options.choices) {
+    words.add("--choice", name + "=" + choice_text(value), "");
+  }
   add_llm(words, options.llm);
   return words.text;
 }

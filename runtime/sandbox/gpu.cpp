@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 // interface: they do not change.
 constexpr int kMultiprocessors = 16;
 constexpr int kL2CacheBytes = 38;
+constexpr int kResidentThreads = 39;
 constexpr int kCapabilityMajor = 75;
 constexpr int kCapabilityMinor = 76;
 constexpr int kSharedBytesOptIn = 97;
@@ -90,6 +91,8 @@ GpuDevice describe(const Library& cuda, int index) {
                std::to_string(attribute(cuda, kCapabilityMajor, handle)) +
                std::to_string(attribute(cuda, kCapabilityMinor, handle));
   facts.sms = static_cast<int>(attribute(cuda, kMultiprocessors, handle));
+  facts.resident_threads =
+      static_cast<int>(attribute(cuda, kResidentThreads, handle));
   facts.l2_bytes = attribute(cuda, kL2CacheBytes, handle);
   facts.shared_bytes = attribute(cuda, kSharedBytesOptIn, handle);
   std::size_t bytes = 0;

@@ -25,10 +25,17 @@ TEST_CASE("every choice has a name of its own, which overrides it") {
   std::set<std::string> names;
   for (const NamedChoice& one : list_choices()) {
     CHECK(names.insert(one.name).second);
-    const auto choices = choices_with({{one.name, one.value + 1}});
-    REQUIRE(choices.has_value());
-    for (const NamedChoice& now : list_choices(*choices)) {
-      if (now.name == one.name) CHECK(now.value == one.value + 1);
+    CAPTURE(one.name);
+    CHECK(one.least <= one.value);
+    CHECK(one.value <= one.most);
+    CHECK_FALSE(one.unit.empty());
+    CHECK_FALSE(one.source.empty());
+    for (const double value : {one.least, one.most}) {
+      const auto choices = choices_with({{one.name, value}});
+      REQUIRE(choices.has_value());
+      for (const NamedChoice& now : list_choices(*choices)) {
+        if (now.name == one.name) CHECK(now.value == value);
+      }
     }
   }
   CHECK(names.size() > 70);
@@ -41,7 +48,10 @@ TEST_CASE("what is no choice, or no value of one, is named") {
     return !choices && choices.error().code == ErrorCode::wrong_input &&
            choices.error().message.contains(part);
   };
-  CHECK(says("cuda.windows", 1, "no choice cuda.windows; there are fusion."));
+  CHECK(
+      says("cuda.windows", 1, "no choice 'cuda.windows'; near to it: cuda.w"));
+  CHECK(says("fusion.loop_step_min", 1, "near to it: fusion.loop_steps_min"));
+  CHECK(says("cuda.rows.sms_per_lost_sm", 0, "is from 1 to 1048576"));
   CHECK(says("cuda.windows.rows_max", 1.5, "whole number"));
-  CHECK(says("cuda.windows.rows_max", -1, "from 0"));
+  CHECK(says("cuda.windows.rows_max", -1, "is from 1 to 64 rows"));
 }

@@ -25,12 +25,22 @@ TEST_CASE(
 
 TEST_CASE("a device with half the multiprocessors is half as fast") {
   const DeviceRates whole = device_rates({});
-  Gpu gpu;
-  gpu.sms = whole.multiprocessors / 2;
-  const DeviceRates half = device_rates(gpu);
+  Machine machine;
+  machine.gpus.emplace_back().sms = whole.multiprocessors / 2;
+  const DeviceRates half = device_rates(machine);
   const Work work{.bytes = 1e9, .launches = 0};
   CHECK(cost_us(work, half) == doctest::Approx(2 * cost_us(work, whole)));
   CHECK(half.launch_us == whole.launch_us);
+}
+
+TEST_CASE("what a probe measured stands for what is worked out") {
+  Machine machine;
+  machine.gpus.emplace_back().sms = 132;
+  machine.gpu_numbers = {{"copy_gbps", 3000}, {"half_tflops", 0}};
+  const DeviceRates rates = device_rates(machine);
+  CHECK(rates.memory_gbps == 3000);
+  CHECK(rates.half_tflops == DeviceRates{}.half_tflops);
+  CHECK(rates.fp32_tflops == DeviceRates{}.fp32_tflops);
 }
 
 TEST_CASE("only what is slower at its best cannot win") {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "compiler/cuda/generate.hpp"
+#include "compiler/cuda/launches.hpp"
 #include "compiler/cuda/scalar.hpp"
 #include "compiler/targets.hpp"
 #include "tests/compiler/small_graphs.hpp"
@@ -13,7 +14,7 @@ using namespace weft::testing;
 namespace {
 
 // What an H200 is.
-constexpr GpuFacts h200 = {
+const GpuFacts h200 = {
     .sms = 132, .l2_bytes = 60 << 20, .shared_bytes = 227 << 10};
 
 std::vector<std::string> texts(Graph graph, int variants_max = 16,
@@ -164,7 +165,7 @@ TEST_CASE("a longer row is held by a block") {
 TEST_CASE(
     "a row of megabytes streams: some warps read, some fold, some store") {
   const std::string text = first(softmax(4096, 393'216));
-  CHECK(text.contains("\"cooperative\": true"));
+  CHECK(text.contains("\"cooperative\":true"));
   CHECK(text.contains("copy_bulk(ring"));
   CHECK(text.contains("Gathering<Exponentials<float>, 6, 33, "));
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
@@ -229,9 +230,22 @@ TEST_CASE("weights keep a row that all blocks share from streaming") {
 
 TEST_CASE("a row of megabytes is held by a cluster, and read once") {
   const std::string text = texts(softmax(4096, 393'216)).at(1);
-  CHECK(text.contains("\"cluster\": 8"));
+  CHECK(text.contains("\"cluster\":8"));
   CHECK(text.contains("fold_cluster<Exponentials<float>, 1024, 8>"));
   CHECK_FALSE(text.contains("load_pack<4>(in0"));
+}
+
+TEST_CASE("as many clusters are launched as the driver says fit") {
+  const auto grid_of = [](std::map<std::int64_t, std::int64_t> probed) {
+    GpuFacts facts = h200;
+    facts.clusters_of = std::move(probed);
+    const std::string text = texts(softmax(4096, 393'216), 16, facts).at(1);
+    const std::size_t at = text.find("\"grid\":[") + 8;
+    return std::stoi(text.substr(at));
+  };
+  CHECK(grid_of({}) == 8 * 15);
+  CHECK(grid_of({{8, 14}}) == 8 * 14);
+  CHECK(grid_of({{4, 1}}) == 8 * 15);
 }
 
 TEST_CASE("a device without clusters is asked for none") {
@@ -252,7 +266,7 @@ TEST_CASE("a device without clusters is asked for none") {
 
 TEST_CASE("a row that no cluster can hold is held by blocks that all run") {
   const std::string text = texts(softmax(64, 4 << 20)).at(1);
-  CHECK(text.contains("\"cooperative\": true"));
+  CHECK(text.contains("\"cooperative\":true"));
   CHECK(text.contains("fold_team<Exponentials<float>"));
 }
 
@@ -308,6 +322,20 @@ TEST_CASE("products are not CUDA's: the library has them") {
       generate_cuda(subgraph_of(std::move(graph)), h200, {.variants_max = 4});
   REQUIRE_FALSE(sources.has_value());
   CHECK(sources.error().code == ErrorCode::wrong_input);
+}
+
+TEST_CASE("what a source launches is told as JSON, and code stands without") {
+  const std::string text = texts(softmax(64, 4 << 20)).at(1);
+  const std::string told = launches_in(text).value();
+  CHECK(told.starts_with("{\"launches\":[{\"arguments\":["));
+  CHECK(told.contains("\"cooperative\":true"));
+  const std::string code = without_launches(text);
+  CHECK(code.contains("kernel0("));
+  CHECK_FALSE(code.contains("/* launches"));
+  CHECK_FALSE(launches_in(code).has_value());
+  CHECK_FALSE(launches_in("/* launches\n{\"launches\": []}\n*/\n").has_value());
+  CHECK_FALSE(launches_in("/* launches\nnone\n*/\n").has_value());
+  CHECK(without_launches(code) == code);
 }
 
 TEST_CASE("where a GPU is, CUDA's and Triton's sources come in turns") {

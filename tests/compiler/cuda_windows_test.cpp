@@ -10,7 +10,7 @@ using namespace weft::testing;
 namespace {
 
 // What an H200 is.
-constexpr GpuFacts h200 = {
+const GpuFacts h200 = {
     .sms = 132, .l2_bytes = 60 << 20, .shared_bytes = 227 << 10};
 
 std::string first(Graph graph) {

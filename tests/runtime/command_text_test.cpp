@@ -20,13 +20,15 @@ TEST_CASE("a run's command has what differs from the defaults alone") {
   options.mode = "eval";
   options.budget_ms = 2'500;
   options.memory_bytes = std::int64_t{3} << 29;
+  options.choices = {{"cpu.fold_columns_max", 8}};
   options.llm.name = "mini";
   options.llm.group = true;
   options.llm.prompts_folder = "/p q";
   const std::string text = command_text(start_of(options));
   for (const char* words :
        {" --mode eval", " --budget-s 2.5", " --memory-gib 1.5", " --llm mini",
-        " --llm-groups", " --prompts '/p q'"}) {
+        " --choice cpu.fold_columns_max=8", " --llm-groups",
+        " --prompts '/p q'"}) {
     CHECK_MESSAGE(text.contains(words), text);
   }
   CHECK(!text.contains("--llm-fuses"));

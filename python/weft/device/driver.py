@@ -135,6 +135,7 @@ _SIGNATURES = {
         (c_void_p,) + (c_uint,) * 7 + (c_void_p, c_void_p, c_void_p)
     ),
     "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
+    "cuOccupancyMaxActiveClusters": (c_void_p, c_void_p, c_void_p),
     "cuMemAlloc_v2": (c_void_p, c_size_t),
     "cuMemFree_v2": (c_ulonglong,),
     "cuMemsetD32Async": (c_ulonglong, c_uint, c_size_t, c_void_p),
@@ -250,6 +251,15 @@ class Driver:
             asked = _NON_PORTABLE_CLUSTER_SIZE_ALLOWED
             self.call("cuFuncSetAttribute", found, asked, 1)
         return found
+
+    def clusters_at_once(self, function, blocks, threads, shared_bytes):
+        """How many clusters of so many blocks the device runs at a time."""
+        count = c_int()
+        config = launch_config((blocks, 1, 1), threads, shared_bytes, blocks,
+                               False)
+        self.call("cuOccupancyMaxActiveClusters", byref(count), function,
+                  byref(config))
+        return count.value
 
     def launch(self, function, blocks, threads, addresses, stream):
         """On that stream, with these addresses as its arguments."""

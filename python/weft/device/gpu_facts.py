@@ -4,10 +4,22 @@ import ctypes
 
 import torch
 
+from weft.device.driver import CudaError
+
 _COPY_BYTES = 1 << 30
 _PRODUCT_SIZE = 4096
 _REPEATS = 5
 _measured = {}
+#: Clusters are of as many blocks; the largest is not for every device.
+_CLUSTER_BLOCKS = (2, 4, 8, 16)
+_CLUSTER_THREADS = 1024
+#: From sm_90 on.
+_CLUSTER_MAJOR = 9
+_EMPTY_KERNEL = b""".version 7.8
+.target sm_90
+.address_size 64
+.visible .entry nothing() { ret; }
+"""
 
 
 def probe(device):
@@ -27,6 +39,7 @@ def probe(device):
         "tf32_tflops": product_tflops(device, torch.float32, True),
         "half_tflops": product_tflops(device, torch.bfloat16, False),
         "clocks": Nvml(driver.uuid()).clocks(),
+        **clusters(driver),
     }
 
 
@@ -34,6 +47,30 @@ def arch(driver):
     """As compilers call it: "sm_90"."""
     major = driver.attribute("compute_major")
     return f"sm_{major}{driver.attribute('compute_minor')}"
+
+
+def clusters(driver):
+    """"clusters_of_8": how many run at a time of blocks that have a whole
+    multiprocessor's shared memory each. They lie within a group of
+    multiprocessors, and not every group is whole: the driver alone knows.
+    Empty where it does not tell."""
+    if driver.attribute("compute_major") < _CLUSTER_MAJOR:
+        return {}
+    shared_bytes = driver.attribute("shared_bytes")
+    found = {}
+    try:
+        module = driver.load_module(_EMPTY_KERNEL)
+    except CudaError:
+        return found
+    for blocks in _CLUSTER_BLOCKS:
+        try:
+            kernel = driver.function(module, "nothing", shared_bytes, blocks)
+            found[f"clusters_of_{blocks}"] = driver.clusters_at_once(
+                kernel, blocks, _CLUSTER_THREADS, shared_bytes)
+        except (CudaError, AttributeError):  # a driver from before clusters
+            break
+    driver.unload_module(module)
+    return found
 
 
 def copy_gbps(device):
