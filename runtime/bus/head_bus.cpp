@@ -398,31 +398,20 @@ void HeadBus::log(const std::string& text) {
   if (options_.log) options_.log(text);
 }
 
-Result<bool> spared_head_in(const Journal& journal) {
-  bool is_spared = false;
-  const auto read = journal.read(1, [&](const Envelope& envelope) {
-    if (envelope.type != Capacities::name) return true;
-    if (envelope.dst != address::dispatcher) return true;
-    const auto message = decode(envelope.type, envelope.body);
-    if (!message) return true;
-    const auto& told = std::get<Capacities>(*message);
-    if (told.place.empty()) is_spared = told.units.empty();
-    return true;
-  });
-  if (!read) return std::unexpected(read.error());
-  return is_spared;
-}
-
-Result<std::map<std::string, std::vector<Capacities>>> nodes_in(
-    const Journal& journal) {
+Result<JournaledPlaces> journaled_places(const Journal& journal) {
+  JournaledPlaces found;
   std::map<Place, Capacities> places;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
     if (envelope.type != Capacities::name) return true;
-    if (envelope.dst != address::broker) return true;
     const auto message = decode(envelope.type, envelope.body);
     if (!message) return true;
     const auto& told = std::get<Capacities>(*message);
-    if (node_of(told.place).empty()) return true;
+    if (envelope.dst == address::dispatcher && told.place.empty()) {
+      found.spares_head = told.units.empty();
+    }
+    if (envelope.dst != address::broker || node_of(told.place).empty()) {
+      return true;
+    }
     if (told.units.empty()) {
       places.erase(told.place);
     } else {
@@ -431,11 +420,10 @@ Result<std::map<std::string, std::vector<Capacities>>> nodes_in(
     return true;
   });
   if (!read) return std::unexpected(read.error());
-  std::map<std::string, std::vector<Capacities>> nodes;
   for (const auto& [place, told] : places) {
-    nodes[node_of(place)].push_back(told);
+    found.nodes[node_of(place)].push_back(told);
   }
-  return nodes;
+  return found;
 }
 
 }  // namespace weft

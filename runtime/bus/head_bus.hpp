@@ -113,12 +113,11 @@ class HeadBus : public Nodes {
   std::unique_ptr<WorkQueue> loader_;  // reads blobs: the disk may be slow
 };
 
-/// The places of each node that the journal's last words to the broker say
-/// are in.
-Result<std::map<std::string, std::vector<Capacities>>> nodes_in(
-    const Journal& journal);
-
-/// Whether the roles were told last that the head offers nothing.
-Result<bool> spared_head_in(const Journal& journal);
+/// What a journal's last words say of the machines that have a part in it.
+struct JournaledPlaces {
+  std::map<std::string, std::vector<Capacities>> nodes;  ///< that are in
+  bool spares_head = false;  ///< the roles were told that it offers nothing
+};
+Result<JournaledPlaces> journaled_places(const Journal& journal);
 
 }  // namespace weft

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "runtime/journal/journal_files.hpp"
+
 namespace weft {
 
 std::string Head::to_text() const {
@@ -41,7 +43,8 @@ Result<void> check_format(Database& database,
 bool has_log(const std::filesystem::path& file) {
   // Whoever looks into a journal without one makes an empty one.
   std::error_code error;
-  const auto bytes = std::filesystem::file_size(file.string() + "-wal", error);
+  const auto bytes =
+      std::filesystem::file_size(write_ahead_log_of(file), error);
   return !error && bytes > 0;
 }
 

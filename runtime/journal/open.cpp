@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "embedded/runtime/journal/journal.sql"
+#include "runtime/journal/journal_files.hpp"
 #include "runtime/journal/state.hpp"
 
 namespace weft {
@@ -77,7 +78,7 @@ bool can_only_be_read(const std::filesystem::path& file) {
   const auto directory = std::filesystem::absolute(file).parent_path();
   std::error_code ignored;
   return ::access(directory.c_str(), W_OK) != 0 &&
-         !std::filesystem::exists(file.string() + "-wal", ignored);
+         !std::filesystem::exists(write_ahead_log_of(file), ignored);
 }
 
 }  // namespace

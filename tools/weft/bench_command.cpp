@@ -1,12 +1,14 @@
 #include "tools/weft/bench_command.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "compiler/targets.hpp"
+#include "actors/device.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/sandbox/gpu.hpp"
 #include "tools/weft/python_driver.hpp"
+#include "tools/weft/run_place.hpp"
 
 namespace weft {
 namespace {
@@ -45,26 +47,23 @@ std::vector<int> choose_devices(const std::vector<GpuDevice>& devices,
   return alike;
 }
 
-Result<Place> find_place(const BenchFlags& flags) {
-  const RunOptions& options = flags.options;
+Result<Place> find_place(const CommonFlags& common, const BenchFlags& flags,
+                         const Installation& installation) {
+  RunOptions options = flags.options;
+  auto machine = place_run(options, installation);
+  if (!machine) return std::unexpected(machine.error());
   Place place;
-  place.target = options.target == "auto" ? "gpu" : options.target;
-  place.cores = describe_machine(std::nullopt).cores;
-  const Target* target = find_target(place.target);
-  if (!target || !target->on_gpu) return place;
-  const auto devices = list_gpus().devices;
-  const auto number = static_cast<std::size_t>(options.device);
-  if (number < devices.size()) {
-    place.gpu = devices[number].facts.name;
-    place.devices = choose_devices(devices, flags);
-  } else if (options.target == "auto") {
-    place.target = "cpu";
-  } else if (number > 0) {
-    return fail(ErrorCode::missing,
-                "there is no GPU " + std::to_string(options.device) +
-                    ": 'weft doctor' lists those that there are");
-  } else {
-    place.is_timed = false;
+  place.target = options.target;
+  place.cores = machine->cores;
+  place.is_timed = can_time(options, *machine);
+  if (machine->gpus.empty()) return place;
+  place.gpu = machine->gpus.front().name;
+  place.devices = choose_devices(list_gpus().devices, flags);
+  // Once, and not by all runs that begin at the same time.
+  const auto probed = add_gpu_numbers(*machine, installation);
+  if (!probed && !common.quiet) {
+    std::fprintf(stderr, "weft: the GPU could not be measured: %s\n",
+                 probed.error().message.c_str());
   }
   return place;
 }
@@ -151,7 +150,7 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
   }
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
-  const auto place = find_place(flags);
+  const auto place = find_place(common, flags, *installation);
   if (!place) return report_error(common, place.error());
   return report_error(
       common, become_python(*installation, "weft.bench.driver",

@@ -7,14 +7,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "actors/roster.hpp"
 #include "actors/test_writer.hpp"
-#include "runtime/host/caf_host.hpp"
-#include "runtime/host/decisions_version.hpp"
 #include "runtime/machine/files.hpp"
-#include "runtime/store/run_directory.hpp"
-#include "tools/weft/display.hpp"
 #include "tools/weft/eval_command.hpp"
+#include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
 
 namespace weft {
@@ -49,41 +45,26 @@ std::expected<fs::path, int> ask(const DescribeSite& site,
                                  const std::string& description) {
   const CommonFlags& common = site.common;
   const Interrupt interrupt;
-  const auto run = RunDirectory::create(folder);
+  const auto run = create_run(folder, Sync::full);
   if (!run) return said(common, run.error());
-  auto journal = Journal::create(run->journal(), Sync::full);
-  if (!journal) return said(common, journal.error());
-  auto scratch = Scratch::make(*run);
-  if (!scratch) return said(common, scratch.error());
-  BlobStore blobs(*journal);
-  RunStart start;
+  OpenRun& open = **run;
+  RunStart start =
+      make_start(flags.options, site.machine, site.prompts, open.blobs);
   start.problem_name = kProblemName;
-  start.options = flags.options;
-  start.options.llm.prompts = keep_prompts(site.prompts, blobs);
-  start.machine = site.machine;
-  start.weft_version = WEFT_VERSION;
-  start.vocabulary = vocabulary_version;
-  start.decisions = decisions_version();
-  start.description = blobs.put(description);
+  start.description = open.blobs.put(description);
   Display display(common);
-  HostOptions host;
-  host.make_role = &make_role;
-  host.on_user = [&display](const Envelope& envelope, const Message& message) {
-    if (!std::holds_alternative<RunFinished>(message)) {
-      display.show(envelope, message);
-    }
-  };
-  Production production = make_production(*run, *scratch, site.installation,
-                                          blobs, start, site.llm);
-  const HostEnd end = host_run(*journal, blobs, production.ports, host,
-                               test_writer, start, interrupt.token());
-  if (end.kind == HostEnd::Kind::broken) return said(common, end.error);
-  if (end.kind == HostEnd::Kind::interrupted) return std::unexpected(130);
-  if (end.finished.exit_code != 0) {
-    std::fprintf(stderr, "weft: %s\n", end.finished.summary.c_str());
-    return std::unexpected(end.finished.exit_code);
+  const ListenFlags alone;
+  const auto end = host_start({common, alone, site.installation, site.llm,
+                               display, interrupt.token(), false},
+                              open, start, test_writer);
+  if (!end) return said(common, end.error());
+  if (end->kind == HostEnd::Kind::broken) return said(common, end->error);
+  if (end->kind == HostEnd::Kind::interrupted) return std::unexpected(130);
+  if (end->finished.exit_code != 0) {
+    std::fprintf(stderr, "weft: %s\n", end->finished.summary.c_str());
+    return std::unexpected(end->finished.exit_code);
   }
-  return run->folder();
+  return open.directory.folder();
 }
 
 /// Shows the reference, and asks whether that is what was meant.

@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "compiler/targets.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "tools/weft/eval_report.hpp"
 #include "tools/weft/interrupt.hpp"
@@ -33,11 +34,11 @@ struct Place {
   bool interprets = false;
 };
 
-Result<Place> choose_place(const std::string& target, const Machine& machine) {
-  const bool has_gpu = !machine.gpus.empty();
-  if (target == "cpu") return Place{"cpu", true};
-  if (has_gpu) return Place{"cuda:0", false};
-  if (target == "cuda") {
+Result<Place> choose_place(const std::string& name, const Machine& machine) {
+  const Target* target = find_target(name);  // null: "auto"
+  if (target && !target->on_gpu) return Place{"cpu", true};
+  if (!machine.gpus.empty()) return Place{"cuda:0", false};
+  if (target && target->needs_gpu) {
     return fail(ErrorCode::missing,
                 "no CUDA device: use --target cpu or triton, or run "
                 "'weft doctor'");
@@ -102,8 +103,22 @@ std::string last_words(const fs::path& log) {
 /// One oracle for all candidates; one that breaks is replaced.
 class Evaluator {
  public:
-  Evaluator(const EvalFlags& flags, const Place& place, LineCommand command)
-      : flags_(flags), place_(place), command_(std::move(command)) {}
+  /// `flags` outlive it. missing: a device, an installation, a folder.
+  static Result<std::unique_ptr<Evaluator>> make(const CommonFlags& common,
+                                                 const EvalFlags& flags) {
+    auto place = choose_place(flags.target, describe_machine());
+    if (!place) return std::unexpected(place.error());
+    const auto installation = ready_installation(common);
+    if (!installation) return std::unexpected(installation.error());
+    auto folder = TemporaryFolder::make("weft-eval-");
+    if (!folder) return std::unexpected(folder.error());
+    const OracleOptions options = oracle_options(flags, *place, *folder);
+    std::error_code ignored;
+    fs::create_directories(options.scratch, ignored);
+    return std::unique_ptr<Evaluator>(
+        new Evaluator(flags, std::move(*place), std::move(*folder),
+                      oracle_command(*installation, options)));
+  }
 
   Result<json> evaluate(const fs::path& candidate) {
     const auto oracle = running();
@@ -129,6 +144,13 @@ class Evaluator {
   }
 
  private:
+  Evaluator(const EvalFlags& flags, Place place, TemporaryFolder folder,
+            LineCommand command)
+      : flags_(flags),
+        place_(std::move(place)),
+        folder_(std::move(folder)),
+        command_(std::move(command)) {}
+
   Result<std::shared_ptr<LineProcess>> running() {
     const std::lock_guard lock(mutex_);
     if (stopping_) return fail(ErrorCode::failed, "interrupted");
@@ -140,8 +162,9 @@ class Evaluator {
   }
 
   const EvalFlags& flags_;
-  const Place& place_;
-  LineCommand command_;
+  const Place place_;
+  const TemporaryFolder folder_;
+  const LineCommand command_;
   std::mutex mutex_;  // guards what follows
   std::shared_ptr<LineProcess> oracle_;
   bool stopping_ = false;
@@ -173,17 +196,9 @@ int evaluate_all(const CommonFlags& common, const EvalFlags& flags,
 
 Result<Judgement> judge(const CommonFlags& common, EvalFlags flags) {
   if (!flags.seed) flags.seed = std::random_device{}();
-  const auto place = choose_place(flags.target, describe_machine());
-  if (!place) return std::unexpected(place.error());
-  const auto installation = ready_installation(common);
-  if (!installation) return std::unexpected(installation.error());
-  const auto folder = TemporaryFolder::make("weft-eval-");
-  if (!folder) return std::unexpected(folder.error());
-  const OracleOptions options = oracle_options(flags, *place, *folder);
-  std::error_code ignored;
-  fs::create_directories(options.scratch, ignored);
-  Evaluator evaluator(flags, *place, oracle_command(*installation, options));
-  const auto found = evaluator.evaluate(flags.candidates.front());
+  const auto evaluator = Evaluator::make(common, flags);
+  if (!evaluator) return std::unexpected(evaluator.error());
+  const auto found = (*evaluator)->evaluate(flags.candidates.front());
   if (!found) return std::unexpected(found.error());
   const json verdict = found->value("verdict", json::object());
   return Judgement{found->value("accepted", false),
@@ -196,19 +211,11 @@ int eval_command(const CommonFlags& common, EvalFlags flags) {
   if (const auto there = check_files(flags); !there) {
     return report_error(common, there.error());
   }
-  const auto place = choose_place(flags.target, describe_machine());
-  if (!place) return report_error(common, place.error());
-  const auto installation = ready_installation(common);
-  if (!installation) return report_error(common, installation.error());
-  const auto folder = TemporaryFolder::make("weft-eval-");
-  if (!folder) return report_error(common, folder.error());
-  const OracleOptions options = oracle_options(flags, *place, *folder);
-  std::error_code ignored;
-  fs::create_directories(options.scratch, ignored);
-  Evaluator evaluator(flags, *place, oracle_command(*installation, options));
+  const auto evaluator = Evaluator::make(common, flags);
+  if (!evaluator) return report_error(common, evaluator.error());
   const std::stop_callback on_stop(interrupt.token(),
-                                   [&] { evaluator.stop(); });
-  return evaluate_all(common, flags, evaluator, interrupt.token());
+                                   [&] { (*evaluator)->stop(); });
+  return evaluate_all(common, flags, **evaluator, interrupt.token());
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "messages/vocabulary.hpp"
+#include "runtime/journal/journal_files.hpp"
 #include "runtime/machine/files.hpp"
 
 namespace weft {
@@ -28,15 +29,7 @@ Result<void> free_of_wrong_input(const fs::path& folder) {
       return true;
     });
   }
-  if (!is_wrong) return {};
-  for (const char* suffix : {"-wal", "-shm", "-lock", ""}) {
-    fs::remove(file.string() + suffix, error);
-    if (error) {
-      return fail(ErrorCode::missing, "cannot remove " + file.string() +
-                                          suffix + ": " + error.message());
-    }
-  }
-  return {};
+  return is_wrong ? remove_journal(file) : Result<void>();
 }
 
 Result<void> write_missing_files(const Journal& journal,

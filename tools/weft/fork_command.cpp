@@ -4,6 +4,7 @@
 
 #include "actors/roster.hpp"
 #include "runtime/debug/fork.hpp"
+#include "runtime/journal/journal_files.hpp"
 #include "runtime/journal/lock.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/files_port.hpp"
@@ -96,16 +97,10 @@ struct Draft {
   fs::path journal;
 
   explicit Draft(const RunDirectory& run) : journal(run.folder() / "fork.db") {
-    remove();
+    (void)remove_journal(journal);
   }
-  ~Draft() { remove(); }
+  ~Draft() { (void)remove_journal(journal); }
 
-  void remove() const {
-    std::error_code ignored;
-    for (const char* end : {"", "-wal", "-shm", "-lock"}) {
-      fs::remove(journal.string() + end, ignored);
-    }
-  }
   Result<void> become(const fs::path& place) const {
     std::error_code error;
     fs::rename(JournalLock::path_of(journal), JournalLock::path_of(place),

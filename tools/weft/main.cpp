@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "tools/weft/bench_command.hpp"
+#include "tools/weft/choices_command.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/config_command.hpp"
 #include "tools/weft/eval_command.hpp"
@@ -12,6 +13,7 @@
 #include "tools/weft/run_flags.hpp"
 #include "tools/weft/settings_flags.hpp"
 #include "tools/weft/train_command.hpp"
+#include "tools/weft/tune_command.hpp"
 
 namespace {
 
@@ -204,6 +206,36 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
       flags.run_words.insert(flags.run_words.end(), {"--accept", "both"});
     }
     code = bench_command(common, flags);
+  });
+}
+
+void add_choices(CLI::App& app, CommonFlags& common, int& code) {
+  static std::string part;
+  auto* choices = app.add_subcommand(
+      "choices", "Say what decides speed alone, and can be overridden");
+  add_common(*choices, common);
+  choices->add_option("part", part, "Only names with this in them");
+  choices->callback([&] { code = choices_command(common, part); });
+}
+
+void add_tune(CLI::App& app, CommonFlags& common, int& code) {
+  static TuneFlags flags;
+  auto* tune = app.add_subcommand(
+      "tune", "Try values of one choice on one problem, a run for each");
+  add_common(*tune, common);
+  tune->add_option("problem", flags.run.problem,
+                   "Python file with Model, get_inputs, get_init_inputs")
+      ->required();
+  tune->add_option("--try", flags.sweep,
+                   "NAME=VALUE,VALUE,… ('weft choices' lists names)")
+      ->required();
+  tune->add_option("--out", flags.run.out,
+                   "Folder of the runs (default: weft-runs/tune-…)");
+  add_settable(*tune, flags.run);
+  tune->callback([&, tune] {
+    // What is measured must not depend on what ran here before.
+    if (tune->count("--library") == 0) flags.run.options.known_kernels.clear();
+    code = tune_command(common, flags);
   });
 }
 
@@ -431,6 +463,21 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   cluster->callback([&] { code = cluster_command(common, run); });
 }
 
+/// One that was given again and takes a single value; null: there is none.
+const CLI::Option* doubled_option(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const int most = option->get_items_expected_max();
+    if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
+        most == 1 && option->count() > 1) {
+      return option;
+    }
+  }
+  for (const CLI::App* verb : app.get_subcommands()) {
+    if (const CLI::Option* option = doubled_option(*verb)) return option;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -443,6 +490,8 @@ int main(int argc, char** argv) {
   add_run(app, common, run_flags, code);
   add_eval(app, common, code);
   add_bench(app, common, code);
+  add_choices(app, common, code);
+  add_tune(app, common, code);
   add_config(app, common, code);
   add_llm(app, common, code);
   add_others(app, common, code);
@@ -454,11 +503,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ArgumentMismatch& error) {
-    const std::string said = error.what();
-    const auto name = said.substr(0, said.find(':'));
-    if (!said.contains("Most 1 ")) return app.exit(error) == 0 ? 0 : 2;
+    const CLI::Option* doubled = doubled_option(app);
+    if (!doubled) return app.exit(error) == 0 ? 0 : 2;
     std::fprintf(stderr, "weft: %s is given twice: give it once\n",
-                 name.c_str());
+                 doubled->get_name().c_str());
     return 2;
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.

@@ -2,6 +2,7 @@
 
 #include "actors/llm_search.hpp"
 #include "actors/roster.hpp"
+#include "compiler/choices/choices.hpp"
 #include "compiler/python/target.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/store/library.hpp"
@@ -165,6 +166,29 @@ Options add_llm(CLI::App& app, RunOptions& options) {
   };
 }
 
+std::string check_choice(const std::string& text) {
+  const auto choice = parse_choice(text);
+  return choice ? "" : choice.error().message;
+}
+
+/// What decides speed alone, for experiments.
+CLI::Option* add_choices(CLI::App& app, RunOptions& options) {
+  return app
+      .add_option_function<std::vector<std::string>>(
+          "--choice",
+          [&options](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              const auto choice = parse_choice(text);
+              if (choice) options.choices[choice->first] = choice->second;
+            }
+          },
+          "NAME=VALUE: override what decides speed alone (again, or with "
+          "commas, for more; 'weft choices' lists them)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(check_choice, "CHOICE"));
+}
+
 Options add_limits(CLI::App& app, RunOptions& options) {
   return {
       app.add_option_function<double>(
@@ -203,6 +227,7 @@ std::vector<CLI::Option*> add_run_flags(CLI::App& app, RunOptions& options) {
   for (CLI::Option* flag : add_timing(app, options)) all.push_back(flag);
   for (CLI::Option* flag : add_limits(app, options)) all.push_back(flag);
   for (CLI::Option* flag : add_llm(app, options)) all.push_back(flag);
+  all.push_back(add_choices(app, options));
   return all;
 }
 

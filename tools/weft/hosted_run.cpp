@@ -1,0 +1,224 @@
+#include "tools/weft/hosted_run.hpp"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "actors/roster.hpp"
+#include "runtime/host/decisions_version.hpp"
+#include "runtime/store/llm_store.hpp"
+#include "tools/weft/open_bus.hpp"
+#include "tools/weft/report_file.hpp"
+
+namespace weft {
+namespace {
+
+int exit_code_of(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::wrong_input:
+    case ErrorCode::damaged:
+      return 2;
+    case ErrorCode::missing:
+      return 3;
+    case ErrorCode::failed:
+      return 1;
+  }
+  return 1;
+}
+
+/// Who began the run, and who goes on with it: for when they disagree.
+std::string version_text(const RunStart& start) {
+  const auto of = [](const std::string& version, std::string_view decisions) {
+    if (decisions.empty()) return "weft " + version;
+    return "weft " + version + ", decisions " + std::string(decisions);
+  };
+  return "begun by " + of(start.weft_version, start.decisions) + "; this is " +
+         of(WEFT_VERSION, decisions_version());
+}
+
+Result<std::unique_ptr<OpenRun>> open_with(Result<RunDirectory> directory,
+                                           Result<Journal> journal) {
+  if (!journal) return std::unexpected(journal.error());
+  auto scratch = Scratch::make(*directory);
+  if (!scratch) return std::unexpected(scratch.error());
+  return std::make_unique<OpenRun>(std::move(*directory), std::move(*journal),
+                                   std::move(*scratch));
+}
+
+HostOptions host_options(const Hosting& hosting) {
+  HostOptions options;
+  options.make_role = &make_role;
+  options.on_user = [&hosting](const Envelope& envelope,
+                               const Message& message) {
+    const bool is_end = std::holds_alternative<RunFinished>(message);
+    if (!is_end || hosting.shows_end) hosting.display.show(envelope, message);
+  };
+  if (hosting.display.is_live()) {
+    options.on_event = [&hosting](const Envelope& envelope) {
+      hosting.display.take(envelope);
+    };
+  }
+  return options;
+}
+
+/// How far a run was that goes on now.
+Result<void> show_past(Display& display, const Journal& journal) {
+  if (!display.is_live()) return {};
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    display.take(envelope);
+    return true;
+  });
+  display.go_on();
+  return read;
+}
+
+using Go = std::function<Result<HostEnd>(Ports& ports, HostOptions options)>;
+
+/// The ports live as long as the host works.
+Result<HostEnd> host(const Hosting& hosting, OpenRun& run,
+                     const RunStart& start, const Go& go) {
+  const auto bus =
+      open_bus(hosting.common, hosting.listen, run.directory,
+               hosting.installation, run.journal, run.blobs, start);
+  if (!bus) return std::unexpected(bus.error());
+  if (*bus) {
+    hosting.display.say("listening for nodes on " + (*bus)->endpoint());
+  }
+  Production production =
+      make_production(run.directory, run.scratch, hosting.installation,
+                      run.blobs, start, hosting.llm);
+  take_what_nodes_build(bus->get(), run.blobs, *production.cache);
+  if (hosting.shows_end) {
+    hosting.display.begin_bars(
+        start, run.directory.folder(),
+        [&run](std::string_view hash) { return run.blobs.get(hash); });
+  }
+  HostOptions options = host_options(hosting);
+  options.nodes = bus->get();
+  return go(production.ports, std::move(options));
+}
+
+/// The run stands without its page: one that cannot be made is said, and no
+/// more.
+void write_page(Display& display, const RunDirectory& run) {
+  const auto file = report_path(run);
+  if (const auto written = write_report(run, file); !written) {
+    std::fprintf(stderr, "weft: no report.html: %s\n",
+                 written.error().message.c_str());
+    return;
+  }
+  display.say("to look at: " + file.string());
+}
+
+}  // namespace
+
+int conclude(const CommonFlags& common, Display& display,
+             const RunDirectory& run, const HostEnd& end) {
+  const std::string folder = run.folder().string();
+  switch (end.kind) {
+    case HostEnd::Kind::broken:
+      return report_error(common, end.error);
+    case HostEnd::Kind::interrupted:
+      std::fprintf(stderr, "weft: interrupted; go on with: weft resume %s\n",
+                   folder.c_str());
+      return 130;
+    case HostEnd::Kind::finished:
+      break;
+  }
+  if (end.finished.exit_code >= 1 && !common.json) {
+    std::fprintf(stderr, "weft: %s\n", end.finished.summary.c_str());
+  } else {
+    display.say(end.finished.summary);
+  }
+  std::error_code ignored;
+  if (std::filesystem::exists(run.folder() / "report.md", ignored)) {
+    display.say("report: " + folder + "/report.md");
+  }
+  write_page(display, run);
+  return end.finished.exit_code;
+}
+
+int report_error(const CommonFlags& common, const Error& error) {
+  if (common.json) {
+    const nlohmann::json line = {{"error", error.message},
+                                 {"exit_code", exit_code_of(error)}};
+    std::printf("%s\n", line.dump().c_str());
+  }
+  std::fprintf(stderr, "weft: %s\n", error.message.c_str());
+  return exit_code_of(error);
+}
+
+Result<std::unique_ptr<OpenRun>> create_run(const std::filesystem::path& folder,
+                                            Sync sync) {
+  auto directory = RunDirectory::create(folder);
+  if (!directory) return std::unexpected(directory.error());
+  auto journal = Journal::create(directory->journal(), sync);
+  return open_with(std::move(directory), std::move(journal));
+}
+
+Result<std::unique_ptr<OpenRun>> reopen_run(
+    const std::filesystem::path& folder) {
+  auto directory = RunDirectory::open(folder);
+  if (!directory) return std::unexpected(directory.error());
+  auto journal = Journal::open(directory->journal(), Sync::full);
+  if (!journal) return std::unexpected(journal.error());
+  if (const auto sound = journal->verify(); !sound) {
+    return std::unexpected(sound.error());
+  }
+  return open_with(std::move(directory), std::move(journal));
+}
+
+RunStart make_start(const RunOptions& options, const Machine& machine,
+                    const std::vector<PromptFile>& prompts, BlobStore& blobs) {
+  RunStart start;
+  start.options = options;
+  start.options.llm.prompts = keep_prompts(prompts, blobs);
+  start.machine = machine;
+  start.weft_version = WEFT_VERSION;
+  start.vocabulary = vocabulary_version;
+  start.decisions = decisions_version();
+  return start;
+}
+
+Result<RunStart> read_start(const Journal& journal) {
+  Result<RunStart> start =
+      fail(ErrorCode::wrong_input,
+           "the journal is empty: the run died before its first event; "
+           "begin again with another --out");
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    const auto message = decode(envelope.type, envelope.body);
+    if (message && std::holds_alternative<RunStart>(*message)) {
+      start = std::get<RunStart>(*message);
+    }
+    return false;
+  });
+  if (!read) return std::unexpected(read.error());
+  return start;
+}
+
+LlmAccess llm_access(LoadedSettings& loaded, bool cache) {
+  return {std::move(loaded.endpoints),
+          cache ? default_llm_cache() : std::filesystem::path()};
+}
+
+Result<HostEnd> host_start(const Hosting& hosting, OpenRun& run,
+                           const RunStart& start, const Address& first) {
+  return host(hosting, run, start, [&](Ports& ports, HostOptions options) {
+    return host_run(run.journal, run.blobs, ports, options, first, start,
+                    hosting.stop);
+  });
+}
+
+Result<HostEnd> host_rest(const Hosting& hosting, OpenRun& run,
+                          const RunStart& start, Replay::Past past) {
+  return host(hosting, run, start,
+              [&](Ports& ports, HostOptions options) -> Result<HostEnd> {
+                const auto shown = show_past(hosting.display, run.journal);
+                if (!shown) return std::unexpected(shown.error());
+                options.version_text = version_text(start);
+                options.past = past;
+                return host_resume(run.journal, run.blobs, ports, options,
+                                   hosting.stop);
+              });
+}
+
+}  // namespace weft

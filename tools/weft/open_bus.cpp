@@ -1,0 +1,98 @@
+#include "tools/weft/open_bus.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+
+#include "runtime/bus/membership.hpp"
+#include "runtime/store/sha256.hpp"
+
+namespace weft {
+namespace {
+
+/// The run's own name: what nodes know it by when its head is another process.
+Result<std::string> name_of_run(Journal& journal) {
+  constexpr const char* key = "run";
+  if (auto name = journal.meta(key)) return *name;
+  std::random_device chance;
+  std::string seed;
+  for (int i = 0; i < 8; ++i) seed += std::to_string(chance()) + " ";
+  std::string name = content_hash(seed).substr(0, 32);
+  const auto kept = journal.set_meta(key, name);
+  if (!kept) return std::unexpected(kept.error());
+  return name;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
+                                          const ListenFlags& flags,
+                                          const RunDirectory& run,
+                                          const Installation& installation,
+                                          Journal& journal, BlobStore& blobs,
+                                          const RunStart& start) {
+  auto places = journaled_places(journal);
+  if (!places) return std::unexpected(places.error());
+  if (flags.endpoint.empty()) {
+    if (places->nodes.empty()) return nullptr;
+    return fail(ErrorCode::wrong_input,
+                std::to_string(places->nodes.size()) +
+                    " nodes have a part of this run: resume it with --listen "
+                    "tcp://HOST:PORT; what those do that do not come back "
+                    "goes elsewhere");
+  }
+  HeadBus::Options options;
+  options.endpoint = flags.endpoint;
+  if (flags.keys) {
+    auto keys = read_head_keys(*flags.keys);
+    if (!keys) return std::unexpected(keys.error());
+    options.keys = std::move(*keys);
+  }
+  auto name = name_of_run(journal);
+  if (!name) return std::unexpected(name.error());
+  options.run = std::move(*name);
+  options.spared_head = places->spares_head;
+  options.spares_head = flags.no_local;
+  options.expected = std::move(places->nodes);
+  options.start = start;
+  options.own =
+      make_hello(installation, WEFT_VERSION, !start.machine.gpus.empty());
+  options.silence_ms = static_cast<std::int64_t>(flags.silence_s * 1000);
+  options.heartbeat_ms =
+      std::clamp<std::int64_t>(options.silence_ms / 5, 100, 1'000);
+  options.state_file = run.folder() / "cluster.json";
+  options.log = [quiet = common.quiet || common.json](const std::string& text) {
+    if (!quiet) std::fprintf(stderr, "weft: %s\n", text.c_str());
+  };
+  auto bus = std::make_unique<HeadBus>(blobs, std::move(options));
+  if (const auto listening = bus->listen(); !listening) {
+    return std::unexpected(listening.error());
+  }
+  return bus;
+}
+
+void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache) {
+  if (!bus) return;
+  bus->on_built([&](const BuildRequest& request,
+                    const std::string& artefact) -> Result<void> {
+    const auto source = blobs.get(request.source);
+    if (!source) return std::unexpected(source.error());
+    if (artefact.empty()) {  // too large to travel
+      BuildTerms terms(request.wall_ms);
+      terms.arch = request.arch;
+      const auto built = cache.build(request.target, *source, terms);
+      if (!built) return std::unexpected(built.error());
+      if (!built->file.empty()) return {};
+      return fail(ErrorCode::failed,
+                  "what a node has built does not build at the head");
+    }
+    const auto bytes = blobs.get(artefact);
+    if (!bytes) return std::unexpected(bytes.error());
+    const auto taken =
+        cache.take(request.target, *source, request.arch, *bytes);
+    if (!taken) return std::unexpected(taken.error());
+    return {};
+  });
+}
+
+}  // namespace weft

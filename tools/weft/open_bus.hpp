@@ -1,0 +1,26 @@
+// How other machines have a part in a run of this one (docs/nodes.md).
+#pragma once
+
+#include <memory>
+
+#include "messages/run.hpp"
+#include "runtime/bus/head_bus.hpp"
+#include "runtime/ports/kernel_cache.hpp"
+#include "runtime/store/run_directory.hpp"
+#include "tools/weft/commands.hpp"
+
+namespace weft {
+
+/// null: the run is this machine's alone. wrong_input: nodes have a part in it,
+/// and nobody listens for them.
+Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
+                                          const ListenFlags& flags,
+                                          const RunDirectory& run,
+                                          const Installation& installation,
+                                          Journal& journal, BlobStore& blobs,
+                                          const RunStart& start);
+
+/// What nodes build is the head's, too, before the run hears of it.
+void take_what_nodes_build(HeadBus* bus, BlobStore& blobs, KernelCache& cache);
+
+}  // namespace weft
