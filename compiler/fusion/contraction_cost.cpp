@@ -70,14 +70,14 @@ class Costing {
     return time;
   }
 
-  TimeRange library() const { return library(library_shares()); }
+  TimeRange vendor() const { return vendor(vendor_shares()); }
 
   /// What follows is another kernel, which reads what this one has written.
-  TimeRange library(const ShareRange& arithmetic) const {
+  TimeRange vendor(const ShareRange& arithmetic) const {
     const bool is_thin = convolution_ && is_depthwise(*convolution_);
     TimeRange time = is_thin ? range(on_cores(), rates_, {},
                                      choices_.vendor_depthwise_memory)
-                             : range(library_work(), rates_, arithmetic);
+                             : range(vendor_work(), rates_, arithmetic);
     if (is_alone(graph_)) return time;
     const double more_us = cost_us({.bytes = 2 * bytes_of(call_)}, rates_);
     return {time.least_us + more_us, time.most_us + more_us};
@@ -115,7 +115,7 @@ class Costing {
     return work;
   }
 
-  Work library_work() const {
+  Work vendor_work() const {
     Work work = work_;
     const double operations = operations_of(count_);
     (count_.half_operations > 0 ? work.half_operations
@@ -124,7 +124,7 @@ class Costing {
     return work;
   }
 
-  ShareRange library_shares() const {
+  ShareRange vendor_shares() const {
     if (!convolution_) return choices_.vendor_product;
     return convolution_->transposed ? choices_.vendor_transposed
                                     : choices_.vendor_convolution;
@@ -147,7 +147,7 @@ std::optional<ContractionCost> contraction_cost(const Graph& graph,
   if (call.kind != NodeKind::call || !is_product(call.target)) return {};
   const Costing costing(graph, call, cut);
   if (!costing.is_known()) return {};
-  return ContractionCost{costing.ours(), costing.library()};
+  return ContractionCost{costing.ours(), costing.vendor()};
 }
 
 Whose whose(const Graph& graph, const Node& call, const CutOptions& cut) {
@@ -161,11 +161,11 @@ bool layout_is_contested(const Graph& graph, const Node& call,
                          double copied_bytes, const CutOptions& cut) {
   const Costing costing(graph, call, cut);
   const ContractionChoices& choices = cut.choices.contraction;
-  TimeRange innermost = costing.library();
+  TimeRange innermost = costing.vendor();
   if (copied_bytes > 0) {
     innermost.most_us += cost_us({.bytes = copied_bytes}, cut.rates);
   }
-  return !cannot_win(costing.library(choices.vendor_convolution_rows),
+  return !cannot_win(costing.vendor(choices.vendor_convolution_rows),
                      innermost);
 }
 

@@ -11,7 +11,7 @@ from unittest import mock
 
 import torch
 from backend_case import BUDGET_S, BackendCase, Net
-from torch import nn
+from torch import library, nn
 
 import weft
 from weft.backend import piece as pieces, search
@@ -178,7 +178,7 @@ class Failures(BackendCase):
         self.check("right", "/nowhere/weft")
 
     def test_an_operator_that_is_not_pytorch_s(self):
-        @torch.library.custom_op("weft_tests::twice", mutates_args=())
+        @library.custom_op("weft_tests::twice", mutates_args=())
         def twice(x: torch.Tensor) -> torch.Tensor:
             return x * 2
 

@@ -160,7 +160,7 @@ class ExportTest(WeftCase):
         self.assert_ends(done, 3, "-m pip install pyarrow", ".jsonl")
         self.assertFalse(os.path.exists(out))
 
-    def library(self, *signatures):
+    def kernels_known(self, *signatures):
         path = self.path("library.db")
         database = sqlite3.connect(path)
         with open(os.path.join(ROOT, "runtime/store/library.sql"),
@@ -177,7 +177,7 @@ class ExportTest(WeftCase):
         return path
 
     def test_a_librarys_pairs_compute_what_their_signatures_say(self):
-        path = self.library(SIGNATURE, "no signature")
+        path = self.kernels_known(SIGNATURE, "no signature")
         done = self.weft("export", "pairs", path)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("1 kernels are left out", done.stderr)
@@ -193,7 +193,7 @@ class ExportTest(WeftCase):
                                              x.clamp(min=0) * 2))
 
     def test_a_damaged_library_and_none_are_told(self):
-        self.assert_ends(self.weft("export", "csv", self.library()), 2,
+        self.assert_ends(self.weft("export", "csv", self.kernels_known()), 2,
                          "library.db")
         damaged = self.write("damaged.db", "x" * 8192)
         self.assert_ends(self.weft("export", "pairs", damaged), 2,
