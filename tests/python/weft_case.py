@@ -120,11 +120,13 @@ class WeftCase(unittest.TestCase):
             file.write(text)
         return self.path(name)
 
-    def weft(self, *words, timeout=300, preexec_fn=None, cwd=None, **changes):
+    def weft(self, *words, timeout=300, preexec_fn=None, cwd=None, told=None,
+             **changes):
+        """`told`: what it reads from its standard input."""
         return subprocess.run([WEFT, *words], capture_output=True, text=True,
                               env=environment(**changes), timeout=timeout,
                               preexec_fn=preexec_fn, cwd=cwd or self.folder,
-                              check=False)
+                              input=told, check=False)
 
     def assert_replays(self, run):
         checked = self.weft("replay", run, "--check")

@@ -102,6 +102,8 @@ int doctor_command(const CommonFlags& common);
 
 struct SimulateFlags {
   std::string seeds = "0..1000";
+  /// Run directory to keep the one seed's journal in; nullopt: none is kept.
+  std::optional<std::filesystem::path> out;
 };
 int simulate_command(const CommonFlags& common, const SimulateFlags& flags);
 

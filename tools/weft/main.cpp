@@ -342,6 +342,8 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*simulate, common);
   simulate->add_option("--seeds", simulate_flags.seeds, "From..to, inclusive")
       ->capture_default_str();
+  simulate->add_option("--out", simulate_flags.out,
+                       "Run directory to keep the journal of one seed in");
   simulate->callback([&] { code = simulate_command(common, simulate_flags); });
 }
 

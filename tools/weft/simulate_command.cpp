@@ -1,7 +1,9 @@
 #include <cstdio>
 
 #include "actors/roster.hpp"
+#include "runtime/journal/journal.hpp"
 #include "runtime/simulation/simulator.hpp"
+#include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 
 namespace weft {
@@ -29,11 +31,30 @@ Result<SeedRange> parse_range(const std::string& text) {
       "--seeds takes A..B with A <= B, or one number, not '" + text + "'");
 }
 
+/// A simulated run as a run directory, for whatever reads journals.
+Result<void> keep(const SimulationEnd& end, const std::filesystem::path& out) {
+  const auto run = RunDirectory::create(out);
+  if (!run) return std::unexpected(run.error());
+  auto journal = Journal::create(run->journal(), Sync::normal);
+  if (!journal) return std::unexpected(journal.error());
+  for (const auto& [hash, bytes] : end.blobs) {
+    const auto put = journal->put_blob(bytes);
+    if (!put) return std::unexpected(put.error());
+  }
+  std::vector<Envelope> events = end.journal;
+  return journal->append(events);
+}
+
 }  // namespace
 
 int simulate_command(const CommonFlags& common, const SimulateFlags& flags) {
   const auto range = parse_range(flags.seeds);
   if (!range) return report_error(common, range.error());
+  if (flags.out && range->from != range->to) {
+    return report_error(common,
+                        {ErrorCode::wrong_input,
+                         "--out keeps one run: name one seed, --seeds N"});
+  }
   SimulationOptions options;
   options.make_role = &make_role;
   std::uint64_t events = 0;
@@ -42,6 +63,10 @@ int simulate_command(const CommonFlags& common, const SimulateFlags& flags) {
     const SimulationEnd end = simulate(seed, options);
     events += end.events;
     crashes += static_cast<std::uint64_t>(end.crashes);
+    if (flags.out) {
+      const auto kept = keep(end, *flags.out);
+      if (!kept) return report_error(common, kept.error());
+    }
     if (!end.problem.empty()) {
       return report_error(
           common, {ErrorCode::failed,
