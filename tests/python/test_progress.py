@@ -85,6 +85,27 @@ class ProgressTest(WeftCase):
                 screen.append(part)
         self.assertNotRegex("\n".join(screen), r"\[[#.]{24}\]")
 
+    def test_a_run_s_json_is_the_same_on_a_terminal_as_in_a_pipe(self):
+        problem = self.write("problem.py", problem_with())
+        code, told = self.on_a_terminal("run", problem, "--json", "--out",
+                                        self.path("seen"), *SHORT)
+        self.assertIn(code, (0, 1), told)
+        self.assertNotIn("\x1b", told)
+        # A terminal makes \r\n of each line's end; nothing else returns.
+        self.assertEqual(told.count("\r"), told.count("\r\n"))
+        self.assertEqual(told.splitlines(), self.said_to_the_user("seen"))
+        piped = self.weft("run", problem, "--json", "--out",
+                          self.path("piped"), *SHORT)
+        self.assertIn(piped.returncode, (0, 1), piped.stderr)
+        self.assertEqual(piped.stdout.splitlines(),
+                         self.said_to_the_user("piped"))
+
+    def said_to_the_user(self, run):
+        """The lines that a run's journal has of that."""
+        shown = self.weft("show", self.path(run), "--events", "--json")
+        return [line for line in shown.stdout.splitlines()
+                if json.loads(line)["dst"] == "user"]
+
     def test_json_is_an_object_a_line_on_a_terminal_too(self):
         MadeRun(self.path("run"))
         code, told = self.on_a_terminal("show", self.path("run"), "--json")
