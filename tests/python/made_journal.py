@@ -145,8 +145,9 @@ class MadeRun:
     """A whole run's journal; `word(text)` is what each free text becomes."""
 
     def __init__(self, folder, subgraphs=3, candidates=4, finished=True,
-                 word=lambda text: text):
+                 word=lambda text: text, problem="class Model: pass"):
         self.journal = MadeJournal(folder)
+        self.problem = problem
         self.word = word
         self.candidates = candidates
         self.ids = [word(f"sg_{number:012x}") for number in range(subgraphs)]
@@ -161,7 +162,7 @@ class MadeRun:
         journal, word = self.journal, self.word
         journal.say("user", "extractor", "RunStart", {
             "problem_name": word("made.py"),
-            "problem": journal.blob(word("class Model: pass")),
+            "problem": journal.blob(word(self.problem)),
             "options": {"target": "cpu", "seeds": ["compiler", "llm"],
                         "llm": {"name": "mini", "providers": [
                             {"name": "mini", "dialect": "openai",
@@ -250,7 +251,12 @@ class MadeRun:
             "correct": correct, "kind": "correct" if correct else "wrong",
             "reason": "" if correct else self.word("element [3, 4] is 2, not 5"),
             "cases": 8, "max_error": 1e-7, "framework_error": 2e-7,
-            "tolerance": 1e-5, "controls": {"zeros": True}}}
+            "tolerance": 1e-5, "controls": {"zeros": True},
+            "mismatches": [] if correct else [
+                {"output": self.word("y"), "index": [3, 4], "expected": "5",
+                 "got": self.word("2"), "error": "0.6"},
+                {"output": "y", "index": [3, 5], "expected": "1.25",
+                 "got": "nan", "error": "inf"}]}}
         if correct:
             result["timing"] = timing(at)
         journal.say(worker, f"agent/{name}", "SeedResult", result)

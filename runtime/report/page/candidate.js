@@ -88,7 +88,7 @@ function verdictFacts(c) {
   const controls = Object.entries(v.controls || {});
   const known = new Set(["correct", "kind", "reason", "cases", "max_error",
     "framework_error", "tolerance", "controls", "precision",
-    "framework_precision", "near_eager"]);
+    "framework_precision", "near_eager", "mismatches"]);
   const facts = [
     ["Verdict", tag(candidateState(c), c.state)],
     ["Why", reasonOf(c)],
@@ -110,6 +110,21 @@ function verdictFacts(c) {
   return h("dl", {}, facts.filter(([, value]) => value !== null &&
     value !== undefined && value !== "").map(([name, value]) =>
     [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+/// The elements of a wrong result that are not what is expected.
+function mismatchSection(id, verdict) {
+  const rows = (verdict && verdict.mismatches) || [];
+  if (!rows.length) return null;
+  const number = (name, field) => ({name, number: true,
+    value: (m) => Number(m[field]), cell: (m) => m[field] || "\u2013"});
+  return section("mismatches", "First mismatches", null, table({
+    id: "mismatches-" + id, rows, search: false, columns: [
+      {name: "Output", value: (m) => m.output},
+      {name: "Index", value: (m) => `[${(m.index || []).join(", ")}]`},
+      number("Expected", "expected"), number("Got", "got"),
+      number("Error", "error")],
+  }));
 }
 
 function timeRows(c) {
@@ -169,6 +184,7 @@ function candidatePage(s, c) {
           floorOf(c) ? h("p", {class: "soft small"},
             `Dashed: moving the bytes takes ${microseconds(floorOf(c))}.`)
             : null))),
+    mismatchSection(c.id, c.verdict),
     h("div", {class: "card top"},
       c.call === null || c.call === undefined ? null : h("div",
         {class: "copyline"}, to(["call", c.call],

@@ -19,6 +19,35 @@ function logScale(low, high, from, to) {
   return (x) => from + (Math.log10(x) - a) / (b - a || 1) * (to - from);
 }
 
+/// Those of the ticks that stand so far from the one before, so that words
+/// beside them have room.
+function spaced(ticks, scale, least) {
+  let last = -Infinity;
+  return ticks.filter((tick) => {
+    if (Math.abs(scale(tick) - last) < least) return false;
+    last = scale(tick);
+    return true;
+  });
+}
+
+const DRAWN_WIDTH = {least: 300, most: 640};
+
+/// A drawing as wide as its place: one that is only scaled down has words too
+/// small to read on a telephone. `draw(width)` makes it.
+function fitted(draw) {
+  const box = h("div", {class: "fitted"}, draw(DRAWN_WIDTH.most));
+  let drawn = DRAWN_WIDTH.most;
+  new ResizeObserver(() => {
+    if (!box.clientWidth) return;
+    const width = Math.round(Math.min(DRAWN_WIDTH.most, Math.max(
+      DRAWN_WIDTH.least, box.clientWidth)));
+    if (width === drawn) return;
+    drawn = width;
+    box.replaceChildren(draw(width));
+  }).observe(box);
+  return box;
+}
+
 const PLOT_ROWS_MAX = 30;
 
 /// rows: [{label, kind, median, low, high}], in microseconds; floor: a time
@@ -33,15 +62,21 @@ function intervalPlot(rows, floor) {
   }
   const values = shown.flatMap((r) => [r.low || r.median, r.high || r.median]);
   if (floor > 0) values.push(floor);
-  const low = Math.min(...values) / 1.15;
-  const high = Math.max(...values) * 1.15;
-  const left = 150;
-  const width = 640;
+  const range = [Math.min(...values) / 1.15, Math.max(...values) * 1.15];
+  const left_out = all.length - shown.length;
+  return h("div", {}, fitted((width) => intervals(shown, floor, range, width)),
+    left_out > 0 ? h("p", {class: "soft small"},
+      `${plural(left_out, "slower one")} not drawn`) : null);
+}
+
+function intervals(shown, floor, [low, high], width) {
+  const left = width < 480 ? 112 : 150;
+  const letters = width < 480 ? 15 : 22;
   const x = logScale(low, high, left, width - 84);
   const height = shown.length * 24 + 34;
   const drawing = svg("svg", {viewBox: `0 0 ${width} ${height}`,
     width: "100%", role: "img", "aria-label": "Times with their intervals"});
-  for (const tick of logTicks(low, high)) {
+  for (const tick of spaced(logTicks(low, high), x, 52)) {
     drawing.append(svg("g", {class: "axis"},
       svg("line", {class: "grid", x1: x(tick), x2: x(tick), y1: 4,
                    y2: height - 26}),
@@ -58,8 +93,7 @@ function intervalPlot(rows, floor) {
     const y = at * 24 + 16;
     drawing.append(svg("g", {class: row.kind === "base" ? "extern" : row.kind},
       svg("text", {x: left - 12, y: y + 4, "text-anchor": "end"},
-          row.label.length > 22 ? row.label.slice(0, 21) + "\u2026"
-                                : row.label),
+          short(row.label, letters)),
       svg("line", {x1: x(row.low || row.median), x2: x(row.high || row.median),
         y1: y, y2: y, stroke: "currentcolor", "stroke-width": 3,
         "stroke-linecap": "round", "stroke-opacity": .45}),
@@ -69,10 +103,7 @@ function intervalPlot(rows, floor) {
       svg("title", {}, `${row.label}: ${microseconds(row.median)}, ` +
         `p10\u2013p90 ${microseconds(row.low)} to ${microseconds(row.high)}`)));
   });
-  const left_out = all.length - shown.length;
-  return h("div", {}, drawing, left_out > 0
-    ? h("p", {class: "soft small"}, `${plural(left_out, "slower one")} not drawn`)
-    : null);
+  return drawing;
 }
 
 function roofs() {
@@ -103,6 +134,10 @@ function roofline() {
     return h("p", {class: "pad soft"}, "Nothing was timed that could stand " +
       "here.");
   }
+  return fitted((width) => roofDrawing(points, width));
+}
+
+function roofDrawing(points, width) {
   const {gbps, flops} = roofs();
   const xs = points.map((p) => p.x);
   const xLow = Math.min(...xs) / 4;
@@ -112,8 +147,7 @@ function roofline() {
     ? [Math.min(roof(xHigh), ...flops.map(([, f]) => f)), roof(xLow)] : []);
   const yLow = Math.min(...ys) / 2;
   const yHigh = Math.max(...ys) * 2;
-  const width = 640;
-  const height = 380;
+  const height = width < 480 ? 320 : 380;
   const x = logScale(xLow, xHigh, 64, width - 16);
   const y = logScale(yLow, yHigh, height - 44, 12);
   const drawing = svg("svg", {viewBox: `0 0 ${width} ${height}`,
@@ -123,14 +157,14 @@ function roofline() {
   drawing.append(clip);
   const rate = (v) => v >= 1e12 ? `${v / 1e12}T` : v >= 1e9 ? `${v / 1e9}G`
     : v >= 1e6 ? `${v / 1e6}M` : count(v);
-  for (const tick of logTicks(xLow, xHigh)) {
+  for (const tick of spaced(logTicks(xLow, xHigh), x, 40)) {
     drawing.append(svg("g", {class: "axis"},
       svg("line", {class: "grid", x1: x(tick), x2: x(tick), y1: 12,
                    y2: height - 44}),
       svg("text", {x: x(tick), y: height - 28, "text-anchor": "middle"},
           Number(tick.toPrecision(2)))));
   }
-  for (const tick of logTicks(yLow, yHigh)) {
+  for (const tick of spaced(logTicks(yLow, yHigh), y, 20)) {
     drawing.append(svg("g", {class: "axis"},
       svg("line", {class: "grid", x1: 64, x2: width - 16, y1: y(tick),
                    y2: y(tick)}),

@@ -56,6 +56,12 @@ function copyButton(text, label = "Copy") {
   return button;
 }
 
+/// A word of a shell's command, whatever is in it: it will be pasted.
+function shellWord(text) {
+  return /^[-\w.\/,:=+@]+$/.test(text) ? text
+    : "'" + text.replaceAll("'", "'\\''") + "'";
+}
+
 function copyLine(text) {
   return h("div", {class: "copyline"}, h("code", {}, text), copyButton(text));
 }

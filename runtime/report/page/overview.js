@@ -186,7 +186,7 @@ function environmentSection() {
     plural(view.stale, "stale reply", "stale replies"));
   return section("environment", "Environment", null,
     h("div", {class: "card"}, copyLine(e.command),
-      view.run_folder ? copyLine(`weft replay ${view.run_folder}`) : null),
+      view.run_folder ? copyLine(`weft replay ${shellWord(view.run_folder)}`) : null),
     h("div", {class: "card in top"}, h("dl", {}, rows)),
     h("div", {class: "card top"}, h("details", {},
       h("summary", {}, "All options"), h("pre", {class: "source wrap pad"},
@@ -228,11 +228,18 @@ function leftOutLine() {
     : "Nothing is left out of this page.");
 }
 
+/// What the last check of a whole module found.
+function moduleVerdict() {
+  const checks = view.composed.filter((c) => c.type === "CheckReply");
+  return checks.length ? checks[checks.length - 1].reply.verdict : null;
+}
+
 function overviewPage() {
   const graph = modelGraph();
   return [
     overviewHead(),
     section("problems", "What failed, and what to know", null, problemList()),
+    mismatchSection("module", moduleVerdict()),
     section("graph", "The model", [legend(), graph.tools],
       h("div", {class: "card"}, graph.frame || graph)),
     section("subgraphs", "Subgraphs", null, subgraphTable()),

@@ -17,11 +17,13 @@ function subgraphPlot(s) {
 
 function reproducers(s) {
   if (!view.run_folder) return null;
-  const folder = view.run_folder;
+  const folder = shellWord(view.run_folder);
+  const id = shellWord(s.id);
+  const test = shellWord(`${view.run_folder}/kernels/${s.id}/test_kernel.py`);
   return h("div", {class: "card"},
-    copyLine(`weft show ${folder} --subgraph ${s.id}`),
-    copyLine(`weft show ${folder} --subgraph ${s.id} --events`),
-    copyLine(`python ${folder}/kernels/${s.id}/test_kernel.py`));
+    copyLine(`weft show ${folder} --subgraph ${id}`),
+    copyLine(`weft show ${folder} --subgraph ${id} --events`),
+    copyLine(`python ${test}`));
 }
 
 function subgraphPage(id, seed) {
