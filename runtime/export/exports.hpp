@@ -25,12 +25,18 @@ std::string csv_export(const nlohmann::json& view);
 std::string otlp_export(const nlohmann::json& view);
 
 /// Verified kernels beside what they compute, one JSON object a line.
-std::string pairs_export(const Journal& journal, const nlohmann::json& view);
+/// `licence`: of all of them; empty: what the problem's text says, or else its
+/// checkout.
+std::string pairs_export(const Journal& journal, const nlohmann::json& view,
+                         const std::string& licence);
 
 /// The same of a kernel library's entries: what they compute is printed from
 /// their signatures. `file` is the library's, for the provenance; those whose
 /// signature cannot be read are left out, and counted in `left_out`.
+/// A library does not know whose models its kernels are of: `licence`, or
+/// unknown.
 std::string pairs_of_library(const std::vector<LibraryEntry>& entries,
-                             const std::string& file, int& left_out);
+                             const std::string& file,
+                             const std::string& licence, int& left_out);
 
 }  // namespace weft

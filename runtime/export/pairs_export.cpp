@@ -3,7 +3,9 @@
 #include <set>
 
 #include "compiler/compose/reference_of_signature.hpp"
+#include "runtime/export/checkout.hpp"
 #include "runtime/export/exports.hpp"
+#include "runtime/export/licence.hpp"
 #include "runtime/store/sha256.hpp"
 
 namespace weft {
@@ -41,6 +43,61 @@ std::string device_of_run(const json& view) {
   return machine.value("name", "");
 }
 
+/// What is said where a licence is not known, instead of nothing.
+constexpr const char* kUnknown = "unknown";
+
+/// Under which licence a problem stands, and who says so.
+struct Licence {
+  std::string id;
+  std::string from;
+};
+
+Licence given_licence(const std::string& id, const std::string& otherwise) {
+  if (id.empty()) return {kUnknown, otherwise};
+  return {id, "given with --license"};
+}
+
+/// The file's own words go before those of its checkout.
+Licence licence_of(const std::string& given, const std::string& problem,
+                   const json& checkout) {
+  if (!given.empty()) return given_licence(given, "");
+  if (const auto own = licence_in(problem)) return {*own, "the problem's file"};
+  const json& file = checkout["licence_file"];
+  if (!file.is_string()) {
+    return {kUnknown, "neither the problem's file nor its checkout names one"};
+  }
+  const auto name = file.get<std::string>();
+  if (!checkout["licence"].is_string()) {
+    return {kUnknown, name + " of its checkout, which is none that weft knows"};
+  }
+  return {checkout["licence"].get<std::string>(), name + " of its checkout"};
+}
+
+/// As checkout_of() made it when the run began; its fields are null in runs
+/// that did not ask.
+json checkout_in(const Journal& journal) {
+  const auto kept = journal.meta(kCheckoutMeta);
+  json checkout = kept ? json::parse(*kept, nullptr, false) : json();
+  if (!checkout.is_object()) checkout = json::object();
+  for (const char* name :
+       {"licence_file", "licence", "repo_name", "repo_link", "sha", "path"}) {
+    if (!checkout.contains(name)) checkout[name] = nullptr;
+  }
+  return checkout;
+}
+
+void add_licence(json& pair, const Licence& licence) {
+  pair["licenses"] = json::array({licence.id});
+  pair["licence_from"] = licence.from;
+}
+
+/// Where a run's pairs are from: alike for all of them.
+struct Source {
+  Licence licence;
+  std::vector<std::string> copyrights;
+  json checkout;
+};
+
 /// KernelBook's columns, the code aside. What weft cannot know is null.
 json columns(const std::string& type, const std::string& uuid) {
   return {{"repo_name", nullptr},
@@ -62,17 +119,24 @@ void add_kernel(json& pair, const std::string& kernel,
   pair["target"] = target;
   pair["licence_note"] =
       origin == "llm"
-          ? "written by a language model: its provider's terms hold"
-          : "printed by weft's compiler from the problem: the problem's own "
+          ? "kernel_code was written by a language model: its provider's terms "
+            "hold beside the problem's licence"
+          : "kernel_code was printed by weft's compiler from the problem, "
+            "whose "
             "licence holds";
 }
 
 /// KernelBook's columns first, then what weft knows beside them.
 json pair_of(const json& view, const json& subgraph, const json& candidate,
-             const Files& files) {
+             const Files& files, const Source& source) {
   const auto id = subgraph["id"].get<std::string>();
   json pair = columns(subgraph["type"].get<std::string>(),
                       candidate["source"].get<std::string>());
+  add_licence(pair, source.licence);
+  for (const char* name : {"repo_name", "repo_link", "sha"}) {
+    pair[name] = source.checkout[name];
+  }
+  pair["copyright"] = source.copyrights;
   pair["python_code"] = files.text("kernels/" + id + "/reference.py");
   add_kernel(pair, files.blob(candidate["source"]),
              candidate["target"].get<std::string>(),
@@ -86,6 +150,7 @@ json pair_of(const json& view, const json& subgraph, const json& candidate,
   pair["provenance"] = {{"weft", view["environment"]["weft"]},
                         {"problem", view["problem"]},
                         {"problem_hash", view["problem_text"]},
+                        {"problem_path", source.checkout["path"]},
                         {"origin", candidate["origin"]},
                         {"candidate", candidate["id"]},
                         {"parent", candidate["parent"]},
@@ -122,22 +187,29 @@ std::string line_of(const json& pair) {
 
 }  // namespace
 
-std::string pairs_export(const Journal& journal, const json& view) {
+std::string pairs_export(const Journal& journal, const json& view,
+                         const std::string& licence) {
   std::string lines;
   if (!view["environment"].is_object()) return lines;
   const Files files(journal, view);
+  const std::string problem =
+      files.blob(view["problem_text"].get<std::string>());
+  const json checkout = checkout_in(journal);
+  const Source source{licence_of(licence, problem, checkout),
+                      copyrights_in(problem), checkout};
   for (const json& subgraph : view["subgraphs"]) {
     for (const json& candidate : subgraph["candidates"]) {
       const json verdict = candidate.value("verdict", json());
       if (!verdict.is_object() || !verdict.value("correct", false)) continue;
-      lines += line_of(pair_of(view, subgraph, candidate, files));
+      lines += line_of(pair_of(view, subgraph, candidate, files, source));
     }
   }
   return lines;
 }
 
 std::string pairs_of_library(const std::vector<LibraryEntry>& entries,
-                             const std::string& file, int& left_out) {
+                             const std::string& file,
+                             const std::string& licence, int& left_out) {
   std::string lines;
   left_out = 0;
   for (const LibraryEntry& entry : entries) {
@@ -150,6 +222,10 @@ std::string pairs_of_library(const std::vector<LibraryEntry>& entries,
       continue;
     }
     json pair = columns(type, content_hash(entry.stored.text));
+    add_licence(pair, given_licence(licence,
+                                    "a kernel library does not keep whose "
+                                    "model a kernel is of"));
+    pair["copyright"] = json::array();
     pair["python_code"] = *reference;
     add_kernel(pair, entry.stored.text, kernel.target, kernel.origin);
     pair["device"] = entry.key.device;

@@ -5,7 +5,8 @@ import sys
 
 TEXTS = ("repo_name", "sha", "repo_link", "module_name", "entry_point", "uuid",
          "original_triton_code", "python_code", "triton_code", "kernel_code",
-         "target", "device", "signature", "licence_note")
+         "target", "device", "signature", "licence_from", "licence_note")
+LISTS = ("licenses", "copyright")
 FLAGS = ("synthetic", "correct", "is_best")
 # What differs from row to row keeps its JSON: parquet has one shape a column.
 OBJECTS = ("verdict", "timing", "provenance")
@@ -19,7 +20,7 @@ NUMBERS = {"median_us": ("candidate", "median_us"),
 def row_of(pair):
     row = {name: pair.get(name) for name in TEXTS + FLAGS}
     row["stars"] = pair.get("stars")
-    row["licenses"] = pair.get("licenses") or []
+    row.update((name, pair.get(name) or []) for name in LISTS)
     for name in OBJECTS:
         value = pair.get(name)
         row[name] = None if value is None else json.dumps(value,
@@ -37,8 +38,8 @@ def write(lines_file, out):
     fields = [(name, pyarrow.string()) for name in TEXTS + OBJECTS]
     fields += [(name, pyarrow.bool_()) for name in FLAGS]
     fields += [(name, pyarrow.float64()) for name in NUMBERS]
-    fields += [("stars", pyarrow.int64()),
-               ("licenses", pyarrow.list_(pyarrow.string()))]
+    fields += [(name, pyarrow.list_(pyarrow.string())) for name in LISTS]
+    fields.append(("stars", pyarrow.int64()))
     schema = pyarrow.schema(fields)
     rows = 0
     with open(lines_file, encoding="utf-8") as lines, \

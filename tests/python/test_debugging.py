@@ -31,9 +31,8 @@ def setUpModule():
     """One run for all tests: none changes it."""
     place = tempfile.mkdtemp(prefix="weft-debugging-")
     unittest.addModuleCleanup(shutil.rmtree, place, ignore_errors=True)
-    problem = os.path.join(place, "problem.py")
-    with open(problem, "w", encoding="utf-8") as file:
-        file.write(problem_with())
+    problem = in_a_checkout(os.path.join(place, "checkout"), "problem.py",
+                            problem_with())
     RunCase.run_folder = os.path.join(place, "run")
     done = subprocess.run(
         [WEFT, "run", problem, "--out", RunCase.run_folder, *SHORT],
@@ -43,6 +42,26 @@ def setUpModule():
     if done.returncode not in (0, 1):
         raise AssertionError(done.stdout + done.stderr)
     RunCase.events = events_of(RunCase.run_folder)
+
+
+def in_a_checkout(folder, name, text):
+    """The path of a file that is committed there, under the MIT licence."""
+    def git(*words):
+        subprocess.run(["git", "-C", folder, "-c", "user.name=a", "-c",
+                        "user.email=a@b.example", *words], check=True,
+                       capture_output=True)
+
+    os.makedirs(os.path.join(folder, "kernels"))
+    path = os.path.join(folder, "kernels", name)
+    for file, content in (("LICENSE", "MIT License\n\nCopyright (c) A\n"),
+                          (path, text)):
+        with open(os.path.join(folder, file), "w", encoding="utf-8") as to:
+            to.write(content)
+    git("init", "-q")
+    git("remote", "add", "origin", "https://me:secret@host.example/some/body.git")
+    git("add", ".")
+    git("commit", "-q", "-m", "All")
+    return path
 
 
 class RunCase(WeftCase):
@@ -172,8 +191,7 @@ class ForkTest(RunCase):
 
     def test_a_fork_at_each_tenth_event_replays(self):
         last = self.events[-1]["seq"]
-        # Each fork has all of the one before: the last few cover the most.
-        for seq in range(10, last + 1, max(10, last // 80 * 10)):
+        for seq in range(10, last + 1, 10):
             out = self.path(f"fork-{seq}")
             done = self.fork("--at", str(seq), "--out", out, "--only-make")
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -277,6 +295,26 @@ class DiffTest(RunCase):
     def test_no_run_is_named(self):
         self.assert_ends(self.weft("diff", self.run_folder, self.path("none")),
                          2, "is no run directory")
+
+
+class PairsTest(RunCase):
+    def test_pairs_name_the_checkout_that_their_problem_lies_in(self):
+        out = self.path("fork")
+        last = str(self.events[-1]["seq"])
+        self.weft("fork", self.run_folder, "--at", last, "--only-make", "--out",
+                  out)
+        for run in (self.run_folder, out):
+            done = self.weft("export", "pairs", run)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            pair = json.loads(done.stdout.splitlines()[0])
+            self.assertEqual(pair["licenses"], ["MIT"])
+            self.assertEqual(pair["licence_from"], "LICENSE of its checkout")
+            self.assertEqual(pair["repo_name"], "some/body")
+            self.assertEqual(pair["repo_link"], "https://host.example/some/body")
+            self.assertRegex(pair["sha"], "^[0-9a-f]{40}$")
+            self.assertEqual(pair["provenance"]["problem_path"],
+                             "kernels/problem.py")
+            self.assertNotIn("secret", done.stdout)
 
 
 @contextlib.contextmanager

@@ -131,19 +131,51 @@ class ExportTest(WeftCase):
         self.assertTrue(all(p["correct"] for p in pairs))
         self.assertEqual(pairs[0]["provenance"]["problem"], "made.py")
         self.assertIn("provider", pairs[0]["licence_note"])
+        for name in ("repo_name", "repo_link", "sha", "stars"):
+            self.assertIsNone(pairs[0][name])
+
+    def licence_of(self, problem, *words):
+        """(licenses, who says so, copyright) of a run of that problem."""
+        run = self.path(f"run-{len(os.listdir(self.folder))}")
+        MadeRun(run, problem=problem)
+        done = self.weft("export", "pairs", run, *words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        pair = json.loads(done.stdout.splitlines()[0])
+        return pair["licenses"], pair["licence_from"], pair["copyright"]
+
+    def test_a_pair_has_the_licence_that_its_problem_names(self):
+        code = "import torch\n\nclass Model: pass\n"
+        named = ("# Copyright (c) 2024 Somebody\n"
+                 "# SPDX-License-Identifier: Apache-2.0 OR MIT\n" + code)
+        notice = ('"""Copyright 2023 A. Body\n\nLicensed under the Apache '
+                  'License,\nVersion 2.0 (the "License").\n"""\n' + code)
+        own = "the problem's file"
+        self.assertEqual(self.licence_of(named), (
+            ["Apache-2.0 OR MIT"], own, ["Copyright (c) 2024 Somebody"]))
+        self.assertEqual(self.licence_of(notice), (
+            ["Apache-2.0"], own, ["Copyright 2023 A. Body"]))
+        self.assertEqual(self.licence_of(named, "--license", "BSD-3-Clause"), (
+            ["BSD-3-Clause"], "given with --license",
+            ["Copyright (c) 2024 Somebody"]))
+        licences, why, _ = self.licence_of(code)
+        self.assertEqual(licences, ["unknown"])
+        self.assertIn("neither", why)
 
     @unittest.skipIf(pyarrow is None, "pip has no pyarrow here")
     def test_parquet_has_the_pairs_in_typed_columns(self):
         out = self.path("pairs.parquet")
-        done = self.weft("export", "pairs", self.path("run"), "-o", out)
+        words = ("export", "pairs", self.path("run"), "--license", "MIT")
+        done = self.weft(*words, "-o", out)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = pyarrow.parquet.read_table(out).to_pylist()
         pairs = [json.loads(line)
-                 for line in self.export("pairs").splitlines()]
+                 for line in self.weft(*words).stdout.splitlines()]
         self.assertEqual(len(rows), 9)
+        self.assertEqual(rows[0]["licenses"], ["MIT"])
         for row, pair in zip(rows, pairs):
             for name in ("python_code", "kernel_code", "uuid", "device",
-                         "licence_note", "correct", "licenses"):
+                         "licence_note", "licence_from", "correct",
+                         "licenses", "copyright"):
                 self.assertEqual(row[name], pair[name])
             for name in ("provenance", "verdict", "timing"):
                 self.assertEqual(json.loads(row[name]), pair[name])
@@ -186,6 +218,9 @@ class ExportTest(WeftCase):
         self.assertEqual(pair["kernel_code"], "int kernel;")
         self.assertEqual(pair["timing"]["over_eager"]["ratio"], 2.0)
         self.assertEqual(pair["provenance"]["library"], "library.db")
+        self.assertEqual(pair["licenses"], ["unknown"])
+        done = self.weft("export", "pairs", path, "--license", "MIT")
+        self.assertEqual(json.loads(done.stdout)["licenses"], ["MIT"])
         names = {}
         exec(pair["python_code"], names)
         x, = names["get_inputs"]()

@@ -16,12 +16,12 @@
 namespace weft {
 namespace {
 
-std::string exported(const std::string& form, const Journal& journal,
+std::string exported(const ExportFlags& flags, const Journal& journal,
                      const nlohmann::json& view) {
-  if (form == "trace") return trace_export(view);
-  if (form == "csv") return csv_export(view);
-  if (form == "otlp") return otlp_export(view);
-  return pairs_export(journal, view);
+  if (flags.form == "trace") return trace_export(view);
+  if (flags.form == "csv") return csv_export(view);
+  if (flags.form == "otlp") return otlp_export(view);
+  return pairs_export(journal, view, flags.licence);
 }
 
 Result<std::string> text_of_run(const ExportFlags& flags) {
@@ -31,15 +31,15 @@ Result<std::string> text_of_run(const ExportFlags& flags) {
   if (!journal) return std::unexpected(journal.error());
   const auto view = run_view(*journal);
   if (!view) return std::unexpected(view.error());
-  return exported(flags.form, *journal, *view);
+  return exported(flags, *journal, *view);
 }
 
 Result<std::string> text_of_library(const ExportFlags& flags) {
   const auto entries = Library(flags.run).entries();
   if (!entries) return std::unexpected(entries.error());
   int left_out = 0;
-  std::string text =
-      pairs_of_library(*entries, flags.run.filename().string(), left_out);
+  std::string text = pairs_of_library(*entries, flags.run.filename().string(),
+                                      flags.licence, left_out);
   if (left_out > 0) {
     std::fprintf(stderr,
                  "weft: %d kernels are left out: their signatures cannot be "

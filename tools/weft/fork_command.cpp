@@ -4,6 +4,7 @@
 
 #include "actors/roster.hpp"
 #include "runtime/debug/fork.hpp"
+#include "runtime/export/checkout.hpp"
 #include "runtime/journal/journal_files.hpp"
 #include "runtime/journal/lock.hpp"
 #include "runtime/machine/files.hpp"
@@ -156,6 +157,10 @@ Result<ForkEnd> make_fork(const RunDirectory& origin, const RunDirectory& run,
     const auto noted = journal->set_meta(
         "origin", about.dump(-1, ' ', false, json::error_handler_t::replace));
     if (!noted) return std::unexpected(noted.error());
+    if (const auto checkout = past->meta(kCheckoutMeta)) {
+      const auto kept = journal->set_meta(kCheckoutMeta, *checkout);
+      if (!kept) return std::unexpected(kept.error());
+    }
   }
   const auto done = draft.become(run.journal());
   if (!done) return std::unexpected(done.error());

@@ -411,6 +411,7 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
       flags.form = form;
       code = export_command(common, flags);
     });
+    return one;
   };
   add("trace", "Timeline for Perfetto (ui.perfetto.dev)");
   add("csv", "A row a candidate");
@@ -418,7 +419,10 @@ void add_export(CLI::App& app, CommonFlags& common, int& code) {
   add("pairs", "Verified kernels beside what they compute, as a data set",
       "Run directory, or the file of a kernel library",
       "File; one that ends in .parquet is that (default: JSON lines to the "
-      "standard output)");
+      "standard output)")
+      ->add_option("--license", flags.licence,
+                   "Of all of them, such as MIT (default: what the problem's "
+                   "file says, or else its checkout)");
 }
 
 void add_nodes(CLI::App& app, CommonFlags& common, int& code) {

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "actors/device.hpp"
 #include "actors/llm_seeds.hpp"
+#include "runtime/export/checkout.hpp"
 #include "runtime/machine/files.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
@@ -126,6 +128,11 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       create_run(folder, flags.fast_sync ? Sync::normal : Sync::full);
   if (!run) return report_error(common, run.error());
   OpenRun& open = **run;
+  const auto kept = open.journal.set_meta(
+      kCheckoutMeta,
+      checkout_of(flags.problem)
+          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (!kept) return report_error(common, kept.error());
   RunStart start =
       make_start(flags.options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
