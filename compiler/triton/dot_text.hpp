@@ -33,6 +33,8 @@ class DotText {
   std::string part() const { return "part" + std::to_string(sum().results[0]); }
   /// "tf32" or "tf32x3": how float32 goes through the matrix units; or "ieee".
   std::string precision() const;
+  /// A float32 factor's tile, rounded to what one pass of TF32 reads of it.
+  std::string in_tf32(TritonKernel& kernel, const std::string& factor) const;
 
   void print_product();
   /// Which tile, batch and share the program has.

@@ -113,9 +113,10 @@ void DotText::print_layout() {
   const std::int64_t all = extent_of(it_.batch) * elements;
   module_.scratch.push_back({laid_out(), all});
   kernel.use(laid_out());
-  kernel.line("tl.store(" + laid_out() + " + r, tl.broadcast_to(" +
-              kernel.operand(it_.b) + ", (1, " + text(kBlock) +
-              ")), mask=r < " + text(all) + ")");
+  const std::string tile = "tl.broadcast_to(" + kernel.operand(it_.b) +
+                           ", (1, " + text(kBlock) + "))";
+  kernel.line("tl.store(" + laid_out() + " + r, " + in_tf32(kernel, tile) +
+              ", mask=r < " + text(all) + ")");
   kernel.finish(ceil_div(all, kBlock), 4);
 }
 

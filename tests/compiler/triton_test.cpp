@@ -139,7 +139,10 @@ TEST_CASE("A strided transposed convolution is one product of turned tiles") {
   graph.outputs = {"y"};
   graph.nodes.back().tf32 = true;  // else its factors may be split before
   const std::string text = first(graph);
-  CHECK(count(text, "@triton.jit") == 2);  // the weights are laid out before
+  // The weights are laid out before, rounded; windows are where they are read.
+  CHECK(count(text, "@triton.jit") == 3);
+  CHECK(count(text, " = _high_half(") == 1);
+  CHECK(has(text, " + r, _high_half("));
   CHECK(count(text, "tl.dot") == 1);
   CHECK(count(text, "tl.permute") == 1);
   CHECK(has(text, "m % 32 < 30"));   // lanes that Triton sees side by side
@@ -353,6 +356,7 @@ TEST_CASE("Products keep float32's bits, unless they are TF32 in the graph") {
   Graph asked = product(48, 48, 48);
   for (Node& node : asked.nodes) node.tf32 = node.kind == NodeKind::call;
   CHECK_FALSE(has(first(asked), "tf32x3"));
+  CHECK(count(first(asked), " = _high_half(tl.broadcast_to(") == 2);
 }
 
 TEST_CASE("x tanh(softplus(x)) is one function") {

@@ -7,12 +7,14 @@ WEFT_TRITON_CODEGEN, or it stands in build/.
 
 import triton_kernels  # noqa: F401  first: it tells Triton to interpret
 
+import tempfile
 import unittest
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
+import captured_cases
 import test_contractions as contractions
 import test_cpu_kernels as operators
 import test_movement_kernels as movement
@@ -28,6 +30,7 @@ from kernel_cases import (
 )
 from test_contractions import convolution
 from triton_kernels import TritonVariant
+from weft.expect import tf32
 
 # What takes the interpreter long: smaller ones of the kind are below.
 SLOW = {"large_softmax", "large_softmax0", "large_var0", "batch_large",
@@ -293,6 +296,62 @@ class HalvesOnMatrixUnits(Interpreted, unittest.TestCase):
     variants = (TritonVariant("first", 0, 1, multiprocessors=4),
                 TritonVariant("others", 1, 16, multiprocessors=132, step=3))
     rounding = 3000
+
+
+class RoundedToTf32(unittest.TestCase):
+    """One pass of the matrix units reads ten bits of each factor's mantissa:
+    the nearest ones, as the framework's library does."""
+
+    CASES = [
+        ("product", lambda a, b: a @ b, (numbers(37, 45), numbers(45, 21))),
+        convolution("windows", 2, 16, 20, (9, 11), (3, 3), bias=False),
+        convolution("transposed", 2, 16, 8, (5, 6), (2, 2), bias=False,
+                    stride=2),
+    ]
+
+    def results(self, inputs_of=lambda own: own):
+        """(name of case and variant, function, inputs, result) of each."""
+        graphs = captured_cases.graphs_of(self.CASES)
+        for graph in graphs:
+            for node in graph["nodes"]:
+                node["tf32"] = node["kind"] == "call"
+        variant = TritonVariant("all", 0, 16, multiprocessors=4)
+        with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
+            built = variant.build(graphs, variant.generate(graphs, ()), folder)
+            for (name, function, own), kernels in zip(self.CASES, built):
+                own = inputs_of(own)
+                for label, kernel in kernels.items():
+                    if "tf32" in label.split():
+                        yield f"{name} {label}", function, own, kernel(own)[0]
+
+    def test_factors_are_rounded_to_the_nearest(self):
+        tried = 0
+        for name, function, own, result in self.results():
+            tried += 1
+            apart = {}
+            for how, take in (("rounded", tf32.rounded), ("cut", tf32.cut)):
+                wanted = function(*(take(x).double() for x in own))
+                apart[how] = float((result - wanted).abs().max()
+                                   / wanted.abs().max())
+            self.assertLess(apart["rounded"], 1e-6, name)
+            self.assertGreater(apart["cut"], 1e-5, name)
+        self.assertGreaterEqual(tried, 6)
+
+    def test_infinities_and_every_nan_stay(self):
+        made = torch.tensor([0x7FFFFFFF, -1], dtype=torch.int32)
+        nans = made.view(torch.float32)
+
+        def with_special(own):
+            first = own[0].clone()
+            first.view(-1)[:2] = nans
+            first.view(-1)[-1] = INF
+            return (first, *own[1:])
+
+        for name, function, own, result in self.results(with_special):
+            wanted = function(*own)
+            self.assertTrue(torch.equal(result.isnan(), wanted.isnan()), name)
+            self.assertTrue(torch.equal(result.isinf(), wanted.isinf()), name)
+            self.assertTrue(bool(wanted.isnan().any()), name)
 
 
 class Windows(Interpreted, unittest.TestCase):
