@@ -209,6 +209,28 @@ class Slices(unittest.TestCase):
         got[1, 22] = 0
         self.assert_wrong(got, made, "row [1, 22]")
 
+    def test_a_row_whose_size_is_one_elements_is_held_with_the_whole(self):
+        def of(left):
+            x = torch.randn(200, 64)
+            x[7] = -1.0
+            x[7, :left] = 3.36e-7  # what a sum of many terms left
+            made = compare.expect("y", x.relu(), x.relu().double())
+            got = made.framework.clone()
+            got[7] *= 0.9
+            return compare.compare(got, made).reason
+
+        self.assertFalse(of(left=1))
+        self.assertIn("row 7 is off by 0.1 of its own size", of(left=9))
+
+    def test_many_such_rows_are_no_accident(self):
+        x = torch.full((3000, 64), -1.0)
+        x[:2000, 5] = 3.36e-7
+        x[2000:] = torch.randn(1000, 64)
+        made = compare.expect("y", x.relu(), x.relu().double())
+        got = made.framework.clone()
+        got[:2000] = 0
+        self.assert_wrong(got, made, "row 0 is off by 1 of its own size")
+
     def test_of_few_elements_there_is_no_slice(self):
         for shape in ((4000,), (5, 3), (0, 4), ()):
             self.assertIsNone(self.made(torch.sin, shape).slices)

@@ -17,6 +17,12 @@ from weft.expect.error_sums import CHUNK, DEVICE_CHUNK, LARGEST
 #: A slice of fewer elements may be small by accident, as one element is whose
 #: terms cancel: its error over its size says nothing.
 ELEMENTS_MIN = 16
+#: So may one that has its size from fewer than so many: of a million rows of
+#: which relu leaves an element each, some have a small one.
+CARRIERS_MIN = 3.0
+#: Among so many slices that err by more, one is sought that has its size from
+#: more elements. Where there are others, they are wrong, whatever they hold.
+SUSPECTS_MAX = 256
 #: A function that is made of another (a tanh of exponentials) errs by some units
 #: of one, however small its result: of a row ten thousand times below that, by
 #: this. The rule finds what is left out, and what is coarser than bfloat16.
@@ -134,7 +140,7 @@ def hold(got, truth, framework, slices):
     part, the nearer of both counts."""
     for other in (truth, framework):
         found = _first_beyond(
-            _sums(slices.shape, _differences(got, truth, other)), slices)
+            _sums(slices.shape, _differences(got, truth, other)), slices, truth)
         if found is None:
             return None
         if truth is framework:
@@ -142,21 +148,36 @@ def hold(got, truth, framework, slices):
     return found
 
 
-def _first_beyond(sums, slices):
+def _first_beyond(sums, slices, truth):
     errors = _relative(sums, slices.sizes)
     names = _partitions(slices.shape)
     for (name, dims), error, held in zip(names, errors, slices.held):
         beyond = held & ~(error <= slices.tolerance)
-        if not bool(beyond.any()):
-            continue
-        flat = int(beyond.reshape(-1).to(torch.uint8).argmax())
+        suspects = beyond.reshape(-1).nonzero().reshape(-1)
         extents = [slices.shape[dim] for dim in dims]
-        place = [int(i) for i in torch.unravel_index(
-            torch.tensor(flat), extents)]
-        where = place[0] if len(place) == 1 else place
-        return Beyond(float(error.reshape(-1)[flat]), f"{name} {where}",
-                      _elements(slices.shape, dims, place))
+        for flat in suspects[:SUSPECTS_MAX + 1].tolist():
+            place = [int(i) for i in torch.unravel_index(
+                torch.tensor(flat), extents)]
+            elements = _elements(slices.shape, dims, place)
+            if (len(suspects) <= SUSPECTS_MAX and elements is not None
+                    and _carriers(truth, elements) < CARRIERS_MIN):
+                continue
+            where = place[0] if len(place) == 1 else place
+            return Beyond(float(error.reshape(-1)[flat]), f"{name} {where}",
+                          elements)
     return None
+
+
+def _carriers(truth, elements):
+    """From how many of these elements their size comes: all, if they are alike;
+    one, if it is far above the others."""
+    values = truth.reshape(-1)[elements.to(truth.device)].double()
+    squares = values[torch.isfinite(values)].square()
+    largest = squares.max() if len(squares) else squares.new_zeros(())
+    if largest == 0:
+        return 0.0
+    squares = squares / largest
+    return float(squares.sum() ** 2 / squares.square().sum())
 
 
 def _elements(shape, dims, place):
