@@ -8,6 +8,7 @@
 #include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/choices/choices.hpp"
+#include "compiler/compose/parts_source.hpp"
 
 namespace weft {
 namespace {
@@ -130,10 +131,12 @@ std::string machine_lines(const Report& report) {
 /// In which mode the model was captured, and why.
 std::string mode_line(const Report& report, const Plan& plan) {
   const std::string& asked = report.run.options.mode;
-  return std::string("* Mode: ") + (plan.model.training ? "train" : "eval") +
-         (asked == "as-is"
-              ? ", as its constructor leaves it\n"
-              : ", as asked: ModelNew." + asked + "() takes the kernels\n");
+  const std::string line =
+      std::string("* Mode: ") + (plan.model.training ? "train" : "eval") +
+      (asked == "as-is" ? ", as its constructor leaves it" : ", as asked");
+  return line + (reads_mode(plan.model.parts)
+                     ? ": in it ModelNew takes the kernels\n"
+                     : "; nothing reads it: the kernels are for both\n");
 }
 
 /// "Clocks after their calls: candidate 1980 MHz, …"; empty where not known.

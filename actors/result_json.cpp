@@ -5,6 +5,7 @@
 
 #include "actors/device.hpp"
 #include "actors/llm_report.hpp"
+#include "compiler/compose/parts_source.hpp"
 #include "compiler/fusion/product_count.hpp"
 
 namespace weft {
@@ -155,6 +156,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"rounding", options.rounding},
       {"mode", options.mode},
       {"training", plan.model.training},
+      {"reads_mode", reads_mode(plan.model.parts)},
       {"seed", options.seed},
       {"accept", options.accept},
       {"budget_ms", options.budget_ms},

@@ -1,5 +1,6 @@
 #include "compiler/compose/parts_source.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "compiler/text/python_text.hpp"
@@ -64,6 +65,15 @@ std::string parts_source(const std::vector<Part>& parts) {
   }
   return text + ")\n" +
          std::string(embedded::compiler_compose_python_as_captured);
+}
+
+bool reads_mode(const std::vector<Part>& parts) {
+  if (parts.empty()) return true;
+  return std::ranges::any_of(parts, [](const Part& part) {
+    return std::ranges::any_of(part.settings, [](const auto& setting) {
+      return setting.first == "training";
+    });
+  });
 }
 
 }  // namespace weft

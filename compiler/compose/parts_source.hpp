@@ -13,4 +13,8 @@ namespace weft {
 /// of the parts.
 std::string parts_source(const std::vector<Part>& parts);
 
+/// Whether forward() went by .train() and .eval(), as far as is known: else
+/// its kernels are for both.
+bool reads_mode(const std::vector<Part>& parts);
+
 }  // namespace weft

@@ -13,6 +13,7 @@ struct EvalFlags {
   std::vector<std::filesystem::path> candidates;
   std::string target = "auto";          ///< cpu, triton, cuda or auto
   std::string precision = "framework";  ///< framework, strict or tf32
+  std::string mode = "as-is";           ///< as-is, eval or train
   bool no_timing = false;
   bool compile_baseline = true;  ///< time torch.compile too
   std::int64_t call_ms = 60'000;

@@ -6,13 +6,13 @@
 #include "tools/weft/choices_command.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/config_command.hpp"
+#include "tools/weft/driven_run.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/export_command.hpp"
 #include "tools/weft/llm_command.hpp"
 #include "tools/weft/node_command.hpp"
 #include "tools/weft/run_flags.hpp"
 #include "tools/weft/settings_flags.hpp"
-#include "tools/weft/train_command.hpp"
 #include "tools/weft/tune_command.hpp"
 
 namespace {
@@ -71,6 +71,20 @@ std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
   return {listen, keys, silence, no_local};
 }
 
+/// One run, or the driver of several.
+int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
+  const bool is_alone =
+      !flags.train && flags.describe.empty() && flags.listen.endpoint.empty();
+  if (flags.options.mode == kBothModes && is_alone) {
+    return driven_run(common, flags, kModesDriver);
+  }
+  if (const auto one = check_one_mode(flags.options); !one) {
+    return report_error(common, one.error());
+  }
+  return flags.train ? driven_run(common, flags, kTrainDriver)
+                     : run_command(common, flags);
+}
+
 void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   auto* run = app.add_subcommand(
       "run", "Turn a problem file into a verified, faster module");
@@ -88,7 +102,7 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
       ->needs(describe);
   run->add_option("--out", flags.out, "Run directory (default: weft-runs/…)");
   auto passed = add_settable(*run, flags);
-  // What the two runs of --train are not told: it is the whole's.
+  // What the runs that a driver starts are not told: it is the whole's.
   std::erase_if(passed, [](const CLI::Option* flag) {
     return flag->get_name() == "--mode" || flag->get_name() == "--budget-s";
   });
@@ -107,8 +121,7 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
   });
   run->callback([&, passed] {
     flags.words = words_of(passed);
-    code =
-        flags.train ? train_command(common, flags) : run_command(common, flags);
+    code = run_as_asked(common, flags);
   });
 }
 
@@ -129,6 +142,10 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
   eval->add_option("--precision", flags.precision,
                    "Of products, for reference and candidate alike")
       ->check(CLI::IsMember({"framework", "strict", "tf32"}))
+      ->capture_default_str();
+  eval->add_option("--mode", flags.mode,
+                   "Both are put in it (as-is: their constructors')")
+      ->check(CLI::IsMember({"as-is", "eval", "train"}))
       ->capture_default_str();
   eval->add_flag("--no-timing", flags.no_timing, "Only check");
   eval->add_flag("!--no-compile-baseline", flags.compile_baseline,

@@ -61,8 +61,8 @@ Options add_subject(CLI::App& app, RunOptions& options) {
           ->capture_default_str(),
       app.add_option("--mode", options.mode,
                      "The model's mode that kernels are for (as-is: its "
-                     "constructor's)")
-          ->check(CLI::IsMember({"as-is", "eval", "train"}))
+                     "constructor's; both: a run for each)")
+          ->check(CLI::IsMember({"as-is", "eval", "train", "both"}))
           ->capture_default_str(),
       app.add_flag("--no-extern", options.no_extern,
                    "No kernel may call the vendor's library"),

@@ -11,6 +11,7 @@
 #include "runtime/journal/journal.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/store/run_directory.hpp"
+#include "tools/weft/driven_run.hpp"
 
 namespace weft {
 namespace {
@@ -129,6 +130,9 @@ void print(const CommonFlags& common, const Sweep& sweep, const Trial& trial,
 }  // namespace
 
 int tune_command(const CommonFlags& common, const TuneFlags& flags) {
+  if (const auto one = check_one_mode(flags.run.options); !one) {
+    return report_error(common, one.error());
+  }
   const auto sweep = parse_sweep(flags.sweep);
   if (!sweep) return report_error(common, sweep.error());
   const fs::path out = flags.run.out.value_or(

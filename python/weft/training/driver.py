@@ -13,7 +13,9 @@ import subprocess
 import sys
 import traceback
 
-EXIT_FAILED, EXIT_WRONG, EXIT_INTERRUPTED = 1, 2, 130
+from weft.runs import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, read_json, \
+    read_text, run, say, write_text
+
 #: Of a budget: each graph's run; the rest is for the whole.
 RUN_SHARE = 0.4
 #: The judge loads, compares and times; torch.compile may take minutes.
@@ -34,11 +36,6 @@ class Graph:
     reason: str = ""  # why it is the framework's
     summary: str = ""
     composed: str | None = None
-
-
-def say(settings, text):
-    if not settings["quiet"]:
-        print(f"weft: {text}", file=sys.stderr, flush=True)
 
 
 def captured(settings):
@@ -95,27 +92,21 @@ def search(settings, graph):
     """Runs weft on that graph's problem file; what it composed is kept."""
     folder = os.path.join(settings["out"], graph.name)
     problem = os.path.join(settings["out"], f"{graph.name}.py")
-    with open(problem, "w", encoding="utf-8") as file:
-        file.write(graph.source.text)
-    words = [settings["weft"], "run", problem, "--out", folder,
-             *settings["run_flags"]]
+    write_text(graph.source.text, problem)
+    words = ["run", problem, "--out", folder, *settings["run_flags"]]
     if settings["budget_s"]:
         words += ["--budget-s", str(max(1, settings["budget_s"] * RUN_SHARE))]
     say(settings, f"the {graph.name} pass: {graph.source.count} operators")
-    done = subprocess.run(words, check=False, stdout=sys.stderr)
-    if done.returncode in (-2, EXIT_INTERRUPTED):
-        raise KeyboardInterrupt
-    result = _read(os.path.join(folder, "result.json"))
-    if done.returncode != 0 or result is None:
-        graph.reason = f"its run ended with {done.returncode}: see {folder}"
+    code = run(settings, words)
+    result = read_json(folder, "result.json")
+    if code != 0 or result is None:
+        graph.reason = f"its run ended with {code}: see {folder}"
         return
     graph.summary = result.get("summary", "")
     if not any(one.get("ours") for one in result.get("subgraphs", [])):
         graph.reason = "no kernel was faster"
         return
-    with open(os.path.join(folder, "composed", "model_new.py"),
-              encoding="utf-8") as file:
-        graph.composed = file.read()
+    graph.composed = read_text(folder, "composed", "model_new.py")
 
 
 def judge(settings, step, name, path):
@@ -137,7 +128,7 @@ def judge(settings, step, name, path):
     except subprocess.TimeoutExpired:
         return {"correct": False,
                 "reason": f"judging it took more than {JUDGE_S} s"}
-    told = _read(out)
+    told = read_json(out)
     if told is None:
         return {"correct": False, "reason": "the process that judged it ended "
                 f"with {done.returncode}"}
@@ -166,8 +157,7 @@ def compose(settings, problem_text, step, graphs):
             for graph in graphs]
         name = "_".join(names)
         path = os.path.join(settings["out"], "composed", f"{name}.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(module_text.write(problem_text, step, *texts))
+        write_text(module_text.write(problem_text, step, *texts), path)
         verdict = judge(settings, step, name, path)
         verdicts.append((names, verdict))
         if not verdict["correct"]:
@@ -198,10 +188,9 @@ def conclude(settings, problem_text, graphs, best, verdicts):
     else:
         wrong = [one for _, one in verdicts if not one["correct"]]
         verdict = wrong[0] if wrong and len(wrong) == len(verdicts) else None
-        with open(composed, "w", encoding="utf-8") as file:
-            file.write(problem_text + "\n\nclass ModelNew(Model):\n"
-                       "    \"\"\"The framework's own: no kernel of ours was "
-                       "right and faster.\"\"\"\n")
+        write_text(problem_text + "\n\nclass ModelNew(Model):\n"
+                   "    \"\"\"The framework's own: no kernel of ours was "
+                   "right and faster.\"\"\"\n", composed)
         summary = ("no kernel of ours was faster: ModelNew is the framework's"
                    if verdict is None else
                    f"not verified: {verdict['reason']}")
@@ -214,12 +203,8 @@ def conclude(settings, problem_text, graphs, best, verdicts):
                           "operators": graph.source.count}
                          for graph in graphs],
               "tried": [{"kernels": names, **one} for names, one in verdicts]}
-    with open(os.path.join(settings["out"], "result.json"), "w",
-              encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-    with open(os.path.join(settings["out"], "report.md"), "w",
-              encoding="utf-8") as file:
-        file.write(report(settings, result))
+    write_text(json.dumps(result, indent=1), settings["out"], "result.json")
+    write_text(report(settings, result), settings["out"], "report.md")
     if settings["json"]:
         print(json.dumps(result), flush=True)
     elif is_right:
@@ -258,14 +243,6 @@ def report(settings, result):
 
 def _joined(names):
     return " and ".join(names) + " pass" + ("es" if len(names) > 1 else "")
-
-
-def _read(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
-        return None
 
 
 def work(settings):

@@ -1,4 +1,4 @@
-#include "tools/weft/train_command.hpp"
+#include "tools/weft/driven_run.hpp"
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Both passes' runs read the same settings and use the same Python.
+/// All of them read the same settings and use the same Python.
 std::vector<std::string> words_for_runs(const CommonFlags& common,
                                         const RunFlags& flags) {
   std::vector<std::string> words = flags.words;
@@ -34,6 +34,7 @@ json settings(const CommonFlags& common, const RunFlags& flags) {
           {"problem", fs::absolute(flags.problem).lexically_normal().string()},
           {"out", fs::absolute(out).lexically_normal().string()},
           {"mode", options.mode},
+          {"precision", options.precision},
           {"target", options.target},
           {"device", options.device},
           {"budget_s", static_cast<double>(options.budget_ms) / 1000},
@@ -46,7 +47,8 @@ json settings(const CommonFlags& common, const RunFlags& flags) {
 
 }  // namespace
 
-int train_command(const CommonFlags& common, const RunFlags& flags) {
+int driven_run(const CommonFlags& common, const RunFlags& flags,
+               const char* driver) {
   std::error_code ignored;
   if (!fs::exists(flags.problem, ignored)) {
     return report_error(common, {ErrorCode::wrong_input,
@@ -54,9 +56,15 @@ int train_command(const CommonFlags& common, const RunFlags& flags) {
   }
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
-  return report_error(common,
-                      become_python(*installation, "weft.training.driver",
-                                    settings(common, flags)));
+  return report_error(
+      common, become_python(*installation, driver, settings(common, flags)));
+}
+
+Result<void> check_one_mode(const RunOptions& options) {
+  if (options.mode != kBothModes) return {};
+  return fail(ErrorCode::wrong_input,
+              "--mode both is two runs ('weft run' and 'weft bench' make "
+              "them), and this takes one: name eval or train");
 }
 
 }  // namespace weft

@@ -1,0 +1,226 @@
+"""`weft run --mode both PROBLEM.py`: a run for each mode, unless nothing reads
+the mode, and one ModelNew that takes the kernels of the mode that it is in.
+
+    RUN/eval, RUN/train            run directories
+    RUN/composed/model_new.py      one file, judged in each mode as a whole
+    RUN/result.json, RUN/report.md
+
+The same command again goes on where it was.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+from weft.modes import module_text
+from weft.modes.module_text import MODES
+from weft.runs import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, read_json, \
+    read_text, run, say, write_text
+
+#: Of a budget, each mode's; the rest is for judging the whole.
+RUN_SHARE = 0.45
+#: Where `weft eval` runs what was built for a target that it does not know.
+EVAL_TARGETS = {"gpu": "cuda"}
+
+
+class Ended(Exception):
+    """With this exit code; what there is to say was said."""
+
+
+def begin(settings):
+    """Makes the folder, or finds that it is this command's."""
+    out, asked = settings["out"], {
+        name: settings[name] for name in ("problem", "run_flags")}
+    found = read_json(out, "modes.json")
+    if found is None and os.path.isdir(out) and os.listdir(out):
+        raise Ended(EXIT_WRONG, f"{out} is not empty: name another --out")
+    if found not in (None, asked):
+        raise Ended(EXIT_WRONG, f"{out} holds what another command found: "
+                    "name another --out")
+    os.makedirs(os.path.join(out, "composed"), exist_ok=True)
+    write_text(json.dumps(asked), out, "modes.json")
+
+
+def search(settings, mode):
+    """The result.json of that mode's run."""
+    folder = os.path.join(settings["out"], mode)
+    result = read_json(folder, "result.json")
+    if result is not None:
+        return result
+    say(settings, f"{mode} mode")
+    if os.path.exists(os.path.join(folder, "journal.db")):
+        words = ["resume", folder]
+        if settings["quiet"]:
+            words.append("--quiet")
+    else:
+        words = ["run", settings["problem"], "--out", folder, "--mode", mode,
+                 *settings["run_flags"]]
+        if settings["budget_s"]:
+            words += ["--budget-s",
+                      str(max(1, settings["budget_s"] * RUN_SHARE))]
+    code = run(settings, words)
+    result = read_json(folder, "result.json")
+    if code not in (0, EXIT_FAILED) or result is None:
+        raise Ended(code or EXIT_FAILED, f"the run in {mode} mode ended with "
+                    f"exit code {code}")
+    return result
+
+
+def judge(settings, path, mode, is_timed):
+    """(verdict, timing or None) of that module in that mode, by the oracle."""
+    target = settings["target"]
+    words = ["eval", settings["problem"], path, "--mode", mode, "--json",
+             "--target", EVAL_TARGETS.get(target, target),
+             "--precision", settings["precision"],
+             "--timing-ms", str(round(settings["timing_s"] * 1000))]
+    if not is_timed:
+        words.append("--no-timing")
+    if not settings["with_compile"]:
+        words.append("--no-compile-baseline")
+    done = subprocess.run([settings["weft"], *words], check=False,
+                          stdout=subprocess.PIPE, text=True)
+    if done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED):
+        raise KeyboardInterrupt
+    try:
+        told = json.loads(done.stdout.splitlines()[-1])
+        return told["verdict"], told["timing"]
+    except (ValueError, LookupError):
+        raise Ended(EXIT_FAILED, f"ModelNew could not be judged in {mode} "
+                    f"mode: {done.stdout.strip() or done.returncode}") from None
+
+
+def compose(settings, results):
+    """Writes the module, with the kernels that hold in it as a whole; its
+    verdict and timing are each result's from then on."""
+    texts = {mode: read_text(settings["out"], mode, "composed", "model_new.py")
+             for mode in results}
+    ours = {mode: texts[mode] if has_kernels(result) else None
+            for mode, result in results.items()}
+    path = os.path.join(settings["out"], "composed", "model_new.py")
+    if len(results) == 1 or not any(ours.values()):
+        write_text(next(iter(texts.values())), path)
+        return
+    while any(ours.values()):
+        write_text(module_text.write(ours), path)
+        refused = False
+        for mode, result in results.items():
+            say(settings, f"checking ModelNew in {mode} mode")
+            verdict, timing = judge(settings, path, mode,
+                                    result["timed"] and ours[mode])
+            result["verdict"] = verdict
+            result["timing"].update(timing or {})
+            if verdict["correct"] or ours[mode] is None:
+                continue
+            say(settings, f"refused: {verdict['reason']}")
+            ours[mode], refused = None, True
+        if not refused:
+            return
+    write_text(texts[MODES[0]], path)
+    raise Ended(EXIT_FAILED, "not verified: no mode's kernels hold in a module "
+                f"for both: see {settings['out']}/eval and train")
+
+
+def has_kernels(result):
+    return any(one["ours"] for one in result["subgraphs"])
+
+
+def over(result, party="eager"):
+    """How many times faster its kernels are; None: not timed, or there are
+    none."""
+    found = result["timing"].get(f"over_{party}")
+    return found["ratio"] if found and has_kernels(result) else None
+
+
+def sentence(mode, result):
+    verdict = result["verdict"]
+    if not verdict["correct"]:
+        return f"{mode}: not verified: {verdict['reason']}"
+    if not has_kernels(result):
+        return f"{mode}: the framework's own, no kernel of ours is faster"
+    ratios = [f"{over(result, party):.2f}× over {name}" for party, name in (
+        ("eager", "eager"), ("compile", "torch.compile"))
+        if over(result, party)]
+    return f"{mode}: {', '.join(ratios) or 'not timed'}"
+
+
+def conclude(settings, results):
+    """Writes what was found; the exit code. Who asks for one number is told
+    the mode that gains least."""
+    is_right = all(one["verdict"]["correct"] for one in results.values())
+    if len(results) == 1:
+        said = "nothing reads the mode, the kernels are for both: " + next(
+            iter(results.values()))["summary"]
+    else:
+        said = ("verified: " if is_right else "") + "; ".join(
+            sentence(mode, one) for mode, one in results.items())
+    least = min(results, key=lambda mode: over(results[mode]) or 1.0)
+    told = {**results[least], "mode": "both", "summary": said,
+            "near_module": None, "modes": results}
+    if not is_right:
+        told["verdict"] = next(one["verdict"] for one in results.values()
+                               if not one["verdict"]["correct"])
+    out = settings["out"]
+    write_text(report(settings, results, said), out, "report.md")
+    write_text(json.dumps(told, indent=1) + "\n", out, "result.json")
+    code = 0 if is_right else EXIT_FAILED
+    if settings["json"]:
+        print(json.dumps({"type": "RunFinished", "body": {
+            "exit_code": code, "summary": said}}), flush=True)
+    elif is_right:
+        say(settings, said)
+    else:
+        print(f"weft: {said}", file=sys.stderr)
+    say(settings, f"report: {out}/report.md")
+    return code
+
+
+def report(settings, results, said):
+    lines = [f"# {os.path.basename(settings['problem'])}, in both modes", "",
+             said, "",
+             "| mode | verdict | ours ms | eager ms | over eager "
+             "| over torch.compile |", "|---|---|---|---|---|---|"]
+    for mode, result in results.items():
+        timing, verdict = result["timing"], result["verdict"]
+        times = [f"{timing[side]['median_us'] / 1e3:.3f}"
+                 if timing.get(side) else "" for side in ("candidate", "eager")]
+        ratios = [f"{over(result, party):.2f}" if over(result, party) else ""
+                  for party in ("eager", "compile")]
+        lines.append("| " + " | ".join([
+            mode if len(results) > 1 else "eval and train",
+            "right" if verdict["correct"] else verdict["reason"],
+            *times, *ratios]) + " |")
+    lines += ["", *(f"* [{mode}]({mode}/report.md): {one['summary']}"
+                    for mode, one in results.items())]
+    return "\n".join(lines) + "\n"
+
+
+def work(settings):
+    begin(settings)
+    results = {}
+    for mode in MODES:
+        results[mode] = search(settings, mode)
+        if not results[mode]["reads_mode"]:
+            break
+    compose(settings, results)
+    return conclude(settings, results)
+
+
+def main(text):
+    """The exit code of `weft run --mode both` with these settings, as JSON."""
+    settings = json.loads(text)
+    try:
+        return work(settings)
+    except KeyboardInterrupt:
+        print("weft: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except Ended as ended:
+        code, message = ended.args
+        if settings["json"]:
+            print(json.dumps({"error": message, "exit_code": code}), flush=True)
+        print(f"weft: {message}", file=sys.stderr)
+        return code
+    except OSError as error:
+        print(f"weft: cannot write the results: {error}", file=sys.stderr)
+        return 3

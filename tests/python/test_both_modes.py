@@ -1,0 +1,141 @@
+"""weft run --mode both: a run for each mode, and one module of what they found."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from test_modes import DROPS, USES
+from weft_case import WEFT, WeftCase, environment, problem_with
+
+from weft.modes import driver, module_text
+
+#: Kernels for Triton, without a GPU interpreted: every right one is taken,
+#: whatever else this machine does.
+INTERPRETED = ("--target", "triton", "--variants", "1", "--no-compile-baseline")
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+@unittest.skipIf(os.path.exists("/dev/nvidiactl"), "kernels would be timed")
+class InBench(WeftCase):
+    """A problem of a bench is a run as any other."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.bench = tempfile.mkdtemp(prefix="weft-case-")
+        cls.addClassCleanup(shutil.rmtree, cls.bench)
+        cls.problem = os.path.join(cls.bench, "1_Drops.py")
+        with open(cls.problem, "w", encoding="utf-8") as file:
+            file.write(DROPS)
+        cls.words = [WEFT, "bench", cls.bench, "--only", "1_*", "--out",
+                     os.path.join(cls.bench, "out"), "--mode", "both",
+                     "--jobs", "1", *INTERPRETED]
+        done = subprocess.run(cls.words, capture_output=True, text=True,
+                              check=False, env=environment())
+        assert done.returncode == 0, done
+        runs = os.path.join(cls.bench, "out", "runs")
+        cls.run_folder = os.path.join(runs, *os.listdir(runs))
+        cls.result = json.loads(read(cls.run_folder, "result.json"))
+
+    def test_each_mode_is_a_run_of_its_own_and_right_in_the_whole(self):
+        self.assertIn("verified: eval: ", self.result["summary"])
+        self.assertIn("; train: ", self.result["summary"])
+        report = read(self.run_folder, "report.md")
+        for mode in ("eval", "train"):
+            with self.subTest(mode):
+                self.assert_replays(os.path.join(self.run_folder, mode))
+                found = self.result["modes"][mode]
+                self.assertEqual((found["mode"], found["training"]),
+                                 (mode, mode == "train"))
+                self.assertTrue(found["verdict"]["correct"])
+                self.assertTrue(any(s["ours"] for s in found["subgraphs"]))
+                self.assertIn(f"| {mode} | right |", report)
+
+    def test_one_module_takes_each_mode_s_kernels(self):
+        script = self.write("uses.py", USES)
+        used = subprocess.run(
+            [sys.executable, script, self.problem,
+             os.path.join(self.run_folder, "composed", "model_new.py")],
+            capture_output=True, text=True, check=False,
+            env=environment(TRITON_INTERPRET="1"))
+        self.assertEqual(used.returncode, 0, used.stderr)
+        self.assertEqual(json.loads(used.stdout),
+                         {"eval": "", "train": "", "warnings": 0})
+
+    def test_the_bench_has_its_row_and_finds_it_again(self):
+        with open(os.path.join(self.bench, "out", "results.csv"),
+                  encoding="utf-8", newline="") as file:
+            row, = csv.DictReader(file)
+        self.assertEqual(row["verdict"], "verified")
+        before = os.stat(os.path.join(self.run_folder, "result.json"))
+        done = subprocess.run(self.words, capture_output=True, text=True,
+                              check=False, env=environment())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(os.stat(os.path.join(
+            self.run_folder, "result.json")).st_mtime_ns, before.st_mtime_ns)
+
+
+class Both(WeftCase):
+    def run_both(self, text, *words):
+        """(what it ended with, its folder)"""
+        file, run = self.write("problem.py", text), self.path("run")
+        return self.weft("run", file, "--out", run, "--mode", "both",
+                         "--no-library", *INTERPRETED, *words), run
+
+    def test_what_reads_no_mode_has_one_run(self):
+        done, run = self.run_both(problem_with())
+        self.assert_ends(done, 0, "nothing reads the mode")
+        self.assertFalse(os.path.exists(os.path.join(run, "train")))
+        self.assertEqual(list(json.loads(read(run, "result.json"))["modes"]),
+                         ["eval"])
+        self.assertIn("nothing reads it: the kernels are for both",
+                      read(run, "eval", "report.md"))
+        # The same command again finds it; another one is refused.
+        again, _ = self.run_both(problem_with())
+        self.assert_ends(again, 0, "nothing reads the mode")
+        self.assertNotIn("eval mode", again.stderr)
+        self.assert_ends(self.run_both(problem_with(), "--seed", "7")[0], 2,
+                         "what another command found")
+
+    def test_a_wrong_kernel_in_one_mode_is_found_in_the_whole(self):
+        kernel = problem_with() + (
+            "_weft_passed_on = ''\n\n\nclass ModelNew(Model):\n"
+            "    def forward_reference(self, x):\n"
+            "        return Model.forward(self, x)\n\n"
+            "    def forward(self, x):\n        return {}\n")
+        right = kernel.format("torch.relu(x) + torch.relu(x)")
+        wrong = kernel.format("torch.relu(x) * 2.01")
+        settings = {"weft": WEFT, "target": "cpu", "precision": "framework",
+                    "problem": self.write("problem.py", problem_with()),
+                    "timing_s": 0.05, "with_compile": False}
+        for texts, accepted in (
+                ({"eval": right, "train": wrong}, ["eval"]),
+                ({"eval": None, "train": wrong}, ["eval"]),
+                ({"eval": wrong, "train": right}, ["train"])):
+            module = self.write("new.py", module_text.write(texts))
+            self.assertEqual(accepted, [
+                mode for mode in texts
+                if driver.judge(settings, module, mode, False)[0]["correct"]])
+
+    def test_wrong_input_is_said(self):
+        done, _ = self.run_both("import torch\n")
+        self.assert_ends(done, 2, "has no Model")
+
+    def test_what_is_one_run_takes_one_mode(self):
+        file = self.write("problem.py", DROPS)
+        for words in (["run", file, "--train"],
+                      ["tune", file, "--try", "cpu.block=64"]):
+            self.assert_ends(self.weft(*words, "--mode", "both"), 2,
+                             "name eval or train")
+
+
+if __name__ == "__main__":
+    unittest.main()
