@@ -224,6 +224,9 @@ class ReportPageTest(ReportCase):
             self.assertEqual(self.browser.run(
                 f"getComputedStyle(document.querySelector({gone!r})).display"),
                 "none", gone)
+        heads = ("[...document.querySelectorAll('#subgraphs th button')]"
+                 ".every((b) => b.getBoundingClientRect().width > 0)")
+        self.assertTrue(self.browser.run(heads))
         self.assertEqual(self.browser.run("document.documentElement"
                                           ".dataset.theme"), "light")
         self.browser.run("dispatchEvent(new Event('afterprint'))")

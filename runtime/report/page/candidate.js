@@ -13,6 +13,11 @@ function reasonOf(c) {
   return c.failure || (c.verdict && c.verdict.reason) || "";
 }
 
+/// Of a refined kernel it only says again which round, of which parent.
+function variantOf(c) {
+  return c.round > 0 && c.variant.startsWith("round ") ? "" : c.variant;
+}
+
 function medianOf(c) {
   return c.timing && c.timing.candidate
     ? c.timing.candidate.median_us || null : null;
@@ -32,7 +37,7 @@ function candidateTable(s) {
          c.id === s.best ? h("span", {class: "small soft"}, " best") : null]},
       {name: "Verdict", value: (c) => c.state,
        cell: (c) => tag(candidateState(c), c.state)},
-      {name: "Variant", value: (c) => c.variant},
+      {name: "Variant", value: variantOf},
       {name: "Target", value: (c) => c.target},
       {name: "From", value: (c) => c.origin + " " + c.parent,
        cell: (c) => [c.origin, c.parent ? h("div", {class: "small soft"},
@@ -73,7 +78,7 @@ function candidateTree(s) {
       seen.add(c.id);
       return h("li", {}, tag(candidateState(c), ""), " ",
         to(["sg", s.id, c.id], c.id), " ",
-        h("span", {class: "soft small"}, [c.origin, c.variant, c.state,
+        h("span", {class: "soft small"}, [c.origin, variantOf(c), c.state,
           medianOf(c) ? microseconds(medianOf(c)) : ""].filter(Boolean)
           .join(" \u00b7 ")), branch(c.id));
     }));
@@ -175,7 +180,7 @@ function candidatePage(s, c) {
     h("p", {}, to(["subgraphs"], "Subgraphs"), " / ",
       to(["sg", s.id], s.type || s.id), " / ", c.id),
     h("section", {}, h("h1", {class: "name"}, c.id),
-      h("p", {class: "soft"}, [c.variant, c.target, c.origin,
+      h("p", {class: "soft"}, [variantOf(c), c.target, c.origin,
         c.parent && `round ${c.round}, refines ${c.parent}`].filter(Boolean)
         .join(" \u00b7 ")),
       h("div", {class: "two top"},

@@ -72,9 +72,10 @@ function timelineChart(only) {
     pen.font = "11px " + getComputedStyle(document.body).fontFamily;
     pen.fillStyle = soft;
     pen.strokeStyle = style.getPropertyValue("--line");
-    for (let i = 0; i <= 5; ++i) {
-      const at = shown.from + (shown.to - shown.from) * i / 5;
-      pen.textAlign = i === 5 ? "right" : i ? "center" : "left";
+    const ticks = width < 560 ? 3 : 5;
+    for (let i = 0; i <= ticks; ++i) {
+      const at = shown.from + (shown.to - shown.from) * i / ticks;
+      pen.textAlign = i === ticks ? "right" : i ? "center" : "left";
       pen.fillText(seconds(at / 1e6), x(at), 14);
       pen.beginPath();
       pen.moveTo(x(at), ROW.head - 6);
