@@ -125,40 +125,54 @@ std::optional<Index> detour(const Edges& next, const Regions& regions,
   return std::nullopt;
 }
 
-/// Regions that wait for each other, so that no order of them is possible.
+/// Regions each of which waits for the next, and the last for the first, so
+/// that no order of them is possible; empty: there is one.
 std::set<int> circle(const Edges& next, const Regions& regions) {
   // A node in no region is one of its own, behind the last region.
   const auto group = [&](Index i) {
     const int region = regions.region_of[i];
     return region == Regions::kNoRegion ? -2 - static_cast<int>(i) : region;
   };
-  std::map<int, std::set<int>> after;
-  std::map<int, int> missing;
+  std::map<int, std::set<int>> after, before;
+  std::map<int, std::size_t> missing;
   for (Index i = 0; i < next.size(); ++i) {
     missing.try_emplace(group(i), 0);
     for (const Index user : next[i]) {
-      if (group(user) != group(i) &&
-          after[group(i)].insert(group(user)).second) {
-        ++missing[group(user)];
-      }
+      if (group(user) == group(i)) continue;
+      after[group(i)].insert(group(user));
+      before[group(user)].insert(group(i));
     }
   }
   std::vector<int> ready;
-  for (const auto& [id, count] : missing) {
+  for (auto& [id, count] : missing) {
+    count = before[id].size();
     if (count == 0) ready.push_back(id);
   }
-  std::set<int> left;
-  for (const auto& [id, count] : missing) left.insert(id);
   while (!ready.empty()) {
     const int id = ready.back();
     ready.pop_back();
-    left.erase(id);
+    missing.erase(id);
     for (const int user : after[id]) {
       if (--missing[user] == 0) ready.push_back(user);
     }
   }
-  std::erase_if(left, [](int id) { return id < 0; });
-  return left;
+  if (missing.empty()) return {};
+  // Each that is left waits for another that is left: who follows them comes
+  // back. What only waits for a circle is behind it, and no part of it.
+  std::vector<int> way = {missing.begin()->first};
+  for (;;) {
+    const auto& waits_for = before[way.back()];
+    const int last = *std::ranges::find_if(
+        waits_for, [&](int id) { return missing.contains(id); });
+    const auto begin = std::ranges::find(way, last);
+    if (begin == way.end()) {
+      way.push_back(last);
+      continue;
+    }
+    std::set<int> found(begin, way.end());
+    std::erase_if(found, [](int id) { return id < 0; });
+    return found;
+  }
 }
 
 /// The plan's pieces of which no call is taken, as regions from `first` on.
