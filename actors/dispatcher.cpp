@@ -71,7 +71,7 @@ void Dispatcher::start_agents(Context& context) {
     return;
   }
   const std::size_t agents = agents_max();
-  while (next_ < order_.size() && next_ - done_.size() < agents) {
+  while (next_ < order_.size() && working_ < agents) {
     const Subgraph& subgraph = plan_.subgraphs[order_[next_++]];
     if (search_until_us_ > 0 && context.now_us() >= search_until_us_) {
       skip(subgraph, context);
@@ -180,7 +180,10 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
                         plan_.placements.front().subgraph == subgraph.id &&
                         extern_counts(plan_).empty();
   if (is_whole) {
-    options.compile_baseline = false;
+    // But a language model is told what torch.compile takes, before that.
+    const bool asks =
+        std::ranges::find(options.seeds, llm_source) != options.seeds.end();
+    options.compile_baseline = options.compile_baseline && asks;
     // A device's events need no longer look: the module has it.
     if (!dispatch_->run.machine.gpus.empty()) {
       options.final_timing_ms = options.timing_ms;
@@ -196,6 +199,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
     }
   }
   ask_to_fuse(work);
+  ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;
   const std::int64_t left_ms =
@@ -221,6 +225,7 @@ void Dispatcher::finished(const SubgraphDone& done, Context& context) {
       [&](const Subgraph& subgraph) { return subgraph.id == done.subgraph; });
   if (piece == plan_.subgraphs.end()) return;
   if (!done_.emplace(done.subgraph, done).second) return;
+  --working_;
   placed_.erase(done.subgraph);
   if (done.best.verdict.correct) {
     const auto source = context.blobs().get(done.best.seed.source);
@@ -249,10 +254,17 @@ void Dispatcher::write(const Subgraph& subgraph, std::vector<FileToWrite> files,
                  context);
 }
 
+bool Dispatcher::is_at_work() const {
+  return next_ < order_.size() || working_ > 0 || !errands_.idle();
+}
+
 void Dispatcher::hand_over(Context& context) {
-  if (done_.size() < plan_.subgraphs.size() || !errands_.idle()) return;
-  if (begin_fusing(context)) return;
+  if (is_at_work()) return;
   settle_fusing(context);
+  while (begin_fusing(context)) {
+    if (is_at_work()) return;
+    settle_fusing(context);
+  }
   if (write_summary(context)) return;
   over_ = true;
   Compose compose{dispatch_->plan, dispatch_->run, {}};
@@ -266,39 +278,45 @@ void Dispatcher::hand_over(Context& context) {
   context.send(address::composer, compose);
 }
 
-/// False: nothing is to be fused, or it has been.
+/// False: nothing is to be fused, or all has been that pays.
 bool Dispatcher::begin_fusing(Context& context) {
   const LlmOptions& options = dispatch_->run.options.llm;
-  if (has_fused_ || !options.fuse || options.name.empty()) return false;
-  has_fused_ = true;
+  if (!options.fuse || options.name.empty()) return false;
+  if (tried_to_fuse_.size() >= kFusedPairsMax) return false;
+  fusing_ =
+      fuse_neighbours(plan_, done_, fused_, [&](const std::string& piece) {
+        return !tried_to_fuse_.contains(piece);
+      });
+  if (fusing_.parts.empty()) return false;
   apart_ = plan_;
-  fusing_ = fuse_neighbours(plan_, done_, nullptr);
+  std::size_t count = 0;
   for (const Subgraph& piece : fusing_.plan.subgraphs) {
-    const bool is_new =
-        fusing_.parts.contains(piece.id) && !done_.contains(piece.id);
-    if (!is_new) continue;
+    if (!fusing_.parts.contains(piece.id)) continue;
+    tried_to_fuse_.insert(piece.id);
+    if (done_.contains(piece.id)) continue;  // the model has it elsewhere, too
+    ++count;
     order_.push_back(plan_.subgraphs.size());
     plan_.subgraphs.push_back(piece);
   }
-  if (done_.size() == plan_.subgraphs.size()) return false;
-  context.send(address::user,
-               Progress{"", "extract",
-                        std::to_string(plan_.subgraphs.size() - done_.size()) +
-                            " pairs of neighbouring winners are asked for as "
-                            "one kernel"});
+  if (count > 0) {
+    context.send(address::user,
+                 Progress{"", "extract",
+                          std::to_string(count) +
+                              " pairs of neighbouring winners are asked for "
+                              "as one kernel"});
+  }
   start_agents(context);
-  // There may have been no time for any.
-  return done_.size() < plan_.subgraphs.size();
+  return true;
 }
 
 /// The cut in which those pairs are one that are faster so.
 void Dispatcher::settle_fusing(Context& context) {
   if (fusing_.parts.empty()) return;
-  std::vector<std::string> kept;
+  std::set<std::string> kept;
   for (const auto& [id, parts] : fusing_.parts) {
     const SubgraphDone& fused = done_.at(id);
     const bool is_kept = is_worth_fusing(fused, parts, done_);
-    if (is_kept) kept.push_back(id);
+    if (is_kept) kept.insert(id);
     // What was spent stays told, whichever pieces the report has.
     if (!is_kept) add_spent(done_.at(parts.front()).llm.spent, fused.llm.spent);
     context.send(address::user,
@@ -307,9 +325,12 @@ void Dispatcher::settle_fusing(Context& context) {
                               ": one kernel for " + parts.front() + " and " +
                               parts.back()});
   }
-  Fusing final = fuse_neighbours(apart_, done_, &kept);
+  Fusing final = fuse_neighbours(
+      apart_, done_, fused_,
+      [&](const std::string& piece) { return kept.contains(piece); });
   plan_ = std::move(final.plan);
   for (const auto& [id, parts] : final.parts) {
+    fused_[id] = parts;
     for (const std::string& part : parts) {
       const bool is_there = std::ranges::any_of(
           plan_.subgraphs,

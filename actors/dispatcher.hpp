@@ -5,11 +5,12 @@
 // each is told when its share is over, and what is left then is not begun.
 // Told that the head offers nothing, it waits for nodes. By the user's choice
 // neighbours that won get an agent once more, as one piece: that is kept where
-// it is faster than they are one by one.
+// it is faster than they are one by one, and may be fused again.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ class Dispatcher : public Role {
   void finished(const SubgraphDone& done, Context& context);
   void write(const Subgraph& subgraph, std::vector<FileToWrite> files,
              Context& context);
+  bool is_at_work() const;
   void hand_over(Context& context);
   bool begin_fusing(Context& context);
   void settle_fusing(Context& context);
@@ -53,6 +55,7 @@ class Dispatcher : public Role {
   Errands errands_;
   std::vector<std::size_t> order_;    ///< of plan_.subgraphs
   std::size_t next_ = 0;              ///< in it; those before it were started
+  std::size_t working_ = 0;           ///< agents without a verdict yet
   std::int64_t search_until_us_ = 0;  ///< 0: there is no limit
   SearchShares shares_;
   std::map<std::uint64_t, std::string> alarms_;  ///< whose share is over then
@@ -60,10 +63,11 @@ class Dispatcher : public Role {
   std::map<Place, Capacities> offers_;   ///< beside the head's own
   std::map<std::string, Place> placed_;  ///< subgraphs that are at work
   bool spares_head_ = false;
-  bool has_fused_ = false;  ///< or there was nothing to fuse
-  Plan apart_;              ///< the cut before
-  Fusing fusing_;
-  bool summary_written_ = false;  ///< or on its way
+  Plan apart_;        ///< the cut before `fusing_`
+  Fusing fusing_;     ///< what is asked for as one, until all has its verdict
+  FusedParts fused_;  ///< what was kept of that
+  std::set<std::string> tried_to_fuse_;  ///< pieces, kept or not
+  bool summary_written_ = false;         ///< or on its way
   bool over_ = false;
 };
 

@@ -8,8 +8,6 @@
 namespace weft {
 namespace {
 
-/// Each is a search of its own, which costs money.
-constexpr std::size_t kPairsMax = 32;
 /// Less is noise (docs/performance.md).
 constexpr double kGainMin = 1.03;
 
@@ -30,6 +28,17 @@ std::vector<std::string> both(const Placement& a, const Placement& b) {
   return nodes;
 }
 
+/// Kernels that a piece was before anything was fused.
+int kernels_in(const std::string& id, const FusedParts& earlier) {
+  const auto fused = earlier.find(id);
+  if (fused == earlier.end()) return 1;
+  int count = 0;
+  for (const std::string& part : fused->second) {
+    count += kernels_in(part, earlier);
+  }
+  return count;
+}
+
 /// The id of the piece that holds that node.
 std::string piece_of(const Plan& plan, const std::string& node) {
   for (const Placement& placement : plan.placements) {
@@ -43,25 +52,29 @@ std::string piece_of(const Plan& plan, const std::string& node) {
 }  // namespace
 
 Fusing fuse_neighbours(const Plan& plan, const Verdicts& done,
-                       const std::vector<std::string>* only) {
+                       const FusedParts& earlier,
+                       const std::function<bool(const std::string&)>& wants) {
   Fusing made{plan, {}};
   CallGroups groups;
   std::set<std::size_t> used;
   const auto& places = plan.placements;
   for (std::size_t i = 0; i < places.size(); ++i) {
     for (std::size_t j = i + 1; j < places.size(); ++j) {
-      if (groups.size() >= kPairsMax || used.contains(i)) break;
+      if (groups.size() >= kFusedPairsMax || used.contains(i)) break;
       if (used.contains(j) || !feeds(places[i], places[j])) continue;
       if (!won(done, places[i].subgraph) || !won(done, places[j].subgraph)) {
+        continue;
+      }
+      if (kernels_in(places[i].subgraph, earlier) +
+              kernels_in(places[j].subgraph, earlier) >
+          kFusedKernelsMax) {
         continue;
       }
       groups.push_back(both(places[i], places[j]));
       auto fused = regroup(plan, groups);
       const std::string id =
           fused ? piece_of(*fused, places[i].nodes.front()) : "";
-      const bool is_wanted =
-          !only || std::ranges::find(*only, id) != only->end();
-      if (id.empty() || !is_wanted) {
+      if (id.empty() || !wants(id)) {
         groups.pop_back();
         continue;
       }

@@ -1,7 +1,10 @@
 // Which kernels that won a language model is asked to fuse into one, by the
 // user's choice: those of neighbours, one of which uses what the other gives.
+// A fused kernel that is kept is a winner like any, with neighbours of its own:
+// so a chain grows step by step, and only as far as each step pays.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,17 +16,26 @@ namespace weft {
 
 using Verdicts = std::map<std::string, SubgraphDone>;  ///< by subgraph
 
+/// By a fused piece's id: the ids of the two that it is made of.
+using FusedParts = std::map<std::string, std::vector<std::string>>;
+
 /// A cut in which neighbours are one piece.
 struct Fusing {
   Plan plan;
-  /// By the fused piece's id: the ids of what it is made of.
-  std::map<std::string, std::vector<std::string>> parts;
+  FusedParts parts;  ///< of its pieces that are none of the cut's before
 };
 
+/// Of the kernels before anything was fused, so many become one at most.
+inline constexpr int kFusedKernelsMax = 4;
+/// Of a run: each pair is a search of its own, which costs money.
+inline constexpr std::size_t kFusedPairsMax = 32;
+
 /// Neighbouring winners of `plan`, each in one pair at most; no part: there are
-/// none. `only`: those alone whose fused piece is one of these; null: all.
+/// none. `earlier`: what some of them are made of already. `wants`: whether
+/// that fused piece is to be made.
 Fusing fuse_neighbours(const Plan& plan, const Verdicts& done,
-                       const std::vector<std::string>* only);
+                       const FusedParts& earlier,
+                       const std::function<bool(const std::string&)>& wants);
 
 /// Whether the fused kernel takes less time than its parts one after the other.
 bool is_worth_fusing(const SubgraphDone& fused,

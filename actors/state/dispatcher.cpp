@@ -29,10 +29,12 @@ nlohmann::json Dispatcher::describe() const {
       {"offers", map_to_state(offers_)},
       {"placed", placed_},
       {"spares_head", spares_head_},
-      {"has_fused", has_fused_},
+      {"agents_at_work", working_},
       {"subgraphs_before_fusing", subgraph_ids(apart_)},
       {"fusing",
        {{"subgraphs", subgraph_ids(fusing_.plan)}, {"parts", fusing_.parts}}},
+      {"fused", fused_},
+      {"tried_to_fuse", tried_to_fuse_},
       {"summary_written", summary_written_},
       {"errands", errands_.describe()},
       {"is_over", over_}};

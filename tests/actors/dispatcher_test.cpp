@@ -1,5 +1,6 @@
 #include "actors/dispatcher.hpp"
 
+#include "compiler/fusion/regroup.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/run_bench.hpp"
 
@@ -19,6 +20,7 @@ struct DispatcherBench : RunBench<Dispatcher> {
   /// Keeps what was asked, and says that all files were written.
   void take(const std::vector<Outgoing>& sent) {
     for (const auto& [to, m] : only<OptimizeSubgraph>(sent)) {
+      works.push_back(m);
       started.push_back(m.subgraph);
       compiles.push_back(m.options.compile_baseline);
       final_ms.push_back(m.options.final_timing_ms);
@@ -46,6 +48,7 @@ struct DispatcherBench : RunBench<Dispatcher> {
   Plan plan;
   RunStart run;
   Failure failure;
+  std::vector<OptimizeSubgraph> works;
   std::vector<std::string> started;
   std::vector<bool> compiles;
   std::vector<std::int64_t> final_ms;
@@ -156,4 +159,65 @@ TEST_CASE("the subgraphs of all of a plan's cuts are worked on") {
   }
   REQUIRE(dispatcher.composed.size() == 1);
   CHECK(dispatcher.composed.front().results.size() == 3);
+}
+
+namespace {
+
+/// Five calls in a row, each a piece of its own, with a language model that is
+/// asked for one kernel of neighbours.
+struct Chain : DispatcherBench {
+  /// `slow`: those whose kernel takes longer than its parts, by when they
+  /// were asked for.
+  explicit Chain(const std::set<std::size_t>& slow = {})
+      : DispatcherBench(graph()) {
+    const auto apart = regroup(plan, {{"c0"}, {"c1"}, {"c2"}, {"c3"}, {"c4"}});
+    REQUIRE(apart);
+    run.options.llm.name = "mini";
+    run.options.llm.fuse = true;
+    role = Dispatcher();
+    works.clear();
+    take(say(address::extractor,
+             Dispatch{blobs.put(plan_to_json(*apart)), run}));
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      SubgraphDone verdict;
+      verdict.subgraph = works[i].subgraph;
+      verdict.outcome = "won";
+      verdict.best.seed.target = "cpu";
+      verdict.best.timing.candidate.median_us = slow.contains(i) ? 1000 : 10;
+      parts.push_back(works[i].parts.size());
+      take(say(address::agent(verdict.subgraph), verdict));
+    }
+  }
+  static Graph graph() {
+    const TensorType square = dense({64, 64});
+    GraphBuilder builder;
+    builder.input("x", square).call("c0", "relu", {"x"}, square);
+    builder.call("c1", "exp", {"c0"}, square);
+    builder.call("c2", "tanh", {"c1"}, square);
+    builder.call("c3", "sin", {"c2"}, square);
+    builder.call("c4", "cos", {"c3"}, square).outputs({"c4"});
+    return builder.graph;
+  }
+  std::vector<std::size_t> parts;  ///< that each is to replace, as asked for
+};
+
+using Counts = std::vector<std::size_t>;
+
+}  // namespace
+
+TEST_CASE("neighbouring winners become one kernel, of four at most") {
+  const Chain chain;
+  // Five alone, two pairs, and one of the pairs: with the fifth it were five.
+  CHECK(chain.parts == Counts{0, 0, 0, 0, 0, 2, 2, 2});
+  REQUIRE(chain.composed.size() == 1);
+  CHECK(chain.composed.front().results.size() == 2);
+}
+
+TEST_CASE("a chain grows only where the step before was worth it") {
+  // The first pair is not: its second goes with what follows, its first with
+  // nothing.
+  const Chain chain({5});
+  CHECK(chain.parts == Counts{0, 0, 0, 0, 0, 2, 2, 2, 2});
+  REQUIRE(chain.composed.size() == 1);
+  CHECK(chain.composed.front().results.size() == 2);
 }
