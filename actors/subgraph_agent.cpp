@@ -95,6 +95,8 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 void SubgraphAgent::stop_search(const std::string& why, Context& context) {
   out_of_time_ = why;
   if (!final_.empty()) stop(final_, why, context);
+  if (!asks_.empty()) stop(compared_, why, context);
+  asks_.clear();
   stop_others(why, context);
   decide(context);
 }
@@ -165,7 +167,13 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
   places_lost_[result.seed.id] += result.lost;
   if (is_elsewhere(result)) return;
-  if (result.failure.code == "lost") return place_lost(result, context);
+  if (result.failure.code == "lost") {
+    if (!asks_.empty()) send_asks(context);
+    return place_lost(result, context);
+  }
+  if (!asks_.empty() && result.seed.id == compared_) {
+    return compared(result, context);
+  }
   const bool last_timing = result.seed.id == final_;
   const bool late = settled_ || results_.contains(result.seed.id);
   if (!last_timing && late) return;
@@ -294,17 +302,49 @@ void SubgraphAgent::move(Context& context) {
 /// Once all that there is has been judged. False: nothing is asked any more.
 bool SubgraphAgent::ask_model(Context& context) {
   const SeedResult* best = fastest();
-  const auto requests = model_.next(*work_, results_, best);
-  for (const RefineRequest& request : requests) {
-    context.send(address::seeds(llm_source), request);
+  asks_ = model_.next(*work_, results_, best);
+  if (asks_.empty()) return false;
+  // It is told what torch.compile takes, too: measured once, beside the first
+  // kernel that is right.
+  if (work_->options.compile_baseline && best && compared_.empty()) {
+    compared_ = best->seed.id;
+    context.send(address::user,
+                 Progress{work_->subgraph, "time",
+                          "beside torch.compile, for the model"});
+    context.send(worker(compared_), TimeSeed{work_->options.timing_ms, true});
+  } else {
+    send_asks(context);
   }
-  if (requests.empty()) return false;
-  const int round = requests.front().round;
+  return true;
+}
+
+/// What came of timing the best one beside torch.compile.
+void SubgraphAgent::compared(const SeedResult& result, Context& context) {
+  // Where that did not work, what was known before stands.
+  if (!result.failure) {
+    results_[result.seed.id] = result;
+    compile_ = result.timing.compile;
+  }
+  const SeedResult* best = fastest();
+  for (RefineRequest& ask : asks_) {
+    ask.best = best ? *best : SeedResult();
+    const auto parent = results_.find(ask.seed.id);
+    if (parent != results_.end()) ask.result = parent->second;
+  }
+  send_asks(context);
+}
+
+void SubgraphAgent::send_asks(Context& context) {
+  const int round = asks_.front().round;
+  for (RefineRequest& ask : std::exchange(asks_, {})) {
+    Timing& timing = ask.best.timing;
+    if (ask.best.timed && timing.compile.runs == 0) timing.compile = compile_;
+    context.send(address::seeds(llm_source), std::move(ask));
+  }
   context.send(address::user,
                Progress{work_->subgraph, "llm",
                         round == 0 ? "asked for first kernels"
                                    : "round " + std::to_string(round)});
-  return true;
 }
 
 void SubgraphAgent::stop_model(const std::string& why, Context& context) {

@@ -45,6 +45,8 @@ class SubgraphAgent : public Role {
   Address worker(const std::string& seed) const;
   void stop_others(const std::string& why, Context& context);
   bool ask_model(Context& context);
+  void compared(const SeedResult& result, Context& context);
+  void send_asks(Context& context);
   void stop_model(const std::string& why, Context& context);
   void decide(Context& context);
   void conclude(Context& context);
@@ -79,6 +81,9 @@ class SubgraphAgent : public Role {
   std::string out_of_time_;    ///< why nothing is begun any more; empty: it is
   std::optional<SubgraphDone> done_;  ///< until all is kept
   LlmSearch model_;                   ///< what a language model is asked
+  std::vector<RefineRequest> asks_;   ///< of it, once torch.compile is timed …
+  std::string compared_;  ///< … beside this seed; empty: not yet, or never
+  Times compile_;         ///< what that gave; runs == 0: nothing
   Errands errands_;
   bool over_ = false;
 };

@@ -33,6 +33,7 @@ void VerificationWorker::receive(const Address& from, const Message& message,
     build(context);
   } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
     if (!work_ || stopped_ || !errands_.idle()) return;
+    result_.failure = {};  // of a timing before
     time(again->budget_ms, again->with_compile, context);
   } else if (const auto end = errands_.receive(message, context)) {
     if (!stopped_) ended(*end, context);

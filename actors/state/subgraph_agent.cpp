@@ -26,6 +26,9 @@ nlohmann::json SubgraphAgent::describe() const {
           {"out_of_time", out_of_time_},
           {"done", done_ ? to_state(*done_) : nlohmann::json()},
           {"model", model_.describe()},
+          {"asks", to_state(asks_)},
+          {"compared", compared_},
+          {"torch_compile", to_state(compile_)},
           {"errands", errands_.describe()},
           {"is_over", over_}};
 }

@@ -218,3 +218,51 @@ TEST_CASE("a kernel far from the floor, or within the cache, does not") {
     CHECK(agent.result(agent.at(share, bytes)).empty());
   }
 }
+
+TEST_CASE("a language model is told what torch.compile takes, timed once") {
+  RunOptions options;
+  options.seeds = {"compiler", "llm"};
+  AgentBench agent({"a"}, options);
+  const auto first = agent.result(right("a", 50, 100));
+  CHECK(only<RefineRequest>(first).empty());
+  const auto timing = one<TimeSeed>(first);
+  CHECK(timing.with_compile);
+  SeedResult beside = right("a", 50, 100);
+  beside.timing.compile = {70, 69, 71, 9};
+  const auto asked = one<RefineRequest>(agent.result(beside));
+  CHECK(asked.best.timing.compile.median_us == 70);
+  SeedsReply reply{"sg", "llm", {seed("llm-0")}, {}, {}};
+  reply.seeds[0].origin = "llm";
+  agent.give("seeds/llm", reply);
+  SeedResult better = right("llm-0", 20, 100);
+  better.seed.origin = "llm";
+  const auto again = agent.result(better);
+  CHECK(only<TimeSeed>(again).empty());
+  const auto refine = one<RefineRequest>(again);
+  CHECK(refine.best.seed.id == "llm-0");
+  CHECK(refine.best.timing.compile.median_us == 70);
+}
+
+TEST_CASE("where torch.compile cannot be timed the model is asked without") {
+  RunOptions options;
+  options.seeds = {"compiler", "llm"};
+  AgentBench agent({"a"}, options);
+  agent.result(right("a", 50, 100));
+  SeedResult failed;
+  failed.seed = seed("a");
+  failed.failure = {"failed", "it took too long"};
+  const auto asked = one<RefineRequest>(agent.result(failed));
+  CHECK(asked.best.timing.candidate.median_us == 50);
+  CHECK(asked.best.timing.compile.runs == 0);
+}
+
+TEST_CASE("a search whose time is over does not wait for torch.compile") {
+  RunOptions options;
+  options.seeds = {"compiler", "llm"};
+  AgentBench agent({"a"}, options);
+  agent.result(right("a", 50, 100));
+  const auto sent = agent.give(address::dispatcher, StopSearch{"enough"});
+  CHECK(only<StopSeed>(sent).front().first == "worker/sg.a");
+  CHECK(only<RefineRequest>(sent).empty());
+  CHECK(one<SubgraphDone>(sent).outcome == "won");
+}
