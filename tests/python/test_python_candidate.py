@@ -3,6 +3,7 @@ write them."""
 
 import json
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -68,6 +69,8 @@ class PythonCandidate(unittest.TestCase):
         timing = ask("time", right, budget_ms=50, baselines=["eager"])["timing"]
         self.assertEqual(timing["rejected"], "")
         self.assertGreater(timing["candidate"]["runs"], 0)
+        if shutil.which("objdump") and platform.machine() == "x86_64":
+            self.assertIn("run", timing["built"])
 
     def test_what_is_wrong_is_said(self):
         for text, kind, words in (

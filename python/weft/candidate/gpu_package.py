@@ -14,7 +14,7 @@ import sys
 import time
 from functools import partial
 
-from weft.build import triton_interpreter
+from weft.build import built_code, triton_interpreter
 from weft.device.driver import launch_config
 
 FORMAT = 1
@@ -65,9 +65,11 @@ class Launches:
         from weft.device.clock import clock_of
 
         self._driver = driver = memory.driver
+        self._package = package
+        self._cubins = [base64.b64decode(m["cubin"])
+                        for m in package["modules"]]
         self._modules = modules = [
-            driver.load_module(base64.b64decode(m["cubin"]))
-            for m in package["modules"]]
+            driver.load_module(cubin) for cubin in self._cubins]
         self._keep = []
         self._scratch = [driver.allocate(n) for n in package.get("scratch", ())]
         kernels = [
@@ -88,6 +90,10 @@ class Launches:
             self._driver.unload_module(module)
         for address in self._scratch:
             self._driver.free(address)
+
+    def built(self):
+        return built_code.of_package(
+            self._package, self._cubins, self._driver.multiprocessor())
 
     def _pointers(self, job, memory):
         """{name in the package: address} for each buffer set."""
@@ -174,6 +180,9 @@ class Interpreted:
                 results = (results,)
             self._keep(results, outputs)
         return {"ns": time.perf_counter_ns() - start}
+
+    def built(self):
+        return {}  # an interpreter builds nothing
 
     def _keep(self, results, outputs):
         """Copies results out; what does not fit is the candidate's fault."""

@@ -215,7 +215,9 @@ def serve(line, arena, job):
             memory.driver.synchronize()  # it has put its state into the arena
     line.answer({"call": 0, "ok": True, **runner.described})
     while (call := line.read())["do"] != "rest":
-        line.answer({"call": call["call"], "ok": True, **runner.run(call)})
+        told = ({"built": runner.built()} if call.get("describes")
+                else runner.run(call))
+        line.answer({"call": call["call"], "ok": True, **told})
     runner.close()
     memory.close()
     line.answer({"rested": True})
@@ -335,3 +337,5 @@ RUNNERS = {"cpu": Library, "python": load_python,
            **dict.fromkeys(KINDS, load_package)}
 #: What builds itself when it is loaded.
 BUILDS_WHEN_LOADED = ("python", "model")
+#: Whose runner knows what was built (weft.build.built_code).
+TELLS_BUILT_CODE = ("python", *KINDS)

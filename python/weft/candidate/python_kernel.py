@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from weft.build import triton_interpreter
+from weft.build import built_code, triton_interpreter
 from weft.candidate.harness import tensor_at
 from weft.problem import operator_trace
 
@@ -41,6 +41,7 @@ class PythonKernel:
         spec.loader.exec_module(module)
         self._function = module.kernel_function
         self._is_traced = False
+        self._built_in = job["kernel_cache"]
         self._sets = [
             [[tensor_at(memory, place) for place in buffers[key]]
              for key in ("inputs", "outputs")]
@@ -61,6 +62,10 @@ class PythonKernel:
         if self._driver is not None:
             self._driver.synchronize()
         return {"ns": time.perf_counter_ns() - start}
+
+    def built(self):
+        limits = self._driver and self._driver.multiprocessor()
+        return built_code.of_folder(self._built_in, limits)
 
     def _run_once(self, inputs, outputs):
         results = self._function(*inputs)

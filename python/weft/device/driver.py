@@ -24,6 +24,10 @@ ATTRIBUTES = {
     "compute_major": 75,
     "compute_minor": 76,
     "shared_bytes": 97,  # that one block can have, when it asks
+    "sm_threads": 39,  # these four: of a multiprocessor
+    "sm_blocks": 106,
+    "sm_registers": 82,
+    "sm_shared_bytes": 81,
 }
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14
@@ -195,6 +199,11 @@ class Driver:
             getattr(self._library, call)(code, byref(text))
             words.append((text.value or b"unknown").decode())
         return words
+
+    def multiprocessor(self):
+        """What one has for its blocks (weft.build.built_code)."""
+        return {name: self.attribute("sm_" + name) for name in
+                ("threads", "blocks", "registers", "shared_bytes")}
 
     def attribute(self, name):
         value = c_int()

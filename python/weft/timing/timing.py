@@ -10,12 +10,13 @@ import hashlib
 import random
 import time
 
+from weft.build import built_code
 from weft.expect import compare, inputs
 from weft.device.arena import BufferSet
 from weft.candidate.baseline import COMPILE_MODES
 from weft.expect.expected import CaseMaker
 from weft.candidate.gpu_package import KINDS
-from weft.candidate.harness import BUILDS_WHEN_LOADED
+from weft.candidate.harness import BUILDS_WHEN_LOADED, TELLS_BUILT_CODE
 from weft.device.laps import lap
 from weft.expect.reference import Reference, load_graph
 from weft.timing.rounds import (
@@ -139,6 +140,7 @@ class Timer:
             with self._lock.exclusive(), lap("rounds"):
                 rounds.run(budget_s, generator, random.Random())
             is_right = rounds.is_right
+            built = self._built_code(job, limits) if is_right else {}
         except BaselineLost as lost:
             self._bench = None
             raise TimingFailed(f"the baseline failed: {lost}") from None
@@ -148,9 +150,21 @@ class Timer:
             # After a module's timing a run is over.
             self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
         try:
-            return {**rounds.report(), "lacks_float64": bench.lacks_float64}
+            return {**rounds.report(), "lacks_float64": bench.lacks_float64,
+                    "built": built}
         except TooBusy as busy:
             raise NotTimed(str(busy)) from None
+
+    def _built_code(self, job, limits):
+        """What the candidate's kernels were built into, as it says itself: for
+        whoever betters them. No verdict depends on it."""
+        if job["kind"] not in TELLS_BUILT_CODE:
+            return {}
+        try:
+            answer, _ = self._slot.call(limits.wall_ms, describes=True)
+        except Ended:
+            return {}
+        return built_code.believed(answer.get("built"))
 
     def _rounds(self, bench, parties, limits):
         if not self._device.is_cuda:
