@@ -132,13 +132,13 @@ class Clocks(unittest.TestCase):
         clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
 
-    def told(self, off_clock, eager_s, own_s=0.001):
+    def told(self, off_clock, eager_s, own_s=0.001, empty_s=0.0):
         bench = types.SimpleNamespace(off_clock=lambda timed: off_clock, calls=1,
                                       compile_errors={}, bytes_floor=0)
         made = rounds.Rounds(None, None, bench, ["eager"], None)
         made._clocks["candidate"] = [(own_s, own_s)] * 25
         made._clocks["eager"] = [(s, s) for s in eager_s]
-        made._empty = [0.0] * 25
+        made._empty = [empty_s] * 25
         return made.report()
 
     def test_work_that_is_surely_beside_the_clock_is_cheating(self):
@@ -165,6 +165,13 @@ class Clocks(unittest.TestCase):
                        OffClock(0.0039, 0.0030, 0.0035)):
             with self.assertRaisesRegex(rounds.TooBusy, "too busy: 3.9 ms"):
                 self.told(hidden, [0.003] * 25)
+
+    def test_where_empty_calls_wait_nobody_is_called_a_cheat(self):
+        seen = OffClock(0.0121, 0.0110)
+        self.assertRegex(self.told(seen, [0.003] * 25, empty_s=0.0001)[
+            "rejected"], "cheated: 12.1 ms")
+        with self.assertRaisesRegex(rounds.TooBusy, "too busy: 12.1 ms"):
+            self.told(seen, [0.003] * 25, empty_s=0.004)
 
     def test_an_interval_leaves_out_as_many_at_both_ends(self):
         for count in (3, 6, 8, 25, 100):

@@ -56,6 +56,9 @@ CLOCK_SLACK_S = 0.001
 #: low end of an interval: a busy machine makes it longer, never shorter.
 OFF_CLOCK_SLACK_S = 0.0002
 OFF_CLOCK_SHARE = 0.5
+#: So many times what an empty call takes in the median may pass beside the clock
+#: where every process waits for the processor.
+OFF_CLOCK_EMPTY_CALLS = 8
 #: Beyond this share of eager's time, by its low end, and beyond the noise of the
 #: framework's side, it is hidden work.
 OFF_CLOCK_EAGER_SHARE = 1 / 3
@@ -178,8 +181,10 @@ class Rounds:
 
     def _is_meant(self, found):
         """Whether no busy machine puts so many seconds beside the clock."""
+        waits = OFF_CLOCK_EMPTY_CALLS * statistics.median(self._empty)
         return (self._is_charged(found.least_s)
-                and found.least_s > max(self._honest_s(), found.noise_s))
+                and found.least_s > max(
+                    self._honest_s(), found.noise_s, waits))
 
     def _honest_s(self):
         """No honest module has more beside the clock."""
