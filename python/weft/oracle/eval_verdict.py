@@ -151,8 +151,8 @@ def _time(oracle, whole, job, request, limits, found, verdict):
             limits,
         )
     except NotTimed as busy:
-        found["untimed"] = str(busy)
-        verdict.fail("not_timed", str(busy))
+        found["untimed"] = f"not timed: {busy}"
+        verdict.fail("not_timed", found["untimed"])
         return
     _hold_timing(found["timing"], verdict)
 

@@ -262,7 +262,7 @@ class Rounds:
         rejected = self._reason
         if not rejected and self._is_hidden_by_noise():
             raise TooBusy(
-                "not timed: the machine is too busy: "
+                "the machine is too busy: "
                 f"{self._off_clock().median_s * 1e3:.1f} ms a call seem to lie "
                 "beside the time that is taken, and so does the framework's own "
                 "noise; try again when less runs here")
