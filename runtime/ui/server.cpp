@@ -193,6 +193,9 @@ void PageServer::State::route() {
   text("/runs.js", embedded::runtime_ui_page_runs_script, "text/javascript");
   text("/past.js", embedded::runtime_ui_page_past_script, "text/javascript");
   text("/style.css", embedded::runtime_ui_page_style, "text/css");
+  // Browsers ask for it unasked, and tell of an error where there is none.
+  server.Get("/favicon.ico",
+             [](const Request&, Response& response) { response.status = 204; });
   server.Get("/runs.json", [this](const Request&, Response& response) {
     answer(response, runs.answer(shelf));
   });

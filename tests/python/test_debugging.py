@@ -182,7 +182,9 @@ class StateTest(RunCase):
             self.weft("replay", run, "--at", "1", "--state", "composer"), 2,
             "composer was given nothing up to event 1")
         self.assert_ends(self.weft("replay", run, "--state", "broker"), 2)
-        self.assert_ends(self.weft("replay", run, "--at", "0"), 2)
+        for number in ("0", "x", "1.5"):
+            done = self.weft("replay", run, "--at", number)
+            self.assert_ends(done, 2, "--at", number, "range 1 to")
 
 
 class ForkTest(RunCase):

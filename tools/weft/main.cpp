@@ -35,6 +35,12 @@ void add_common(CLI::App& app, CommonFlags& common) {
   quiet->excludes(verbose);
 }
 
+/// Whole numbers from 1: CLI11's PositiveNumber takes 1.5, and names the
+/// largest double to who writes something else.
+CLI::Range event_number() {
+  return CLI::Range(std::int64_t{1}, std::int64_t{1} << 62);
+}
+
 /// The flags of a run that [run] can set, too.
 std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
   auto all = add_run_flags(verb, flags.options);
@@ -322,7 +328,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
                        "Only say whether every role decides as it did");
   auto* until = replay->add_option("--until", replay_flags.until,
                                    "Stop after this event");
-  until->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 62));
+  until->check(event_number());
   auto* step = replay->add_flag("--step", replay_flags.step,
                                 "Go from event to event, by commands that are "
                                 "read ('help' lists them)");
@@ -333,7 +339,7 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
                    "What this role knows there, or 'all' of them")
       ->needs(at);
   step->excludes(check)->excludes(until)->excludes(at);
-  at->check(CLI::PositiveNumber)->excludes(check)->excludes(until);
+  at->check(event_number())->excludes(check)->excludes(until);
   replay->callback([&] { code = replay_command(common, replay_flags); });
 
   static ShowFlags show_flags;
@@ -372,7 +378,7 @@ void add_fork(CLI::App& app, CommonFlags& common, int& code) {
   fork->add_option("run", flags.run, "Run directory")->required();
   fork->add_option("--at", flags.at, "The last event that is kept")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(event_number());
   fork->add_option("--set", flags.settings,
                    "NAME=VALUE, a flag of 'weft run' (again for more)")
       ->allow_extra_args(false);
