@@ -68,6 +68,17 @@ void show_timing(const json& timing) {
   if (!error.empty()) line("compile", "failed: " + error.substr(0, 200));
 }
 
+/// "y[3, 4]: expected 5, got 2, error 0.6": the first that are wrong.
+void show_mismatches(const json& verdict) {
+  for (const json& one : verdict.value("mismatches", json::array())) {
+    const std::string error = one.value("error", "");
+    line("element", one.value("output", "") + one["index"].dump() +
+                        ": expected " + one.value("expected", "") + ", got " +
+                        one.value("got", "") +
+                        (error.empty() ? "" : ", error " + error));
+  }
+}
+
 /// By KernelBench's own rule.
 void show_near_eager(const json& found) {
   const auto word = [](const std::string& outcome, const std::string& why) {
@@ -105,6 +116,7 @@ void show(const std::string& name, const json& evaluation) {
             verdict.value("cases", 0), verdict.value("max_error", 0.0),
             verdict.value("tolerance", 0.0),
             verdict.value("framework_error", 0.0)));
+  show_mismatches(verdict);
   if (evaluation.value("accepted", false)) line("controls", controls(verdict));
   line("seed", std::to_string(evaluation.value("seed", std::uint64_t{0})));
   line("device", evaluation.value("device", "") + ", precision " +

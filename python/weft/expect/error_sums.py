@@ -36,7 +36,7 @@ def squares(tensor, other):
     if kernels := _kernels(tensor, other):
         return kernels.squares(tensor, other)
     total, count = 0.0, 0
-    for part, beside in _chunks(tensor, other):
+    for part, beside in chunks(tensor, other):
         part = part.double()
         square = float(part.dot(part))
         if not (square <= LARGEST**2 and bool(torch.isfinite(beside).all())):
@@ -51,7 +51,7 @@ def squares_where_lost(wide, framework):
     if kernels := _kernels(wide, framework):
         return kernels.squares_where_lost(wide, framework)
     total, count = 0.0, 0
-    for truth, part in _chunks(wide, framework):
+    for truth, part in chunks(wide, framework):
         lost = ~torch.isfinite(truth) & torch.isfinite(part)
         if bool(lost.any()):
             part = part[lost].double().clamp(-LARGEST, LARGEST)
@@ -65,7 +65,7 @@ def errors(result, truth, scale):
     if kernels := _kernels(result, truth):
         return kernels.errors(result, truth, scale)
     worst, total, count = 0.0, 0.0, 0
-    for x, truth_part in _chunks(result, truth):
+    for x, truth_part in chunks(result, truth):
         truth_part = truth_part.double()
         error = (x.double() - truth_part).abs_().div_(truth_part.abs() + scale)
         peak = float(error.max())
@@ -82,7 +82,7 @@ def hold(got, made):
     kernels = _kernels(got, made.truth, made.framework)
     held, offset = Held(0.0), 0
     size = KERNEL_CHUNK if kernels else None
-    for tensors in _chunks(got, made.truth, made.framework, size=size):
+    for tensors in chunks(got, made.truth, made.framework, size=size):
         part = (_hold_by(kernels, *tensors, made) if kernels
                 else _hold_chunk(*tensors, made))
         if part.place is not None:
@@ -101,7 +101,7 @@ def place_of_worst(got, made, elements=None):
     if elements is not None:
         tensors = [t[elements.to(t.device)] for t in tensors]
     best, place, offset = -1.0, 0, 0
-    for x, truth, framework in _chunks(*tensors):
+    for x, truth, framework in chunks(*tensors):
         x, truth = x.double(), truth.double()
         error = torch.fmin((x - truth).abs_(),
                            (x - framework.double()).abs_())
@@ -123,7 +123,8 @@ def _kernels(*tensors):
     return error_kernels.of(first.device.index)
 
 
-def _chunks(*tensors, size=None):
+def chunks(*tensors, size=None):
+    """Tensors of one size, flat, in pieces that cost no memory to speak of."""
     flat = [t.reshape(-1) for t in tensors]
     size = size or (DEVICE_CHUNK if flat[0].is_cuda else CHUNK)
     for start in range(0, flat[0].numel(), size):
@@ -147,9 +148,20 @@ def _hold_chunk(x, truth, framework, made):
     if worst <= made.tolerance:
         # Every element of both is finite: nan fails the comparison above.
         return Held(worst, float(error.dot(error)))
-    framework = framework.double()
-    # Where float64 and the framework part (a branch, an overflow, an infinity
-    # that one of them subtracts from itself), either answer is right.
+    error = of_each(x, truth, framework, made)
+    worst, where = error.max(0)
+    if float(worst) <= made.tolerance:
+        return Held(float(worst), float(error.dot(error)))
+    return Held(float(worst), place=int(where))
+
+
+def of_each(x, truth, framework, made):
+    """The error of each element. Where float64 and the framework part (a branch,
+    an overflow, an infinity that one of them subtracts from itself), either
+    answer is right."""
+    x, truth, framework = x.double(), truth.double(), framework.double()
+    scale = truth.abs().add_(made.scale)
+    error = (x - truth).abs_().div_(scale)
     lost = framework.abs().add_(made.lost_scale)
     near = (x - framework).abs_().div_(
         torch.where(torch.isfinite(truth), scale, lost))
@@ -159,11 +171,7 @@ def _hold_chunk(x, truth, framework, made):
     )
     same = _same_kind(x, truth) | _same_kind(x, framework)
     error = torch.where(torch.isfinite(x), error, math.inf)
-    error = torch.where(same, 0.0, error)
-    worst, where = error.max(0)
-    if float(worst) <= made.tolerance:
-        return Held(float(worst), float(error.dot(error)))
-    return Held(float(worst), place=int(where))
+    return torch.where(same, 0.0, error)
 
 
 def _same_kind(x, other):

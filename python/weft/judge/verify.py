@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 
 from weft.candidate import gpu_package, harness
-from weft.expect import compare
+from weft.expect import compare, mismatches
 from weft.device.arena import BufferSet, new_arena
 from weft.device.device import HOST
 from weft.device.laps import lap
@@ -76,6 +76,8 @@ class Verdict:
     framework_precision: str = ""  #: … and the framework's
     #: Of a module: near_eager.NearEager's, where that was asked.
     near_eager: dict = field(default_factory=dict)
+    #: Of a wrong result, the first elements (mismatches.first).
+    mismatches: list = field(default_factory=list)
     wall_ms: float = 0.0
 
     def fail(self, kind, reason):
@@ -285,12 +287,13 @@ def _reason(got, first, case, verdict):
         if not (finding.reason and case.is_near):  # then it decides nothing
             verdict.hold(finding.error, made.tolerance)
         if finding.reason:
+            verdict.mismatches = mismatches.first(x, made)
             return finding.reason
         verdict.show(compare.precision_shown(finding, made, case.is_near))
-    return "" if first is None else _difference(got, first, case)
+    return "" if first is None else _difference(got, first, case, verdict)
 
 
-def _difference(got, first, case):
+def _difference(got, first, case, verdict):
     """The same inputs twice: other outputs mean a race or hidden state."""
     for x, before, made in zip(got, first, case.outputs):
         if not x.dtype.is_floating_point:
@@ -304,6 +307,7 @@ def _difference(got, first, case):
         with lap("compare"):
             finding = compare.compare(x, again)
         if finding.reason:
+            verdict.mismatches = mismatches.first(x, again)
             return (f"output {made.name} differs between two runs: "
                     f"{finding.reason}")
     return ""

@@ -9,7 +9,7 @@ from itertools import islice
 
 import torch
 
-from weft.expect import compare, other_numbers
+from weft.expect import compare, mismatches, other_numbers
 from weft.expect.expected import Controls
 from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, TOUCHES
 from weft.device.laps import lap
@@ -306,6 +306,7 @@ def _compare(whole, case, verdict, where):
         finding = compare.compare(view, made)
         verdict.hold(finding.error, made.tolerance)
         if finding.reason:
+            verdict.mismatches = mismatches.first(view, made)
             reason = finding.reason
             if _is_of_tf32(whole, case):
                 verdict.precision = "tf32"
