@@ -12,12 +12,12 @@ namespace weft {
 struct CudaRowChoices {
   /// Vector loads of a row that a thread takes where several threads share a
   /// short one. 2026-11-21.
-  int short_row_packs_per_thread = 4;
+  int short_row_vectors_per_thread = 4;
   /// A split fold: blocks for each multiprocessor, and vector loads of a thread
   /// at least. 2026-11-21.
   std::int64_t split_blocks_per_sm = 4;
-  std::int64_t split_packs_min = 4;
-  /// Rows that nothing keeps on the chip: blocks for each multiprocessor.
+  std::int64_t split_vectors_min = 4;
+  /// Rows that are not persistent: blocks for each multiprocessor.
   std::int64_t walk_blocks_per_sm = 2;
   /// Down columns, several threads share a point until a multiprocessor has so
   /// much of the threads that it can keep. 2026-11-21.
@@ -26,8 +26,8 @@ struct CudaRowChoices {
   /// One multiprocessor in so many is in a group that no cluster fills. An H200
   /// has room for 15 clusters of 8 blocks on its 132. 2026-11-21.
   std::int64_t sms_per_lost_sm = 11;
-  /// Rows whose begin moves (`cuda_row_begin`): shorter ones lose more to
-  /// their ends than they gain. 2026-11-21.
+  /// Unaligned rows (`cuda_row_begin`): shorter ones lose more at their ends
+  /// than vector loads gain. 2026-11-21.
   std::int64_t shifted_row_elements_min = 256;
   /// Elements that are read again for each value of a loop variable, from which
   /// on a thread takes several values, and how many. 2026-11-21.
@@ -35,18 +35,17 @@ struct CudaRowChoices {
   std::int64_t reread_values = 16;
 };
 
-/// Rows that wait in shared memory, and warps that read, fold and store each
-/// for themselves (stream.cpp).
+/// Warp-specialised streaming of rows through shared memory (stream.cpp).
 struct CudaStreamChoices {
-  /// Bytes that a block has under way at once: with more, reads become slower.
+  /// Bytes of copies in flight of a block: with more, reads become slower.
   /// 2026-11-22.
   std::int64_t ahead_bytes = 48 << 10;
-  /// Vector loads that a storing thread keeps of its next row in registers.
+  /// Vector loads of the next row that a store warp's thread prefetches.
   /// 2026-11-25: group norm of 8 MB rows from 4620 to 3740 us.
-  std::int64_t kept_packs = 12;
-  /// A block has a third of its shared memory of one row, so that others find
-  /// room while it waits for the row's other blocks; a quarter where the fold
-  /// takes exponentials, which need more warps. 2026-11-25.
+  std::int64_t prefetched_vectors = 12;
+  /// A row takes a third of a block's shared memory, so that later rows fit
+  /// while it waits for other blocks' partials; a quarter where the fold takes
+  /// exponentials, which need more warps. 2026-11-25.
   std::int64_t rows_in_memory = 3;
   std::int64_t rows_in_memory_of_exponentials = 4;
   /// Chunks of a row that shared memory has room for, at least.
@@ -57,13 +56,13 @@ struct CudaStreamChoices {
   double busy_share_min = 0.8;
 };
 
-/// Windows in registers, four side by side and several below each other
-/// (windows.cpp). 2026-11-22.
+/// Register tiles of windows, four adjacent ones of several rows (windows.cpp).
+/// 2026-11-22.
 struct CudaWindowChoices {
-  /// Elements of one row that a thread holds.
+  /// Elements of one row in a thread's registers.
   std::int64_t row_elements_max = 48;
-  /// Windows below each other that a thread takes, and rows that it reads for
-  /// them: more rows take more registers than they save.
+  /// Rows of windows that a thread takes, and input rows that it reads for
+  /// them: more take more registers than they save.
   std::int64_t windows_max = 8;
   std::int64_t rows_max = 16;
   /// Of the reads of windows one by one, so many at most.
@@ -77,8 +76,8 @@ struct CudaWindowChoices {
   std::int64_t together_threads_per_sm_min = 1024;
 };
 
-/// Stencil tiles: pools of volumes, what lies across a row first, planes kept
-/// for the next window (stencil_tile.cpp). 2026-11-25.
+/// Stencil tiles of pooling, with planes kept for the next window
+/// (stencil_tile.cpp). 2026-11-25.
 struct CudaStencilChoices {
   /// Planes that a thread keeps, and reads of one that are written out.
   std::int64_t kept_planes_max = 12;
@@ -91,7 +90,7 @@ struct CudaStencilChoices {
   std::int64_t threads_per_sm_min = 12 * 1024;
   /// A warp's ends read so many vector loads beyond it at most, with a part of
   /// its threads.
-  std::int64_t beyond_packs_max = 4;
+  std::int64_t halo_vectors_max = 4;
   /// Pairs of window and element for which guards are tried while compiling.
   std::int64_t tried_pairs_max = 1 << 14;
 };

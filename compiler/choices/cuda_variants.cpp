@@ -4,25 +4,26 @@ namespace weft {
 
 std::vector<NamedCudaVariant> cuda_variants() {
   return {
-      {"streamed", {.streams = true}},
-      {"held", {}},
-      {"held apart",
-       {.packs = 4, .unroll = 8, .joins = false, .windows = false}},
-      {"walked",
-       {.packs = 1,
+      {"warp-specialised", {.streams = true}},
+      {"persistent", {}},
+      {"persistent, folds apart",
+       {.vectors = 4, .unroll = 8, .fuses_folds = false, .windows = false}},
+      {"multi-pass",
+       {.vectors = 1,
         .unroll = 8,
         .register_row = 4096,
-        .held_packs = 4,
+        .persistent_vectors = 4,
         .rings = false}},
-      {"held half",
-       {.packs = 4,
+      {"persistent, half blocks",
+       {.vectors = 4,
         .unroll = 8,
         .register_row = 16384,
-        .held_packs = 16,
+        .persistent_vectors = 16,
         .cluster_min = 8,
         .ring_threads = 512}},
-      {"held grid", {.packs = 8, .unroll = 16, .clusters = false}},
-      {"walked long", {.unroll = 16, .rings = false}},
+      {"persistent, no clusters",
+       {.vectors = 8, .unroll = 16, .clusters = false}},
+      {"multi-pass, unrolled", {.unroll = 16, .rings = false}},
   };
 }
 

@@ -9,17 +9,18 @@ namespace weft {
 
 /// What distinguishes the variants of one source.
 struct CudaVariant {
-  int packs = 2;                      ///< of an elementwise thread
-  int unroll = 4;                     ///< packs under way where rows are walked
-  std::int64_t register_row = 32768;  ///< elements of a row held in registers
-  int held_packs = 8;                 ///< of a thread, in registers
-  bool rings = true;                  ///< longer rows are held in shared memory
-  int cluster_min = 1;                ///< blocks for a row that needs several
-  int ring_threads = 1024;            ///< where a block has a multiprocessor
-  bool joins = true;     ///< two folds of the same values go in one walk
-  bool clusters = true;  ///< else blocks that share a row meet through memory
-  bool windows = true;   ///< kept in registers (cuda/windows.hpp)
-  bool streams = false;  ///< long rows, read, folded and stored side by side
+  int vectors = 2;  ///< of an elementwise thread
+  int unroll = 4;   ///< vectors in flight where rows are read again
+  std::int64_t register_row =
+      32768;                   ///< elements of a row persistent in registers
+  int persistent_vectors = 8;  ///< of a thread, in registers
+  bool rings = true;           ///< longer rows are persistent in shared memory
+  int cluster_min = 1;         ///< blocks for a row that needs several
+  int ring_threads = 1024;     ///< where a block has a multiprocessor
+  bool fuses_folds = true;     ///< two folds of the same values share one walk
+  bool clusters = true;        ///< else blocks combine partials through memory
+  bool windows = true;         ///< kept in registers (cuda/windows.hpp)
+  bool streams = false;        ///< long rows are warp-specialised (stream.cpp)
 };
 
 struct NamedCudaVariant {

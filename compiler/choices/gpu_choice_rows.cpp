@@ -61,12 +61,14 @@ void visit_triton_product(TritonProductChoices& choices,
   visit({"triton.product.split_programs_per_sm",
          "programs for a multiprocessor", kSomeAtATime, kH200Nov21},
         &choices.split_programs_per_sm);
-  visit({"triton.product.packed_extent_min", "elements", kAnySize, kH200Nov21},
-        &choices.packed_extent_min);
-  visit({"triton.product.packed_folded_min", "elements", kAnySize, kH200Nov21},
-        &choices.packed_folded_min);
-  visit({"triton.product.packed_bytes_max", "bytes", kAnySize, kH200Nov21},
-        &choices.packed_bytes_max);
+  visit(
+      {"triton.product.presplit_extent_min", "elements", kAnySize, kH200Nov21},
+      &choices.presplit_extent_min);
+  visit(
+      {"triton.product.presplit_folded_min", "elements", kAnySize, kH200Nov21},
+      &choices.presplit_folded_min);
+  visit({"triton.product.presplit_bytes_max", "bytes", kAnySize, kH200Nov21},
+        &choices.presplit_bytes_max);
   visit(
       {"triton.product.gathered_lanes_max", "lanes", kSomeAtATime, kH200Nov23},
       &choices.gathered_lanes_max);
@@ -83,14 +85,15 @@ void visit_triton_product(TritonProductChoices& choices,
 }
 
 void visit_cuda_rows(CudaRowChoices& choices, const VisitChoice& visit) {
-  visit({"cuda.rows.short_row_packs_per_thread", "vector loads", kSmallCount,
+  visit({"cuda.rows.short_row_vectors_per_thread", "vector loads", kSmallCount,
          kH200Nov21},
-        &choices.short_row_packs_per_thread);
+        &choices.short_row_vectors_per_thread);
   visit({"cuda.rows.split_blocks_per_sm", "blocks for a multiprocessor",
          kSomeAtATime, kH200Nov21},
         &choices.split_blocks_per_sm);
-  visit({"cuda.rows.split_packs_min", "vector loads", {1, 0x1p40}, kH200Nov21},
-        &choices.split_packs_min);
+  visit(
+      {"cuda.rows.split_vectors_min", "vector loads", {1, 0x1p40}, kH200Nov21},
+      &choices.split_vectors_min);
   visit({"cuda.rows.walk_blocks_per_sm", "blocks for a multiprocessor",
          kSmallCount, "rule, 2026-11-21"},
         &choices.walk_blocks_per_sm);
@@ -115,11 +118,11 @@ void visit_cuda_rows(CudaRowChoices& choices, const VisitChoice& visit) {
 void visit_cuda_stream(CudaStreamChoices& choices, const VisitChoice& visit) {
   visit({"cuda.stream.ahead_bytes", "bytes", {1, 0x1p20}, kH200Nov22},
         &choices.ahead_bytes);
-  visit({"cuda.stream.kept_packs",
+  visit({"cuda.stream.prefetched_vectors",
          "vector loads",
          {0, 64},
          "H200, 2026-11-25: 4620 to 3740 us"},
-        &choices.kept_packs);
+        &choices.prefetched_vectors);
   visit({"cuda.stream.rows_in_memory", "rows", kSmallCount, kH200Nov25},
         &choices.rows_in_memory);
   visit({"cuda.stream.rows_in_memory_of_exponentials", "rows", kSmallCount,
@@ -165,8 +168,8 @@ void visit_cuda_stencil(CudaStencilChoices& choices, const VisitChoice& visit) {
   visit({"cuda.stencil.threads_per_sm_min", "threads for a multiprocessor",
          kAnySize, kH200Nov25},
         &choices.threads_per_sm_min);
-  visit({"cuda.stencil.beyond_packs_max", "vector loads", {0, 64}, kH200Nov25},
-        &choices.beyond_packs_max);
+  visit({"cuda.stencil.halo_vectors_max", "vector loads", {0, 64}, kH200Nov25},
+        &choices.halo_vectors_max);
   visit({"cuda.stencil.tried_pairs_max",
          "pairs",
          {1, 0x1p20},

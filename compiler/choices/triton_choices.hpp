@@ -26,16 +26,16 @@ struct TritonNestChoices {
   int column_elements_per_thread_min = 16;
   /// Points along the last dimension from which on these stay in one program.
   std::int64_t coalesced_points_min = 16;
-  /// Elements of a row from which on it is a tile's row; where tensors lie
-  /// across each other, a tile is as wide. 2026-11-21.
+  /// Elements of a row from which on it is a tile's row, and the width of the
+  /// tile of a transposition. 2026-11-21.
   std::int64_t row_elements_min = 64;
-  /// Tiles of windows in a row from which on those without masks are told
-  /// apart (of fewer, the outer two are nearly all), and their least width.
+  /// Tiles of windows in a row from which on interior ones have code without
+  /// masks (of fewer, the outer two are nearly all), and their least width.
   /// 2026-11-22.
   std::int64_t interior_tiles_min = 3;
   std::int64_t interior_points_min = 128;
   /// Split folds: coalesced points of a program, and programs for each
-  /// multiprocessor. Short pieces of memory want more loads under way than
+  /// multiprocessor. Short pieces of memory want more loads in flight than
   /// rows. 2026-11-21: 184, 160 and 138 us with 4, 16 and 32 programs.
   std::int64_t split_column_points = 64;
   std::int64_t split_programs_of_columns = 32;
@@ -61,10 +61,10 @@ struct TritonProductChoices {
   /// Exact products from factors that are split beforehand, which is a pass
   /// over each: where each element is used often enough, and in scratch of so
   /// many bytes at most. 2026-11-21.
-  std::int64_t packed_extent_min = 256;
-  std::int64_t packed_folded_min = 64;
-  std::int64_t packed_bytes_max = std::int64_t{4} << 30;
-  /// Gathered windows: neighbouring lanes that read side by side, if that pads
+  std::int64_t presplit_extent_min = 256;
+  std::int64_t presplit_folded_min = 64;
+  std::int64_t presplit_bytes_max = std::int64_t{4} << 30;
+  /// Gathered windows: neighbouring lanes with contiguous reads, if that pads
   /// few rows: powers of two between these. 2026-11-23.
   std::int64_t gathered_lanes_max = 32;
   std::int64_t gathered_lanes_min = 8;

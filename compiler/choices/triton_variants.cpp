@@ -21,10 +21,10 @@ std::vector<TritonVariant> triton_variants() {
     return v;
   };
   auto* first = dot(add(1024, 16384, 8, true), 128, 128, 8, 3);
-  first->packs = first->jams = true;
+  first->presplits = first->jams = true;
   dot(add(4096, 32768, 16, false), 128, 128, 4, 3);
   auto* exact = dot(add(8192, 8192, 16, false), 64, 128, 4, 4);
-  exact->packs = exact->exact = true;
+  exact->presplits = exact->exact = true;
   dot(add(512, 4096, 4, true), 128, 64, 4, 4)->gathered = 16;
   dot(add(2048, 65536, 32, false), 128, 256, 8, 3);
   dot(add(1024, 8192, 4, true), 128, 128, 8, 4)->exact = true;

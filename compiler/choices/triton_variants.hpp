@@ -9,19 +9,18 @@ namespace weft {
 /// What distinguishes the variants of one source.
 struct TritonVariant {
   std::int64_t tile = 2048;      ///< elements that a program takes at a time
-  std::int64_t row_max = 16384;  ///< longer rows are walked, not held
+  std::int64_t row_max = 16384;  ///< longer rows are read again in each pass
   int per_thread = 16;           ///< elements of a tile for each thread
   std::int64_t dot_rows = 128;   ///< of a product: its tile,
   std::int64_t dot_columns = 128;
   std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
-  std::int64_t gathered = 32;    ///< the same, where neighbours are not read
-                                 ///< in packs
+  std::int64_t gathered = 32;    ///< the same, where loads are gathered
   int dot_warps = 8;
-  int dot_stages = 3;   ///< most steps under way
-  bool packs = false;   ///< factors of exact products are split beforehand
-  bool exact = false;   ///< products keep float32's bits
-  bool windows = true;  ///< few inner elements are loaded one by one
-  bool jams = false;    ///< … and those of overlapping windows together
+  int dot_stages = 3;      ///< software pipeline's stages, at most
+  bool presplits = false;  ///< a kernel splits factors of exact products first
+  bool exact = false;      ///< products keep float32's bits
+  bool windows = true;     ///< few inner elements are loaded one by one
+  bool jams = false;       ///< … and those of overlapping windows together
 };
 
 /// The one expected to be fastest first.

@@ -1,4 +1,4 @@
-// Nests without folds: each thread takes a few packs, a block apart.
+// Pointwise nests: each thread takes a few vectors, a block apart.
 #include <algorithm>
 
 #include "compiler/cuda/lanes.hpp"
@@ -35,22 +35,22 @@ void CudaNest::print_elements() {
   const bool down = nest_.outer.size() > 1 && reads_again(nest_.outer.front());
   const std::int64_t across =
       down ? points / nest_.outer.front().extent : points;
-  const std::int64_t packs = across / lanes;
-  std::int64_t each = variant_.packs;
+  const std::int64_t vectors = across / lanes;
+  std::int64_t each = variant_.vectors;
   if (down) {
     each = facts_.choices.cuda.rows.reread_values;
     while (nest_.outer.front().extent % each != 0) each /= 2;
   } else {
-    while (each > 1 && packs % (threads * each) != 0) each /= 2;
+    while (each > 1 && vectors % (threads * each) != 0) each /= 2;
   }
-  // Packs of a thread lie a block apart, or as many points as `across` says.
+  // A thread's vectors are a block apart, or `across` points.
   const std::int64_t blocks_across =
-      ceil_div(packs, threads * (down ? 1 : each));
+      ceil_div(vectors, threads * (down ? 1 : each));
   CudaKernel kernel(program(), module_, lanes > 1 ? last.id : -1, lanes, wide_);
   Writer& out = kernel.out();
   const std::string place = kernel.place_type();
   const std::int64_t per_pass = down ? 1 : each;
-  const bool ragged = packs % (threads * per_pass) != 0;
+  const bool ragged = vectors % (threads * per_pass) != 0;
   if (down) {
     out.line("const " + place + " q = ((" + place + ")(blockIdx.x % " +
              text(blocks_across) + ") * " + text(threads) +

@@ -7,14 +7,14 @@
 namespace weft {
 namespace {
 
-bool is_truth(const Program& program, const Stage& stage) {
+bool is_boolean(const Program& program, const Stage& stage) {
   return program.arena[stage.value].dtype == DType::boolean;
 }
 
-// Truth values are held as numbers: the largest says whether any is true.
-DType held(const Program& program, const Stage& stage) {
-  return is_truth(program, stage) ? DType::i32
-                                  : program.arena[stage.value].dtype;
+// Booleans accumulate as numbers: their maximum says whether any is true.
+DType accumulator_dtype(const Program& program, const Stage& stage) {
+  return is_boolean(program, stage) ? DType::i32
+                                    : program.arena[stage.value].dtype;
 }
 
 }  // namespace
@@ -28,7 +28,8 @@ CudaFold::CudaFold(const Program& program, const Stage& stage,
 }
 
 std::string CudaFold::reducer() const {
-  const std::string of = "<" + cuda_type(held(program_, stage_)) + ">";
+  const std::string of =
+      "<" + cuda_type(accumulator_dtype(program_, stage_)) + ">";
   if (is_spread()) return "Spread" + of;
   if (companion_ != nullptr) return "Exponentials" + of;
   switch (stage_.fold) {
@@ -49,14 +50,14 @@ std::string CudaFold::reducer() const {
 }
 
 std::string CudaFold::value_type() const {
-  const std::string type = cuda_type(held(program_, stage_));
+  const std::string type = cuda_type(accumulator_dtype(program_, stage_));
   if (is_spread()) return "Moments<" + type + ">";
   if (companion_ != nullptr) return "Peak<" + type + ">";
   return has_position() ? "Best<" + type + ">" : type;
 }
 
 std::int64_t CudaFold::value_bytes() const {
-  const std::int64_t bytes = element_bytes(held(program_, stage_));
+  const std::int64_t bytes = element_bytes(accumulator_dtype(program_, stage_));
   if (is_spread()) return 3 * bytes;
   const bool two = has_position() || companion_ != nullptr;
   return two ? 2 * std::max<std::int64_t>(4, bytes) : bytes;
@@ -81,10 +82,10 @@ void CudaFold::need(CudaKernel& kernel) const {
 void CudaFold::declare(CudaKernel& kernel) const {
   need(kernel);
   const std::string count = std::to_string(kernel.lanes());
-  const std::string type = cuda_type(held(program_, stage_));
+  const std::string type = cuda_type(accumulator_dtype(program_, stage_));
   const std::string none =
       reducer() + (is_spread() ? "::nothing();" : "::none();");
-  if (takes_packs(kernel)) {
+  if (takes_vectors(kernel)) {
     kernel.out().line(value_type() + " " + lanes() + " = " + none);
     return;
   }
@@ -100,27 +101,27 @@ void CudaFold::declare(CudaKernel& kernel) const {
 }
 
 std::string CudaFold::closed(const CudaKernel& kernel) const {
-  if (takes_packs(kernel)) return lanes();
+  if (takes_vectors(kernel)) return lanes();
   const int count = kernel.lanes();
   const std::string of = "<" + reducer() + ", " + std::to_string(count) + ">(";
   if (is_spread()) return "close_lanes" + of + lanes() + ")";
   return count > 1 ? "fold_lanes" + of + lanes() + ")" : lanes() + "[0]";
 }
 
-std::string CudaFold::pack() const {
+std::string CudaFold::vector() const {
   return "p" + std::to_string(stage_.results[0]);
 }
 
-void CudaFold::open_pack(CudaKernel& kernel) const {
-  if (!takes_packs(kernel)) return;
-  kernel.out().line(cuda_type(held(program_, stage_)) + " " + pack() + "[" +
-                    std::to_string(kernel.lanes()) + "];");
+void CudaFold::open_vector(CudaKernel& kernel) const {
+  if (!takes_vectors(kernel)) return;
+  kernel.out().line(cuda_type(accumulator_dtype(program_, stage_)) + " " +
+                    vector() + "[" + std::to_string(kernel.lanes()) + "];");
 }
 
-void CudaFold::close_pack(CudaKernel& kernel) const {
-  if (!takes_packs(kernel)) return;
+void CudaFold::close_vector(CudaKernel& kernel) const {
+  if (!takes_vectors(kernel)) return;
   kernel.out().line(lanes() + " = " + reducer() + "::next(" + lanes() + ", " +
-                    pack() + ");");
+                    vector() + ");");
 }
 
 std::string CudaFold::step_value(const CudaKernel& kernel) const {
@@ -132,8 +133,8 @@ std::string CudaFold::step_value(const CudaKernel& kernel) const {
 
 void CudaFold::step(CudaKernel& kernel) const {
   const std::string value = kernel.operand(stage_.value);
-  if (takes_packs(kernel)) {
-    const std::string into = pack() + kernel.at_lane() + " = ";
+  if (takes_vectors(kernel)) {
+    const std::string into = vector() + kernel.at_lane() + " = ";
     const std::string inside = kernel.if_lane_inside();
     if (!inside.empty()) kernel.out().line(into + "-INFINITE;");
     kernel.out().line(inside + into + value + ";");
@@ -154,7 +155,7 @@ void CudaFold::step(CudaKernel& kernel) const {
 void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
                         bool by_lane) const {
   if (is_spread()) {
-    const DType dtype = held(program_, stage_);
+    const DType dtype = accumulator_dtype(program_, stage_);
     kernel.set_result(stage_.results[0],
                       "(" + text + ".mean * (" + cuda_type(dtype) + ")" +
                           std::to_string(extent_of(stage_.inner)) + ")",
@@ -173,7 +174,7 @@ void CudaFold::conclude(CudaKernel& kernel, const std::string& text,
     return;
   }
   if (!has_position()) {
-    const bool truth = is_truth(program_, stage_);
+    const bool truth = is_boolean(program_, stage_);
     kernel.set_result(stage_.results[0], truth ? "(" + text + " != 0)" : text,
                       by_lane);
     return;
@@ -208,8 +209,8 @@ bool is_mean(const Program& program, ExprId id, const Stage& sum) {
 
 }  // namespace
 
-bool go_together(const Program& program, const Stage& first,
-                 const Stage& second) {
+bool can_fuse_folds(const Program& program, const Stage& first,
+                    const Stage& second) {
   if (!first.folds || !second.folds || second.fold != Fold::sum ||
       !is_float(program.arena[second.value].dtype)) {
     return false;

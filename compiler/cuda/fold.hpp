@@ -12,8 +12,8 @@ namespace weft {
 
 class CudaFold {
  public:
-  /// `companion`: a fold that this one takes along (go_together()). `closes`:
-  /// lanes are folded too.
+  /// `companion`: a fold in the same walk (can_fuse_folds()). `closes`: lanes
+  /// are folded too.
   CudaFold(const Program& program, const Stage& stage,
            const Stage* companion = nullptr, bool closes = false);
 
@@ -37,8 +37,8 @@ class CudaFold {
   std::string step_value(const CudaKernel& kernel) const;
   void step(CudaKernel& kernel) const;
   /// Before and after the loop over lanes, where these go together.
-  void open_pack(CudaKernel& kernel) const;
-  void close_pack(CudaKernel& kernel) const;
+  void open_vector(CudaKernel& kernel) const;
+  void close_vector(CudaKernel& kernel) const;
   /// Makes the results known: what is in `text`, a fold's value.
   void conclude(CudaKernel& kernel, const std::string& text,
                 bool by_lane) const;
@@ -49,12 +49,12 @@ class CudaFold {
     return companion_ != nullptr && stage_.fold == Fold::sum;
   }
 
-  bool takes_packs(const CudaKernel& kernel) const {
+  bool takes_vectors(const CudaKernel& kernel) const {
     return closes_ && companion_ != nullptr && !is_spread() &&
            kernel.lanes() > 1;
   }
-  /// "p4": what the lanes of a pack come to.
-  std::string pack() const;
+  /// "p4": the values of a vector's lanes, before they are folded.
+  std::string vector() const;
 
   const Program& program_;
   const Stage& stage_;
@@ -65,7 +65,7 @@ class CudaFold {
 /// Whether two folds of the same values, the second of which reads the first's
 /// result, can go in one walk: the largest value and the sum of exponentials
 /// about it (softmax's), or the sum and the sum of squares about the mean.
-bool go_together(const Program& program, const Stage& first,
-                 const Stage& second);
+bool can_fuse_folds(const Program& program, const Stage& first,
+                    const Stage& second);
 
 }  // namespace weft

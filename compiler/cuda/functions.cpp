@@ -14,7 +14,7 @@ struct Helper {
 };
 
 // Of floating-point numbers, each an operation of the model's with a rounding
-// of its own (see the prelude's packs).
+// of its own (see the prelude's vectors).
 std::string rounded_name(const std::string& function) {
   if (function == "add") return "plus";
   if (function == "sub") return "minus";

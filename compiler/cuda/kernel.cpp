@@ -78,15 +78,15 @@ bool CudaKernel::depends_on_lane(ExprId id) const {
   return false;
 }
 
-bool CudaKernel::is_packed(const Index& index) const {
+bool CudaKernel::is_vector_access(const Index& index) const {
   return lane_distance_ == 1 && step_along(index, lane_, lanes_) == 1 &&
          (!shifted_.empty() || is_aligned(index, lane_, lanes_));
 }
 
-bool CudaKernel::is_pack_load(ExprId id) const {
+bool CudaKernel::is_vector_load(ExprId id) const {
   const Scalar& node = program_.arena[id];
   return node.op == ScalarOp::load && !node.guarded && !node.placed &&
-         node.index.size() == 1 && is_packed(node.index[0]) &&
+         node.index.size() == 1 && is_vector_access(node.index[0]) &&
          !scope_.at_hand.contains(id);
 }
 
@@ -152,8 +152,8 @@ void CudaKernel::invert_divisors(const std::vector<ExprId>& roots) {
 
 std::string CudaKernel::load_call(const std::string& place) const {
   const std::string count = std::to_string(lanes_);
-  if (shifted_.empty()) return "load_pack<" + count + ">(" + place + ")";
-  return "load_some<" + count + ">(" + place + ", r, " + shifted_ + ")";
+  if (shifted_.empty()) return "load_vector<" + count + ">(" + place + ")";
+  return "load_masked<" + count + ">(" + place + ", r, " + shifted_ + ")";
 }
 
 std::string CudaKernel::if_lane_inside() const {
@@ -168,14 +168,14 @@ void CudaKernel::compute(const std::vector<ExprId>& roots, bool points_only) {
                         (node.op == ScalarOp::load && node.index.empty());
     if (silent || scope_.names.contains(id)) continue;
     if (points_only && depends_on_inner(id)) continue;
-    const auto held = held_.find(id);
-    if (held != held_.end()) {
-      scope_.names[id] = held->second + ".at" + at_lane();
-    } else if (lanes_ > 1 && is_pack_load(id)) {
+    const auto found = persistent_.find(id);
+    if (found != persistent_.end()) {
+      scope_.names[id] = found->second + ".at" + at_lane();
+    } else if (lanes_ > 1 && is_vector_load(id)) {
       used_.insert(node.buffer);
       const std::string count = std::to_string(lanes_);
       const std::string name = "q" + std::to_string(id);
-      out_.line("const Pack<" + cuda_type(node.dtype) + ", " + count + "> " +
+      out_.line("const Vector<" + cuda_type(node.dtype) + ", " + count + "> " +
                 name + " = " +
                 load_call(program_.buffers[node.buffer].name + " + " +
                           index(node.index[0])) +

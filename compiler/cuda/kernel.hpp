@@ -1,9 +1,9 @@
 // One CUDA kernel under construction: its lines, the buffers that it takes, and
 // the expressions that have names so far.
 //
-// A thread takes `lanes` neighbours along one loop variable at a time: what it
-// reads and writes side by side goes as one pack, the rest is computed in an
-// unrolled loop over `l`. What is the same for all lanes stands before it.
+// A thread takes `lanes` consecutive values of one loop variable at a time:
+// contiguous accesses become vector loads and stores, the rest is computed in
+// an unrolled loop over `l`. What is the same for all lanes stands before it.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct CudaLaunch {
   std::int64_t blocks = 1;
   int threads = 256;
   int blocks_per_sm = 1;          ///< at least so many must fit
-  int cluster = 1;                ///< blocks that share their shared memory
+  int cluster = 1;                ///< blocks of a cluster
   bool cooperative = false;       ///< all blocks must run at once
   std::int64_t shared_bytes = 0;  ///< dynamic
   std::vector<std::string> arguments;
@@ -71,16 +71,17 @@ class CudaKernel {
   /// outside of their loop.
   void expect_inner(const std::vector<LoopVar>& variables);
 
-  /// Prints what the expressions need and is the same for all lanes (and packs
-  /// are read); with `points_only`, what does not depend on inner variables.
+  /// Prints what the expressions need and is the same for all lanes (and
+  /// vectors are read); with `points_only`, what does not depend on inner
+  /// variables.
   void compute(const std::vector<ExprId>& roots, bool points_only);
   /// Lanes may lie before or behind the row: `first`, that of lane 0, is known
-  /// as "r", and the row ends at `end`. What is read and written side by side
-  /// is aligned then, whatever its index says.
+  /// as "r", and the row ends at `end`. Contiguous accesses count as aligned
+  /// then, whatever their index says.
   void set_shifted(std::string end) { shifted_ = std::move(end); }
   /// Lanes lie so far apart, and those from `end` on do not exist: in the loop
   /// over lanes `inside` says so, and `column` is always one that does. Nothing
-  /// goes as a pack.
+  /// is a vector access.
   void set_far_lanes(std::int64_t distance, std::int64_t end) {
     lane_distance_ = distance;
     lane_end_ = end;
@@ -112,10 +113,10 @@ class CudaKernel {
     return cuda_index(index, scope_.variables);
   }
   std::string type(ExprId id) const { return cuda_variable_type(scope_, id); }
-  /// Whether the place moves with the lane side by side, and may be a pack.
-  bool is_packed(const Index& index) const;
-  bool is_pack_load(ExprId id) const;
-  /// The call that reads a pack there.
+  /// Whether lanes are contiguous and aligned there: a vector load or store.
+  bool is_vector_access(const Index& index) const;
+  bool is_vector_load(ExprId id) const;
+  /// The call that reads a vector there.
   std::string load_call(const std::string& place) const;
   /// `by_lane`: it is another for each lane; `inner`: it depends on inner
   /// variables.
@@ -124,9 +125,11 @@ class CudaKernel {
   const std::string& result(int buffer) const {
     return scope_.results.at(buffer);
   }
-  /// A pack that was read before; its text.
-  void hold(ExprId load, const std::string& text) { held_[load] = text; }
-  void forget_held() { held_.clear(); }
+  /// The text of a vector that was read before and is persistent.
+  void set_persistent(ExprId load, const std::string& text) {
+    persistent_[load] = text;
+  }
+  void forget_persistent() { persistent_.clear(); }
   /// What a load reads is in registers: its text, for one lane.
   void set_at_hand(ExprId load, const std::string& text) {
     scope_.at_hand[load] = text;
@@ -168,7 +171,7 @@ class CudaKernel {
   std::set<int> inner_variables_;
   std::set<int> inner_results_;
   std::set<int> lane_results_;
-  std::map<ExprId, std::string> held_;
+  std::map<ExprId, std::string> persistent_;
   std::set<int> used_;
   std::vector<std::pair<std::string, std::string>> scratch_used_;
 };

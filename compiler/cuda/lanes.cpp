@@ -52,12 +52,12 @@ int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
   const std::int64_t widest = widest_bytes(program, passes);
   for (int lanes = static_cast<int>(16 / widest); lanes > 1; lanes /= 2) {
     if (lane.extent % lanes != 0) continue;
-    int packs = 0;
+    int vectors = 0;
     int others = 0;
     const auto count = [&](const Index& index, bool plain) {
       const int step = step_along(index, lane.id, lanes);
       if (step == 0) return;
-      plain&& step == 1 && is_aligned(index, lane.id, lanes) ? ++packs
+      plain&& step == 1 && is_aligned(index, lane.id, lanes) ? ++vectors
                                                              : ++others;
     };
     for (const Pass& pass : passes) {
@@ -69,7 +69,7 @@ int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
         if (stage->stores()) count(stage->offset, true);
       }
     }
-    if (packs > others) return lanes;
+    if (vectors > others) return lanes;
   }
   return 1;
 }
@@ -87,7 +87,7 @@ std::optional<Index> cuda_row_begin(const Program& program,
     if (!fits) return;
     const Index own = index.substitute({{lane.id, Index(0)}});
     if (!begin) begin = own;
-    fits = is_aligned(own - *begin, -1, cuda_shifted_lanes);
+    fits = is_aligned(own - *begin, -1, kCudaShiftedLanes);
   };
   for (const Pass& pass : passes) {
     if (pass.inner.empty()) continue;

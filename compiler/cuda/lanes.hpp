@@ -1,4 +1,4 @@
-// Which neighbours in memory a thread can take at once.
+// The widest vector access that a thread can use.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,16 @@ namespace weft {
 /// What a pass reads from memory.
 std::vector<ExprId> cuda_loads(const Program& program, const Pass& pass);
 
-/// The most neighbours along that variable that a thread can take at once, and
-/// gains by it.
+/// Elements of the widest profitable vector access along that variable.
 int cuda_lanes(const Program& program, const std::vector<Pass>& passes,
                LoopVar lane);
 
-/// As many where rows begin anywhere.
-inline constexpr int cuda_shifted_lanes = 4;
+/// The same for rows that are not aligned.
+inline constexpr int kCudaShiftedLanes = 4;
 
-/// Where a row begins, if rows lie behind each other and their length is no
-/// multiple of a pack, so that in every row all that is read and written side
-/// by side begins as far behind a multiple.
+/// Where a row begins, for consecutive rows whose length is no multiple of a
+/// vector: all contiguous accesses of a row are then misaligned by the same
+/// distance.
 std::optional<Index> cuda_row_begin(const Program& program,
                                     const std::vector<Pass>& passes,
                                     LoopVar lane,

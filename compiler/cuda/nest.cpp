@@ -25,13 +25,13 @@ CudaNest::CudaNest(const Schedule& plan, const Nest& nest,
       module_(module),
       passes_(passes_of(plan.program, nest)),
       wide_(needs_wide(plan.program, nest)) {
-  join_folds();
+  fuse_folds();
 }
 
-// Softmax's two folds, or a norm's, in one walk: of a row in memory that saves
-// a read, of one on the chip a meeting.
-void CudaNest::join_folds() {
-  if (nest_.split || !variant_.joins) return;
+// Fuses softmax's two folds, or a norm's, into one walk. That saves a read of a
+// row in memory, or a barrier of one on chip.
+void CudaNest::fuse_folds() {
+  if (nest_.split || !variant_.fuses_folds) return;
   for (std::size_t i = 0; i + 1 < passes_.size(); ++i) {
     const Pass& sum = passes_[i + 1];
     if (sum.stages.size() != 1 || sum.inner.empty() ||
@@ -41,7 +41,7 @@ void CudaNest::join_folds() {
     for (const Stage* stage : passes_[i].stages) {
       // In columns each lane is a point of its own, and never closed.
       if (nest_.columns && stage->fold == Fold::sum) continue;
-      if (!go_together(program(), *stage, *sum.stages[0])) continue;
+      if (!can_fuse_folds(program(), *stage, *sum.stages[0])) continue;
       companions_[stage] = sum.stages[0];
       passes_.erase(passes_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
       break;
@@ -71,12 +71,12 @@ void CudaNest::print() {
   if (shape_.persistence == Persistence::stream) {
     return shape_.columns ? print_streamed_columns() : print_streamed();
   }
-  if (shape_.meet == Meet::grid) clear_counters();
+  if (shape_.combine == Combine::grid) clear_counters();
   print_rows();
-  if (shape_.meet == Meet::parts) print_merge();
+  if (shape_.combine == Combine::parts) print_merge();
 }
 
-std::string CudaNest::part_name(const CudaFold& fold) const {
+std::string CudaNest::partial_name(const CudaFold& fold) const {
   return "part" + std::to_string(fold.stage().results[0]);
 }
 

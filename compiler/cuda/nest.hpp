@@ -33,7 +33,7 @@ class CudaNest {
   CudaLaunch launch() const;
   void open_points(CudaKernel& kernel);
   /// "if (…) " for what one thread of a point's does.
-  std::string only_one() const;
+  std::string if_leader() const;
   std::int64_t steps_of(const Pass& pass) const;
   /// Whether some threads have nothing to do in a pass's last step.
   bool is_ragged(const Pass& pass) const;
@@ -48,7 +48,7 @@ class CudaNest {
   void print_steps(CudaKernel& kernel, const Pass& pass,
                    const std::vector<CudaFold>& folds);
   void print_tile(CudaKernel& kernel, const Pass& pass,
-                  const std::vector<CudaFold>& folds, bool held);
+                  const std::vector<CudaFold>& folds, bool persistent);
   void conclude(CudaKernel& kernel, const CudaFold& fold);
 
   // points.cpp
@@ -57,8 +57,9 @@ class CudaNest {
                       const std::vector<const Stage*>& stores);
   void store_lanes(CudaKernel& kernel, const std::vector<const Stage*>& stores,
                    const std::string& condition);
-  void store_packs(CudaKernel& kernel, const std::vector<const Stage*>& stores,
-                   const std::string& condition);
+  void store_vectors(CudaKernel& kernel,
+                     const std::vector<const Stage*>& stores,
+                     const std::string& condition);
   void spill(CudaKernel& kernel, const Stage& stage);
   void spill_all(CudaKernel& kernel, const CudaFold& fold);
 
@@ -66,31 +67,31 @@ class CudaNest {
   bool is_persistent(const Pass& pass) const;
   bool is_first_persistent(const Pass& pass) const;
   bool is_last_persistent(const Pass& pass) const;
-  std::string pack_type(ExprId load) const;
-  std::int64_t pack_bytes(ExprId load) const;
+  std::string vector_type(ExprId load) const;
+  std::int64_t vector_bytes(ExprId load) const;
   std::int64_t ring_bytes() const;
-  std::int64_t slot_packs() const;
+  std::int64_t slot_vectors() const;
   void declare_slots(CudaKernel& kernel);
   void read_persistent(CudaKernel& kernel, const Pass& pass);
   void find_persistent(CudaKernel& kernel);
   void declare_ring(CudaKernel& kernel);
-  void open_far(CudaKernel& kernel);
-  std::int64_t touched_steps() const;
-  void bring_next(CudaKernel& kernel);
-  void ask_next(CudaKernel& kernel);
+  void open_ahead(CudaKernel& kernel);
+  std::int64_t cache_prefetch_steps() const;
+  void prefetch_next_to_cache(CudaKernel& kernel);
+  void prefetch_next(CudaKernel& kernel);
 
   // stream.cpp
   void print_streamed();
   void open_stream(CudaKernel& kernel, const CudaFold& fold);
   void open_stream_rows(CudaKernel& kernel);
   void open_stream_warps(CudaKernel& kernel, int first_warp);
-  int first_storing_warp() const;
+  int first_store_warp() const;
   void read_stream(CudaKernel& kernel);
   void fold_stream(CudaKernel& kernel, const CudaFold& fold);
   void fold_chunks(CudaKernel& kernel, const Pass& pass, const CudaFold& fold);
   void store_stream(CudaKernel& kernel, const CudaFold& fold);
-  void declare_chunks(CudaKernel& kernel, std::int64_t packs);
-  void read_chunk(CudaKernel& kernel, const std::string& pack);
+  void declare_chunks(CudaKernel& kernel, std::int64_t vectors);
+  void read_chunk(CudaKernel& kernel, const std::string& vector);
 
   // stream_columns.cpp
   void print_streamed_columns();
@@ -105,7 +106,7 @@ class CudaNest {
                        const CudaFold& fold, const std::string& before);
 
   // split.cpp
-  void leave_part(CudaKernel& kernel, const CudaFold& fold);
+  void store_partial(CudaKernel& kernel, const CudaFold& fold);
   void print_merge();
 
   // nest_windows.cpp
@@ -120,12 +121,12 @@ class CudaNest {
                       std::int64_t count, std::int64_t bytes);
   void clear_counters();
   void open_team(CudaKernel& kernel);
-  std::string team_part(CudaKernel& kernel, const CudaFold& fold);
+  std::string team_partial(CudaKernel& kernel, const CudaFold& fold);
 
   const Program& program() const { return plan_.program; }
-  void join_folds();
+  void fuse_folds();
   CudaFold fold_of(const Stage& stage) const;
-  std::string part_name(const CudaFold& fold) const;
+  std::string partial_name(const CudaFold& fold) const;
 
   const Schedule& plan_;
   const Nest& nest_;
@@ -133,7 +134,7 @@ class CudaNest {
   const GpuFacts& facts_;
   CudaModule& module_;
   std::vector<Pass> passes_;
-  /// Folds that go along with others, in one walk.
+  /// Folds that are fused with others, in one walk.
   std::map<const Stage*, const Stage*> companions_;
   CudaShape shape_;
   bool wide_ = false;

@@ -1,10 +1,10 @@
-// Prints nests of windows whose rows go across first (stencil_tile.hpp).
+// Prints the kernels of stencil tiles (stencil_tile.hpp).
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
 namespace {
 
-constexpr int threads = 256;
+constexpr int kThreads = 256;
 
 std::string name(LoopVar variable) { return "v" + text(variable.id); }
 
@@ -20,7 +20,7 @@ class StencilTileText {
         fold_(program, *passes.front().stages.front()),
         kernel_(kernel),
         out_(kernel.out()) {
-    kernel.need("strips");
+    kernel.need("stencil");
     fold_.need(kernel);
   }
 
@@ -37,9 +37,9 @@ class StencilTileText {
 
  private:
   bool reaches() const { return it_.left + it_.right > 0; }
-  std::string strip() const {
-    return "Strip<" + fold_.reducer() + ", " + (reaches() ? "true" : "false") +
-           ">";
+  std::string partial() const {
+    return "PartialVector<" + fold_.reducer() + ", " +
+           (reaches() ? "true" : "false") + ">";
   }
   std::int64_t kept() const { return it_.plane.extent - it_.fresh; }
   std::string last() const { return text(it_.walked.extent - 1); }
@@ -50,7 +50,7 @@ class StencilTileText {
   }
   bool is_ragged() const { return it_.walked.extent % it_.walk != 0; }
 
-  // Which pack of which rows is the thread's, and where its walk begins.
+  // Maps the thread to a vector of a row and to the beginning of its walk.
   std::int64_t open() {
     const auto count = [&](LoopVar v) {
       return v == it_.lane     ? it_.threads
@@ -61,10 +61,10 @@ class StencilTileText {
     for (const LoopVar& v : nest_.outer) points *= count(v);
     const std::string place = "const " + kernel_.place_type() + " ";
     const std::string counts = "const unsigned " + kernel_.place_type() + " ";
-    out_.line(counts + "point = blockIdx.x * " + text(threads) +
+    out_.line(counts + "point = blockIdx.x * " + text(kThreads) +
               (kernel_.place_type() == "int" ? "u" : "ull") +
               " + threadIdx.x;");
-    out_.line("// All threads go along, as they read from each other.");
+    out_.line("// All threads take part: shuffles read from each.");
     out_.line("const bool inside = point < " + text(points) + ";");
     out_.line(counts + "p = inside ? point : 0;");
     std::int64_t stride = 1;
@@ -74,7 +74,7 @@ class StencilTileText {
       if (stride > 1) at += " / " + text(stride);
       if (i > 0) at += " % " + text(count(v));
       if (v == it_.walked) at += " * " + text(it_.walk);
-      const std::string called = v == it_.lane     ? "pack"
+      const std::string called = v == it_.lane     ? "vector"
                                  : v == it_.walked ? "begin"
                                                    : name(v);
       out_.line((v == it_.lane ? "const int " : place) + called + " = " + at +
@@ -83,14 +83,14 @@ class StencilTileText {
       stride *= count(v);
     }
     if (reaches()) {
-      out_.line("// Threads at a warp's ends read for their neighbours, too.");
-      out_.line("const int far = far_pack<" + text(it_.left) + ", " +
-                text(it_.right) + ">(pack);");
+      out_.line("// Threads at a warp's ends read its halo, too.");
+      out_.line("const int halo = halo_vector<" + text(it_.left) + ", " +
+                text(it_.right) + ">(vector);");
     }
     return points;
   }
 
-  // What a window's plane holds of the thread's four neighbours.
+  // Folds a plane of a window for the thread's four elements.
   void print_plane() {
     const auto names = kernel_.names();
     const std::string place = kernel_.place_type() + " ";
@@ -98,7 +98,7 @@ class StencilTileText {
               place + name(it_.plane) + ")");
     kernel_.set_variable(it_.walked, name(it_.walked));
     kernel_.set_variable(it_.plane, name(it_.plane));
-    out_.line(strip() + " strip;");
+    out_.line(partial() + " partial;");
     if (!it_.others.empty()) {
       out_.line("#pragma unroll");
       out_.open("for (int i = 0; i < " + text(extent_of(it_.others)) +
@@ -117,22 +117,22 @@ class StencilTileText {
                       it_.shift;
     out_.line("const float* const row = " + program_.buffers[load.buffer].name +
               " + " + kernel_.index(row) + ";");
-    const std::string packs = text(it_.packs);
-    out_.line("if (" + exists + "pack < " + packs +
-              ") strip.take(strip.own, row + pack * 4);");
+    const std::string vectors = text(it_.vectors);
+    out_.line("if (" + exists + "vector < " + vectors +
+              ") partial.take(partial.own, row + vector * 4);");
     if (reaches()) {
-      out_.line("if (" + exists + "far >= 0 && far < " + packs +
-                ") strip.take(strip.far, row + far * 4);");
+      out_.line("if (" + exists + "halo >= 0 && halo < " + vectors +
+                ") partial.take(partial.halo, row + halo * 4);");
     }
     if (!it_.others.empty()) out_.close();
-    out_.line("return strip;");
+    out_.line("return partial;");
     out_.close("};");
     kernel_.set_names(names);
   }
 
   void begin_walk() {
     out_.line("// Planes that windows share with those before.");
-    out_.line(strip() + " kept[" + text(kept()) + "][" + text(it_.distance) +
+    out_.line(partial() + " kept[" + text(kept()) + "][" + text(it_.distance) +
               "];");
     out_.line("#pragma unroll");
     out_.open("for (int k = 0; k < " + text(kept()) + "; ++k)");
@@ -150,15 +150,15 @@ class StencilTileText {
 
   void gather_planes() {
     const std::string fresh = text(it_.fresh);
-    out_.line(strip() + " fresh[" + fresh + "];");
-    out_.line(strip() + " all;");
+    out_.line(partial() + " fresh[" + fresh + "];");
+    out_.line(partial() + " all;");
     out_.line("#pragma unroll");
     out_.open("for (int k = 0; k < " + fresh + "; ++k)");
     out_.line("fresh[k] = across(" + name(it_.walked) + ", k + " +
               text(kept()) + ");");
     out_.line("all.fold(fresh[k]);");
     out_.close();
-    // What a plane is for this window, it is for a later one by a lower number.
+    // The planes slide: a later window knows each by a lower number.
     for (std::int64_t k = 0; k < kept(); ++k) {
       const std::string queue = "kept[" + text(k) + "]";
       out_.line("all.fold(" + queue + "[0]);");
@@ -200,32 +200,32 @@ class StencilTileText {
 
   std::string element_text(std::int64_t place) const {
     constexpr std::int64_t lanes = kCudaStencilLanes;
-    const std::int64_t packs = floor_of(place, lanes);
-    const std::string lane = "[" + text(place - packs * lanes) + "]";
+    const std::int64_t vectors = floor_of(place, lanes);
+    const std::string lane = "[" + text(place - vectors * lanes) + "]";
     std::string element = "all.own" + lane;
-    if (packs != 0) {
-      element = "beside<" + text(packs) + ", " + text(it_.left) + ", " +
-                text(it_.right) + ">(all.own" + lane + ", all.far" +
+    if (vectors != 0) {
+      element = "beside<" + text(vectors) + ", " + text(it_.left) + ", " +
+                text(it_.right) + ">(all.own" + lane + ", all.halo" +
                 (reaches() ? lane : "[0]") + ")";
     }
     const std::int64_t most =
         lanes * (it_.lane.extent / it_.windows - 1) + place;
     std::string exists;
     if (place < it_.low) {
-      exists = "pack * 4 >= " + text(it_.low - place);
+      exists = "vector * 4 >= " + text(it_.low - place);
     }
     if (most > it_.high) {
-      exists += (exists.empty() ? "" : " && ") + std::string("pack * 4 <= ") +
+      exists += (exists.empty() ? "" : " && ") + std::string("vector * 4 <= ") +
                 text(it_.high - place);
     }
     if (exists.empty()) return element;
-    // All threads ask, as all are asked.
+    // Evaluated by all threads: the shuffle needs them.
     return "only_if(" + exists + ", " + element + ", " + fold_.reducer() +
            "::none())";
   }
 
   void print_points() {
-    out_.line("const int " + name(it_.lane) + " = min(pack, " +
+    out_.line("const int " + name(it_.lane) + " = min(vector, " +
               text(it_.lane.extent / it_.windows - 1) + ") * " +
               text(it_.windows) + ";");
     kernel_.set_variable(it_.lane, name(it_.lane));
@@ -233,10 +233,10 @@ class StencilTileText {
     fold_.conclude(kernel_, fold_.lanes() + at, true);
     const std::vector<ExprId> roots = cuda_roots(points_);
     kernel_.compute(roots, false);
-    if (it_.windows > 1) pack_results(roots);
+    if (it_.windows > 1) compute_result_vectors(roots);
     std::string exists = "inside";
     if (it_.threads * it_.windows != it_.lane.extent) {
-      exists += " && pack < " + text(it_.lane.extent / it_.windows);
+      exists += " && vector < " + text(it_.lane.extent / it_.windows);
     }
     if (is_ragged()) exists += " && begin + step <= " + last();
     for (const Stage* stage : points_.stages) {
@@ -245,27 +245,27 @@ class StencilTileText {
       const std::string place = kernel_.index(stage->offset);
       const std::string store =
           it_.windows > 1
-              ? "store_pack(" + output + " + " + place + ", " + pack(*stage) +
-                    ")"
+              ? "store_vector(" + output + " + " + place + ", " +
+                    vector(*stage) + ")"
               : output + "[" + place + "] = " + kernel_.operand(stage->value);
       out_.line("if (" + exists + ") " + store + ";");
     }
   }
 
-  static std::string pack(const Stage& stage) {
+  static std::string vector(const Stage& stage) {
     return "y" + text(stage.output);
   }
 
-  void pack_results(const std::vector<ExprId>& roots) {
+  void compute_result_vectors(const std::vector<ExprId>& roots) {
     for (const Stage* stage : points_.stages) {
       const Buffer& buffer = program_.buffers[stage->output];
-      out_.line("Pack<" + cuda_type(buffer.dtype) + ", " + text(it_.windows) +
-                "> " + pack(*stage) + ";");
+      out_.line("Vector<" + cuda_type(buffer.dtype) + ", " + text(it_.windows) +
+                "> " + vector(*stage) + ";");
     }
     kernel_.open_lanes();
     kernel_.compute_lanes(roots);
     for (const Stage* stage : points_.stages) {
-      out_.line(pack(*stage) + ".at[l] = " + kernel_.operand(stage->value) +
+      out_.line(vector(*stage) + ".at[l] = " + kernel_.operand(stage->value) +
                 ";");
     }
     kernel_.close_lanes();
@@ -287,7 +287,7 @@ void CudaNest::print_stencil_tile(const CudaStencilTile& tile) {
                     static_cast<int>(tile.windows), wide_);
   const std::int64_t points =
       StencilTileText(program(), nest_, passes_, tile, kernel).print();
-  kernel.finish(points, threads);
+  kernel.finish(points, kThreads);
 }
 
 }  // namespace weft

@@ -4,7 +4,7 @@
 namespace weft {
 namespace {
 
-constexpr int threads = 256;  ///< as write_row() of the prelude has it
+constexpr int kThreads = 256;  ///< as write_row() of the prelude has it
 
 std::string name(LoopVar variable) { return "v" + text(variable.id); }
 
@@ -49,18 +49,18 @@ class WindowsText {
   std::int64_t open() {
     std::int64_t points = 1;
     const auto each = [&](LoopVar v) -> std::int64_t {
-      return v == it_.lane          ? cuda_window_lanes
+      return v == it_.lane          ? kCudaWindowLanes
              : v == it_.below.outer ? it_.below.together
                                     : 1;
     };
     for (const LoopVar& v : nest_.outer) points *= ceil_div(v.extent, each(v));
     const std::string place = "const " + kernel_.place_type() + " ";
-    // Unsigned, so that CUDA's compiler knows which guards hold everywhere.
+    // Unsigned, so that CUDA's compiler sees which guards always hold.
     const std::string counts = "const unsigned " + kernel_.place_type() + " ";
-    out_.line(counts + "point = blockIdx.x * " + text(threads) +
+    out_.line(counts + "point = blockIdx.x * " + text(kThreads) +
               (kernel_.place_type() == "int" ? "u" : "ull") +
               " + threadIdx.x;");
-    // All threads go along, as they write for each other.
+    // All threads take part: write_row() stores for other threads.
     out_.line("const bool inside = point < " + text(points) + ";");
     out_.line(counts + "p = inside ? point : 0;");
     std::int64_t stride = 1;
@@ -88,7 +88,7 @@ class WindowsText {
                std::int64_t rows) {
     out_.line(fold.value_type() + " " + what + "[" + text(rows) + "][4];");
     open_unrolled(out_, "j", rows);
-    open_unrolled(out_, "l", cuda_window_lanes);
+    open_unrolled(out_, "l", kCudaWindowLanes);
     out_.line(what + "[j][l] = " + fold.reducer() + "::none();");
     out_.close();
     out_.close();
@@ -108,7 +108,7 @@ class WindowsText {
     }
     if (it_.below.together > 1) {
       out_.line("// Row `row` of those that " + text(it_.below.together) +
-                " windows below each other cover.");
+                " rows of windows cover.");
       open_unrolled(out_, "row", it_.below.covered(), kernel_.place_type());
       kernel_.set_variable(it_.below.inner, "row");
     }
@@ -147,7 +147,7 @@ class WindowsText {
     for (const CudaFold& fold : folds_) declare(fold, across(fold), 1);
     fold_row("[0]", true);
     open_below();
-    open_unrolled(out_, "l", cuda_window_lanes);
+    open_unrolled(out_, "l", kCudaWindowLanes);
     for (const CudaFold& fold : folds_) {
       add(fold, fold.lanes() + "[j][l]", across(fold) + "[0][l]");
     }
@@ -170,7 +170,7 @@ class WindowsText {
     kernel_.set_variable(it_.below.outer, first_below());
   }
 
-  // The windows that the row is in, by which of their rows it is.
+  // Over the windows that cover the row.
   void open_below() {
     open_unrolled(out_, "j", it_.below.together);
     out_.line("const int " + name(it_.below.inner) + " = (int)row - j * " +
@@ -207,7 +207,7 @@ class WindowsText {
 
   void print_points() {
     for (const Stage* stage : points_.stages) {
-      if (!is_packed(*stage)) print_places(*stage);
+      if (!is_vector_access(*stage)) print_places(*stage);
     }
     open_unrolled(out_, "j", it_.below.together);
     if (it_.below.together > 1) {
@@ -223,13 +223,13 @@ class WindowsText {
     for (const Stage* stage : points_.stages) {
       kernel_.use(stage->output);
       const Buffer& buffer = program_.buffers[stage->output];
-      out_.line("Pack<" + cuda_type(buffer.dtype) + ", 4> " + pack(*stage) +
+      out_.line("Vector<" + cuda_type(buffer.dtype) + ", 4> " + vector(*stage) +
                 ";");
     }
     kernel_.open_lanes();
     kernel_.compute_lanes(roots);
     for (const Stage* stage : points_.stages) {
-      out_.line(pack(*stage) + ".at[l] = " + kernel_.operand(stage->value) +
+      out_.line(vector(*stage) + ".at[l] = " + kernel_.operand(stage->value) +
                 ";");
     }
     kernel_.close_lanes();
@@ -237,24 +237,24 @@ class WindowsText {
     out_.close();
   }
 
-  static std::string pack(const Stage& stage) {
+  static std::string vector(const Stage& stage) {
     return "y" + text(stage.output);
   }
 
-  bool is_packed(const Stage& stage) const {
-    return it_.lane.extent % cuda_window_lanes == 0 &&
-           kernel_.is_packed(stage.offset);
+  bool is_vector_access(const Stage& stage) const {
+    return it_.lane.extent % kCudaWindowLanes == 0 &&
+           kernel_.is_vector_access(stage.offset);
   }
 
   static std::string places(const Stage& stage) {
     return "places" + text(stage.output);
   }
 
-  // Of the first row of the thread's windows; the others lie below it.
+  // Of the first row of the thread's windows; the others follow from it.
   void print_places(const Stage& stage) {
     kernel_.use(stage.output);
     const Buffer& buffer = program_.buffers[stage.output];
-    const bool whole = it_.lane.extent % cuda_window_lanes == 0;
+    const bool whole = it_.lane.extent % kCudaWindowLanes == 0;
     const std::string left = text(it_.lane.extent) + " - " + name(it_.lane);
     const bool ragged = it_.below.outer.extent % it_.below.together != 0;
     const std::string rows = ragged ? "(int)(" + text(it_.below.outer.extent) +
@@ -263,14 +263,14 @@ class WindowsText {
     out_.line("const RowPlaces<" + cuda_type(buffer.dtype) + "> " +
               places(stage) + " = row_places(" + buffer.name + " + " +
               kernel_.index(stage.offset) + ", inside ? " +
-              (whole ? text(cuda_window_lanes) : "(int)(" + left + ")") +
+              (whole ? text(kCudaWindowLanes) : "(int)(" + left + ")") +
               " : 0, " + rows + ");");
   }
 
   void store(const Stage& stage) {
     const std::string& output = program_.buffers[stage.output].name;
-    if (!is_packed(stage)) {
-      out_.line("write_row(" + places(stage) + ", " + pack(stage) + ", j, " +
+    if (!is_vector_access(stage)) {
+      out_.line("write_row(" + places(stage) + ", " + vector(stage) + ", j, " +
                 (kernel_.place_type() == "int" ? "j * " : "(long long)j * ") +
                 text(stage.offset.coefficient(it_.below.outer.id)) + ");");
       return;
@@ -280,8 +280,8 @@ class WindowsText {
       exists +=
           " && " + name(it_.below.outer) + " < " + text(it_.below.outer.extent);
     }
-    out_.line("if (" + exists + ") store_pack(" + output + " + " +
-              kernel_.index(stage.offset) + ", " + pack(stage) + ");");
+    out_.line("if (" + exists + ") store_vector(" + output + " + " +
+              kernel_.index(stage.offset) + ", " + vector(stage) + ");");
   }
 
   const Program& program_;
@@ -297,12 +297,12 @@ class WindowsText {
 }  // namespace
 
 void CudaNest::print_windows(const CudaWindows& windows) {
-  CudaKernel kernel(program(), module_, windows.lane.id, cuda_window_lanes,
+  CudaKernel kernel(program(), module_, windows.lane.id, kCudaWindowLanes,
                     wide_);
   kernel.need("windows");
   const std::int64_t points =
       WindowsText(program(), nest_, passes_, windows, kernel).print();
-  kernel.finish(points, threads);
+  kernel.finish(points, kThreads);
 }
 
 }  // namespace weft

@@ -1,7 +1,7 @@
-// Persistent rows: what several passes read stays on chip: in a thread's
-// registers, or in its own slots of shared memory. A ring of slots has room for
-// more than one row's share, so that the next row is under way while this one
-// is folded and stored.
+// Persistent rows: what several passes read stays on chip, in a thread's
+// registers or in its own slots of shared memory. A ring of slots has room for
+// more than one row's share, so that the next row is prefetched while this one
+// is reduced and stored.
 #include <algorithm>
 
 #include "compiler/cuda/nest.hpp"
@@ -26,12 +26,12 @@ bool CudaNest::is_last_persistent(const Pass& pass) const {
   return last == &pass;
 }
 
-std::string CudaNest::pack_type(ExprId load) const {
-  return "Pack<" + cuda_type(program().arena[load].dtype) + ", " +
+std::string CudaNest::vector_type(ExprId load) const {
+  return "Vector<" + cuda_type(program().arena[load].dtype) + ", " +
          text(shape_.lanes) + ">";
 }
 
-std::int64_t CudaNest::pack_bytes(ExprId load) const {
+std::int64_t CudaNest::vector_bytes(ExprId load) const {
   return shape_.lanes * element_bytes(program().arena[load].dtype);
 }
 
@@ -45,24 +45,23 @@ std::int64_t CudaNest::ring_bytes() const {
   }
   std::int64_t bytes = 0;
   for (const ExprId load : shape_.persistent) {
-    bytes += shape_.slots * slot_packs() * pack_bytes(load);
+    bytes += shape_.slots * slot_vectors() * vector_bytes(load);
   }
   return bytes;
 }
 
-// A slot of a ring holds one pack of each thread, or a chunk of a stream.
-std::int64_t CudaNest::slot_packs() const {
+// A slot of a ring holds one vector of each thread, or a chunk of a stream.
+std::int64_t CudaNest::slot_vectors() const {
   return shape_.persistence == Persistence::stream ? shape_.chunk
                                                    : shape_.threads;
 }
 
-// Into registers, before the first pass: all at once, so that many loads are
-// under way.
+// Into registers, before the first pass: all at once, for more loads in flight.
 void CudaNest::read_persistent(CudaKernel& kernel, const Pass& pass) {
   if (!is_first_persistent(pass)) return;
   Writer& out = kernel.out();
   for (const ExprId load : shape_.persistent) {
-    out.line(pack_type(load) + " h" + text(load) + "[" + text(shape_.steps) +
+    out.line(vector_type(load) + " h" + text(load) + "[" + text(shape_.steps) +
              "];");
   }
   out.line("#pragma unroll");
@@ -87,13 +86,13 @@ void CudaNest::read_persistent(CudaKernel& kernel, const Pass& pass) {
 void CudaNest::find_persistent(CudaKernel& kernel) {
   for (const ExprId load : shape_.persistent) {
     if (shape_.persistence != Persistence::ring) {
-      kernel.hold(load, "h" + text(load) + "[u]");
+      kernel.set_persistent(load, "h" + text(load) + "[u]");
       continue;
     }
-    kernel.out().line("const " + pack_type(load) + " h" + text(load) +
-                      " = read_slot(ring" + text(load) + " + slot * " +
+    kernel.out().line("const " + vector_type(load) + " h" + text(load) +
+                      " = load_shared(ring" + text(load) + " + slot * " +
                       text(shape_.threads) + ");");
-    kernel.hold(load, "h" + text(load));
+    kernel.set_persistent(load, "h" + text(load));
   }
 }
 
@@ -102,12 +101,12 @@ void CudaNest::declare_slots(CudaKernel& kernel) {
   out.line("extern __shared__ __align__(16) unsigned char memory[];");
   std::int64_t bytes = 0;
   for (const ExprId load : shape_.persistent) {
-    const std::string type = pack_type(load);
+    const std::string type = vector_type(load);
     out.line(
         type + "* const ring" + text(load) + " = reinterpret_cast<" + type +
         "*>(memory + " + text(bytes) + ")" +
         (shape_.persistence == Persistence::ring ? " + threadIdx.x;" : ";"));
-    bytes += shape_.slots * slot_packs() * pack_bytes(load);
+    bytes += shape_.slots * slot_vectors() * vector_bytes(load);
   }
 }
 
@@ -116,15 +115,15 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
   declare_slots(kernel);
   Writer& out = kernel.out();
   const std::string place = kernel.place_type();
-  out.line("// Begins to read this thread's pack `u` of row `p`.");
-  out.open("const auto ask = [&](" + place + " p, int u, int slot)");
-  open_far(kernel);
+  out.line("// Begins to copy this thread's vector `u` of row `p`.");
+  out.open("const auto prefetch = [&](" + place + " p, int u, int slot)");
+  open_ahead(kernel);
   for (const ExprId load : shape_.persistent) {
     const Scalar& node = program().arena[load];
     kernel.use(node.buffer);
     const std::string copy =
-        shape_.shifted ? "copy_some<" + text(shape_.lanes) + ">("
-                       : "copy_async<" + text(pack_bytes(load)) + ">(";
+        shape_.shifted ? "copy_masked<" + text(shape_.lanes) + ">("
+                       : "copy_async<" + text(vector_bytes(load)) + ">(";
     out.line(copy + "ring" + text(load) + " + slot * " + text(shape_.threads) +
              ", " + program().buffers[node.buffer].name + " + " +
              kernel.index(node.index[0]) +
@@ -132,16 +131,16 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
   }
   out.close();
   out.close();
-  out.line("close_group();");
+  out.line("commit_copies();");
   out.close("};");
-  if (touched_steps() > 0) {
-    out.line("// Brings that pack into the cache, from where it comes sooner.");
-    out.open("const auto bring = [&](" + place + " p, int u)");
-    open_far(kernel);
+  if (cache_prefetch_steps() > 0) {
+    out.line("// Prefetches that vector into the L2 cache.");
+    out.open("const auto prefetch_to_cache = [&](" + place + " p, int u)");
+    open_ahead(kernel);
     for (const ExprId load : shape_.persistent) {
       const Scalar& node = program().arena[load];
-      const std::int64_t line = 128 / pack_bytes(load);
-      out.line("if (threadIdx.x % " + text(line) + " == 0) touch(" +
+      const std::int64_t line = 128 / vector_bytes(load);
+      out.line("if (threadIdx.x % " + text(line) + " == 0) prefetch_line(" +
                program().buffers[node.buffer].name + " + " +
                kernel.index(node.index[0]) + ");");
     }
@@ -152,16 +151,16 @@ void CudaNest::declare_ring(CudaKernel& kernel) {
   const std::string steps = text(shape_.steps);
   out.line("#pragma unroll");
   out.open("for (int n = 0; n < " + text(shape_.slots) + "; ++n)");
-  out.line("ask(" + std::string(shape_.blocks > 1 ? "group" : "blockIdx.x") +
-           " + n / " + steps + " * " + text(shape_.teams) + ", n % " + steps +
-           ", n);");
+  out.line("prefetch(" +
+           std::string(shape_.blocks > 1 ? "group" : "blockIdx.x") + " + n / " +
+           steps + " * " + text(shape_.teams) + ", n % " + steps + ", n);");
   out.close();
-  out.line("int base = 0;  // the slot of a row's first pack");
+  out.line("int base = 0;  // the slot of a row's first vector");
   out.line("int slot = 0;");
 }
 
-// Opens two blocks: where row `p` has the pack `u` of this thread.
-void CudaNest::open_far(CudaKernel& kernel) {
+// Opens two blocks: where row `p` has the vector `u` of this thread.
+void CudaNest::open_ahead(CudaKernel& kernel) {
   Writer& out = kernel.out();
   out.open("if (p < " + text(shape_.points) + ")");
   kernel.declare(nest_.outer, "p");
@@ -171,27 +170,27 @@ void CudaNest::open_far(CudaKernel& kernel) {
   kernel.declare(shape_.persistent_inner, "r");
 }
 
-// Of a row's packs those that find no slot while the row before is there.
-std::int64_t CudaNest::touched_steps() const {
+// Vectors of the next row for which the ring has no slot yet.
+std::int64_t CudaNest::cache_prefetch_steps() const {
   return std::max<std::int64_t>(0, 2 * shape_.steps - shape_.slots);
 }
 
-// The memory has something to do while folds are put together.
-void CudaNest::bring_next(CudaKernel& kernel) {
-  if (touched_steps() == 0) return;
+// Keeps memory busy while partials are combined.
+void CudaNest::prefetch_next_to_cache(CudaKernel& kernel) {
+  if (cache_prefetch_steps() == 0) return;
   Writer& out = kernel.out();
   out.line("#pragma unroll");
-  out.open("for (int u = " + text(shape_.steps - touched_steps()) + "; u < " +
-           text(shape_.steps) + "; ++u)");
-  out.line("bring(p + " + text(shape_.teams) + ", u);");
+  out.open("for (int u = " + text(shape_.steps - cache_prefetch_steps()) +
+           "; u < " + text(shape_.steps) + "; ++u)");
+  out.line("prefetch_to_cache(p + " + text(shape_.teams) + ", u);");
   out.close();
 }
 
-// The slot is free: what will stand there next.
-void CudaNest::ask_next(CudaKernel& kernel) {
+// Refills the slot that was read last.
+void CudaNest::prefetch_next(CudaKernel& kernel) {
   const std::string ahead =
       "(u + " + text(shape_.slots) + ") / " + text(shape_.steps);
-  kernel.out().line("ask(p + " + ahead + " * " + text(shape_.teams) +
+  kernel.out().line("prefetch(p + " + ahead + " * " + text(shape_.teams) +
                     ", (u + " + text(shape_.slots) + ") % " +
                     text(shape_.steps) + ", slot);");
 }

@@ -4,7 +4,7 @@
 namespace weft {
 namespace {
 
-std::string pack_name(std::size_t number) {
+std::string vector_name(std::size_t number) {
   return "y" + std::to_string(number);
 }
 
@@ -31,7 +31,7 @@ void CudaNest::print_points(CudaKernel& kernel, const Pass& pass) {
     }
     for (const Stage* stage : stores) {
       kernel.use(stage->output);
-      kernel.out().line(only_one() + program().buffers[stage->output].name +
+      kernel.out().line(if_leader() + program().buffers[stage->output].name +
                         "[" + kernel.index(stage->offset) +
                         "] = " + kernel.operand(stage->value) + ";");
     }
@@ -41,9 +41,9 @@ void CudaNest::print_points(CudaKernel& kernel, const Pass& pass) {
   kernel.open_lanes();
   kernel.compute_lanes(roots);
   for (const CudaFold& fold : folds) fold.step(kernel);
-  store_lanes(kernel, stores, only_one());
+  store_lanes(kernel, stores, if_leader());
   kernel.close_lanes();
-  store_packs(kernel, stores, only_one());
+  store_vectors(kernel, stores, if_leader());
   kernel.set_names(names);
   for (const CudaFold& fold : folds) {
     fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);
@@ -55,10 +55,11 @@ void CudaNest::declare_stores(CudaKernel& kernel,
                               const std::vector<const Stage*>& stores) {
   for (std::size_t i = 0; i < stores.size(); ++i) {
     kernel.use(stores[i]->output);
-    if (shape_.lanes == 1 || !kernel.is_packed(stores[i]->offset)) continue;
+    if (shape_.lanes == 1 || !kernel.is_vector_access(stores[i]->offset))
+      continue;
     kernel.out().line(
-        "Pack<" + cuda_type(program().buffers[stores[i]->output].dtype) + ", " +
-        std::to_string(shape_.lanes) + "> " + pack_name(i) + ";");
+        "Vector<" + cuda_type(program().buffers[stores[i]->output].dtype) +
+        ", " + std::to_string(shape_.lanes) + "> " + vector_name(i) + ";");
   }
 }
 
@@ -68,8 +69,8 @@ void CudaNest::store_lanes(CudaKernel& kernel,
   for (std::size_t i = 0; i < stores.size(); ++i) {
     const Stage& stage = *stores[i];
     const std::string value = kernel.operand(stage.value);
-    if (shape_.lanes > 1 && kernel.is_packed(stage.offset)) {
-      kernel.out().line(pack_name(i) + ".at[l] = " + value + ";");
+    if (shape_.lanes > 1 && kernel.is_vector_access(stage.offset)) {
+      kernel.out().line(vector_name(i) + ".at[l] = " + value + ";");
     } else {
       kernel.out().line(condition + program().buffers[stage.output].name + "[" +
                         kernel.index(stage.offset) + "] = " + value + ";");
@@ -77,16 +78,16 @@ void CudaNest::store_lanes(CudaKernel& kernel,
   }
 }
 
-void CudaNest::store_packs(CudaKernel& kernel,
-                           const std::vector<const Stage*>& stores,
-                           const std::string& condition) {
+void CudaNest::store_vectors(CudaKernel& kernel,
+                             const std::vector<const Stage*>& stores,
+                             const std::string& condition) {
   for (std::size_t i = 0; i < stores.size(); ++i) {
     const Stage& stage = *stores[i];
-    if (shape_.lanes == 1 || !kernel.is_packed(stage.offset)) continue;
+    if (shape_.lanes == 1 || !kernel.is_vector_access(stage.offset)) continue;
     const bool some = shape_.shifted;
-    kernel.out().line(condition + (some ? "store_some(" : "store_pack(") +
+    kernel.out().line(condition + (some ? "store_masked(" : "store_vector(") +
                       program().buffers[stage.output].name + " + " +
-                      kernel.index(stage.offset) + ", " + pack_name(i) +
+                      kernel.index(stage.offset) + ", " + vector_name(i) +
                       (some ? ", r, " + row_end() : "") + ");");
   }
 }
@@ -102,7 +103,7 @@ void CudaNest::spill(CudaKernel& kernel, const Stage& stage) {
     if (!plan_.spilled.contains(buffer)) continue;
     kernel.use(buffer);
     if (shape_.columns) kernel.open_lanes();
-    kernel.out().line(only_one() + program().buffers[buffer].name + "[" +
+    kernel.out().line(if_leader() + program().buffers[buffer].name + "[" +
                       kernel.index(stage.result_index[0]) +
                       "] = " + kernel.result(buffer) + ";");
     if (shape_.columns) kernel.close_lanes();

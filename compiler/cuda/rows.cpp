@@ -1,5 +1,5 @@
-// Points with folds over their inner elements: the passes over these, and how
-// the threads that share a point put their folds together.
+// Row and column reductions: the passes over a point's inner elements, and how
+// the threads that share a point combine their partials.
 #include <algorithm>
 
 #include "compiler/cuda/nest.hpp"
@@ -32,24 +32,24 @@ void CudaNest::print_rows() {
     }
   }
   if (shape_.teams > 0) kernel.out().close();
-  // A block's shared memory must stay while others may write into it.
-  if (shape_.meet == Meet::cluster) kernel.out().line("meet_cluster();");
+  // A block must not exit while others may write into its shared memory.
+  if (shape_.combine == Combine::cluster) kernel.out().line("sync_cluster();");
   kernel.finish(launch());
 }
 
 CudaLaunch CudaNest::launch() const {
   CudaLaunch launch;
-  const std::int64_t packs =
+  const std::int64_t vectors =
       shape_.columns ? shape_.points / shape_.lanes : shape_.points;
   const std::int64_t groups =
-      shape_.teams > 0 ? shape_.teams : ceil_div(packs, shape_.across);
+      shape_.teams > 0 ? shape_.teams : ceil_div(vectors, shape_.across);
   launch.blocks = groups * shape_.blocks;
   launch.threads = shape_.threads;
   launch.blocks_per_sm = shape_.blocks_per_sm;
-  if (shape_.meet == Meet::cluster) {
+  if (shape_.combine == Combine::cluster) {
     launch.cluster = static_cast<int>(shape_.blocks);
   }
-  launch.cooperative = shape_.meet == Meet::grid;
+  launch.cooperative = shape_.combine == Combine::grid;
   launch.shared_bytes = ring_bytes();
   return launch;
 }
@@ -70,12 +70,12 @@ void CudaNest::open_points(CudaKernel& kernel) {
               text(shape_.columns ? shape_.across : shape_.along);
   }
   out.line("const int t = " + thread + ";");
-  if (shape_.meet == Meet::cluster) {
+  if (shape_.combine == Combine::cluster) {
     kernel.need("cluster");
-    out.line("int turn = 0;");
-    out.line("meet_cluster();");
+    out.line("int parity = 0;");
+    out.line("sync_cluster();");
   }
-  if (shape_.meet == Meet::grid) open_team(kernel);
+  if (shape_.combine == Combine::grid) open_team(kernel);
   if (shape_.persistence == Persistence::ring) declare_ring(kernel);
   if (shape_.teams > 0) {
     out.open("for (" + kernel.place_type() + " p = " + group + "; p < " +
@@ -96,7 +96,7 @@ void CudaNest::open_points(CudaKernel& kernel) {
         shape_.across * (shape_.columns ? shape_.lanes : std::int64_t{1});
     ragged_ = shape_.points % unit != 0;
     if (ragged_) {
-      // All threads go along, as folds need them.
+      // All threads take part in folds.
       out.line("const bool inside = point < " + text(shape_.points) + ";");
       out.line(place + "p = inside ? point : 0;");
     } else {
@@ -107,11 +107,11 @@ void CudaNest::open_points(CudaKernel& kernel) {
   declare_shift(kernel);
 }
 
-std::string CudaNest::only_one() const {
+std::string CudaNest::if_leader() const {
   std::vector<std::string> conditions;
   if (ragged_) conditions.push_back("inside");
   if (shape_.along > 1) conditions.push_back("t == 0");
-  if (shape_.blocks > 1 && shape_.meet != Meet::parts) {
+  if (shape_.blocks > 1 && shape_.combine != Combine::parts) {
     conditions.push_back("rank == 0");
   }
   return joined(conditions);
@@ -138,8 +138,8 @@ void CudaNest::declare_place(CudaKernel& kernel, const std::string& step) {
   kernel.out().line("const " + type + " r = " + at + ";");
 }
 
-// Of places in a row, also of those behind its end: arithmetic in 64 bits
-// takes several times as long, and each pack needs some.
+// The type of places in a row and behind its end: 64-bit arithmetic takes
+// several times as long, and each vector needs some.
 std::string CudaNest::row_type() const {
   const std::int64_t step =
       shape_.blocks * shape_.along * (shape_.columns ? 1 : shape_.lanes);
@@ -156,7 +156,7 @@ std::string CudaNest::in_row(std::int64_t elements) const {
                         : behind;
 }
 
-// How far the row's first element lies behind a place where packs may lie.
+// Distance of the row's first element from the aligned place before it.
 void CudaNest::declare_shift(CudaKernel& kernel) {
   if (!shape_.shifted) return;
   kernel.out().line("const int shift = (unsigned)(" +
@@ -183,53 +183,53 @@ void CudaNest::print_pass(CudaKernel& kernel, const Pass& pass) {
 void CudaNest::print_steps(CudaKernel& kernel, const Pass& pass,
                            const std::vector<CudaFold>& folds) {
   Writer& out = kernel.out();
-  const bool held = is_persistent(pass);
-  const bool ring = held && shape_.persistence == Persistence::ring;
+  const bool persistent = is_persistent(pass);
+  const bool ring = persistent && shape_.persistence == Persistence::ring;
   const std::string unroll = " " + text(variant_.unroll);
-  if (held && !ring) read_persistent(kernel, pass);
+  if (persistent && !ring) read_persistent(kernel, pass);
   if (ring) out.line("slot = base;");
   const std::int64_t steps = steps_of(pass);
-  out.line("#pragma unroll" + (held || steps <= 16 ? "" : unroll));
+  out.line("#pragma unroll" + (persistent || steps <= 16 ? "" : unroll));
   out.open("for (int u = 0; u < " + text(steps) + "; ++u)");
   if (ring && is_first_persistent(pass)) {
-    out.line("await_groups(" + text(shape_.slots - 1) + " - u);");
+    out.line("wait_copies(" + text(shape_.slots - 1) + " - u);");
   }
   declare_place(kernel, "u");
   if (is_ragged(pass)) {
     out.open("if (" + in_row(extent_of(pass.inner)) + ")");
   }
   kernel.declare(pass.inner, "r");
-  print_tile(kernel, pass, folds, held);
+  print_tile(kernel, pass, folds, persistent);
   if (is_ragged(pass)) out.close();
   if (ring) {
-    if (is_last_persistent(pass)) ask_next(kernel);
+    if (is_last_persistent(pass)) prefetch_next(kernel);
     out.line("slot = slot + 1 == " + text(shape_.slots) + " ? 0 : slot + 1;");
   }
   out.close();
-  if (ring && is_first_persistent(pass)) bring_next(kernel);
+  if (ring && is_first_persistent(pass)) prefetch_next_to_cache(kernel);
   if (ring && is_last_persistent(pass)) out.line("base = slot;");
 }
 
 // One step of a pass: its folds take it, its other stages store it.
 void CudaNest::print_tile(CudaKernel& kernel, const Pass& pass,
-                          const std::vector<CudaFold>& folds, bool held) {
+                          const std::vector<CudaFold>& folds, bool persistent) {
   const auto names = kernel.names();
-  // A pass that walks otherwise reads again what others hold.
-  held ? find_persistent(kernel) : kernel.forget_held();
+  // A pass with other loops reads again what is persistent in these.
+  persistent ? find_persistent(kernel) : kernel.forget_persistent();
   kernel.compute(cuda_roots(pass), false);
   std::vector<const Stage*> stores;
   for (const Stage* stage : pass.stages) {
     if (stage->stores()) stores.push_back(stage);
   }
   declare_stores(kernel, stores);
-  for (const CudaFold& fold : folds) fold.open_pack(kernel);
+  for (const CudaFold& fold : folds) fold.open_vector(kernel);
   kernel.open_lanes();
   kernel.compute_lanes(cuda_roots(pass));
   for (const CudaFold& fold : folds) fold.step(kernel);
   store_lanes(kernel, stores, ragged_ ? "if (inside) " : "");
   kernel.close_lanes();
-  for (const CudaFold& fold : folds) fold.close_pack(kernel);
-  store_packs(kernel, stores, ragged_ ? "if (inside) " : "");
+  for (const CudaFold& fold : folds) fold.close_vector(kernel);
+  store_vectors(kernel, stores, ragged_ ? "if (inside) " : "");
   kernel.set_names(names);
 }
 
@@ -244,17 +244,17 @@ void CudaNest::conclude(CudaKernel& kernel, const CudaFold& fold) {
       out.line("fold_down<" + of + ", " + lanes + ", " + text(shape_.along) +
                ", " + text(shape_.across) + ">(" + fold.lanes() + ");");
     }
-    if (shape_.meet == Meet::parts) return leave_part(kernel, fold);
+    if (shape_.combine == Combine::parts) return store_partial(kernel, fold);
     fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);
     return spill_all(kernel, fold);
   }
   std::string value = fold.closed(kernel);
-  if (shape_.meet == Meet::cluster) {
+  if (shape_.combine == Combine::cluster) {
     value = "fold_cluster<" + of + ", " + threads + ", " + text(shape_.blocks) +
-            ">(" + value + ", rank, turn)";
-  } else if (shape_.meet == Meet::grid) {
+            ">(" + value + ", rank, parity)";
+  } else if (shape_.combine == Combine::grid) {
     value = "fold_team<" + of + ", " + threads + ", " + text(shape_.blocks) +
-            ">(" + value + ", team, " + team_part(kernel, fold) + ")";
+            ">(" + value + ", team, " + team_partial(kernel, fold) + ")";
   } else if (shape_.across > 1 && shape_.along > 1) {
     value = "fold_warp<" + of + ", " + text(shape_.along) + ">(" + value + ")";
   } else if (shape_.across == 1) {
@@ -263,7 +263,7 @@ void CudaNest::conclude(CudaKernel& kernel, const CudaFold& fold) {
   }
   out.line("const " + fold.value_type() + " " + fold.whole() + " = " + value +
            ";");
-  if (shape_.meet == Meet::parts) return leave_part(kernel, fold);
+  if (shape_.combine == Combine::parts) return store_partial(kernel, fold);
   fold.conclude(kernel, fold.whole(), false);
   spill_all(kernel, fold);
 }

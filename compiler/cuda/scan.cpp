@@ -86,7 +86,7 @@ void CudaNest::print_scan_tile(CudaKernel& kernel, const Pass& pass,
   }
   store_lanes(kernel, stores, condition);
   kernel.close_lanes();
-  store_packs(kernel, stores, condition);
+  store_vectors(kernel, stores, condition);
   kernel.set_names(names);
 }
 

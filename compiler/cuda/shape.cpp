@@ -10,24 +10,24 @@
 namespace weft {
 namespace {
 
-/// As many groups of copies can be awaited.
+/// cp.async.wait_group takes a constant: as many cases are written out.
 constexpr std::int64_t kSlotsMax = 31;
 /// Shared memory that folds may need beside a ring.
 constexpr std::int64_t kFoldBytes = 3 << 10;
 /// … and what a stream needs: its folds, and barriers.
 constexpr std::int64_t kStreamBytes = 8 << 10;
 /// Vector loads of a stream's chunk: one of each thread that stores them.
-constexpr std::int64_t kStreamChunk = 32 * kCudaStoringWarps;
+constexpr std::int64_t kStreamChunk = 32 * kCudaStoreWarps;
 /// A stream's warps that fold; where these are exponentials, more. They divide
 /// a chunk among themselves.
-constexpr int kFoldingWarps = 4;
-constexpr int kDearFoldingWarps = 6;
-static_assert(kStreamChunk % (32 * kFoldingWarps) == 0 &&
-              kStreamChunk % (32 * kDearFoldingWarps) == 0);
+constexpr int kReduceWarps = 4;
+constexpr int kReduceWarpsOfExponentials = 6;
+static_assert(kStreamChunk % (32 * kReduceWarps) == 0 &&
+              kStreamChunk % (32 * kReduceWarpsOfExponentials) == 0);
 /// Threads that fold down columns.
 constexpr int kColumnThreads = 512;
-/// Shared memory that the driver keeps of each block.
-constexpr std::int64_t kKeptBytes = 1 << 10;
+/// Shared memory that the driver reserves of each block.
+constexpr std::int64_t kDriverBytes = 1 << 10;
 
 bool is_walked(const Pass& pass) { return !pass.inner.empty(); }
 
@@ -93,7 +93,7 @@ class Shaping {
     if (!begin) return;
     out_.shifted = true;
     out_.row_begin = *begin;
-    out_.lanes = cuda_shifted_lanes;
+    out_.lanes = kCudaShiftedLanes;
     out_.lane = lane.id;
   }
 
@@ -128,12 +128,12 @@ class Shaping {
            is_aligned(index, out_.lane, out_.lanes);
   }
 
-  std::int64_t packs() const {
+  std::int64_t vectors() const {
     const std::int64_t more = out_.shifted ? out_.lanes - 1 : 0;
     return ceil_div(out_.row + more, out_.lanes);
   }
 
-  /// Bytes that a thread holds for each of its packs.
+  /// Bytes of a thread's persistent arrays for each of its vectors.
   std::int64_t persistent_bytes() const {
     std::int64_t bytes = 0;
     for (const ExprId id : out_.persistent) {
@@ -157,10 +157,11 @@ class Shaping {
   }
 
   void rows() {
-    if (nest_.split) return share_out();
-    const std::int64_t whole = packs();
-    if (whole <= 32 * variant_.held_packs && few_packs_each() <= 32) {
-      out_.along = static_cast<int>(few_packs_each());
+    if (nest_.split) return split_rows();
+    const std::int64_t whole = vectors();
+    if (whole <= 32 * variant_.persistent_vectors &&
+        threads_of_short_row() <= 32) {
+      out_.along = static_cast<int>(threads_of_short_row());
       out_.threads = 256;
       out_.across = out_.threads / out_.along;
       out_.steps = ceil_div(whole, out_.along);
@@ -169,7 +170,7 @@ class Shaping {
     }
     if (out_.row <= variant_.register_row) {
       const std::int64_t threads =
-          32 * ceil_div(ceil_div(whole, variant_.held_packs), 32);
+          32 * ceil_div(ceil_div(whole, variant_.persistent_vectors), 32);
       set_block(std::clamp<std::int64_t>(threads, 64, 1024));
       out_.steps = ceil_div(whole, out_.threads);
       if (!out_.persistent.empty()) out_.persistence = Persistence::registers;
@@ -180,24 +181,25 @@ class Shaping {
     walk();
   }
 
-  /// Threads that share a short row: about four packs each, or as many as one
-  /// can hold where that makes it a warp's.
-  std::int64_t few_packs_each() const {
-    const int each = std::min(choices().rows.short_row_packs_per_thread,
-                              variant_.held_packs);
-    const std::int64_t threads = power_of_two(ceil_div(packs(), each));
-    return packs() <= 32 * variant_.held_packs
+  /// Threads that share a short row: about four vectors each, or as many as fit
+  /// into registers where that keeps the row within a warp.
+  std::int64_t threads_of_short_row() const {
+    const int each = std::min(choices().rows.short_row_vectors_per_thread,
+                              variant_.persistent_vectors);
+    const std::int64_t threads = power_of_two(ceil_div(vectors(), each));
+    return vectors() <= 32 * variant_.persistent_vectors
                ? std::min<std::int64_t>(threads, 32)
                : threads;
   }
 
-  // The row lies in the shared memory of as few blocks as can hold it, or as
-  // many as it takes to keep all multiprocessors busy.
+  // The row is persistent in the shared memory of as few blocks as have room
+  // for it, or as many as keep all multiprocessors busy.
   bool ring() {
-    const std::int64_t half = facts_.shared_bytes / 2 - kFoldBytes - kKeptBytes;
+    const std::int64_t half =
+        facts_.shared_bytes / 2 - kFoldBytes - kDriverBytes;
     const std::int64_t whole = facts_.shared_bytes - kFoldBytes;
     const std::int64_t each = persistent_bytes();
-    const std::int64_t bytes = packs() * each;
+    const std::int64_t bytes = vectors() * each;
     std::int64_t resident = facts_.sms;
     std::int64_t room = whole;
     set_block(variant_.ring_threads);
@@ -209,24 +211,24 @@ class Shaping {
     }
     const std::int64_t block_max = room / (out_.threads * each) * out_.threads;
     if (block_max == 0) return false;
-    std::int64_t blocks = ceil_div(packs(), block_max);
+    std::int64_t blocks = ceil_div(vectors(), block_max);
     if (blocks > 1) {
       blocks = std::max<std::int64_t>(blocks, variant_.cluster_min);
     }
     while (blocks < 16 && out_.points * blocks * 2 <= resident &&
-           packs() >= 2 * blocks * out_.threads) {
+           vectors() >= 2 * blocks * out_.threads) {
       blocks *= 2;
     }
     if (blocks > resident) return false;
     const bool idle =
-        out_.points * 32 <= resident && packs() >= 32 * out_.threads;
+        out_.points * 32 <= resident && vectors() >= 32 * out_.threads;
     if (blocks > 16 || (blocks == 16 && idle) ||
         (blocks > 1 && !(variant_.clusters && facts_.clusters))) {
       grid_of(blocks, resident);
     } else {
       cluster_of(static_cast<std::int64_t>(power_of_two(blocks)), resident);
     }
-    out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
+    out_.steps = ceil_div(vectors(), out_.blocks * out_.threads);
     out_.slots =
         std::min({room / (out_.threads * each), kSlotsMax, 4 * out_.steps});
     if (out_.slots < out_.steps) return false;
@@ -273,8 +275,7 @@ class Shaping {
     return true;
   }
 
-  // Folded in one walk, and nothing else is read but matrices whose rows lie
-  // behind each other.
+  // Folded in one walk that reads nothing but matrices with contiguous rows.
   bool stream_columns() {
     const LoopVar column = nest_.outer.back();
     const Pass& pass = passes_.front();
@@ -341,30 +342,33 @@ class Shaping {
   bool reads_more() const {
     for (const Pass& pass : passes_) {
       for (const ExprId id : cuda_loads(program(), pass)) {
-        const bool held =
+        const bool persistent =
             std::ranges::find(out_.persistent, id) != out_.persistent.end();
         const Index& index = program().arena[id].index[0];
-        if (!held && step_along(index, out_.lane, out_.lanes) != 0) return true;
+        if (!persistent && step_along(index, out_.lane, out_.lanes) != 0)
+          return true;
       }
     }
     return false;
   }
 
-  // Blocks have so little of a row each that others find room while it waits
-  // for what other blocks' parts come to; or all that there is room for, where
-  // rows are longer than that.
+  // A block's share of a row is small enough that further rows fit beside it
+  // while it waits for the other blocks' partials; longer rows take all the
+  // room.
   bool stream() {
-    const std::int64_t whole = packs();
+    const std::int64_t whole = vectors();
     const std::int64_t room =
         (facts_.shared_bytes - kStreamBytes) / persistent_bytes();
     const CudaStreamChoices& stream = choices().stream;
     if (room < stream.chunks_min * kStreamChunk) return false;
-    // A largest value mostly goes along with softmax's exponentials: they keep
-    // more warps busy, which leaves fewer registers for rows.
-    const bool is_dear = passes_.front().stages.front()->fold == Fold::max;
+    // A maximum is mostly fused with softmax's exponentials, which need more
+    // reduction warps and leave fewer registers for rows.
+    const bool takes_exponentials =
+        passes_.front().stages.front()->fold == Fold::max;
     std::int64_t blocks =
-        ceil_div(whole, room / (is_dear ? stream.rows_in_memory_of_exponentials
-                                        : stream.rows_in_memory));
+        ceil_div(whole, room / (takes_exponentials
+                                    ? stream.rows_in_memory_of_exponentials
+                                    : stream.rows_in_memory));
     if (blocks > facts_.sms) {
       // Where all blocks share a row, they should have several of them.
       blocks = whole * 5 <= facts_.sms * room * 2
@@ -385,25 +389,26 @@ class Shaping {
     out_.chunk = kStreamChunk;
     out_.steps = steps;
     out_.slots = std::min(room / kStreamChunk, 6 * steps);
-    out_.kept =
-        std::min(steps, stream.kept_packs / std::ssize(out_.persistent));
-    out_.folding_warps = is_dear ? kDearFoldingWarps : kFoldingWarps;
-    // With more than this under way reads become slower.
-    out_.coming = std::clamp<std::int64_t>(
+    out_.kept = std::min(
+        steps, stream.prefetched_vectors / std::ssize(out_.persistent));
+    out_.reduce_warps =
+        takes_exponentials ? kReduceWarpsOfExponentials : kReduceWarps;
+    // With more copies in flight reads become slower.
+    out_.copies_in_flight = std::clamp<std::int64_t>(
         stream.ahead_bytes / (kStreamChunk * persistent_bytes()), 2,
         out_.slots);
     // A block may be a ring and a row ahead of what it stores, and another one
     // as far ahead of that.
-    out_.rows_under_way = power_of_two(2 * ceil_div(out_.slots, steps) + 5);
+    out_.rows_in_flight = power_of_two(2 * ceil_div(out_.slots, steps) + 5);
     out_.persistence = Persistence::stream;
-    out_.meet = Meet::grid;
-    set_block(32 * (3 + out_.folding_warps + kCudaStoringWarps));
+    out_.combine = Combine::grid;
+    set_block(32 * (3 + out_.reduce_warps + kCudaStoreWarps));
     return true;
   }
 
   void cluster_of(std::int64_t blocks, std::int64_t resident) {
     out_.blocks = blocks;
-    out_.meet = blocks > 1 ? Meet::cluster : Meet::block;
+    out_.combine = blocks > 1 ? Combine::cluster : Combine::block;
     out_.teams = std::min(
         out_.points, std::max<std::int64_t>(1, clusters_of(blocks, resident)));
   }
@@ -423,7 +428,7 @@ class Shaping {
   }
 
   void grid_of(std::int64_t blocks, std::int64_t resident) {
-    out_.meet = Meet::grid;
+    out_.combine = Combine::grid;
     // Room for a part of the next row, where that costs few rows at a time.
     if (blocks <= 16) blocks += blocks / 4 + 1;
     out_.teams =
@@ -434,12 +439,12 @@ class Shaping {
   // Each pass reads the row again; where there are few rows, several blocks
   // have one.
   void walk() {
-    const std::int64_t whole = packs();
+    const std::int64_t whole = vectors();
     set_block(std::clamp<std::int64_t>(32 * ceil_div(ceil_div(whole, 8), 32),
                                        128, 512));
     out_.blocks = 1;
     out_.blocks_per_sm = 1;
-    out_.meet = Meet::block;
+    out_.combine = Combine::block;
     out_.teams = 0;
     out_.slots = 0;
     const std::int64_t wanted = choices().rows.walk_blocks_per_sm * facts_.sms;
@@ -447,7 +452,7 @@ class Shaping {
       const std::int64_t blocks =
           std::min(wanted / out_.points, whole / (2 * out_.threads));
       if (blocks > 1) {
-        out_.meet = Meet::grid;
+        out_.combine = Combine::grid;
         out_.blocks_per_sm =
             static_cast<int>(choices().rows.walk_blocks_per_sm);
         out_.teams = out_.points;
@@ -457,26 +462,26 @@ class Shaping {
     out_.steps = ceil_div(whole, out_.blocks * out_.threads);
   }
 
-  void share_out() {
-    out_.meet = Meet::parts;
+  void split_rows() {
+    out_.combine = Combine::parts;
     set_block(512);
     const CudaRowChoices& rows = choices().rows;
     const std::int64_t wanted = rows.split_blocks_per_sm * facts_.sms;
     const std::int64_t most =
-        ceil_div(packs(), rows.split_packs_min * out_.threads);
+        ceil_div(vectors(), rows.split_vectors_min * out_.threads);
     out_.blocks = std::clamp<std::int64_t>(ceil_div(wanted, out_.points), 1,
                                            std::max<std::int64_t>(1, most));
-    out_.steps = ceil_div(packs(), out_.blocks * out_.threads);
+    out_.steps = ceil_div(vectors(), out_.blocks * out_.threads);
   }
 
   void scan_rows() {
-    const std::int64_t threads = power_of_two(ceil_div(packs(), 4));
+    const std::int64_t threads = power_of_two(ceil_div(vectors(), 4));
     set_block(std::clamp<std::int64_t>(threads, 32, 512));
-    out_.steps = ceil_div(packs(), out_.threads);
+    out_.steps = ceil_div(vectors(), out_.threads);
   }
 
-  // Points beside each other, one a lane; where they are few, several threads
-  // share each.
+  // Coalesced column reduction: a point a lane; several threads share a point
+  // where points are few.
   void columns() {
     if (!out_.scans && stream_columns()) return;
     const std::int64_t wide = ceil_div(out_.points, out_.lanes);
@@ -491,15 +496,16 @@ class Shaping {
         out_.along *= 2;
       }
       while (nest_.split && out_.along < 8) out_.along *= 2;
-      const auto held = static_cast<std::int64_t>(out_.persistent.size());
-      while (held > 0 && out_.along < 32 &&
-             ceil_div(out_.row, out_.along) * held > variant_.held_packs) {
+      const auto persistent = static_cast<std::int64_t>(out_.persistent.size());
+      while (persistent > 0 && out_.along < 32 &&
+             ceil_div(out_.row, out_.along) * persistent >
+                 variant_.persistent_vectors) {
         out_.along *= 2;
       }
     }
     out_.across = out_.threads / out_.along;
     if (nest_.split) {
-      out_.meet = Meet::parts;
+      out_.combine = Combine::parts;
       const std::int64_t groups = ceil_div(wide, out_.across);
       const std::int64_t most = ceil_div(out_.row, 8 * out_.along);
       out_.blocks = std::clamp<std::int64_t>(
@@ -509,7 +515,7 @@ class Shaping {
     out_.steps = ceil_div(out_.row, out_.blocks * out_.along);
     const bool fits =
         out_.steps * static_cast<std::int64_t>(out_.persistent.size()) <=
-        variant_.held_packs;
+        variant_.persistent_vectors;
     if (!out_.persistent.empty() && !nest_.split && fits) {
       out_.persistence = Persistence::registers;
     }

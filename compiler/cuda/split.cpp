@@ -3,8 +3,8 @@
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
-void CudaNest::leave_part(CudaKernel& kernel, const CudaFold& fold) {
-  const std::string name = part_name(fold);
+void CudaNest::store_partial(CudaKernel& kernel, const CudaFold& fold) {
+  const std::string name = partial_name(fold);
   module_.scratch.push_back(
       {name, shape_.blocks * shape_.points * fold.value_bytes()});
   kernel.use(fold.value_type(), name);
@@ -17,7 +17,7 @@ void CudaNest::leave_part(CudaKernel& kernel, const CudaFold& fold) {
     if (shape_.lanes > 1) at += " + l";
     value = fold.lanes() + kernel.at_lane();
   }
-  kernel.out().line(only_one() + name + "[" + at + "] = " + value + ";");
+  kernel.out().line(if_leader() + name + "[" + at + "] = " + value + ";");
   if (shape_.columns) kernel.close_lanes();
 }
 
@@ -35,13 +35,13 @@ void CudaNest::print_merge() {
   open_points(kernel);
   for (const Stage* stage : passes_.front().stages) {
     const CudaFold fold(program(), *stage);
-    kernel.use(fold.value_type(), part_name(fold));
+    kernel.use(fold.value_type(), partial_name(fold));
     fold.declare(kernel);
     const std::string into = fold.lanes() + "[0]";
     out.line("#pragma unroll 4");
     out.open("for (int i = t; i < " + text(blocks) + "; i += 32)");
     out.line(into + " = " + fold.reducer() + "::of(" + into + ", " +
-             part_name(fold) + "[(" + kernel.place_type() + ")i * " +
+             partial_name(fold) + "[(" + kernel.place_type() + ")i * " +
              text(points) + " + p]);");
     out.close();
     out.line("const " + fold.value_type() + " " + fold.whole() +

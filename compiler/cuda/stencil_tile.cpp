@@ -29,7 +29,7 @@ class Finding {
   std::optional<CudaStencilTile> found() {
     it_.lane = nest_.outer.back();
     const bool fits = fold_.stages.size() == 1 && find_load() && find_tap() &&
-                      place_row() && stores_packs() && find_elements() &&
+                      place_row() && stores_vectors() && find_elements() &&
                       find_beyond() && find_walk();
     if (!fits) return {};
     return std::move(it_);
@@ -86,16 +86,17 @@ class Finding {
            !at().hides(it_.lane.id) && !at().hides(it_.tap.id);
   }
 
-  /// Rows begin in packs, so that a place in a row tells the place in a pack.
+  /// Rows begin at multiples of a vector, so that an element's place in the row
+  /// gives its lane.
   bool place_row() {
     const Buffer& buffer = program_.buffers[program_.arena[it_.load].buffer];
     it_.shift = at().offset() - kLanes * floor_of(at().offset(), kLanes);
     it_.windows = kLanes / it_.step;
     return cuda_span(buffer) % kLanes == 0 &&
-           begins_in_packs(at(), it_.lane, it_.tap);
+           rows_begin_aligned(at(), it_.lane, it_.tap);
   }
 
-  bool stores_packs() const {
+  bool stores_vectors() const {
     return it_.lane.extent % it_.windows == 0 &&
            std::ranges::all_of(points_.stages, [&](const Stage* stage) {
              return stage->offset.coefficient(it_.lane.id) == 1 &&
@@ -128,10 +129,10 @@ class Finding {
         })) {
       return false;
     }
-    const std::int64_t first_pack = low / kLanes;
-    it_.packs = high / kLanes - first_pack + 1;
+    const std::int64_t first_vector = low / kLanes;
+    it_.vectors = high / kLanes - first_vector + 1;
     for (std::int64_t* place : {&it_.shift, &it_.low, &it_.high}) {
-      *place -= kLanes * first_pack;
+      *place -= kLanes * first_vector;
     }
     return true;
   }
@@ -185,10 +186,10 @@ class Finding {
     return false;
   }
 
-  /// How many threads have a row, and what these need of their neighbours.
+  /// How many threads share a row, and the halo that these need.
   bool find_beyond() {
     const std::int64_t needed =
-        std::max(it_.packs, it_.lane.extent / it_.windows);
+        std::max(it_.vectors, it_.lane.extent / it_.windows);
     it_.threads = 1;
     while (it_.threads < std::min(needed, kWarp)) it_.threads *= 2;
     if (needed > kWarp) it_.threads = ceil_div(needed, kWarp) * kWarp;
@@ -198,7 +199,7 @@ class Finding {
     const std::int64_t last = it_.place(it_.windows - 1, it_.tap.extent - 1);
     it_.left = std::max<std::int64_t>(0, -floor_of(first, kLanes));
     it_.right = std::max<std::int64_t>(0, floor_of(last, kLanes));
-    return it_.left + it_.right <= choices_.beyond_packs_max;
+    return it_.left + it_.right <= choices_.halo_vectors_max;
   }
 
   /// The direction in which fewest planes are read again.

@@ -1,8 +1,8 @@
 // Stencil tiles of windows without weights over several dimensions (pooling of
-// images and volumes): first everything that lies across the row, four
-// neighbours at a time, and then along the row, from the neighbouring threads.
-// A thread walks from window to window in one direction and keeps what the next
-// ones share. (Separable folds; a sliding window.)
+// images and volumes). The fold is separable: first over the dimensions across
+// the row, four contiguous elements at a time, then along the row, by shuffles
+// from neighbouring threads. A thread slides along one dimension and keeps the
+// planes that the next windows share.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,30 @@
 
 namespace weft {
 
-/// Neighbours that a thread reads of a row: a pack.
+/// Contiguous elements that a thread reads of a row: a vector.
 inline constexpr int kCudaStencilLanes = 4;
 
 struct CudaStencilTile {
   ExprId load = -1;  ///< what is folded
   LoopVar lane;      ///< counts windows along the row
   LoopVar tap;       ///< a window's own variable along the row
-  // Places are counted from the first pack that is read of a row. Element k of
-  // a thread's window i lies at windows · step · thread + i · step + k · spread
+  // Places are counted from the first vector that is read of a row. Element k
+  // of a thread's window i lies at windows · step · thread + i · step + k ·
+  // spread
   // + shift, and exists from `low` to `high`.
   std::int64_t step = 1;
   std::int64_t spread = 1;
   std::int64_t shift = 0;
   std::int64_t low = 0;
   std::int64_t high = 0;
-  std::int64_t windows = 1;     ///< of a thread, side by side
-  std::int64_t packs = 0;       ///< of a row
+  std::int64_t windows = 1;     ///< of a thread, adjacent
+  std::int64_t vectors = 0;     ///< of a row
   std::int64_t threads = 0;     ///< of a row
-  std::int64_t left = 0;        ///< packs that a warp needs before its own
+  std::int64_t left = 0;        ///< halo of a warp before its own, in vectors
   std::int64_t right = 0;       ///< … and behind
   LoopVar walked;               ///< counts windows in the walk's direction
   LoopVar plane;                ///< a window's own variable in that direction
-  std::int64_t distance = 1;    ///< windows whose planes meet lie so far apart
+  std::int64_t distance = 1;    ///< between windows that share a plane
   std::int64_t fresh = 1;       ///< planes of a window that none before had
   std::int64_t walk = 1;        ///< windows of one walk
   std::vector<LoopVar> others;  ///< the rest of a window's own variables

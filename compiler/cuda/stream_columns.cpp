@@ -1,7 +1,7 @@
-// Folds down the columns of matrices whose rows begin anywhere: a block has a
-// matrix to itself. The memory copies as many whole rows as a slot of a ring
-// holds, which begin and end at multiples of 16 bytes together; each thread has
-// some columns, a block's width apart.
+// Column reduction of matrices whose rows are not aligned, one matrix a block.
+// A producer warp issues bulk copies of as many whole rows as a ring's slot
+// holds, which are aligned to 16 bytes together; each thread reduces some
+// columns, a block's width apart.
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
@@ -27,11 +27,11 @@ void CudaNest::print_streamed_columns() {
   out.line("__shared__ Ring<" + text(shape_.slots) + ", " +
            text(shape_.across / 32) + "> ring;");
   out.open("if (threadIdx.x == 0)");
-  out.line("ring.begin();");
-  out.line("barriers_begun();");
+  out.line("ring.init();");
+  out.line("fence_barrier_init();");
   out.close();
   out.line("__syncthreads();");
-  out.line("Turn<" + text(shape_.slots) + "> turn;");
+  out.line("RingPosition<" + text(shape_.slots) + "> position;");
   out.open("if (threadIdx.x < 32)");
   out.line("if (threadIdx.x > 0) return;");
   open_matrices(kernel, matrices);
@@ -74,16 +74,18 @@ void CudaNest::read_rows(CudaKernel& kernel, const Pass& pass,
   const std::string chunk = text(shape_.chunk);
   const std::int64_t bytes =
       nest_.outer.back().extent * element_bytes(node.dtype);
-  out.open("for (int c = 0; c < " + text(shape_.steps) + "; ++c, turn.next())");
+  out.open("for (int c = 0; c < " + text(shape_.steps) +
+           "; ++c, position.next())");
   out.line("const int r = c * " + chunk + ";");
   kernel.declare(pass.inner, "r");
   out.line("const int bytes = min(" + chunk + ", " + text(shape_.row) +
            " - r) * " + text(bytes) + ";");
   kernel.use(node.buffer);
-  out.line("ring.announce(turn, bytes);");
-  out.line("copy_bulk(rows + turn.slot * " + slot + ", " +
+  out.line("ring.acquire(position, bytes);");
+  out.line("copy_bulk(rows + position.slot * " + slot + ", " +
            program().buffers[node.buffer].name + " + " +
-           kernel.index(node.index[0]) + ", bytes, ring.full + turn.slot);");
+           kernel.index(node.index[0]) +
+           ", bytes, ring.full + position.slot);");
   out.close();
 }
 
@@ -92,9 +94,10 @@ void CudaNest::fold_rows(CudaKernel& kernel, const Pass& pass,
   Writer& out = kernel.out();
   const ExprId load = shape_.persistent.front();
   const std::string chunk = text(shape_.chunk);
-  const std::string held = "h" + text(load);
-  out.open("for (int c = 0; c < " + text(shape_.steps) + "; ++c, turn.next())");
-  out.line("ring.await(turn);");
+  const std::string loaded = "h" + text(load);
+  out.open("for (int c = 0; c < " + text(shape_.steps) +
+           "; ++c, position.next())");
+  out.line("ring.wait_full(position);");
   out.line("#pragma unroll");
   out.open("for (int u = 0; u < " + chunk + "; ++u)");
   out.line("const int r = c * " + chunk + " + u;");
@@ -102,18 +105,18 @@ void CudaNest::fold_rows(CudaKernel& kernel, const Pass& pass,
     out.line("if (r >= " + text(shape_.row) + ") break;");
   }
   kernel.declare(pass.inner, "r");
-  out.line(cuda_type(program().arena[load].dtype) + " " + held + "[" +
+  out.line(cuda_type(program().arena[load].dtype) + " " + loaded + "[" +
            text(shape_.lanes) + "];");
   out.line("#pragma unroll");
   out.open("for (int l = 0; l < " + text(shape_.lanes) + "; ++l)");
-  out.line(held + "[l] = rows[turn.slot * " + slot + " + u * " +
+  out.line(loaded + "[l] = rows[position.slot * " + slot + " + u * " +
            text(nest_.outer.back().extent) + " + t + l * " +
            text(shape_.across) + "];");
   out.close();
-  kernel.set_at_hand(load, held + "[l]");
+  kernel.set_at_hand(load, loaded + "[l]");
   print_tile(kernel, pass, {fold}, false);
   out.close();
-  out.line("ring.empty(turn);");
+  out.line("ring.release(position);");
   out.close();
 }
 

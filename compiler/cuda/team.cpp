@@ -1,12 +1,12 @@
-// Teams of blocks that share a row and meet through memory: what they count
-// with is cleared beforehand by a kernel of its own.
+// Teams: co-resident blocks that share a row and combine partials through
+// global memory. A kernel of its own zeroes their arrival counters beforehand.
 #include "compiler/cuda/nest.hpp"
 
 namespace weft {
 namespace {
 
-/// Counters lie in different parts of the cache.
-constexpr std::int64_t counter_distance = 32;
+/// Between counters, in words, so that no two share a cache line.
+constexpr std::int64_t kCounterDistance = 32;
 
 }  // namespace
 
@@ -23,18 +23,18 @@ void CudaNest::print_clearing(const std::string& type, const std::string& name,
 void CudaNest::clear_counters() {
   count_name_ =
       "count" + text(static_cast<std::int64_t>(module_.launches.size()));
-  print_clearing("unsigned", count_name_, shape_.teams * counter_distance, 4);
+  print_clearing("unsigned", count_name_, shape_.teams * kCounterDistance, 4);
 }
 
 void CudaNest::open_team(CudaKernel& kernel) {
   kernel.need("team");
   kernel.use("unsigned", count_name_);
   kernel.out().line("Team team = {" + count_name_ + " + group * " +
-                    text(counter_distance) + ", 0, rank, 0};");
+                    text(kCounterDistance) + ", 0, rank, 0};");
 }
 
-std::string CudaNest::team_part(CudaKernel& kernel, const CudaFold& fold) {
-  const std::string name = part_name(fold);
+std::string CudaNest::team_partial(CudaKernel& kernel, const CudaFold& fold) {
+  const std::string name = partial_name(fold);
   module_.scratch.push_back(
       {name, shape_.teams * 2 * shape_.blocks * fold.value_bytes()});
   kernel.use(fold.value_type(), name);

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-constexpr std::int64_t kLanes = cuda_window_lanes;
+constexpr std::int64_t kLanes = kCudaWindowLanes;
 
 class Finding {
  public:
@@ -66,7 +66,7 @@ class Finding {
     }
   }
 
-  /// Windows side by side leave their results side by side.
+  /// Results of adjacent windows are contiguous.
   bool stores_rows() const {
     return std::ranges::all_of(points_.stages, [&](const Stage* stage) {
       return stage->offset.coefficient(out_.lane.id) == 1 &&
@@ -85,7 +85,8 @@ class Finding {
       row.step = at.coefficient(out_.lane.id);
       row.spread = at.coefficient(out_.tap.id);
       if (row.step <= 0 || row.spread < 0 || at.hides(out_.lane.id) ||
-          at.hides(out_.tap.id) || !begins_in_packs(at, out_.lane, out_.tap)) {
+          at.hides(out_.tap.id) ||
+          !rows_begin_aligned(at, out_.lane, out_.tap)) {
         return false;
       }
       row.shift = (at.offset() % kLanes + kLanes) % kLanes;
@@ -115,7 +116,7 @@ class Finding {
     if (best) out_.below = *best;
   }
 
-  /// Whether a step of it leads who knows where in what is stored.
+  /// Whether a step of it moves the store by no fixed distance.
   bool is_hidden(LoopVar outer) const {
     return std::ranges::any_of(points_.stages, [&](const Stage* stage) {
       return stage->offset.hides(outer.id);
@@ -176,14 +177,14 @@ class Finding {
            out_.below.covered();
   }
 
-  /// For each of a window's rows: packs that a thread reads, and the elements
+  /// For each of a window's rows: vectors that a thread reads, and the elements
   /// that windows read one by one.
   double packs_read() const {
-    double packs = 0;
+    double vectors = 0;
     for (const WindowRow& row : out_.rows) {
-      packs += static_cast<double>(row.elements) / kLanes;
+      vectors += static_cast<double>(row.elements) / kLanes;
     }
-    return packs * out_.below.share();
+    return vectors * out_.below.share();
   }
   double elements_read() const {
     return static_cast<double>(out_.rows.size()) * kLanes *
@@ -219,12 +220,12 @@ std::int64_t cuda_span(const Buffer& buffer) {
   return buffer.kind == BufferKind::input ? buffer.span : elements_of(buffer);
 }
 
-bool begins_in_packs(const Index& at, LoopVar lane, LoopVar tap) {
+bool rows_begin_aligned(const Index& at, LoopVar lane, LoopVar tap) {
   return std::ranges::all_of(at.terms(), [&](const Index::Term& term) {
     const Index::Atom& atom = *term.atom;
     const bool moves = atom.kind == Index::AtomKind::variable &&
                        (atom.variable == lane || atom.variable == tap);
-    return moves || term.coefficient % cuda_window_lanes == 0;
+    return moves || term.coefficient % kCudaWindowLanes == 0;
   });
 }
 

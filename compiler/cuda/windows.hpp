@@ -1,7 +1,7 @@
-// Windows in registers: a thread takes four windows that lie side by side, and
-// several below each other; each row that they cover is read once, in packs,
-// and what the windows share comes from registers. (Register tiling of a
-// stencil; depthwise convolutions and pooling.)
+// Register tiling of a stencil (depthwise convolutions, pooling): a thread
+// takes four adjacent windows of a row and several rows of windows; each input
+// row that they cover is read once, in vectors, and overlaps come from
+// registers.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,24 @@
 
 namespace weft {
 
-/// Windows of a thread, side by side; and elements of a pack.
-inline constexpr int cuda_window_lanes = 4;
+/// Adjacent windows of a thread, and elements of a vector.
+inline constexpr int kCudaWindowLanes = 4;
 
 /// A load whose place moves along the row with the window.
 struct WindowRow {
   ExprId load = -1;
-  std::int64_t step = 1;      ///< elements from one window to the next
-  std::int64_t spread = 0;    ///< from one of a window's elements to the next
-  std::int64_t shift = 0;     ///< of the first behind the pack that it lies in
-  std::int64_t elements = 0;  ///< that the lanes' windows cover, in whole packs
+  std::int64_t step = 1;    ///< elements from one window to the next
+  std::int64_t spread = 0;  ///< from one of a window's elements to the next
+  std::int64_t shift = 0;   ///< of the first behind the vector that it lies in
+  std::int64_t elements =
+      0;  ///< that the lanes' windows cover, in whole vectors
 };
 
 struct CudaWindows {
-  LoopVar lane;  ///< counts windows side by side
+  LoopVar lane;  ///< counts adjacent windows
   LoopVar tap;   ///< a window's own variable along them; id -1: it has none
   std::vector<WindowRow> rows;
-  Jam below;  ///< windows below each other that a thread takes
+  Jam below;  ///< rows of windows that a thread takes
   /// What is folded of a row is the same in all windows that it is in.
   bool alike = false;
 };
@@ -43,9 +44,9 @@ std::int64_t cuda_span(const Buffer& buffer);
 bool folds_freely(const Schedule& plan, const Nest& nest,
                   const std::vector<Pass>& passes);
 
-/// Whether rows begin in packs: all of the place is a multiple of one, but for
-/// its offset and what moves along the row.
-bool begins_in_packs(const Index& at, LoopVar lane, LoopVar tap);
+/// Whether rows begin in vectors: all of the place is a multiple of one, but
+/// for its offset and what moves along the row.
+bool rows_begin_aligned(const Index& at, LoopVar lane, LoopVar tap);
 
 /// Whether a window has the same for an element as the window that lies
 /// `distance` before it along `outer` has `further` elements along `inner`.

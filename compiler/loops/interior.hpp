@@ -1,5 +1,5 @@
 // Interior tiles: those whose windows lie wholly inside of what they read. In
-// them no load needs its guard, so that neighbours are read in packs.
+// them no load needs its guard, so that neighbours are read in vectors.
 // (Compilers call it index-set splitting.)
 #pragma once
 

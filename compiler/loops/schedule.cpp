@@ -37,10 +37,11 @@ bool makes_any(const Nest& nest, const std::set<int>& results) {
 
 bool scans(const Nest& nest) { return nest.stages.front().scans; }
 
-// Whether what the stage stores lies across what it is made of, and would be
-// written in long rows by whoever reads these side by side.
-bool crosses(const Program& program, const Stage& stage,
-             const LoopChoices& choices) {
+// True if the stage's stores are strided where its dominant reads are
+// contiguous. Fusing it would trade coalesced stores for coalesced reads;
+// alone, it is a transposition by tiles.
+bool stores_transposed(const Program& program, const Stage& stage,
+                       const LoopChoices& choices) {
   if (!stage.stores() || extent_of(stage.inner) < choices.long_row_elements) {
     return false;
   }
@@ -56,27 +57,29 @@ bool crosses(const Program& program, const Stage& stage,
   return false;
 }
 
-// A scan keeps to itself, but for what stores its results as they come; and so
-// does what would be stored across the rows that a nest reads.
-bool joins(Program& program, Nest& nest, Stage& stage, bool reads_results,
-           const LoopFacts& facts) {
+// Fuses the stage into the nest, if it can share its loops. Scans fuse only
+// with stages that consume their results in scan order. On a GPU a transposed
+// store is never fused.
+bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
+              const LoopFacts& facts) {
   if (stage.scans) return false;
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
   Nest tried = nest;
   Stage aligned = stage;
   const bool fits = reads_results ? align_to_results(program, tried, aligned)
                                   : align_to_loads(program, tried, aligned);
-  if (!fits || (facts.on_gpu && crosses(program, aligned, facts.choices.loops)))
+  if (!fits || (facts.on_gpu &&
+                stores_transposed(program, aligned, facts.choices.loops)))
     return false;
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
 }
 
-// So does what the target wants alone, but for what has no loop of its own and
-// leaves the nest what the target wants.
-bool joins_alone(Program& program, Nest& nest, Stage& stage,
-                 const LoopFacts& facts) {
+// A nest that the target wants alone takes only a scalar epilogue: a stage
+// without inner loops, after which the nest is still what the target wants.
+bool try_fuse_scalar_epilogue(Program& program, Nest& nest, Stage& stage,
+                              const LoopFacts& facts) {
   Nest tried = nest;
   Stage aligned = stage;
   walk_whole_blocks(program, nest, aligned);
@@ -91,10 +94,10 @@ bool joins_alone(Program& program, Nest& nest, Stage& stage,
   return true;
 }
 
-// A stage joins the last nest whose results it reads, or a later one that reads
-// what it reads; or starts its own.
-void place(Program& program, std::vector<Nest>& nests, Stage stage,
-           const LoopFacts& facts) {
+// Fuses a stage into the last nest whose results it reads, or into a later one
+// that shares its loads; or appends a nest of its own.
+void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
+                    const LoopFacts& facts) {
   const std::set<int> read = results_read(program, stage);
   std::size_t first = 0;
   for (std::size_t i = 0; i < nests.size(); ++i) {
@@ -106,8 +109,9 @@ void place(Program& program, std::vector<Nest>& nests, Stage stage,
   for (std::size_t i = first; i < nests.size() && !alone; ++i) {
     const bool reads = depends && i == first;
     const bool fits =
-        nests[i].alone ? reads && joins_alone(program, nests[i], stage, facts)
-                       : joins(program, nests[i], stage, reads, facts);
+        nests[i].alone
+            ? reads && try_fuse_scalar_epilogue(program, nests[i], stage, facts)
+            : try_fuse(program, nests[i], stage, reads, facts);
     if (!fits) continue;
     if (!scans(nests[i])) share_inner(program, nests[i], stage);
     nests[i].stages.push_back(std::move(stage));
@@ -128,8 +132,8 @@ Index dominant(const Program& program, const Nest& nest) {
   return first.stores() ? first.offset : program.arena.main_read(first.value);
 }
 
-// How far apart in memory neighbours along the variable are; on the average,
-// where it is inside a quotient or a remainder.
+// The stride along the variable; its average, where the variable is inside a
+// quotient or a remainder.
 std::int64_t stride_along(const Index& index, const LoopVar& variable) {
   if (!index.hides(variable.id)) {
     return std::abs(index.coefficient(variable.id));
@@ -180,7 +184,7 @@ void order_loops(const Program& program, Nest& nest) {
   }
 }
 
-// A result at hand is not read from memory, so its guard only chooses.
+// A result in registers is not read from memory, so its guard is a select.
 ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
                 const Index& flat) {
   if (load.placed) {
@@ -196,10 +200,10 @@ ExprId resolved(ScalarArena& arena, const Scalar& load, bool here,
                     {load.guard(), bare, arena.integer(load.dtype, 0)});
 }
 
-// For results whose points are made side by side along another dimension than
-// their last: that dimension, which is innermost in scratch. Not those that are
-// read at places known only as values, which count row by row; nor those of
-// what the target wants alone, which it writes as it likes.
+// For results that coalesced threads make along another dimension than the
+// last: that dimension, which is innermost in scratch. Excluded are results
+// that are read at computed places, which count row by row, and those of nests
+// that the target wants alone, whose layout is the target's.
 using Innermost = std::map<int, std::size_t>;
 
 Innermost innermost_in_scratch(const Program& program,
@@ -239,7 +243,7 @@ Index place_in_scratch(const Program& program, const Innermost& innermost,
   return last < shape.size() ? flat * shape[last] + at[last] : flat;
 }
 
-// Results read in their own nest are at hand; those of other nests are in
+// Results read in their own nest stay in registers; those of other nests are in
 // scratch.
 void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
   Program& program = plan.program;
@@ -305,7 +309,8 @@ bool mergeable(const Program& program, const Stage& stage, LoopVar a,
 
 void merge(Program& program, Nest& nest, LoopVar a, LoopVar b) {
   const LoopVar whole = program.new_variable(a.extent * b.extent);
-  // a takes nothing, b takes the whole: exact, as a's share is b's scaled.
+  // b becomes the merged variable and a zero: a's coefficient is b's times
+  // extent.
   const IndexMap map = {{a.id, Index(0)}, {b.id, Index(whole)}};
   const auto replace = [&](Variables& list) {
     std::erase_if(list, [&](const LoopVar& v) { return v.id == a.id; });
@@ -348,8 +353,8 @@ bool merge_once(Program& program, Nest& nest) {
   return false;
 }
 
-// Of a pool's window, a row is shorter than a vector, while the points lie
-// side by side.
+// A pool's window: its rows are shorter than a vector, while points are
+// contiguous.
 bool is_window(const Nest& nest, const LoopChoices& choices) {
   const Variables& inner = nest.stages.front().inner;
   return nest.stages.front().folds && !inner.empty() &&
@@ -373,9 +378,9 @@ bool share_a_load(const Program& program, const Stage& a, const Stage& b) {
   });
 }
 
-// A stage whose one inner variable counts what the inner variables of another
-// count together walks by these, if then both read the same.
-void count_alike(Program& program, Nest& nest) {
+// Splits a stage's one inner variable into those of another stage with the same
+// extent, if the two then share a load.
+void split_inner_alike(Program& program, Nest& nest) {
   for (Stage& stage : nest.stages) {
     if (stage.inner.size() != 1 || stage.position >= 0 || stage.scans) continue;
     for (const Stage& other : nest.stages) {
@@ -426,14 +431,15 @@ std::int64_t work_of(const Nest& nest) {
   return most * extent_of(nest.outer);
 }
 
-// Points that threads can share: whole vectors of them, for columns.
+// Points to distribute over threads; for columns, in whole vectors.
 std::int64_t parallel_points(const Nest& nest) {
   if (!nest.columns) return extent_of(nest.outer);
   const std::int64_t last = nest.outer.back().extent;
   return extent_of(nest.outer) / last * ((last + 63) / 64);
 }
 
-// Rows that are far apart in memory are walked side by side, however short.
+// Long column reductions are walked by coalesced threads, whatever their
+// extent.
 bool walks(const Nest& nest, const LoopFacts& facts) {
   return facts.on_gpu && nest.columns &&
          !is_window(nest, facts.choices.loops) &&
@@ -441,7 +447,7 @@ bool walks(const Nest& nest, const LoopFacts& facts) {
              facts.choices.loops.long_row_elements;
 }
 
-// Whether nothing walks a row again once it is folded.
+// Whether no stage reads a row again after it is folded.
 bool folds_in_one_pass(const Program& program, const Nest& nest) {
   return std::ranges::all_of(nest.stages, [&](const Stage& stage) {
     return extent_of(stage.inner) == 1 ||
@@ -449,7 +455,7 @@ bool folds_in_one_pass(const Program& program, const Nest& nest) {
   });
 }
 
-// What is read of memory for one point.
+// Bytes read from memory for one point.
 double row_bytes(const Program& program, const Nest& nest) {
   std::set<ExprId> loads;
   for (const Stage& stage : nest.stages) {
@@ -464,9 +470,9 @@ double row_bytes(const Program& program, const Nest& nest) {
   return bytes * static_cast<double>(nest.work / extent_of(nest.outer));
 }
 
-// A row that one core of a GPU has whole: it holds what it walks again, and of
-// several rows that it walks once each keeps a core at work. Few rows that are
-// walked once are split where that pays for a second kernel.
+// Whether a row stays within one multiprocessor: it is persistent there, or
+// there are rows enough to keep all busy. A few rows that are read once are
+// split where that pays for a second kernel.
 bool is_whole(const Program& program, const Nest& nest,
               const LoopFacts& facts) {
   const std::int64_t rows = extent_of(nest.outer);
@@ -478,12 +484,12 @@ bool is_whole(const Program& program, const Nest& nest,
          !splits_rows(row_bytes(program, nest), rows, facts.rates);
 }
 
-// Folds over much data that leave few points get a nest each, which is shared
-// among the threads inside the fold; what stores gets every variable outside.
-void explode(const Program& program, std::vector<Nest>& nests, Nest nest,
-             const LoopFacts& facts) {
+// Split reduction: folds over much data with few points get a nest each, whose
+// inner loops are distributed over threads; stores get all variables outside.
+void split_reductions(const Program& program, std::vector<Nest>& nests,
+                      Nest nest, const LoopFacts& facts) {
   const bool folds = nest.stages.front().folds;
-  // A GPU's core wants several to wait for memory in turn.
+  // A multiprocessor hides latency with several points.
   const std::int64_t enough =
       facts.cores * (facts.on_gpu
                          ? facts.choices.loops.points_per_multiprocessor_min
@@ -532,7 +538,7 @@ Schedule schedule(Program program, const LoopFacts& facts) {
     if (facts.on_gpu && !stage.scans) {
       split_as_read(program, stage, program.arena.main_read(stage.value));
     }
-    place(program, placed, std::move(stage), facts);
+    fuse_or_append(program, placed, std::move(stage), facts);
   }
   for (Nest& nest : placed) {
     order_loops(program, nest);
@@ -541,7 +547,7 @@ Schedule schedule(Program program, const LoopFacts& facts) {
   }
   Schedule plan;
   for (Nest& nest : placed) {
-    explode(program, plan.nests, std::move(nest), facts);
+    split_reductions(program, plan.nests, std::move(nest), facts);
   }
   plan.program = std::move(program);
   const Innermost innermost =
@@ -555,7 +561,7 @@ Schedule schedule(Program program, const LoopFacts& facts) {
     order_loops(plan.program, nest);
     while (merge_once(plan.program, nest)) {
     }
-    if (facts.on_gpu) count_alike(plan.program, nest);
+    if (facts.on_gpu) split_inner_alike(plan.program, nest);
     choose_vectors(plan.program, nest, facts.choices.loops);
     nest.work = work_of(nest);
     nest.parallel = facts.cores > 1 &&

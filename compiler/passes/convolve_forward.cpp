@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t weight_at = 1, padding_at = 4, transposed_at = 6;
+constexpr std::size_t kWeightAt = 1, kPaddingAt = 4, kTransposedAt = 6;
 
 Arg list_of(const std::vector<std::int64_t>& values) {
   Arg::List list;
@@ -56,7 +56,7 @@ class Turner {
   void turn(const Node& node, const Convolution& one) {
     TensorType type = *one.weight;
     const Arg turned = add(node, "turned", "aten.flip.default",
-                           {node.args[weight_at], list_of({2, 3, 4})}, type);
+                           {node.args[kWeightAt], list_of({2, 3, 4})}, type);
     std::swap(type.shape[0], type.shape[1]);
     std::swap(type.stride[0], type.stride[1]);
     const Arg across = add(node, "across", "aten.permute.default",
@@ -66,9 +66,9 @@ class Turner {
         row_major(type.dtype, type.shape),
         {{"memory_format", {Symbol{"memory_format", "contiguous_format"}}}});
     Node forward = node;
-    forward.args[weight_at] = window;
-    forward.args[padding_at] = list_of(*padding_of(one));
-    forward.args[transposed_at] = {false};
+    forward.args[kWeightAt] = window;
+    forward.args[kPaddingAt] = list_of(*padding_of(one));
+    forward.args[kTransposedAt] = {false};
     nodes_.push_back(std::move(forward));
   }
 

@@ -42,7 +42,7 @@ Graph einsum_by_pairs(const Graph& graph);
 Graph separate_bias(Graph graph, const Lowerable& lowerable);
 
 /// Transposed convolutions in TF32 of volumes that step by one become ordinary
-/// ones with their window turned round, of the same products: for those the
+/// ones with their window flipped, of the same products: for those the
 /// library has kernels that are two to seven times as fast
 /// (docs/performance.md).
 Graph convolve_forward(const Graph& graph);

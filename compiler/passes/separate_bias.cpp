@@ -7,13 +7,13 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t bias_at = 2;
+constexpr std::size_t kBiasAt = 2;
 
 bool has_bias(const Node& node) {
   return node.kind == NodeKind::call &&
          operator_name(node.target) == "convolution" &&
-         node.args.size() > bias_at &&
-         std::holds_alternative<NodeRef>(node.args[bias_at].value);
+         node.args.size() > kBiasAt &&
+         std::holds_alternative<NodeRef>(node.args[kBiasAt].value);
 }
 
 bool reads(const Node& node, const std::string& name) {
@@ -57,10 +57,10 @@ Graph separate_bias(Graph graph, const Lowerable& lowerable) {
     }
     Node bare = node;
     bare.name = graph.unused_name(node.name + "_without_bias");
-    bare.args[bias_at] = {};
+    bare.args[kBiasAt] = {};
     Node view =
         beside(graph.unused_name(node.name + "_bias"),
-               std::get<NodeRef>(node.args[bias_at].value), *node.values[0]);
+               std::get<NodeRef>(node.args[kBiasAt].value), *node.values[0]);
     Node sum;
     sum.name = node.name;
     sum.target = "aten.add.Tensor";

@@ -13,7 +13,7 @@ namespace weft {
 namespace {
 
 /// How far a piece that is read is looked for.
-constexpr int steps_max = 512;
+constexpr int kStepsMax = 512;
 
 /// select_scatter's or select's dimension and index, both counted from zero.
 struct Piece {
@@ -113,7 +113,7 @@ class Pieces {
   const std::string* read_back(const Node& node) const {
     const auto wanted = piece(node, 1);
     const Node* whole = find(ref(node, 0));
-    for (int steps = 0; wanted && whole != nullptr && steps < steps_max;
+    for (int steps = 0; wanted && whole != nullptr && steps < kStepsMax;
          ++steps) {
       const auto here = written(*whole);
       if (!here || here->dim != wanted->dim) return nullptr;

@@ -35,7 +35,7 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
   columns_ = extent_of(it_.columns);
   folded_ = extent_of(it_.folded);
   const auto clip = [](std::int64_t tile, std::int64_t extent) {
-    return std::clamp(power_of_two(extent), tile_min, tile);
+    return std::clamp(power_of_two(extent), kTileMin, tile);
   };
   tile_rows_ = clip(variant.dot_rows, rows_);
   tile_columns_ = clip(variant.dot_columns, columns_);
@@ -46,15 +46,15 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
            folded_);
   tiles_ = ceil_div(rows_, tile_rows_) * ceil_div(columns_, tile_columns_);
   choose_shares(facts);
-  packs_ = wants_packing();
+  packs_ = wants_presplit();
   lays_out_ = wants_layout();
   choose_stages(facts);
 }
 
 void DotText::print() {
   if (packs_) {
-    print_packing(it_.a, "a", it_.rows, tile_rows_);
-    print_packing(it_.b, "b", it_.columns, tile_columns_);
+    print_presplit(it_.a, "a", it_.rows, tile_rows_);
+    print_presplit(it_.b, "b", it_.columns, tile_columns_);
   }
   if (lays_out_) print_layout();
   print_product();
@@ -244,7 +244,7 @@ void DotText::print_product() {
   open_program(kernel);
   open_tile(kernel);
   if (packs_) {
-    open_packed(kernel);
+    open_presplit(kernel);
   } else {
     kernel.expect_inner(it_.folded);
     kernel.compute({it_.a}, true);
@@ -260,7 +260,7 @@ void DotText::print_product() {
   kernel.line("for k in range(0, " + text(shares_ > 1 ? share_ : folded_) +
               ", " + text(tile_folded_) + "):");
   kernel.indent();
-  packs_ ? print_packed_step(kernel) : print_step(kernel);
+  packs_ ? print_presplit_step(kernel) : print_step(kernel);
   kernel.dedent();
   if (packs_) {
     // Infinities times what rounding left are nothing that counts.

@@ -9,7 +9,7 @@
 namespace weft {
 
 /// The matrix units' smallest tiles, of rows, columns and folded elements.
-inline constexpr std::int64_t tile_min = 16;
+inline constexpr std::int64_t kTileMin = 16;
 
 class DotText {
  public:
@@ -84,16 +84,16 @@ class DotText {
   /// Names the variables as they lie in the turned tile.
   void open_turned(TritonKernel& kernel) const;
 
-  // Packed factors: triton_packed.cpp.
-  bool may_pack() const;
-  bool wants_packing() const;
-  std::string packed(const char* name, const char* half) const;
+  // Packed factors: presplit.cpp.
+  bool may_presplit() const;
+  bool wants_presplit() const;
+  std::string split_factor(const char* name, const char* half) const;
   std::int64_t padded(std::int64_t extent, std::int64_t tile) const;
   std::int64_t padded_folded() const;
-  void print_packing(ExprId factor, const char* name,
-                     const std::vector<LoopVar>& variables, std::int64_t tile);
-  void open_packed(TritonKernel& kernel) const;
-  void print_packed_step(TritonKernel& kernel) const;
+  void print_presplit(ExprId factor, const char* name,
+                      const std::vector<LoopVar>& variables, std::int64_t tile);
+  void open_presplit(TritonKernel& kernel) const;
+  void print_presplit_step(TritonKernel& kernel) const;
 
   const Schedule& plan_;
   const Nest& nest_;

@@ -16,14 +16,14 @@ TritonFold::TritonFold(const Program& program, const Stage& stage)
   }
 }
 
-DType TritonFold::held() const {
+DType TritonFold::accumulator_dtype() const {
   return is_truth(program_, stage_) ? DType::i32
                                     : program_.arena[stage_.value].dtype;
 }
 
 std::string TritonFold::neutral(std::size_t which) const {
   if (which == 1) return "0x7fffffff";
-  const bool real = is_float(held());
+  const bool real = is_float(accumulator_dtype());
   switch (stage_.fold) {
     case Fold::sum:
       return real ? "0.0" : "0";
@@ -33,14 +33,16 @@ std::string TritonFold::neutral(std::size_t which) const {
     case Fold::argmax:
       if (is_truth(program_, stage_)) return "0";
       if (real) return "float(\"-inf\")";
-      return held() == DType::i64 ? "-9223372036854775808" : "-2147483648";
+      return accumulator_dtype() == DType::i64 ? "-9223372036854775808"
+                                               : "-2147483648";
     case Fold::min:
     case Fold::argmin:
       break;
   }
   if (is_truth(program_, stage_)) return "1";
   if (real) return "float(\"inf\")";
-  return held() == DType::i64 ? "9223372036854775807" : "2147483647";
+  return accumulator_dtype() == DType::i64 ? "9223372036854775807"
+                                           : "2147483647";
 }
 
 std::string TritonFold::combiner() const {
@@ -63,7 +65,7 @@ std::string TritonFold::combiner() const {
 
 void TritonFold::begin(TritonKernel& kernel, const std::string& shape) const {
   for (std::size_t i = 0; i < names_.size(); ++i) {
-    const DType dtype = i == 0 ? held() : DType::i32;
+    const DType dtype = i == 0 ? accumulator_dtype() : DType::i32;
     kernel.line(names_[i] + " = tl.full(" + shape + ", " + neutral(i) + ", " +
                 triton_type(dtype) + ")");
   }
@@ -74,7 +76,8 @@ std::vector<std::string> TritonFold::tile(TritonKernel& kernel,
                                           const std::string& mask) const {
   std::vector<std::string> texts = {kernel.operand(stage_.value)};
   if (program_.arena[stage_.value].op == ScalarOp::constant) {
-    texts[0] = "tl.full((1, 1), " + texts[0] + ", " + triton_type(held()) + ")";
+    texts[0] = "tl.full((1, 1), " + texts[0] + ", " +
+               triton_type(accumulator_dtype()) + ")";
   } else if (is_truth(program_, stage_)) {
     texts[0] += ".to(tl.int32)";
   }
@@ -107,7 +110,7 @@ void TritonFold::take(TritonKernel& kernel,
     return kernel.line(names_[0] + " *= " + tile[0]);
   }
   const bool most = stage_.fold == Fold::max;
-  if (is_float(held())) {
+  if (is_float(accumulator_dtype())) {
     kernel.help(combiner());
     return kernel.line(names_[0] + " = _" + combiner() + "(" + names_[0] +
                        ", " + tile[0] + ")");
@@ -123,7 +126,8 @@ void TritonFold::reduce(TritonKernel& kernel,
     return kernel.line(result + " = tl.sum(" + values[0] +
                        ", axis=1)[:, None]");
   }
-  if (!has_position() && !is_float(held()) && stage_.fold != Fold::prod) {
+  if (!has_position() && !is_float(accumulator_dtype()) &&
+      stage_.fold != Fold::prod) {
     const std::string name = stage_.fold == Fold::max ? "tl.max(" : "tl.min(";
     return kernel.line(result + " = " + name + values[0] +
                        ", axis=1)[:, None]");

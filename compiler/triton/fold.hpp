@@ -35,7 +35,7 @@ class TritonFold {
 
   bool has_position() const { return names_.size() > 1; }
   /// What accumulators hold: truth values as numbers.
-  DType held() const;
+  DType accumulator_dtype() const;
   /// What a masked load gives that must not count.
   std::string neutral(std::size_t which) const;
 

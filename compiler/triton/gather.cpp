@@ -40,7 +40,7 @@ bool DotText::gathers() const {
 }
 
 void DotText::pad_rows() {
-  if (may_pack() || !gathers() || it_.rows.size() < 2) return;
+  if (may_presplit() || !gathers() || it_.rows.size() < 2) return;
   LoopVar& last = it_.rows.back();
   for (std::int64_t lanes = choices_.gathered_lanes_max;
        lanes >= choices_.gathered_lanes_min; lanes /= 2) {
@@ -62,7 +62,7 @@ std::string DotText::row_mask(const std::string& row) const {
 // Not what lies so already.
 bool DotText::wants_layout() const {
   const Scalar& read = plan_.program.arena[it_.b];
-  if (may_pack() || !gathers() || rows_ < choices_.layout_rows_min ||
+  if (may_presplit() || !gathers() || rows_ < choices_.layout_rows_min ||
       read.op != ScalarOp::load || read.dtype != DType::f32 ||
       extent_of(it_.batch) * laid_out_elements() >
           choices_.layout_elements_max) {

@@ -10,7 +10,7 @@ namespace weft {
 // Phases are columns, the fastest of them, padded to what a tile is split by;
 // unless a tile has more columns than there are.
 void DotText::choose_interleave() {
-  if (may_pack() || it_.rows.empty() || it_.columns.empty()) return;
+  if (may_presplit() || it_.rows.empty() || it_.columns.empty()) return;
   const Index place = this->place();
   const auto alternate = [&](const LoopVar& phase, const LoopVar& block) {
     return phase.extent > 1 && phase.extent <= choices_.phases_max &&
@@ -24,7 +24,7 @@ void DotText::choose_interleave() {
   LoopVar& phase = it_.columns.back();
   const std::int64_t padded = power_of_two(phase.extent);
   if (!alternate(phase, it_.rows.back()) ||
-      extent_of(it_.columns) / phase.extent * padded < tile_min) {
+      extent_of(it_.columns) / phase.extent * padded < kTileMin) {
     return;
   }
   phases_ = phase.extent;

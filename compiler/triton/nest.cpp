@@ -103,7 +103,8 @@ void NestText::spill(TritonKernel& kernel, const Stage& stage,
     if (!plan_.spilled.contains(buffer)) continue;
     std::string value = fold.names()[i];
     if (i == 1) value += ".to(tl.int64)";
-    if (fold.held() != program().arena[stage.value].dtype && i == 0) {
+    if (fold.accumulator_dtype() != program().arena[stage.value].dtype &&
+        i == 0) {
       value += " != 0";
     }
     kernel.store(buffer, stage.result_index[0], value);

@@ -28,8 +28,8 @@ class NestText {
  private:
   /// How a program goes over the inner elements of its points.
   enum class Way {
-    held,   ///< all at once; later passes find them in registers
-    walk,   ///< a tile after the other
+    persistent,  ///< all at once, in registers for later passes
+    walk,        ///< a tile after the other
     window  ///< one after the other, each with all points: few and scattered
   };
   struct Tile {
@@ -59,7 +59,7 @@ class NestText {
                                   Tile tile) const;
   void print_passes(TritonKernel& kernel, Tile tile, Way way,
                     const std::string& of_points) const;
-  void open_held(TritonKernel& kernel, const Pass& pass) const;
+  void open_persistent(TritonKernel& kernel, const Pass& pass) const;
   void print_pass(TritonKernel& kernel, const Pass& pass, Tile tile,
                   Way way) const;
   void print_points(TritonKernel& kernel, const Pass& pass,

@@ -1,5 +1,5 @@
 // Points with folds or scans over their inner elements. A row that fits is
-// held, so that each pass over it but the first reads registers.
+// persistent: each pass over it but the first reads registers.
 #include <algorithm>
 
 #include "compiler/loops/width.hpp"
@@ -18,7 +18,7 @@ NestText::Way NestText::way() const {
   }
   const std::int64_t beside = nest_.columns ? choices().column_points : 1;
   const bool fits = power_of_two(longest()) * beside <= variant_.row_max;
-  return fits ? Way::held : Way::walk;
+  return fits ? Way::persistent : Way::walk;
 }
 
 // Each fold of a point has an accumulator in registers.
@@ -37,10 +37,10 @@ NestText::Tile NestText::tile_for(Way way) const {
   const std::int64_t all =
       blocks_last() ? nest_.outer.back().extent : extent_of(nest_.outer);
   Tile tile;
-  tile.width = way == Way::held     ? row
-               : way == Way::window ? 1
-               : nest_.columns      ? std::min(choices().column_steps, row)
-                                    : variant_.tile;
+  tile.width = way == Way::persistent ? row
+               : way == Way::window   ? 1
+               : nest_.columns        ? std::min(choices().column_steps, row)
+                                      : variant_.tile;
   const std::int64_t least = nest_.columns ? choices().column_points : 1;
   const std::int64_t elements = std::max(variant_.tile, least * tile.width);
   tile.height = std::min(elements / tile.width, power_of_two(all));
@@ -108,7 +108,7 @@ void NestText::print_rows() {
   int per_thread = variant_.per_thread;
   if (way == Way::window) per_thread = std::min(window_points(), per_thread);
   // Of rows that lie side by side each thread folds a piece: long ones.
-  if (way == Way::held && nest_.columns) {
+  if (way == Way::persistent && nest_.columns) {
     per_thread = std::max(choices().column_elements_per_thread_min, per_thread);
   }
   kernel.finish(programs, warps_for(elements, per_thread));
@@ -123,7 +123,7 @@ void NestText::print_passes(TritonKernel& kernel, Tile tile, Way way,
       continue;
     }
     const bool again = before != nullptr && before->inner == pass.inner;
-    if (way == Way::held && !again) open_held(kernel, pass);
+    if (way == Way::persistent && !again) open_persistent(kernel, pass);
     if (pass.scan() != nullptr) {
       print_scan(kernel, pass, tile, way);
     } else {
@@ -133,7 +133,7 @@ void NestText::print_passes(TritonKernel& kernel, Tile tile, Way way,
   }
 }
 
-void NestText::open_held(TritonKernel& kernel, const Pass& pass) const {
+void NestText::open_persistent(TritonKernel& kernel, const Pass& pass) const {
   kernel.forget_inner();
   const std::int64_t extent = extent_of(pass.inner);
   const std::int64_t width = power_of_two(extent);
@@ -146,7 +146,7 @@ void NestText::print_pass(TritonKernel& kernel, const Pass& pass, Tile tile,
   for (const Stage* stage : pass.folding()) {
     folds.emplace_back(program(), *stage);
   }
-  if (way == Way::held) {
+  if (way == Way::persistent) {
     tile.width = power_of_two(extent_of(pass.inner));
     print_tile(kernel, pass, folds, tile, true);
   } else {
@@ -232,14 +232,14 @@ void NestText::print_scan(TritonKernel& kernel, const Pass& pass, Tile tile,
                           Way way) const {
   const TritonFold fold(program(), *pass.scan());
   const std::int64_t extent = extent_of(pass.inner);
-  if (way == Way::held) {
+  if (way == Way::persistent) {
     tile.width = power_of_two(extent);
     return print_scan_tile(kernel, pass, fold, "", tile);
   }
   kernel.forget_inner();
   const std::string carry = "carry" + fold.names()[0].substr(1);
   kernel.line(carry + " = tl.full(" + tile.column() + ", " + fold.neutral(0) +
-              ", " + triton_type(fold.held()) + ")");
+              ", " + triton_type(fold.accumulator_dtype()) + ")");
   kernel.line("for start in range(0, " + text(extent) + ", " +
               text(tile.width) + "):");
   kernel.indent();

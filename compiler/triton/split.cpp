@@ -67,7 +67,7 @@ void NestText::print_shares(const Pass& pass, Tile tile, std::int64_t share,
   for (const TritonFold& fold : folds) {
     fold.reduce(kernel, fold.names());
     for (std::size_t i = 0; i < fold.names().size(); ++i) {
-      const DType dtype = i == 0 ? fold.held() : DType::i32;
+      const DType dtype = i == 0 ? fold.accumulator_dtype() : DType::i32;
       module_.scratch.push_back({part(fold, i), shares * points, dtype});
       kernel.use(part(fold, i));
       kernel.line("tl.store(" + part(fold, i) + " + (share * " + text(points) +

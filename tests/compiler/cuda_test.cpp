@@ -34,14 +34,15 @@ std::string first(Graph graph) { return texts(std::move(graph), 1).front(); }
 TEST_CASE("elements are read and written four at a time") {
   const std::string text =
       first(one_call("aten.relu.default", dense({64, 1024})));
-  CHECK(text.contains("load_pack<4>(in0 + "));
-  CHECK(text.contains("store_pack(out0"));
+  CHECK(text.contains("load_vector<4>(in0 + "));
+  CHECK(text.contains("store_vector(out0"));
   CHECK_FALSE(text.contains("if (p <"));
 }
 
-TEST_CASE("elements that make no whole pack go one by one, and none too far") {
+TEST_CASE(
+    "elements that make no whole vector go one by one, and none too far") {
   const std::string text = first(one_call("aten.relu.default", dense({1023})));
-  CHECK_FALSE(text.contains("load_pack<4>(in0"));
+  CHECK_FALSE(text.contains("load_vector<4>(in0"));
   CHECK(text.contains("if (p < 1023)"));
 }
 
@@ -105,8 +106,8 @@ TEST_CASE("halves are read and written eight at a time") {
   TensorType type = dense({64, 1024});
   type.dtype = DType::bf16;
   const std::string text = first(one_call("aten.relu.default", type));
-  CHECK(text.contains("Pack<Brain, 8>"));
-  CHECK(text.contains("load_pack<8>(in0 + "));
+  CHECK(text.contains("Vector<Brain, 8>"));
+  CHECK(text.contains("load_vector<8>(in0 + "));
   CHECK(text.contains("(float)q"));
 }
 
@@ -118,8 +119,8 @@ TEST_CASE("beside wider elements halves are read four at a time") {
   add_call(graph, "y", "aten._to_copy.default", {ref("x")}, dense({64, 1024}));
   graph.outputs = {"y"};
   const std::string text = first(std::move(graph));
-  CHECK(text.contains("Pack<Half, 4>"));
-  CHECK(text.contains("Pack<float, 4>"));
+  CHECK(text.contains("Vector<Half, 4>"));
+  CHECK(text.contains("Vector<float, 4>"));
 }
 
 TEST_CASE("what stores nothing but halves takes coarse functions") {
@@ -159,7 +160,7 @@ TEST_CASE("a short row is held in the registers of a warp") {
 TEST_CASE("a longer row is held by a block") {
   const std::string text = first(softmax(5000, 8192));
   CHECK(text.contains("fold_block<Exponentials<float>, 256>"));
-  CHECK(text.contains("h0[u] = load_pack<4>"));
+  CHECK(text.contains("h0[u] = load_vector<4>"));
 }
 
 TEST_CASE(
@@ -167,8 +168,8 @@ TEST_CASE(
   const std::string text = first(softmax(4096, 393'216));
   CHECK(text.contains("\"cooperative\":true"));
   CHECK(text.contains("copy_bulk(ring"));
-  CHECK(text.contains("Gathering<Exponentials<float>, 6, 33, "));
-  CHECK_FALSE(text.contains("load_pack<4>(in0"));
+  CHECK(text.contains("PartialExchange<Exponentials<float>, 6, 33, "));
+  CHECK_FALSE(text.contains("load_vector<4>(in0"));
 }
 
 TEST_CASE("who stores a stream keeps chunks of its next row in registers") {
@@ -208,9 +209,9 @@ TEST_CASE("columns of rows that begin anywhere stream by whole rows") {
     return graph;
   };
   const std::string text = first(largest(128, 4095));
-  CHECK(text.contains("copy_bulk(rows + turn.slot * 16380, in0"));
+  CHECK(text.contains("copy_bulk(rows + position.slot * 16380, in0"));
   CHECK(text.contains("if (inside) out0"));
-  // Too few matrices, and columns that lie in packs.
+  // Too few matrices, and columns that lie in vectors.
   CHECK_FALSE(first(largest(64, 4095)).contains("copy_bulk("));
   CHECK_FALSE(first(largest(128, 4096)).contains("copy_bulk("));
 }
@@ -232,7 +233,7 @@ TEST_CASE("a row of megabytes is held by a cluster, and read once") {
   const std::string text = texts(softmax(4096, 393'216)).at(1);
   CHECK(text.contains("\"cluster\":8"));
   CHECK(text.contains("fold_cluster<Exponentials<float>, 1024, 8>"));
-  CHECK_FALSE(text.contains("load_pack<4>(in0"));
+  CHECK_FALSE(text.contains("load_vector<4>(in0"));
 }
 
 TEST_CASE("as many clusters are launched as the driver says fit") {
@@ -270,11 +271,11 @@ TEST_CASE("a row that no cluster can hold is held by blocks that all run") {
   CHECK(text.contains("fold_team<Exponentials<float>"));
 }
 
-TEST_CASE("rows that begin anywhere are read in packs even so") {
+TEST_CASE("rows that begin anywhere are read in vectors even so") {
   const std::string text = first(softmax(5000, 65'535));
   CHECK(text.contains("const int shift = (unsigned)(v0 * 65535) % 4;"));
-  CHECK(text.contains("copy_some<4>(ring"));
-  CHECK(text.contains("store_some("));
+  CHECK(text.contains("copy_masked<4>(ring"));
+  CHECK(text.contains("store_masked("));
 }
 
 TEST_CASE("rows of more than 31 bits are counted in 64") {
@@ -394,12 +395,12 @@ TEST_CASE("windows of a volume go across rows first and keep what they share") {
     return texts(graph).front();
   };
   const std::string wide = pooled(256);
-  CHECK(wide.contains("Strip<Sum<float>, true> kept[1][1];"));
+  CHECK(wide.contains("PartialVector<Sum<float>, true> kept[1][1];"));
   CHECK(wide.contains("beside<-1, 1, 0>"));
   // A row within a warp needs nothing of others.
-  CHECK(pooled(128).contains("Strip<Sum<float>, false>"));
-  // Rows that do not begin in packs are windows in registers, as before.
-  CHECK_FALSE(pooled(126).contains("Strip<"));
+  CHECK(pooled(128).contains("PartialVector<Sum<float>, false>"));
+  // Rows that do not begin in vectors are windows in registers, as before.
+  CHECK_FALSE(pooled(126).contains("PartialVector<"));
 }
 
 TEST_CASE("what is finite is asked by its size") {

@@ -46,7 +46,7 @@ Graph pooled(std::int64_t width, std::int64_t window, std::int64_t step) {
 
 }  // namespace
 
-TEST_CASE("windows below each other read each row once, in packs") {
+TEST_CASE("windows below each other read each row once, in vectors") {
   const std::string text = first(depthwise(512, 512));
   CHECK(text.contains("float a2[8][4];"));
   CHECK(text.contains("row < 10;"));
@@ -75,13 +75,13 @@ TEST_CASE("what is folded down whole columns is no window") {
   CHECK_FALSE(first(std::move(graph)).contains("read_row("));
 }
 
-TEST_CASE("rows that begin anywhere are not read in packs") {
+TEST_CASE("rows that begin anywhere are not read in vectors") {
   CHECK_FALSE(first(depthwise(512, 511)).contains("read_row("));
 }
 
 TEST_CASE("results whose rows begin anywhere are written by neighbours") {
   CHECK(first(depthwise(512, 512)).contains("write_row("));
-  CHECK(first(pooled(512, 2, 2)).contains("store_pack("));
+  CHECK(first(pooled(512, 2, 2)).contains("store_vector("));
 }
 
 TEST_CASE("a window that is not there reads nothing but rows") {

@@ -18,11 +18,11 @@ import captured_cases
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda_host")
 #: What host.hpp has instead: it is written in the device's own words.
-OF_DEVICE = ("copy_async", "close_group", "await_groups", "meet_cluster",
-             "store_remote", "meet_team", "larger(float", "smaller(float",
-             "read_slot", "touch", "barrier_begin", "barriers_begun", "reads_done",
-             "barrier_arrive", "barrier_announce", "barrier_await",
-             "copy_bulk", "tell_note", "told_note", "float_of_half",
+OF_DEVICE = ("copy_async", "commit_copies", "wait_copies", "sync_cluster",
+             "store_remote", "sync_team", "larger(float", "smaller(float",
+             "load_shared", "prefetch_line", "barrier_init", "fence_barrier_init", "fence_async_proxy",
+             "barrier_arrive", "barrier_expect_bytes", "barrier_wait",
+             "copy_bulk", "store_message", "load_message", "float_of_half",
              "half_of_float", "hardware_exp2(", "hardware_exp2_whole",
              "hardware_log2")
 SOURCES_AT_ONCE = 24

@@ -35,7 +35,7 @@ class CudaWindows(KernelCases, unittest.TestCase):
     rounding = 4  # sums of products, each in its own order
 
 
-class CudaStrips(KernelCases, unittest.TestCase):
+class CudaStencilTiles(KernelCases, unittest.TestCase):
     variants = (CudaVariant("one multiprocessor", 0, 1, multiprocessors=1),)
     groups = [cuda_cases.strip_cases]
 
@@ -45,7 +45,7 @@ class CudaStrips(KernelCases, unittest.TestCase):
         answers = captured_cases.generate(
             captured_cases.graphs_of(cases), [cli, "1", "1"])
         plain = [case[0] for case, answer in zip(cases, answers)
-                 if "Strip<" not in answer["variants"][0]["text"]]
+                 if "PartialVector<" not in answer["variants"][0]["text"]]
         self.assertEqual(plain, [])
 
 

@@ -5,7 +5,7 @@ DEVICE typename F::Value fold_block(typename F::Value value) {
   __shared__ typename F::Value parts[T / 32];
   const int lane = threadIdx.x % 32;
   value = fold_warp<F, 32>(value);
-  __syncthreads();  // who still reads the parts of the fold before
+  __syncthreads();  // the last fold's parts are still being read
   if (lane == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();
   value = lane < T / 32 ? parts[lane] : F::none();

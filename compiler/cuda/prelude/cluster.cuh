@@ -1,4 +1,4 @@
-DEVICE void meet_cluster() {
+DEVICE void sync_cluster() {
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n"
       "barrier.cluster.wait.acquire.aligned;" ::
@@ -19,18 +19,19 @@ DEVICE void store_remote(V* to, int block, const V& value) {
         : "memory");
   }
 }
-// Over the G blocks of the cluster. Two sets of parts take turns, so that one
-// meeting is enough: who writes a set has met all since it was read.
+// Reduces over the G blocks of the cluster. The partials are double-buffered,
+// so that one barrier a fold suffices: a buffer is written again only after a
+// barrier that follows its last read.
 template <class F, int T, int G>
 DEVICE typename F::Value fold_cluster(typename F::Value value, int rank,
-                                      int& turn) {
+                                      int& parity) {
   __shared__ typename F::Value parts[2][G];
   value = fold_block<F, T>(value);
-  turn ^= 1;
-  if (threadIdx.x < G) store_remote(&parts[turn][rank], threadIdx.x, value);
-  meet_cluster();
-  value = parts[turn][0];
+  parity ^= 1;
+  if (threadIdx.x < G) store_remote(&parts[parity][rank], threadIdx.x, value);
+  sync_cluster();
+  value = parts[parity][0];
 #pragma unroll
-  for (int i = 1; i < G; ++i) value = F::of(value, parts[turn][i]);
+  for (int i = 1; i < G; ++i) value = F::of(value, parts[parity][i]);
   return value;
 }

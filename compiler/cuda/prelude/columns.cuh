@@ -1,9 +1,10 @@
-// Each lane over the R threads, ACROSS apart, that share its points.
+// Reduces each lane over the R threads that share its points; these threads are
+// ACROSS apart.
 template <class F, int N, int R, int ACROSS>
 DEVICE void fold_down(typename F::Value (&lanes)[N]) {
   __shared__ typename F::Value parts[R][ACROSS][N];
   const int across = threadIdx.x % ACROSS;
-  __syncthreads();  // who still reads the parts of the fold before
+  __syncthreads();  // the last fold's parts are still being read
 #pragma unroll
   for (int l = 0; l < N; ++l) {
     parts[threadIdx.x / ACROSS][across][l] = lanes[l];

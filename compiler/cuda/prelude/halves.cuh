@@ -36,36 +36,36 @@ struct Brain {
 };
 // Packs of them in words: else no more than four are read at once.
 template <int N, class T>
-DEVICE Pack<T, N> load_words(const T* from) {
-  Pack<T, N> pack;
+DEVICE Vector<T, N> load_vector_words(const T* from) {
+  Vector<T, N> vector;
   if constexpr (N == 1) {
-    pack.at[0] = *from;
+    vector.at[0] = *from;
   } else {
-    const auto words = load_pack<N / 2>(reinterpret_cast<const int*>(from));
-    memcpy(&pack, &words, sizeof pack);
+    const auto words = load_vector<N / 2>(reinterpret_cast<const int*>(from));
+    memcpy(&vector, &words, sizeof vector);
   }
-  return pack;
+  return vector;
 }
 template <int N, class T>
-DEVICE void store_words(T* to, const Pack<T, N>& pack) {
+DEVICE void store_vector_words(T* to, const Vector<T, N>& vector) {
   static_assert(N > 1, "one element is stored as it is");
-  Pack<int, N / 2> words;
-  memcpy(&words, &pack, sizeof pack);
-  store_pack(reinterpret_cast<int*>(to), words);
+  Vector<int, N / 2> words;
+  memcpy(&words, &vector, sizeof vector);
+  store_vector(reinterpret_cast<int*>(to), words);
 }
 template <int N>
-DEVICE Pack<Half, N> load_pack(const Half* from) {
-  return load_words<N>(from);
+DEVICE Vector<Half, N> load_vector(const Half* from) {
+  return load_vector_words<N>(from);
 }
 template <int N>
-DEVICE Pack<Brain, N> load_pack(const Brain* from) {
-  return load_words<N>(from);
+DEVICE Vector<Brain, N> load_vector(const Brain* from) {
+  return load_vector_words<N>(from);
 }
 template <int N>
-DEVICE void store_pack(Half* to, const Pack<Half, N>& pack) {
-  store_words(to, pack);
+DEVICE void store_vector(Half* to, const Vector<Half, N>& vector) {
+  store_vector_words(to, vector);
 }
 template <int N>
-DEVICE void store_pack(Brain* to, const Pack<Brain, N>& pack) {
-  store_words(to, pack);
+DEVICE void store_vector(Brain* to, const Vector<Brain, N>& vector) {
+  store_vector_words(to, vector);
 }

@@ -14,15 +14,15 @@
 #include "embedded/compiler/cuda/prelude/folds.cuh"
 #include "embedded/compiler/cuda/prelude/halves.cuh"
 #include "embedded/compiler/cuda/prelude/hardware_exp2.cuh"
-#include "embedded/compiler/cuda/prelude/packs.cuh"
 #include "embedded/compiler/cuda/prelude/quotient.cuh"
 #include "embedded/compiler/cuda/prelude/ring.cuh"
 #include "embedded/compiler/cuda/prelude/scan.cuh"
 #include "embedded/compiler/cuda/prelude/share.cuh"
 #include "embedded/compiler/cuda/prelude/spread.cuh"
+#include "embedded/compiler/cuda/prelude/stencil.cuh"
 #include "embedded/compiler/cuda/prelude/stream.cuh"
-#include "embedded/compiler/cuda/prelude/strips.cuh"
 #include "embedded/compiler/cuda/prelude/team.cuh"
+#include "embedded/compiler/cuda/prelude/vectors.cuh"
 #include "embedded/compiler/cuda/prelude/windows.cuh"
 
 namespace weft {
@@ -37,7 +37,7 @@ struct Section {
 // In the order of printing: each after what it needs.
 const std::vector<Section>& sections_in_order() {
   static const std::vector<Section> list = {
-      {"packs", embedded::compiler_cuda_prelude_packs, {}},
+      {"vectors", embedded::compiler_cuda_prelude_vectors, {}},
       {"halves", embedded::compiler_cuda_prelude_halves, {}},
       {"hardware_exp2", embedded::compiler_cuda_prelude_hardware_exp2, {}},
       {"exp_below",
@@ -62,7 +62,7 @@ const std::vector<Section>& sections_in_order() {
       {"stream", embedded::compiler_cuda_prelude_stream, {"folds"}},
       {"scan", embedded::compiler_cuda_prelude_scan, {"folds"}},
       {"windows", embedded::compiler_cuda_prelude_windows, {}},
-      {"strips", embedded::compiler_cuda_prelude_strips, {"folds"}},
+      {"stencil", embedded::compiler_cuda_prelude_stencil, {"folds"}},
   };
   return list;
 }
@@ -71,7 +71,7 @@ const std::vector<Section>& sections_in_order() {
 
 std::string cuda_prelude(const std::set<std::string>& sections) {
   std::set<std::string> wanted = sections;
-  wanted.insert("packs");
+  wanted.insert("vectors");
   const auto& list = sections_in_order();
   for (auto section = list.rbegin(); section != list.rend(); ++section) {
     if (!wanted.contains(section->name)) continue;

@@ -1,5 +1,5 @@
-// The part of a CUDA source that is the same for every kernel: packs of
-// elements, folds, and how threads, blocks and clusters put theirs together.
+// The part of a CUDA source that is the same for every kernel: vectors of
+// elements, folds, and how threads, blocks and clusters combine their partials.
 #pragma once
 
 #include <set>
@@ -7,7 +7,7 @@
 
 namespace weft {
 
-/// Sections by name, with what they need: "packs", "folds", "arg_folds",
+/// Sections by name, with what they need: "vectors", "folds", "arg_folds",
 /// "exponentials", "spread", "block", "columns", "cluster", "team", "ring",
 /// "scan", "windows".
 std::string cuda_prelude(const std::set<std::string>& sections);

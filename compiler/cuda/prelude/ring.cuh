@@ -1,6 +1,6 @@
-// Copies past the registers, in groups that end in their order. A thread reads
-// only what it asked for itself. All of these are volatile, so that they keep
-// their order, and touch no other memory, so that the rest need not wait.
+// Asynchronous copies to shared memory, in groups that complete in order. A
+// thread reads only what it copied itself. The statements are volatile, which
+// keeps their order, and have no memory clobber, so that nothing else waits.
 template <int BYTES, class T>
 DEVICE void copy_async(void* to, const T* from) {
   const unsigned place = (unsigned)__cvta_generic_to_shared(to);
@@ -14,7 +14,7 @@ DEVICE void copy_async(void* to, const T* from) {
 }
 // The same, where only lanes from `first` on that are in [0, count) exist.
 template <int N, class P, class T, class I>
-DEVICE void copy_some(P* to, const T* from, I first, I count) {
+DEVICE void copy_masked(P* to, const T* from, I first, I count) {
   if (first >= 0 && first <= count - N) {
     return copy_async<sizeof(P)>(to, from);
   }
@@ -24,9 +24,9 @@ DEVICE void copy_some(P* to, const T* from, I first, I count) {
     if (exists) copy_async<sizeof(T)>(&to->at[l], from + l);
   }
 }
-DEVICE void close_group() { asm volatile("cp.async.commit_group;"); }
+DEVICE void commit_copies() { asm volatile("cp.async.commit_group;"); }
 // All groups have come but so many; a constant once loops are unrolled.
-DEVICE void await_groups(int pending) {
+DEVICE void wait_copies(int pending) {
 #define CASE(N)                                       \
   case N:                                             \
     asm volatile("cp.async.wait_group %0;" ::"n"(N)); \
@@ -39,9 +39,9 @@ DEVICE void await_groups(int pending) {
 #undef CASE
 }
 template <class P>
-DEVICE P read_slot(const P* from) {
-  P pack;
-  unsigned* words = reinterpret_cast<unsigned*>(&pack);
+DEVICE P load_shared(const P* from) {
+  P vector;
+  unsigned* words = reinterpret_cast<unsigned*>(&vector);
   const unsigned place = (unsigned)__cvta_generic_to_shared(from);
   if constexpr (sizeof(P) == 16) {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -55,10 +55,10 @@ DEVICE P read_slot(const P* from) {
   } else {
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(words[0]) : "r"(place));
   }
-  return pack;
+  return vector;
 }
 // Brings that line into the last cache.
 template <class T>
-DEVICE void touch(const T* from) {
+DEVICE void prefetch_line(const T* from) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
 }

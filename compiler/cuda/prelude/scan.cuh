@@ -1,4 +1,4 @@
-// What the block's threads before this one come to, and all together.
+// Exclusive scan over the block's threads; `all` is the block's whole fold.
 template <class F, int T>
 DEVICE typename F::Value fold_before(typename F::Value own,
                                      typename F::Value& all) {
@@ -11,7 +11,7 @@ DEVICE typename F::Value fold_before(typename F::Value own,
     const Value other = __shfl_up_sync(0xffffffffu, upto, far);
     if (lane >= far) upto = F::of(other, upto);
   }
-  __syncthreads();  // who still reads the parts of the fold before
+  __syncthreads();  // the last fold's parts are still being read
   if (lane == 31) parts[threadIdx.x / 32] = upto;
   __syncthreads();
   Value before = F::none();

@@ -4,9 +4,9 @@ struct Team {
   unsigned* count;
   unsigned goal;
   int rank;
-  int turn;
+  int parity;
 };
-DEVICE void meet_team(unsigned* count, unsigned goal) {
+DEVICE void sync_team(unsigned* count, unsigned goal) {
   unsigned came;
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(count)
                : "memory");
@@ -23,12 +23,12 @@ DEVICE typename F::Value fold_team(typename F::Value value, Team& team,
   using Value = typename F::Value;
   Value* parts = static_cast<Value*>(memory);
   value = fold_block<F, T>(value);
-  team.turn ^= 1;
+  team.parity ^= 1;
   team.goal += G;
-  parts += team.turn * G;
+  parts += team.parity * G;
   if (threadIdx.x == 0) {
     parts[team.rank] = value;
-    meet_team(team.count, team.goal);
+    sync_team(team.count, team.goal);
   }
   __syncthreads();
   const int lane = threadIdx.x % 32;

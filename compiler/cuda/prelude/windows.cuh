@@ -1,19 +1,19 @@
-// What lies from `at` on, which is a multiple of a pack; nothing is read
+// What lies from `at` on, which is a multiple of a vector; nothing is read
 // before the first of `count` elements, nor behind the last.
 template <int N, class T>
 DEVICE void read_row(T (&row)[N], const T* from, long long at,
                      long long count) {
 #pragma unroll
   for (int i = 0; i < N; i += 4) {
-    Pack<T, 4> pack = {};
-    if (at + i >= 0 && at + i < count) pack = load_pack<4>(from + at + i);
+    Vector<T, 4> vector = {};
+    if (at + i >= 0 && at + i < count) vector = load_vector<4>(from + at + i);
 #pragma unroll
-    for (int l = 0; l < 4; ++l) row[i + l] = pack.at[l];
+    for (int l = 0; l < 4; ++l) row[i + l] = vector.at[l];
   }
 }
-// Where a warp's packs go, to anywhere: threads that are neighbours write
-// neighbours, each one element of four packs. Of a pack `count` elements exist,
-// and `rows` packs below it.
+// Where a warp's vectors go, to anywhere: threads that are neighbours write
+// neighbours, each one element of four vectors. Of a vector `count` elements
+// exist, and `rows` vectors below it.
 template <class T>
 struct RowPlaces {
   T* to[4];
@@ -37,13 +37,13 @@ DEVICE RowPlaces<T> row_places(T* to, int count, int rows) {
 }
 // Row `row` of these, `further` elements behind the first.
 template <class T, class I>
-DEVICE void write_row(const RowPlaces<T>& places, const Pack<T, 4>& pack,
+DEVICE void write_row(const RowPlaces<T>& places, const Vector<T, 4>& vector,
                       int row, I further) {
-  __shared__ Pack<T, 4> stage[8][32];
-  Pack<T, 4>* const own = stage[threadIdx.x / 32];
+  __shared__ Vector<T, 4> stage[8][32];
+  Vector<T, 4>* const own = stage[threadIdx.x / 32];
   const int thread = threadIdx.x % 32;
-  __syncwarp();  // who still reads the row before
-  own[thread] = pack;
+  __syncwarp();  // the last row is still being read
+  own[thread] = vector;
   __syncwarp();
 #pragma unroll
   for (int m = 0; m < 4; ++m) {

@@ -160,7 +160,7 @@ void meet_block() {
   leave();
 }
 
-void meet_cluster() {
+void sync_cluster() {
   if (arrive(block->all, block->running)) {
     block->cluster->barrier.arrive_and_wait();
     release(block->all);
@@ -198,9 +198,9 @@ void copy_async(void* to, const void* from, std::size_t bytes) {
   block->current->groups.back().push_back({to, from, bytes});
 }
 
-void close_group() { block->current->groups.emplace_back(); }
+void commit_copies() { block->current->groups.emplace_back(); }
 
-void await_groups(int pending) {
+void wait_copies(int pending) {
   auto& groups = block->current->groups;
   while (static_cast<int>(groups.size()) - 1 > pending) {
     for (const Copy& copy : groups.front()) {
@@ -216,7 +216,7 @@ void yield_thread() {
   sched_yield();
 }
 
-void barrier_begin(void* barrier, int arrivals) {
+void barrier_init(void* barrier, int arrivals) {
   block->barriers[barrier] = {arrivals, arrivals};
 }
 
@@ -228,7 +228,7 @@ void barrier_arrive(void* barrier, int bytes) {
   end_if_awaited(self);
 }
 
-void barrier_await(void* barrier, unsigned parity) {
+void barrier_wait(void* barrier, unsigned parity) {
   Barrier& self = block->barriers.at(barrier);
   if (self.phase % 2 == parity && is_due(self)) end_phase(self);
   if (self.phase % 2 != parity) return;

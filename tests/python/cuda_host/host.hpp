@@ -34,7 +34,7 @@ struct Launch {
 const Place& thread_place();
 const Place& block_place();
 void meet_block();
-void meet_cluster();
+void sync_cluster();
 void yield_block();
 /// Lets the block's other threads go on, and other blocks.
 void yield_thread();
@@ -46,12 +46,12 @@ unsigned char* dynamic_shared();
 char* anchor_of(int block);
 void set_anchor(char* anchor);
 void copy_async(void* to, const void* from, std::size_t bytes);
-void close_group();
-void await_groups(int pending);
+void commit_copies();
+void wait_copies(int pending);
 /// A barrier of the block, known by where it lies.
-void barrier_begin(void* barrier, int arrivals);
+void barrier_init(void* barrier, int arrivals);
 void barrier_arrive(void* barrier, int bytes);
-void barrier_await(void* barrier, unsigned parity);
+void barrier_wait(void* barrier, unsigned parity);
 void copy_bulk(void* to, const void* from, int bytes, void* barrier);
 void run(const Launch& launch, void (*body)(void*), void* context);
 
@@ -135,38 +135,38 @@ void copy_async(void* to, const T* from) {
   host::copy_async(to, from, BYTES);
 }
 template <class P>
-P read_slot(const P* from) {
+P load_shared(const P* from) {
   return *from;
 }
 template <class T>
-void touch(const T* from) {
+void prefetch_line(const T* from) {
   static_cast<void>(*static_cast<const volatile T*>(from));
 }
-inline void close_group() { host::close_group(); }
-inline void await_groups(int pending) { host::await_groups(pending); }
-inline void meet_cluster() { host::meet_cluster(); }
+inline void commit_copies() { host::commit_copies(); }
+inline void wait_copies(int pending) { host::wait_copies(pending); }
+inline void sync_cluster() { host::sync_cluster(); }
 template <class V>
 void store_remote(V* to, int block, const V& value) {
   const auto distance = reinterpret_cast<char*>(to) - &host::anchor;
   std::memcpy(host::anchor_of(block) + distance, &value, sizeof value);
 }
-inline void meet_team(unsigned* count, unsigned goal) {
+inline void sync_team(unsigned* count, unsigned goal) {
   __atomic_fetch_add(count, 1, __ATOMIC_RELEASE);
   while (__atomic_load_n(count, __ATOMIC_ACQUIRE) < goal) host::yield_block();
 }
-inline void barrier_begin(unsigned long long* barrier, int arrivals) {
-  host::barrier_begin(barrier, arrivals);
+inline void barrier_init(unsigned long long* barrier, int arrivals) {
+  host::barrier_init(barrier, arrivals);
 }
-inline void barriers_begun() {}
-inline void reads_done() {}
+inline void fence_barrier_init() {}
+inline void fence_async_proxy() {}
 inline void barrier_arrive(unsigned long long* barrier) {
   host::barrier_arrive(barrier, 0);
 }
-inline void barrier_announce(unsigned long long* barrier, int bytes) {
+inline void barrier_expect_bytes(unsigned long long* barrier, int bytes) {
   host::barrier_arrive(barrier, bytes);
 }
-inline void barrier_await(unsigned long long* barrier, unsigned parity) {
-  host::barrier_await(barrier, parity);
+inline void barrier_wait(unsigned long long* barrier, unsigned parity) {
+  host::barrier_wait(barrier, parity);
 }
 inline void copy_bulk(void* to, const void* from, int bytes,
                       unsigned long long* barrier) {
@@ -174,12 +174,12 @@ inline void copy_bulk(void* to, const void* from, int bytes,
 }
 // The row last, and first: who finds it finds what was written before.
 template <class N>
-void tell_note(N* to, N note) {
+void store_message(N* to, N note) {
   std::memcpy(to->words, note.words, sizeof note.words);
   __atomic_store_n(&to->row, note.row, __ATOMIC_RELEASE);
 }
 template <class N>
-N told_note(const N* from) {
+N load_message(const N* from) {
   host::yield_thread();
   N note;
   note.row = __atomic_load_n(&from->row, __ATOMIC_ACQUIRE);

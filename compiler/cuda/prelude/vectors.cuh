@@ -50,36 +50,36 @@ DEVICE bool is_finite(T x) {
   return fabs(x) < T(INFINITE);
 }
 
-// Neighbours in memory, read and written at once.
+// Contiguous elements, read and written in one access.
 template <class T, int N>
-struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Pack {
+struct alignas(sizeof(T) * N > 16 ? 16 : sizeof(T) * N) Vector {
   T at[N];
 };
 template <int N, class T>
-DEVICE Pack<T, N> load_pack(const T* from) {
-  return *reinterpret_cast<const Pack<T, N>*>(from);
+DEVICE Vector<T, N> load_vector(const T* from) {
+  return *reinterpret_cast<const Vector<T, N>*>(from);
 }
 template <int N, class T>
-DEVICE void store_pack(T* to, const Pack<T, N>& pack) {
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+DEVICE void store_vector(T* to, const Vector<T, N>& vector) {
+  *reinterpret_cast<Vector<T, N>*>(to) = vector;
 }
 // The same where only lanes from `first` on that are in [0, count) exist.
 template <int N, class T, class I>
-DEVICE Pack<T, N> load_some(const T* from, I first, I count) {
-  if (first >= 0 && first <= count - N) return load_pack<N>(from);
-  Pack<T, N> pack;
+DEVICE Vector<T, N> load_masked(const T* from, I first, I count) {
+  if (first >= 0 && first <= count - N) return load_vector<N>(from);
+  Vector<T, N> vector;
 #pragma unroll
   for (int l = 0; l < N; ++l) {
-    pack.at[l] = first + l >= 0 && first + l < count ? from[l] : T(0);
+    vector.at[l] = first + l >= 0 && first + l < count ? from[l] : T(0);
   }
-  return pack;
+  return vector;
 }
 template <int N, class T, class I>
-DEVICE void store_some(T* to, const Pack<T, N>& pack, I first, I count) {
-  if (first >= 0 && first <= count - N) return store_pack(to, pack);
+DEVICE void store_masked(T* to, const Vector<T, N>& vector, I first, I count) {
+  if (first >= 0 && first <= count - N) return store_vector(to, vector);
 #pragma unroll
   for (int l = 0; l < N; ++l) {
-    if (first + l >= 0 && first + l < count) to[l] = pack.at[l];
+    if (first + l >= 0 && first + l < count) to[l] = vector.at[l];
   }
 }
 

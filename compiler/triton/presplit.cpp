@@ -32,29 +32,29 @@ std::int64_t DotText::padded_folded() const {
   return rounded_up(read, std::max(kSquare, tile_folded_));
 }
 
-bool DotText::may_pack() const {
-  return variant_.packs && precision() == "tf32x3";
+bool DotText::may_presplit() const {
+  return variant_.presplits && precision() == "tf32x3";
 }
 
-bool DotText::wants_packing() const {
-  if (!may_pack() || rows_ < choices_.packed_extent_min ||
-      columns_ < choices_.packed_extent_min ||
-      folded_ < choices_.packed_folded_min) {
+bool DotText::wants_presplit() const {
+  if (!may_presplit() || rows_ < choices_.presplit_extent_min ||
+      columns_ < choices_.presplit_extent_min ||
+      folded_ < choices_.presplit_folded_min) {
     return false;
   }
   const std::int64_t most =
       extent_of(it_.batch) * padded_folded() *
       std::max(padded(rows_, tile_rows_), padded(columns_, tile_columns_));
-  return most < INT32_MAX && 8 * most < choices_.packed_bytes_max;
+  return most < INT32_MAX && 8 * most < choices_.presplit_bytes_max;
 }
 
-std::string DotText::packed(const char* name, const char* half) const {
+std::string DotText::split_factor(const char* name, const char* half) const {
   return std::string(name) + "_" + half + text(sum().results[0]);
 }
 
-void DotText::print_packing(ExprId factor, const char* name,
-                            const std::vector<LoopVar>& variables,
-                            std::int64_t tile) {
+void DotText::print_presplit(ExprId factor, const char* name,
+                             const std::vector<LoopVar>& variables,
+                             std::int64_t tile) {
   const std::int64_t extent = extent_of(variables);
   const std::int64_t high = padded(extent, tile);
   const std::int64_t wide = padded_folded();
@@ -91,7 +91,7 @@ void DotText::print_packing(ExprId factor, const char* name,
   kernel.line("x = tl.broadcast_to(" + value + ", (" + text(kSquare) + ", " +
               text(kSquare) + "))");
   for (const char* half : {"high", "low"}) {
-    const std::string buffer = packed(name, half);
+    const std::string buffer = split_factor(name, half);
     module_.scratch.push_back({buffer, extent_of(it_.batch) * high * wide});
     kernel.use(buffer);
     kernel.line("tl.store(" + buffer + " + (" + place + " * " + text(wide) +
@@ -100,7 +100,7 @@ void DotText::print_packing(ExprId factor, const char* name,
   kernel.finish(extent_of(it_.batch) * squares, 8);
 }
 
-void DotText::open_packed(TritonKernel& kernel) const {
+void DotText::open_presplit(TritonKernel& kernel) const {
   for (const char* name : {"a", "b"}) {
     const bool is_a = name[0] == 'a';
     const std::int64_t tile = is_a ? tile_rows_ : tile_columns_;
@@ -111,17 +111,18 @@ void DotText::open_packed(TritonKernel& kernel) const {
                 (is_a ? "row" : "column") + " * " + text(tile) +
                 " + tl.arange(0, " + text(tile) + ")[:, None]) * " +
                 text(padded_folded()));
-    for (const char* half : {"high", "low"}) kernel.use(packed(name, half));
+    for (const char* half : {"high", "low"})
+      kernel.use(split_factor(name, half));
   }
 }
 
-void DotText::print_packed_step(TritonKernel& kernel) const {
+void DotText::print_presplit_step(TritonKernel& kernel) const {
   kernel.line("kk = " + first() + " + tl.arange(0, " + text(tile_folded_) +
               ")[None, :]");
   for (const char* name : {"a", "b"}) {
     for (const char* half : {"high", "low"}) {
       kernel.line(std::string(name) + "_" + half + " = tl.load(" +
-                  packed(name, half) + " + (at_" + name + " + kk))");
+                  split_factor(name, half) + " + (at_" + name + " + kk))");
     }
   }
   const auto dot = [&](const char* sums, const char* a, const char* b) {
