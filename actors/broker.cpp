@@ -7,9 +7,9 @@
 namespace weft {
 namespace {
 
-constexpr int turn_max = 4;
+constexpr int kTurnMax = 4;
 /// A wait that a person would notice.
-constexpr std::int64_t noticed_wait_ms = 1'000;
+constexpr std::int64_t kNoticedWaitMs = 1'000;
 
 bool contains(const std::vector<Place>& places, const Place& place) {
   return std::ranges::find(places, place) != places.end();
@@ -276,7 +276,7 @@ bool Broker::serve_one(const std::string& name, Context& context) {
         place_with_room(resource, places, request, group, reserved);
     if (place) {
       const bool goes_on =
-          group == resource.last_group && resource.turn < turn_max;
+          group == resource.last_group && resource.turn < kTurnMax;
       resource.turn = goes_on ? resource.turn + 1 : 1;
       resource.last_group = group;
       std::erase_if(resource.reserved,
@@ -315,7 +315,7 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
   };
   for (const auto& [place, group] : resource.reserved) add(group);
   const auto first = static_cast<std::ptrdiff_t>(order.size());
-  if (resource.turn < turn_max) add(resource.last_group);
+  if (resource.turn < kTurnMax) add(resource.last_group);
   for (auto next = resource.queues.upper_bound(resource.last_group);
        next != resource.queues.end(); ++next) {
     add(next->first);
@@ -395,7 +395,7 @@ void Broker::grant(const std::string& name, const Place& place,
   const auto timer = start_timer(next.ticket, next.request.ttl_ms, context);
   held_[next.ticket] = Held{name, place, units, memory, timer, false};
   const std::int64_t waited_us = context.now_us() - next.since_us;
-  if (next.told && waited_us >= noticed_wait_ms * 1000) {
+  if (next.told && waited_us >= kNoticedWaitMs * 1000) {
     context.send(address::user,
                  Progress{next.request.group, "waited",
                           seconds_text(waited_us) + " for " + name + " at " +

@@ -13,17 +13,17 @@
 namespace weft {
 namespace {
 
-constexpr int tries = 2;
-constexpr std::int64_t check_wall_ms = 900'000;
-constexpr std::int64_t compile_wall_ms = 600'000;
-constexpr std::int64_t autotune_wall_ms = 1'800'000;
-constexpr std::int64_t probe_wall_ms = 120'000;
-constexpr std::int64_t lease_slack_ms = 30'000;
+constexpr int kTries = 2;
+constexpr std::int64_t kCheckWallMs = 900'000;
+constexpr std::int64_t kCompileWallMs = 600'000;
+constexpr std::int64_t kAutotuneWallMs = 1'800'000;
+constexpr std::int64_t kProbeWallMs = 120'000;
+constexpr std::int64_t kLeaseSlackMs = 30'000;
 /// Where the run's time is limited: a timing that is begun has so much at
 /// least, and torch.compile is not begun with less.
-constexpr std::int64_t timing_wall_ms_min = 20'000;
-constexpr std::int64_t compile_left_ms = 120'000;
-constexpr const char* out_of_time =
+constexpr std::int64_t kTimingWallMsMin = 20'000;
+constexpr std::int64_t kCompileLeftMs = 120'000;
+constexpr const char* kOutOfTime =
     "Verified, but not timed: the run's time was over.";
 
 }  // namespace
@@ -150,13 +150,13 @@ void Composer::check(const std::string& source, Context& context) {
   request.rules = {rule::weft, rule::near_eager};
   if (stage_ == Stage::seeking) request.rules = {rule::near_eager};
   request.with_compile = options.compile_baseline && stage_ == Stage::whole &&
-                         left_ms(context) >= compile_left_ms;
+                         left_ms(context) >= kCompileLeftMs;
   request.seed = options.seed;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
-  request.wall_ms = check_wall_ms;
+  request.wall_ms = kCheckWallMs;
   making_ =
-      start(address::verify, request, all_units, request.wall_ms, context);
+      start(address::verify, request, kAllUnits, request.wall_ms, context);
 }
 
 std::uint64_t Composer::start(const Address& port, const Message& request,
@@ -166,12 +166,12 @@ std::uint64_t Composer::start(const Address& port, const Message& request,
   LeaseTerms terms;
   terms.resource = device_resource(run.machine);
   terms.units = units;
-  terms.ttl_ms = wall_ms + lease_slack_ms;
+  terms.ttl_ms = wall_ms + kLeaseSlackMs;
   terms.places = head_places(run);
   if (knows_places(run) && !run.machine.gpus.empty()) {
     terms.memory_bytes = device_bytes(plan_.model);
   }
-  return errands_.start(port, request, terms, context, tries);
+  return errands_.start(port, request, terms, context, kTries);
 }
 
 void Composer::ended(const ErrandEnd& end, Context& context) {
@@ -228,7 +228,7 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   const bool is_timed = can_time(compose_->run.options, compose_->run.machine);
   if (is_timed && !is_late(context)) return time(context);
   if (is_timed && go_on(context)) return;
-  if (is_timed) report_.notes.push_back(out_of_time);
+  if (is_timed) report_.notes.push_back(kOutOfTime);
   take_all();
   if (wants_near(verdict) && !is_late(context)) return seek(context);
   probed(nullptr, context);
@@ -287,7 +287,7 @@ void Composer::checked_near(const Verdict& verdict, Context& context) {
     return probe_at_last(context);
   }
   if (!is_late(context)) return time(context);
-  report_.notes.push_back(out_of_time);
+  report_.notes.push_back(kOutOfTime);
   probe_at_last(context);
 }
 
@@ -314,8 +314,8 @@ void Composer::probe_at_last(Context& context) {
   if (!can_time(compose_->run.options, compose_->run.machine)) {
     return probed(nullptr, context);
   }
-  probe_ = start(address::verify, ProbeRequest{0, probe_wall_ms}, all_units,
-                 probe_wall_ms, context);
+  probe_ = start(address::verify, ProbeRequest{0, kProbeWallMs}, kAllUnits,
+                 kProbeWallMs, context);
 }
 
 void Composer::time(Context& context) {
@@ -328,18 +328,17 @@ void Composer::time(Context& context) {
   request.subject = subject(stage_ == Stage::whole ? source_ : near_source_);
   request.seed = options.seed;
   const std::int64_t left = left_ms(context);
-  request.with_compile = options.compile_baseline && left >= compile_left_ms;
-  request.with_autotune = options.autotune_baseline && left >= autotune_wall_ms;
+  request.with_compile = options.compile_baseline && left >= kCompileLeftMs;
+  request.with_autotune = options.autotune_baseline && left >= kAutotuneWallMs;
   request.budget_ms = options.final_timing_ms;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
-  request.wall_ms = check_wall_ms + request.budget_ms +
-                    (request.with_compile ? compile_wall_ms : 0) +
-                    (request.with_autotune ? autotune_wall_ms : 0);
-  request.wall_ms =
-      std::min(request.wall_ms, std::max(left, timing_wall_ms_min));
+  request.wall_ms = kCheckWallMs + request.budget_ms +
+                    (request.with_compile ? kCompileWallMs : 0) +
+                    (request.with_autotune ? kAutotuneWallMs : 0);
+  request.wall_ms = std::min(request.wall_ms, std::max(left, kTimingWallMsMin));
   making_ = timing_ =
-      start(address::verify, request, all_units, request.wall_ms, context);
+      start(address::verify, request, kAllUnits, request.wall_ms, context);
 }
 
 void Composer::timed(const TimeReply& reply, Context& context) {
@@ -422,10 +421,10 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
     files.files.push_back({"composed/model_new.py", source_});
   }
   if (report_.near.made) {
-    files.files.push_back({near_module_path, near_source_});
+    files.files.push_back({kNearModulePath, near_source_});
   }
   errands_.start(address::files, files, {"disk", 1, "", 60'000}, context,
-                 tries);
+                 kTries);
 }
 
 /// By this rule alone: the other module does not count.

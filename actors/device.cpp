@@ -9,18 +9,18 @@ namespace {
 
 /// Inputs and results of three processes, and those of float64
 /// (python/weft/device/gpu_lock.py, ROOM_COPIES).
-constexpr std::int64_t copies = 6;
+constexpr std::int64_t kCopies = 6;
 /// Contexts of oracle, candidate and baseline, with PyTorch's modules: some
 /// 500 MiB each on an H100.
-constexpr std::int64_t contexts_bytes = std::int64_t{3} << 29;
+constexpr std::int64_t kContextsBytes = std::int64_t{3} << 29;
 /// Of a UUID, for people: "GPU-8a5c31f0".
-constexpr std::size_t uuid_shown = 12;
+constexpr std::size_t kUuidShown = 12;
 
 }  // namespace
 
 std::string place_name(const Place& place) {
   const std::string node = node_of(place);
-  const std::string device = device_of(place).substr(0, uuid_shown);
+  const std::string device = device_of(place).substr(0, kUuidShown);
   if (device.empty()) return node.empty() ? "the head" : node;
   return node.empty() ? device : device + " of " + node;
 }
@@ -55,7 +55,7 @@ std::int64_t edge_bytes(const Graph& graph) {
 }
 
 std::int64_t device_bytes(const Graph& graph) {
-  return copies * edge_bytes(graph) + contexts_bytes;
+  return kCopies * edge_bytes(graph) + kContextsBytes;
 }
 
 std::string device_resource(const Machine& machine) {

@@ -39,7 +39,7 @@ std::int64_t device_bytes(const Graph& graph);
 
 /// One oracle a GPU: two would hold two contexts, and work out what a subgraph
 /// should give twice.
-inline constexpr int gpu_units = 1;
+inline constexpr int kGpuUnits = 1;
 
 /// The resource whose leases calls of kernels need. Builds need "cpu" in any
 /// case, so that they go on while the GPU is timed.
@@ -53,6 +53,6 @@ bool is_for_gpu(const RunOptions& options);
 bool can_time(const RunOptions& options, const Machine& machine);
 
 /// Why nothing was timed, for people.
-inline constexpr const char* not_timed = "not timed: there is no GPU here";
+inline constexpr const char* kNotTimed = "not timed: there is no GPU here";
 
 }  // namespace weft

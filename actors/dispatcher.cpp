@@ -182,7 +182,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   if (is_whole) {
     // But a language model is told what torch.compile takes, before that.
     const bool asks =
-        std::ranges::find(options.seeds, llm_source) != options.seeds.end();
+        std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
     options.compile_baseline = options.compile_baseline && asks;
     // A device's events need no longer look: the module has it.
     if (!dispatch_->run.machine.gpus.empty()) {
@@ -213,7 +213,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
 void Dispatcher::ask_to_fuse(OptimizeSubgraph& work) const {
   const auto fused = fusing_.parts.find(work.subgraph);
   if (fused == fusing_.parts.end()) return;
-  work.options.seeds = {llm_source};
+  work.options.seeds = {kLlmSource};
   for (const std::string& part : fused->second) {
     work.parts.push_back(done_.at(part).best.seed);
   }

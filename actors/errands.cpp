@@ -6,14 +6,14 @@ namespace weft {
 namespace {
 
 /// Where the failure does not say when to ask again.
-constexpr std::int64_t retry_ms = 1'000;
-constexpr std::int64_t retry_ms_max = 600'000;
+constexpr std::int64_t kRetryMs = 1'000;
+constexpr std::int64_t kRetryMsMax = 600'000;
 /// Some days of asking each minute: then nobody will ever have time for it.
-constexpr int overloads_max = 5'000;
+constexpr int kOverloadsMax = 5'000;
 /// A third place is not risked.
-constexpr int places_lost_max = 2;
+constexpr int kPlacesLostMax = 2;
 /// Nobody has so many places that leave while they have the same work.
-constexpr std::size_t places_left_max = 64;
+constexpr std::size_t kPlacesLeftMax = 64;
 
 void set_effect(Message& message, std::uint64_t effect) {
   std::visit(
@@ -149,7 +149,7 @@ std::optional<ErrandEnd> Errands::lost(const LeaseLost& loss,
   if (node.empty()) return std::nullopt;
   Open& open = node.mapped();
   open.avoid.push_back(loss.place);
-  if (++open.lost < places_lost_max && open.is_wanted) {
+  if (++open.lost < kPlacesLostMax && open.is_wanted) {
     attempt(std::move(open), next_++, context);
     return std::nullopt;
   }
@@ -168,15 +168,15 @@ std::optional<ErrandEnd> Errands::replied(std::uint64_t effect, Failure failure,
   }
   context.send(address::broker, LeaseReleased{effect});
   if (failure.code == "overloaded" && open.is_wanted &&
-      ++open.overloads <= overloads_max) {
+      ++open.overloads <= kOverloadsMax) {
     const std::int64_t after_ms =
-        failure.retry_after_ms > 0 ? failure.retry_after_ms : retry_ms;
-    rest(found, std::min(after_ms, retry_ms_max), context);
+        failure.retry_after_ms > 0 ? failure.retry_after_ms : kRetryMs;
+    rest(found, std::min(after_ms, kRetryMsMax), context);
     return std::nullopt;
   }
   // Its place left, and the work had no part in that.
   if (failure.code == "lost" && open.is_wanted &&
-      open.avoid.size() < places_left_max) {
+      open.avoid.size() < kPlacesLeftMax) {
     move_on(found, context);
     return std::nullopt;
   }

@@ -37,7 +37,7 @@ struct LeaseTerms {
 };
 
 /// A large number of units: the broker clips it to all there are.
-inline constexpr int all_units = 1'000'000;
+inline constexpr int kAllUnits = 1'000'000;
 
 class Errands {
  public:

@@ -14,9 +14,9 @@ namespace weft {
 namespace {
 
 /// A model that proposes what cannot be so often is not asked again.
-constexpr int proposals_max = 3;
+constexpr int kProposalsMax = 3;
 /// A port kills what it runs within a second or two; a lost node says nothing.
-constexpr std::int64_t grace_ms = 30'000;
+constexpr std::int64_t kGraceMs = 30'000;
 
 std::string cut_summary(const Plan& plan) {
   int externs = 0;
@@ -76,16 +76,16 @@ void Extractor::begin(const RunStart& start, Context& context) {
 void Extractor::tell_capacities(Context& context) {
   const Machine& machine = run_->machine;
   Capacities head{{{"cpu", machine.cores}, {"disk", 1}}};
-  if (knows_places(*run_)) head.grace_ms = grace_ms;
+  if (knows_places(*run_)) head.grace_ms = kGraceMs;
   std::vector<Capacities> devices;
   for (const Gpu& gpu : machine.gpus) {
     if (!knows_places(*run_) || gpu.uuid.empty()) {
-      head.units["gpu"] = gpu_units;
+      head.units["gpu"] = kGpuUnits;
       continue;
     }
     Capacities& device = devices.emplace_back();
     device.place = place_of_gpu(gpu);
-    device.units = {{"gpu", gpu_units}, {gpu_memory, gpu.memory_bytes}};
+    device.units = {{"gpu", kGpuUnits}, {gpu_memory, gpu.memory_bytes}};
     device.gpu = gpu;
   }
   context.send(address::broker, std::move(head));
@@ -104,7 +104,7 @@ void Extractor::capture(Context& context) {
   request.mode = run_->options.mode;
   LeaseTerms terms;
   terms.resource = device_resource(run_->machine);
-  terms.units = all_units;
+  terms.units = kAllUnits;
   terms.places = head_places(*run_);
   // The port keeps the time limit; the lease is longer, so that it can answer.
   terms.ttl_ms = run_->options.capture_ms + 30'000;
@@ -189,7 +189,7 @@ void Extractor::grouped(const LlmEnd& end, Context& context) {
     failure = to_failure(plan.error());
     context.send(address::user,
                  Progress{"", "extract", "refused: " + failure.message});
-    if (proposals_ < proposals_max) {
+    if (proposals_ < kProposalsMax) {
       return ask_grouping(failure.message, context);
     }
   }

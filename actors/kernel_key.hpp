@@ -6,7 +6,7 @@
 namespace weft {
 
 /// The library's name as a source of seeds, and as their origin.
-inline constexpr const char* library_source = "library";
+inline constexpr const char* kLibrarySource = "library";
 
 KernelKey kernel_key(const OptimizeSubgraph& work);
 

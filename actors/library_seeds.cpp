@@ -7,7 +7,7 @@ namespace weft {
 namespace {
 
 /// The port waits a few seconds for other processes at most.
-constexpr std::int64_t lookup_ms = 20'000;
+constexpr std::int64_t kLookupMs = 20'000;
 
 }  // namespace
 
@@ -24,12 +24,12 @@ void LibrarySeeds::look_up(const Address& by, const OptimizeSubgraph& work,
                            Context& context) {
   // It knows kernels by their times: where there are none it is not asked.
   if (!can_time(work.options, work.machine)) {
-    context.send(by, SeedsReply{work.subgraph, library_source, {}, {}, {}});
+    context.send(by, SeedsReply{work.subgraph, kLibrarySource, {}, {}, {}});
     return;
   }
   const auto errand =
       errands_.start(address::library, FindKernelRequest{0, kernel_key(work)},
-                     {"disk", 1, work.subgraph, lookup_ms}, context);
+                     {"disk", 1, work.subgraph, kLookupMs}, context);
   asked_[errand] = {by, work.subgraph};
 }
 
@@ -38,7 +38,7 @@ void LibrarySeeds::found(const ErrandEnd& end, Context& context) {
   if (asked.empty()) return;
   SeedsReply reply;
   reply.subgraph = asked.mapped().subgraph;
-  reply.origin = library_source;
+  reply.origin = kLibrarySource;
   reply.failure = end.failure;
   if (end.failure && !noted_) {
     noted_ = true;
@@ -48,7 +48,7 @@ void LibrarySeeds::found(const ErrandEnd& end, Context& context) {
   if (!end.failure) reply.known = std::get<FindKernelReply>(*end.reply).kernel;
   const KnownKernel& known = reply.known;
   if (!known.source.empty()) {
-    reply.seeds.push_back({"library-0", known.target, library_source,
+    reply.seeds.push_back({"library-0", known.target, kLibrarySource,
                            known.variant, known.source});
   }
   context.send(asked.mapped().by, reply);

@@ -17,7 +17,7 @@ constexpr std::int64_t kCachesMin = 2;
 constexpr int kBeamMax = 16;
 
 bool is_models(const SeedResult& result) {
-  return result.seed.origin == llm_source;
+  return result.seed.origin == kLlmSource;
 }
 
 /// How far a kernel came; of those equally far, the better first.
@@ -53,7 +53,7 @@ int beam_width(const std::string& search) {
 }
 
 void LlmSearch::begin(const RunOptions& options) {
-  wanted_ = std::ranges::find(options.seeds, llm_source) != options.seeds.end();
+  wanted_ = std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
 }
 
 void LlmSearch::replied(const SeedsReply& reply) {

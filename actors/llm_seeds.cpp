@@ -27,7 +27,7 @@ void LlmSeeds::ask(const Address& by, const RefineRequest& request,
   const LlmOptions& options = request.work.options.llm;
   SeedsReply reply;
   reply.subgraph = request.work.subgraph;
-  reply.origin = llm_source;
+  reply.origin = kLlmSource;
   reply.round = request.round;
   if (options.providers.empty()) {
     reply.failure = {"wrong_input",
@@ -69,7 +69,7 @@ void LlmSeeds::answered(const LlmEnd& end, Context& context) {
   const Asked& asked = node.mapped();
   SeedsReply reply;
   reply.subgraph = asked.subgraph;
-  reply.origin = llm_source;
+  reply.origin = kLlmSource;
   reply.round = asked.round;
   reply.failure = end.failure;
   reply.spent = end.spent;
@@ -92,9 +92,9 @@ void LlmSeeds::answered(const LlmEnd& end, Context& context) {
     }
     const int number = count_[asked.subgraph]++;
     Seed seed;
-    seed.id = std::string(llm_source) + "-" + std::to_string(number);
+    seed.id = std::string(kLlmSource) + "-" + std::to_string(number);
     seed.target = kPythonTarget;
-    seed.origin = llm_source;
+    seed.origin = kLlmSource;
     seed.variant = asked.round == 0 ? "first proposal"
                                     : "round " + std::to_string(asked.round) +
                                           " of " + asked.parent;

@@ -14,7 +14,7 @@
 namespace weft {
 
 /// As given to --seeds, and in Seed::origin.
-inline constexpr const char* llm_source = "llm";
+inline constexpr const char* kLlmSource = "llm";
 
 class LlmSeeds : public Role {
  public:

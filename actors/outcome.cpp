@@ -3,13 +3,13 @@
 namespace weft {
 namespace {
 
-constexpr double gain_min = 1.03;
+constexpr double kGainMin = 1.03;
 /// Two processes with the same code may lie as far apart (docs/performance.md)
 /// where many are timed at once.
-constexpr double loss_min = 0.95;
+constexpr double kLossMin = 0.95;
 /// A module that loses more is timed once more; and then the framework's own
 /// forward is as fast at least.
-constexpr double module_loss_min = 0.98;
+constexpr double kModuleLossMin = 0.98;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ int exit_code_of(const Failure& failure) {
 }
 
 bool faster_than_eager(const Timing& timing) {
-  return timing.over_eager.low > 1 && timing.over_eager.ratio >= gain_min;
+  return timing.over_eager.low > 1 && timing.over_eager.ratio >= kGainMin;
 }
 
 bool has_won(const SubgraphDone& done) {
@@ -39,17 +39,16 @@ bool looks_longer(const RunOptions& options) {
 }
 
 bool slower_than_eager(const Timing& timing) {
-  return timing.over_eager.high < 1 &&
-         timing.over_eager.ratio < module_loss_min;
+  return timing.over_eager.high < 1 && timing.over_eager.ratio < kModuleLossMin;
 }
 
 bool holds(const Timing& timing, const KnownKernel& known) {
   const bool is_slower =
       timing.candidate.p10_us > known.candidate.p90_us &&
-      loss_min * timing.candidate.median_us > known.candidate.median_us;
+      kLossMin * timing.candidate.median_us > known.candidate.median_us;
   const bool gains_less =
       timing.over_eager.high < known.over_eager.low &&
-      timing.over_eager.ratio < loss_min * known.over_eager.ratio;
+      timing.over_eager.ratio < kLossMin * known.over_eager.ratio;
   return !is_slower || !gains_less;
 }
 

@@ -117,7 +117,7 @@ std::string machine_lines(const Report& report) {
     text += "* Choice overridden: " + name + " = " + choice_text(value) + "\n";
   }
   if (!can_time(report.run.options, machine)) {
-    text += std::string("* Speed: ") + not_timed +
+    text += std::string("* Speed: ") + kNotTimed +
             "; the kernels were interpreted\n";
   }
   if (!machine.unprotected.empty()) {
@@ -203,7 +203,7 @@ std::string times_table(const std::string& name, const Timing& timing,
 std::string near_section(const Report& report) {
   if (!report.near.made) return "";
   std::string text = "## The module near to eager\n\nIn `" +
-                     std::string(near_module_path) + "`, with " +
+                     std::string(kNearModulePath) + "`, with " +
                      std::to_string(report.near.used.size()) + " of the " +
                      std::to_string(report.used.size()) +
                      " kernels above and the framework's operators.\n\n";
@@ -387,7 +387,7 @@ std::string verified_line(const Report& report) {
   std::string text = "verified: " + std::to_string(report.used.size()) +
                      " of " + std::to_string(report.subgraphs.size()) +
                      " distinct subgraphs ours, ";
-  if (!timed) return text + not_timed;
+  if (!timed) return text + kNotTimed;
   if (report.timing.over_eager.ratio <= 0) return text + "not timed";
   text += speedup(report.timing.over_eager) + " over eager";
   if (report.timing.over_compile.ratio > 0) {

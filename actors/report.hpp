@@ -11,7 +11,7 @@
 namespace weft {
 
 /// Where it is in the run directory.
-inline constexpr const char* near_module_path =
+inline constexpr const char* kNearModulePath =
     "composed/near_eager/model_new.py";
 
 /// The module that is near to eager, where the one that weft's rule accepts is

@@ -82,7 +82,7 @@ json machine_json(const Report& report) {
 json near_module_json(const Report& report) {
   const NearModule& near = report.near;
   if (!near.made) return nullptr;
-  return {{"file", near_module_path},
+  return {{"file", kNearModulePath},
           {"ours", near.used},
           {"verdict", verdict_json(near.verdict)},
           {"timing", timing_json(near.timing)}};

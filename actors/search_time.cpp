@@ -12,29 +12,28 @@ namespace {
 /// A check of the whole starts the processes that a capture starts, and runs
 /// the model some times more often; but it is no use to have searched for less
 /// than half of the time.
-constexpr std::int64_t captures_a_check = 2;
-constexpr std::int64_t least_kept = 4;  ///< a quarter
-constexpr std::int64_t most_kept = 2;   ///< half
+constexpr std::int64_t kCapturesACheck = 2;
+constexpr std::int64_t kLeastKept = 4;  ///< a quarter
+constexpr std::int64_t kMostKept = 2;   ///< half
 /// Less is not enough to build, check and time a single kernel.
-constexpr std::int64_t least_share_ms = 10'000;
+constexpr std::int64_t kLeastShareMs = 10'000;
 /// Operations for which a processor takes as long as for moving a byte: from 8
 /// (a core with AVX2) to 14 (an H200, float32). Datasheets.
-constexpr double operations_a_byte = 10;
+constexpr double kOperationsAByte = 10;
 
 double cost_of(const Graph& graph) {
   const ProductCount products = count_products(graph);
   const double operations = static_cast<double>(
       products.matrix_operations + products.convolution_operations);
   return std::max(static_cast<double>(edge_bytes(graph)),
-                  operations / operations_a_byte);
+                  operations / kOperationsAByte);
 }
 
 }  // namespace
 
 std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms) {
-  const std::int64_t kept =
-      std::clamp(captures_a_check * gone_ms, budget_ms / least_kept,
-                 budget_ms / most_kept);
+  const std::int64_t kept = std::clamp(
+      kCapturesACheck * gone_ms, budget_ms / kLeastKept, budget_ms / kMostKept);
   return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
 }
 
@@ -60,7 +59,7 @@ std::int64_t SearchShares::take(const std::string& subgraph,
   const double share = all > 0 ? own / all : 1;
   const auto ms = static_cast<std::int64_t>(share * static_cast<double>(jobs) *
                                             static_cast<double>(left_ms));
-  return std::min(std::max(ms, least_share_ms), left_ms);
+  return std::min(std::max(ms, kLeastShareMs), left_ms);
 }
 
 }  // namespace weft

@@ -12,17 +12,17 @@ namespace weft {
 namespace {
 
 /// The port waits a few seconds for other processes at most.
-constexpr std::int64_t keep_ms = 20'000;
+constexpr std::int64_t kKeepMs = 20'000;
 /// Of one source, for one subgraph.
-constexpr int replies_max = 1'000;
+constexpr int kRepliesMax = 1'000;
 /// Work that two places went down with is not given to a third.
-constexpr int places_lost_max = 2;
+constexpr int kPlacesLostMax = 2;
 /// Files are written in milliseconds, unless many wait for the disk.
-constexpr std::int64_t disk_ms = 60'000;
+constexpr std::int64_t kDiskMs = 60'000;
 /// Told of a search in the report.
-constexpr std::size_t tries_max = 200;
+constexpr std::size_t kTriesMax = 200;
 /// The library remembers of no more seeds that they were outdone.
-constexpr std::size_t outdone_max = 256;
+constexpr std::size_t kOutdoneMax = 256;
 
 std::string first_reason(const std::map<std::string, SeedResult>& results) {
   for (const auto& [id, result] : results) {
@@ -84,7 +84,7 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
   work_ = work;
   model_.begin(work.options);
   for (const std::string& source : work.options.seeds) {
-    if (source == llm_source) continue;  // it is told what the others found
+    if (source == kLlmSource) continue;  // it is told what the others found
     if (!sources_open_.insert(source).second) continue;
     context.send(address::seeds(source), SeedsRequest{work});
   }
@@ -102,7 +102,7 @@ void SubgraphAgent::stop_search(const std::string& why, Context& context) {
 }
 
 void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
-  if (reply.origin == llm_source) {
+  if (reply.origin == kLlmSource) {
     if (model_.open() == 0) return;
     model_.replied(reply);
     if (reply.failure) {
@@ -114,12 +114,12 @@ void SubgraphAgent::seeds_came(const SeedsReply& reply, Context& context) {
     return decide(context);
   }
   if (!sources_open_.contains(reply.origin)) return;
-  if (!reply.more || ++replies_[reply.origin] >= replies_max) {
+  if (!reply.more || ++replies_[reply.origin] >= kRepliesMax) {
     sources_open_.erase(reply.origin);
   }
   if (settled_) return;
   if (reply.failure) complaint_ = reply.failure.message;
-  if (reply.origin == library_source) {
+  if (reply.origin == kLibrarySource) {
     can_keep_ = !reply.failure;
     known_ = reply.known;
     for (const Seed& seed : reply.seeds) {
@@ -181,7 +181,7 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   judged_us_[result.seed.id] = context.now_us();
   if (result.seed.id == known_id_) return known_judged(result, context);
   if (!last_timing) {
-    if (result.seed.origin == llm_source &&
+    if (result.seed.origin == kLlmSource &&
         is_at_floor(result, work_->machine)) {
       stop_model("a kernel at the floor", context);
     }
@@ -286,7 +286,7 @@ void SubgraphAgent::move(Context& context) {
                                            std::to_string(again.size()) +
                                            " seeds are verified anew"});
   for (const Seed& seed : again) {
-    if (places_lost_[seed.id] >= places_lost_max) {
+    if (places_lost_[seed.id] >= kPlacesLostMax) {
       SeedResult& result = results_[seed.id];
       result.seed = seed;
       result.place = place();
@@ -339,7 +339,7 @@ void SubgraphAgent::send_asks(Context& context) {
   for (RefineRequest& ask : std::exchange(asks_, {})) {
     Timing& timing = ask.best.timing;
     if (ask.best.timed && timing.compile.runs == 0) timing.compile = compile_;
-    context.send(address::seeds(llm_source), std::move(ask));
+    context.send(address::seeds(kLlmSource), std::move(ask));
   }
   context.send(address::user,
                Progress{work_->subgraph, "llm",
@@ -349,7 +349,7 @@ void SubgraphAgent::send_asks(Context& context) {
 
 void SubgraphAgent::stop_model(const std::string& why, Context& context) {
   if (model_.open() > 0) {
-    context.send(address::seeds(llm_source), StopSeed{why});
+    context.send(address::seeds(kLlmSource), StopSeed{why});
   }
   model_.end(model_.story().rounds == 0 ? "not asked: " + why : why);
 }
@@ -362,7 +362,7 @@ void SubgraphAgent::decide(Context& context) {
   if (!can_time(work_->options, work_->machine)) {
     if (const SeedResult* right = first_right()) {
       final_ = right->seed.id;
-      return finish("proven", not_timed, context);
+      return finish("proven", kNotTimed, context);
     }
   }
   if (const SeedResult* best = fastest()) {
@@ -407,7 +407,7 @@ bool SubgraphAgent::is_near_floor(const SeedResult& result) const {
 }
 
 bool SubgraphAgent::awaits_library() const {
-  return sources_open_.contains(library_source) ||
+  return sources_open_.contains(kLibrarySource) ||
          (!known_id_.empty() && !of_library());
 }
 
@@ -460,7 +460,7 @@ std::vector<LlmTry> SubgraphAgent::tree() const {
                    result.timed ? result.timing.candidate.median_us : 0});
   }
   std::ranges::stable_sort(all, {}, &LlmTry::round);
-  all.resize(std::min(all.size(), tries_max));
+  all.resize(std::min(all.size(), kTriesMax));
   return all;
 }
 
@@ -476,7 +476,7 @@ bool SubgraphAgent::write_session(Context& context) {
   if (!files) return false;
   WriteFilesRequest request;
   request.files = std::move(*files);
-  errands_.start(address::files, request, {"disk", 1, work_->subgraph, disk_ms},
+  errands_.start(address::files, request, {"disk", 1, work_->subgraph, kDiskMs},
                  context);
   return true;
 }
@@ -497,7 +497,7 @@ bool SubgraphAgent::keep(Context& context) {
   if (is_judged) request.judged = known_.source;
   if (request.kernel.source.empty() && !is_judged) return false;
   errands_.start(address::library, request,
-                 {"disk", 1, work_->subgraph, keep_ms}, context);
+                 {"disk", 1, work_->subgraph, kKeepMs}, context);
   return true;
 }
 
@@ -519,7 +519,7 @@ std::vector<std::string> SubgraphAgent::outdone() const {
   }
   all.erase(done_->best.seed.source);
   std::vector<std::string> list(all.begin(), all.end());
-  list.resize(std::min(list.size(), outdone_max));
+  list.resize(std::min(list.size(), kOutdoneMax));
   return list;
 }
 

@@ -7,14 +7,14 @@
 namespace weft {
 namespace {
 
-constexpr int tries = 2;
-constexpr std::int64_t build_wall_ms = 180'000;
+constexpr int kTries = 2;
+constexpr std::int64_t kBuildWallMs = 180'000;
 /// Oracle work in a check: references in float64, comparisons, a cold start.
-constexpr std::int64_t check_wall_ms = 240'000;
+constexpr std::int64_t kCheckWallMs = 240'000;
 /// torch.compile builds C++ of its own.
-constexpr std::int64_t compile_wall_ms = 300'000;
+constexpr std::int64_t kCompileWallMs = 300'000;
 /// The port answers within its limit; the lease is its safety net.
-constexpr std::int64_t lease_slack_ms = 30'000;
+constexpr std::int64_t kLeaseSlackMs = 30'000;
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void VerificationWorker::build(Context& context) {
   BuildRequest request;
   request.target = work_->seed.target;
   request.source = work_->seed.source;
-  request.wall_ms = build_wall_ms;
+  request.wall_ms = kBuildWallMs;
   LeaseTerms terms;
   if (work_->placed && !work_->machine.gpus.empty()) {
     request.arch = work_->machine.gpus.front().arch;
@@ -52,7 +52,7 @@ void VerificationWorker::build(Context& context) {
   // Where it is verified. The head gets what a node has built: the module that
   // is composed of it is checked there.
   if (work_->placed) terms.places = {node_of(work_->place)};
-  start(address::build, request, std::move(terms), build_wall_ms, context);
+  start(address::build, request, std::move(terms), kBuildWallMs, context);
 }
 
 Subject VerificationWorker::subject() const {
@@ -75,7 +75,7 @@ void VerificationWorker::check(Context& context) {
   request.seed = work_->options.seed;
   request.call_ms = work_->options.call_ms;
   request.memory_bytes = work_->options.memory_bytes;
-  request.wall_ms = check_wall_ms + 2 * work_->options.call_ms;
+  request.wall_ms = kCheckWallMs + 2 * work_->options.call_ms;
   start(address::verify, request, verify_terms(1), request.wall_ms, context);
 }
 
@@ -88,9 +88,9 @@ void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
   request.budget_ms = budget_ms;
   request.call_ms = work_->options.call_ms;
   request.memory_bytes = work_->options.memory_bytes;
-  request.wall_ms = check_wall_ms + budget_ms + 2 * request.call_ms +
-                    (with_compile ? compile_wall_ms : 0);
-  start(address::verify, request, verify_terms(all_units), request.wall_ms,
+  request.wall_ms = kCheckWallMs + budget_ms + 2 * request.call_ms +
+                    (with_compile ? kCompileWallMs : 0);
+  start(address::verify, request, verify_terms(kAllUnits), request.wall_ms,
         context);
 }
 
@@ -98,9 +98,9 @@ void VerificationWorker::start(const Address& port, const Message& request,
                                LeaseTerms terms, std::int64_t wall_ms,
                                Context& context) {
   terms.group = work_->subgraph;
-  terms.ttl_ms = wall_ms + lease_slack_ms;
+  terms.ttl_ms = wall_ms + kLeaseSlackMs;
   terms.priority = work_->seed.round;
-  errands_.start(port, request, terms, context, tries);
+  errands_.start(port, request, terms, context, kTries);
 }
 
 void VerificationWorker::ended(const ErrandEnd& end, Context& context) {

@@ -12,10 +12,10 @@
 
 namespace weft::bench {
 
-constexpr int peers = 8;
+constexpr int kPeers = 8;
 
 inline Address peer(std::uint64_t i) {
-  return "peer/" + std::to_string(i % peers);
+  return "peer/" + std::to_string(i % kPeers);
 }
 
 /// What a worker hears most often; about 400 bytes.

@@ -22,15 +22,15 @@ using namespace weft;
 using namespace weft::bench;
 namespace fs = std::filesystem;
 
-constexpr int rounds = 7;
+constexpr int kRounds = 7;
 /// Rows of one of SQLite's transactions in the comparison with many in flight.
-constexpr std::size_t batch = 1000;
+constexpr std::size_t kBatch = 1000;
 
 struct Game {
   int balls;
   std::uint64_t hops;
   Sync sync;
-  std::size_t batch;  ///< rows in one of SQLite's transactions
+  std::size_t kBatch;  ///< rows in one of SQLite's transactions
 };
 
 double host_seconds(const fs::path& file, const Game& game) {
@@ -75,7 +75,7 @@ double bare_seconds(const fs::path& file, const Game& game, Log log,
 void compare(const char* title, const fs::path& file, const Game& game) {
   std::vector<double> host, bare, ratio, laid_out;
   std::size_t count = 0;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const double host_s = host_seconds(file, game);
     const auto rows = rows_of(file);
     count = rows.size();
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   const auto file =
       directory / ("bench_host." + std::to_string(::getpid()) + ".db");
   for (const Sync sync : {Sync::full, Sync::normal}) {
-    compare("many in flight", file, {2000, 24, sync, batch});
+    compare("many in flight", file, {2000, 24, sync, kBatch});
     compare("one in flight", file, {1, 400, sync, 1});
   }
   remove_database(file);

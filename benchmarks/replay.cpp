@@ -26,9 +26,9 @@ using namespace weft;
 using namespace weft::bench;
 namespace fs = std::filesystem;
 
-constexpr int rounds = 7;
-constexpr int balls = 2000;
-constexpr std::uint64_t hops = 49;
+constexpr int kRounds = 7;
+constexpr int kBalls = 2000;
+constexpr std::uint64_t kHops = 49;
 
 void play(const fs::path& file) {
   auto journal = Journal::create(file, Sync::normal);
@@ -36,7 +36,7 @@ void play(const fs::path& file) {
   BlobStore blobs(*journal);
   Ports ports;
   HostOptions options;
-  options.make_role = players(balls, hops);
+  options.make_role = players(kBalls, kHops);
   const HostEnd end =
       host_run(*journal, blobs, ports, options, "hub", RunStart{}, {});
   require(end.kind == HostEnd::Kind::finished, end.error.message);
@@ -67,7 +67,7 @@ Replayed replay(const fs::path& file, const Replay::MakeRole& make) {
 void measure(const fs::path& file, const Replay::MakeRole& make) {
   std::vector<double> rates;
   std::size_t events = 0;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const Replayed done = replay(file, make);
     events = done.events;
     rates.push_back(static_cast<double>(events) / done.seconds);
@@ -85,6 +85,6 @@ int main(int argc, char** argv) {
   }
   const fs::path file = "bench_replay." + std::to_string(::getpid()) + ".db";
   play(file);
-  measure(file, players(balls, hops));
+  measure(file, players(kBalls, kHops));
   remove_database(file);
 }

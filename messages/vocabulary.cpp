@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 /// Most messages are no longer: one allocation holds them.
-constexpr std::size_t usual_bytes = 512;
+constexpr std::size_t kUsualBytes = 512;
 
 using Decoder = Result<Message> (*)(std::string_view body);
 
@@ -70,7 +70,7 @@ std::string_view name_of(const Message& message) {
 
 std::string encode(const Message& message) {
   Sink sink;
-  sink.bytes.reserve(usual_bytes);
+  sink.bytes.reserve(kUsualBytes);
   std::visit([&](const auto& m) { msgpack::pack(sink, m); }, message);
   return std::move(sink.bytes);
 }

@@ -118,7 +118,7 @@ std::vector<Capacities> capacities_of(const wire::Hello& hello,
   for (const wire::Device& device : devices_for(hello, start)) {
     Capacities& more = all.emplace_back();
     more.place = hello.name + "/" + device.uuid;
-    more.units = {{"gpu", gpu_units}, {gpu_memory, device.facts.memory_bytes}};
+    more.units = {{"gpu", kGpuUnits}, {gpu_memory, device.facts.memory_bytes}};
     more.gpu = device.facts;
   }
   return all;

@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t events_max = 5'000'000;
-constexpr std::size_t hash_digits = 64;
+constexpr std::uint64_t kEventsMax = 5'000'000;
+constexpr std::size_t kHashDigits = 64;
 
 /// Parts of a message that say what was measured, or where.
 constexpr std::string_view kMeasured[] = {
@@ -53,7 +53,7 @@ json decision_in(const json& value, const Journal& journal, bool is_prompt) {
   }
   if (value.is_string() && is_prompt) {
     const auto& text = value.get_ref<const std::string&>();
-    if (text.size() != hash_digits) return value;
+    if (text.size() != kHashDigits) return value;
     const auto blob = journal.get_blob(text);
     return blob ? json(without_numbers(*blob)) : value;
   }
@@ -103,9 +103,9 @@ std::string channel_of(const Envelope& envelope) {
 }
 
 Result<Telling> telling_of(const Journal& journal) {
-  if (journal.last_seq() > events_max) {
+  if (journal.last_seq() > kEventsMax) {
     return fail(ErrorCode::wrong_input,
-                "a run of more than " + std::to_string(events_max) +
+                "a run of more than " + std::to_string(kEventsMax) +
                     " events is too long to be compared");
   }
   Telling telling;

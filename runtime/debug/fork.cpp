@@ -15,8 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t group_max = 1'000;
-constexpr std::size_t waiting_bytes_max = std::size_t{64} << 20;
+constexpr std::size_t kGroupMax = 1'000;
+constexpr std::size_t kWaitingBytesMax = std::size_t{64} << 20;
 
 std::unexpected<Error> wrong(std::string message) {
   return fail(ErrorCode::wrong_input, std::move(message));
@@ -38,7 +38,7 @@ Result<void> copy_blobs(const Journal& origin, Journal& fork) {
     const auto put = fork.put_blob(*bytes);
     if (!put) return std::unexpected(put.error());
     waiting_bytes += bytes->size();
-    if (waiting_bytes < waiting_bytes_max) continue;
+    if (waiting_bytes < kWaitingBytesMax) continue;
     if (const auto done = fork.append(none); !done) return done;
     waiting_bytes = 0;
   }
@@ -174,7 +174,7 @@ class Writer {
 
   Result<void> write(Envelope envelope) {
     group_.push_back(std::move(envelope));
-    return group_.size() < group_max ? Result<void>() : flush();
+    return group_.size() < kGroupMax ? Result<void>() : flush();
   }
 
   Result<void> flush() {

@@ -13,15 +13,15 @@ namespace weft {
 namespace {
 
 /// Roles that are kept where they are, so that a step forward is one.
-constexpr std::size_t lives_max = 32;
-constexpr std::size_t named_max = 12;
+constexpr std::size_t kLivesMax = 32;
+constexpr std::size_t kNamedMax = 12;
 
 std::string list_of(const std::vector<Address>& roles) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(roles.size(), named_max); ++i) {
+  for (std::size_t i = 0; i < std::min(roles.size(), kNamedMax); ++i) {
     text += (i == 0 ? "" : ", ") + roles[i];
   }
-  return roles.size() > named_max ? text + ", …" : text;
+  return roles.size() > kNamedMax ? text + ", …" : text;
 }
 
 /// Why a role could not be run as far as was asked.
@@ -202,7 +202,7 @@ Result<Past::Life*> Past::life_up_to(const Address& role, std::uint64_t seq) {
   }
   if (found == lives_.end()) {
     lives_.push_front(std::make_unique<Life>(journal_, make_role_, role));
-    if (lives_.size() > lives_max) lives_.pop_back();
+    if (lives_.size() > kLivesMax) lives_.pop_back();
   } else {
     lives_.splice(lives_.begin(), lives_, found);
   }

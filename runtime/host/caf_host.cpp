@@ -33,7 +33,7 @@ CAF_END_TYPE_ID_BLOCK(weft_host)
 namespace weft {
 namespace {
 
-constexpr std::chrono::milliseconds settle_tick{1};
+constexpr std::chrono::milliseconds kSettleTick{1};
 
 class CafHost;
 
@@ -209,7 +209,7 @@ class CafHost {
   /// comes from outside any more: this ends soon.
   void settle() {
     while (in_flight_ > 0 && !is_broken_) {
-      std::this_thread::sleep_for(settle_tick);
+      std::this_thread::sleep_for(kSettleTick);
     }
   }
 

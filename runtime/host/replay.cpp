@@ -9,12 +9,12 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t shown_bytes_max = 400;
+constexpr std::size_t kShownBytesMax = 400;
 
 std::string describe(const Envelope& envelope) {
   std::string body = body_to_json(envelope.body);
-  if (body.size() > shown_bytes_max) {
-    body = body.substr(0, shown_bytes_max) + "…";
+  if (body.size() > kShownBytesMax) {
+    body = body.substr(0, kShownBytesMax) + "…";
   }
   return envelope.type + " to " + envelope.dst + " " + body;
 }

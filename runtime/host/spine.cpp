@@ -9,15 +9,15 @@ namespace weft {
 namespace {
 
 /// Bounds one commit; what is more waits for the next.
-constexpr std::size_t group_max = 4096;
+constexpr std::size_t kGroupMax = 4096;
 using Clock = std::chrono::steady_clock;
 
 /// The answer to what was just delivered is awaited this long before the thread
 /// sleeps: to wake it costs 20 to 50 us, and a full commit about 150.
-constexpr std::chrono::microseconds spin_max{100};
+constexpr std::chrono::microseconds kSpinMax{100};
 /// But where a commit brought more than this, many are at work: asleep, the
 /// thread lets what they say gather, and one commit does for all of it.
-constexpr std::size_t few = 8;
+constexpr std::size_t kFew = 8;
 std::int64_t now_us() {
   using namespace std::chrono;
   return duration_cast<microseconds>(system_clock::now().time_since_epoch())
@@ -64,7 +64,7 @@ void Spine::loop() {
     bool wanted = true;
     std::vector<Envelope> posted;
     posted.reserve(usual);
-    if (usual <= few) await_post();
+    if (usual <= kFew) await_post();
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return stopping_ || !posted_.empty(); });
@@ -73,9 +73,9 @@ void Spine::loop() {
       wanted = !stopping_;
       has_work_ = stopping_;
     }
-    usual = std::min(posted.size(), group_max);
-    while (posted.size() > group_max) {
-      const auto end = posted.begin() + group_max;
+    usual = std::min(posted.size(), kGroupMax);
+    while (posted.size() > kGroupMax) {
+      const auto end = posted.begin() + kGroupMax;
       std::vector<Envelope> group(std::make_move_iterator(posted.begin()),
                                   std::make_move_iterator(end));
       posted.erase(posted.begin(), end);
@@ -88,7 +88,7 @@ void Spine::loop() {
 /// Spins for what the commit before leads to. Yields its core at each turn: on
 /// a busy machine it is those who shall post that want it.
 void Spine::await_post() const {
-  const auto end = Clock::now() + spin_max;
+  const auto end = Clock::now() + kSpinMax;
   while (!has_work_ && Clock::now() < end) std::this_thread::yield();
 }
 

@@ -5,7 +5,7 @@
 namespace weft {
 namespace {
 
-constexpr std::size_t memory_bytes_max = std::size_t{256} << 20;
+constexpr std::size_t kMemoryBytesMax = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -60,7 +60,7 @@ void BlobStore::remember(const std::string& hash, std::string bytes) {
   if (!memory_.emplace(hash, std::move(bytes)).second) return;
   order_.push_back(hash);
   memory_bytes_ += size;
-  while (memory_bytes_ > memory_bytes_max && order_.size() > 1) {
+  while (memory_bytes_ > kMemoryBytesMax && order_.size() > 1) {
     const auto oldest = memory_.find(order_.front());
     memory_bytes_ -= oldest->second.size();
     memory_.erase(oldest);

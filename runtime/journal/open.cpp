@@ -14,7 +14,7 @@ namespace {
 /// that lengthens a file makes the file system commit too, which takes longer
 /// than the rows do. SQLite begins anew at the log's start after 1,000 pages
 /// (4 MiB); what the commit before that brings fits in the rest.
-constexpr std::int64_t log_bytes = std::int64_t{8} << 20;
+constexpr std::int64_t kLogBytes = std::int64_t{8} << 20;
 
 Result<void> make_tables(Database& database) {
   auto savepoint = Savepoint::begin(database);
@@ -139,7 +139,7 @@ Result<Journal> Journal::open_to_write(const std::filesystem::path& file,
   if (ready) ready = state->prepare_to_write(sync);
   if (ready) ready = state->load_tail();
   if (ready && sync == Sync::full) {
-    ready = state->database.lengthen_log(log_bytes);
+    ready = state->database.lengthen_log(kLogBytes);
   }
   if (!ready) return std::unexpected(ready.error());
   state->lock->note(state->head.seq);

@@ -13,11 +13,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What the Python side leaves when the folder has everything.
-constexpr const char* done = "complete";
+constexpr const char* kDone = "complete";
 /// What is left where that failed.
-constexpr const char* failed = "failed";
-constexpr std::chrono::hours retry_after{24};
-constexpr std::int64_t fill_ms = 180'000;
+constexpr const char* kFailed = "failed";
+constexpr std::chrono::hours kRetryAfter{24};
+constexpr std::int64_t kFillMs = 180'000;
 
 /// One folder for each Python, and for each PyTorch that it has had.
 std::string folder_name(const Installation& installation) {
@@ -36,8 +36,8 @@ bool is_there(const fs::path& file) {
 /// A PyTorch that cannot be loaded is not tried again in every run.
 bool failed_lately(const fs::path& folder) {
   std::error_code none;
-  const auto when = fs::last_write_time(folder / failed, none);
-  return !none && fs::file_time_type::clock::now() - when < retry_after;
+  const auto when = fs::last_write_time(folder / kFailed, none);
+  return !none && fs::file_time_type::clock::now() - when < kRetryAfter;
 }
 
 Error failure(const fs::path& folder) {
@@ -57,9 +57,9 @@ Result<void> fill(const Installation& installation, const fs::path& folder) {
   command.log = folder / "log";
   auto process = LineProcess::start(command);
   if (!process) return std::unexpected(process.error());
-  const auto line = process->ask("", fill_ms);
-  if (line && is_there(folder / done)) return {};
-  [[maybe_unused]] const auto noted = write_file_whole(folder / failed, "");
+  const auto line = process->ask("", kFillMs);
+  if (line && is_there(folder / kDone)) return {};
+  [[maybe_unused]] const auto noted = write_file_whole(folder / kFailed, "");
   return std::unexpected(failure(folder));
 }
 
@@ -76,9 +76,10 @@ Result<void> keep_bytecode(Installation& installation,
   }
   const fs::path folder = cache / "bytecode" / folder_name(installation);
   std::error_code error;
-  if (is_there(folder / done)) {
+  if (is_there(folder / kDone)) {
     // Those that were used last stay.
-    fs::last_write_time(folder / done, fs::file_time_type::clock::now(), error);
+    fs::last_write_time(folder / kDone, fs::file_time_type::clock::now(),
+                        error);
   } else {
     if (failed_lately(folder)) return std::unexpected(failure(folder));
     fs::create_directories(folder, error);

@@ -221,11 +221,10 @@ Result<void> check_torch(const Installation& installation) {
                     " has no PyTorch: run tools/setup, or name another "
                     "Python with --python or WEFT_PYTHON");
   }
-  if (major_minor(installation.torch_version) <
-      major_minor(torch_version_min)) {
+  if (major_minor(installation.torch_version) < major_minor(kTorchVersionMin)) {
     return fail(ErrorCode::missing,
                 who + " has PyTorch " + installation.torch_version +
-                    "; weft needs " + torch_version_min + " or newer");
+                    "; weft needs " + kTorchVersionMin + " or newer");
   }
   return {};
 }

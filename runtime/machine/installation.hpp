@@ -34,7 +34,7 @@ struct Installation {
 };
 
 /// The oldest PyTorch whose torch.export weft has been tried with.
-inline constexpr const char* torch_version_min = "2.6";
+inline constexpr const char* kTorchVersionMin = "2.6";
 
 /// Looks for Python in this order: `flag`, the variable WEFT_PYTHON, the
 /// installation's or the checkout's own environment, python3 on the PATH. The

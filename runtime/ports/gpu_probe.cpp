@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::int64_t probe_wall_ms = 120'000;
+constexpr std::int64_t kProbeWallMs = 120'000;
 /// Raised where the probe tells more than before: what was kept lacks that.
 constexpr int kProbe = 2;
 
@@ -28,7 +28,7 @@ Result<json> ask_probe(const Installation& installation, std::size_t number) {
   options.device = "cuda:" + std::to_string(number);
   auto oracle = LineProcess::start(oracle_command(installation, options));
   Result<json> reply =
-      oracle ? ask_oracle(*oracle, {{"verb", "probe"}}, probe_wall_ms).reply
+      oracle ? ask_oracle(*oracle, {{"verb", "probe"}}, kProbeWallMs).reply
              : std::unexpected(oracle.error());
   std::error_code ignored;
   fs::remove_all(folder, ignored);

@@ -71,7 +71,7 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
     if (found == present.devices.end()) continue;
     const auto number = found - present.devices.begin();
     made.ports[address::verify + "/" + device.uuid] =
-        verifier(device.uuid, "cuda:" + std::to_string(number), gpu_units);
+        verifier(device.uuid, "cuda:" + std::to_string(number), kGpuUnits);
   }
   return made;
 }

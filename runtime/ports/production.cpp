@@ -19,7 +19,7 @@ namespace weft {
 namespace {
 
 /// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
-constexpr int oracle_slots_max = 4;
+constexpr int kOracleSlotsMax = 4;
 
 /// Where models and kernels run: one of the run's GPUs, or the processor.
 struct RunDevice {
@@ -92,8 +92,8 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.installation = installation;
     verify.scratch = scratch.folder();
     verify.logs = run.logs();
-    verify.slots = std::min(machine.cores, oracle_slots_max);
-    if (!machine.gpus.empty()) verify.slots = gpu_units;
+    verify.slots = std::min(machine.cores, kOracleSlotsMax);
+    if (!machine.gpus.empty()) verify.slots = kGpuUnits;
     verify.device = device.name;
     verify.arch = device.gpu.arch;
     verify.slot_name = device.slot_name;

@@ -22,7 +22,7 @@ NearEager near_eager_from(const json& told) {
           told.value("compiled_reason", "")};
 }
 
-constexpr std::int64_t build_wall_ms = 180'000;
+constexpr std::int64_t kBuildWallMs = 180'000;
 
 bool has_failed(const Message& reply) {
   return std::visit(
@@ -290,7 +290,7 @@ Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
     if (!artefact) return std::unexpected(artefact.error());
     return cache_.take(subject.target, *source, options_.arch, *artefact);
   }
-  BuildTerms terms(build_wall_ms);
+  BuildTerms terms(kBuildWallMs);
   terms.arch = options_.arch;
   return cache_.build(subject.target, *source, terms);
 }

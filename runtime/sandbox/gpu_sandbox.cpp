@@ -10,7 +10,7 @@ namespace {
 
 /// CUDA's threads, and the compilers that a composed module's own Triton
 /// starts.
-constexpr int gpu_processes = 1024;
+constexpr int kGpuProcesses = 1024;
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void show_gpu(SandboxRequest& sandbox) {
       sandbox.environment.emplace_back(name, value);
     }
   }
-  sandbox.limits.processes = std::max(sandbox.limits.processes, gpu_processes);
+  sandbox.limits.processes = std::max(sandbox.limits.processes, kGpuProcesses);
   const std::filesystem::path folder = list_gpus().driver_folder;
   const std::string text = folder.string();
   if (text.empty() || text.starts_with("/usr/lib") ||

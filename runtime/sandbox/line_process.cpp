@@ -20,9 +20,9 @@ namespace weft {
 namespace {
 
 /// So long at most until a dead process's last words are in its log.
-constexpr std::int64_t last_words_ms = 1'000;
+constexpr std::int64_t kLastWordsMs = 1'000;
 /// A reply is one JSON object; more than this is no reply.
-constexpr std::size_t line_bytes_max = std::size_t{16} << 20;
+constexpr std::size_t kLineBytesMax = std::size_t{16} << 20;
 
 std::int64_t monotonic_ms() {
   using namespace std::chrono;
@@ -152,7 +152,7 @@ Result<std::string> LineProcess::ask(std::string_view line,
   auto reply = receive(deadline_ms);
   if (reply) return reply;
   kill();
-  if (log_) log_->settle(last_words_ms);
+  if (log_) log_->settle(kLastWordsMs);
   return reply;
 }
 
@@ -183,7 +183,7 @@ Result<std::string> LineProcess::receive(std::int64_t deadline_ms) {
       pending_.erase(0, newline + 1);
       return line;
     }
-    if (pending_.size() > line_bytes_max) {
+    if (pending_.size() > kLineBytesMax) {
       return fail(ErrorCode::failed, "the process's answer has no end");
     }
     const int ready = wait_for(from_, POLLIN, deadline_ms);

@@ -157,7 +157,7 @@ void Simulator::add_places() {
   for (const Gpu& gpu : start_.machine.gpus) {
     Capacities device;
     device.place = place_of_gpu(gpu);
-    device.units = {{"gpu", gpu_units}, {gpu_memory, gpu.memory_bytes}};
+    device.units = {{"gpu", kGpuUnits}, {gpu_memory, gpu.memory_bytes}};
     device.gpu = gpu;
     places_.push_back({device});
   }

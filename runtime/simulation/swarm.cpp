@@ -22,14 +22,14 @@ namespace {
 
 const Address asker = "asker";
 const std::string run_name = "run";
-constexpr std::int64_t tick_ms = 100;
-constexpr std::int64_t silence_ms = 3'000;
-constexpr std::int64_t faults_end_ms = 30'000;
-constexpr int slots_max = 3;
-constexpr int prefetch_max = 2;
+constexpr std::int64_t kTickMs = 100;
+constexpr std::int64_t kSilenceMs = 3'000;
+constexpr std::int64_t kFaultsEndMs = 30'000;
+constexpr int kSlotsMax = 3;
+constexpr int kPrefetchMax = 2;
 /// The broker is told of more than a node has: else no credit would ever
 /// matter.
-constexpr int overstated = 4;
+constexpr int kOverstated = 4;
 
 class NoBlobs : public Blobs {
  public:
@@ -148,10 +148,10 @@ void Swarm::begin() {
   for (int i = 0; i < options_.nodes; ++i) {
     NodeMachine& machine = machines_.emplace_back();
     machine.name = "n" + std::to_string(i);
-    machine.slots = static_cast<int>(1 + pick(random_, slots_max));
+    machine.slots = static_cast<int>(1 + pick(random_, kSlotsMax));
     const auto number = static_cast<std::size_t>(i);
     after(pick(random_, 5'000), [this, number] { boot(number); });
-    after(pick(random_, tick_ms), [this, number] { tick_node(number); });
+    after(pick(random_, kTickMs), [this, number] { tick_node(number); });
   }
   for (int i = 0; i < options_.pieces; ++i) {
     after(pick(random_, 10'000), [this] {
@@ -171,10 +171,10 @@ void Swarm::plan_faults() {
       static_cast<int>(options_.nodes * options_.faults_per_node);
   for (int i = 0; i < faults; ++i) {
     const auto which = static_cast<std::size_t>(pick(random_, options_.nodes));
-    after(pick(random_, faults_end_ms), [this, which] { disturb(which); });
+    after(pick(random_, kFaultsEndMs), [this, which] { disturb(which); });
   }
   for (int i = 0; i < options_.head_deaths; ++i) {
-    after(pick(random_, faults_end_ms), [this] { restart_head(); });
+    after(pick(random_, kFaultsEndMs), [this] { restart_head(); });
   }
 }
 
@@ -226,7 +226,7 @@ void Swarm::boot(std::size_t i) {
 }
 
 void Swarm::tick_node(std::size_t i) {
-  after(tick_ms, [this, i] { tick_node(i); });
+  after(kTickMs, [this, i] { tick_node(i); });
   NodeMachine& machine = machines_[i];
   if (!machine.process || machine.hangs) return;
   machine.process->tick(now_ms_);
@@ -352,8 +352,8 @@ void Swarm::make_head() {
   options.run = run_name;
   options.start = "start";
   options.first_session = next_session_;
-  options.heartbeat_ms = silence_ms / 5;
-  options.silence_ms = silence_ms;
+  options.heartbeat_ms = kSilenceMs / 5;
+  options.silence_ms = kSilenceMs;
   options.prefetch = options_.prefetch;
   head_ = std::make_unique<HeadProtocol>(options);
   next_session_ += 1'000'000;
@@ -370,7 +370,7 @@ void Swarm::restart_head() {
 }
 
 void Swarm::tick_head() {
-  after(tick_ms, [this] { tick_head(); });
+  after(kTickMs, [this] { tick_head(); });
   head_->tick(now_ms_);
   drain_head();
   check_credits();
@@ -380,7 +380,7 @@ void Swarm::check_credits() {
   for (const auto& node : head_->nodes(now_ms_)) {
     const auto slots = node.hello.slots.find("cpu");
     if (slots == node.hello.slots.end()) continue;
-    const auto most = static_cast<std::size_t>(slots->second + prefetch_max);
+    const auto most = static_cast<std::size_t>(slots->second + kPrefetchMax);
     if (node.asked > most) {
       broken("node " + node.hello.name + " of " +
              std::to_string(slots->second) + " slots was sent " +
@@ -418,7 +418,7 @@ void Swarm::perform(head_action::Joined& joined) {
   const std::string& name = joined.hello.name;
   const bool goes_on = present_.contains(name) && joined.knows_run;
   if (present_.contains(name) && !goes_on) tell_broker(name, 0);
-  present_[name] = overstated * joined.hello.slots.at("cpu");
+  present_[name] = kOverstated * joined.hello.slots.at("cpu");
   ++end_.joined;
   if (!goes_on) tell_broker(name, present_[name]);
 }

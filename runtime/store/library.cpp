@@ -13,11 +13,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Of the tables, as they say themselves; another one is no library of ours.
-constexpr std::int64_t layout = 1;
+constexpr std::int64_t kLayout = 1;
 /// Other processes hold it for milliseconds.
-constexpr const char* wait = "PRAGMA busy_timeout = 5000";
+constexpr const char* kWait = "PRAGMA busy_timeout = 5000";
 /// An entry's time of use is that coarse: finding is not writing, as a rule.
-constexpr std::int64_t used_grain_us = std::int64_t{24} * 3600 * 1'000'000;
+constexpr std::int64_t kUsedGrainUs = std::int64_t{24} * 3600 * 1'000'000;
 
 std::int64_t system_now_us() {
   using namespace std::chrono;
@@ -192,12 +192,12 @@ Result<Database> Library::open() const {
   auto database =
       Database::open(file_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return database;
-  if (const auto done = database->execute(wait); !done) {
+  if (const auto done = database->execute(kWait); !done) {
     return std::unexpected(done.error());
   }
   const auto found = layout_of(*database);
   if (!found) return std::unexpected(found.error());
-  if (*found == layout) return database;
+  if (*found == kLayout) return database;
   if (*found != 0) return of_another_weft();
   // Of several that begin it at once, one has its way; without WAL readers
   // wait for writers, no more.
@@ -219,12 +219,12 @@ Result<std::vector<LibraryEntry>> Library::entries() const {
   const auto work = [&]() -> Result<std::vector<LibraryEntry>> {
     auto database = Database::open(file_, SQLITE_OPEN_READONLY);
     if (!database) return std::unexpected(database.error());
-    if (const auto done = database->execute(wait); !done) {
+    if (const auto done = database->execute(kWait); !done) {
       return std::unexpected(done.error());
     }
     const auto found = layout_of(*database);
     if (!found) return std::unexpected(found.error());
-    if (*found != layout) return of_another_weft();
+    if (*found != kLayout) return of_another_weft();
     auto query = database->prepare(
         "SELECT source, target, variant, origin, median_us, p10_us, p90_us, "
         "runs, over_eager, over_eager_low, over_eager_high, over_compile, "
@@ -311,7 +311,7 @@ Result<std::optional<std::string>> Library::find_made(
     if (!*row) return std::nullopt;
     std::string bytes(query->bytes(0));
     const bool is_whole = content_hash(bytes) == query->bytes(1);
-    const bool is_fresh = clock_() - query->integer(2) < used_grain_us;
+    const bool is_fresh = clock_() - query->integer(2) < kUsedGrainUs;
     query->reset();
     if (!is_whole) return std::nullopt;
     if (!is_fresh) {

@@ -23,13 +23,13 @@ const std::string scratch_suffix = "-scratch";
 const char* const lock_name = "owner.lock";
 
 /// Inputs and outputs of a model, in float32, a few times over.
-constexpr unsigned long long memory_free_min = 2ull << 30;
+constexpr unsigned long long kMemoryFreeMin = 2ull << 30;
 
 bool has_room(const fs::path& folder) {
   struct statvfs about{};
   if (statvfs(folder.c_str(), &about) != 0) return false;
   if (access(folder.c_str(), W_OK) != 0) return false;
-  return about.f_bavail * about.f_frsize >= memory_free_min;
+  return about.f_bavail * about.f_frsize >= kMemoryFreeMin;
 }
 
 /// A held lock on a scratch folder: its owner lives. -1: somebody else's.

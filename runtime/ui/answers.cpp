@@ -9,9 +9,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t looked_into_max = 200;
-constexpr std::size_t causes_max = 200;
-constexpr std::size_t consequences_max = 200;
+constexpr std::size_t kLookedIntoMax = 200;
+constexpr std::size_t kCausesMax = 200;
+constexpr std::size_t kConsequencesMax = 200;
 
 json head_of(const Envelope& envelope) {
   return {{"seq", envelope.seq},     {"cause", envelope.cause},
@@ -55,7 +55,7 @@ json RunList::answer(Shelf& shelf) {
   std::map<std::string, Known> now;
   json runs = json::array();
   for (const Shelf::Entry& entry : entries) {
-    if (runs.size() >= looked_into_max) break;
+    if (runs.size() >= kLookedIntoMax) break;
     auto known = known_.find(entry.id);
     if (known != known_.end() && known->second.changed == entry.changed) {
       runs.push_back(known->second.about);
@@ -81,9 +81,9 @@ json RunList::answer(Shelf& shelf) {
 Result<json> moment_answer(Shelf::Run& run, std::uint64_t at) {
   const auto moment = run.past.moment(at);
   if (!moment) return std::unexpected(moment.error());
-  const auto causes = run.past.causes(at, causes_max);
+  const auto causes = run.past.causes(at, kCausesMax);
   if (!causes) return std::unexpected(causes.error());
-  const auto said = run.past.consequences(at, consequences_max);
+  const auto said = run.past.consequences(at, kConsequencesMax);
   if (!said) return std::unexpected(said.error());
   json answer = {{"last", run.tally.events},
                  {"event", head_of(moment->event)},

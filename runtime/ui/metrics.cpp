@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double micro = 1e-6;
+constexpr double kMicro = 1e-6;
 
 struct Family {
   const char* name;
@@ -78,7 +78,7 @@ void Metrics::add(Shelf::Run& run) {
   const Tally& tally = run.tally;
   sample("weft_run_events", labels, static_cast<double>(tally.events));
   sample("weft_run_last_event_timestamp_seconds", labels,
-         static_cast<double>(tally.last_us) * micro);
+         static_cast<double>(tally.last_us) * kMicro);
   sample("weft_run_finished", labels, tally.finished ? 1 : 0);
   if (tally.finished) {
     sample("weft_run_exit_code", labels, tally.finished->exit_code);
@@ -92,13 +92,13 @@ void Metrics::add(Shelf::Run& run) {
   for (const auto& [port, all] : tally.answers) {
     const std::string both = labels + "," + label("port", port);
     sample("weft_request_seconds", both,
-           static_cast<double>(all.sum_us) * micro, "_sum");
+           static_cast<double>(all.sum_us) * kMicro, "_sum");
     sample("weft_request_seconds", both, static_cast<double>(all.count),
            "_count");
   }
   sample_all("weft_llm_tokens_total", labels, "kind", tally.tokens);
   sample("weft_llm_cost_usd_total", labels,
-         static_cast<double>(tally.micro_usd) * micro);
+         static_cast<double>(tally.micro_usd) * kMicro);
   if (tally.events > 0) add_broker(run, labels);
 }
 

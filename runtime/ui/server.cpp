@@ -26,12 +26,12 @@ using httplib::Request;
 using httplib::Response;
 using nlohmann::json;
 
-constexpr std::size_t threads = 8;
-constexpr int wait_s = 10;             ///< for a request, and for its reader
-constexpr int idle_s = 2;              ///< a connection that asks nothing more
-constexpr std::size_t asks_max = 100;  ///< on one connection
-constexpr std::size_t body_bytes_max = 4096;  ///< nobody sends one
-constexpr std::size_t metrics_runs_max = Shelf::kOpenMax;
+constexpr std::size_t kThreads = 8;
+constexpr int kWaitS = 10;             ///< for a request, and for its reader
+constexpr int kIdleS = 2;              ///< a connection that asks nothing more
+constexpr std::size_t kAsksMax = 100;  ///< on one connection
+constexpr std::size_t kBodyBytesMax = 4096;  ///< nobody sends one
+constexpr std::size_t kMetricsRunsMax = Shelf::kOpenMax;
 
 void answer(Response& response, const json& value) {
   response.set_content(
@@ -92,12 +92,12 @@ struct PageServer::State {
 };
 
 void PageServer::State::limit() {
-  server.new_task_queue = [] { return new httplib::ThreadPool(threads); };
-  server.set_read_timeout(wait_s);
-  server.set_write_timeout(wait_s);
-  server.set_keep_alive_timeout(idle_s);
-  server.set_keep_alive_max_count(asks_max);
-  server.set_payload_max_length(body_bytes_max);
+  server.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+  server.set_read_timeout(kWaitS);
+  server.set_write_timeout(kWaitS);
+  server.set_keep_alive_timeout(kIdleS);
+  server.set_keep_alive_max_count(kAsksMax);
+  server.set_payload_max_length(kBodyBytesMax);
   server.set_tcp_nodelay(true);
   // The library's default lets two servers have one port, each asked at random.
   server.set_socket_options([](socket_t socket) {
@@ -174,7 +174,7 @@ void PageServer::State::metrics(Response& response) {
   Metrics metrics;
   std::size_t count = 0;
   for (const Shelf::Entry& entry : shelf.list()) {
-    if (++count > metrics_runs_max) break;
+    if (++count > kMetricsRunsMax) break;
     (void)shelf.with(entry.id, [&](Shelf::Run& run) { metrics.add(run); });
   }
   response.set_content(metrics.text(), "text/plain; version=0.0.4");

@@ -12,9 +12,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int depth_max = 3;
-constexpr std::size_t folders_max = 100'000;
-constexpr std::size_t id_digits = 12;
+constexpr int kDepthMax = 3;
+constexpr std::size_t kFoldersMax = 100'000;
+constexpr std::size_t kIdDigits = 12;
 
 Shelf::Entry entry_of(const fs::path& folder) {
   std::error_code ignored;
@@ -22,7 +22,7 @@ Shelf::Entry entry_of(const fs::path& folder) {
   auto changed = fs::last_write_time(folder / "journal.db", ignored);
   const auto log = fs::last_write_time(folder / "journal.db-wal", ignored);
   if (!ignored) changed = std::max(changed, log);
-  return {content_hash(folder.string()).substr(0, id_digits), folder, changed};
+  return {content_hash(folder.string()).substr(0, kIdDigits), folder, changed};
 }
 
 }  // namespace
@@ -44,11 +44,11 @@ std::vector<Shelf::Entry> Shelf::list() const {
   auto folder = fs::recursive_directory_iterator(
       place_, fs::directory_options::skip_permission_denied, error);
   for (; !error && folder != fs::end(folder); folder.increment(error)) {
-    if (++looked_at > folders_max) break;
+    if (++looked_at > kFoldersMax) break;
     if (!folder->is_directory(error)) continue;
     const bool is_run = fs::exists(folder->path() / "journal.db", error);
     if (is_run) runs.push_back(entry_of(folder->path()));
-    if (is_run || folder.depth() + 1 >= depth_max) {
+    if (is_run || folder.depth() + 1 >= kDepthMax) {
       folder.disable_recursion_pending();
     }
   }

@@ -27,14 +27,14 @@ Graph uneven_graph() {
 
 Plan uneven_plan() { return partition(uneven_graph(), *find_target("cpu")); }
 
-constexpr std::int64_t second_us = 1'000'000;
+constexpr std::int64_t kSecondUs = 1'000'000;
 
 /// A run with a budget of 100 s, 10 of which went for the capture.
 struct BudgetBench : RunBench<Dispatcher> {
   BudgetBench() {
     RunStart run = small_run(blobs);
     run.options.budget_ms = 100'000;
-    now_us = 10 * second_us;
+    now_us = 10 * kSecondUs;
     sent = say(address::extractor,
                Dispatch{blobs.put(plan_to_json(plan)), run, 0});
     for (const auto& [to, files] : only<WriteFilesRequest>(sent)) {
@@ -143,11 +143,11 @@ TEST_CASE("an agent that is done is not told anything") {
 
 TEST_CASE("what is left when the search's time is over is not begun") {
   BudgetBench dispatcher;
-  dispatcher.now_us = 90 * second_us;
+  dispatcher.now_us = 90 * kSecondUs;
   const auto sent = dispatcher.done(dispatcher.id(1));
   CHECK(only<OptimizeSubgraph>(sent).empty());
   const auto compose = one<Compose>(sent);
-  CHECK(compose.ends_us == 100 * second_us);
+  CHECK(compose.ends_us == 100 * kSecondUs);
   REQUIRE(compose.results.size() == 2);
   CHECK(compose.results[0].outcome == "failed");
   CHECK(compose.results[0].reason.contains("not begun"));

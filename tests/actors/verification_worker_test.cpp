@@ -49,7 +49,7 @@ struct WorkerBench : Bench<VerificationWorker> {
 TEST_CASE("a right seed is built, checked, timed and reported") {
   WorkerBench worker;
   const auto timing = worker.until_timing();
-  CHECK(worker.units == all_units);
+  CHECK(worker.units == kAllUnits);
   TimeReply reply;
   reply.effect = timing.effect;
   reply.timing.candidate.median_us = 5;
@@ -154,7 +154,7 @@ TEST_CASE("with a GPU, builds lease the processor and calls the GPU") {
   right.verdict.correct = true;
   one<TimeRequest>(worker.say(address::verify, right));
   CHECK(worker.resource == "gpu");
-  CHECK(worker.units == all_units);
+  CHECK(worker.units == kAllUnits);
 }
 
 TEST_CASE("a kernel for a GPU that is not there is proven and not timed") {

@@ -131,8 +131,8 @@ TEST_CASE("where only content differs, the recorded word may count") {
   Replay lenient(world.blobs, make, Replay::Past::recorded);
   for (const Envelope& event : world.journal) CHECK(lenient.feed(event));
   CHECK(lenient.finish());
-  CHECK(lenient.recalled() == toy_ticks);
-  CHECK(recalled.size() == toy_ticks);
+  CHECK(lenient.recalled() == kToyTicks);
+  CHECK(recalled.size() == kToyTicks);
 }
 
 TEST_CASE("an effect under another number is no matter of content") {

@@ -15,7 +15,7 @@
 namespace weft {
 
 inline const Address counter_address = "counter";
-constexpr std::uint64_t toy_ticks = 3;
+constexpr std::uint64_t kToyTicks = 3;
 
 /// What begins a toy run.
 inline Message toy_start() { return RunStart{}; }
@@ -29,7 +29,7 @@ class Counter : public Role {
     const auto* fired = std::get_if<TimerFired>(&message);
     if (!fired) return;
     ++ticks_;
-    if (fired->effect < toy_ticks) return ask(fired->effect + 1, context);
+    if (fired->effect < kToyTicks) return ask(fired->effect + 1, context);
     context.send(address::user,
                  RunFinished{0, std::to_string(ticks_) + " ticks"});
   }

@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-constexpr std::uint64_t step = 10;
+constexpr std::uint64_t kStep = 10;
 
 SimulationOptions options_from(const SimulatedPast* past) {
   SimulationOptions options;
@@ -68,7 +68,7 @@ TEST_CASE("a fork at each tenth event goes on to its end and replays") {
     REQUIRE_MESSAGE(origin.problem.empty(), origin.problem);
     const Directory directory;
     const Journal journal = written(directory, origin);
-    for (std::uint64_t at = step; at <= origin.events; at += step) {
+    for (std::uint64_t at = kStep; at <= origin.events; at += kStep) {
       CAPTURE(seed);
       CAPTURE(at);
       const Forked fork = forked(directory, journal, {.at = at});

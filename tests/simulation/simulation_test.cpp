@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-constexpr std::uint64_t seeds = 1000;
+constexpr std::uint64_t kSeeds = 1000;
 
 SimulationOptions with_roles(Replay::MakeRole make) {
   SimulationOptions options;
@@ -132,7 +132,7 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
   int cancels = 0;
   auto options = with_roles(&make_with_slow_source);
   options.more_sources = {"slow"};
-  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     const SimulationEnd end = simulate(seed, options);
     CHECK_MESSAGE(end.problem.empty(), "seed " << seed << ", event "
                                                << end.events << ": "
@@ -144,13 +144,13 @@ TEST_CASE("a thousand seeds, and every invariant holds") {
     cancels += end.cancels;
   }
   // A simulation that only ever fails, or never crashes, proves little.
-  CHECK(ends[0] > static_cast<int>(seeds) / 10);
+  CHECK(ends[0] > static_cast<int>(kSeeds) / 10);
   CHECK(ends[1] > 0);
   CHECK(ends[2] > 0);
   CHECK(ends[3] > 0);
-  CHECK(crashes > static_cast<int>(seeds) / 10);
-  CHECK(places_lost > static_cast<int>(seeds) / 10);
-  CHECK(cancels > static_cast<int>(seeds) / 10);
+  CHECK(crashes > static_cast<int>(kSeeds) / 10);
+  CHECK(places_lost > static_cast<int>(kSeeds) / 10);
+  CHECK(cancels > static_cast<int>(kSeeds) / 10);
   for (int number = 0; number <= 8; ++number) CHECK(devices[number] > 0);
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("a thousand seeds with language models that fail") {
   std::map<int, int> ends;
   int calls = 0;
   int failures = 0;
-  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     const SimulationEnd end = simulate(seed, options);
     CHECK_MESSAGE(end.problem.empty(), "seed " << seed << ", event "
                                                << end.events << ": "
@@ -169,10 +169,10 @@ TEST_CASE("a thousand seeds with language models that fail") {
     calls += end.llm_calls;
     failures += end.llm_failures;
   }
-  CHECK(calls > 2 * static_cast<int>(seeds));
+  CHECK(calls > 2 * static_cast<int>(kSeeds));
   CHECK(failures > calls / 10);
-  CHECK(ends[0] > static_cast<int>(seeds) / 10);
-  CHECK(ends[4] > static_cast<int>(seeds) / 50);  // out of budget
+  CHECK(ends[0] > static_cast<int>(kSeeds) / 10);
+  CHECK(ends[4] > static_cast<int>(kSeeds) / 50);  // out of budget
 }
 
 /// The first problem of a few seeds with language models.

@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// A run keeps about so many cores busy while others have the GPU.
-constexpr int cores_per_gpu_run = 4;
+constexpr int kCoresPerGpuRun = 4;
 /// Triton's interpreter uses one; the oracle's reference another.
-constexpr int cores_per_interpreted_run = 2;
+constexpr int kCoresPerInterpretedRun = 2;
 
 /// What the runs will find here, worked out as they will.
 struct Place {
@@ -73,9 +73,9 @@ Result<Place> find_place(const CommonFlags& common, const BenchFlags& flags,
 int choose_jobs(const BenchFlags& flags, const Place& place) {
   if (!flags.listen.endpoint.empty()) return 1;  // an address is one run's
   const int devices = static_cast<int>(place.devices.size());
-  if (devices > 0) return std::max(devices, place.cores / cores_per_gpu_run);
+  if (devices > 0) return std::max(devices, place.cores / kCoresPerGpuRun);
   if (place.is_timed) return 1;
-  return std::max(1, place.cores / cores_per_interpreted_run);
+  return std::max(1, place.cores / kCoresPerInterpretedRun);
 }
 
 /// On a GPU all three of the framework's ways are baselines, unless told else.

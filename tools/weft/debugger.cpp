@@ -11,9 +11,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t breaks_max = 100;
-constexpr std::size_t causes_max = 1'000;
-constexpr std::size_t consequences_max = 1'000;
+constexpr std::size_t kBreaksMax = 100;
+constexpr std::size_t kCausesMax = 1'000;
+constexpr std::size_t kConsequencesMax = 1'000;
 
 std::unexpected<Error> wrong(std::string message) {
   return fail(ErrorCode::wrong_input, std::move(message));
@@ -166,8 +166,8 @@ Result<Debugger::Answer> Debugger::set_break(const Words& words) {
     if (one.kind != "role" && one.kind != "type" && one.kind != "subgraph") {
       return wrong("it is: break role|type|subgraph NAME");
     }
-    if (breaks_.size() >= breaks_max) {
-      return wrong("there are " + std::to_string(breaks_max) +
+    if (breaks_.size() >= kBreaksMax) {
+      return wrong("there are " + std::to_string(kBreaksMax) +
                    " breaks: 'clear' forgets them");
     }
     const auto somewhere = past_.find_after(
@@ -231,7 +231,7 @@ Result<Debugger::Answer> Debugger::open(const Words&) {
 Result<Debugger::Answer> Debugger::why(const Words& words) {
   const auto seq = number_in(words, seq_);
   if (!seq) return std::unexpected(seq.error());
-  const auto chain = past_.causes(*seq, causes_max);
+  const auto chain = past_.causes(*seq, kCausesMax);
   if (!chain) return std::unexpected(chain.error());
   return list(*chain);
 }
@@ -239,7 +239,7 @@ Result<Debugger::Answer> Debugger::why(const Words& words) {
 Result<Debugger::Answer> Debugger::said(const Words& words) {
   const auto seq = number_in(words, seq_);
   if (!seq) return std::unexpected(seq.error());
-  const auto found = past_.consequences(*seq, consequences_max);
+  const auto found = past_.consequences(*seq, kConsequencesMax);
   if (!found) return std::unexpected(found.error());
   Answer answer = list(*found);
   if (found->empty()) answer.text = "nothing came of it";

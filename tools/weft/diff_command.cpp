@@ -12,13 +12,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t causes_shown = 12;
-constexpr std::size_t value_bytes_max = 80;
+constexpr std::size_t kCausesShown = 12;
+constexpr std::size_t kValueBytesMax = 80;
 
 std::string short_text(const json& value) {
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > value_bytes_max) {
-    text = text.substr(0, value_bytes_max) + "…";
+  if (text.size() > kValueBytesMax) {
+    text = text.substr(0, kValueBytesMax) + "…";
   }
   return text;
 }
@@ -76,7 +76,7 @@ void print_pair(const Pair& pair) {
 void print_causes(const char* side, const std::vector<Envelope>& causes) {
   if (causes.empty()) return;
   std::printf("What led to it in %s:\n", side);
-  const std::size_t shown = std::min(causes.size(), causes_shown);
+  const std::size_t shown = std::min(causes.size(), kCausesShown);
   for (std::size_t i = 0; i < shown; ++i) {
     std::printf("  %s\n", story_line(causes[i]).c_str());
   }

@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 /// Loading the reference, its runs, and torch.compile of it.
-constexpr std::int64_t reference_ms = 900'000;
+constexpr std::int64_t kReferenceMs = 900'000;
 /// Calls of the candidate for one verdict, at most: cases, timing, traces.
-constexpr std::int64_t calls_max = 60;
+constexpr std::int64_t kCallsMax = 60;
 /// A compiler, its linker and the threads of all of them.
-constexpr int processes_max = 1024;
+constexpr int kProcessesMax = 1024;
 
 /// Where the candidate runs, and whether Triton's interpreter stands in.
 struct Place {
@@ -54,7 +54,7 @@ OracleOptions oracle_options(const EvalFlags& flags, const Place& place,
   oracle.threads =
       std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   oracle.memory_bytes = flags.memory_bytes;
-  oracle.processes = processes_max;
+  oracle.processes = kProcessesMax;
   oracle.device = place.device;
   if (place.interprets) oracle.environment = {{"TRITON_INTERPRET", "1"}};
   return oracle;
@@ -125,7 +125,7 @@ class Evaluator {
     const auto oracle = running();
     if (!oracle) return std::unexpected(oracle.error());
     const std::int64_t wall_ms =
-        reference_ms + flags_.timing_ms + calls_max * flags_.call_ms;
+        kReferenceMs + flags_.timing_ms + kCallsMax * flags_.call_ms;
     auto answer =
         ask_oracle(**oracle, question(flags_, place_, candidate), wall_ms);
     if (!answer.is_usable) {

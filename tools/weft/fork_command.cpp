@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::size_t reply_bytes_max = std::size_t{64} << 20;
+constexpr std::size_t kReplyBytesMax = std::size_t{64} << 20;
 
 /// Each text "@FILE" becomes the name of a blob with the file's bytes.
 Result<void> put_named_files(json& value, const fs::path& beside,
@@ -42,7 +42,7 @@ Result<void> put_named_files(json& value, const fs::path& beside,
 Result<json> read_reply(const fs::path& file, BlobStore& blobs) {
   const auto text = read_file(file);
   if (!text) return std::unexpected(text.error());
-  if (text->size() > reply_bytes_max) {
+  if (text->size() > kReplyBytesMax) {
     return fail(ErrorCode::wrong_input,
                 file.string() + " is too large for an answer");
   }

@@ -19,7 +19,7 @@ namespace {
 
 using namespace weft;
 
-constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 void add_common(CLI::App& app, CommonFlags& common) {
   app.add_option("--python", common.python,
@@ -168,7 +168,7 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
   eval->add_option_function<double>(
           "--memory-gib",
           [&](double size) {
-            flags.memory_bytes = static_cast<std::int64_t>(size * gib);
+            flags.memory_bytes = static_cast<std::int64_t>(size * kGib);
           },
           "Memory limit of one candidate (8)")
       ->check(CLI::Range(0.25, 4096.0));

@@ -11,7 +11,7 @@ namespace {
 
 /// Not by PYTHONPATH, which every run would inherit; nor may a file in the
 /// working folder stand for a module of the same name.
-constexpr const char* program =
+constexpr const char* kProgram =
     "import importlib, sys\n"
     "sys.path[:] = [sys.argv[1]] + [p for p in sys.path if p]\n"
     "sys.exit(importlib.import_module(sys.argv[2]).main(sys.argv[3]))\n";
@@ -23,7 +23,7 @@ Error become_python(const Installation& installation, const std::string& module,
   const std::string python = installation.python.string();
   const std::string path = installation.worker_path.string();
   const std::string text = settings.dump();
-  execl(python.c_str(), python.c_str(), "-B", "-c", program, path.c_str(),
+  execl(python.c_str(), python.c_str(), "-B", "-c", kProgram, path.c_str(),
         module.c_str(), text.c_str(), nullptr);
   return {ErrorCode::missing,
           "cannot start " + python + ": " + std::strerror(errno)};

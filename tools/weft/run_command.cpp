@@ -51,7 +51,7 @@ Result<void> settle_llm(RunOptions& options,
                         const std::vector<LlmEndpoint>& endpoints,
                         bool is_described) {
   const bool is_wanted =
-      std::ranges::find(options.seeds, llm_source) != options.seeds.end();
+      std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
   const bool is_asked =
       is_wanted || options.llm.group || options.llm.fuse || is_described;
   if (is_asked && options.llm.name.empty()) {

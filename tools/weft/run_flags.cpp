@@ -12,7 +12,7 @@ namespace {
 
 using Options = std::vector<CLI::Option*>;
 
-constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 std::string check_seed_source(const std::string& name) {
   if (is_role(address::seeds(name))) return "";
@@ -212,7 +212,7 @@ Options add_limits(CLI::App& app, RunOptions& options) {
       app.add_option_function<double>(
              "--memory-gib",
              [&options](double size) {
-               options.memory_bytes = static_cast<std::int64_t>(size * gib);
+               options.memory_bytes = static_cast<std::int64_t>(size * kGib);
              },
              "Memory limit of the capture and of one candidate (8)")
           ->check(CLI::Range(0.25, 4096.0)),
