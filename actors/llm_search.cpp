@@ -163,6 +163,13 @@ RefineRequest LlmSearch::request(const OptimizeSubgraph& work,
   }
   std::ranges::stable_sort(
       made.history, {}, [](const SeedResult& one) { return one.seed.round; });
+  if (parent && !complaint_.empty()) {
+    SeedResult& unusable = made.history.emplace_back();
+    unusable.seed.round = story_.rounds - 1;
+    unusable.seed.variant = "your last answer";
+    unusable.verdict.kind = "not used";
+    unusable.failure = {"no_kernel", complaint_};
+  }
   return made;
 }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/llm_prompt.hpp"
 #include "actors/llm_seeds.hpp"
 
 namespace weft {
@@ -102,6 +103,23 @@ TEST_CASE("a kernel at the floor is nothing to ask a model about") {
   best.timing.bytes_floor = 1 << 20;
   Search other(work("beam:4"));
   CHECK(other.next({best}).size() == 1);
+}
+
+TEST_CASE("an answer that is no kernel is told beside what is refined") {
+  Search search(work("greedy"));
+  search.next({timed("compiler-0", 50)});
+  const auto known = results({timed("llm-0", 90)});
+  search.search.next(search.asked, known, nullptr);
+  SeedsReply reply;
+  reply.failure = {"no_kernel", "the same kernel was proposed before"};
+  search.search.replied(reply);
+  const auto asked = search.search.next(search.asked, known, nullptr);
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0].seed.id == "llm-0");
+  REQUIRE(asked[0].history.size() == 2);
+  CHECK(tried_line(asked[0].history[1]) ==
+        "round 1, your last answer: not used, the same kernel was proposed "
+        "before");
 }
 
 TEST_CASE("a run out of budget ends a search, and says so") {
