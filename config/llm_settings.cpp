@@ -405,8 +405,11 @@ Result<LlmEndpoint> find_endpoint(const std::vector<LlmEndpoint>& endpoints,
   }
   return fail(ErrorCode::wrong_input,
               "no language model is called '" + std::string(name) + "': " +
-                  (known.empty() ? "none is declared; docs/llm.md says how"
-                                 : "there are " + known));
+                  (known.empty() ? "none is declared: write a section [llm." +
+                                       std::string(name) +
+                                       "] into ~/.config/weft/config.toml "
+                                       "(docs/llm.md says how)"
+                                 : "declared are: " + known));
 }
 
 Result<std::vector<LlmProvider>> providers_of(

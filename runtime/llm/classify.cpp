@@ -188,10 +188,11 @@ Classified classify_transport(const LlmEndpoint& endpoint, const HttpEnd& end) {
       return {
           {"wrong_input", what + "; check base_url of " + section}, -1, false};
     case HttpEnd::Kind::unreachable:
-      return {{"failed", what + "; check base_url of " + section +
-                             " and the network (proxies: HTTPS_PROXY)"},
-              -1,
-              false};
+      return {
+          {"failed", what + "; check base_url of " + section +
+                         " and the network (proxies: HTTPS_PROXY, HTTP_PROXY)"},
+          -1,
+          false};
     case HttpEnd::Kind::untrusted:
       return {{"wrong_input",
                what + "; name the right certificates with ca_file of " +

@@ -223,6 +223,12 @@ void set_up(Transfer& transfer) {
   const std::string ca =
       request.ca_file.empty() ? usual_ca_file() : request.ca_file;
   if (!ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca.c_str());
+  // libcurl reads this one in small letters only, since a web server sets the
+  // other from a request's header; others read both. NO_PROXY holds for it.
+  const char* proxy = std::getenv("HTTP_PROXY");
+  if (!tls && proxy != nullptr && std::getenv("http_proxy") == nullptr) {
+    curl_easy_setopt(curl, CURLOPT_PROXY, proxy);
+  }
 }
 
 /// Whether the request's bytes went out on a connection that was made.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -58,15 +59,25 @@ Result<std::string> read_key(const LlmEndpoint& endpoint) {
     if (key.empty()) {
       return std::unexpected(no_key(
           endpoint,
-          "the environment variable " + endpoint.key_env + " is not set"));
+          "the environment variable " + endpoint.key_env +
+              " is not set: export it, or name another place with key_env or "
+              "key_file"));
     }
     return checked(endpoint, key, endpoint.key_env);
   }
   if (endpoint.key_file.empty()) return "";
+  std::error_code error;
+  if (std::filesystem::is_directory(endpoint.key_file, error)) {
+    return std::unexpected(
+        no_key(endpoint, endpoint.key_file + " is a folder: key_file names a "
+                                             "file with the key alone"));
+  }
   std::ifstream in(endpoint.key_file, std::ios::binary);
   if (!in) {
     return std::unexpected(
-        no_key(endpoint, "the file " + endpoint.key_file + " cannot be read"));
+        no_key(endpoint, "the file " + endpoint.key_file +
+                             " cannot be read: see that it is there and "
+                             "yours, or set key_file"));
   }
   std::string bytes(kKeyBytesMax + 1, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -74,9 +85,23 @@ Result<std::string> read_key(const LlmEndpoint& endpoint) {
   const std::string key = trimmed(bytes);
   if (key.empty()) {
     return std::unexpected(
-        no_key(endpoint, "the file " + endpoint.key_file + " is empty"));
+        no_key(endpoint, "the file " + endpoint.key_file +
+                             " is empty: it should hold the key alone"));
   }
   return checked(endpoint, key, endpoint.key_file);
+}
+
+std::string key_file_warning(const LlmEndpoint& endpoint) {
+  if (endpoint.key_file.empty()) return "";
+  std::error_code error;
+  const auto mode =
+      std::filesystem::status(endpoint.key_file, error).permissions();
+  using std::filesystem::perms;
+  const bool is_open =
+      (mode & (perms::group_all | perms::others_all)) != perms::none;
+  if (error || !is_open) return "";
+  return "others may open " + endpoint.key_file + ": chmod 600 " +
+         endpoint.key_file;
 }
 
 std::string without_key(std::string text, std::string_view key) {

@@ -15,6 +15,10 @@ namespace weft {
 /// and the file anew each time.
 Result<std::string> read_key(const LlmEndpoint& endpoint);
 
+/// What to do where others than its owner may open the key's file; empty:
+/// nothing.
+std::string key_file_warning(const LlmEndpoint& endpoint);
+
 /// `text` with each occurrence of `key` replaced by "[key]": a server may
 /// repeat what it was sent. Words too short to be secret stay.
 std::string without_key(std::string text, std::string_view key);

@@ -89,12 +89,14 @@ std::string usage_text(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
   if (!usage.known) return "the server tells none: budgets count the most";
   const auto n = [](std::int64_t count) { return std::to_string(count); };
   char usd[32];
-  std::snprintf(usd, sizeof usd, "%.6f",
-                static_cast<double>(cost(endpoint, answer)) / 1e6);
+  const std::int64_t micro_usd = cost(endpoint, answer);
+  std::snprintf(usd, sizeof usd, "%.6f USD",
+                static_cast<double>(micro_usd) / 1e6);
+  const bool has_prices = endpoint.provider.prices != LlmPrices{};
   return "in " + n(usage.input) + ", cached " + n(usage.cached) +
          ", written to the cache " + n(usage.cache_written) + ", out " +
-         n(usage.output) + ", reasoning " + n(usage.reasoning) + "; " + usd +
-         " USD";
+         n(usage.output) + ", reasoning " + n(usage.reasoning) + "; " +
+         (has_prices || micro_usd > 0 ? usd : "no prices are set");
 }
 
 void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
@@ -107,8 +109,10 @@ void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
        (answer.model.empty() ? "(not told)" : answer.model) +
            (answer.request_id.empty() ? "" : ", request " + answer.request_id));
   constexpr std::size_t kShown = 60;
-  line("answer", "\"" + answer.texts.front().text.substr(0, kShown) + "\" (" +
-                     answer.texts.front().finish_reason + ")");
+  const json said = answer.texts.front().text.substr(0, kShown);
+  // As JSON has it: on one line, whatever the model says.
+  line("answer", said.dump(-1, ' ', false, json::error_handler_t::replace) +
+                     " (" + answer.texts.front().finish_reason + ")");
   line("latency", std::to_string(answer.latency_ms) +
                       " ms, first token after " +
                       std::to_string(answer.first_token_ms) + " ms");
@@ -121,6 +125,8 @@ void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
       limits.tokens_limit, limits.tokens_remaining, limits.tokens_reset_ms);
   line("requests", requests.empty() ? "its headers tell no limit" : requests);
   line("tokens", tokens.empty() ? "its headers tell no limit" : tokens);
+  const std::string warning = key_file_warning(endpoint);
+  if (!warning.empty()) line("key", warning);
 }
 
 json check_json(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
@@ -152,7 +158,9 @@ json check_json(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
 
 std::string key_text(const LlmEndpoint& endpoint) {
   if (endpoint.key_env.empty() && endpoint.key_file.empty()) return "no key";
-  return read_key(endpoint) ? "key found" : "its key is missing";
+  if (!read_key(endpoint)) return "its key is missing";
+  const std::string warning = key_file_warning(endpoint);
+  return "key found" + (warning.empty() ? "" : "; " + warning);
 }
 
 }  // namespace

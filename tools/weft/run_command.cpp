@@ -5,6 +5,7 @@
 #include "actors/device.hpp"
 #include "actors/llm_seeds.hpp"
 #include "runtime/export/checkout.hpp"
+#include "runtime/llm/key.hpp"
 #include "runtime/machine/files.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
@@ -46,6 +47,19 @@ Result<void> settle_library(RunOptions& options) {
               "one with --library, or add another with --seeds");
 }
 
+/// No limit on money holds where nobody says what a call costs.
+Result<void> check_prices(const LlmOptions& llm) {
+  if (llm.budget_micro_usd < 0 && llm.subgraph_micro_usd < 0) return {};
+  for (const LlmProvider& provider : llm.providers) {
+    if (provider.prices != LlmPrices{}) continue;
+    return fail(ErrorCode::wrong_input,
+                "a budget in USD, and [llm." + provider.name +
+                    "] has no prices: set prices.input and prices.output "
+                    "there, or limit the run with --budget-tokens");
+  }
+  return {};
+}
+
 /// The providers that the run may ask, as its roles must know them.
 Result<void> settle_llm(RunOptions& options,
                         const std::vector<LlmEndpoint>& endpoints,
@@ -65,7 +79,11 @@ Result<void> settle_llm(RunOptions& options,
   auto providers = providers_of(endpoints, options.llm.name);
   if (!providers) return std::unexpected(providers.error());
   options.llm.providers = std::move(*providers);
-  return {};
+  const auto first = find_endpoint(endpoints, options.llm.name);
+  const auto key = read_key(*first);
+  if (!key) return std::unexpected(key.error());
+  if (const auto use = check_key_use(*first, *key); !use) return use;
+  return check_prices(options.llm);
 }
 
 /// What a run needs of the machine, the user's files and settings, settled.
