@@ -12,6 +12,7 @@ import sys
 import unittest
 
 from llm_case import (
+    KERNEL,
     PATIENCE_S,
     RIGHT,
     TRITON,
@@ -23,23 +24,60 @@ from llm_case import (
 from llm_server import LlmServer, Reply
 from weft_case import WEFT
 
+#: Shows all that the sandbox could know of the key.
+NOSY = KERNEL.replace("run = build()", "raise RuntimeError(f'has {os.environ}')")
+
 #: What a model answers one call after the other, and a word of the prompt that
 #: follows: the evidence.
 WRONG_WAYS = [
     ("I would rather talk about kernels.", "no code block"),
+    (fenced("import torch\n"), "defines kernel_function"),
     (fenced("def kernel_function(x:\n    return x\n"), "SyntaxError"),
     (fenced("import torch\n\n\ndef kernel_function(x):\n"
             "    return torch.relu(x) * 2\n"), "computes by the framework"),
     (kernel("undeclared(v)"), "undeclared"),
     (kernel("v * 2.0f"), "wrong"),
+    (kernel("(v > 0 ? v : 0.0f) * 2.0f"), "nan"),
+    (kernel(RIGHT).replace("return y", "return y[:1]"), "result 0 is"),
+    (kernel(RIGHT).replace("torch.empty_like(x)",
+                           "torch.empty(x.shape, dtype=torch.float64)"),
+     "torch.float64"),
+    (kernel("*(volatile float*)8"), "SIGSEGV"),
+    (kernel("((float*)x)[i] = 0.0f, " + RIGHT), "input"),
+    (fenced(NOSY), "has environ({"),
+    (kernel("v * 2.0f"), "proposed before"),
 ]
+
+#: What a server can do instead of answering, as far as a call is made again.
+FAILURES = [
+    Reply(status=429, headers={"retry-after": "1"}),
+    Reply(status=429),
+    Reply(status=529),
+    Reply(status=500),
+    Reply(status=502, raw=b"<html>", content_type="text/html"),
+    Reply(text="x" * 5000, cut=True),
+    Reply(text="x", edit=lambda events: [
+        events[0], b'data: {"choices": [\n\n', *events[1:]]),
+    Reply(text="x" * 2000, error={"type": "server_error", "message": "no"}),
+    Reply(raw=b""),
+    Reply(raw="data: x\n\n".encode("utf-16")),
+    Reply(text="x" * 9000, hang="before"),
+    Reply(text="x" * 9000, hang="within"),
+    Reply(text="x" * 9000, chunk_chars=1, event_delay_s=0.1),
+]
+#: Answers that are no kernel, but whole.
+NO_KERNELS = [Reply(text=""), Reply(text="I won't", finish="refusal"),
+              Reply(text="```python\nimport torch\n", finish="length"),
+              kernel("v * 7.0f")]
+#: Calls with one prompt before it is given up.
+TRIES = 4
 
 
 class LlmRuns(LlmCase):
     def test_wrong_in_many_ways_then_right(self):
         script = [text for text, _ in WRONG_WAYS] + [kernel(RIGHT)]
         with LlmServer(answers(script)) as server:
-            done = self.run_weft(self.words(server, "--rounds", "9"))
+            done = self.run_weft(self.words(server, "--rounds", "15"))
             prompts = [call.prompt for call in server.calls]
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertGreaterEqual(len(prompts), len(script))
@@ -103,6 +141,24 @@ class LlmRuns(LlmCase):
                 with open(os.path.join(place, name), "rb") as file:
                     self.assertNotIn(b"sk-test-0123456789", file.read(), name)
 
+    def test_a_server_that_fails_in_every_way(self):
+        """The run ends well, no limit is exceeded, the journal replays."""
+        failures, script = list(FAILURES), []
+        for answer in [*NO_KERNELS, kernel(RIGHT)]:
+            script += [failures.pop(0) for _ in range(
+                min(TRIES - 1, len(failures)))]
+            script.append(answer)
+        self.assertEqual(failures, [])
+        with LlmServer(answers(script)) as server:
+            done = self.run_weft(self.words(
+                server, "--rounds", str(len(NO_KERNELS)), idle_ms=700,
+                wall_ms=2000, **{"limits.calls_at_once": 2}))
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(len(server.calls), len(script))
+            self.assertLessEqual(server.at_once_max, 2)
+        self.assertIn("kernel_function", self.only_file("kernels/*/kernel.py"))
+        self.it_replays()
+
     def test_in_tritons_interpreter(self):
         try:
             import triton  # noqa: F401
@@ -153,11 +209,19 @@ class LlmRuns(LlmCase):
         self.it_replays()
 
     def test_no_call_that_could_exceed_the_budget(self):
-        with LlmServer(lambda call: kernel(RIGHT)) as server:
-            done = self.run_weft(self.words(server, "--budget-tokens", "4000"))
-            self.assertEqual(len(server.calls), 0)
-        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
-        self.assertIn("budget", self.report())
+        for flag, value, prices in (
+                ("--budget-tokens", "4000", ""),
+                ("--budget-usd", "0", "prices = { output = 1.0 }\n")):
+            with self.subTest(flag), LlmServer(
+                    lambda call: kernel(RIGHT)) as server:
+                words = self.words(server, flag, value, out=flag)
+                with open(os.path.join(self.folder, "settings.toml"), "a",
+                          encoding="utf-8") as file:
+                    file.write(prices)
+                done = self.run_weft(words)
+                self.assertEqual(len(server.calls), 0)
+                self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+                self.assertIn("budget", self.report(flag))
 
     def test_no_paid_call_twice_after_a_kill(self):
         script = answers([WRONG_WAYS[0][0], kernel("v * 3.0f"),
