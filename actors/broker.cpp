@@ -21,6 +21,14 @@ bool will_do(const LeaseRequest& request, const Place& place) {
   return is_named && !contains(request.avoid, place);
 }
 
+/// It names what it had, none of which it offers any more: it went of its own
+/// will, and its node hands back what was asked of it, whatever arrived there.
+bool has_left(const Capacities& capacities) {
+  return !capacities.units.empty() &&
+         std::ranges::all_of(capacities.units,
+                             [](const auto& item) { return item.second == 0; });
+}
+
 std::string seconds_text(std::int64_t us) {
   const std::int64_t tenths = us / 100'000;
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
@@ -117,7 +125,9 @@ void Broker::configure(const Capacities& capacities, Context& context) {
     grace_ms_ = capacities.grace_ms;
   } else {
     // Who deals out the subgraphs has to know what there is to deal out to.
-    context.send(address::dispatcher, capacities);
+    Capacities told = capacities;
+    if (has_left(told)) told.units.clear();
+    context.send(address::dispatcher, std::move(told));
   }
   for (auto& [name, resource] : resources_) {
     const auto units = capacities.units.find(name);
@@ -125,7 +135,7 @@ void Broker::configure(const Capacities& capacities, Context& context) {
     if (offers || !resource.pools.contains(place)) continue;
     resource.pools.erase(place);
     resource.reserved.erase(place);
-    lose(place, name, context);
+    lose(place, name, has_left(capacities), context);
   }
   for (const auto& [name, units] : capacities.units) {
     if (units > 0) resources_[name].pools[place].capacity = units;
@@ -137,8 +147,9 @@ void Broker::configure(const Capacities& capacities, Context& context) {
 }
 
 /// The place no longer offers the resource: what is leased of it is gone, and
-/// the work with it.
-void Broker::lose(const Place& place, const std::string& resource,
+/// the work with it. Holders hear of one that left from its port: they must not
+/// take it for one that their work brought down.
+void Broker::lose(const Place& place, const std::string& resource, bool left,
                   Context& context) {
   std::vector<Ticket> lost;
   for (const auto& [ticket, held] : held_) {
@@ -151,6 +162,7 @@ void Broker::lose(const Place& place, const std::string& resource,
     timers_.erase(held.timer);
     if (Pool* pool = find_pool(held.resource, place)) pool->used -= held.units;
     if (Pool* pool = find_pool(gpu_memory, place)) pool->used -= held.memory;
+    if (left) continue;
     context.send(
         ticket.first,
         LeaseLost{ticket.second, place,

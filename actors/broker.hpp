@@ -71,7 +71,8 @@ class Broker : public Role {
                    Context& context);
   void serve_llm(Context& context);
   void configure(const Capacities& capacities, Context& context);
-  void lose(const Place& place, const std::string& resource, Context& context);
+  void lose(const Place& place, const std::string& resource, bool left,
+            Context& context);
   void deny_hopeless(Resource& resource, const std::string& name,
                      Context& context);
   void enqueue(const Address& from, const LeaseRequest& request,

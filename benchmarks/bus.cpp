@@ -224,7 +224,7 @@ class Head {
                             address::at(address::build, node),
                             std::string(BuildRequest::name),
                             encode(request)};
-    bus_->begin(envelope, {}, [this, id, node](const Message& reply) {
+    bus_->begin(envelope, request, {}, [this, id, node](const Message& reply) {
       Envelope journaled;
       journaled.cause = std::get<BuildReply>(reply).effect;
       bus_->journaled(journaled);
@@ -262,7 +262,7 @@ class Head {
     for (const Envelope& envelope : batch) {
       const auto told = decode(envelope.type, envelope.body);
       const auto& place = std::get<Capacities>(*told);
-      if (place.units.empty()) {
+      if (place.units.empty() || place.units.begin()->second == 0) {
         in_.erase(place.place);
       } else {
         in_.insert(place.place);
@@ -366,33 +366,45 @@ double bare_rate(const std::string& text, int count) {
   return 2 * count / s;
 }
 
-void compare(const fs::path& folder, std::size_t bytes, int count) {
-  const std::string text(bytes, 'x');
-  std::vector<double> bus, bare, ratio;
-  for (int round = 0; round < kRounds; ++round) {
-    const fs::path own =
-        folder / (std::to_string(bytes) + "-" + std::to_string(round));
-    fs::create_directories(own);
-    bus.push_back(bus_rate(own, text, count));
-    bare.push_back(bare_rate(text, count));
-    ratio.push_back(bus.back() / bare.back());
-  }
-  std::printf(
-      "%6zu bytes, %d under way: bus %8.0f/s  bare ZeroMQ %8.0f/s  ratio %.2f "
-      "(%.2f to %.2f)\n",
-      bytes, kWindow, median(bus), median(bare), median(ratio),
-      std::ranges::min(ratio), std::ranges::max(ratio));
-  std::fflush(stdout);
-}
-
-double cpu_seconds() {
+double cpu_seconds(__rusage_who whose = RUSAGE_SELF) {
   rusage used{};
-  getrusage(RUSAGE_SELF, &used);
+  getrusage(whose, &used);
   const auto of = [](const timeval& time) {
     return static_cast<double>(time.tv_sec) +
            static_cast<double>(time.tv_usec) / 1e6;
   };
   return of(used.ru_utime) + of(used.ru_stime);
+}
+
+/// Microseconds of processors that a message takes, at both sides.
+template <class Work>
+double cpu_us(int messages, Work work) {
+  const auto both = [] { return cpu_seconds() + cpu_seconds(RUSAGE_CHILDREN); };
+  const double before_s = both();
+  work();
+  return (both() - before_s) * 1e6 / messages;
+}
+
+void compare(const fs::path& folder, std::size_t bytes, int count) {
+  const std::string text(bytes, 'x');
+  std::vector<double> bus, bare, ratio, bus_us, bare_us;
+  for (int round = 0; round < kRounds; ++round) {
+    const fs::path own =
+        folder / (std::to_string(bytes) + "-" + std::to_string(round));
+    fs::create_directories(own);
+    bus_us.push_back(
+        cpu_us(2 * count, [&] { bus.push_back(bus_rate(own, text, count)); }));
+    bare_us.push_back(
+        cpu_us(2 * count, [&] { bare.push_back(bare_rate(text, count)); }));
+    ratio.push_back(bus.back() / bare.back());
+  }
+  std::printf(
+      "%6zu bytes, %d under way: bus %8.0f/s  bare ZeroMQ %8.0f/s  ratio %.2f "
+      "(%.2f to %.2f); processors: %.1f and %.1f us a message\n",
+      bytes, kWindow, median(bus), median(bare), median(ratio),
+      std::ranges::min(ratio), std::ranges::max(ratio), median(bus_us),
+      median(bare_us));
+  std::fflush(stdout);
 }
 
 /// Seconds for so many pieces of work of 1 s.

@@ -9,22 +9,32 @@ namespace {
 constexpr std::size_t kNestingMax = 16;
 constexpr std::size_t kEntriesMax = 4096;
 constexpr std::size_t kTextBytesMax = 4096;
+constexpr std::size_t kHashBytes = 64;
+/// How msgpack begins a text of that length.
+constexpr std::string_view kHashMark = "\xd9\x40";
 
 msgpack::unpack_limit header_limit() {
   return {kEntriesMax,   kEntriesMax,   kTextBytesMax,
           kTextBytesMax, kTextBytesMax, kNestingMax};
 }
 
-/// A message's own limits are its vocabulary's; these only bound the walk.
-msgpack::unpack_limit body_limit() {
-  return {1 << 20, 1 << 20, kBodyBytesMax, kBodyBytesMax, kBodyBytesMax, 64};
-}
+/// Nearly every header: one allocation holds it.
+constexpr std::size_t kUsualHeaderBytes = 256;
+
+/// What msgpack writes to.
+struct Sink {
+  std::string bytes;
+  void write(const char* data, std::size_t size) { bytes.append(data, size); }
+};
+
+/// Texts stay where they are: the header outlives what refers to it.
+bool in_place(msgpack::type::object_type, std::size_t, void*) { return true; }
 
 template <class T>
-void write_value(msgpack::sbuffer& buffer, const T& value) {
-  msgpack::pack(buffer, value);
+void write_value(Sink& sink, const T& value) {
+  msgpack::pack(sink, value);
 }
-void write_value(msgpack::sbuffer&, const Unknown&) {}
+void write_value(Sink&, const Unknown&) {}
 
 /// Reads the alternative of that index; what it does not know is ignored.
 template <std::size_t index = 0>
@@ -83,41 +93,25 @@ std::string fault_of(const Lack& lack) {
   return is_hash(lack.hash) ? "" : "a blob's hash is none";
 }
 
+std::string fault_of(const Bye& bye) {
+  if (bye.node.empty() && bye.incarnation.empty()) return "";
+  if (!is_name(bye.node)) return "its name is none";
+  return is_name(bye.incarnation) ? "" : "its incarnation is no name";
+}
+
 template <class T>
 std::string fault_of(const T&) {
   return "";
 }
 
-void gather(const msgpack::object& object, std::set<std::string>& found) {
-  switch (object.type) {
-    case msgpack::type::STR: {
-      const std::string_view text(object.via.str.ptr, object.via.str.size);
-      if (is_hash(text)) found.emplace(text);
-      return;
-    }
-    case msgpack::type::ARRAY:
-      for (std::uint32_t i = 0; i < object.via.array.size; ++i) {
-        gather(object.via.array.ptr[i], found);
-      }
-      return;
-    case msgpack::type::MAP:
-      for (std::uint32_t i = 0; i < object.via.map.size; ++i) {
-        gather(object.via.map.ptr[i].key, found);
-        gather(object.via.map.ptr[i].val, found);
-      }
-      return;
-    default:
-      return;
-  }
-}
-
 }  // namespace
 
 std::string encode_header(const Header& header) {
-  msgpack::sbuffer buffer;
-  msgpack::pack(buffer, static_cast<int>(header.index()) + 1);
-  std::visit([&](const auto& value) { write_value(buffer, value); }, header);
-  return {buffer.data(), buffer.size()};
+  Sink sink;
+  sink.bytes.reserve(kUsualHeaderBytes);
+  msgpack::pack(sink, static_cast<int>(header.index()) + 1);
+  std::visit([&](const auto& value) { write_value(sink, value); }, header);
+  return std::move(sink.bytes);
 }
 
 Result<Header> decode_header(std::string_view bytes) {
@@ -127,16 +121,17 @@ Result<Header> decode_header(std::string_view bytes) {
   if (bytes.size() > kHeaderBytesMax) return wrong("its header is too long");
   try {
     std::size_t offset = 0;
-    const auto kind = msgpack::unpack(bytes.data(), bytes.size(), offset,
-                                      nullptr, nullptr, header_limit());
-    const int number = kind.get().as<int>();
+    msgpack::zone zone(kUsualHeaderBytes);
+    const auto next = [&] {
+      return msgpack::unpack(zone, bytes.data(), bytes.size(), offset, in_place,
+                             nullptr, header_limit());
+    };
+    const int number = next().as<int>();
     if (number < 1) return wrong("it has no kind");
     const auto index = static_cast<std::size_t>(number) - 1;
     // A later wire's frame may have another form, too.
     if (index >= std::variant_size_v<Header> - 1) return Unknown{number};
-    const auto value = msgpack::unpack(bytes.data(), bytes.size(), offset,
-                                       nullptr, nullptr, header_limit());
-    Header header = read_as(index, value.get());
+    Header header = read_as(index, next());
     const std::string fault =
         std::visit([](const auto& read) { return fault_of(read); }, header);
     if (!fault.empty()) return wrong(fault);
@@ -155,19 +150,17 @@ bool is_name(std::string_view text) {
 }
 
 bool is_hash(std::string_view text) {
-  return text.size() == 64 && std::ranges::all_of(text, [](char c) {
+  return text.size() == kHashBytes && std::ranges::all_of(text, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
          });
 }
 
 std::vector<std::string> hashes_in(std::string_view body) {
   std::set<std::string> found;
-  try {
-    const auto whole = msgpack::unpack(body.data(), body.size(), nullptr,
-                                       nullptr, body_limit());
-    gather(whole.get(), found);
-  } catch (const std::exception&) {
-    return {};
+  for (auto at = body.find(kHashMark); at != std::string_view::npos;
+       at = body.find(kHashMark, at + 1)) {
+    const auto text = body.substr(at + kHashMark.size(), kHashBytes);
+    if (is_hash(text)) found.emplace(text);
   }
   return {found.begin(), found.end()};
 }

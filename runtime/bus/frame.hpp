@@ -165,12 +165,17 @@ struct Leave {
   MSGPACK_DEFINE(session)
 };
 
-/// Both: I go. A head says it when its run has ended, and the node answers with
-/// its own: until then it is said again.
+/// Both: I go, and you answer with your own: until then it is said again. A
+/// head says it when its run has ended.
 struct Bye {
   std::uint64_t session = 0;  ///< 0: a node's that was not welcomed yet
-  std::string run{};          ///< which has ended; a node's says nothing
-  MSGPACK_DEFINE(session, run)
+  std::string run{};          ///< a head's
+  /// A node's that goes of itself: a head that was begun anew may not know
+  /// whose the connection is. Empty in an answer.
+  std::string node{};
+  std::string incarnation{};
+  std::string why{};  ///< where its machine cannot go on
+  MSGPACK_DEFINE(session, run, node, incarnation, why)
 };
 
 /// A frame of a later wire: ignored, and counted.
@@ -202,7 +207,7 @@ bool is_name(std::string_view text);
 bool is_hash(std::string_view text);
 
 /// The blobs that a message's bytes refer to: every text in them that has a
-/// hash's form, once each. Empty for bytes that are no msgpack.
+/// hash's form, once each.
 std::vector<std::string> hashes_in(std::string_view body);
 
 }  // namespace weft::wire

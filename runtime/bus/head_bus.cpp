@@ -1,5 +1,6 @@
 #include "runtime/bus/head_bus.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -104,13 +105,9 @@ HeadBus::~HeadBus() {
 }
 
 Result<void> HeadBus::listen() {
-  if (options_.keys.empty() && !is_loopback(options_.endpoint)) {
-    return fail(ErrorCode::wrong_input,
-                options_.endpoint +
-                    " can be reached from other machines: make keys with "
-                    "'weft keygen DIR' and name them with --keys DIR, or "
-                    "listen on tcp://127.0.0.1:PORT");
-  }
+  const auto closed =
+      check_is_closed(options_.endpoint, !options_.keys.empty());
+  if (!closed) return closed;
   const auto started = socket_->start();
   if (!started) return started;
   // Before any request is begun: what an earlier head has asked is asked again
@@ -140,18 +137,15 @@ void HeadBus::attach(Post post) {
   });
 }
 
-void HeadBus::begin(const Envelope& request, std::stop_token cancelled,
-                    Port::Reply reply) {
-  auto message = decode(request.type, request.body);
-  if (!message) return;  // the host has decoded it
+void HeadBus::begin(const Envelope& request, const Message& message,
+                    std::stop_token cancelled, Port::Reply reply) {
   NodeRequest wish;
   wish.id = request.seq;
   wish.node = node_of(place_of(request.dst));
   wish.port = port_at_node(request.dst);
   wish.type = request.type;
   wish.body = std::make_shared<const std::string>(request.body);
-  socket_->post([this, wish = std::move(wish), cancelled,
-                 message = std::move(*message),
+  socket_->post([this, wish = std::move(wish), cancelled, message,
                  reply = std::move(reply)]() mutable {
     const std::uint64_t id = wish.id;
     Open& open = open_[id];
@@ -244,12 +238,12 @@ void HeadBus::perform(head_action::Leaving) {}
 void HeadBus::perform(head_action::Lost action) {
   for (const NodeRequest& request : action.requests) {
     if (action.politely) {
-      hand_back(request.id, action.node);
+      hand_back(request.id, "node " + action.node + ": " + action.why);
     } else {
       open_.erase(request.id);
     }
   }
-  if (present_.contains(action.node)) tell_gone(action.node);
+  if (present_.contains(action.node)) tell_gone(action.node, action.politely);
   present_.erase(action.node);
 }
 
@@ -340,18 +334,20 @@ void HeadBus::tell(const std::string& node,
 }
 
 /// It goes to another place, and is not what this one went down with.
-void HeadBus::hand_back(std::uint64_t id, const std::string& node) {
+void HeadBus::hand_back(std::uint64_t id, const std::string& why) {
   const auto open = open_.find(id);
   if (open == open_.end()) return;
-  answer(id, failed_reply(open->second.request,
-                          {"lost", "node " + node + " left"}));
+  answer(id, failed_reply(open->second.request, {"lost", why}));
 }
 
-/// All its places, without any units.
-void HeadBus::tell_gone(const std::string& node) {
+/// All its places, without any units; of one that left, they are named.
+void HeadBus::tell_gone(const std::string& node, bool left) {
   std::vector<Capacities> all = present_[node];
   if (all.empty()) all.emplace_back().place = node;
-  for (Capacities& one : all) one.units.clear();
+  for (Capacities& one : all) {
+    if (!left) one.units.clear();
+    for (auto& [resource, units] : one.units) units = 0;
+  }
   tell(node, all);
 }
 
@@ -412,7 +408,8 @@ Result<JournaledPlaces> journaled_places(const Journal& journal) {
     if (envelope.dst != address::broker || node_of(told.place).empty()) {
       return true;
     }
-    if (told.units.empty()) {
+    if (std::ranges::all_of(
+            told.units, [](const auto& item) { return item.second == 0; })) {
       places.erase(told.place);
     } else {
       places[told.place] = told;

@@ -56,8 +56,8 @@ class HeadBus : public Nodes {
   const std::string& endpoint() const { return socket_->bound(); }
 
   void attach(Post post) override;
-  void begin(const Envelope& request, std::stop_token cancelled,
-             Port::Reply reply) override;
+  void begin(const Envelope& request, const Message& message,
+             std::stop_token cancelled, Port::Reply reply) override;
   void journaled(const Envelope& reply) override;
   void close(bool has_finished) override;
 
@@ -84,11 +84,11 @@ class HeadBus : public Nodes {
   void perform(head_action::Load action);
   void perform(head_action::Log action);
   void answer(std::uint64_t id, Message reply);
-  void hand_back(std::uint64_t id, const std::string& node);
+  void hand_back(std::uint64_t id, const std::string& why);
   void take_built(std::uint64_t id, const BuildRequest& request,
                   BuildReply reply);
   void tell(const std::string& node, const std::vector<Capacities>& all);
-  void tell_gone(const std::string& node);
+  void tell_gone(const std::string& node, bool left = false);
   void stranger();
   void write_state(std::int64_t now_ms);
   void log(const std::string& text);

@@ -31,6 +31,12 @@ std::string fault_of_versions(const wire::Hello& hello) {
          std::to_string(wire::kWireVersion) + ": install the same weft on both";
 }
 
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  return text;
+}
+
 }  // namespace
 
 HeadProtocol::HeadProtocol(Options options)
@@ -61,6 +67,9 @@ void HeadProtocol::on_frame(const std::string& peer, std::string_view header,
   if (finished_ms_ != 0) return part(peer, *read_header);
   if (const auto* hello = std::get_if<wire::Hello>(&*read_header)) {
     return greet(peer, *hello, now_ms);
+  }
+  if (const auto* bye = std::get_if<wire::Bye>(&*read_header)) {
+    return take_bye(peer, *bye);
   }
   Node* node = node_of(peer);
   if (!node) return ask_who(peer, now_ms);
@@ -201,9 +210,6 @@ void HeadProtocol::read(Node& node, const wire::Header& header,
     if (!is_current(leave->session) || node.is_leaving) return;
     node.is_leaving = true;
     act(Leaving{node.hello.name});
-  } else if (std::holds_alternative<wire::Bye>(header)) {
-    // Of whatever session: the welcome to this one may be under way.
-    lose(node.hello.name, "it left", true);
   } else {
     foul(peer, "a frame that only a head sends");
   }
@@ -294,6 +300,7 @@ void HeadProtocol::take_lack(Node& node, const std::string& hash) {
     work.is_sent = false;
     work.missing.clear();
     node.queue.push_back(id);
+    node.acks_now = true;
   }
   touch(node);
 }
@@ -308,8 +315,9 @@ void HeadProtocol::complete(Node& node, Work& work) {
 void HeadProtocol::submit(NodeRequest request, std::int64_t now_ms) {
   const auto found = nodes_.find(request.node);
   if (found == nodes_.end()) {
+    // It never had it: whatever became of it, this was not why.
     const std::string name = request.node;
-    act(Lost{name, "there is no such node any more", false, {}});
+    act(Lost{name, "it is not in any more", true, {}});
     std::get<Lost>(actions_.back()).requests.push_back(std::move(request));
     return;
   }
@@ -436,10 +444,26 @@ void HeadProtocol::part(const std::string& peer, const wire::Header& header) {
     peers_[peer] = hello->name;
     if (hello->run == options_.run) return say_bye(peer, 0);
     parting_.erase(hello->name);
-  } else if (std::holds_alternative<wire::Bye>(header)) {
+  } else if (const auto* bye = std::get_if<wire::Bye>(&header)) {
     const auto name = peers_.find(peer);
     if (name != peers_.end()) parting_.erase(name->second);
+    if (!bye->node.empty()) say_bye(peer, bye->session);
   }
+}
+
+/// A node goes of itself. Of whatever session: the welcome to this one may be
+/// under way.
+void HeadProtocol::take_bye(const std::string& peer, const wire::Bye& bye) {
+  const auto found = nodes_.find(bye.node);
+  if (found != nodes_.end()) {
+    const std::string& known = found->second.hello.incarnation;
+    // One that an earlier head let in has not shown itself to this one.
+    if (known.empty() || known == bye.incarnation) {
+      lose(bye.node,
+           "it left" + (bye.why.empty() ? "" : ": " + one_line(bye.why)), true);
+    }
+  }
+  say_bye(peer, bye.session);
 }
 
 void HeadProtocol::say_bye(const std::string& peer, std::uint64_t session) {
@@ -462,15 +486,20 @@ void HeadProtocol::flush(std::int64_t now_ms) {
   if (finished_ms_ != 0) return;
   for (const std::string& name : dirty_) {
     const auto node = nodes_.find(name);
-    if (node != nodes_.end()) flush_node(node->second, now_ms);
+    if (node != nodes_.end()) flush_node(node->second, now_ms, false);
   }
   dirty_.clear();
 }
 
-void HeadProtocol::flush_node(Node& node, std::int64_t now_ms) {
+/// Acknowledgements wait for others, until the next tick at most.
+void HeadProtocol::flush_node(Node& node, std::int64_t now_ms, bool is_tick) {
   node.is_dirty = false;
   if (node.peer.empty()) return;
-  auto ranges = node.link.take_acks();
+  std::vector<wire::Range> ranges;
+  if (is_tick || node.acks_now || node.link.owes_many_acks()) {
+    ranges = node.link.take_acks();
+    node.acks_now = false;
+  }
   if (!ranges.empty()) {
     say(node,
         {wire::encode_header(wire::Ack{node.session, std::move(ranges)}),
@@ -505,7 +534,7 @@ void HeadProtocol::tick(std::int64_t now_ms) {
       ++counters_.resent;
       say(node, std::move(frame), now_ms);
     }
-    flush_node(node, now_ms);
+    flush_node(node, now_ms, true);
     if (now_ms - node.spoken_ms >= options_.heartbeat_ms) {
       say(node, {wire::encode_header(wire::Beat{node.session}), nullptr},
           now_ms);

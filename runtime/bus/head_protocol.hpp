@@ -188,9 +188,11 @@ class HeadProtocol {
     std::uint64_t answered = 0;
     bool is_leaving = false;
     bool is_dirty = false;
+    bool acks_now = false;  // what is sent next would be misunderstood
   };
 
   void part(const std::string& peer, const wire::Header& header);
+  void take_bye(const std::string& peer, const wire::Bye& bye);
   void say_bye(const std::string& peer, std::uint64_t session);
   void greet(const std::string& peer, const wire::Hello& hello,
              std::int64_t now_ms);
@@ -211,7 +213,7 @@ class HeadProtocol {
   void say_cancel(Node& node, std::uint64_t id, std::int64_t now_ms);
   void lose(const std::string& name, const std::string& why, bool politely);
   void say(Node& node, wire::Frame frame, std::int64_t now_ms);
-  void flush_node(Node& node, std::int64_t now_ms);
+  void flush_node(Node& node, std::int64_t now_ms, bool is_tick);
   void touch(Node& node);
   std::size_t credit(const Node& node) const;
   Node* node_of(const std::string& peer);

@@ -145,4 +145,13 @@ bool is_loopback(const std::string& endpoint) {
   return false;
 }
 
+Result<void> check_is_closed(const std::string& endpoint, bool has_keys) {
+  if (has_keys || is_loopback(endpoint)) return {};
+  return fail(ErrorCode::wrong_input,
+              endpoint +
+                  " can be reached from other machines: make keys with "
+                  "'weft keygen DIR' and name them with --keys DIR, or "
+                  "listen on tcp://127.0.0.1:PORT");
+}
+
 }  // namespace weft

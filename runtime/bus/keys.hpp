@@ -32,4 +32,7 @@ Result<BusKeys> read_node_keys(const std::filesystem::path& folder);
 /// nobody else can reach it.
 bool is_loopback(const std::string& endpoint);
 
+/// wrong_input: a head would let strangers in there.
+Result<void> check_is_closed(const std::string& endpoint, bool has_keys);
+
 }  // namespace weft

@@ -10,39 +10,37 @@ constexpr std::size_t kRangesMax = 1024;
 }  // namespace
 
 void Link::sent(std::uint64_t seq, wire::Frame frame, std::int64_t now_ms) {
-  Kept& kept = unacknowledged_[seq];
+  Kept& kept = sent_.emplace_back();
+  kept.seq = seq;
   kept.frame = std::move(frame);
   kept.due_ms = now_ms + kept.interval_ms;
-  due_.emplace(kept.due_ms, seq);
 }
 
 void Link::acknowledged(const std::vector<wire::Range>& ranges) {
   for (const wire::Range& range : ranges) {
-    auto next = unacknowledged_.lower_bound(range.first);
-    while (next != unacknowledged_.end() && next->first <= range.last) {
-      due_.erase({next->second.due_ms, next->first});
-      next = unacknowledged_.erase(next);
+    auto kept = std::ranges::lower_bound(sent_, range.first, {}, &Kept::seq);
+    for (; kept != sent_.end() && kept->seq <= range.last; ++kept) {
+      kept->is_acknowledged = true;
+      kept->frame = {};
     }
   }
+  while (!sent_.empty() && sent_.front().is_acknowledged) sent_.pop_front();
 }
 
 std::vector<wire::Frame> Link::due(std::int64_t now_ms) {
   std::vector<wire::Frame> frames;
-  while (!due_.empty() && due_.begin()->first <= now_ms) {
-    const std::uint64_t seq = due_.begin()->second;
-    due_.erase(due_.begin());
-    Kept& kept = unacknowledged_.at(seq);
+  for (Kept& kept : sent_) {
+    if (kept.is_acknowledged || kept.due_ms > now_ms) continue;
     kept.interval_ms = std::min(2 * kept.interval_ms, kResendMsMax);
     kept.due_ms = now_ms + kept.interval_ms;
-    due_.emplace(kept.due_ms, seq);
     frames.push_back(kept.frame);
   }
   return frames;
 }
 
-std::optional<std::int64_t> Link::next_due_ms() const {
-  if (due_.empty()) return std::nullopt;
-  return due_.begin()->first;
+std::size_t Link::unacknowledged() const {
+  return static_cast<std::size_t>(
+      std::ranges::count(sent_, false, &Kept::is_acknowledged));
 }
 
 Link::Taken Link::take(std::uint64_t seq) {
@@ -51,8 +49,12 @@ Link::Taken Link::take(std::uint64_t seq) {
     if (!unsettled_.contains(seq)) to_acknowledge_.insert(seq);
     return Taken::again;
   }
-  above_.insert(seq);
   unsettled_.insert(seq);
+  if (seq == floor_ + 1) {
+    ++floor_;
+  } else {
+    above_.insert(seq);
+  }
   while (!above_.empty() && *above_.begin() == floor_ + 1) {
     above_.erase(above_.begin());
     ++floor_;

@@ -2,11 +2,10 @@
 // and sending again. Pure: time is a number that the caller gives.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
+#include <deque>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "runtime/bus/frame.hpp"
@@ -31,8 +30,7 @@ class Link {
 
   /// What is due again. They count as sent now.
   std::vector<wire::Frame> due(std::int64_t now_ms);
-  std::optional<std::int64_t> next_due_ms() const;
-  std::size_t unacknowledged() const { return unacknowledged_.size(); }
+  std::size_t unacknowledged() const;
 
   enum class Taken {
     fresh,    ///< the first time
@@ -49,16 +47,20 @@ class Link {
   /// Acknowledgements since the last call, as few ranges; at most a header's
   /// worth of them, the rest comes with the next call.
   std::vector<wire::Range> take_acks();
+  /// So many that take_acks() should not wait for more of them.
+  bool owes_many_acks() const { return to_acknowledge_.size() >= kAcksAtOnce; }
 
  private:
+  static constexpr std::size_t kAcksAtOnce = 32;
   struct Kept {
+    std::uint64_t seq = 0;
+    bool is_acknowledged = false;
     wire::Frame frame;
     std::int64_t due_ms = 0;
     std::int64_t interval_ms = kResendMs;
   };
   std::uint64_t last_sent_ = 0;
-  std::map<std::uint64_t, Kept> unacknowledged_;
-  std::set<std::pair<std::int64_t, std::uint64_t>> due_;  // when, seq
+  std::deque<Kept> sent_;  // in order, from the first that is not acknowledged
 
   std::uint64_t floor_ = 0;            // all up to this were taken
   std::set<std::uint64_t> above_;      // taken beyond it

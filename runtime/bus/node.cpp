@@ -23,6 +23,25 @@ using Event =
 /// How often the node's file says that it lives.
 constexpr std::int64_t kSayMs = 5'000;
 
+/// Whether the reply speaks against the work: it may be the machine's fault.
+bool speaks_against(const Message& reply) {
+  if (const auto* check = std::get_if<CheckReply>(&reply)) {
+    if (!check->verdict.correct) return true;
+  }
+  if (const auto* time = std::get_if<TimeReply>(&reply)) {
+    if (!time->rejected.empty()) return true;
+  }
+  return std::visit(
+      [](const auto& m) {
+        if constexpr (requires { m.failure.code; }) {
+          return static_cast<bool>(m.failure);
+        } else {
+          return false;
+        }
+      },
+      reply);
+}
+
 class Node {
  public:
   explicit Node(NodeOptions options)
@@ -70,6 +89,8 @@ class Node {
       Event event = next();
       if (auto* quit = std::get_if<node_action::Quit>(&event)) {
         end_run();
+        const std::lock_guard lock(mutex_);
+        if (!unfit_.empty()) return fail(ErrorCode::missing, unfit_);
         if (quit->refused.empty()) return {};
         return fail(ErrorCode::missing,
                     "the head will not have this node: " + quit->refused);
@@ -88,9 +109,13 @@ class Node {
   }
 
   void hand(Event event) {
-    const std::lock_guard lock(mutex_);
-    events_.push_back(std::move(event));
-    woken_.notify_one();
+    bool asleep = false;
+    {
+      const std::lock_guard lock(mutex_);
+      asleep = events_.empty();
+      events_.push_back(std::move(event));
+    }
+    if (asleep) woken_.notify_one();
   }
 
   // On the node's own thread
@@ -166,12 +191,32 @@ class Node {
       const std::lock_guard lock(mutex_);
       running_.erase(id);
     }
+    if (options_.why_unfit && speaks_against(reply)) {
+      std::string why = options_.why_unfit();
+      if (!why.empty()) return give_up(std::move(why));
+    }
     std::string body = encode(reply);
-    auto made = blobs_.pin(id, body);
+    auto pinned = blobs_.pin(id, body);
+    if (!pinned) return give_up(pinned.error().message);
     socket_->post([this, id, type = std::string(name_of(reply)),
-                   body = std::move(body), made = std::move(made)]() mutable {
+                   body = std::move(body),
+                   made = std::move(*pinned)]() mutable {
       protocol_.result(id, std::move(type), std::move(body), std::move(made),
                        SocketThread::now_ms());
+      act();
+    });
+  }
+
+  /// The machine's fault is nobody's answer: the head has the work done
+  /// elsewhere, with all else that is under way here. Any thread.
+  void give_up(std::string why) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!unfit_.empty()) return;
+      unfit_ = why;
+    }
+    socket_->post([this, why = std::move(why)]() mutable {
+      protocol_.leave(SocketThread::now_ms(), std::move(why));
       act();
     });
   }
@@ -242,6 +287,7 @@ class Node {
   std::condition_variable woken_;
   std::deque<Event> events_;
   std::map<std::uint64_t, std::stop_source> running_;
+  std::string unfit_;  // why the node goes; empty: it does not
   // Whether answers are the run's in hand; one for each run.
   std::shared_ptr<std::atomic<bool>> lives_ =
       std::make_shared<std::atomic<bool>>(false);

@@ -29,6 +29,9 @@ struct NodeOptions {
   /// This node's own. Its file `alive` is written every 5 s, and says "in"
   /// where a head has let the node in, else "out".
   std::filesystem::path folder;
+  /// Why work that fails here says nothing of that work, as on a full disk;
+  /// empty: it does. Asked when some has failed; any thread.
+  std::function<std::string()> why_unfit;
   int lose_every = 0;  ///< blobs, for tests
   std::function<void(const std::string&)> log;
   /// Makes the ports for a run.
@@ -36,8 +39,9 @@ struct NodeOptions {
 };
 
 /// Serves until it is stopped, or a run ends and that was to be all. Stopped,
-/// it hands back what it works on and goes within seconds. The error says why
-/// the head will not have it (missing), or that the address is none.
+/// it hands back what it works on and goes within seconds, as it does where its
+/// machine is not fit. The error says why that is, or why the head will not
+/// have it (missing), or that the address is none.
 Result<void> serve_as_node(NodeOptions options, std::stop_token stop);
 
 }  // namespace weft

@@ -84,20 +84,26 @@ std::string NodeBlobs::put(std::string_view bytes) {
   std::string hash = content_hash(bytes);
   const std::lock_guard lock(mutex_);
   own_.insert(hash);
-  if (!kept_.contains(hash)) keep(hash, bytes);
+  if (kept_.contains(hash)) return hash;
+  if (const auto done = keep(hash, bytes); !done) {
+    not_taken_[hash] = done.error();
+  }
   return hash;
 }
 
-/// Where it cannot be written (a full disk), it is as good as lost, and asked
-/// for again when it is needed.
-bool NodeBlobs::keep(const std::string& hash, std::string_view bytes) {
-  if (!write_file_whole(file_of(hash), std::string(bytes))) return false;
+/// What the head has and cannot be written (a full disk) is as good as lost,
+/// and asked for again when it is needed.
+Result<void> NodeBlobs::keep(const std::string& hash, std::string_view bytes) {
+  if (const auto done = write_file_whole(file_of(hash), bytes); !done) {
+    return done;
+  }
+  not_taken_.erase(hash);
   Kept& kept = kept_[hash];
   kept.size = bytes.size();
   kept.place = order_.insert(order_.end(), hash);
   bytes_ += bytes.size();
   make_room();
-  return true;
+  return {};
 }
 
 void NodeBlobs::drop(const std::string& hash) {
@@ -132,7 +138,8 @@ void NodeBlobs::deliver(const std::string& hash,
   } else {
     const bool is_lost =
         options_.lose_every > 0 && delivered_ % options_.lose_every == 0;
-    const bool is_kept = is_lost || kept_.contains(hash) || keep(hash, *bytes);
+    const bool is_kept =
+        is_lost || kept_.contains(hash) || keep(hash, *bytes).has_value();
     if (!is_kept && awaited != awaited_.end()) awaited->second.in_hand = bytes;
   }
   arrived_.notify_all();
@@ -151,12 +158,14 @@ std::shared_ptr<const std::string> NodeBlobs::find(const std::string& hash) {
   return std::make_shared<const std::string>(std::move(*bytes));
 }
 
-std::vector<wire::BlobRef> NodeBlobs::pin(std::uint64_t id,
-                                          std::string_view body) {
+Result<std::vector<wire::BlobRef>> NodeBlobs::pin(std::uint64_t id,
+                                                  std::string_view body) {
   std::vector<wire::BlobRef> made;
   const std::vector<std::string> hashes = wire::hashes_in(body);
   const std::lock_guard lock(mutex_);
   for (const std::string& hash : hashes) {
+    const auto lacking = not_taken_.find(hash);
+    if (lacking != not_taken_.end()) return std::unexpected(lacking->second);
     const auto found = kept_.find(hash);
     if (found == kept_.end() || !own_.contains(hash)) continue;
     if (made.size() == wire::kBlobsOfMessageMax) break;
@@ -189,6 +198,7 @@ void NodeBlobs::end_run() {
   is_over_ = true;
   pinned_.clear();
   own_.clear();
+  not_taken_.clear();
   for (auto& [hash, kept] : kept_) kept.pins = 0;
   make_room();
   arrived_.notify_all();

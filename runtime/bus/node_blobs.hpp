@@ -45,8 +45,9 @@ class NodeBlobs : public Blobs {
   std::shared_ptr<const std::string> find(const std::string& hash);
 
   /// Those that a reply refers to and that were made here: kept until
-  /// settled(id).
-  std::vector<wire::BlobRef> pin(std::uint64_t id, std::string_view body);
+  /// settled(id). The error is the disk's that did not take one of them.
+  Result<std::vector<wire::BlobRef>> pin(std::uint64_t id,
+                                         std::string_view body);
   void settled(std::uint64_t id);
 
   /// Nobody waits any more, and nothing is kept: the run has ended.
@@ -68,7 +69,7 @@ class NodeBlobs : public Blobs {
   };
   Result<std::string> await(const std::string& hash);
   std::filesystem::path file_of(const std::string& hash) const;
-  bool keep(const std::string& hash, std::string_view bytes);
+  Result<void> keep(const std::string& hash, std::string_view bytes);
   void drop(const std::string& hash);
   void make_room();
 
@@ -83,6 +84,7 @@ class NodeBlobs : public Blobs {
   std::map<std::string, Awaited> awaited_;
   std::map<std::uint64_t, std::vector<std::string>> pinned_;  // by effect
   std::set<std::string> own_;
+  std::map<std::string, Error> not_taken_;  // own ones, by the disk
   int delivered_ = 0;
   bool is_over_ = false;
 };

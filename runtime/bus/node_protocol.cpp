@@ -8,6 +8,13 @@ namespace {
 using namespace node_action;
 
 constexpr std::int64_t kComplainMs = 60'000;
+/// Who sees nothing happen is told why.
+constexpr std::int64_t kSayWaitsMs = 2'000;
+/// A node says goodbye this often, and so long to a head that let it in, or to
+/// one that may be about to.
+constexpr std::int64_t kByeMs = 200;
+constexpr std::int64_t kPartingMs = 2'000;
+constexpr std::int64_t kPartingUnknownMs = 500;
 
 }  // namespace
 
@@ -20,6 +27,10 @@ void NodeProtocol::on_frame(std::string_view header, std::string body,
     return act(Reconnect{});
   }
   heard_ms_ = now_ms;
+  if (is_parting_) {
+    if (std::holds_alternative<wire::Bye>(*read)) quit("");
+    return;
+  }
   const auto is_current = [&](std::uint64_t session) {
     return is_welcome_ && session == session_;
   };
@@ -40,7 +51,7 @@ void NodeProtocol::on_frame(std::string_view header, std::string body,
     if (job != jobs_.end() && !job->second.is_done) act(Stop{m->id});
   } else if (const auto* m = std::get_if<wire::Ack>(&*read)) {
     if (is_current(m->session)) take_ack(*m);
-    quit_if_done();
+    part_if_done(now_ms);
   } else if (const auto* m = std::get_if<wire::Want>(&*read)) {
     bool load = false;
     for (auto& answer : sender_.asked("", *m, load)) {
@@ -198,9 +209,10 @@ void NodeProtocol::end_run() {
   receiver_ = BlobReceiver();
 }
 
-void NodeProtocol::leave(std::int64_t now_ms) {
+void NodeProtocol::leave(std::int64_t now_ms, std::string why) {
   if (is_leaving_) return;
   is_leaving_ = true;
+  leaves_why_ = std::move(why);
   leave_until_ms_ = now_ms + options_.leave_ms;
   if (is_welcome_) say_header(wire::Leave{session_}, now_ms);
   for (auto next = jobs_.begin(); next != jobs_.end();) {
@@ -209,19 +221,25 @@ void NodeProtocol::leave(std::int64_t now_ms) {
     act(Stop{job->first});
     jobs_.erase(job);
   }
-  quit_if_done();
+  part_if_done(now_ms);
 }
 
-void NodeProtocol::quit_if_done() {
-  if (is_leaving_ && jobs_.empty()) go();
+void NodeProtocol::part_if_done(std::int64_t now_ms) {
+  if (!is_leaving_ || is_parting_ || has_quit_ || !jobs_.empty()) return;
+  if (hello_ms_ == 0) return quit("");  // nobody knows of it
+  is_parting_ = true;
+  const std::int64_t for_ms = run_.empty() ? kPartingUnknownMs : kPartingMs;
+  leave_until_ms_ = std::min(leave_until_ms_, now_ms + for_ms);
+  say_bye(now_ms);
 }
 
-void NodeProtocol::go() {
-  if (has_quit_) return;
+void NodeProtocol::say_bye(std::int64_t now_ms) {
+  bye_ms_ = now_ms;
   // A head may have let it in, and its welcome be under way.
   const std::uint64_t session = is_welcome_ ? session_ : 0;
-  act(Send{{wire::encode_header(wire::Bye{session}), nullptr}});
-  quit("");
+  const wire::Hello& self = options_.hello;
+  say_header(wire::Bye{session, "", self.name, self.incarnation, leaves_why_},
+             now_ms);
 }
 
 void NodeProtocol::quit(std::string refused) {
@@ -235,18 +253,35 @@ void NodeProtocol::say(wire::Frame frame, std::int64_t now_ms) {
 }
 
 void NodeProtocol::flush(std::int64_t now_ms) {
-  if (!is_welcome_) return;
+  if (!is_welcome_ || is_parting_) return;
+  if (link_.owes_many_acks()) acknowledge(now_ms);
+  for (const wire::Want& want : receiver_.ask(now_ms)) say_header(want, now_ms);
+}
+
+void NodeProtocol::acknowledge(std::int64_t now_ms) {
   auto ranges = link_.take_acks();
   if (!ranges.empty()) {
     say_header(wire::Ack{session_, std::move(ranges)}, now_ms);
   }
-  for (const wire::Want& want : receiver_.ask(now_ms)) say_header(want, now_ms);
 }
 
 void NodeProtocol::tick(std::int64_t now_ms) {
   if (has_quit_) return;
-  if (is_leaving_ && now_ms >= leave_until_ms_) return go();
-  if (connected_ms_ == 0) connected_ms_ = now_ms;
+  if (is_leaving_ && now_ms >= leave_until_ms_) {
+    say_bye(now_ms);
+    return quit("");
+  }
+  if (is_parting_) {
+    if (now_ms - bye_ms_ >= kByeMs) say_bye(now_ms);
+    return;
+  }
+  if (connected_ms_ == 0) connected_ms_ = began_ms_ = now_ms;
+  if (heard_ms_ == 0 && !has_said_ && now_ms - began_ms_ >= kSayWaitsMs) {
+    has_said_ = true;
+    act(
+        Log{"no head answers yet: it waits for a run that listens there, and "
+            "with keys for one that allows this node's"});
+  }
   const std::int64_t last = std::max(heard_ms_, connected_ms_);
   if (now_ms - last > options_.silence_ms) {
     connected_ms_ = now_ms;
@@ -263,6 +298,7 @@ void NodeProtocol::tick(std::int64_t now_ms) {
     return;
   }
   for (wire::Frame& frame : link_.due(now_ms)) say(std::move(frame), now_ms);
+  acknowledge(now_ms);
   flush(now_ms);
   if (now_ms - spoken_ms_ >= heartbeat_ms_) {
     say_header(wire::Beat{session_}, now_ms);

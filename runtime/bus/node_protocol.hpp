@@ -96,10 +96,12 @@ class NodeProtocol {
   bool need(const std::string& hash);
   void loaded(const std::string& hash, BlobSender::Bytes bytes);
   /// Takes no new work and hands back what is not done; quits when the head has
-  /// all answers, or has been given time enough.
-  void leave(std::int64_t now_ms);
+  /// all answers and has heard that it goes, or has been given time enough.
+  /// `why`: for the head, where this machine cannot go on.
+  void leave(std::int64_t now_ms, std::string why = "");
 
   void tick(std::int64_t now_ms);
+  /// What need not wait for the next tick.
   void flush(std::int64_t now_ms);
 
   std::vector<NodeAction> take_actions() { return std::move(actions_); }
@@ -127,9 +129,10 @@ class NodeProtocol {
                  std::int64_t now_ms);
   void forget_answers_with(const std::string& hash);
   void end_run();
-  void quit_if_done();
-  void go();
+  void part_if_done(std::int64_t now_ms);
+  void say_bye(std::int64_t now_ms);
   void quit(std::string refused);
+  void acknowledge(std::int64_t now_ms);
   void say(wire::Frame frame, std::int64_t now_ms);
   template <class Header>
   void say_header(const Header& header, std::int64_t now_ms) {
@@ -140,6 +143,7 @@ class NodeProtocol {
   Options options_;
   bool is_welcome_ = false;
   bool is_leaving_ = false;
+  bool is_parting_ = false;  // it has nothing left, and says goodbye
   bool has_quit_ = false;
   std::uint64_t session_ = 0;
   std::string run_;
@@ -151,10 +155,14 @@ class NodeProtocol {
   std::map<std::uint64_t, std::uint64_t> answers_;  // seq -> id
   std::int64_t heard_ms_ = 0;                       // 0: not yet
   std::int64_t connected_ms_ = 0;
+  std::int64_t began_ms_ = 0;
+  bool has_said_ = false;  // that no head answers
   std::int64_t spoken_ms_ = 0;
   std::int64_t hello_ms_ = 0;
   std::int64_t complained_ms_ = 0;  // 0: never
   std::int64_t leave_until_ms_ = 0;
+  std::int64_t bye_ms_ = 0;  // when it was said last
+  std::string leaves_why_;
   std::vector<NodeAction> actions_;
 };
 

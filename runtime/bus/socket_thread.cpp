@@ -1,5 +1,6 @@
 #include "runtime/bus/socket_thread.hpp"
 
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -81,8 +82,10 @@ void SocketThread::post(std::function<void()> task) {
     asleep = tasks_.empty();
     tasks_.push_back(std::move(task));
   }
+  // The thread itself looks for more before it sleeps.
+  if (!asleep || std::this_thread::get_id() == self_) return;
   const std::uint64_t one = 1;
-  if (asleep) (void)!write(wake_, &one, sizeof one);
+  (void)!write(wake_, &one, sizeof one);
 }
 
 std::int64_t SocketThread::now_ms() {
@@ -141,6 +144,7 @@ Result<void> SocketThread::open() {
 
 void SocketThread::loop(std::promise<Result<void>>& started) {
   sockets_ = std::make_unique<Sockets>();
+  self_ = std::this_thread::get_id();
   const auto opened = open();
   started.set_value(opened);
   if (!opened) {
@@ -160,29 +164,26 @@ void SocketThread::loop(std::promise<Result<void>>& started) {
     callbacks_.on_turn(now, is_tick);
     const std::lock_guard lock(mutex_);
     if (stopping_ && tasks_.empty()) break;
+    more = more || !tasks_.empty();
   }
   sockets_->socket.close();
   if (sockets_->zap.handle()) sockets_->zap.close();
   sockets_.reset();  // waits for what lingers
 }
 
-/// Until something comes or is to be done. A socket that cannot be waited for
-/// is not: else the thread would never rest.
+/// Until something comes or is to be done.
 void SocketThread::wait(std::int64_t wait_ms) {
-  std::vector<zmq::pollitem_t> items = {{nullptr, wake_, ZMQ_POLLIN, 0}};
+  std::vector<pollfd> items = {{wake_, POLLIN, 0}};
   for (zmq::socket_t* socket : {&sockets_->socket, &sockets_->zap}) {
-    // By number 0 a missing one would be standard input.
-    if (*socket) items.push_back({socket->handle(), 0, ZMQ_POLLIN, 0});
+    if (!*socket) continue;
+    // Its file tells of a change, once: what came before is asked for first.
+    if (socket->get(zmq::sockopt::events) & ZMQ_POLLIN) wait_ms = 0;
+    items.push_back({socket->get(zmq::sockopt::fd), POLLIN, 0});
   }
-  // By the C function: a signal that interrupts it is no exception.
-  const int ready = zmq_poll(items.data(), static_cast<int>(items.size()),
-                             static_cast<long>(wait_ms));
-  if (ready < 0 && zmq_errno() != EINTR) {
-    zmq_poll(items.data(), 1, static_cast<long>(kTickMs));
-  }
-  if (items[0].revents) {
+  if (wait_ms > 0) {
+    poll(items.data(), items.size(), static_cast<int>(wait_ms));
     std::uint64_t count = 0;
-    (void)!read(wake_, &count, sizeof count);
+    if (items[0].revents) (void)!read(wake_, &count, sizeof count);
   }
   if (sockets_->zap) authenticate();
 }

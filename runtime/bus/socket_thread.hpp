@@ -80,6 +80,7 @@ class SocketThread {
   std::vector<std::function<void()>> tasks_;
   bool stopping_ = false;
   std::thread thread_;
+  std::thread::id self_;  // before start() returns
 };
 
 }  // namespace weft

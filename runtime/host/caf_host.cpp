@@ -127,7 +127,7 @@ class CafHost {
       post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
     };
     if (port) return port->begin(*message, cancellable(effect), answer);
-    options_.nodes->begin(envelope, cancellable(effect), answer);
+    options_.nodes->begin(envelope, *message, cancellable(effect), answer);
   }
 
   /// A role's turn: on one of CAF's threads.

@@ -19,10 +19,12 @@ class Nodes {
   /// The run has begun: from here on the roles are told who comes and goes.
   virtual void attach(Post post) = 0;
 
-  /// A request whose place is a node's. Never answered where the node is gone:
-  /// the broker says so to whoever holds leases there.
-  virtual void begin(const Envelope& request, std::stop_token cancelled,
-                     Port::Reply reply) = 0;
+  /// A request whose place is a node's, and the message in it. Never answered
+  /// where the node goes down: the broker says so to whoever holds leases
+  /// there. One that leaves, or is not in any more, has its requests answered
+  /// as lost.
+  virtual void begin(const Envelope& request, const Message& message,
+                     std::stop_token cancelled, Port::Reply reply) = 0;
 
   /// The reply from a node is durable.
   virtual void journaled(const Envelope& reply) = 0;

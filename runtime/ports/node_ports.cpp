@@ -5,6 +5,7 @@
 
 #include "actors/device.hpp"
 #include "runtime/bus/membership.hpp"
+#include "runtime/machine/room.hpp"
 #include "runtime/ports/build_port.hpp"
 #include "runtime/ports/kernel_cache.hpp"
 #include "runtime/ports/verify_port.hpp"
@@ -15,6 +16,9 @@ namespace {
 
 /// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
 constexpr int kOracleSlotsMax = 4;
+
+/// A build's files and a small model's tensors.
+constexpr std::int64_t kRoomBytes = std::int64_t{64} << 20;
 
 /// What a run left, above all its kernels, is of no use to the next.
 void clear(const std::filesystem::path& folder) {
@@ -74,6 +78,15 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
         verifier(device.uuid, "cuda:" + std::to_string(number), kGpuUnits);
   }
   return made;
+}
+
+std::string why_without_room(const RunDirectory& folder,
+                             const Scratch& scratch) {
+  for (const auto& place : {folder.folder(), scratch.folder()}) {
+    const auto room = try_room(place, kRoomBytes);
+    if (!room) return room.error().message;
+  }
+  return "";
 }
 
 }  // namespace weft

@@ -17,4 +17,9 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
                           const wire::Hello& hello, Blobs& blobs,
                           const RunStart& start);
 
+/// As NodeOptions::why_unfit: where the node's folder or its scratch does not
+/// take what a build or a candidate writes.
+std::string why_without_room(const RunDirectory& folder,
+                             const Scratch& scratch);
+
 }  // namespace weft

@@ -73,6 +73,9 @@ std::string Invariants::take_lease(const Envelope& envelope,
     if (!m->held) give_back({envelope.dst, m->ticket});
   } else if (const auto* m = std::get_if<LeaseLost>(&message)) {
     give_back({envelope.dst, m->ticket});
+    if (left_places_.contains(m->place)) {
+      return place_name(m->place) + " left, and counts as lost";
+    }
   }
   return "";
 }
@@ -111,8 +114,13 @@ void Invariants::offer(std::uint64_t heard) {
     std::erase_if(capacity_, [&](const auto& item) {
       return item.first.second == offer.place;
     });
+    left_places_.erase(offer.place);
     for (const auto& [name, units] : offer.units) {
-      capacity_[{name, offer.place}] = units;
+      if (units > 0) {
+        capacity_[{name, offer.place}] = units;
+      } else if (left_places_.insert(offer.place).second) {
+        give_back_all(offer.place);
+      }
     }
   }
 }
@@ -192,6 +200,15 @@ std::string Invariants::use(const std::string& resource, const Place& place,
   return std::to_string(used_[pool]) + " units of " + resource + " at " +
          place_name(place) + " are leased, there are " +
          std::to_string(capacity_[pool]);
+}
+
+/// Nobody is told: who holds one hears from its port that the place left.
+void Invariants::give_back_all(const Place& place) {
+  std::vector<Ticket> held;
+  for (const auto& [ticket, lease] : leases_) {
+    if (lease.held && lease.place == place) held.push_back(ticket);
+  }
+  for (const Ticket& ticket : held) give_back(ticket);
 }
 
 void Invariants::give_back(const Ticket& ticket) {

@@ -2,10 +2,9 @@
 // answered at most once; leases stay within what their place offers, and are
 // granted where they may be; an effect happens under a lease of its asker's, at
 // the place of the lease; what is stopped was begun; work that two places went
-// down with is not taken to a third (those that left and gave it back do not
-// count); a subgraph's best kernel was timed where
-// its others are; every subgraph ends in exactly one verdict, and the run ends
-// once.
+// down with is not taken to a third (those that left do not count); a
+// subgraph's best kernel was timed where its others are; every subgraph ends in
+// exactly one verdict, and the run ends once.
 #pragma once
 
 #include <cstdint>
@@ -52,6 +51,7 @@ class Invariants {
                   std::int64_t units);
   void give_back(const Ticket& ticket);
   void offer(std::uint64_t heard);
+  void give_back_all(const Place& place);
 
   std::set<std::uint64_t> answered_;
   /// By the event that told the broker: it knows them once it has heard it.
@@ -62,6 +62,7 @@ class Invariants {
   std::map<Ticket, Lease> granted_;  ///< those that are over, too
   std::set<std::tuple<Address, Address, std::uint64_t>> begun_;
   std::set<std::pair<Address, Place>> left_;  ///< whose work, and where it was
+  std::set<Place> left_places_;               ///< that offer nothing any more
   std::map<std::string, int> verdicts_;       ///< by subgraph
   std::map<std::string, Place> at_work_;      ///< by subgraph
   int finished_ = 0;

@@ -111,7 +111,7 @@ class Swarm {
   void deliver(Envelope envelope);
   void ask_port(const Envelope& request, const Message& message);
   void hear(const Message& message);
-  void tell_broker(const std::string& node, int slots);
+  void tell_broker(const std::string& node, int slots, bool left = false);
 
   SwarmOptions options_;
   Random random_;
@@ -432,7 +432,7 @@ void Swarm::perform(head_action::Lost& lost) {
   if (!present_.contains(lost.node)) return;
   ++(lost.politely ? end_.left : end_.lost);
   present_.erase(lost.node);
-  tell_broker(lost.node, 0);
+  tell_broker(lost.node, 0, lost.politely);
 }
 
 void Swarm::perform(head_action::Answered& answered) {
@@ -459,10 +459,10 @@ void Swarm::perform(head_action::Dropped& dropped) {
 
 // Its roles
 
-void Swarm::tell_broker(const std::string& node, int slots) {
+void Swarm::tell_broker(const std::string& node, int slots, bool left) {
   Capacities told;
   told.place = node;
-  if (slots > 0) told.units = {{"cpu", slots}};
+  if (slots > 0 || left) told.units = {{"cpu", slots}};
   post(address::node(node), 0, {{address::broker, told}});
 }
 

@@ -253,6 +253,21 @@ TEST_CASE(
         "/GPU-a");
 }
 
+TEST_CASE("a place that leaves takes its leases with it, and nobody's work") {
+  PlaceBench broker;
+  broker.give("a", broker.gpu(1, {"/GPU-a"}));
+  Capacities left{{{"gpu", 0}, {"gpu_memory", 0}}};
+  left.place = "/GPU-a";
+  const auto sent = broker.give("node/n1", left);
+  CHECK(only<LeaseLost>(sent).empty());  // its port says so
+  CHECK(one<Capacities>(sent).units.empty());
+  CHECK(broker.role.in_use("gpu", "/GPU-a") == 0);
+  broker.device("/GPU-a");
+  CHECK(broker.give("a", LeaseReleased{1}).empty());
+  CHECK(broker.granted(broker.give("b", broker.gpu(2, {"/GPU-a"}))) ==
+        "/GPU-a");
+}
+
 TEST_CASE("a place to avoid is not granted") {
   PlaceBench broker;
   auto request = broker.gpu(1);

@@ -43,7 +43,6 @@ class LaunchedCase(NodesCase):
     run_flags = ("--variants", "2", "--no-compile-baseline", "--no-library",
                  "--jobs", "3", "--timing-ms", "4000", "--final-timing-ms",
                  "12000")
-    in_peace = None
 
     def setUp(self):
         super().setUp()

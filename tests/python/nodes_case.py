@@ -42,16 +42,18 @@ def verdicts(events):
 class NodesCase(WeftCase):
     maxDiff = None
     run_flags = RUN
-    in_peace = None
+    problem_text = PROBLEM
+    in_peace = {}  # verdicts, by problem and flags
 
     def setUp(self):
         super().setUp()
-        self.problem = self.write("three.py", PROBLEM)
+        self.problem = self.write("problem.py", self.problem_text)
         self.run_folder = self.path("run")
         self.port = free_port()
         self.endpoint = f"tcp://127.0.0.1:{self.port}"
         self.processes = []
         self.inside = {}  # name -> what its command begins with
+        self.programs = {}  # name -> another weft than this one
         self.addCleanup(self.kill_all)
 
     def kill_all(self):
@@ -64,8 +66,10 @@ class NodesCase(WeftCase):
     def start(self, name, *words):
         with open(self.path(name + ".txt"), "a", encoding="utf-8") as output:
             process = subprocess.Popen(
-                [*self.inside.get(name, ()), WEFT, *words], stdout=output,
-                stderr=output, env=environment(), cwd=self.folder)
+                [*self.inside.get(name, ()), self.programs.get(name, WEFT),
+                 *words],
+                stdout=output, stderr=output, env=environment(),
+                cwd=self.folder)
         self.processes.append(process)
         return process
 
@@ -85,12 +89,12 @@ class NodesCase(WeftCase):
     def wait_for(self, condition):
         self.assertTrue(waited_for(condition, WAIT), self.output())
 
-    def assert_ends_well(self, process):
+    def assert_ends_well(self, process, expected=0):
         try:
             code = process.wait(timeout=WAIT)
         except subprocess.TimeoutExpired:
             self.fail("it does not end\n" + self.output())
-        self.assertEqual(code, 0, self.output())
+        self.assertEqual(code, expected, self.output())
 
     def head(self, *words):
         """One that listens."""
@@ -105,13 +109,16 @@ class NodesCase(WeftCase):
         return self.start("head", "resume", self.run_folder, "--listen",
                           self.endpoint, *words)
 
-    def at_work(self, make_nodes, *words):
+    def at_work(self, make_nodes, *words, nodes_first=False):
         """A head and its nodes by name, each of which has been asked something.
         A node that joins when all is dealt out gets nothing: then anew."""
         for attempt in range(ATTEMPTS):
             self.run_folder = self.path(f"run{attempt}")
+            nodes = make_nodes() if nodes_first else {}
+            self.wait_for(lambda names=nodes: all(
+                self.has_said(name, "joins") for name in names))
             head = self.head(*words)
-            nodes = make_nodes()
+            nodes = nodes or make_nodes()
             asked = lambda names=nodes: all(map(self.asked, names))
             self.wait_for(lambda: asked() or head.poll() is not None)
             if asked() and head.poll() is None:
@@ -158,13 +165,14 @@ class NodesCase(WeftCase):
 
     def verdicts_in_peace(self):
         """Of the same run, undisturbed and alone; made once."""
-        if NodesCase.in_peace is None:
+        key = (self.problem_text, self.run_flags)
+        if key not in self.in_peace:
             run = self.path("in-peace")
             done = self.weft("run", self.problem, "--out", run,
                              *self.run_flags)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            NodesCase.in_peace = verdicts(weft_case.events_of(run))
-        return NodesCase.in_peace
+            self.in_peace[key] = verdicts(weft_case.events_of(run))
+        return self.in_peace[key]
 
     def assert_same_and_nothing_left(self):
         events = weft_case.events_of(self.run_folder)
@@ -175,6 +183,6 @@ class NodesCase(WeftCase):
         self.wait_for(lambda: not weft_case.processes_that_name(self.folder))
         # One that was killed is swept by the next that starts.
         for process in self.processes:
-            if process.returncode == 0:
+            if process.wait() >= 0:
                 scratch = os.path.join("/dev/shm", scratch_of(process.pid))
                 self.assertFalse(os.path.exists(scratch), scratch)

@@ -8,6 +8,7 @@ import unittest
 
 from nodes_case import WAIT, NodesCase
 
+OTHER = os.environ.get("WEFT_OTHER_BIN")
 # 200 ms there and back, 1 Mbit/s.
 SLOW = {"delay_s": 0.1, "bytes_per_s": 125_000}
 
@@ -47,6 +48,21 @@ class NodesTest(NodesCase):
         self.assert_ends_well(sleeps)
         apart.terminate()
         self.assert_ends_well(apart)
+        self.assert_same_and_nothing_left()
+
+    @unittest.skipUnless(OTHER, "WEFT_OTHER_BIN names no weft of another version")
+    def test_a_node_of_another_version_is_told_what_to_do_and_the_run_goes_on(
+            self):
+        self.programs["other"] = OTHER
+        head = self.head()
+        other = self.node("other")
+        self.assert_ends_well(other, expected=3)
+        for name in ("head", "other"):
+            self.assertTrue(
+                self.has_said(name, "its weft is 0.0.0-other, the run's ") and
+                self.has_said(name, "install the same on both"), self.output())
+        self.assert_ends_well(head)
+        self.assertEqual(self.changes("other"), 0, self.output())
         self.assert_same_and_nothing_left()
 
     def test_keys_let_in_who_is_allowed_and_nobody_else(self):

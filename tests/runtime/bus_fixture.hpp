@@ -81,6 +81,7 @@ class Cluster {
     hello.slots = {{"cpu", slots}};
     options.protocol.once = once;
     options.folder = folder_ / name.c_str();
+    options.why_unfit = why_unfit_;
     fs::create_directories(options.folder);
     options.make_ports = [=](Blobs& blobs, const RunStart&) {
       NodePorts made;
@@ -119,14 +120,15 @@ class Cluster {
                       address::at(address::build, node),
                       std::string(BuildRequest::name),
                       encode(request)};
-    bus_->begin(envelope, cancels_[id].get_token(), [this, id](Message reply) {
-      Envelope journaled;
-      journaled.cause = id;
-      bus_->journaled(journaled);
-      const std::lock_guard lock(mutex_);
-      CHECK(answers_.try_emplace(id, std::get<BuildReply>(reply)).second);
-      changed_.notify_all();
-    });
+    bus_->begin(
+        envelope, request, cancels_[id].get_token(), [this, id](Message reply) {
+          Envelope journaled;
+          journaled.cause = id;
+          bus_->journaled(journaled);
+          const std::lock_guard lock(mutex_);
+          CHECK(answers_.try_emplace(id, std::get<BuildReply>(reply)).second);
+          changed_.notify_all();
+        });
   }
   void cancel(std::uint64_t id) { cancels_[id].request_stop(); }
 
@@ -157,6 +159,7 @@ class Cluster {
   }
 
   std::string weft_of_nodes_ = "1";
+  std::function<std::string()> why_unfit_;  ///< of the next node
   Directory folder_;
   Journal journal_;
   BlobStore blobs_;
@@ -180,7 +183,9 @@ class Cluster {
       const auto message = decode(envelope.type, envelope.body);
       REQUIRE(message);
       const auto& told = std::get<Capacities>(*message);
-      (told.units.empty() ? gone_ : in_).insert(told.place);
+      const bool is_gone =
+          told.units.empty() || told.units.begin()->second == 0;
+      (is_gone ? gone_ : in_).insert(told.place);
     }
     changed_.notify_all();
   }

@@ -126,6 +126,31 @@ TEST_CASE("a node that waits for a head rests, and leaves when it is told to") {
   CHECK(cluster.ended_["n1"] == "in peace");
 }
 
+TEST_CASE("a node whose machine is not fit hands its work back, and goes") {
+  const auto fails = [](Blobs&, const BuildRequest& request,
+                        const std::stop_token&, const Port::Reply& reply) {
+    BuildReply failed;
+    failed.effect = request.effect;
+    failed.failure = {"wrong_input", "does not build"};
+    reply(failed);
+  };
+  Cluster cluster;
+  cluster.add_node("fit", fails);
+  cluster.why_unfit_ = [] { return "its disk is full"; };
+  cluster.add_node("unfit", fails);
+  REQUIRE(cluster.wait_in("fit"));
+  REQUIRE(cluster.wait_in("unfit"));
+  cluster.ask(1, "fit");
+  cluster.ask(2, "unfit");
+  REQUIRE(cluster.wait_answers(2));
+  CHECK(cluster.answers_.at(1).failure.code == "wrong_input");
+  CHECK(cluster.answers_.at(2).failure.code == "lost");
+  REQUIRE(cluster.wait_ended("unfit"));
+  CHECK(cluster.ended_["unfit"] == "its disk is full");
+  REQUIRE(cluster.wait_gone("unfit"));
+  CHECK(!cluster.ended_.contains("fit"));
+}
+
 TEST_CASE("a node of another weft is told why it may not join") {
   Cluster cluster;
   cluster.weft_of_nodes_ = "2";

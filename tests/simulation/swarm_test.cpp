@@ -52,6 +52,24 @@ TEST_CASE("a thousand nodes come and go, and all work is done once") {
   swarms(1'000, 1);
 }
 
+TEST_CASE("a node that leaves in peace is never taken for one that went down") {
+  int left = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SwarmOptions options;
+    options.nodes = 10;
+    options.pieces = 100;
+    options.faults_per_node = 18;
+    options.only_leaves = true;
+    const SwarmEnd end = simulate_swarm(seed, options);
+    CAPTURE(seed);
+    CHECK(end.problem == "");
+    CHECK(end.lost == 0);
+    CHECK(end.given_up == 0);
+    left += end.left;
+  }
+  CHECK(left > 5'000);
+}
+
 TEST_CASE("the same seed tells the same story of a swarm") {
   SwarmOptions options;
   options.nodes = 10;

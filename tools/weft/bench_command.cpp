@@ -7,8 +7,10 @@
 #include "actors/device.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/sandbox/gpu.hpp"
+#include "tools/weft/open_bus.hpp"
 #include "tools/weft/python_driver.hpp"
 #include "tools/weft/run_place.hpp"
+#include "tools/weft/version.hpp"
 
 namespace weft {
 namespace {
@@ -110,7 +112,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
   const fs::path out = flags.out.value_or(fs::path("weft-bench") /
                                           (name.string() + "-" + place.target));
   return {{"weft", fs::read_symlink("/proc/self/exe", ignored).string()},
-          {"version", WEFT_VERSION},
+          {"version", weft_version()},
           {"python", installation.python.string()},
           {"folder", folder.string()},
           {"beside", beside_of(flags)},
@@ -138,6 +140,9 @@ int bench_command(const CommonFlags& common, const BenchFlags& flags) {
     return report_error(common, {ErrorCode::wrong_input,
                                  "--listen runs one problem at a time, over "
                                  "all nodes: leave --jobs out"});
+  }
+  if (const auto closed = check_listening(flags.listen); !closed) {
+    return report_error(common, closed.error());
   }
   std::error_code ignored;
   for (const fs::path& folder : {flags.folder, flags.beside.value_or(".")}) {

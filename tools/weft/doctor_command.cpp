@@ -6,6 +6,7 @@
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/sandbox/sandbox.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/version.hpp"
 
 namespace weft {
 namespace {
@@ -96,7 +97,7 @@ bool python_lines(Result<Installation>& installation) {
 
 int doctor_command(const CommonFlags& common) {
   const Machine machine = describe_machine(std::nullopt);
-  std::printf("weft %s\nmachine\n", WEFT_VERSION);
+  std::printf("weft %s\nmachine\n", weft_version());
   line(true, machine.name,
        std::to_string(machine.cores) + " cores, " +
            std::to_string(machine.vector_bytes * 8) + "-bit vectors, L1 " +

@@ -12,6 +12,7 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/fork_settings.hpp"
+#include "tools/weft/open_bus.hpp"
 
 namespace weft {
 namespace {
@@ -206,6 +207,9 @@ fs::path default_fork_folder(const RunDirectory& origin, std::uint64_t at) {
 int fork_command(const CommonFlags& common, const ForkFlags& flags) {
   const auto origin = RunDirectory::open(flags.run);
   if (!origin) return report_error(common, origin.error());
+  if (const auto closed = check_listening(flags.resume.listen); !closed) {
+    return report_error(common, closed.error());
+  }
   const auto run = RunDirectory::create(
       flags.out.value_or(default_fork_folder(*origin, flags.at)));
   if (!run) return report_error(common, run.error());

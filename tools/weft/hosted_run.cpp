@@ -8,6 +8,7 @@
 #include "runtime/store/llm_store.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/report_file.hpp"
+#include "tools/weft/version.hpp"
 
 namespace weft {
 namespace {
@@ -32,7 +33,7 @@ std::string version_text(const RunStart& start) {
     return "weft " + version + ", decisions " + std::string(decisions);
   };
   return "begun by " + of(start.weft_version, start.decisions) + "; this is " +
-         of(WEFT_VERSION, decisions_version());
+         of(weft_version(), decisions_version());
 }
 
 Result<std::unique_ptr<OpenRun>> open_with(Result<RunDirectory> directory,
@@ -173,7 +174,7 @@ RunStart make_start(const RunOptions& options, const Machine& machine,
   start.options = options;
   start.options.llm.prompts = keep_prompts(prompts, blobs);
   start.machine = machine;
-  start.weft_version = WEFT_VERSION;
+  start.weft_version = weft_version();
   start.vocabulary = vocabulary_version;
   start.decisions = decisions_version();
   return start;

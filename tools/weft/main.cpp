@@ -14,6 +14,7 @@
 #include "tools/weft/run_flags.hpp"
 #include "tools/weft/settings_flags.hpp"
 #include "tools/weft/tune_command.hpp"
+#include "tools/weft/version.hpp"
 
 namespace {
 
@@ -59,9 +60,21 @@ std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
   return all;
 }
 
+/// Nothing is begun for an address that is none.
+std::string fault_of_address(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const std::string begin = "tcp://";
+  const bool good =
+      text.starts_with(begin) && colon != std::string::npos &&
+      colon > begin.size() && colon + 1 < text.size() &&
+      text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  return good ? "" : "an address is tcp://HOST:PORT, not '" + text + "'";
+}
+
 std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
   auto* listen = app.add_option("--listen", flags.endpoint,
-                                "Let nodes join at tcp://HOST:PORT");
+                                "Let nodes join at tcp://HOST:PORT")
+                     ->check(fault_of_address);
   auto* keys = app.add_option("--keys", flags.keys, "Folder of 'weft keygen'")
                    ->needs(listen);
   auto* silence = app.add_option("--node-seconds", flags.silence_s,
@@ -455,6 +468,7 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*node, common);
   node->add_option("--join", flags.join,
                    "The head: tcp://HOST:PORT (default: this machine's)")
+      ->check(fault_of_address)
       ->capture_default_str();
   node->add_option("--name", flags.name,
                    "One of its own in the run (default: the host's)");
@@ -511,7 +525,7 @@ const CLI::Option* doubled_option(const CLI::App& app) {
 
 int main(int argc, char** argv) {
   CLI::App app{"weft turns a PyTorch model into verified, fast kernels"};
-  app.set_version_flag("--version", "weft " WEFT_VERSION);
+  app.set_version_flag("--version", std::string("weft ") + weft_version());
   app.require_subcommand(1);
   CommonFlags common;
   RunFlags run_flags;

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -19,6 +21,7 @@
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/node_ports.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/version.hpp"
 
 namespace weft {
 namespace {
@@ -65,7 +68,7 @@ Result<void> read_slots(const std::vector<std::string>& words,
 Result<wire::Hello> show_self(const NodeFlags& flags,
                               const Installation& installation) {
   wire::Hello hello =
-      make_hello(installation, WEFT_VERSION, flags.devices == "all");
+      make_hello(installation, weft_version(), flags.devices == "all");
   hello.name = flags.name.empty() ? host_name() : flags.name;
   if (!wire::is_name(hello.name)) {
     return fail(ErrorCode::wrong_input,
@@ -83,7 +86,11 @@ Result<wire::Hello> show_self(const NodeFlags& flags,
 Result<void> claim(const fs::path& folder) {
   const fs::path file = folder / "node.lock";
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0) return {};
+  if (fd < 0) {
+    return fail(ErrorCode::missing,
+                "cannot write " + file.string() + ": " + std::strerror(errno));
+  }
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return {};
   return fail(ErrorCode::wrong_input,
               "another node uses " + folder.string() +
                   ": give this one another name with --name");
@@ -170,6 +177,13 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
   }
   auto scratch = Scratch::make(*folder);
   if (!scratch) return report_error(common, scratch.error());
+  const auto why_unfit = [&]() -> std::string {
+    const std::string why = why_without_room(*folder, *scratch);
+    return why.empty() ? "" : why + ": make room, or name another --folder";
+  };
+  if (const std::string why = why_unfit(); !why.empty()) {
+    return report_error(common, {ErrorCode::missing, why});
+  }
   NodeOptions options;
   options.endpoint = flags.join;
   options.keys = std::move(*keys);
@@ -178,6 +192,7 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
   options.protocol.patience_ms =
       static_cast<std::int64_t>(flags.patience_s * 1000);
   options.folder = folder->folder();
+  options.why_unfit = why_unfit;
   options.lose_every = flags.lose_every;
   options.log = [&](const std::string& text) { say(common, text); };
   options.make_ports = [&](Blobs& blobs, const RunStart& start) {

@@ -6,6 +6,7 @@
 
 #include "runtime/bus/membership.hpp"
 #include "runtime/store/sha256.hpp"
+#include "tools/weft/version.hpp"
 
 namespace weft {
 namespace {
@@ -24,6 +25,11 @@ Result<std::string> name_of_run(Journal& journal) {
 }
 
 }  // namespace
+
+Result<void> check_listening(const ListenFlags& flags) {
+  if (flags.endpoint.empty()) return {};
+  return check_is_closed(flags.endpoint, flags.keys.has_value());
+}
 
 Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
                                           const ListenFlags& flags,
@@ -56,7 +62,7 @@ Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
   options.expected = std::move(places->nodes);
   options.start = start;
   options.own =
-      make_hello(installation, WEFT_VERSION, !start.machine.gpus.empty());
+      make_hello(installation, weft_version(), !start.machine.gpus.empty());
   options.silence_ms = static_cast<std::int64_t>(flags.silence_s * 1000);
   options.heartbeat_ms =
       std::clamp<std::int64_t>(options.silence_ms / 5, 100, 1'000);

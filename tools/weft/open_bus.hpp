@@ -13,6 +13,10 @@ namespace weft {
 
 /// null: the run is this machine's alone. wrong_input: nodes have a part in it,
 /// and nobody listens for them.
+/// Before anything is written for a run that could not listen: wrong_input
+/// where strangers could come in.
+Result<void> check_listening(const ListenFlags& flags);
+
 Result<std::unique_ptr<HeadBus>> open_bus(const CommonFlags& common,
                                           const ListenFlags& flags,
                                           const RunDirectory& run,

@@ -12,6 +12,7 @@
 #include "tools/weft/finished_run.hpp"
 #include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/open_bus.hpp"
 #include "tools/weft/run_place.hpp"
 
 namespace weft {
@@ -97,6 +98,9 @@ struct Ready {
 /// Nothing is written yet, and little time spent.
 Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
   Ready ready;
+  if (const auto closed = check_listening(flags.listen); !closed) {
+    return std::unexpected(closed.error());
+  }
   if (const auto settled = settle_library(flags.options); !settled) {
     return std::unexpected(settled.error());
   }
