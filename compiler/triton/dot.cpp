@@ -211,7 +211,7 @@ void DotText::print_factor(TritonKernel& kernel, ExprId factor,
 // The matrix units cut a factor off, which pulls every product towards zero;
 // the framework's library rounds before. Rounded here, too, the error is the
 // library's own; cut off, it was 1.5 to 90 times that, and the kernel faster
-// by 6 % or slower by half (an H200, 2026-11-26).
+// by up to 11 % or slower by half (an H200, 2026-11-26).
 std::string DotText::in_tf32(TritonKernel& kernel,
                              const std::string& factor) const {
   if (precision() != "tf32") return factor;
