@@ -32,14 +32,17 @@ std::string cut_summary(const Plan& plan) {
   return text;
 }
 
-/// A language model may write what the compiler has no code for.
+/// A language model may write what the compiler has no code for. Who works
+/// alone gets as much in one piece as can be.
 CutOptions::Others others_of(const std::vector<std::string>& seeds) {
   const auto has = [&](const std::string& source) {
     return std::ranges::find(seeds, source) != seeds.end();
   };
-  if (!has("llm")) return CutOptions::Others::none;
-  return has("compiler") ? CutOptions::Others::apart
-                         : CutOptions::Others::fused;
+  if (has("compiler")) {
+    return has("llm") ? CutOptions::Others::apart : CutOptions::Others::none;
+  }
+  return has("llm") || has("inductor") ? CutOptions::Others::fused
+                                       : CutOptions::Others::none;
 }
 
 }  // namespace

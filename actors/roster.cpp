@@ -6,6 +6,7 @@
 #include "actors/composer.hpp"
 #include "actors/dispatcher.hpp"
 #include "actors/extractor.hpp"
+#include "actors/inductor_seeds.hpp"
 #include "actors/library_seeds.hpp"
 #include "actors/llm_seeds.hpp"
 #include "actors/seed_generator.hpp"
@@ -31,6 +32,7 @@ const std::map<std::string, Maker, std::less<>>& makers() {
       {address::dispatcher, &make<Dispatcher>},
       {address::extractor, &make<Extractor>},
       {address::seeds("compiler"), &make<CompilerSeeds>},
+      {address::seeds("inductor"), &make<InductorSeeds>},
       {address::seeds("library"), &make<LibrarySeeds>},
       {address::seeds("llm"), &make<LlmSeeds>},
       {test_writer, &make<TestWriter>},

@@ -4,6 +4,7 @@
 
 #include "compiler/cpu/generate.hpp"
 #include "compiler/cuda/generate.hpp"
+#include "compiler/python/inductor.hpp"
 #include "compiler/python/target.hpp"
 #include "compiler/triton/generate.hpp"
 
@@ -24,9 +25,9 @@ Target gpu_target() {
 }  // namespace
 
 const std::vector<Target>& targets() {
-  static const std::vector<Target> list = {cpu_target(), triton_target(),
-                                           cuda_target(), gpu_target(),
-                                           python_target()};
+  static const std::vector<Target> list = {
+      cpu_target(),    triton_target(),   cuda_target(),          gpu_target(),
+      python_target(), inductor_target(), inductor_graph_target()};
   return list;
 }
 

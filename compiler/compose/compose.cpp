@@ -1,5 +1,6 @@
 #include "compiler/compose/compose.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/compose/forward_source.hpp"
@@ -27,9 +28,21 @@ std::string loaders(const std::map<std::string, ComposedKernel>& kernels,
   }
   std::string text;
   for (const auto& [name, target] : by_name) {
-    text += target->loader.module_source();
+    // Two targets may share one.
+    const std::string loader = target->loader.module_source();
+    if (!text.contains(loader)) text += loader;
   }
   return text;
+}
+
+/// Of those in use, one that is for a kind of device.
+const Target& device_target(
+    const std::map<std::string, ComposedKernel>& kernels,
+    const std::set<std::string>& used) {
+  const auto found = std::ranges::find_if(used, [&](const std::string& id) {
+    return kernels.at(id).target->is_for_runs;
+  });
+  return *kernels.at(found == used.end() ? *used.begin() : *found).target;
 }
 
 }  // namespace
@@ -45,7 +58,7 @@ Result<std::string> compose_source(
 
   const auto problem = split_problem(problem_source);
   if (!problem) return std::unexpected(problem.error());
-  const Target& target = *kernels.at(*used.begin()).target;
+  const Target& target = device_target(kernels, used);
   const ForwardSource forward = forward_source(plan, used, *problem, target);
 
   std::string text(kTitle);

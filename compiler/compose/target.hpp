@@ -56,6 +56,10 @@ struct Target {
   bool needs_gpu = false;
   /// Its build wants NVIDIA's compiler (NVRTC).
   bool needs_nvrtc = false;
+  /// Its build asks the GPU, where there is one, what it is.
+  bool build_needs_gpu = false;
+  /// What a run can be for (--target); else its kernels come from elsewhere.
+  bool is_for_runs = true;
   /// Not empty: its sources are those of these targets, in turns, for whatever
   /// each has code for; the rest of this entry says how models are cut.
   std::vector<std::string_view> members;

@@ -24,7 +24,8 @@ def _weft_open_python(source, _folder=[]):
     # A folder of its own: two kernels may call their libraries the same.
     builds = os.path.join(_folder[0], name)
     os.makedirs(builds, exist_ok=True)
-    variables = ("TORCH_EXTENSIONS_DIR", "WEFT_KERNEL_CACHE")
+    variables = ("TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR",
+                 "WEFT_KERNEL_CACHE")
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(dict.fromkeys(variables, builds))
     try:

@@ -46,6 +46,7 @@ Target python_target() {
   Target target;
   target.name = kPythonTarget;
   target.on_gpu = true;
+  target.is_for_runs = false;
   target.can_lower = &can_lower;
   target.generate = &generate;
   target.source_file = "kernel.py";

@@ -6,6 +6,7 @@
 #include "runtime/machine/either_stop.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/toolchain.hpp"
+#include "runtime/sandbox/gpu_sandbox.hpp"
 #include "runtime/store/sha256.hpp"
 
 namespace weft {
@@ -188,6 +189,7 @@ SandboxRequest KernelCache::build_request(const Target& target,
   if (!target.on_gpu) return request;
   request.readable = workshop_.readable;
   request.environment = workshop_.environment;
+  if (target.build_needs_gpu && !tools.arch.empty()) show_gpu(request);
   // One thread: builds run side by side, one a core.
   request.environment.emplace_back("OMP_NUM_THREADS", "1");
   request.environment.emplace_back("TRITON_CACHE_DIR",

@@ -3,7 +3,6 @@
 #include "actors/llm_search.hpp"
 #include "actors/roster.hpp"
 #include "compiler/choices/choices.hpp"
-#include "compiler/python/target.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/store/library.hpp"
 
@@ -17,13 +16,13 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 std::string check_seed_source(const std::string& name) {
   if (is_role(address::seeds(name))) return "";
   return "there is no source of seeds called '" + name +
-         "' (try: library,compiler,llm)";
+         "' (try: library,compiler,inductor,llm)";
 }
 
 std::vector<std::string> target_names() {
   std::vector<std::string> names;
   for (const Target& target : targets()) {
-    if (target.name != kPythonTarget) names.emplace_back(target.name);
+    if (target.is_for_runs) names.emplace_back(target.name);
   }
   names.emplace_back("auto");
   return names;

@@ -330,12 +330,21 @@ def load_python(job, memory):
     return python_kernel.PythonKernel(job, memory)
 
 
+def load_inductors(job, memory):
+    """The runner of a file of TorchInductor's (inductor_kernel.py)."""
+    from weft.candidate import inductor_kernel
+
+    return inductor_kernel.InductorKernel(job, memory)
+
+
 #: The framework's side, which runs outside the sandbox.
 BASELINE_KINDS = ("reference", "model_reference")
 #: What runs a candidate kernel, by its target. A new target adds a line.
-RUNNERS = {"cpu": Library, "python": load_python,
+RUNNERS = {"cpu": Library, "python": load_python, "inductor": load_inductors,
            **dict.fromkeys(KINDS, load_package)}
+#: Of them, what is a file with a kernel_function of tensors.
+PYTHON_FILES = ("python", "inductor")
 #: What builds itself when it is loaded.
-BUILDS_WHEN_LOADED = ("python", "model")
+BUILDS_WHEN_LOADED = (*PYTHON_FILES, "model")
 #: Whose runner knows what was built (weft.build.built_code).
 TELLS_BUILT_CODE = ("python", *KINDS)

@@ -140,7 +140,7 @@ def stage(candidate, scratch):
         content = file.read()
     target = place(scratch, "candidate.so", content)
     job = {"kind": candidate["kind"], "library": target}
-    if candidate["kind"] == "python":
+    if candidate["kind"] in harness.PYTHON_FILES:
         job["source"] = place(scratch, "candidate.py", content)
         job["kernel_cache"] = build_folder(scratch, content)
     if candidate["kind"] in gpu_package.KINDS:

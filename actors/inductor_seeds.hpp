@@ -1,0 +1,37 @@
+// A source of seeds: TorchInductor, PyTorch's own compiler. Its code for a
+// subgraph is one seed, judged as any other: where it is the fastest that is
+// right, the subgraph is no slower than torch.compile makes it. What it wrote
+// comes from port/build, where it works in the sandbox as other compilers do.
+// One role serves all subgraphs.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "actors/errands.hpp"
+#include "actors/role.hpp"
+
+namespace weft {
+
+/// As given to --seeds, and in Seed::origin.
+inline constexpr const char* inductor_source = "inductor";
+
+class InductorSeeds : public Role {
+ public:
+  void receive(const Address& from, const Message& message,
+               Context& context) override;
+  nlohmann::json describe() const override;
+
+ private:
+  struct Asked {
+    Address by;
+    std::string subgraph;
+  };
+  void ask(const Address& by, const OptimizeSubgraph& work, Context& context);
+  void answered(const ErrandEnd& end, Context& context);
+
+  Errands errands_;
+  std::map<std::uint64_t, Asked> asked_;  ///< by errand
+};
+
+}  // namespace weft

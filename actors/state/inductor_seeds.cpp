@@ -1,0 +1,17 @@
+// For whom Inductor compiles.
+#include "actors/inductor_seeds.hpp"
+
+#include "actors/state/state_json.hpp"
+
+namespace weft {
+
+nlohmann::json InductorSeeds::describe() const {
+  auto asked = nlohmann::json::array();
+  for (const auto& [errand, one] : asked_) {
+    asked.push_back(
+        {{"errand", errand}, {"by", one.by}, {"subgraph", one.subgraph}});
+  }
+  return {{"asked", std::move(asked)}, {"errands", errands_.describe()}};
+}
+
+}  // namespace weft

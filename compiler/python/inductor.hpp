@@ -1,0 +1,16 @@
+// TorchInductor's two targets: a subgraph's graph, which it compiles into one
+// Python file, and such a file as a kernel. The latter is loaded as any Python
+// file is, but may call the framework's operators, as Inductor's code does.
+#pragma once
+
+#include "compiler/compose/target.hpp"
+
+namespace weft {
+
+inline constexpr std::string_view kInductorGraph = "inductor-graph";
+inline constexpr std::string_view kInductorTarget = "inductor";
+
+Target inductor_graph_target();
+Target inductor_target();
+
+}  // namespace weft

@@ -1,0 +1,1 @@
+"""TorchInductor as a source of kernels: its code, as a file that stands alone."""

@@ -1,0 +1,82 @@
+#include "actors/inductor_seeds.hpp"
+
+#include "compiler/python/inductor.hpp"
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+SeedsRequest request_for(const std::string& subgraph) {
+  SeedsRequest request;
+  request.work.subgraph = subgraph;
+  request.work.graph = "the graph";
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("what Inductor makes of a subgraph is one seed") {
+  RunBench<InductorSeeds> role;
+  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  CHECK(build.target == kInductorGraph);
+  CHECK(build.source == "the graph");
+  BuildReply built{build.effect, {}, "", 9};
+  built.artefact = "the file";
+  const auto reply = only<SeedsReply>(role.say(address::build, built)).at(0);
+  CHECK(reply.first == "agent/sg");
+  CHECK(reply.second.subgraph == "sg");
+  CHECK(reply.second.origin == "inductor");
+  REQUIRE(reply.second.seeds.size() == 1);
+  const Seed& seed = reply.second.seeds.front();
+  CHECK(seed.id == "inductor-0");
+  CHECK(seed.target == kInductorTarget);
+  CHECK(seed.origin == "inductor");
+  CHECK(seed.source == "the file");
+}
+
+TEST_CASE(
+    "what Inductor cannot compile is no seed, and is told with the reason") {
+  RunBench<InductorSeeds> role;
+  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto sent = role.say(
+      address::build,
+      BuildReply{build.effect, {"wrong_input", "it holds constants"}, "", 9});
+  const auto reply = one<SeedsReply>(sent);
+  CHECK(reply.seeds.empty());
+  CHECK(reply.failure.message == "it holds constants");
+  CHECK(one<Progress>(sent).text == "it holds constants");
+}
+
+TEST_CASE("a build whose file did not come back gives no seed") {
+  RunBench<InductorSeeds> role;
+  const auto build = one<BuildRequest>(role.say("agent/sg", request_for("sg")));
+  const auto reply = one<SeedsReply>(
+      role.say(address::build, BuildReply{build.effect, {}, "", 9}));
+  CHECK(reply.seeds.empty());
+  CHECK(reply.failure);
+}
+
+TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
+  RunBench<InductorSeeds> role;
+  const auto first = one<BuildRequest>(role.say("agent/a", request_for("a")));
+  const auto second = one<BuildRequest>(role.say("agent/b", request_for("b")));
+  for (const auto& [build, subgraph] :
+       {std::pair{second, "b"}, std::pair{first, "a"}}) {
+    BuildReply built{build.effect, {}, "", 9};
+    built.artefact = subgraph;
+    const auto reply = only<SeedsReply>(role.say(address::build, built)).at(0);
+    CHECK(reply.first == address::agent(subgraph));
+    CHECK(reply.second.seeds.front().source == subgraph);
+  }
+}
+
+TEST_CASE("of a device, Inductor compiles at the subgraph's place") {
+  RunBench<InductorSeeds> role;
+  SeedsRequest request = request_for("sg");
+  request.work.places = {"n1/GPU-a"};
+  request.work.machine.gpus = {Gpu{"a GPU", "sm_90"}};
+  const auto sent = role.say("agent/sg", request);
+  CHECK(one<BuildRequest>(sent).arch == "sm_90");
+  CHECK(one<LeaseRequest>(sent).places == std::vector<Place>{"n1"});
+}

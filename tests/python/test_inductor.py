@@ -1,0 +1,189 @@
+"""Files that TorchInductor's code for a subgraph is turned into: what they hold,
+and that the oracle judges them as any candidate."""
+
+import contextlib
+import functools
+import io
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGES = os.path.join(os.path.dirname(os.path.dirname(HERE)), "python")
+sys.path[:0] = [HERE, PACKAGES]
+
+import oracle_samples as samples  # noqa: E402
+from weft.build import python_file  # noqa: E402
+from weft.inductor import stand_alone  # noqa: E402
+from weft.oracle import oracle  # noqa: E402
+
+import torch  # noqa: E402
+
+LIMITS = {"wall_ms": 120_000, "memory_bytes": 4 << 30}
+
+
+def setUpModule():
+    global folder, judge
+    folder = tempfile.mkdtemp(prefix="weft-inductor-")
+    torch.set_grad_enabled(False)
+    judge = oracle.Oracle(os.path.join(folder, "scratch"), [], 2)
+
+
+def tearDownModule():
+    judge.close()
+    shutil.rmtree(folder)
+
+
+def call(name, target, args, shape, dtype="float32", **kwargs):
+    node = samples.node(name, "call", target, args,
+                        [samples.tensor(shape, dtype)])
+    node["kwargs"] = kwargs
+    return node
+
+
+def tensor(name, shape, dtype="float32", **more):
+    return {**samples.node(name, "input", name,
+                           values=[samples.tensor(shape, dtype)]), **more}
+
+
+X = samples.ref("x")
+#: Softmax of what has been scaled, and the row's sums beside it.
+ROWS = samples.graph([
+    tensor("x", [64, 96]), tensor("scale", [96]),
+    call("a", "aten.mul.Tensor", [X, samples.ref("scale")], [64, 96]),
+    call("b", "aten.softmax.int", [samples.ref("a"), -1], [64, 96]),
+    call("c", "aten.sum.dim_IntList", [samples.ref("a"), [1]], [64]),
+], ["b", "c"])
+#: Each operator rounds to half precision, as eager mode does.
+HALVES = samples.graph([
+    tensor("x", [32, 64], "bfloat16"),
+    call("a", "aten.mul.Tensor", [X, X], [32, 64], "bfloat16"),
+    call("b", "aten.add.Tensor", [samples.ref("a"), X], [32, 64], "bfloat16"),
+    call("c", "aten.tanh.default", [samples.ref("b")], [32, 64], "bfloat16"),
+], ["c"])
+#: A product, which stays the library's, with an activation behind it.
+PRODUCT = samples.graph([
+    tensor("x", [32, 48]), tensor("w", [48, 16]),
+    call("a", "aten.mm.default", [X, samples.ref("w")], [32, 16]),
+    call("b", "aten.relu.default", [samples.ref("a")], [32, 16]),
+], ["b"])
+#: Adds numbers that lie in the graph.
+CONSTANT = samples.graph([
+    tensor("x", [8, 3]),
+    {**samples.node("k", "constant", "k", values=[samples.tensor([3])]),
+     "elements": [1.5, -2.0, 0.25]},
+    call("a", "aten.add.Tensor", [X, samples.ref("k")], [8, 3]),
+], ["a"])
+#: … and more of them than belong into a text.
+CONSTANTS = samples.graph([
+    tensor("x", [5000]),
+    {**samples.node("k", "constant", "k", values=[samples.tensor([5000])]),
+     "elements": [0.5] * 5000},
+    call("a", "aten.add.Tensor", [X, samples.ref("k")], [5000]),
+], ["a"])
+#: Results that share memory: with another, and with an input.
+VIEWS = samples.graph([
+    tensor("x", [8, 4]),
+    call("a", "aten.relu.default", [X], [8, 4]),
+    call("b", "aten.view.default", [samples.ref("a"), [32]], [32]),
+    call("c", "aten.view.default", [X, [32]], [32]),
+], ["a", "b", "c"])
+
+
+def turned(graph, name):
+    """(exit code, the file's path, the graph's)."""
+    path = os.path.join(folder, name + ".json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(graph, file)
+    made = os.path.join(folder, name + ".py")
+    return stand_alone.main([path, made]), made, path
+
+
+@functools.cache
+def rows():
+    return turned(ROWS, "rows")
+
+
+def ask(verb, made, path, **more):
+    reply = judge.answer({
+        "id": 1, "verb": verb, "subgraph": path, "seed": 3,
+        "candidate": {"kind": "inductor", "library": made}, "limits": LIMITS,
+        **more})
+    judge.rest()
+    assert reply["ok"], reply
+    return reply
+
+
+class InductorsFile(unittest.TestCase):
+    def right(self, code, made, path):
+        self.assertEqual(code, 0)
+        verdict = ask("check", made, path)["verdict"]
+        self.assertTrue(verdict["correct"], verdict)
+        with open(made, encoding="utf-8") as file:
+            return file.read(), made, path
+
+    def test_several_results_are_right_and_timed(self):
+        text, made, path = self.right(*rows())
+        self.assertNotIn("torch._inductor", text)  # C++ needs none of it
+        timing = ask("time", made, path, budget_ms=50,
+                     baselines=["eager"])["timing"]
+        self.assertEqual(timing["rejected"], "")
+        self.assertGreater(timing["outputs_checked"], 0)
+
+    def test_halves_are_rounded_as_eager_mode_rounds_them(self):
+        self.right(*turned(HALVES, "halves"))
+
+    def test_inductors_own_loader_serves_where_ours_does_not(self):
+        with mock.patch.object(stand_alone, "INDUCTORS_OWN", re.compile("")):
+            text, _, _ = self.right(*turned(HALVES, "loaded"))
+        self.assertIn("torch._inductor.async_compile", text)
+
+    def test_a_product_is_called(self):
+        text, _, _ = self.right(*turned(PRODUCT, "product"))
+        self.assertIn("extern_kernels.mm(", text)
+
+    def test_constants_of_the_graph_are_written_down(self):
+        text, _, _ = self.right(*turned(CONSTANT, "constant"))
+        self.assertIn("[1.5, -2.0, 0.25]", text)
+
+    def test_results_may_share_memory(self):
+        self.right(*turned(VIEWS, "views"))
+
+    def test_what_cannot_be_turned_is_refused_with_the_reason(self):
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            code, made, _ = turned(CONSTANTS, "constants")
+        self.assertEqual(code, 1, told.getvalue())
+        self.assertIn("Inductor: it reads a constant of 5000 numbers", told.getvalue())
+        self.assertFalse(os.path.exists(made))
+
+    def test_a_wrong_file_is_rejected(self):
+        _, made, path = rows()
+        with open(made, encoding="utf-8") as file:
+            text = file.read()
+        spoilt = os.path.join(folder, "spoilt.py")
+        with open(spoilt, "w", encoding="utf-8") as file:
+            file.write(text.replace("call([*CONSTANTS, *inputs])",
+                                    "call([inputs[0] * 1.001, *inputs[1:]])"))
+        verdict = ask("check", spoilt, path)["verdict"]
+        self.assertEqual(verdict["kind"], "wrong", verdict)
+
+    def test_another_processors_vectors_are_an_error(self):
+        with open(rows()[1], encoding="utf-8") as file:
+            text = file.read()
+        here = torch.backends.cpu.get_cpu_capability()
+        with self.assertRaisesRegex(RuntimeError, "this processor's vectors"):
+            exec(text.replace(f"CppKernels({here!r}", "CppKernels('ELSE'"), {})
+
+    def test_only_a_file_with_the_function_passes(self):
+        with self.assertRaises(python_file.Refused):
+            python_file.parsed("call = print\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
