@@ -45,7 +45,8 @@ NEW_MODULE = "weft_model_new"
 PASSED_ON = "_weft_passed_on"
 #: Variables that say where a module's kernels are built: nothing else in the
 #: sandbox can be written to.
-_BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR")
+_BUILD_FOLDERS = ("WEFT_KERNEL_CACHE", "TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR",
+                  "TORCHINDUCTOR_CACHE_DIR")
 #: By the class itself: a candidate may give its own class any name.
 _TENSOR_TYPES = {torch.Tensor: "Tensor", torch.nn.Parameter: "Parameter"}
 
