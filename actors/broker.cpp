@@ -86,6 +86,10 @@ bool Broker::receive_llm(const Address& from, const Message& message,
 
 void Broker::serve_llm(Context& context) {
   const LlmQuota::Said said = llm_.serve(context.now_us());
+  // First, so that the journal shows that none of these was passed over.
+  for (const auto& [ticket, code, reason] : said.denied) {
+    context.send(ticket.first, LlmCallDenied{ticket.second, code, reason});
+  }
   for (const LlmQuota::Granted& one : said.granted) {
     const std::uint64_t timer = next_timer_++;
     calls_[timer] = one.ticket;
@@ -104,9 +108,6 @@ void Broker::serve_llm(Context& context) {
                   " at least";
     context.send(address::user,
                  Progress{one.group, "waits", one.reason + until});
-  }
-  for (const auto& [ticket, code, reason] : said.denied) {
-    context.send(ticket.first, LlmCallDenied{ticket.second, code, reason});
   }
   if (!said.again_us) return;
   if (llm_timer_ != 0 && llm_again_us_ <= *said.again_us) return;
