@@ -54,7 +54,7 @@ class Errors(Wire):
         self.run_of(2, "--llm", "maxi", words=("'maxi'", "declared are: mini"))
         self.run_of(2, "--seeds", "llm", words=("--llm NAME", "weft llm list"))
         self.run_of(2, "--seeds", "compiler,lm", "--llm", "mini",
-                    words=("'lm'", "library,compiler,llm"))
+                    words=("'lm'", "library,compiler,inductor,llm"))
         self.told(2, "--llm NAME", given=("run", "--describe", "a sum"))
 
     def test_numbers_out_of_range(self):

@@ -181,10 +181,13 @@ class Rounds:
 
     def _is_meant(self, found):
         """Whether no busy machine puts so many seconds beside the clock."""
-        waits = OFF_CLOCK_EMPTY_CALLS * statistics.median(self._empty)
         return (self._is_charged(found.least_s)
                 and found.least_s > max(
-                    self._honest_s(), found.noise_s, waits))
+                    self._honest_s(), found.noise_s, self._waits_s()))
+
+    def _waits_s(self):
+        """What a process may wait for the processor in each call."""
+        return OFF_CLOCK_EMPTY_CALLS * statistics.median(self._empty)
 
     def _honest_s(self):
         """No honest module has more beside the clock."""
@@ -234,11 +237,14 @@ class Rounds:
 
     def _time_baseline(self, party):
         try:
-            _, empty = self._bench.call_empty(self._baseline, party)
-            self._empty.append(empty)
+            self._time_empty(party)
             return self._bench.call_baseline(self._baseline, party)
         except Ended as ended:
             raise BaselineLost(ended.reason) from None
+
+    def _time_empty(self, party):
+        _, empty = self._bench.call_empty(self._baseline, party)
+        self._empty.append(empty)
 
     def _examine(self, dice):
         start = time.monotonic()
