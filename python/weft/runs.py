@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-EXIT_FAILED, EXIT_WRONG, EXIT_INTERRUPTED = 1, 2, 130
+EXIT_FAILED, EXIT_WRONG, EXIT_BUDGET, EXIT_INTERRUPTED = 1, 2, 4, 130
 
 
 def say(settings, text):

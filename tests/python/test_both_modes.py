@@ -8,11 +8,13 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from test_modes import DROPS, USES
 from weft_case import WEFT, WeftCase, environment, problem_with
 
 from weft.modes import driver, module_text
+from weft.runs import write_text
 
 #: Kernels for Triton, without a GPU interpreted: every right one is taken,
 #: whatever else this machine does.
@@ -83,6 +85,52 @@ class InBench(WeftCase):
             self.run_folder, "result.json")).st_mtime_ns, before.st_mtime_ns)
 
 
+class Whole(WeftCase):
+    """What is composed of two runs' results."""
+
+    def composed(self, verdicts, judged):
+        """(results, the module's text or None); `judged` says of a text and a
+        mode whether the whole is right."""
+        out = self.path("out")
+        os.makedirs(os.path.join(out, "composed"))
+        results = {}
+        for mode, is_right in verdicts.items():
+            results[mode] = {
+                "verdict": {"correct": is_right, "reason": "off by 1"},
+                "subgraphs": [{"ours": True}], "timing": {}, "timed": False}
+            os.makedirs(os.path.join(out, mode, "composed"))
+            if is_right:
+                write_text(f"# kernels for {mode}\n", out, mode, "composed",
+                           "model_new.py")
+        path = os.path.join(out, "composed", "model_new.py")
+        with mock.patch.object(driver, "judge", lambda settings, path, mode, _: (
+                {"correct": judged(read(path), mode), "reason": "no"}, None)):
+            driver.compose({"out": out, "quiet": True}, results)
+        return results, read(path) if os.path.exists(path) else None
+
+    def test_one_mode_s_kernels_stay_where_the_other_s_are_wrong(self):
+        results, text = self.composed({"eval": True, "train": False},
+                                      lambda text, mode: True)
+        self.assertIn("# kernels for eval", text)
+        self.assertIn("refused: off by 1",
+                      driver.sentence("train", results["train"]))
+        self.assertTrue(driver.has_kernels(results["eval"]))
+
+    def test_so_where_they_are_wrong_in_the_whole(self):
+        results, text = self.composed(
+            {"eval": True, "train": True},
+            lambda text, mode: mode == "train" or "kernels for eval" not in text)
+        self.assertNotIn("# kernels for eval", text)
+        self.assertIn("# kernels for train", text)
+        self.assertIn("refused: no", driver.sentence("eval", results["eval"]))
+
+    def test_no_module_is_left_where_neither_s_hold(self):
+        with self.assertRaisesRegex(driver.Ended, "not verified"):
+            self.composed({"eval": True, "train": True},
+                          lambda text, mode: False)
+        self.assertFalse(os.listdir(self.path("out/composed")))
+
+
 class Both(WeftCase):
     def run_both(self, text, *words):
         """(what it ended with, its folder)"""
@@ -113,9 +161,8 @@ class Both(WeftCase):
             "    def forward(self, x):\n        return {}\n")
         right = kernel.format("torch.relu(x) + torch.relu(x)")
         wrong = kernel.format("torch.relu(x) * 2.01")
-        settings = {"weft": WEFT, "target": "cpu", "precision": "framework",
-                    "problem": self.write("problem.py", problem_with()),
-                    "timing_s": 0.05, "with_compile": False}
+        settings = {"weft": WEFT, "target": "cpu", "judge_flags": [],
+                    "problem": self.write("problem.py", problem_with())}
         for texts, accepted in (
                 ({"eval": right, "train": wrong}, ["eval"]),
                 ({"eval": None, "train": wrong}, ["eval"]),

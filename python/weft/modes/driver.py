@@ -16,8 +16,8 @@ import sys
 
 from weft.modes import module_text
 from weft.modes.module_text import MODES
-from weft.runs import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, read_json, \
-    read_text, run, say, write_text
+from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
+    read_json, read_text, run, say, write_text
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.45
@@ -51,9 +51,7 @@ def search(settings, mode):
         return result
     say(settings, f"{mode} mode")
     if os.path.exists(os.path.join(folder, "journal.db")):
-        words = ["resume", folder]
-        if settings["quiet"]:
-            words.append("--quiet")
+        words = ["resume", folder, *settings["resume_flags"]]
     else:
         words = ["run", settings["problem"], "--out", folder, "--mode", mode,
                  *settings["run_flags"]]
@@ -62,7 +60,7 @@ def search(settings, mode):
                       str(max(1, settings["budget_s"] * RUN_SHARE))]
     code = run(settings, words)
     result = read_json(folder, "result.json")
-    if code not in (0, EXIT_FAILED) or result is None:
+    if code not in (0, EXIT_FAILED, EXIT_BUDGET) or result is None:
         raise Ended(code or EXIT_FAILED, f"the run in {mode} mode ended with "
                     f"exit code {code}")
     return result
@@ -73,12 +71,9 @@ def judge(settings, path, mode, is_timed):
     target = settings["target"]
     words = ["eval", settings["problem"], path, "--mode", mode, "--json",
              "--target", EVAL_TARGETS.get(target, target),
-             "--precision", settings["precision"],
-             "--timing-ms", str(round(settings["timing_s"] * 1000))]
+             *settings["judge_flags"]]
     if not is_timed:
         words.append("--no-timing")
-    if not settings["with_compile"]:
-        words.append("--no-compile-baseline")
     done = subprocess.run([settings["weft"], *words], check=False,
                           stdout=subprocess.PIPE, text=True)
     if done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED):
@@ -95,12 +90,15 @@ def compose(settings, results):
     """Writes the module, with the kernels that hold in it as a whole; its
     verdict and timing are each result's from then on."""
     texts = {mode: read_text(settings["out"], mode, "composed", "model_new.py")
-             for mode in results}
+             for mode, result in results.items() if result["verdict"]["correct"]}
+    for mode in results.keys() - texts.keys():
+        drop_kernels(results[mode], results[mode]["verdict"]["reason"])
     ours = {mode: texts[mode] if has_kernels(result) else None
             for mode, result in results.items()}
     path = os.path.join(settings["out"], "composed", "model_new.py")
     if len(results) == 1 or not any(ours.values()):
-        write_text(next(iter(texts.values())), path)
+        for text in list(texts.values())[:1]:
+            write_text(text, path)
         return
     while any(ours.values()):
         write_text(module_text.write(ours), path)
@@ -114,12 +112,20 @@ def compose(settings, results):
             if verdict["correct"] or ours[mode] is None:
                 continue
             say(settings, f"refused: {verdict['reason']}")
+            drop_kernels(result, verdict["reason"])
             ours[mode], refused = None, True
         if not refused:
             return
-    write_text(texts[MODES[0]], path)
+    os.remove(path)
     raise Ended(EXIT_FAILED, "not verified: no mode's kernels hold in a module "
                 f"for both: see {settings['out']}/eval and train")
+
+
+def drop_kernels(result, reason):
+    """From there on the mode is the framework's own."""
+    for one in result["subgraphs"]:
+        one["ours"] = False
+    result["refused"] = reason
 
 
 def has_kernels(result):
@@ -137,6 +143,9 @@ def sentence(mode, result):
     verdict = result["verdict"]
     if not verdict["correct"]:
         return f"{mode}: not verified: {verdict['reason']}"
+    if "refused" in result:
+        return f"{mode}: the framework's own, ours were refused: " \
+               f"{result['refused']}"
     if not has_kernels(result):
         return f"{mode}: the framework's own, no kernel of ours is faster"
     ratios = [f"{over(result, party):.2f}× over {name}" for party, name in (
@@ -184,7 +193,8 @@ def report(settings, results, said):
     for mode, result in results.items():
         timing, verdict = result["timing"], result["verdict"]
         times = [f"{timing[side]['median_us'] / 1e3:.3f}"
-                 if timing.get(side) else "" for side in ("candidate", "eager")]
+                 if has_kernels(result) and timing.get(side) else ""
+                 for side in ("candidate", "eager")]
         ratios = [f"{over(result, party):.2f}" if over(result, party) else ""
                   for party in ("eager", "compile")]
         lines.append("| " + " | ".join([
