@@ -20,9 +20,11 @@ ELEMENTS_MIN = 16
 #: So may one that has its size from fewer than so many: of a million rows of
 #: which relu leaves an element each, some have a small one.
 CARRIERS_MIN = 3.0
-#: Among so many slices that err by more, one is sought that has its size from
-#: more elements. Where there are others, they are wrong, whatever they hold.
+#: Among so many slices that err by more, and by this share of all, one is sought
+#: that has its size from more elements. More of them are no accident: they are
+#: wrong, whatever they hold.
 SUSPECTS_MAX = 256
+SUSPECTS_SHARE = 0.01
 #: A function that is made of another (a tanh of exponentials) errs by some units
 #: of one, however small its result: of a row ten thousand times below that, by
 #: this. The rule finds what is left out, and what is coarser than bfloat16.
@@ -154,12 +156,14 @@ def _first_beyond(sums, slices, truth):
     for (name, dims), error, held in zip(names, errors, slices.held):
         beyond = held & ~(error <= slices.tolerance)
         suspects = beyond.reshape(-1).nonzero().reshape(-1)
+        may_be_accidents = len(suspects) <= max(
+            1, min(SUSPECTS_MAX, SUSPECTS_SHARE * beyond.numel()))
         extents = [slices.shape[dim] for dim in dims]
         for flat in suspects[:SUSPECTS_MAX + 1].tolist():
             place = [int(i) for i in torch.unravel_index(
                 torch.tensor(flat), extents)]
             elements = _elements(slices.shape, dims, place)
-            if (len(suspects) <= SUSPECTS_MAX and elements is not None
+            if (may_be_accidents and elements is not None
                     and _carriers(truth, elements) < CARRIERS_MIN):
                 continue
             where = place[0] if len(place) == 1 else place
