@@ -12,10 +12,11 @@ namespace weft {
 
 struct LlmEndpoint {
   LlmProvider provider;
-  std::string base_url;  ///< no slash at its end
-  std::string key_env;   ///< the environment variable that holds the key
-  std::string key_file;  ///< or the file; both empty: no key is sent
-  std::string ca_file;   ///< certificates to trust; empty: the system's
+  bool has_prices = false;  ///< the settings tell some, be they zero
+  std::string base_url;     ///< no slash at its end
+  std::string key_env;      ///< the environment variable that holds the key
+  std::string key_file;     ///< or the file; both empty: no key is sent
+  std::string ca_file;      ///< certificates to trust; empty: the system's
   /// Sends a key over http to other machines than this one.
   bool plain_http = false;
   /// What chat completions call the limit of a reply; empty: by the host.

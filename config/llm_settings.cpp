@@ -233,6 +233,7 @@ LlmEndpoint read_reach(Section& section, LlmProvider provider,
   const std::string usual_url =
       anthropic ? "https://api.anthropic.com" : "https://api.openai.com/v1";
   LlmEndpoint endpoint;
+  endpoint.has_prices = !section.below("prices").empty();
   endpoint.base_url = section.text("base_url", usual_url);
   check_url(section, endpoint.base_url);
   while (endpoint.base_url.ends_with('/')) endpoint.base_url.pop_back();

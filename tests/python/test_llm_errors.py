@@ -72,6 +72,20 @@ class Errors(Wire):
                             words=("[llm.mini] has no prices",
                                    "prices.input", "--budget-tokens"))
 
+    def test_what_is_free_has_prices_of_zero(self):
+        for prices, is_refused in (({"prices.input": 0}, False), ({}, True)):
+            path = self.settings("http://127.0.0.1:1/v1", **prices)
+            said = self.told(2, given=(
+                "run", "nofile.py", "--seeds", "llm", "--llm", "mini",
+                "--budget-usd", "1", "--config", path))
+            self.assertEqual("has no prices" in said, is_refused, said)
+            self.assertEqual("nofile.py" in said, not is_refused, said)
+
+    def test_without_its_seeds_a_model_needs_no_key(self):
+        self.told(2, "nofile.py", TEST_KEY="", given=(
+            "run", "nofile.py", "--seeds", "compiler", "--llm", "mini",
+            "--config", self.path))
+
     def test_a_missing_key_ends_a_run_before_it_begins(self):
         self.run_of(3, "--seeds", "compiler,llm", "--llm", "mini",
                     TEST_KEY="", words=("[llm.mini]", "TEST_KEY is not set",

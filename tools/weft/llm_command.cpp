@@ -92,11 +92,10 @@ std::string usage_text(const LlmEndpoint& endpoint, const LlmAnswer& answer) {
   const std::int64_t micro_usd = cost(endpoint, answer);
   std::snprintf(usd, sizeof usd, "%.6f USD",
                 static_cast<double>(micro_usd) / 1e6);
-  const bool has_prices = endpoint.provider.prices != LlmPrices{};
   return "in " + n(usage.input) + ", cached " + n(usage.cached) +
          ", written to the cache " + n(usage.cache_written) + ", out " +
          n(usage.output) + ", reasoning " + n(usage.reasoning) + "; " +
-         (has_prices || micro_usd > 0 ? usd : "no prices are set");
+         (endpoint.has_prices || micro_usd > 0 ? usd : "no prices are set");
 }
 
 void print_check(const LlmEndpoint& endpoint, const LlmAnswer& answer) {

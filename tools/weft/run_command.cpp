@@ -49,14 +49,16 @@ Result<void> settle_library(RunOptions& options) {
 }
 
 /// No limit on money holds where nobody says what a call costs.
-Result<void> check_prices(const LlmOptions& llm) {
+Result<void> check_prices(const LlmOptions& llm,
+                          const std::vector<LlmEndpoint>& endpoints) {
   if (llm.budget_micro_usd < 0 && llm.subgraph_micro_usd < 0) return {};
   for (const LlmProvider& provider : llm.providers) {
-    if (provider.prices != LlmPrices{}) continue;
+    if (find_endpoint(endpoints, provider.name)->has_prices) continue;
     return fail(ErrorCode::wrong_input,
                 "a budget in USD, and [llm." + provider.name +
                     "] has no prices: set prices.input and prices.output "
-                    "there, or limit the run with --budget-tokens");
+                    "there (zero where it is free), or limit the run with "
+                    "--budget-tokens");
   }
   return {};
 }
@@ -80,11 +82,12 @@ Result<void> settle_llm(RunOptions& options,
   auto providers = providers_of(endpoints, options.llm.name);
   if (!providers) return std::unexpected(providers.error());
   options.llm.providers = std::move(*providers);
+  if (!is_asked) return {};
   const auto first = find_endpoint(endpoints, options.llm.name);
   const auto key = read_key(*first);
   if (!key) return std::unexpected(key.error());
   if (const auto use = check_key_use(*first, *key); !use) return use;
-  return check_prices(options.llm);
+  return check_prices(options.llm, endpoints);
 }
 
 /// What a run needs of the machine, the user's files and settings, settled.
