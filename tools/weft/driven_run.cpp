@@ -12,18 +12,43 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// All of them read the same settings and use the same Python.
-std::vector<std::string> words_for_runs(const CommonFlags& common,
-                                        const RunFlags& flags) {
-  std::vector<std::string> words = flags.words;
+using Words = std::vector<std::string>;
+
+/// All that a driver starts read the same settings and use the same Python.
+Words words_for_all(const CommonFlags& common) {
+  Words words;
   if (common.python) words.insert(words.end(), {"--python", *common.python});
   if (common.config) {
     words.insert(words.end(),
                  {"--config", fs::absolute(*common.config).string()});
   }
-  if (common.verbose) words.push_back("--verbose");
-  if (common.quiet || common.json) words.push_back("--quiet");
   return words;
+}
+
+Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// A driver's standard output is its own: runs say what they do elsewhere.
+Words words_for_runs(const CommonFlags& common) {
+  Words words = words_for_all(common);
+  if (common.verbose) words.emplace_back("--verbose");
+  if (common.quiet || common.json) words.emplace_back("--quiet");
+  return words;
+}
+
+/// What `weft eval` has to know of a run to judge as it does.
+Words words_for_judging(const CommonFlags& common, const RunOptions& options) {
+  const double gib =
+      static_cast<double>(options.memory_bytes) / (std::int64_t{1} << 30);
+  Words words = {"--precision",  options.precision,
+                 "--device",     std::to_string(options.device),
+                 "--call-ms",    std::to_string(options.call_ms),
+                 "--timing-ms",  std::to_string(options.final_timing_ms),
+                 "--memory-gib", std::to_string(gib)};
+  if (!options.compile_baseline) words.emplace_back("--no-compile-baseline");
+  return with(std::move(words), words_for_all(common));
 }
 
 json settings(const CommonFlags& common, const RunFlags& flags) {
@@ -40,7 +65,9 @@ json settings(const CommonFlags& common, const RunFlags& flags) {
           {"budget_s", static_cast<double>(options.budget_ms) / 1000},
           {"timing_s", static_cast<double>(options.final_timing_ms) / 1000},
           {"with_compile", options.compile_baseline},
-          {"run_flags", words_for_runs(common, flags)},
+          {"run_flags", with(flags.words, words_for_runs(common))},
+          {"resume_flags", words_for_runs(common)},
+          {"judge_flags", words_for_judging(common, options)},
           {"json", common.json},
           {"quiet", common.quiet || common.json}};
 }

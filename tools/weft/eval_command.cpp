@@ -34,10 +34,18 @@ struct Place {
   bool interprets = false;
 };
 
-Result<Place> choose_place(const std::string& name, const Machine& machine) {
-  const Target* target = find_target(name);  // null: "auto"
+Result<Place> choose_place(const EvalFlags& flags, const Machine& machine) {
+  const Target* target = find_target(flags.target);  // null: "auto"
   if (target && !target->on_gpu) return Place{"cpu", true};
-  if (!machine.gpus.empty()) return Place{"cuda:0", false};
+  const auto gpus = static_cast<int>(machine.gpus.size());
+  if (flags.device < gpus) {
+    return Place{"cuda:" + std::to_string(flags.device), false};
+  }
+  if (gpus > 0) {
+    return fail(ErrorCode::wrong_input,
+                "no GPU " + std::to_string(flags.device) +
+                    ": --device is 0 to " + std::to_string(gpus - 1) + " here");
+  }
   if (target && target->needs_gpu) {
     return fail(ErrorCode::missing,
                 "no CUDA device: use --target cpu or triton, or run "
@@ -107,7 +115,7 @@ class Evaluator {
   /// `flags` outlive it. missing: a device, an installation, a folder.
   static Result<std::unique_ptr<Evaluator>> make(const CommonFlags& common,
                                                  const EvalFlags& flags) {
-    auto place = choose_place(flags.target, describe_machine());
+    auto place = choose_place(flags, describe_machine());
     if (!place) return std::unexpected(place.error());
     const auto installation = ready_installation(common);
     if (!installation) return std::unexpected(installation.error());

@@ -12,6 +12,7 @@ struct EvalFlags {
   std::filesystem::path reference;
   std::vector<std::filesystem::path> candidates;
   std::string target = "auto";          ///< cpu, triton, cuda or auto
+  int device = 0;                       ///< which GPU
   std::string precision = "framework";  ///< framework, strict or tf32
   std::string mode = "as-is";           ///< as-is, eval or train
   bool no_timing = false;

@@ -158,6 +158,9 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
   eval->add_option("--target", flags.target, "Where it runs")
       ->check(CLI::IsMember({"cpu", "triton", "cuda", "auto"}))
       ->capture_default_str();
+  eval->add_option("--device", flags.device, "Which GPU")
+      ->check(CLI::Range(0, 63))
+      ->capture_default_str();
   eval->add_option("--precision", flags.precision,
                    "Of products, for reference and candidate alike")
       ->check(CLI::IsMember({"framework", "strict", "tf32"}))
