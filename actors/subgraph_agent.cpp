@@ -167,10 +167,7 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
   places_lost_[result.seed.id] += result.lost;
   if (is_elsewhere(result)) return;
-  if (result.failure.code == "lost") {
-    if (!asks_.empty()) send_asks(context);
-    return place_lost(result, context);
-  }
+  if (result.failure.code == "lost") return place_lost(result, context);
   if (!asks_.empty() && result.seed.id == compared_) {
     return compared(result, context);
   }
@@ -254,9 +251,17 @@ bool SubgraphAgent::is_elsewhere(const SeedResult& result) const {
 /// already decides.
 void SubgraphAgent::place_lost(const SeedResult& result, Context& context) {
   const std::string reason = result.failure.message;
-  if (place_ + 1 < work_->places.size()) return move(context);
+  if (place_ + 1 < work_->places.size()) {
+    // What waited for a timing there is asked without it.
+    if (!asks_.empty()) send_asks(context);
+    return move(context);
+  }
   context.send(address::user, Progress{work_->subgraph, "lost", reason});
   settled_ = true;
+  // Whatever a language model wrote, it could not be judged: it costs nothing
+  // more.
+  asks_.clear();
+  stop_model(reason, context);
   for (const auto& [id, seed] : seeds_) {
     if (results_.contains(id)) continue;
     if (id != result.seed.id) stop(id, reason, context);

@@ -266,3 +266,107 @@ TEST_CASE("a search whose time is over does not wait for torch.compile") {
   CHECK(only<RefineRequest>(sent).empty());
   CHECK(one<SubgraphDone>(sent).outcome == "won");
 }
+
+namespace {
+
+/// An agent whose kernels are judged at those places, and a model is asked.
+struct PlacedBench : Bench<SubgraphAgent> {
+  explicit PlacedBench(const std::vector<Place>& places,
+                       const std::string& search = "greedy") {
+    OptimizeSubgraph work;
+    work.subgraph = "sg";
+    work.options.seeds = {"compiler", "llm"};
+    work.options.llm.search = search;
+    work.places = places;
+    give(address::dispatcher, work);
+    SeedsReply reply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}};
+    give("seeds/compiler", reply);
+  }
+  std::vector<Outgoing> result(SeedResult r) {
+    r.place = place;
+    return give("worker/sg." + r.seed.id, r);
+  }
+  std::vector<Outgoing> lost(const std::string& id) {
+    SeedResult r;
+    r.seed = seed(id);
+    r.failure = {"lost", "node n1 no longer offers cpu"};
+    return result(r);
+  }
+  /// What the model wrote is under way at the place.
+  std::vector<Outgoing> written(const std::string& id) {
+    SeedsReply reply{"sg", "llm", {seed(id)}, {}, {}};
+    reply.seeds[0].origin = "llm";
+    return give("seeds/llm", reply);
+  }
+  Place place = "n1";
+};
+
+/// Those that the model's role is told to stop for.
+std::vector<StopSeed> stops_of_model(const std::vector<Outgoing>& sent) {
+  std::vector<StopSeed> stops;
+  for (const auto& [to, stop] : only<StopSeed>(sent)) {
+    if (to == "seeds/llm") stops.push_back(stop);
+  }
+  return stops;
+}
+
+}  // namespace
+
+TEST_CASE("with the last place gone no model is asked for first kernels") {
+  PlacedBench agent({"n1"});
+  agent.result(right("a", 50, 100));
+  const auto sent = agent.lost("b");
+  CHECK(only<RefineRequest>(sent).empty());
+  CHECK(one<TimeSeed>(sent).with_compile);  // the last one: n1 may be back
+  const auto done = one<SubgraphDone>(agent.lost("a"));
+  CHECK(done.best.seed.id == "a");
+  CHECK(done.llm.rounds == 0);
+  CHECK(done.llm.note == "not asked: node n1 no longer offers cpu");
+}
+
+TEST_CASE("what waits to be asked is not, once the last place is gone") {
+  PlacedBench agent({"n1"});
+  agent.result(right("a", 50, 100));
+  agent.result(wrong("b"));  // and a is timed beside torch.compile
+  const auto sent = agent.lost("a");
+  CHECK(only<RefineRequest>(sent).empty());
+  CHECK(one<SubgraphDone>(agent.lost("a")).best.seed.id == "a");
+}
+
+TEST_CASE("a model's calls end with the last place, and no round follows") {
+  PlacedBench agent({"n1"});
+  agent.result(wrong("a"));
+  CHECK(one<RefineRequest>(agent.result(wrong("b"))).round == 0);
+  agent.written("llm-0");
+  SeedResult slow = right("llm-0", 50, 100);
+  slow.seed.origin = "llm";
+  agent.result(slow);  // timed beside torch.compile
+  CHECK(one<RefineRequest>(agent.result(slow)).round == 1);
+  agent.written("llm-1");
+  const auto sent = agent.lost("llm-1");
+  CHECK(only<RefineRequest>(sent).empty());
+  CHECK(one<TimeSeed>(sent).with_compile);
+}
+
+TEST_CASE("a model's call that is under way is stopped with the last place") {
+  PlacedBench agent({"n1"}, "beam:2");
+  agent.result(right("a", 50, 100));
+  agent.result(right("b", 60, 100));
+  agent.result(right("a", 50, 100));  // beside torch.compile
+  agent.written("llm-0");
+  CHECK(only<RefineRequest>(agent.result(right("llm-0", 40, 100))).size() == 2);
+  agent.written("llm-1");
+  const auto sent = agent.lost("llm-1");  // the second call is not answered
+  REQUIRE(stops_of_model(sent).size() == 1);
+  CHECK(only<VerifySeed>(agent.written("llm-2")).empty());
+}
+
+TEST_CASE("while a place is left the model is asked, and not stopped") {
+  PlacedBench agent({"n1", "n2"});
+  agent.result(right("a", 50, 100));
+  agent.result(wrong("b"));
+  const auto sent = agent.lost("a");
+  CHECK(one<RefineRequest>(sent).round == 0);
+  CHECK(stops_of_model(sent).empty());
+  CHECK(one<VerifySeed>(sent).place == "n2");
+}
