@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/device.hpp"
+#include "compiler/python/inductor.hpp"
 
 namespace weft {
 namespace {
@@ -43,6 +44,10 @@ void VerificationWorker::receive(const Address& from, const Message& message,
 void VerificationWorker::build(Context& context) {
   BuildRequest request;
   request.target = work_->seed.target;
+  // Whoever gave the seed: the library may have it of another run.
+  if (work_->options.no_extern && request.target == kInductorTarget) {
+    request.target = kInductorOwn;
+  }
   request.source = work_->seed.source;
   request.wall_ms = kBuildWallMs;
   LeaseTerms terms;

@@ -26,8 +26,9 @@ Target gpu_target() {
 
 const std::vector<Target>& targets() {
   static const std::vector<Target> list = {
-      cpu_target(),    triton_target(),   cuda_target(),          gpu_target(),
-      python_target(), inductor_target(), inductor_graph_target()};
+      cpu_target(),          triton_target(),        cuda_target(),
+      gpu_target(),          python_target(),        inductor_target(),
+      inductor_own_target(), inductor_graph_target()};
   return list;
 }
 

@@ -20,6 +20,16 @@ std::vector<std::string> check_command(const BuildTools& tools) {
           "kernel.checked", "--inductors"};
 }
 
+std::vector<std::string> without_operators() { return {"--no-extern"}; }
+
+std::vector<std::string> strict_check_command(const BuildTools& tools) {
+  std::vector<std::string> command = check_command(tools);
+  for (std::string& flag : without_operators()) {
+    command.push_back(std::move(flag));
+  }
+  return command;
+}
+
 }  // namespace
 
 Target inductor_graph_target() {
@@ -36,6 +46,14 @@ Target inductor_target() {
   Target target = python_target();
   target.name = kInductorTarget;
   target.build_command = &check_command;
+  return target;
+}
+
+Target inductor_own_target() {
+  Target target = python_target();
+  target.name = kInductorOwn;
+  target.build_flags = &without_operators;
+  target.build_command = &strict_check_command;
   return target;
 }
 

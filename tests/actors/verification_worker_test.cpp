@@ -1,5 +1,6 @@
 #include "actors/verification_worker.hpp"
 
+#include "compiler/python/inductor.hpp"
 #include "tests/actors/bench.hpp"
 
 using namespace weft;
@@ -22,7 +23,9 @@ struct WorkerBench : Bench<VerificationWorker> {
     work.graph = "graph";
     work.seed.id = "compiler-0";
     work.seed.source = "source";
+    work.seed.target = seed_target;
     work.options.target = target;
+    work.options.no_extern = no_extern;
     work.machine.gpus = gpus;
     work.thorough = thorough;
     return say("agent/sg", work);
@@ -40,6 +43,8 @@ struct WorkerBench : Bench<VerificationWorker> {
   int units = 0;
   std::string resource;
   std::string target = "cpu";
+  std::string seed_target;
+  bool no_extern = false;
   bool thorough = false;
   std::vector<Gpu> gpus;
 };
@@ -180,4 +185,21 @@ TEST_CASE("a stopped seed goes no further and gives its lease back") {
       worker.give(address::build, BuildReply{build.effect, {}, "", 1});
   CHECK(one<LeaseReleased>(sent).ticket == build.effect);
   CHECK(sent.size() == 1);
+}
+
+TEST_CASE("with --no-extern Inductor's file is built to call no operators") {
+  for (const bool no_extern : {false, true}) {
+    for (const std::string target : {"inductor", "cpu", "python"}) {
+      WorkerBench worker;
+      worker.seed_target = target;
+      worker.no_extern = no_extern;
+      const auto build = one<BuildRequest>(worker.begin());
+      const bool is_strict = no_extern && target == kInductorTarget;
+      CHECK(build.target == (is_strict ? std::string(kInductorOwn) : target));
+      // What is verified is called as any file of Inductor's.
+      const auto check = one<CheckRequest>(
+          worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
+      CHECK(check.subject.target == target);
+    }
+  }
 }

@@ -72,6 +72,11 @@ PRODUCT = samples.graph([
     call("a", "aten.mm.default", [X, samples.ref("w")], [32, 16]),
     call("b", "aten.relu.default", [samples.ref("a")], [32, 16]),
 ], ["b"])
+#: What Inductor has no code for.
+LOGARITHMS = samples.graph([
+    tensor("x", [4, 30]),
+    call("a", "aten.logcumsumexp.default", [X, 1], [4, 30]),
+], ["a"])
 #: Adds numbers that lie in the graph.
 CONSTANT = samples.graph([
     tensor("x", [8, 3]),
@@ -183,6 +188,53 @@ class InductorsFile(unittest.TestCase):
     def test_only_a_file_with_the_function_passes(self):
         with self.assertRaises(python_file.Refused):
             python_file.parsed("call = print\n")
+
+
+class WithoutOperators(unittest.TestCase):
+    """With --no-extern."""
+
+    def built(self, made, *flags):
+        """(exit code, what was said)"""
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            code = python_file.main([made, made + ".checked", "--inductors", *flags])
+        return code, told.getvalue()
+
+    def refused(self, made, operator):
+        self.assertEqual(self.built(made), (0, ""))
+        code, told = self.built(made, "--no-extern")
+        self.assertEqual(code, 1)
+        self.assertRegex(told, rf"^line \d+: calls {re.escape(operator)}, "
+                               "and with --no-extern")
+
+    def test_a_product_is_refused(self):
+        self.refused(turned(PRODUCT, "product")[1], "extern_kernels.mm")
+
+    def test_a_product_is_refused_with_inductors_own_loader(self):
+        with mock.patch.object(stand_alone, "INDUCTORS_OWN", re.compile("")):
+            made = turned(PRODUCT, "loaded-product")[1]
+        self.refused(made, "extern_kernels.mm")
+
+    def test_an_operator_without_code_is_refused(self):
+        self.refused(turned(LOGARITHMS, "logarithms")[1],
+                     "torch.ops.aten.logcumsumexp.default")
+
+    def test_operators_are_found_under_the_names_that_they_are_given(self):
+        for text in ("aten = torch.ops.aten\naten.mm.default(1, 2)",
+                     "mm = torch.ops.mkldnn._linear_pointwise\nmm(1, 2)",
+                     "from torch import ops\nops.aten.mm(1, 2)",
+                     "import torch as t\nt.ops.aten.mm(1, 2)",
+                     "inductor_ops = torch.ops.inductor\n"
+                     "inductor_ops._mm_plus_mm(1, 2)"):
+            file = f"import torch\n{text}\ndef kernel_function(): pass\n"
+            with self.subTest(text), self.assertRaises(python_file.Refused):
+                python_file.check_inductors(file, no_extern=True)
+
+    def test_what_inductor_writes_itself_passes(self):
+        for graph, name in ((ROWS, "rows"), (VIEWS, "views")):
+            with self.subTest(name):
+                made = turned(graph, name)[1]
+                self.assertEqual(self.built(made, "--no-extern"), (0, ""))
 
 
 if __name__ == "__main__":

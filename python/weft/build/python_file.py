@@ -1,6 +1,7 @@
 """Looks at a Python file that claims to hold a kernel, before anything of it runs.
 
-    python -m weft.build.python_file kernel.py kernel.checked [--inductors]
+    python -m weft.build.python_file kernel.py kernel.checked \
+        [--inductors [--no-extern]]
 
 What the rules forbid is said with its line; the verdict of a run (oracle/)
 decides all the same about what passes. A checked file is the source itself.
@@ -39,6 +40,10 @@ BUILTINS = {"eval", "exec", "compile", "__import__", "exit", "quit"}
 #: What makes a file a kernel of its own, by the name called or decorated with.
 OWN_KERNELS = ("triton.jit", "load_inline", "cpp_extension.load", "CDLL",
                "RawKernel", "RawModule", "Kernel")
+
+#: Operators in a file of Inductor's that see memory otherwise and compute nothing.
+MEMORYS = frozenset(("torch.ops.inductor._alloc_from_pool",
+                     "torch.ops.inductor._reinterpret_tensor"))
 
 
 class Refused(Exception):
@@ -90,6 +95,20 @@ class Names(ast.NodeVisitor):
         return ".".join([self.of.get(node.id, node.id), *reversed(parts)])
 
 
+class AssignedNames(Names):
+    """… and as they were assigned: with `aten = torch.ops.aten`, `aten.mm` is
+    `torch.ops.aten.mm`. Inductor's extern_kernels keep their name, whatever
+    they are of."""
+
+    def visit_Assign(self, node):
+        self.generic_visit(node)
+        value = self.dotted(node.value)
+        for target in node.targets:
+            is_name = isinstance(target, ast.Name)
+            if value and is_name and target.id != "extern_kernels":
+                self.of[target.id] = value
+
+
 def check(text):
     """Raises Refused."""
     if len(text.encode()) > BYTES_MAX:
@@ -119,6 +138,29 @@ def parsed(text):
     return tree
 
 
+def check_inductors(text, no_extern):
+    """Raises Refused. Inductor's code is the framework's work, and may be long."""
+    tree = parsed(text)
+    if not no_extern:
+        return
+    names = AssignedNames()
+    names.visit(tree)
+    for name, line, is_called in names.found:
+        operator = operator_named(name)
+        if is_called and operator:
+            raise Refused(f"line {line}: calls {operator}, and with --no-extern "
+                          "no kernel may call the framework's operators")
+
+
+def operator_named(name):
+    """As the file's reader finds it; empty: it is none that computes."""
+    before, is_extern, after = name.rpartition("extern_kernels.")
+    if is_extern and (not before or before.endswith(".")):
+        return is_extern + after
+    is_operator = name.startswith("torch.ops.") and name not in MEMORYS
+    return name if is_operator else ""
+
+
 def defines(node):
     if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
         return node.name == "kernel_function"
@@ -145,8 +187,10 @@ def main(arguments=None):
     with open(source, encoding="utf-8", errors="replace") as file:
         text = file.read()
     try:
-        # Inductor's code is the framework's work, and may be long.
-        (parsed if "--inductors" in flags else check)(text)
+        if "--inductors" in flags:
+            check_inductors(text, "--no-extern" in flags)
+        else:
+            check(text)
     except Refused as refused:
         print(refused, file=sys.stderr)
         return 1
