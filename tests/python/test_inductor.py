@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
+import types
 import unittest
 from unittest import mock
 
@@ -19,6 +20,7 @@ sys.path[:0] = [HERE, PACKAGES]
 
 import oracle_samples as samples  # noqa: E402
 from weft.build import python_file  # noqa: E402
+from weft.candidate import inductor_kernel, python_kernel  # noqa: E402
 from weft.inductor import stand_alone  # noqa: E402
 from weft.oracle import oracle  # noqa: E402
 
@@ -188,6 +190,103 @@ class InductorsFile(unittest.TestCase):
     def test_only_a_file_with_the_function_passes(self):
         with self.assertRaises(python_file.Refused):
             python_file.parsed("call = print\n")
+
+
+class Places(unittest.TestCase):
+    """Where a file's results lie, from the second call on."""
+
+    def calls(self, call, *outputs):
+        """Whether each result lies in its place; the places are overwritten by
+        what two calls give."""
+        module = types.SimpleNamespace(
+            empty_strided_cpu=torch._C._dynamo.guards._empty_strided_cpu)
+        allocations = inductor_kernel.Allocations(module)
+        for _ in range(2):
+            for output in outputs:
+                output.fill_(-1)
+            allocations.begin(outputs)
+            results = call(module.empty_strided_cpu)
+            allocations.learn(results)
+            python_kernel.copy_out(results, outputs)
+        return [result.data_ptr() == output.data_ptr()
+                for result, output in zip(results, outputs)]
+
+    def counted(self, allocate, shape, stride):
+        made = allocate(shape, stride, torch.float32)
+        span = torch.as_strided(made, (inductor_kernel.span(made) // 4,), (1,))
+        torch.arange(len(span), out=span)
+        return made
+
+    def test_an_allocation_that_is_a_result_is_its_place(self):
+        output = torch.empty(4, 8)
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (4, 8), (8, 1))], output), [True])
+        self.assertEqual(output.flatten().tolist(), list(range(32)))
+
+    def test_so_is_one_that_is_seen_in_another_shape(self):
+        output = torch.empty(2, 2, 8)
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (4, 8), (8, 1)).view(2, 2, 8)],
+            output), [True])
+        self.assertEqual(output.flatten().tolist(), list(range(32)))
+
+    def test_other_steps_are_copied_where_none_is_taken(self):
+        output = torch.empty_strided((8, 1), (1, 8))
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (8, 1), (1, 1))], output), [False])
+        self.assertEqual(output.flatten().tolist(), list(range(8)))
+
+    def test_a_permuted_view_is_copied(self):
+        output = torch.empty(8, 4)
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (4, 8), (8, 1)).t()], output), [False])
+        self.assertEqual(output.t().flatten().tolist(), list(range(32)))
+
+    def test_a_permuted_view_whose_place_is_permuted_is_not(self):
+        output = torch.empty(4, 8).t()
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (4, 8), (8, 1)).t()], output), [True])
+        self.assertEqual(output.t().flatten().tolist(), list(range(32)))
+
+    def test_an_expanded_view_is_copied(self):
+        output = torch.empty(4, 8)
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (8,), (1,)).expand(4, 8)],
+            output), [False])
+        self.assertEqual(output.tolist(), [list(range(8))] * 4)
+
+    def test_an_allocation_larger_than_the_place_is_copied(self):
+        output = torch.empty(4, 4)
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (28,), (1,)).as_strided((4, 4), (8, 1))],
+            output), [False])
+        self.assertEqual(output[3].tolist(), [24, 25, 26, 27])
+
+    def test_two_results_of_one_allocation_are_both_right(self):
+        def call(made):
+            one = self.counted(made, (4, 8), (8, 1))
+            return [one, one.t(), one.view(32)]
+
+        outputs = torch.empty(4, 8), torch.empty(8, 4), torch.empty(32)
+        lie = self.calls(call, *outputs)
+        self.assertFalse(lie[1])
+        self.assertLessEqual(sum(lie), 1)
+        for output in (outputs[0], outputs[1].t(), outputs[2]):
+            self.assertEqual(output.flatten().tolist(), list(range(32)))
+
+    def test_another_type_is_copied(self):
+        output = torch.empty(8)
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (8,), (1,)).view(torch.int32)
+                          .view(torch.float32)], output), [True])
+        halves = torch.empty(16, dtype=torch.bfloat16)
+        self.assertEqual(self.calls(
+            lambda made: [self.counted(made, (8,), (1,)).view(torch.bfloat16)],
+            halves), [False])
+
+    def test_what_is_no_tensor_is_told_as_ever(self):
+        with self.assertRaisesRegex(TypeError, "result 0 is a int, no tensor"):
+            self.calls(lambda made: [3], torch.empty(8))
 
 
 class WithoutOperators(unittest.TestCase):

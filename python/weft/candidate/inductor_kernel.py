@@ -4,6 +4,8 @@ allocations that become results are given those places."""
 
 from functools import partial
 
+import torch
+
 from weft.candidate.harness import MAPPED_BYTES, touch
 from weft.candidate.python_kernel import PythonKernel
 
@@ -60,17 +62,25 @@ class Allocations:
         """Of the first call, all of whose allocations are still there."""
         if self._results is None:
             self._results = {
-                place: number for number, result in enumerate(results)
+                place: number
+                for number, (result, output) in enumerate(zip(results, self._outputs))
                 for place, made in enumerate(self._made)
-                if are_one(made, result)}
+                if are_one(made, result, output)}
             self._made = []
 
 
-def are_one(made, result):
-    """Whether a result is all of that allocation."""
-    return (made.data_ptr() == result.data_ptr() and made.dtype == result.dtype
-            and made.untyped_storage().nbytes() == span(result)
-            and span(made) == span(result))
+def are_one(made, result, output):
+    """Whether a result is all of that allocation, and looks as the place where
+    it is compared does: only then is the allocation's shape one of that place,
+    however it differs from the result's, and the result lies where it should."""
+    return (type(result) is torch.Tensor and look(result) == look(output)
+            and made.dtype == result.dtype and made.data_ptr() == result.data_ptr()
+            and made.untyped_storage().nbytes() == span(made) == span(result))
+
+
+def look(tensor):
+    """What of one is the same wherever it lies."""
+    return tensor.dtype, tensor.shape, tensor.stride()
 
 
 def span(tensor):
