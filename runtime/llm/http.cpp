@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -87,6 +88,26 @@ HttpEnd::Kind kind_of(CURLcode code) {
     default:
       return HttpEnd::Kind::cut;
   }
+}
+
+bool is_set(const char* variable) {
+  return variable != nullptr && *variable != '\0';
+}
+
+/// "": none. Nothing: libcurl looks at the variables itself. NO_PROXY holds for
+/// whatever is said here.
+std::optional<std::string> proxy_for(const std::string& url) {
+  const bool tls = url.starts_with("https:");
+  const char* curls = std::getenv(tls ? "https_proxy" : "http_proxy");
+  // A proxy is another machine as a rule, and its own "localhost" another
+  // server. Who names one as curl reads it, to watch the calls say, gets it.
+  if (is_this_machine(url) && !is_set(curls)) return "";
+  // libcurl reads http_proxy in small letters only, since a web server sets
+  // the other from a request's header; others read both. An empty one in small
+  // letters takes back the other.
+  const char* others = std::getenv("HTTP_PROXY");
+  if (tls || curls != nullptr || !is_set(others)) return std::nullopt;
+  return others;
 }
 
 struct FreeList {
@@ -223,11 +244,8 @@ void set_up(Transfer& transfer) {
   const std::string ca =
       request.ca_file.empty() ? usual_ca_file() : request.ca_file;
   if (!ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, ca.c_str());
-  // libcurl reads this one in small letters only, since a web server sets the
-  // other from a request's header; others read both. NO_PROXY holds for it.
-  const char* proxy = std::getenv("HTTP_PROXY");
-  if (!tls && proxy != nullptr && std::getenv("http_proxy") == nullptr) {
-    curl_easy_setopt(curl, CURLOPT_PROXY, proxy);
+  if (const auto proxy = proxy_for(request.url)) {
+    curl_easy_setopt(curl, CURLOPT_PROXY, proxy->c_str());
   }
 }
 
@@ -241,6 +259,18 @@ bool was_sent(CURL* curl) {
 }
 
 }  // namespace
+
+bool is_this_machine(std::string_view url) {
+  const auto scheme = url.find("://");
+  if (scheme == std::string_view::npos) return false;
+  std::string host(url.substr(scheme + 3));
+  host = lower(host.substr(0, host.find_first_of("/?#")));
+  if (host == "[::1]" || host.starts_with("[::1]:")) return true;
+  host = host.substr(0, host.find(':'));
+  return host == "localhost" ||
+         (host.starts_with("127.") &&
+          host.find_first_not_of("0123456789.") == std::string::npos);
+}
 
 class HttpClient::Loop {
  public:

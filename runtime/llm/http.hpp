@@ -1,7 +1,7 @@
 // HTTP calls whose replies stream in: libcurl's multi interface on one thread,
 // however many calls there are. Connections are used again, HTTP/2 where the
-// server offers it, certificates verified, proxy variables honoured, redirects
-// not followed. Thread-safe.
+// server offers it, certificates verified, proxy variables honoured (but see
+// docs/llm.md of this machine's servers), redirects not followed. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +54,11 @@ struct HttpEnd {
   HttpHead head;
   std::int64_t total_ms = 0;
 };
+
+/// Whether the URL's server is "localhost", of 127.0.0.0/8 or ::1. The whole
+/// host is compared: localhost.example.com is somebody else's. The URL holds no
+/// name or password: settings with one are refused.
+bool is_this_machine(std::string_view url);
 
 class HttpClient {
  public:

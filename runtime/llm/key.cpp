@@ -6,6 +6,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "runtime/llm/http.hpp"
+
 namespace weft {
 namespace {
 
@@ -36,18 +38,6 @@ Result<std::string> checked(const LlmEndpoint& endpoint, std::string key,
       no_key(endpoint, "what " + place +
                            " holds is no key: it has blanks, control "
                            "characters or too many bytes"));
-}
-
-/// The whole host is compared: localhost.example.com is somebody else's.
-bool is_local(std::string_view base_url) {
-  constexpr std::string_view kScheme = "http://";
-  std::string_view host = base_url.substr(kScheme.size());
-  host = host.substr(0, host.find('/'));
-  if (host.starts_with("[::1]")) return true;
-  host = host.substr(0, host.find(':'));
-  return host == "localhost" ||
-         (host.starts_with("127.") &&
-          host.find_first_not_of("0123456789.") == std::string_view::npos);
 }
 
 }  // namespace
@@ -117,7 +107,7 @@ std::string without_key(std::string text, std::string_view key) {
 Result<void> check_key_use(const LlmEndpoint& endpoint, std::string_view key) {
   const bool plain = endpoint.base_url.starts_with("http://");
   if (key.empty() || !plain || endpoint.plain_http ||
-      is_local(endpoint.base_url)) {
+      is_this_machine(endpoint.base_url)) {
     return {};
   }
   return fail(ErrorCode::wrong_input,

@@ -10,6 +10,9 @@ from llm_server import LlmServer
 from test_llm_wire import KEY, Wire
 from weft_case import problem_with
 
+#: Where no proxy is.
+NOBODY = "http://127.0.0.1:1"
+
 
 class Errors(Wire):
     def setUp(self):
@@ -171,7 +174,44 @@ class Errors(Wire):
                     "http://model.invalid/v1/"), proxy.calls[0].path)
         with LlmServer(lambda call: "ready") as server:
             self.check(0, path=self.settings(server.openai_url),
-                       HTTP_PROXY="http://127.0.0.1:1", NO_PROXY="127.0.0.1")
+                       http_proxy=NOBODY, NO_PROXY="127.0.0.1")
+        with LlmServer(lambda call: "ready") as proxy:
+            self.check(1, path=self.settings(
+                "http://model.invalid/v1", plain_http=True),
+                HTTP_PROXY=proxy.url, NO_PROXY="model.invalid")
+            self.assertEqual(proxy.calls, [])
+
+    def test_a_server_of_this_machine_is_asked_directly(self):
+        with LlmServer(lambda call: "ready") as server:
+            port = server.openai_url.rpartition(":")[2]
+            for host in ("127.0.0.1", "localhost", "LocalHost"):
+                path = self.settings(f"http://{host}:{port}")
+                for variables in ({"HTTP_PROXY": NOBODY}, {"ALL_PROXY": NOBODY},
+                                  {"HTTP_PROXY": NOBODY, "http_proxy": ""}):
+                    with self.subTest(host, **variables):
+                        self.check(0, path=path, **variables)
+            # … unless curl itself would be told otherwise.
+            self.check(1, path=self.settings(server.openai_url),
+                       http_proxy=NOBODY)
+
+    def test_whose_host_only_begins_like_this_machine_is_not_asked_directly(self):
+        for host in ("localhost.invalid", "127.0.0.1.invalid"):
+            with self.subTest(host), LlmServer(lambda call: "ready") as proxy:
+                self.check(0, path=self.settings(
+                    f"http://{host}/v1", plain_http=True), HTTP_PROXY=proxy.url)
+                self.assertEqual(len(proxy.calls), 1)
+                # The key needs another's word to go there.
+                self.check(2, "unencrypted", path=self.settings(
+                    f"http://{host}/v1"))
+
+    def test_an_empty_proxy_is_none(self):
+        with LlmServer(lambda call: "ready") as proxy:
+            path = self.settings("http://model.invalid/v1", plain_http=True)
+            for variables in ({"HTTP_PROXY": ""}, {"http_proxy": ""},
+                              {"HTTP_PROXY": NOBODY, "http_proxy": ""}):
+                with self.subTest(variables):
+                    self.check(0, path=path, ALL_PROXY=proxy.url, **variables)
+            self.assertEqual(len(proxy.calls), 3)
 
     def test_a_check_is_one_line_for_each_thing(self):
         with LlmServer(lambda call: "one\ntwo") as server:
