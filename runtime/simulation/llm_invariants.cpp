@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/llm_seeds.hpp"
 #include "actors/role.hpp"
 
 namespace weft {
@@ -20,6 +21,42 @@ std::string over(const std::string& what, std::int64_t have,
 std::string LlmInvariants::take(const Envelope& envelope,
                                 const Message& message) {
   times_.push_back(envelope.at_us);
+  std::string problem = take_agents(envelope, message);
+  return problem.empty() ? take_call(envelope, message) : problem;
+}
+
+/// A role knows of what was journaled up to the event that it answers.
+std::string LlmInvariants::take_agents(const Envelope& envelope,
+                                       const Message& message) {
+  if (const auto* m = std::get_if<OptimizeSubgraph>(&message)) {
+    last_places_[envelope.dst] = m->places.empty() ? "" : m->places.back();
+  } else if (const auto* m = std::get_if<SeedResult>(&message)) {
+    const auto last = last_places_.find(envelope.dst);
+    const bool is_gone = last != last_places_.end() &&
+                         m->failure.code == "lost" && m->place == last->second;
+    if (is_gone) heard_gone_.try_emplace(envelope.dst, envelope.seq);
+  } else if (std::holds_alternative<RefineRequest>(message)) {
+    const auto gone = heard_gone_.find(envelope.src);
+    if (gone != heard_gone_.end() && gone->second <= envelope.cause) {
+      return envelope.src + " asks a model, and has no place left";
+    }
+  } else if (std::holds_alternative<StopSeed>(message)) {
+    if (envelope.dst == address::seeds(kLlmSource)) {
+      stopped_.try_emplace(envelope.src, envelope.seq);
+    }
+  }
+  return "";
+}
+
+std::string LlmInvariants::is_wanted(const std::string& group,
+                                     std::uint64_t cause) const {
+  const auto stopped = stopped_.find(address::agent(group));
+  if (stopped == stopped_.end() || cause < stopped->second) return "";
+  return "a call is made for " + group + ", which has stopped its calls";
+}
+
+std::string LlmInvariants::take_call(const Envelope& envelope,
+                                     const Message& message) {
   if (const auto* m = std::get_if<LlmAllowance>(&message)) {
     options_ = m->options;
     for (const LlmProvider& one : options_.providers) {
@@ -28,6 +65,7 @@ std::string LlmInvariants::take(const Envelope& envelope,
   } else if (const auto* m = std::get_if<LlmCallRequest>(&message)) {
     waiting_[{envelope.src, m->ticket}] = {
         *m, std::max(envelope.at_us, m->not_before_us)};
+    return is_wanted(m->group, envelope.cause);
   } else if (const auto* m = std::get_if<LlmCallDenied>(&message)) {
     waiting_.erase({envelope.dst, m->ticket});
   } else if (const auto* m = std::get_if<LeaseGranted>(&message)) {
@@ -58,6 +96,9 @@ std::string LlmInvariants::take(const Envelope& envelope,
     if (call == granted_.end()) return "";  // told by who knows all effects
     if (call->second) return "a call is made twice";
     call->second = true;
+    const auto held = held_.find(call->first);
+    if (held == held_.end()) return "";
+    return is_wanted(held->second.request.group, envelope.cause);
   }
   return "";
 }

@@ -2,8 +2,9 @@
 // alone: calls at once, requests and tokens a minute, budgets of the run and of
 // each subgraph hold whenever a call is allowed, with all that those under way
 // can cost at most; a provider's pause is kept; a call is made once, and only
-// when it is allowed; and who asked long before others does not wait behind
-// them.
+// when it is allowed; who asked long before others does not wait behind them;
+// an agent that has heard that its last place is gone asks no model; and for
+// one that has stopped its calls, none is asked for or made.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +60,9 @@ class LlmInvariants {
     std::vector<Pause> pauses;
   };
 
+  std::string take_agents(const Envelope& envelope, const Message& message);
+  std::string take_call(const Envelope& envelope, const Message& message);
+  std::string is_wanted(const std::string& group, std::uint64_t cause) const;
   std::string grant(const Ticket& ticket, const Envelope& envelope);
   std::string within_rates(Provider& provider, const Ticket& ticket,
                            const Call& call, std::int64_t now_us);
@@ -79,6 +83,11 @@ class LlmInvariants {
   std::map<Ticket, bool> granted_;
   Spent run_;
   std::map<std::string, Spent> groups_;
+  /// By agent: where its kernels can be judged last, and the events that told
+  /// it that this is gone, and the model's role that it wants nothing more.
+  std::map<Address, Place> last_places_;
+  std::map<Address, std::uint64_t> heard_gone_;
+  std::map<Address, std::uint64_t> stopped_;
 };
 
 }  // namespace weft

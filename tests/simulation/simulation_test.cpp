@@ -2,6 +2,7 @@
 // invariants notice roles that break them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -201,6 +202,84 @@ TEST_CASE("a role that makes a call twice gets caught") {
         }
       }));
   CHECK_MESSAGE(problem.contains("is made twice"), problem);
+}
+
+/// How often an agent with calls under way heard that its last place is gone.
+int stops_for_lack_of_places(const SimulationEnd& end) {
+  std::map<std::uint64_t, int> said;  // by the event that is answered
+  for (const Envelope& envelope : end.journal) {
+    if (kind_of(envelope.src) != "agent") continue;
+    const auto message = decode(envelope.type, envelope.body);
+    const auto* progress = std::get_if<Progress>(&*message);
+    if (progress && progress->stage == "lost" &&
+        progress->text.contains("offers"))
+      said[envelope.cause] |= 1;
+    if (envelope.dst == address::seeds("llm")) {
+      const bool stops = std::holds_alternative<StopSeed>(*message);
+      if (stops) said[envelope.cause] |= 2;
+    }
+  }
+  return static_cast<int>(std::ranges::count_if(
+      said, [](const auto& it) { return it.second == 3; }));
+}
+
+TEST_CASE("with no place left no call is paid for") {
+  auto options = with_roles(&make_role);
+  options.more_sources = {"llm"};
+  options.faults.place = 60;
+  options.faults.llm = 50;
+  int lost = 0;
+  int calls = 0;
+  int stops = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const SimulationEnd end = simulate(seed, options);
+    CHECK_MESSAGE(end.problem.empty(), "seed " << seed << ", event "
+                                               << end.events << ": "
+                                               << end.problem);
+    lost += end.places_lost;
+    calls += end.llm_calls;
+    stops += stops_for_lack_of_places(end);
+  }
+  CHECK(lost > 200);
+  CHECK(calls > 200);
+  CHECK(stops > 0);
+}
+
+TEST_CASE("an agent that asks a model with no place left gets caught") {
+  auto options = with_roles(
+      altered("agent", [](const Outgoing& said, std::vector<Outgoing>& out) {
+        out.push_back(said);
+        const auto* m = std::get_if<Progress>(&said.message);
+        if (!m || m->stage != "lost") return;
+        RefineRequest more;
+        more.subgraph = m->subgraph;
+        out.push_back({address::seeds("llm"), more});
+      }));
+  options.more_sources = {"llm"};
+  options.faults.place = 60;
+  const auto problem = first_problem(options);
+  CHECK_MESSAGE(problem.contains("has no place left"), problem);
+}
+
+TEST_CASE("a model's role that is deaf to being stopped gets caught") {
+  /// Drops the word on its way in.
+  class Deaf : public Role {
+   public:
+    void receive(const Address& from, const Message& message,
+                 Context& context) override {
+      if (std::holds_alternative<StopSeed>(message)) return;
+      role_->receive(from, message, context);
+    }
+
+   private:
+    std::unique_ptr<Role> role_ = make_role(address::seeds("llm"));
+  };
+  const auto problem =
+      first_llm_problem([](const Address& address) -> std::unique_ptr<Role> {
+        if (address == address::seeds("llm")) return std::make_unique<Deaf>();
+        return make_role(address);
+      });
+  CHECK_MESSAGE(problem.contains("which has stopped its calls"), problem);
 }
 
 /// Allows every call at once, whatever the limits.
