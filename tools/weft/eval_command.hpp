@@ -11,7 +11,7 @@ namespace weft {
 struct EvalFlags {
   std::filesystem::path reference;
   std::vector<std::filesystem::path> candidates;
-  std::string target = "auto";          ///< cpu, triton, cuda or auto
+  std::string target = "auto";          ///< one of target_names()
   int device = 0;                       ///< which GPU
   std::string precision = "framework";  ///< framework, strict or tf32
   std::string mode = "as-is";           ///< as-is, eval or train

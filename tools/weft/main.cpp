@@ -156,7 +156,7 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
                    "Python files with ModelNew or kernel_function")
       ->required();
   eval->add_option("--target", flags.target, "Where it runs")
-      ->check(CLI::IsMember({"cpu", "triton", "cuda", "auto"}))
+      ->check(CLI::IsMember(target_names()))
       ->capture_default_str();
   eval->add_option("--device", flags.device, "Which GPU")
       ->check(CLI::Range(0, 63))

@@ -19,15 +19,6 @@ std::string check_seed_source(const std::string& name) {
          "' (try: library,compiler,inductor,llm)";
 }
 
-std::vector<std::string> target_names() {
-  std::vector<std::string> names;
-  for (const Target& target : targets()) {
-    if (target.is_for_runs) names.emplace_back(target.name);
-  }
-  names.emplace_back("auto");
-  return names;
-}
-
 /// What is built, and by which rules.
 Options add_subject(CLI::App& app, RunOptions& options) {
   CLI::Option* device = app.add_option("--device", options.device, "Which GPU")
@@ -219,6 +210,15 @@ Options add_limits(CLI::App& app, RunOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const Target& target : targets()) {
+    if (target.is_for_runs) names.emplace_back(target.name);
+  }
+  names.emplace_back("auto");
+  return names;
+}
 
 std::vector<CLI::Option*> add_run_flags(CLI::App& app, RunOptions& options) {
   Options all = add_library(app, options);

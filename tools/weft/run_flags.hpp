@@ -10,6 +10,9 @@
 
 namespace weft {
 
+/// What can be built for, and "auto".
+std::vector<std::string> target_names();
+
 /// Adds them; `options` must outlive the app. Returns what was added.
 std::vector<CLI::Option*> add_run_flags(CLI::App& app, RunOptions& options);
 

@@ -21,8 +21,6 @@ from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.45
-#: Where `weft eval` runs what was built for a target that it does not know.
-EVAL_TARGETS = {"gpu": "cuda"}
 
 
 class Ended(Exception):
@@ -68,10 +66,8 @@ def search(settings, mode):
 
 def judge(settings, path, mode, is_timed):
     """(verdict, timing or None) of that module in that mode, by the oracle."""
-    target = settings["target"]
     words = ["eval", settings["problem"], path, "--mode", mode, "--json",
-             "--target", EVAL_TARGETS.get(target, target),
-             *settings["judge_flags"]]
+             "--target", settings["target"], *settings["judge_flags"]]
     if not is_timed:
         words.append("--no-timing")
     done = subprocess.run([settings["weft"], *words], check=False,
