@@ -3,6 +3,8 @@ other's, and the part that chooses (model_part.py). It needs nothing of weft."""
 
 import os
 
+from weft.quoted import quoted
+
 MODES = ("eval", "train")
 _PART = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "model_part.py")
@@ -18,11 +20,3 @@ def write(texts):
     return (f"{texts[own].rstrip()}\n\n\n"
             f"_weft_own_mode = {own == 'train'}  # of self.training\n"
             f"_weft_other_text = {quoted(texts[other] or '')}\n{part}")
-
-
-def quoted(text):
-    """As a string that a person can read."""
-    if not text:
-        return "''"
-    safe = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-    return f"'''\\\n{safe.rstrip()}\n'''"

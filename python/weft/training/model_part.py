@@ -1,77 +1,40 @@
-# What follows the problem's own text in ModelNew's file: _weft_plan and the
-# texts of both graphs' modules stand before it.
+# What follows the problem's own text in ModelNew's file: _weft_plan, the texts
+# of both graphs' modules and backend/graph_call.py stand before it.
 import linecache
 import sys
-import threading
 import types
 
 from torch.utils import _pytree as _weft_pytree
 
+#: Why the last call, or a part of it, ran none of the kernels: docs/verdict.md.
+_weft_passed_on = ""
+
 
 class _WeftGraph:
-    """One of the graphs: the module that computes it, which holds no tensors of
-    its own."""
+    """One of the graphs: the module that computes it."""
 
     def __init__(self, name, text, plan):
-        self.plan = plan
-        self.calls = 0
-        self._local = threading.local()
         # Triton reads the text of its kernels through linecache.
         file = f"<weft {name} {id(self)}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
-        module = types.ModuleType(f"weft_{name}_{id(self)}")
+        self._module = module = types.ModuleType(f"weft_{name}_{id(self)}")
         module.__file__ = file
         sys.modules[module.__name__] = module
         exec(compile(text, file, "exec"), module.__dict__)
-        self._class = module.ModelNew if plan["kernels"] else module.Model
+        self._constants, self.calls = plan["constants"], 0
+        self._call = _WeftGraphCall(
+            module.ModelNew if plan["kernels"] else module.Model,
+            plan["inputs"], plan["state"], plan["parameters"], plan["outputs"])
 
     def __call__(self, arguments):
-        plan, instance = self.plan, self._instance()
-        given = [*arguments, *(
-            one.to(arguments[0].device) for one in plan["constants"])]
-        for i, name in plan["state"].items():
-            table = (instance._parameters if i in plan["parameters"]
-                     else instance._buffers)
-            table[name] = given[i]
-        try:
-            computed = instance.forward(*[given[i] for i in plan["inputs"]])
-        finally:  # nobody else's tensors are kept alive
-            for i, name in plan["state"].items():
-                (instance._parameters if i in plan["parameters"]
-                 else instance._buffers)[name] = None
+        global _weft_passed_on
+        results = self._call([*arguments, *(
+            one.to(arguments[0].device) for one in self._constants)])
         self.calls += 1
-        return [_weft_result(one, computed, given) for one in plan["outputs"]]
-
-    def _instance(self):
-        """This thread's: two may call with other tensors."""
-        instance = getattr(self._local, "instance", None)
-        if instance is None:
-            instance = self._class.__new__(self._class)
-            torch.nn.Module.__init__(instance)
-            for i, name in self.plan["state"].items():
-                if i in self.plan["parameters"]:
-                    instance.register_parameter(name, None)
-                else:
-                    instance.register_buffer(name, None)
-            self._local.instance = instance
-        return instance
-
-
-def _weft_result(one, computed, given):
-    kind, what = one[0], one[1]
-    if kind == "computed":
-        return computed[what]
-    if kind == "argument":
-        return given[what]
-    if kind == "value":
-        return what
-    result = given[what]
-    for name, args, kwargs in one[2]:
-        function = torch.ops
-        for part in name.split("."):
-            function = getattr(function, part)
-        result = function(result, *args, **kwargs)
-    return result
+        why = getattr(self._module, "_weft_passed_on", "")
+        if why:
+            self._module._weft_passed_on, _weft_passed_on = "", why
+        return results
 
 
 _weft_forward = _WeftGraph("forward", _weft_forward_text, _weft_plan["forward"])
@@ -128,6 +91,8 @@ def _weft_laid_out(gradient, shape, stride, dtype, device):
 def _weft_gathered(model, args, kwargs):
     """(the tensors of this call, ""), or (None, why the original computes
     it)."""
+    if _weft_is_watched():
+        return None, "it is traced, or under a mode or autocast"
     leaves, structure = _weft_pytree.tree_flatten((args, kwargs))
     if structure != _weft_structure:
         return None, "forward() is called with other arguments"
@@ -189,11 +154,10 @@ class ModelNew(Model):
     weft_reason = ""
 
     def forward(self, *args, **kwargs):
-        if _weft_is_watched():
-            self.weft_reason = "it is traced, or under a mode or autocast"
-            return super().forward(*args, **kwargs)
+        global _weft_passed_on
         tensors, self.weft_reason = _weft_gathered(self, args, kwargs)
         if tensors is None:
+            _weft_passed_on = self.weft_reason
             return super().forward(*args, **kwargs)
         outputs = []
         results = _WeftStep.apply(*tensors)

@@ -1,12 +1,16 @@
 """ModelNew's file: the problem's text, what its graphs' modules are, and the
-part that calls them (model_part.py). It needs PyTorch, and nothing of weft."""
+parts that call them (backend/graph_call.py, model_part.py). It needs PyTorch,
+and nothing of weft."""
 
 import dataclasses
 import os
 
 from torch.utils import _pytree as pytree
 
+from weft.backend import graph_call
 from weft.backend.graph_source import Unsupported
+from weft.quoted import quoted
+from weft.runs import read_text
 
 _PART = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "model_part.py")
@@ -45,14 +49,13 @@ class _Code:
 
 def write(problem_text, step, forward, backward):
     """The file's text; forward and backward are GraphTexts."""
-    with open(_PART, encoding="utf-8") as file:
-        part = file.read()
+    call = read_text(graph_call.__file__)
     return (f"{problem_text.rstrip()}\n\n\n"
             "# By `weft run --train`, from here on.\nimport torch\n\n"
-            f"_weft_forward_text = {_quoted(forward.text)}\n"
-            f"_weft_backward_text = {_quoted(backward.text)}\n"
+            f"_weft_forward_text = {quoted(forward.text)}\n"
+            f"_weft_backward_text = {quoted(backward.text)}\n"
             f"_weft_plan = {_shown(plan_of(step, forward, backward))}\n\n"
-            f"{part}")
+            f"{call}\n\n{read_text(_PART)}")
 
 
 def plan_of(step, forward, backward):
@@ -109,14 +112,6 @@ def tensor_text(value):
                       and one - one != 0 else repr(one) for one in numbers)
     return (f"torch.tensor([{shown}], dtype={value.dtype})"
             f".reshape({tuple(value.shape)})")
-
-
-def _quoted(text):
-    """As a string that a person can read."""
-    safe = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
-    if not safe.endswith("\n"):
-        safe += "\n"
-    return f"'''\\\n{safe}'''"
 
 
 def _shown(plan):

@@ -1,0 +1,9 @@
+"""A text as a string in Python's source."""
+
+
+def quoted(text):
+    """As a string that a person can read; it ends with one newline."""
+    if not text:
+        return "''"
+    safe = text.replace("\\", "\\\\").replace("'''", "\\'\\'\\'")
+    return f"'''\\\n{safe.rstrip()}\n'''"
