@@ -14,7 +14,7 @@ from test_modes import DROPS, USES
 from weft_case import WEFT, WeftCase, environment, problem_with
 
 from weft.modes import driver, module_text
-from weft.runs import write_text
+from weft.runs import judge, write_text
 
 #: Kernels for Triton, without a GPU interpreted: every right one is taken,
 #: whatever else this machine does.
@@ -103,9 +103,10 @@ class Whole(WeftCase):
                 write_text(f"# kernels for {mode}\n", out, mode, "composed",
                            "model_new.py")
         path = os.path.join(out, "composed", "model_new.py")
-        with mock.patch.object(driver, "judge", lambda settings, path, mode, _: (
-                {"correct": judged(read(path), mode), "reason": "no"}, None)):
-            driver.compose({"out": out, "quiet": True}, results)
+        with mock.patch.object(driver, "judge", lambda *words: (
+                {"correct": judged(read(words[2]), words[3]), "reason": "no"},
+                None)):
+            driver.compose({"out": out, "problem": "", "quiet": True}, results)
         return results, read(path) if os.path.exists(path) else None
 
     def test_one_mode_s_kernels_stay_where_the_other_s_are_wrong(self):
@@ -161,8 +162,8 @@ class Both(WeftCase):
             "    def forward(self, x):\n        return {}\n")
         right = kernel.format("torch.relu(x) + torch.relu(x)")
         wrong = kernel.format("torch.relu(x) * 2.01")
-        settings = {"weft": WEFT, "target": "cpu", "judge_flags": [],
-                    "problem": self.write("problem.py", problem_with())}
+        settings = {"weft": WEFT, "target": "cpu", "judge_flags": []}
+        problem = self.write("problem.py", problem_with())
         for texts, accepted in (
                 ({"eval": right, "train": wrong}, ["eval"]),
                 ({"eval": None, "train": wrong}, ["eval"]),
@@ -170,7 +171,8 @@ class Both(WeftCase):
             module = self.write("new.py", module_text.write(texts))
             self.assertEqual(accepted, [
                 mode for mode in texts
-                if driver.judge(settings, module, mode, False)[0]["correct"]])
+                if judge(settings, problem, module, mode,
+                         False)[0]["correct"]])
 
     def test_wrong_input_is_said(self):
         done, _ = self.run_both("import torch\n")

@@ -10,14 +10,12 @@ The same command again goes on where it was.
 
 import json
 import os
-import signal
-import subprocess
 import sys
 
 from weft.modes import module_text
 from weft.modes.module_text import MODES
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    read_json, read_text, run, say, write_text
+    NotJudged, judge, read_json, read_text, run, say, write_text
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.45
@@ -64,24 +62,6 @@ def search(settings, mode):
     return result
 
 
-def judge(settings, path, mode, is_timed):
-    """(verdict, timing or None) of that module in that mode, by the oracle."""
-    words = ["eval", settings["problem"], path, "--mode", mode, "--json",
-             "--target", settings["target"], *settings["judge_flags"]]
-    if not is_timed:
-        words.append("--no-timing")
-    done = subprocess.run([settings["weft"], *words], check=False,
-                          stdout=subprocess.PIPE, text=True)
-    if done.returncode in (-signal.SIGINT, EXIT_INTERRUPTED):
-        raise KeyboardInterrupt
-    try:
-        told = json.loads(done.stdout.splitlines()[-1])
-        return told["verdict"], told["timing"]
-    except (ValueError, LookupError):
-        raise Ended(EXIT_FAILED, f"ModelNew could not be judged in {mode} "
-                    f"mode: {done.stdout.strip() or done.returncode}") from None
-
-
 def compose(settings, results):
     """Writes the module, with the kernels that hold in it as a whole; its
     verdict and timing are each result's from then on."""
@@ -101,8 +81,12 @@ def compose(settings, results):
         refused = False
         for mode, result in results.items():
             say(settings, f"checking ModelNew in {mode} mode")
-            verdict, timing = judge(settings, path, mode,
-                                    result["timed"] and ours[mode])
+            try:
+                verdict, timing = judge(settings, settings["problem"], path,
+                                        mode, result["timed"] and ours[mode])
+            except NotJudged as error:
+                raise Ended(EXIT_FAILED, "ModelNew could not be judged in "
+                            f"{mode} mode: {error}") from None
             result["verdict"] = verdict
             result["timing"].update(timing or {})
             if verdict["correct"] or ours[mode] is None:
