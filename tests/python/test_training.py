@@ -1,6 +1,7 @@
-"""weft run --train: both passes as graphs, ModelNew of them, and its judge."""
+"""weft run --train: both passes as graphs, ModelNew of them, and its verdict."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -10,11 +11,12 @@ import unittest
 from unittest import mock
 
 import torch
-from weft_case import WeftCase, environment, problem_with
+from weft_case import WEFT, WeftCase, environment, problem_with
 
 from weft.backend.graph_source import Unsupported
 from weft.problem import problem as problems
-from weft.training import driver, joint, judge, module_text
+from weft.training import driver, gradients, joint, module_text, step_text, \
+    trial
 
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_weft.py")
 
@@ -32,64 +34,115 @@ LITERAL = problem_with(
     init="self.scale = nn.Parameter(torch.rand(16))",
     forward="return x * self.scale * torch.tensor([1.0, 2.0]).repeat(8)",
     inputs="[torch.rand(8, 16, requires_grad=True)]")
+SMALL = problem_with(init="self.linear = nn.Linear(4, 3)",
+                     forward="return torch.tanh(self.linear(x))",
+                     inputs="[torch.rand(2, 4)]")
+ROUNDS = problem_with(
+    init="self.scale = nn.Parameter(torch.rand(16))",
+    forward="y = x * self.scale\n        return y + (y.round() - y).detach()")
 
 
-class Training(WeftCase):
+class TrainingCase(WeftCase):
+    def setUp(self):
+        super().setUp()
+        limit = mock.patch.object(gradients, "SECONDS_MAX", 1e9)
+        limit.start()  # of a machine that others use
+        self.addCleanup(limit.stop)
+
     def captured(self, text, mode="as-is"):
-        """(path of the problem, its Step, its Graphs)"""
-        path = self.write("problem.py", text)
-        problem = problems.load_problem(path, mode)
+        """(Model, its Step, its Graphs)"""
+        problem = problems.load_problem(self.write("problem.py", text), mode)
         torch.manual_seed(0)
         model = problems.build_model(problem, adopts=False)
         step = joint.capture(model, problems.make_inputs(problem))
-        return path, step, driver.sources_of(step)
+        return model, step, driver.sources_of(step)
 
-    def subject(self, text, change=lambda forward, backward: None,
-                mode="as-is"):
-        """Of a ModelNew whose graphs are by the framework's operators."""
-        path, step, graphs = self.captured(text, mode)
+    def module(self, text, change=lambda forward, backward: None,
+               mode="as-is"):
+        """(ModelNew's module with the framework's operators for kernels, the
+        Step)"""
+        _, step, graphs = self.captured(text, mode)
         texts = [module_text.GraphText(graph.source, None) for graph in graphs]
         change(*texts)
-        made = self.write("made.py", module_text.write(text, step, *texts))
-        return judge.Subject(path, made, mode, "cpu", step.draws)
+        return module_text.write(text, step, *texts), step
 
-    def told(self, subject):
-        told = {"error": 0.0, "tolerance": 0.0, "framework_error": 0.0}
-        judge.check_gradients(subject, told)
-        judge.check_steps(subject, told)
-        return told
+    def loaded(self, name, text):
+        spec = importlib.util.spec_from_file_location(
+            name, self.write(f"{name}.py", text))
+        module = importlib.util.module_from_spec(spec)
+        with mock.patch.dict(sys.modules, {name: module}):
+            spec.loader.exec_module(module)
+        return module
+
+
+class Modules(TrainingCase):
+    def check(self, text, mode="as-is"):
+        """ModelNew's step and gradient descent against Model's; the losses."""
+        new, step = self.module(text, mode=mode)
+        for write in (step_text.write, step_text.write_descent):
+            theirs = self.loaded("theirs", write(text, "Model", step))
+            ours = self.loaded("ours", write(new, "ModelNew", step))
+            torch.manual_seed(1)
+            model, inputs = theirs.Model(), theirs.get_inputs()
+            made = ours.ModelNew()
+            made.load_state_dict(model.state_dict())
+            found = []
+            for one in (model, made):
+                problems.put_in_mode(one, mode)
+                torch.manual_seed(2)
+                with torch.no_grad():
+                    result = one(*inputs)
+                found.append((result, one.state_dict()))
+            self.assertEqual(ours._weft_passed_on, "")
+            torch.testing.assert_close(*found)
+        return found[1][0]
 
     def test_results_gradients_buffers_and_losses_are_the_model_s(self):
         for mode in ("train", "eval"):
-            subject = self.subject(NORMED, mode=mode)
-            told = self.told(subject)
-            self.assertEqual(len(told["losses"]), judge.STEPS)
-            self.assertNotEqual(told["losses"][0], told["losses"][-1])
+            losses = self.check(NORMED, mode)
+            self.assertEqual(len(losses), step_text.DESCENT_STEPS)
+            self.assertNotEqual(losses[0], losses[-1])
 
     def test_numbers_in_forward_and_gradients_of_inputs(self):
-        self.told(self.subject(LITERAL))
+        self.check(LITERAL)
+
+    def test_a_model_without_parameters_gives_gradients_of_its_inputs(self):
+        self.check(problem_with(inputs="[torch.rand(8, requires_grad=True)]"))
 
     def test_what_is_drawn_is_drawn_alike(self):
-        self.told(self.subject(DROPS))
+        self.check(DROPS)
 
-    def test_a_wrong_gradient_is_refused(self):
-        def change(forward, backward):
-            backward.source.text = backward.source.text.replace(
-                "return (", "return tuple(1.01 * one for one in (", 1).replace(
-                    ",)\n\n\ndef get_inputs", ",))\n\n\ndef get_inputs", 1)
-            self.assertIn("1.01", backward.source.text)
+    def test_the_compiler_gets_both_passes_and_not_the_step(self):
+        from functorch.compile import make_boxed_func
+        from torch._dynamo.backends.common import aot_autograd
 
-        with self.assertRaisesRegex(judge.Wrong, "gradient of "):
-            self.told(self.subject(NORMED, change))
+        def passing(name):
+            return lambda graph, inputs: (
+                passes.append(name) or make_boxed_func(graph.forward))
+
+        passes, (_, step) = [], self.module(LITERAL)
+        module = self.loaded("compiled", step_text.write(
+            LITERAL, "Model", step, is_compiled=True))
+        model, inputs = module.Model(), module.get_inputs()
+        backend = aot_autograd(fw_compiler=passing("forward"),
+                               bw_compiler=passing("backward"))
+        self.addCleanup(torch._dynamo.reset)
+        with torch.no_grad():
+            compiled = torch.compile(model, dynamic=False, backend=backend)
+            torch.testing.assert_close(compiled(*inputs), model(*inputs))
+            compiled(*inputs)
+        self.assertEqual(passes, ["forward", "backward"])
 
     def test_another_kind_of_call_is_the_original_s(self):
-        subject = self.subject(NORMED)
-        ours, (x,) = subject.ours, subject.inputs(1)
-        passes = subject.module._weft_forward
+        module = self.loaded("made", self.module(NORMED)[0])
+        ours, (x,) = module.ModelNew(), module.get_inputs()
+        passes = module._weft_forward
 
         def computes(call):
             before = passes.calls
             call()
+            self.assertEqual(ours.weft_reason, module._weft_passed_on)
+            module._weft_passed_on = ""
             return passes.calls > before, ours.weft_reason
 
         self.assertEqual(computes(lambda: ours(x)), (True, ""))
@@ -105,18 +158,24 @@ class Training(WeftCase):
                 done, reason = computes(call)
                 self.assertFalse(done)
                 self.assertIn(why, reason)
+        module._weft_passed_on = ""
         handle = ours.train().linear.register_forward_hook(lambda *_: None)
         self.assertIn("hooks", computes(lambda: ours(x))[1])
         handle.remove()
         ours.norm.eps = 0.5
         self.assertIn("eps", computes(lambda: ours(x))[1])
 
+    def test_it_tells_that_a_graph_s_own_kernels_did_not_run(self):
+        module = self.loaded("made", self.module(LITERAL)[0])
+        module._weft_backward._module._weft_passed_on = "a guard"
+        module.ModelNew()(*module.get_inputs()).sum().backward()
+        self.assertEqual(module._weft_passed_on, "a guard")
+
     def test_a_second_derivative_is_refused(self):
-        subject = self.subject(NORMED)
-        (x,) = subject.inputs(1)
-        parameter = subject.ours.linear.weight
+        module = self.loaded("made", self.module(NORMED)[0])
+        ours, (x,) = module.ModelNew(), module.get_inputs()
         with self.assertRaisesRegex(RuntimeError, "create_graph"):
-            torch.autograd.grad(subject.ours(x)["most"][1], [parameter],
+            torch.autograd.grad(ours(x)["most"][1], [ours.linear.weight],
                                 create_graph=True)
 
     def test_what_cannot_be_trained_says_why(self):
@@ -134,12 +193,6 @@ class Training(WeftCase):
             with self.assertRaisesRegex(Unsupported, why):
                 self.captured(text)
 
-    def test_the_program_says_it_and_ends_with_2(self):
-        done = self.weft("run", "--train", self.write("bare.py",
-                                                      problem_with()))
-        self.assert_ends(done, 2, "bare.py cannot be trained")
-        self.assertEqual(os.listdir(self.folder), ["bare.py"])
-
     def test_each_pass_s_kernels_are_tried_alone_too(self):
         graphs = [driver.Graph("forward", None, composed="some"),
                   driver.Graph("backward", None, composed="some")]
@@ -150,45 +203,127 @@ class Training(WeftCase):
         graphs[1].composed = None
         self.assertEqual(driver.ways(graphs), [])
 
+
+class Gradcheck(TrainingCase):
+    def told(self, text, change=lambda gradient: gradient):
+        """Of that model, all of whose gradients are changed so."""
+        model, step, _ = self.captured(text)
+        backward = step.backward
+        step.backward = lambda *kept: [
+            None if one is None else change(one) for one in backward(*kept)]
+        checked = gradients.check(model, step)
+        return checked["outcome"], checked["how"], checked["reason"]
+
+    def test_elements_are_varied_alone_or_in_directions(self):
+        for elements, how in ((1000, "every element"),
+                              (0, "random directions")):
+            with mock.patch.object(gradients, "ELEMENTS_MAX", elements):
+                self.assertEqual(self.told(SMALL), ("agrees", how, ""))
+                with self.assertRaisesRegex(Unsupported, "derivatives"):
+                    self.told(SMALL, lambda one: one * 1.01)
+
+    def test_a_model_may_leave_a_term_of_its_derivatives_out(self):
+        outcome, _, reason = self.told(ROUNDS)
+        self.assertEqual(outcome, "differs")
+        self.assertIn("so do Model's own", reason)
+
+    def test_what_is_not_checked_says_why(self):
+        self.assertEqual(self.told(DROPS)[2], "it draws random numbers")
+        with mock.patch.object(gradients, "SECONDS_MAX", 0):
+            self.assertIn("it would take", self.told(LITERAL)[2])
+
+
+class Verdicts(TrainingCase):
+    """By weft eval, in the sandbox."""
+
+    def settings(self, **more):
+        return {"weft": WEFT, "problem": self.write("normed.py", NORMED),
+                "out": self.path("run"), "mode": "as-is", "target": "cpu",
+                "device": "cpu", "budget_s": 0, "with_compile": False,
+                "judge_flags": ["--no-compile-baseline", "--timing-ms", "10"],
+                "quiet": True, **more}
+
+    def refusal(self, change):
+        """Of ModelNew, where change(text) is the module of its backward pass."""
+        def changed(forward, backward):
+            text = change(backward.source.text)
+            self.assertNotEqual(text, backward.source.text)
+            backward.source.text = text
+
+        self.new, step = self.module(NORMED, changed)
+        settings = self.settings()
+        os.makedirs(self.path("run/composed"))
+        reference = self.write("step.py", step_text.write(
+            NORMED, "Model", step))
+        made = trial.Trial(["backward"], self.new)
+        with mock.patch.dict(os.environ, environment()):
+            made.check_step(settings, reference, step)
+        self.assertFalse(made.is_faster)
+        return made.reason
+
+    def test_a_gradient_that_is_off_by_a_percent_is_refused(self):
+        self.assertRegex(self.refusal(lambda text: text.replace(
+            "return (", "return tuple(1.01 * one for one in (", 1).replace(
+                ",)\n\n\ndef get_inputs", ",))\n\n\ndef get_inputs", 1)),
+            "^case 0 .*gradient of ")
+
+    def test_what_it_writes_it_writes_in_its_box(self):
+        """The kernels' text runs in the sandbox alone: not where weft does."""
+        outside = self.path("escaped.txt")
+        self.assertIn("escaped.txt", self.refusal(
+            lambda text: f"open({outside!r}, 'w').close()\n{text}"))
+        self.assertFalse(os.path.exists(outside))
+        self.loaded("escaping", self.new)  # as anybody's module would
+        self.assertTrue(os.path.exists(outside))
+
     def test_both_runs_become_one_module(self):
         """Each by a program that answers at once, with a module of its own."""
         out = self.path("run")
-        settings = {
-            "weft": FAKE, "problem": self.write("normed.py", NORMED),
-            "out": out, "mode": "as-is", "target": "cpu", "device": 0,
-            "budget_s": 0, "timing_s": 0.01, "with_compile": False,
-            "run_flags": ["--variants", "2"], "json": True, "quiet": True}
-        self.addCleanup(os.environ.pop, "FAKE_WEFT_RUNS", None)
-        os.environ["FAKE_WEFT_RUNS"] = self.path("runs")
+        settings = self.settings(weft=FAKE, device=0, json=True,
+                                 run_flags=["--variants", "2"])
         told, both = io.StringIO(), [["forward", "backward"]]
         with contextlib.redirect_stdout(told), \
-                mock.patch.object(driver, "ways", return_value=both):
-            self.assertEqual(driver.main(json.dumps(settings)), 0)
+                mock.patch.object(driver, "ways", return_value=both), \
+                mock.patch.object(trial.Trial, "is_faster", True), \
+                mock.patch.dict(os.environ, environment(
+                    WEFT_BIN=WEFT, FAKE_WEFT_RUNS=self.path("runs"))):
+            code = driver.main(json.dumps(settings))
+        self.assertEqual(code, 0, told.getvalue())
         result = json.loads(told.getvalue())
         self.assertTrue(result["verified"])
+        self.assertEqual(result["kernels"], both[0])
+        self.assertEqual(result["gradcheck"]["outcome"], "agrees")
         (one,) = result["tried"]
-        self.assertTrue(one["correct"], one["reason"])
-        self.assertEqual(one["cases"], len(judge.SCALES))
+        for verdict in (one["verdict"], one["descent"]):
+            self.assertTrue(verdict["correct"], verdict)
+            self.assertGreater(verdict["cases"], 5)
+        over = result["timing"]["over_eager"]
+        self.assertLessEqual(over["low"], over["ratio"])
+        with open(self.path("run/report.md"), encoding="utf-8") as file:
+            self.assertIn("| right; losses follow eager's |", file.read())
         with open(self.path("runs"), encoding="utf-8") as file:
             words = file.readlines()
         self.assertEqual(len(words), 2)
         self.assertIn("--variants 2", words[0])
-        if not result["kernels"]:  # no faster, on a busy machine
-            self.assertIn("the framework's", result["summary"])
         # It needs nothing of weft's.
         done = subprocess.run(
             [sys.executable, "-B", "-c",
-             "import importlib, os, sys\n"
-             "name = next(n[:-3] for n in sorted(os.listdir('.'))\n"
-             "            if n in ('forward_backward.py', 'model_new.py'))\n"
-             "module = importlib.import_module(name)\n"
-             "model = module.ModelNew()\n"
-             "model(*module.get_inputs())['most'][1].backward()\n"
+             "import sys\n"
+             "from model_new import ModelNew, get_inputs\n"
+             "model = ModelNew()\n"
+             "model(*get_inputs())['most'][1].backward()\n"
              "assert 'weft' not in sys.modules\n"
+             "assert not model.weft_reason\n"
              "assert model.linear.weight.grad is not None"],
             cwd=os.path.join(out, "composed"), capture_output=True, text=True,
             check=False, env={**environment(), "PYTHONPATH": ""})
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_program_says_it_and_ends_with_2(self):
+        done = self.weft("run", "--train", self.write("bare.py",
+                                                      problem_with()))
+        self.assert_ends(done, 2, "bare.py cannot be trained")
+        self.assertEqual(os.listdir(self.folder), ["bare.py"])
 
 
 if __name__ == "__main__":

@@ -2,25 +2,25 @@
 each is a run of its own, and the best of what they found becomes ModelNew.
 
     RUN/forward, RUN/backward      run directories, problem.py beside them
+    RUN/step.py, RUN/descent.py    what `weft eval` holds ModelNew's steps against
     RUN/composed/model_new.py      one file, verified and timed as a whole
     RUN/result.json, RUN/report.md
+
+What was composed is never loaded into this process: it may be a language
+model's.
 """
 
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 import traceback
 
-from weft.runs import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, read_json, \
-    read_text, run, say, write_text
+from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
+    read_json, read_text, run, say, write_text
 
 #: Of a budget: each graph's run; the rest is for the whole.
 RUN_SHARE = 0.4
-#: The judge loads, compares and times; torch.compile may take minutes.
-JUDGE_S = 3600
-PARTS = ("forward", "backward")
 
 
 class Refused(Exception):
@@ -32,17 +32,17 @@ class Graph:
     """One of the two, and what became of its run."""
 
     name: str
-    source: object  # graph_source.Source; None: it computes nothing
+    source: object  # graph_source.Source
     reason: str = ""  # why it is the framework's
     summary: str = ""
     composed: str | None = None
 
 
 def captured(settings):
-    """(the problem's text, the Step, the two Graphs)"""
+    """(the problem's text, the Step, the two Graphs, what gradcheck told)"""
     from weft.backend.graph_source import Unsupported
     from weft.problem import problem as problems
-    from weft.training import joint
+    from weft.training import gradients, joint
 
     problem = problems.load_problem(settings["problem"], settings["mode"])
     device = settings["device"] = _device(settings)
@@ -51,11 +51,12 @@ def captured(settings):
     problems.check_inputs_fit(problem, model, inputs)
     try:
         step = joint.capture(model, inputs)
+        checked = gradients.check(model, step)
         graphs = sources_of(step)
     except Unsupported as error:
         raise Refused(f"{problem.name} cannot be trained by kernels: "
                       f"{error}") from None
-    return problems.read_source(problem.path).decode(), step, graphs
+    return problems.read_source(problem.path).decode(), step, graphs, checked
 
 
 def _device(settings):
@@ -99,7 +100,8 @@ def search(settings, graph):
     say(settings, f"the {graph.name} pass: {graph.source.count} operators")
     code = run(settings, words)
     result = read_json(folder, "result.json")
-    if code != 0 or result is None:
+    if result is None or code != 0 and (
+            code != EXIT_BUDGET or not result["verdict"]["correct"]):
         graph.reason = f"its run ended with {code}: see {folder}"
         return
     graph.summary = result.get("summary", "")
@@ -107,32 +109,6 @@ def search(settings, graph):
         graph.reason = "no kernel was faster"
         return
     graph.composed = read_text(folder, "composed", "model_new.py")
-
-
-def judge(settings, step, name, path):
-    """What the judge's process says of that file."""
-    out = os.path.join(settings["out"], "composed", f"{name}.json")
-    asked = {"problem": settings["problem"], "module": path,
-             "mode": settings["mode"], "device": settings["device"],
-             "draws": step.draws, "timing_s": settings["timing_s"],
-             "with_compile": settings["with_compile"], "out": out}
-    program = ("import sys\nsys.path[:] = [sys.argv[1]] + [p for p in sys.path "
-               "if p]\nfrom weft.training.judge import main\n"
-               "sys.exit(main(sys.argv[2]))\n")
-    package = os.path.dirname(os.path.dirname(os.path.dirname(
-        os.path.abspath(__file__))))
-    try:
-        done = subprocess.run(
-            [sys.executable, "-B", "-c", program, package, json.dumps(asked)],
-            check=False, timeout=JUDGE_S, stdout=sys.stderr)
-    except subprocess.TimeoutExpired:
-        return {"correct": False,
-                "reason": f"judging it took more than {JUDGE_S} s"}
-    told = read_json(out)
-    if told is None:
-        return {"correct": False, "reason": "the process that judged it ended "
-                f"with {done.returncode}"}
-    return told
 
 
 def ways(graphs):
@@ -145,104 +121,81 @@ def ways(graphs):
 
 
 def compose(settings, problem_text, step, graphs):
-    """(path, which passes are kernels, verdict) of the fastest that is right;
-    None where none is, or none is faster than eager, with all verdicts."""
-    from weft.training import module_text
+    """(the Trial that is fastest of those that are right and faster than eager,
+    or None; all of them)"""
+    from weft.training import module_text, report, step_text, trial
 
-    best, verdicts = None, []
+    trials = []
+    one_step = os.path.join(settings["out"], "step.py")
+    steps = os.path.join(settings["out"], "descent.py")
+    write_text(step_text.write(
+        problem_text, "Model", step, settings["with_compile"]), one_step)
+    write_text(step_text.write_descent(problem_text, "Model", step), steps)
     for names in ways(graphs):
-        say(settings, f"checking ModelNew with kernels for {_joined(names)}")
+        say(settings, f"checking ModelNew with kernels for "
+            f"{report.joined(names)}")
         texts = [module_text.GraphText(
             graph.source, graph.composed if graph.name in names else None)
             for graph in graphs]
-        name = "_".join(names)
-        path = os.path.join(settings["out"], "composed", f"{name}.py")
-        write_text(module_text.write(problem_text, step, *texts), path)
-        verdict = judge(settings, step, name, path)
-        verdicts.append((names, verdict))
-        if not verdict["correct"]:
-            say(settings, f"refused: {verdict['reason']}")
+        made = trial.Trial(
+            names, module_text.write(problem_text, step, *texts))
+        made.check_step(settings, one_step, step)
+        trials.append(made)
+        _say_refused(settings, made)
+    for made in sorted(trials, key=trial.Trial.gain, reverse=True):
+        if not made.is_faster:
             continue
-        seconds = verdict["seconds"]
-        if seconds["ours"] < seconds["eager"] and (
-                best is None or gain_of(verdict) > gain_of(best[2])):
-            best = (path, names, verdict)
-    return best, verdicts
+        say(settings, "a few steps of gradient descent by kernels for "
+            f"{report.joined(made.names)}")
+        made.check_descent(settings, steps, step)
+        _say_refused(settings, made)
+        if not made.reason:
+            return made, trials
+    return None, trials
 
 
-def gain_of(verdict, over="eager"):
-    seconds = verdict["seconds"]
-    return seconds[over] / seconds["ours"] if over in seconds else 0.0
+def _say_refused(settings, trial):
+    if trial.reason:
+        say(settings, f"refused: {trial.reason}")
 
 
-def conclude(settings, problem_text, graphs, best, verdicts):
+def conclude(settings, problem_text, graphs, checked, best, trials):
     """Writes what was found; the exit code."""
-    composed = os.path.join(settings["out"], "composed", "model_new.py")
+    from weft.training import report
+
+    reasons = [one.reason for one in trials]
+    is_right = best is not None or not reasons or not all(reasons)
     if best is not None:
-        os.replace(best[0], composed)
-        names, verdict = best[1], best[2]
-        summary = (f"verified: kernels for {_joined(names)}, "
-                   f"{gain_of(verdict):.2f}× over eager")
-        if "compile" in verdict["seconds"]:
-            summary += f", {gain_of(verdict, 'compile'):.2f}× over torch.compile"
+        text = best.text
+        summary = (f"verified: kernels for {report.joined(best.names)}, "
+                   f"{report.speed(best.timing)}")
     else:
-        wrong = [one for _, one in verdicts if not one["correct"]]
-        verdict = wrong[0] if wrong and len(wrong) == len(verdicts) else None
-        write_text(problem_text + "\n\nclass ModelNew(Model):\n"
-                   "    \"\"\"The framework's own: no kernel of ours was "
-                   "right and faster.\"\"\"\n", composed)
+        text = (problem_text + "\n\nclass ModelNew(Model):\n"
+                "    \"\"\"The framework's own: no kernel of ours was "
+                "right and faster.\"\"\"\n")
         summary = ("no kernel of ours was faster: ModelNew is the framework's"
-                   if verdict is None else
-                   f"not verified: {verdict['reason']}")
-    is_right = best is not None or verdict is None
+                   if is_right else f"not verified: {reasons[0]}")
+    out = settings["out"]
+    write_text(text, out, "composed", "model_new.py")
     result = {"summary": summary, "verified": is_right,
-              "kernels": best[1] if best else [],
-              "verdict": best[2] if best else verdict,
+              "kernels": best.names if best else [],
+              "timing": best.timing if best else None, "gradcheck": checked,
               "passes": [{"name": graph.name, "summary": graph.summary,
                           "reason": graph.reason,
                           "operators": graph.source.count}
                          for graph in graphs],
-              "tried": [{"kernels": names, **one} for names, one in verdicts]}
-    write_text(json.dumps(result, indent=1), settings["out"], "result.json")
-    write_text(report(settings, result), settings["out"], "report.md")
+              "tried": [one.to_json() for one in trials]}
+    write_text(json.dumps(result, indent=1), out, "result.json")
+    write_text(report.text(os.path.basename(settings["problem"]), result),
+               out, "report.md")
     if settings["json"]:
         print(json.dumps(result), flush=True)
     elif is_right:
         say(settings, summary)
     else:
         print(f"weft: {summary}", file=sys.stderr)
-    say(settings, f"report: {settings['out']}/report.md")
+    say(settings, f"report: {out}/report.md")
     return 0 if is_right else EXIT_FAILED
-
-
-def report(settings, result):
-    name = os.path.basename(settings["problem"])
-    lines = [f"# {name}, trained", "", result["summary"], "",
-             "| kernels for | verdict | ours ms | eager ms | torch.compile ms |",
-             "|---|---|---|---|---|"]
-    for one in result["tried"]:
-        seconds = one.get("seconds", {})
-        shown = [f"{seconds[party] * 1e3:.3f}" if party in seconds else ""
-                 for party in ("ours", "eager", "compile")]
-        verdict = "right" if one["correct"] else one["reason"]
-        lines.append(f"| {_joined(one['kernels'])} | {verdict} | "
-                     + " | ".join(shown) + " |")
-    lines += ["", "Times are medians of a forward and a backward pass, all in "
-              "turns, in one process.", ""]
-    for one in result["passes"]:
-        lines.append(f"* the {one['name']} pass, {one['operators']} operators: "
-                     f"{one['summary'] or one['reason']} "
-                     f"([report]({one['name']}/report.md))")
-    verdict = result["verdict"]
-    if verdict and verdict.get("losses"):
-        lines += ["", "Losses of the first steps of training, ours and eager's:",
-                  "", *(f"* {a:.7g} {b:.7g}" for a, b in zip(
-                      verdict["losses"], verdict["eager_losses"]))]
-    return "\n".join(lines) + "\n"
-
-
-def _joined(names):
-    return " and ".join(names) + " pass" + ("es" if len(names) > 1 else "")
 
 
 def work(settings):
@@ -250,12 +203,12 @@ def work(settings):
 
     try:
         import_torch()
-        problem_text, step, graphs = captured(settings)
+        problem_text, step, graphs, checked = captured(settings)
         os.makedirs(os.path.join(settings["out"], "composed"), exist_ok=False)
         for graph in graphs:
             search(settings, graph)
-        best, verdicts = compose(settings, problem_text, step, graphs)
-        return conclude(settings, problem_text, graphs, best, verdicts)
+        best, trials = compose(settings, problem_text, step, graphs)
+        return conclude(settings, problem_text, graphs, checked, best, trials)
     except FileExistsError:
         print(f"weft: {settings['out']} is there already: name another --out",
               file=sys.stderr)

@@ -28,7 +28,9 @@ class Step:
     backward: torch.fx.GraphModule
     arguments: list  # real tensors, of `forward`
     differentiable: list  # which results have a gradient
+    tangents: list  # (shape, dtype) of these gradients
     wanted: list  # arguments whose gradients `backward` gives, in order
+    leaves: list  # of the model's inputs, those that want a gradient
     draws: bool
 
     @property
@@ -50,10 +52,12 @@ def capture(model, inputs):
             "nothing in it can be trained: no parameter and no input of Model "
             "requires a gradient. Run it without --train, or set requires_grad "
             "on what shall be trained")
-    joint, differentiable = _joint(graph, arguments, wanted)
+    joint, differentiable, tangents = _joint(graph, arguments, wanted)
     forward, backward = _cut(joint, len(captured.results))
-    return Step(captured, forward, backward, arguments, differentiable, wanted,
-                _draws(joint))
+    leaves = [i for i, one in enumerate(torch.utils._pytree.tree_leaves(inputs))
+              if isinstance(one, torch.Tensor) and one.requires_grad]
+    return Step(captured, forward, backward, arguments, differentiable,
+                tangents, wanted, leaves, _draws(joint))
 
 
 def check_results(captured, graph):
@@ -92,7 +96,7 @@ def _argument(model, one, inputs):
 
 def _joint(graph, arguments, wanted):
     """(a graph of forward's arguments and of gradients, which results have
-    one)."""
+    one, and of which shape and dtype)."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     with torch.enable_grad():
@@ -114,7 +118,8 @@ def _joint(graph, arguments, wanted):
             tangents = [torch.zeros_like(one) for one, has
                         in zip(graph(*arguments), differentiable) if has]
         return make_fx(joint, tracing_mode="fake")(
-            arguments, tangents), differentiable
+            arguments, tangents), differentiable, [
+                (tuple(one.shape), one.dtype) for one in tangents]
     except Exception as error:
         raise Unsupported("its gradients cannot be captured: "
                           f"{type(error).__name__}: "

@@ -1,0 +1,158 @@
+"""gradcheck: the derivatives that a step of training has, held against
+differences of its results, in float64.
+
+Kernels are for one dtype, mostly float32, where differences say nothing, so no
+kernel runs here. What is checked are the two graphs that kernels are made for:
+`weft eval` then holds ModelNew's gradients against float64's.
+"""
+
+import contextlib
+import math
+import time
+
+import torch
+from torch.autograd.gradcheck import GradcheckError
+from torch.utils import _pytree as pytree
+
+from weft.backend.graph_source import Unsupported
+from weft.problem.module_state import widened
+from weft.problem.widen import WideCasts, wide_default, widen
+
+#: Of what is varied and what comes of it: up to so many, each element is varied
+#: alone; of more, random directions are.
+ELEMENTS_MAX = 512
+#: It is left out where it would take longer.
+SECONDS_MAX = 60.0
+AGREES, DIFFERS, NOT_RUN = "agrees", "differs", "not run"
+
+
+class _Pair(torch.autograd.Function):
+    """Those results of the forward graph that have a gradient, and the
+    backward graph for that."""
+
+    @staticmethod
+    def forward(ctx, step, *arguments):
+        with WideCasts():
+            results = step.forward(*arguments)
+        ctx.step, ctx.kept = step, results[step.count:]
+        ctx.count = len(arguments)
+        return tuple(one for one, has in zip(results, step.differentiable)
+                     if has)
+
+    @staticmethod
+    def backward(ctx, *tangents):
+        with WideCasts():
+            found = iter(ctx.step.backward(*ctx.kept, *tangents))
+        wanted = set(ctx.step.wanted)
+        return (None, *(next(found) if i in wanted else None
+                        for i in range(ctx.count)))
+
+
+def check(model, step):
+    """{"outcome", "how", "reason"}: of the step's graphs (joint.Step). They may
+    differ where Model's own derivatives do, which leave a term out (detach);
+    Unsupported, where only theirs do."""
+    told = {"outcome": NOT_RUN, "how": "", "reason": ""}
+    if step.draws:
+        return {**told, "reason": "it draws random numbers"}
+    values = [widen(one.detach()).contiguous().clone()
+              for one in step.arguments]
+    varied = [values[i].requires_grad_() for i in step.wanted]
+    if not all(one.dtype is torch.float64 for one in varied):
+        return {**told, "reason": "it trains tensors that are not real"}
+    elements = sum(one.numel() for one in varied) + sum(
+        math.prod(shape) for shape, _ in step.tangents)
+    is_small = elements <= ELEMENTS_MAX
+    told["how"] = "every element" if is_small else "random directions"
+    calls = 2 * elements if is_small else 2 * len(varied) + 10
+    try:
+        with _threads(1 if is_small else torch.get_num_threads()):
+            seconds = calls * _seconds(step, values, varied)
+            if seconds > SECONDS_MAX:
+                return {**told, "reason": f"it would take {seconds:.0f} s"}
+            theirs = _differs(_of_graphs(step, values), varied, is_small)
+            own = theirs and _differs(
+                _of_model(model, step, values), varied, is_small)
+    except Exception as error:  # an operator that has no float64
+        return {**told, "reason": "it does not run in float64: "
+                f"{type(error).__name__}: {str(error)[:300]}"}
+    if theirs and not own:
+        raise Unsupported("the gradients that were captured are not the "
+                          f"derivatives of its results: {theirs}")
+    if theirs:
+        return {**told, "outcome": DIFFERS,
+                "reason": f"and so do Model's own derivatives: {theirs}"}
+    return {**told, "outcome": AGREES}
+
+
+@contextlib.contextmanager
+def _threads(count):
+    """Of the framework's: for small tensors more than one only wait."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _seconds(step, values, varied):
+    """What a call takes, forward and backward."""
+    for _ in range(2):  # the first takes longer
+        begin = time.perf_counter()
+        results = _of_graphs(step, values)(*varied)
+        torch.autograd.grad(results, varied, list(map(
+            torch.ones_like, results)), allow_unused=True)
+    return time.perf_counter() - begin
+
+
+def _differs(function, varied, is_small):
+    """Where gradcheck finds a difference: the first line of it; else ""."""
+    try:
+        with torch.enable_grad(), wide_default():
+            torch.autograd.gradcheck(
+                function, varied, fast_mode=not is_small, nondet_tol=1e-8,
+                check_undefined_grad=False)
+    except GradcheckError as error:
+        return str(error).strip().splitlines()[0][:300]
+    return ""
+
+
+def _filled(step, values, varied):
+    """The graph's arguments, with these in the place of those that vary."""
+    filled = list(values)
+    for i, one in zip(step.wanted, varied):
+        filled[i] = one
+    return filled
+
+
+def _of_graphs(step, values):
+    def function(*varied):
+        return _Pair.apply(step, *_filled(step, values, varied))
+
+    return function
+
+
+def _of_model(model, step, values):
+    """The same of Model's forward(), by the framework's derivatives."""
+    wide = widened(model)
+
+    def function(*varied):
+        state, inputs = {}, {}
+        arguments = step.captured.arguments
+        for one, value in zip(arguments, _filled(step, values, varied)):
+            if one.kind == "input":
+                inputs[one.leaf] = value
+            elif one.kind != "constant":  # buffers are written by the call
+                state[f"{one.owner}.{one.name}".lstrip(".")] = (
+                    value if one.kind == "parameter" else value.clone())
+        args, kwargs = pytree.tree_unflatten(
+            [inputs.get(i) for i in range(step.captured.structure.num_leaves)],
+            step.captured.structure)
+        with WideCasts():
+            result = torch.func.functional_call(
+                wide, state, args, kwargs, tie_weights=False)
+        return tuple(one for one in pytree.tree_leaves(result)
+                     if isinstance(one, torch.Tensor) and one.requires_grad)
+
+    return function

@@ -1,0 +1,55 @@
+"""The report.md of a run that was trained."""
+
+
+def joined(names):
+    return " and ".join(names) + " pass" + ("es" if len(names) > 1 else "")
+
+
+def speed(timing):
+    """How many times faster, with intervals."""
+    told = [f"{_over(timing, party)} over {name}" for party, name in (
+        ("eager", "eager"), ("compile", "torch.compile"))
+        if _over(timing, party)]
+    return ", ".join(told) or "not timed"
+
+
+def text(name, result):
+    lines = [f"# {name}, trained", "", result["summary"], "",
+             "| kernels for | verdict | ours ms | eager ms | torch.compile ms "
+             "| over eager | over torch.compile |",
+             "|---|---|---|---|---|---|---|"]
+    lines += [_row(one) for one in result["tried"]]
+    lines += ["", "Times are medians of a forward and a backward pass, all in "
+              "turns, in one run; in brackets the 95 % interval.", "",
+              _gradcheck(result["gradcheck"])]
+    lines += [f"* the {one['name']} pass, {one['operators']} operators: "
+              f"{one['summary'] or one['reason']} "
+              f"([report]({one['name']}/report.md))"
+              for one in result["passes"]]
+    return "\n".join(lines) + "\n"
+
+
+def _row(one):
+    timing = one["timing"] or {}
+    verdict = "right" if one["verdict"]["correct"] else one["verdict"]["reason"]
+    if one["descent"]:
+        verdict += ("; losses follow eager's" if one["descent"]["correct"] else
+                    f"; in gradient descent: {one['descent']['reason']}")
+    times = [f"{timing[side]['median_us'] / 1e3:.3f}" if timing.get(side)
+             else "" for side in ("candidate", "eager", "compile")]
+    return "| " + " | ".join([
+        joined(one["kernels"]), verdict.replace("|", "\\|"), *times,
+        _over(timing, "eager"), _over(timing, "compile")]) + " |"
+
+
+def _over(timing, party):
+    found = (timing or {}).get(f"over_{party}")
+    if not found:
+        return ""
+    return f"{found['ratio']:.2f}× ({found['low']:.2f}–{found['high']:.2f})"
+
+
+def _gradcheck(checked):
+    line = f"* gradcheck of both graphs, in float64: {checked['outcome']}"
+    return line + "".join(f", {part}" for part in (
+        checked["how"], checked["reason"]) if part)
