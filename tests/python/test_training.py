@@ -34,6 +34,10 @@ LITERAL = problem_with(
     init="self.scale = nn.Parameter(torch.rand(16))",
     forward="return x * self.scale * torch.tensor([1.0, 2.0]).repeat(8)",
     inputs="[torch.rand(8, 16, requires_grad=True)]")
+TIED = problem_with(
+    init="self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)\n"
+    "        self.second.weight = self.first.weight",
+    forward="return self.second(torch.tanh(self.first(x)))")
 SMALL = problem_with(init="self.linear = nn.Linear(4, 3)",
                      forward="return torch.tanh(self.linear(x))",
                      inputs="[torch.rand(2, 4)]")
@@ -111,6 +115,9 @@ class Modules(TrainingCase):
 
     def test_what_is_drawn_is_drawn_alike(self):
         self.check(DROPS)
+
+    def test_a_tied_weight_has_one_gradient(self):
+        self.check(TIED)
 
     def test_the_compiler_gets_both_passes_and_not_the_step(self):
         from functorch.compile import make_boxed_func
