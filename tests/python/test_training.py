@@ -234,6 +234,16 @@ class Gradcheck(TrainingCase):
         self.assertEqual(outcome, "differs")
         self.assertIn("so do Model's own", reason)
 
+    def test_what_rounding_left_of_a_gradient_is_found(self):
+        """A bias before a batch norm: its gradient is 0, but for rounding."""
+        _, step, _ = self.captured(NORMED)
+        step.lost, step.anchor = gradients.lost(step)
+        self.assertEqual(step.lost, ["linear.bias"])
+        made = self.loaded("step", step_text.write(NORMED, "Model", step))
+        result = made.Model()(*made.get_inputs())
+        beside = result["gradient of linear.bias"].abs()
+        self.assertLess(beside[:8].max(), beside[8:].max() / 1000)
+
     def test_what_is_not_checked_says_why(self):
         self.assertEqual(self.told(DROPS)[2], "it draws random numbers")
         with mock.patch.object(gradients, "SECONDS_MAX", 0):
@@ -300,6 +310,8 @@ class Verdicts(TrainingCase):
         self.assertTrue(result["verified"])
         self.assertEqual(result["kernels"], both[0])
         self.assertEqual(result["gradcheck"]["outcome"], "agrees")
+        self.assertEqual(result["gradcheck"]["lost_in_rounding"],
+                         ["linear.bias"])
         (one,) = result["tried"]
         for verdict in (one["verdict"], one["descent"]):
             self.assertTrue(verdict["correct"], verdict)

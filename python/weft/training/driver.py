@@ -52,6 +52,8 @@ def captured(settings):
     try:
         step = joint.capture(model, inputs)
         checked = gradients.check(model, step)
+        step.lost, step.anchor = gradients.lost(step)
+        checked["lost_in_rounding"] = step.lost
         graphs = sources_of(step)
     except Unsupported as error:
         raise Refused(f"{problem.name} cannot be trained by kernels: "

@@ -23,6 +23,8 @@ from weft.problem.widen import WideCasts, wide_default, widen
 ELEMENTS_MAX = 512
 #: It is left out where it would take longer.
 SECONDS_MAX = 60.0
+#: A gradient that float32 misses by so much of it is what rounding left.
+LOST = 1e-2
 AGREES, DIFFERS, NOT_RUN = "agrees", "differs", "not run"
 
 
@@ -144,7 +146,7 @@ def _of_model(model, step, values):
             if one.kind == "input":
                 inputs[one.leaf] = value
             elif one.kind != "constant":  # buffers are written by the call
-                state[f"{one.owner}.{one.name}".lstrip(".")] = (
+                state[_name(one)] = (
                     value if one.kind == "parameter" else value.clone())
         args, kwargs = pytree.tree_unflatten(
             [inputs.get(i) for i in range(step.captured.structure.num_leaves)],
@@ -156,3 +158,46 @@ def _of_model(model, step, values):
                      if isinstance(one, torch.Tensor) and one.requires_grad)
 
     return function
+
+
+def lost(step):
+    """(Names of the parameters and inputs whose gradient is what rounding left
+    of values that cancelled, as a bias' is before a batch norm; the name whose
+    gradient is largest.) By the framework's own error on the problem's data: of
+    noise any order of operations makes another, and of another size."""
+    if step.draws:  # float64 draws other numbers
+        return [], ""
+    torch.manual_seed(0)
+    tangents = [torch.randn(shape, dtype=dtype, device=step.arguments[0].device)
+                for shape, dtype in step.tangents]
+    narrow = [one.detach() for one in step.arguments]
+    try:
+        with torch.no_grad():
+            found = _gradients(step, narrow, tangents)
+            with wide_default(), WideCasts():
+                truth = _gradients(step, list(map(widen, narrow)),
+                                   list(map(widen, tangents)))
+    except Exception:  # an operator that has no float64
+        return [], ""
+    sizes, names = {}, []
+    for i, one, wide in zip(step.wanted, found, truth):
+        if one is None or one.numel() == 0:
+            continue
+        name = _name(step.captured.arguments[i])
+        size = float(wide.square().mean().sqrt())
+        if float((one - wide).square().mean().sqrt()) > LOST * size:
+            names.append(name)
+        else:
+            sizes[name] = size
+    return (names, max(sizes, key=sizes.get)) if sizes else ([], "")
+
+
+def _gradients(step, arguments, tangents):
+    kept = step.forward(*arguments)[step.count:]
+    return step.backward(*kept, *tangents)
+
+
+def _name(one):
+    """Of an argument, as step_part.py has it."""
+    return (f"input {one.leaf}" if one.kind == "input"
+            else f"{one.owner}.{one.name}".lstrip("."))

@@ -32,6 +32,10 @@ class Step:
     wanted: list  # arguments whose gradients `backward` gives, in order
     leaves: list  # of the model's inputs, those that want a gradient
     draws: bool
+    #: Names of what has a gradient that is not held against its own size, and
+    #: whose it is held against (gradients.lost).
+    lost: list = dataclasses.field(default_factory=list)
+    anchor: str = ""
 
     @property
     def count(self):

@@ -51,5 +51,9 @@ def _over(timing, party):
 
 def _gradcheck(checked):
     line = f"* gradcheck of both graphs, in float64: {checked['outcome']}"
-    return line + "".join(f", {part}" for part in (
+    line += "".join(f", {part}" for part in (
         checked["how"], checked["reason"]) if part)
+    if checked["lost_in_rounding"]:
+        line += ("\n* gradients that rounding alone decides, held against "
+                 f"another's size: {', '.join(checked['lost_in_rounding'])}")
+    return line

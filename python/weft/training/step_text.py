@@ -18,6 +18,7 @@ def write(text, name, step, is_compiled=False):
             f"import torch\n\n_weft_class = {name}\n"
             f"_weft_gradients = {step.tangents}\n"
             f"_weft_leaves = {step.leaves}\n"
+            f"_weft_lost = {step.lost}\n_weft_anchor = {step.anchor!r}\n"
             f"_weft_is_compiled = {is_compiled}\n\n"
             + read_text(_FOLDER, "step_part.py"))
 
