@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import unittest
 
 from weft_case import ROOT, WeftCase, problem_with
@@ -14,8 +15,17 @@ QUICK = ("--target", "cpu", "--no-compile-baseline", "--timing-ms", "100")
 
 
 class EvalTest(WeftCase):
+    def timed(self, *words, tries=5):
+        """weft eval with these; asked again where the machine was too busy."""
+        for _ in range(tries):
+            done = self.weft("eval", *words, *QUICK)
+            if "too busy" not in done.stdout:
+                break
+            print(f"asked again: {done.stdout}", file=sys.stderr)
+        return done
+
     def test_an_accepted_kernel_is_timed_and_exits_0(self):
-        done = self.weft("eval", RELU, HONEST, *QUICK)
+        done = self.timed(RELU, HONEST)
         self.assert_ends(done, 0)
         for words in ("accepted", "error", "zeros rejected", "speedup",
                       "aten.maximum.default"):
@@ -85,7 +95,7 @@ class EvalTest(WeftCase):
                                 init=makes.format(*words))
             text = text if not files else text.replace("Model(", "ModelNew(", 1)
             files.append(self.write(f"made{len(files)}.py", text))
-        done = self.weft("eval", *files, *QUICK)
+        done = self.timed(*files)
         self.assert_ends(done, 1)
         self.assertIn("constructor gives m other values", done.stdout)
         self.assertIn("'parameter': False", done.stdout)
@@ -115,7 +125,7 @@ class EvalTest(WeftCase):
             "return torch.softmax(x, -1)", inputs="[torch.rand(64, 1)]"))
         kernel = self.write("kernel.py", "def kernel_function(x):\n"
                             "    return x - x + 1\n")
-        done = self.weft("eval", one, kernel, *QUICK)
+        done = self.weft("eval", one, kernel, "--no-timing")
         self.assertIn("stale NOT rejected", done.stdout + done.stderr)
 
 
