@@ -5,24 +5,29 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import unittest
 
 from weft_case import QUICK, ROOT, TINY, WEFT, WeftCase
 
 
 class Bundle(WeftCase):
-    def setUp(self):
-        super().setUp()
-        archive = self.path("weft.tar.gz")
+    @classmethod
+    def setUpClass(cls):
+        cls.unpacked = tempfile.mkdtemp(prefix="weft-case-")
+        cls.addClassCleanup(shutil.rmtree, cls.unpacked)
+        archive = os.path.join(cls.unpacked, "weft.tar.gz")
         subprocess.run([os.path.join(ROOT, "tools", "bundle"), "--build",
                         os.path.dirname(WEFT), "--out", archive],
                        check=True, capture_output=True, timeout=300)
         with tarfile.open(archive) as file:
-            file.extractall(self.folder)
-        names = [name for name in os.listdir(self.folder)
-                 if name != "weft.tar.gz"]
-        self.assertEqual(len(names), 1)
-        self.root = self.path(names[0])
+            file.extractall(cls.unpacked)
+        os.remove(archive)
+        (name,) = os.listdir(cls.unpacked)
+        cls.root = os.path.join(cls.unpacked, name)
+
+    def setUp(self):
+        super().setUp()
         # Nothing but a C++ compiler: no bwrap, and no Python.
         os.mkdir(self.path("path"))
         os.symlink(shutil.which("g++"), self.path("path/g++"))
