@@ -1,11 +1,15 @@
 #include "actors/llm_prompt.hpp"
 
+#include <algorithm>
 #include <array>
-#include <cstdio>
 
 #include "actors/device.hpp"
+#include "actors/llm_measured.hpp"
+#include "actors/llm_search.hpp"
 #include "actors/llm_templates.hpp"
+#include "actors/mismatch_text.hpp"
 #include "compiler/compose/reference_source.hpp"
+#include "compiler/fusion/product_count.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
 
@@ -15,14 +19,9 @@ namespace {
 /// Of a compiler's output and of a kernel of somebody else's, in bytes.
 constexpr std::size_t kEvidenceMax = 3'000;
 constexpr std::size_t kBestSourceMax = 24'000;
-/// Of earlier tries, in lines: the last ones.
+/// Of earlier tries, in lines: the last ones, and what each says.
 constexpr std::size_t kHistoryMax = 8;
-
-std::string number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
+constexpr std::size_t kReasonMax = 200;
 
 std::string device_text(const Machine& machine) {
   if (machine.gpus.empty()) {
@@ -38,21 +37,6 @@ std::string device_text(const Machine& machine) {
          std::to_string(gpu.l2_bytes >> 20) +
          " MiB, shared memory of a block " +
          std::to_string(gpu.shared_bytes >> 10) + " KiB\n";
-}
-
-std::string times_text(const Timing& timing) {
-  std::string text = number(timing.candidate.median_us) + " us";
-  if (timing.eager.runs > 0) {
-    text += ", eager " + number(timing.eager.median_us) + " us";
-  }
-  if (timing.compile.runs > 0) {
-    text += ", torch.compile " + number(timing.compile.median_us) + " us";
-  }
-  if (timing.floor_us > 0) {
-    text +=
-        ", moving the bytes that must move " + number(timing.floor_us) + " us";
-  }
-  return text;
 }
 
 std::string best_text(const RefineRequest& request, Blobs& blobs) {
@@ -85,54 +69,40 @@ std::string parts_text(const OptimizeSubgraph& work, Blobs& blobs) {
   return text;
 }
 
+/// ", 4.2 us", and whether that is a gain, in steps that are no noise.
+std::string gain_text(const SeedResult& result, const SeedResult* parent) {
+  if (!result.timed) return "";
+  const double us = result.timing.candidate.median_us;
+  std::string text = ", " + times_text(result.timing);
+  if (!parent || !parent->timed) return text;
+  const double before_us = parent->timing.candidate.median_us;
+  if (us <= (1 - LlmSearch::kGainStep) * before_us) return text + ": a gain";
+  const bool is_loss = us >= (1 + LlmSearch::kGainStep) * before_us;
+  return text + (is_loss ? ": slower than before" : ": no gain");
+}
+
+const SeedResult* parent_of(const Seed& seed, const RefineRequest& request) {
+  if (seed.parent.empty()) return nullptr;
+  // A beam refines other sources' kernels, too, which are no part of it.
+  for (const SeedResult* known : {&request.result, &request.best}) {
+    if (known->seed.id == seed.parent) return known;
+  }
+  const auto found = std::ranges::find_if(
+      request.history,
+      [&](const SeedResult& one) { return one.seed.id == seed.parent; });
+  return found == request.history.end() ? nullptr : &*found;
+}
+
 std::string history_text(const RefineRequest& request) {
   if (request.history.empty()) return "";
   const std::size_t count = request.history.size();
   const std::size_t from = count > kHistoryMax ? count - kHistoryMax : 0;
   std::string text = "Tried before:\n";
   for (std::size_t i = from; i < count; ++i) {
-    text += "- " + tried_line(request.history[i]) + "\n";
+    const SeedResult& one = request.history[i];
+    text += "- " + tried_line(one, parent_of(one.seed, request)) + "\n";
   }
   return text + "\n";
-}
-
-/// What limits a right kernel: one thing, with its figures.
-struct Bottleneck {
-  std::string text;
-  std::string method;
-};
-
-Bottleneck bottleneck_of(const RefineRequest& request) {
-  static const std::array<const char*, 4> moving = {
-      "read and write each byte once: fuse what is computed in several passes",
-      "wider and aligned loads and stores, several in flight a thread",
-      "another split of the work over threads and blocks, so that all "
-      "bandwidth is used",
-      "keep what is read twice in registers or shared memory"};
-  static const std::array<const char*, 4> computing = {
-      "fewer and cheaper instructions: hoist what does not change, replace "
-      "divisions and transcendental functions where the result stays exact",
-      "tile for registers and cache", "fewer launches and no temporary memory",
-      "another split of the work over threads and blocks"};
-  const Timing& timing = request.result.timing;
-  const auto turn = static_cast<std::size_t>(std::max(0, request.round - 1));
-  Bottleneck found;
-  found.text = "It takes " + times_text(timing) + ".";
-  if (timing.bytes_floor > 0 && timing.candidate.median_us > 0) {
-    const double gbps = static_cast<double>(timing.bytes_floor) / 1e3 /
-                        timing.candidate.median_us;
-    found.text += " " + std::to_string(timing.bytes_floor) +
-                  " bytes must move at least: that is " + number(gbps) +
-                  " GB/s.";
-  }
-  const bool far =
-      timing.floor_us > 0 && timing.floor_us < 0.3 * timing.candidate.median_us;
-  found.text += far ? " It is far from what memory allows: instructions, "
-                      "latency or launches limit it."
-                    : " Memory traffic limits it.";
-  found.method = (far ? computing : moving)[turn % moving.size()];
-  found.text += "\n";
-  return found;
 }
 
 /// Of a compiler's errors the first, which the others follow from; with the
@@ -156,6 +126,16 @@ std::string first_error(const std::string& text) {
                                        : line_of(next) - begin);
 }
 
+/// The first elements that are wrong: what they have in common is where it is.
+std::string mismatches_text(const Verdict& verdict) {
+  std::string text;
+  for (const Mismatch& one : verdict.mismatches) {
+    text += text.empty() ? "\nThe first elements that are wrong:\n- " : "- ";
+    text += mismatch_line(one) + "\n";
+  }
+  return text;
+}
+
 class PromptWriter {
  public:
   explicit PromptWriter(Blobs& blobs) : blobs_(blobs) {}
@@ -172,16 +152,18 @@ class PromptWriter {
 
 }  // namespace
 
-std::string tried_line(const SeedResult& result) {
-  std::string line = "round " + std::to_string(result.seed.round) + ", " +
-                     result.seed.variant + ": ";
-  if (result.verdict.correct) {
-    return line +
-           (result.timed ? "right, " + times_text(result.timing) : "right");
-  }
+std::string tried_line(const SeedResult& result, const SeedResult* parent) {
+  const Seed& seed = result.seed;
+  const std::string round = "round " + std::to_string(seed.round);
+  std::string line = seed.variant.starts_with(round + " ")
+                         ? seed.variant
+                         : round + ", " + seed.variant;
+  if (!seed.method.empty()) line += " (" + seed.method + ")";
+  line += ": ";
+  if (result.verdict.correct) return line + "right" + gain_text(result, parent);
   const std::string& reason =
       result.failure ? result.failure.message : result.verdict.reason;
-  return line + result.verdict.kind + ", " + reason.substr(0, 200);
+  return line + result.verdict.kind + ", " + reason.substr(0, kReasonMax);
 }
 
 std::string evidence_of(const SeedResult& result, Blobs& blobs) {
@@ -192,7 +174,7 @@ std::string evidence_of(const SeedResult& result, Blobs& blobs) {
   }
   text = first_error(text);
   if (text.size() > kEvidenceMax) text.resize(kEvidenceMax);
-  return text;
+  return text + mismatches_text(result.verdict);
 }
 
 namespace {
@@ -256,7 +238,11 @@ Result<TemplateWords> seed_words(const RefineRequest& request,
                              "this; what it computes";
   words["kind"] = request.result.verdict.kind;
   words["evidence"] = evidence_of(request.result, blobs);
-  const Bottleneck found = bottleneck_of(request);
+  const ProductCount products = count_products(subgraph.graph);
+  const bool multiplies =
+      products.matrix_operations + products.convolution_operations > 0;
+  const Bottleneck found =
+      bottleneck_of(request.result, multiplies, request.history);
   words["bottleneck"] = found.text;
   words["method"] = found.method;
   return words;
@@ -264,8 +250,7 @@ Result<TemplateWords> seed_words(const RefineRequest& request,
 
 }  // namespace
 
-Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
-                                         Blobs& blobs) {
+Result<SeedPrompt> seed_prompt(const RefineRequest& request, Blobs& blobs) {
   const OptimizeSubgraph& work = request.work;
   const auto graph_text = blobs.get(work.graph);
   if (!graph_text) return std::unexpected(graph_text.error());
@@ -300,7 +285,9 @@ Result<std::vector<LlmPart>> seed_prompt(const RefineRequest& request,
     if (!text) return std::unexpected(text.error());
     writer.add(piece.role, filled(*text, *words), piece.boundary);
   }
-  return writer.take();
+  const bool asks_for_method = !is_first && is_right;
+  return SeedPrompt{writer.take(),
+                    asks_for_method ? words->at("method") : std::string()};
 }
 
 }  // namespace weft

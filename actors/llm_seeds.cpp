@@ -34,9 +34,9 @@ void LlmSeeds::ask(const Address& by, const RefineRequest& request,
                      "no language model is named: say which with --llm NAME"};
     return context.send(by, reply);
   }
-  auto parts = seed_prompt(request, context.blobs());
-  if (!parts) {
-    reply.failure = to_failure(parts.error());
+  auto prompt = seed_prompt(request, context.blobs());
+  if (!prompt) {
+    reply.failure = to_failure(prompt.error());
     return context.send(by, reply);
   }
   LlmCall call;
@@ -46,11 +46,12 @@ void LlmSeeds::ask(const Address& by, const RefineRequest& request,
   call.purpose = (request.round > 0 ? "refine " + request.seed.id + " of "
                                     : std::string("seeds for ")) +
                  request.work.subgraph;
-  call.parts = std::move(*parts);
+  call.parts = std::move(prompt->parts);
   // With nothing to refine, first kernels are asked for again.
   call.samples = request.seed.id.empty() ? options.samples : 1;
   const auto id = calls_.start(options, std::move(call), context);
-  asked_[id] = {by, request.work.subgraph, request.seed.id, request.round};
+  asked_[id] = {by, request.work.subgraph, request.seed.id, prompt->method,
+                request.round};
 }
 
 void LlmSeeds::stop(const Address& by, const std::string& why,
@@ -101,6 +102,7 @@ void LlmSeeds::answered(const LlmEnd& end, Context& context) {
     seed.source = context.blobs().put(*file);
     seed.parent = asked.parent;
     seed.round = asked.round;
+    seed.method = asked.method;
     reply.seeds.push_back(std::move(seed));
   }
   if (reply.seeds.empty() && !reply.failure) {

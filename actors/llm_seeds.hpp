@@ -27,6 +27,7 @@ class LlmSeeds : public Role {
     Address by;
     std::string subgraph;
     std::string parent;
+    std::string method;  ///< Seed::method
     int round = 0;
   };
   void ask(const Address& by, const RefineRequest& request, Context& context);

@@ -125,6 +125,18 @@ inline constexpr const char* weft = "weft";
 inline constexpr const char* near_eager = "near-eager";
 }  // namespace rule
 
+/// An element of a wrong result that is not what is expected. Its numbers are
+/// texts: they are there to be read, and may be infinite, or none.
+struct Mismatch {
+  std::string output;
+  std::vector<std::int64_t> index;  ///< a number a dimension
+  std::string expected;
+  std::string got;
+  std::string error;  ///< normalised; empty: only the equal is right
+  WEFT_FIELDS(output, index, expected, got, error)
+  bool operator==(const Mismatch&) const = default;
+};
+
 /// What a check found (docs/verdict.md).
 struct Verdict {
   bool correct = false;
@@ -141,8 +153,12 @@ struct Verdict {
   std::string precision;
   std::string framework_precision;
   NearEager near_eager;
+  /// Of a wrong result, the first elements that are, a few. Evidence for who
+  /// wrote it: `reason` alone is the verdict's.
+  std::vector<Mismatch> mismatches;
   WEFT_FIELDS(correct, kind, reason, cases, max_error, framework_error,
-              tolerance, controls, precision, framework_precision, near_eager)
+              tolerance, controls, precision, framework_precision, near_eager,
+              mismatches)
   bool operator==(const Verdict&) const = default;
 };
 
@@ -197,6 +213,10 @@ struct Speedup {
   bool operator==(const Speedup&) const = default;
 };
 
+/// What kernels were built into, by their names: "registers", "local_bytes",
+/// "occupancy_percent", … (docs/worker-protocol.md). The candidate's own word.
+using BuiltCode = std::map<std::string, std::map<std::string, std::int64_t>>;
+
 /// Interleaved in one run, so that the sides can be compared.
 struct Timing {
   Times candidate;
@@ -216,10 +236,11 @@ struct Timing {
   /// and why it was lower than it could be.
   std::map<std::string, int> sm_mhz;
   std::vector<std::string> throttled;
+  BuiltCode built;  ///< the candidate's kernels; empty: nothing is known
   WEFT_FIELDS(candidate, eager, compile, over_eager, over_compile,
               compile_error, outputs_checked, outputs_wrong, bytes_floor,
               compile_autotune, over_compile_autotune, compile_autotune_error,
-              floor_us, sm_mhz, throttled)
+              floor_us, sm_mhz, throttled, built)
   bool operator==(const Timing&) const = default;
 };
 

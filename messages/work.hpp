@@ -21,7 +21,8 @@ struct Seed {
   std::string source;    ///< blob
   std::string parent{};  ///< id of the seed that it refines; empty: none
   int round = 0;         ///< of refinement; 0: a first proposal
-  WEFT_FIELDS(id, target, origin, variant, source, parent, round)
+  std::string method{};  ///< that a language model was asked to try for it
+  WEFT_FIELDS(id, target, origin, variant, source, parent, round, method)
   bool operator==(const Seed&) const = default;
 };
 

@@ -92,6 +92,7 @@ json LlmSeeds::describe() const {
                      {"by", one.by},
                      {"subgraph", one.subgraph},
                      {"parent", one.parent},
+                     {"method", one.method},
                      {"round", one.round}});
   }
   json seen = json::object();

@@ -6,6 +6,7 @@
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/ports/gpu_probe.hpp"
+#include "runtime/ports/oracle_answers.hpp"
 #include "runtime/ports/oracle_process.hpp"
 
 namespace weft {
@@ -13,14 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-NearEager near_eager_from(const json& told) {
-  if (!told.is_object()) return {};
-  return {told.value("outcome", ""),        told.value("reason", ""),
-          told.value("draws", 0),           told.value("max_difference", 0.0),
-          told.value("tolerance", 0.0),     told.value("compiled", ""),
-          told.value("compiled_reason", "")};
-}
 
 constexpr std::int64_t kBuildWallMs = 180'000;
 
@@ -36,67 +29,11 @@ bool has_failed(const Message& reply) {
       reply);
 }
 
-Verdict verdict_from(const json& told) {
-  Verdict verdict;
-  verdict.correct = told.value("correct", false);
-  verdict.kind = told.value("kind", "");
-  verdict.reason = told.value("reason", "");
-  verdict.cases = told.value("cases", 0);
-  verdict.max_error = told.value("max_error", 0.0);
-  verdict.framework_error = told.value("framework_error", 0.0);
-  verdict.tolerance = told.value("tolerance", 0.0);
-  const json controls = told.value("controls", json::object());
-  for (const auto& [name, rejected] : controls.items()) {
-    if (rejected.is_boolean()) verdict.controls[name] = rejected.get<bool>();
-  }
-  verdict.precision = told.value("precision", "");
-  verdict.framework_precision = told.value("framework_precision", "");
-  verdict.near_eager = near_eager_from(told.value("near_eager", json()));
-  return verdict;
-}
-
-Times times_from(const json& told) {
-  if (!told.is_object()) return {};
-  return {told.value("median_us", 0.0), told.value("p10_us", 0.0),
-          told.value("p90_us", 0.0),    told.value("runs", 0),
-          told.value("mean_us", 0.0),   told.value("std_us", 0.0),
-          told.value("min_us", 0.0),    told.value("max_us", 0.0)};
-}
-
-Speedup speedup_from(const json& told) {
-  if (!told.is_object()) return {};
-  return {told.value("ratio", 0.0), told.value("low", 0.0),
-          told.value("high", 0.0)};
-}
-
 /// Of "cuda:0".
 std::optional<std::size_t> cuda_number(const std::string& device) {
   constexpr std::string_view cuda = "cuda:";
   if (!device.starts_with(cuda)) return std::nullopt;
   return std::stoul(device.substr(cuda.size()));
-}
-
-Timing timing_from(const json& told) {
-  Timing timing;
-  timing.candidate = times_from(told.value("candidate", json()));
-  timing.eager = times_from(told.value("eager", json()));
-  timing.compile = times_from(told.value("compile", json()));
-  timing.over_eager = speedup_from(told.value("over_eager", json()));
-  timing.over_compile = speedup_from(told.value("over_compile", json()));
-  timing.compile_error = told.value("compile_error", "");
-  timing.compile_autotune = times_from(told.value("compile_autotune", json()));
-  timing.over_compile_autotune =
-      speedup_from(told.value("over_compile_autotune", json()));
-  timing.compile_autotune_error = told.value("compile_autotune_error", "");
-  timing.outputs_checked = told.value("outputs_checked", 0);
-  timing.outputs_wrong = told.value("outputs_wrong", 0);
-  timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
-  const json gpu = told.value("gpu", json());
-  if (!gpu.is_object()) return timing;
-  timing.floor_us = gpu.value("floor_us", 0.0);
-  timing.sm_mhz = gpu.value("sm_mhz", timing.sm_mhz);
-  timing.throttled = gpu.value("throttled", timing.throttled);
-  return timing;
 }
 
 json baselines(bool with_compile, bool with_autotune) {

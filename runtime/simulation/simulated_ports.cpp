@@ -36,6 +36,9 @@ Verdict made_up_verdict(Random& random) {
   verdict.correct = !happens(random, 250);
   verdict.kind = verdict.correct ? "correct" : kinds[pick(random, 5)];
   if (!verdict.correct) verdict.reason = "made up";
+  if (verdict.kind == "wrong") {
+    verdict.mismatches = {{"y", {3, 4}, "5", "2", "0.6"}};
+  }
   return verdict;
 }
 
@@ -62,6 +65,7 @@ Timing made_up_timing(Random& random, bool with_compile) {
   if (with_compile) timing.compile = made_up_times(random);
   timing.outputs_checked = 3;
   timing.bytes_floor = 1024;
+  timing.built = {{"made_up", {{"registers", 32}, {"local_bytes", 8}}}};
   return timing;
 }
 

@@ -20,7 +20,7 @@ struct Made {
     report.run.problem_name = "small.py";
     report.verdict = {true,      "correct", "",   6,
                       1.5e-7,    2e-7,      1e-5, {{"zeros", true}},
-                      "float32", "float32", {}};
+                      "float32", "float32", {},   {}};
     report.timing.candidate = {1000, 900, 1100, 20, 1010, 50, 890, 1300};
     report.timing.eager = {2000, 1900, 2100, 20, 2010, 60, 1890, 2300};
     report.timing.over_eager = {2, 1.9, 2.1};

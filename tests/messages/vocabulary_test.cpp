@@ -34,7 +34,9 @@ TEST_CASE("a filled message reads back equal") {
   SubgraphDone done;
   done.subgraph = "sg_1";
   done.best.verdict.controls = {{"zeros", true}, {"stale", false}};
+  done.best.verdict.mismatches = {{"y", {3, 4}, "5", "nan", "inf"}};
   done.best.timing.candidate = {1.5, 1.25, 2, 30};
+  done.best.timing.built = {{"rows", {{"registers", 32}}}, {"empty", {}}};
   const auto back = decode("SubgraphDone", encode(done));
   REQUIRE(back.has_value());
   CHECK(std::get<SubgraphDone>(*back) == done);
@@ -54,6 +56,21 @@ TEST_CASE("a message of a weft that knew no places means the head") {
   const auto back = decode("LeaseGranted", {buffer.data(), buffer.size()});
   REQUIRE(back.has_value());
   CHECK(std::get<LeaseGranted>(*back) == LeaseGranted{7, ""});
+}
+
+TEST_CASE("a verdict of a weft that told no elements has none") {
+  msgpack::sbuffer buffer;
+  msgpack::packer packer(buffer);
+  packer.pack_map(2);
+  packer.pack(std::string("effect"));
+  packer.pack(std::uint64_t{7});
+  packer.pack(std::string("verdict"));
+  packer.pack(std::map<std::string, std::string>{{"kind", "wrong"}});
+  const auto back = decode("CheckReply", {buffer.data(), buffer.size()});
+  REQUIRE(back.has_value());
+  const auto& reply = std::get<CheckReply>(*back);
+  CHECK(reply.verdict.kind == "wrong");
+  CHECK(reply.verdict.mismatches.empty());
 }
 
 TEST_CASE("an address says which port it is, and at which place") {

@@ -90,8 +90,28 @@ class LlmRuns(LlmCase):
             "kernels/*/kernel.py"))
         self.it_replays()
         self.no_secret_lies_in(os.path.join(self.folder, "run"))
+        self.evidence_is_measured(prompts, len(script))
         self.calls_are_told(len(prompts))
         self.session_is_written(len(script) - 1)
+
+    def evidence_is_measured(self, prompts, first_right):
+        """Elements of a wrong one, and what a right one was built into."""
+        results = [event["body"] for event in self.shown("--events")
+                   if event["type"] == "SeedResult"]
+        wrong = next(one for one in results
+                     if one["verdict"]["kind"] == "wrong")
+        for one in wrong["verdict"]["mismatches"]:
+            index = ", ".join(map(str, one["index"]))
+            self.assertTrue(any(
+                f"\n- {one['output']}[{index}] is {one['got']}, expected "
+                f"{one['expected']}, error {one['error']}\n" in prompt
+                for prompt in prompts))
+        self.assertLessEqual(1, len(wrong["verdict"]["mismatches"]))
+        self.assertFalse(any(one["verdict"]["mismatches"] for one in results
+                             if one["verdict"]["correct"]))
+        if len(prompts) > first_right and shutil.which("objdump"):
+            self.assertRegex(prompts[first_right],
+                             r"What it was built into:\n- `run`: ")
 
     def calls_are_told(self, calls):
         with open(os.path.join(self.folder, "run", "results.csv"),

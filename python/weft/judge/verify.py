@@ -284,10 +284,12 @@ def _reason(got, first, case, verdict):
     for x, made in zip(got, case.outputs):
         with lap("compare"):
             finding = compare.compare(x, made)
-        if not (finding.reason and case.is_near):  # then it decides nothing
+        decides = not (finding.reason and case.is_near)
+        if decides:
             verdict.hold(finding.error, made.tolerance)
         if finding.reason:
-            verdict.mismatches = mismatches.first(x, made)
+            if decides:
+                verdict.mismatches = mismatches.first(x, made)
             return finding.reason
         verdict.show(compare.precision_shown(finding, made, case.is_near))
     return "" if first is None else _difference(got, first, case, verdict)
@@ -307,7 +309,8 @@ def _difference(got, first, case, verdict):
         with lap("compare"):
             finding = compare.compare(x, again)
         if finding.reason:
-            verdict.mismatches = mismatches.first(x, again)
+            if not case.is_near:
+                verdict.mismatches = mismatches.first(x, again)
             return (f"output {made.name} differs between two runs: "
                     f"{finding.reason}")
     return ""

@@ -1,0 +1,16 @@
+// What an oracle answers (docs/worker-protocol.md), as messages have it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "messages/effects.hpp"
+
+namespace weft {
+
+/// Of a reply's `verdict`.
+Verdict verdict_from(const nlohmann::json& told);
+
+/// Of its `timing`, but for `rejected`.
+Timing timing_from(const nlohmann::json& told);
+
+}  // namespace weft

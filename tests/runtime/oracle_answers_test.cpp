@@ -1,0 +1,59 @@
+#include "runtime/ports/oracle_answers.hpp"
+
+#include <doctest/doctest.h>
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+TEST_CASE("the elements of a wrong result are read as they are told") {
+  const Verdict verdict = verdict_from(json::parse(R"({
+    "correct": false, "kind": "wrong", "reason": "case 0", "mismatches": [
+      {"output": "y", "index": [3, 4], "expected": "5", "got": "nan",
+       "error": "inf"}]})"));
+  CHECK(verdict.mismatches ==
+        std::vector<Mismatch>{{"y", {3, 4}, "5", "nan", "inf"}});
+  CHECK(verdict_from(json::object()).mismatches.empty());
+}
+
+TEST_CASE("evidence that is none costs no verdict") {
+  const json odd = json::parse(R"({"kind": "wrong", "mismatches": [
+    3, {"output": 7, "index": null, "expected": null},
+    {"output": "y", "index": ["x", 1.5, 2], "got": "1"}]})");
+  const Verdict verdict = verdict_from(odd);
+  CHECK(verdict.kind == "wrong");
+  REQUIRE(verdict.mismatches.size() == 2);
+  CHECK(verdict.mismatches[0] == Mismatch{});
+  CHECK(verdict.mismatches[1] == Mismatch{"y", {2}, "", "1", ""});
+  for (const json& none : {json(), json(3), json("text"), json::object()}) {
+    CHECK(verdict_from({{"mismatches", none}}).mismatches.empty());
+    if (!none.is_object()) CHECK(timing_from({{"built", none}}).built.empty());
+  }
+}
+
+TEST_CASE("a journal keeps a few elements, none of them long") {
+  json many = json::array();
+  for (int i = 0; i < 100; ++i) {
+    many.push_back({{"output", std::string(1'000, 'y')}, {"index", {i}}});
+  }
+  const Verdict verdict = verdict_from({{"mismatches", many}});
+  CHECK(verdict.mismatches.size() == 8);
+  CHECK(verdict.mismatches[7] == Mismatch{"", {7}, "", "", ""});
+}
+
+TEST_CASE("what kernels were built into is read by kernel and figure") {
+  const Timing timing = timing_from(json::parse(R"({
+    "candidate": {"median_us": 4.5, "runs": 9}, "bytes_floor": 1024,
+    "built": {"rows": {"registers": 32, "local_bytes": 8, "odd": "text",
+                       "half": 0.5}, "no": 3}})"));
+  CHECK(timing.candidate.median_us == 4.5);
+  CHECK(timing.built ==
+        BuiltCode{{"rows", {{"local_bytes", 8}, {"registers", 32}}}});
+  json many = json::object();
+  for (int i = 0; i < 100; ++i) many["k" + std::to_string(i)] = json::object();
+  CHECK(timing_from({{"built", many}}).built.size() == 8);
+}
+
+}  // namespace
+}  // namespace weft
