@@ -73,6 +73,7 @@ json* SubgraphsView::candidate(const std::string& id, const Seed& seed) {
                   {"source", seed.source},
                   {"parent", seed.parent},
                   {"round", seed.round},
+                  {"method", seed.method},
                   {"state", "proposed"},
                   {"call", nullptr}});
   return &list.back();

@@ -2,6 +2,7 @@
 it is installed (tools/test sees to it)."""
 
 import base64
+import json
 import os
 import re
 import subprocess
@@ -76,6 +77,49 @@ class ReportFileTest(ReportCase):
                               text=True, check=False, env=environment())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\n    llm-0  .*\n      llm-1  .*round 1")
+
+    def show(self, name, *words, **more):
+        run = os.path.dirname(self.page_of(name, **more))
+        return subprocess.run([WEFT, "show", run, *words],
+                              capture_output=True, text=True, check=False,
+                              env=environment())
+
+    def test_show_tells_all_of_one_candidate(self):
+        name = "sg_000000000000"
+        wrong = self.show("run", name + "/llm-3")
+        self.assertEqual(wrong.returncode, 0, wrong.stderr)
+        for words in (r"verdict +wrong\n", r"why +element \[3, 4\] is 2",
+                      r"element +y\[3, 4\] is 2, expected 5, error 0\.6\n",
+                      r"element +y\[3, 5\] is nan, expected 1\.25"):
+            self.assertRegex(wrong.stdout, words)
+        right = self.show("run", name + "/llm-1").stdout
+        for words in (r"from +llm, round 1 of llm-0\n",
+                      r"method +wider loads\n", r"time +11 us",
+                      r"eager +30 us .*2\.73x as long",
+                      r"built +rows: local_bytes 0 registers 40\n"):
+            self.assertRegex(right, words)
+        told = json.loads(self.show("run", name + "/llm-3", "--json").stdout)
+        self.assertEqual(told["mismatches"][1], {
+            "output": "y", "index": [3, 5], "expected": "1.25", "got": "nan",
+            "error": "inf"})
+        for nothing in (name + "/llm-9", name + "/"):
+            done = self.show("run", nothing)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("'weft show RUN' lists them", done.stderr)
+
+    def test_no_word_of_a_journal_steers_a_terminal(self):
+        steering = "\x1b[2J\x1b]0;title\x07\x9b31m\b"
+        with_ids = [json.loads(line) for line in self.show(
+            "steering", "--json",
+            word=lambda t: t + steering).stdout.splitlines()]
+        name = with_ids[0]["subgraph"]
+        self.assertIn("\x1b", name)
+        for words in ([], ["--events"], [name + "/llm-3" + steering],
+                      [name + "/llm-1" + steering]):
+            done = self.show("steering", *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertRegex(done.stdout, r"\\(x|u00)1b\[2J")
+            self.assertNotRegex(done.stdout, "[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
     def test_what_is_no_run_is_said_to_be_none(self):
         done = subprocess.run([WEFT, "show", self.path("none"), "--html"],
@@ -171,6 +215,18 @@ class ReportPageTest(ReportCase):
         self.assertEqual(self.texts("#mismatches td"), [
             "y", "[3, 4]", "5", "2", "0.6",
             "y", "[3, 5]", "1.25", "nan", "inf"])
+        self.go("sg", "sg_000000000000")
+        self.browser.wait("document.querySelector('#candidates tbody tr')")
+        self.assertIn("y[3, 4] is 2, expected 5, and 1 more",
+                      self.texts("#candidates td .small"))
+        self.go("sg", "sg_000000000000", "llm-1")
+        self.browser.wait("document.querySelector('#built td')")
+        self.assertEqual(self.texts("#built th"), [
+            "Kernel", "threads", "local bytes", "registers"])
+        self.assertEqual(self.texts("#built td"), [
+            "constructor", "256", "\u2013", "\u2013",
+            "rows", "\u2013", "0", "40"])
+        self.assertIn("wider loads", self.texts("dd"))
         self.go("call", "0")
         self.browser.wait("document.querySelectorAll('.source .ln').length "
                           "=== 3")

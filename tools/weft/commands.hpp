@@ -92,7 +92,7 @@ int replay_command(const CommonFlags& common, const ReplayFlags& flags);
 struct ShowFlags {
   std::filesystem::path run;
   bool events = false;
-  std::string subgraph;
+  std::string subgraph;  ///< or "SUBGRAPH/CANDIDATE"; empty: all
   /// Of report.html; empty: the run's own. nullopt: none is asked for.
   std::optional<std::string> html;
 };

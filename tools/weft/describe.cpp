@@ -12,6 +12,7 @@
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/story.hpp"
 
 namespace weft {
 namespace {
@@ -73,7 +74,9 @@ std::expected<void, int> agree(const CommonFlags& common, const RunFlags& flags,
   const auto text = read_file(file);
   if (!text) return said(common, text.error());
   if (!common.quiet && !common.json) {
-    std::printf("The reference (%s):\n\n%s\n", file.c_str(), text->c_str());
+    // What is agreed to is what is seen: nothing in it may hide the rest.
+    std::printf("The reference (%s):\n\n%s\n", file.c_str(),
+                for_terminal(*text).c_str());
     std::fflush(stdout);
   }
   if (flags.yes) return {};

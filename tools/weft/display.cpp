@@ -91,7 +91,7 @@ void Display::say(const std::string& line) {
 void Display::say_locked(const std::string& line) {
   if (quiet_ || json_) return;
   wipe();
-  std::printf("%s\n", line.c_str());
+  std::printf("%s\n", for_terminal(line).c_str());
   redraw();
   std::fflush(stdout);
 }
@@ -142,7 +142,8 @@ void Display::redraw() {
 }
 
 void Display::draw(const std::string& line) {
-  std::printf("%s\n", line.substr(0, columns_).c_str());
+  const std::string first = for_terminal(line.substr(0, line.find('\n')));
+  std::printf("%s\n", first.substr(0, columns_).c_str());
   ++drawn_;
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/store/llm_store.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/report_file.hpp"
+#include "tools/weft/story.hpp"
 #include "tools/weft/version.hpp"
 
 namespace weft {
@@ -142,9 +143,10 @@ int report_error(const CommonFlags& common, const Error& error) {
   if (common.json) {
     const nlohmann::json line = {{"error", error.message},
                                  {"exit_code", exit_code_of(error)}};
-    std::printf("%s\n", line.dump().c_str());
+    const auto replace = nlohmann::json::error_handler_t::replace;
+    std::printf("%s\n", line.dump(-1, ' ', false, replace).c_str());
   }
-  std::fprintf(stderr, "weft: %s\n", error.message.c_str());
+  std::fprintf(stderr, "weft: %s\n", for_terminal(error.message).c_str());
   return exit_code_of(error);
 }
 

@@ -363,7 +363,9 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   add_common(*show, common);
   show->add_option("run", show_flags.run, "Run directory")->required();
   show->add_flag("--events", show_flags.events, "Every envelope");
-  show->add_option("--subgraph", show_flags.subgraph, "Only this subgraph");
+  show->add_option("subgraph,--subgraph", show_flags.subgraph,
+                   "Only this subgraph, or one candidate of it in full")
+      ->type_name("SUBGRAPH[/CANDIDATE]");
   show->add_option("--html", show_flags.html,
                    "Write report.html: to FILE, or into the run directory")
       ->expected(0, 1)

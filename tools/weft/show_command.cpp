@@ -9,6 +9,7 @@
 #include "actors/outcome.hpp"
 #include "runtime/journal/journal.hpp"
 #include "runtime/store/run_directory.hpp"
+#include "tools/weft/candidate_story.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/report_file.hpp"
 #include "tools/weft/story.hpp"
@@ -29,6 +30,11 @@ struct Story {
   std::uint64_t stale = 0;
 };
 
+/// What JSON cannot hold is replaced.
+std::string text_of(const nlohmann::json& data) {
+  return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 void take(Story& story, const Envelope& envelope) {
   ++story.events;
   if (envelope.dst == "stale") ++story.stale;
@@ -45,25 +51,6 @@ void take(Story& story, const Envelope& envelope) {
   }
 }
 
-std::string seed_line(const SeedResult& result) {
-  std::string text = result.seed.id + "  " + result.seed.variant + "  ";
-  if (result.seed.round > 0) {
-    text += "round " + std::to_string(result.seed.round) + "  ";
-  }
-  if (result.failure) return text + "not verified: " + result.failure.message;
-  if (!result.verdict.correct) {
-    return text + result.verdict.kind + ": " + result.verdict.reason;
-  }
-  char numbers[160];
-  std::snprintf(numbers, sizeof numbers,
-                "%s, error %.2g (framework %.2g), %.3f ms, %.2fx over eager",
-                result.verdict.kind.c_str(), result.verdict.max_error,
-                result.verdict.framework_error,
-                result.timing.candidate.median_us / 1000,
-                result.timing.over_eager.ratio);
-  return text + (result.timed ? numbers : result.verdict.kind);
-}
-
 /// The results of those seeds that came of `parent`, each with its own below;
 /// what was printed before is not there any more.
 void print_tree(std::multimap<std::string, const SeedResult*>& by_parent,
@@ -74,7 +61,7 @@ void print_tree(std::multimap<std::string, const SeedResult*>& by_parent,
   by_parent.erase(first, last);
   for (const SeedResult* result : here) {
     std::printf("%s%s\n", std::string(4 + 2 * depth, ' ').c_str(),
-                seed_line(*result).c_str());
+                for_terminal(candidate_line(*result)).c_str());
     print_tree(by_parent, result->seed.id, depth + 1);
   }
 }
@@ -105,44 +92,53 @@ int judged(const Story& story, const std::string& subgraph) {
   return static_cast<int>(ids.size());
 }
 
-void print(const Story& story, const std::string& only) {
-  if (story.origin) {
-    std::printf("forked from %s at event %llu",
-                story.origin->value("run", "").c_str(),
-                story.origin->value("seq", 0ull));
-    for (const auto& setting : story.origin->value("set", nlohmann::json())) {
-      std::printf(", %s", setting.get<std::string>().c_str());
-    }
-    std::printf("%s\n", story.origin->contains("reply")
-                            ? ", with another answer there"
-                            : "");
+std::string origin_line(const nlohmann::json& origin) {
+  std::string text = "forked from " + origin.value("run", "") + " at event " +
+                     std::to_string(origin.value("seq", 0ull));
+  for (const auto& setting : origin.value("set", nlohmann::json())) {
+    text += ", " + setting.get<std::string>();
   }
+  if (origin.contains("reply")) text += ", with another answer there";
+  return text + "\n";
+}
+
+std::string subgraph_line(const Story& story, const SubgraphDone& done) {
+  const int verdicts = judged(story, done.subgraph);
+  std::string text = "  " + done.subgraph + "  " + done.outcome + "  " +
+                     std::to_string(done.right) + " of " +
+                     std::to_string(verdicts) + " seeds right";
+  if (done.seeds > verdicts) {
+    text += ", " + std::to_string(done.seeds - verdicts) +
+            " stopped before their verdict";
+  }
+  text += "  " + done.reason + "\n";
+  if (done.llm.note.empty()) return text;
+  return text + "    language model: " + std::to_string(done.llm.rounds) +
+         " rounds, " + std::to_string(done.llm.spent.calls) +
+         " calls; ended by: " + done.llm.note + "\n";
+}
+
+void say(const std::string& text) {
+  std::printf("%s", for_terminal(text).c_str());
+}
+
+void print(const Story& story, const std::string& only) {
+  if (story.origin) say(origin_line(*story.origin));
   if (story.start) {
-    std::printf("%s, target %s, weft %s\n", story.start->problem_name.c_str(),
-                story.start->options.target.c_str(),
-                story.start->weft_version.c_str());
+    say(story.start->problem_name + ", target " + story.start->options.target +
+        ", weft " + story.start->weft_version + "\n");
   }
   for (const SubgraphDone& done : story.subgraphs) {
     if (!only.empty() && done.subgraph != only) continue;
-    const int verdicts = judged(story, done.subgraph);
-    std::printf("  %s  %s  %d of %d seeds right", done.subgraph.c_str(),
-                done.outcome.c_str(), done.right, verdicts);
-    if (done.seeds > verdicts) {
-      std::printf(", %d stopped before their verdict", done.seeds - verdicts);
-    }
-    std::printf("  %s\n", done.reason.c_str());
+    say(subgraph_line(story, done));
     const auto seeds = story.seeds.find(done.subgraph);
-    if (seeds == story.seeds.end()) continue;
-    print_seeds(seeds->second);
+    if (seeds != story.seeds.end()) print_seeds(seeds->second);
   }
-  if (only.empty()) {
-    std::printf("%s", story.waits.text(story.finished.has_value()).c_str());
-  }
-  std::printf("%llu events, %llu stale replies\n",
-              static_cast<unsigned long long>(story.events),
-              static_cast<unsigned long long>(story.stale));
-  std::printf("%s\n", story.finished ? story.finished->summary.c_str()
-                                     : "not finished: weft resume goes on");
+  if (only.empty()) say(story.waits.text(story.finished.has_value()));
+  say(std::to_string(story.events) + " events, " + std::to_string(story.stale) +
+      " stale replies\n");
+  say(story.finished ? story.finished->summary + "\n"
+                     : "not finished: weft resume goes on\n");
 }
 
 /// The same for a tool: an object a subgraph, then one for the run.
@@ -156,25 +152,15 @@ void print_json(const Story& story, const std::string& only) {
                  {"seeds", done.seeds},
                  {"judged", judged(story, done.subgraph)},
                  {"right", done.right},
+                 {"llm_note", done.llm.note},
                  {"results", json::array()}};
     const auto seeds = story.seeds.find(done.subgraph);
     if (seeds != story.seeds.end()) {
       for (const SeedResult& result : seeds->second) {
-        line["results"].push_back(
-            {{"seed", result.seed.id},
-             {"origin", result.seed.origin},
-             {"parent", result.seed.parent},
-             {"round", result.seed.round},
-             {"variant", result.seed.variant},
-             {"kind", result.verdict.kind},
-             {"reason",
-              result.failure ? result.failure.message : result.verdict.reason},
-             {"max_error", result.verdict.max_error},
-             {"candidate_us", result.timing.candidate.median_us},
-             {"eager_us", result.timing.eager.median_us}});
+        line["results"].push_back(candidate_json(result));
       }
     }
-    std::printf("%s\n", line.dump().c_str());
+    std::printf("%s\n", text_of(line).c_str());
   }
   json line = {{"origin", story.origin.value_or(json())},
                {"events", story.events},
@@ -185,7 +171,32 @@ void print_json(const Story& story, const std::string& only) {
     line["exit_code"] = story.finished->exit_code;
     line["summary"] = story.finished->summary;
   }
-  std::printf("%s\n", line.dump().c_str());
+  std::printf("%s\n", text_of(line).c_str());
+}
+
+/// Of one candidate, of which there may be several results: the last counts,
+/// for the best is timed once more, longer.
+int tell_candidate(const CommonFlags& common, const Story& story,
+                   const std::string& subgraph, const std::string& id) {
+  const SeedResult* found = nullptr;
+  const auto seeds = story.seeds.find(subgraph);
+  if (seeds != story.seeds.end()) {
+    for (const SeedResult& one : seeds->second) {
+      if (one.seed.id == id) found = &one;
+    }
+  }
+  if (!found) {
+    return report_error(
+        common, {ErrorCode::wrong_input, "nothing was found of a candidate '" +
+                                             id + "' of '" + subgraph +
+                                             "': 'weft show RUN' lists them"});
+  }
+  if (common.json) {
+    std::printf("%s\n", text_of(candidate_json(*found)).c_str());
+  } else {
+    std::printf("%s", for_terminal(candidate_text(*found)).c_str());
+  }
+  return 0;
 }
 
 int write_page(const CommonFlags& common, const RunDirectory& run,
@@ -196,7 +207,7 @@ int write_page(const CommonFlags& common, const RunDirectory& run,
   if (!written) return report_error(common, written.error());
   if (common.json) {
     const nlohmann::json line = {{"report", file.string()}};
-    std::printf("%s\n", line.dump().c_str());
+    std::printf("%s\n", text_of(line).c_str());
   } else {
     std::printf("%s\n", file.c_str());
   }
@@ -211,6 +222,8 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
   if (flags.html) return write_page(common, *run, *flags.html);
   const auto journal = Journal::open_read_only(run->journal());
   if (!journal) return report_error(common, journal.error());
+  const auto slash = flags.subgraph.find('/');
+  const std::string subgraph = flags.subgraph.substr(0, slash);
   Story story;
   if (const auto origin = journal->meta("origin")) {
     auto about = nlohmann::json::parse(*origin, nullptr, false);
@@ -219,9 +232,7 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
   std::uint64_t shown = 0;
   const auto read = journal->read(1, [&](const Envelope& envelope) {
     take(story, envelope);
-    if (!flags.subgraph.empty() && !concerns(envelope, flags.subgraph)) {
-      return true;
-    }
+    if (!subgraph.empty() && !concerns(envelope, subgraph)) return true;
     ++shown;
     if (flags.events) {
       const std::size_t body_max = common.verbose ? 1 << 20 : 160;
@@ -235,13 +246,17 @@ int show_command(const CommonFlags& common, const ShowFlags& flags) {
   if (const auto sound = journal->verify(); !sound) {
     return report_error(common, sound.error());
   }
-  if (!flags.subgraph.empty() && shown == 0) {
+  if (!subgraph.empty() && shown == 0) {
     return report_error(common, {ErrorCode::wrong_input,
-                                 "the run has no subgraph '" + flags.subgraph +
+                                 "the run has no subgraph '" + subgraph +
                                      "': 'weft show' lists them"});
   }
   if (flags.events) return 0;
-  (common.json ? print_json : print)(story, flags.subgraph);
+  if (slash != std::string::npos) {
+    return tell_candidate(common, story, subgraph,
+                          flags.subgraph.substr(slash + 1));
+  }
+  (common.json ? print_json : print)(story, subgraph);
   return 0;
 }
 

@@ -18,6 +18,15 @@ function variantOf(c) {
   return c.round > 0 && c.variant.startsWith("round ") ? "" : c.variant;
 }
 
+/// "y[3, 4] is 2, expected 5": the first element that is wrong.
+function firstMismatch(c) {
+  const [first, ...more] = (c.verdict && c.verdict.mismatches) || [];
+  if (!first) return "";
+  return `${first.output}[${(first.index || []).join(", ")}] is ${first.got}, ` +
+    `expected ${first.expected}` +
+    (more.length ? `, and ${more.length} more` : "");
+}
+
 function medianOf(c) {
   return c.timing && c.timing.candidate
     ? c.timing.candidate.median_us || null : null;
@@ -51,8 +60,9 @@ function candidateTable(s) {
        value: (c) => c.verdict && c.verdict.cases ? c.verdict.max_error : null,
        cell: (c) => c.verdict && c.verdict.cases ? error(c.verdict.max_error)
          : "\u2013"},
-      {name: "Why", value: reasonOf, cell: (c) => h("span",
-        {class: "reason", title: reasonOf(c)}, reasonOf(c))},
+      {name: "Why", value: reasonOf, cell: (c) => [h("span",
+        {class: "reason", title: reasonOf(c)}, reasonOf(c)),
+        h("div", {class: "small soft"}, firstMismatch(c))]},
     ],
   });
 }
@@ -95,6 +105,7 @@ function verdictFacts(c) {
     "framework_error", "tolerance", "controls", "precision",
     "framework_precision", "near_eager", "mismatches"]);
   const facts = [
+    ["Asked to try", c.method],
     ["Verdict", tag(candidateState(c), c.state)],
     ["Why", reasonOf(c)],
     ["Cases", v.cases ? count(v.cases) : null],
@@ -129,6 +140,22 @@ function mismatchSection(id, verdict) {
       {name: "Index", value: (m) => `[${(m.index || []).join(", ")}]`},
       number("Expected", "expected"), number("Got", "got"),
       number("Error", "error")],
+  }));
+}
+
+/// What the kernels' code shows: a row a kernel, a column a figure.
+function builtSection(c) {
+  const built = Object.entries((c.timing && c.timing.built) || {});
+  if (!built.length) return null;
+  const names = [...new Set(built.flatMap(([, one]) => Object.keys(one)))];
+  return section("built", "Built code", null, table({
+    id: "built-" + c.id, rows: built, search: false, columns: [
+      {name: "Kernel", value: ([kernel]) => kernel},
+      ...names.map((name) => ({name: name.replaceAll("_", " "), number: true,
+        value: ([, one]) => Object.hasOwn(one, name) ? one[name] : null,
+        cell: ([, one]) => Object.hasOwn(one, name) ? count(one[name])
+          : "\u2013"})),
+    ],
   }));
 }
 
@@ -190,6 +217,7 @@ function candidatePage(s, c) {
             `Dashed: moving the bytes takes ${microseconds(floorOf(c))}.`)
             : null))),
     mismatchSection(c.id, c.verdict),
+    builtSection(c),
     h("div", {class: "card top"},
       c.call === null || c.call === undefined ? null : h("div",
         {class: "copyline"}, to(["call", c.call],
