@@ -208,14 +208,12 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
     timed_near(*reply, context);
   } else {
     over_ = true;  // the files are written: the run is over
-    const bool short_of_budget = ran_out_of_budget(report_);
-    const int good = short_of_budget ? kBudgetExitCode : 0;
+    const int good = ran_out_of_budget(report_) ? kBudgetExitCode : 0;
+    const std::string trouble = llm_trouble(report_);
     context.send(address::user,
                  RunFinished{report_.verdict.correct ? good : 1,
                              summary_line(report_) +
-                                 (short_of_budget ? "; the budget for language "
-                                                    "models ended first"
-                                                  : "")});
+                                 (trouble.empty() ? trouble : "; " + trouble)});
   }
 }
 

@@ -1,6 +1,8 @@
 #include "actors/llm_quota.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <tuple>
 
 namespace weft {
@@ -19,10 +21,21 @@ bool is_congestion(const std::string& code) {
   return code == "rate_limited" || code == "overloaded" || code == "expired";
 }
 
+std::string dollars(std::int64_t micro_usd) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6f USD",
+                static_cast<double>(micro_usd) / 1e6);
+  return text;
+}
+
+std::string tokens(std::int64_t count) {
+  return std::to_string(count) + " tokens";
+}
+
 /// What a limit lacks for a call; a limit below 0 is none.
 enum class Room { enough, while_reserved, never };
-Room room(std::int64_t limit, std::int64_t spent, std::int64_t reserved,
-          std::int64_t wanted) {
+Room room_in(std::int64_t limit, std::int64_t spent, std::int64_t reserved,
+             std::int64_t wanted) {
   if (limit < 0 || spent + reserved + wanted <= limit) return Room::enough;
   return reserved > 0 && spent + wanted <= limit ? Room::while_reserved
                                                  : Room::never;
@@ -231,24 +244,39 @@ LlmQuota::Answer LlmQuota::fits(const Waiting& waiting, std::int64_t now_us) {
 LlmQuota::Answer LlmQuota::fits_budget(const LlmCallRequest& request) const {
   const auto group = groups_.find(request.group);
   const Budget own = group == groups_.end() ? Budget() : group->second;
-  const auto least =
-      std::max({room(options_.budget_micro_usd, run_.spent_micro_usd,
-                     run_.reserved_micro_usd, request.micro_usd),
-                room(options_.budget_tokens, run_.spent_tokens,
-                     run_.reserved_tokens, request.tokens),
-                room(options_.subgraph_micro_usd, own.spent_micro_usd,
-                     own.reserved_micro_usd, request.micro_usd),
-                room(options_.subgraph_tokens, own.spent_tokens,
-                     own.reserved_tokens, request.tokens)});
-  if (least == Room::enough) return {};
-  if (least == Room::while_reserved) {
-    return {Fit::later, -1, "", "the budget is reserved for other calls"};
+  struct Limit {
+    std::string of;
+    std::int64_t limit;
+    std::int64_t spent;
+    std::int64_t reserved;
+    std::int64_t wanted;
+    std::string (*text)(std::int64_t);
+  };
+  const std::string group_name = "the budget of " + request.group;
+  const std::array<Limit, 4> limits = {{
+      {"the run's budget", options_.budget_micro_usd, run_.spent_micro_usd,
+       run_.reserved_micro_usd, request.micro_usd, dollars},
+      {"the run's budget", options_.budget_tokens, run_.spent_tokens,
+       run_.reserved_tokens, request.tokens, tokens},
+      {group_name, options_.subgraph_micro_usd, own.spent_micro_usd,
+       own.reserved_micro_usd, request.micro_usd, dollars},
+      {group_name, options_.subgraph_tokens, own.spent_tokens,
+       own.reserved_tokens, request.tokens, tokens},
+  }};
+  bool has_to_wait = false;
+  for (const Limit& one : limits) {
+    const Room room = room_in(one.limit, one.spent, one.reserved, one.wanted);
+    has_to_wait |= room == Room::while_reserved;
+    if (room != Room::never) continue;
+    const std::int64_t left =
+        std::max<std::int64_t>(0, one.limit - one.spent - one.reserved);
+    return {Fit::never, -1, "budget",
+            "the next call could take " + one.text(one.wanted) + ", and " +
+                one.text(left) + " are left of " + one.of + " of " +
+                one.text(one.limit)};
   }
-  return {Fit::never, -1, "budget",
-          "a call of " + std::to_string(request.tokens) + " tokens and " +
-              std::to_string(request.micro_usd) +
-              " millionths of a dollar at most could exceed what is left of "
-              "the budget"};
+  if (!has_to_wait) return {};
+  return {Fit::later, -1, "", "the budget is reserved for other calls"};
 }
 
 LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/llm_calls.hpp"
+#include "actors/llm_search.hpp"
 
 namespace weft {
 namespace {
@@ -107,6 +108,19 @@ bool ran_out_of_budget(const Report& report) {
   return std::ranges::any_of(report.subgraphs, [](const SubgraphDone& done) {
     return done.llm.out_of_budget;
   });
+}
+
+std::string llm_trouble(const Report& report) {
+  if (ran_out_of_budget(report)) {
+    return "the budget for language models ended first";
+  }
+  for (const SubgraphDone& done : report.subgraphs) {
+    const std::string& note = done.llm.note;
+    if (!note.starts_with(kNoFurtherCall)) continue;
+    return "the language model was given up: " +
+           note.substr(kNoFurtherCall.size());
+  }
+  return "";
 }
 
 }  // namespace weft

@@ -11,6 +11,10 @@ namespace weft {
 /// Whether some call was not made because it could have exceeded the budget.
 bool ran_out_of_budget(const Report& report);
 
+/// What is said at the end of a run beside its verdict: that the budget ended
+/// first, or that a provider failed for good, and why. Empty: neither.
+std::string llm_trouble(const Report& report);
+
 /// Of all subgraphs together.
 LlmSpent llm_spent(const Report& report);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <tuple>
 
 #include "actors/device.hpp"
@@ -41,6 +42,28 @@ bool is_at_floor(const SeedResult& result, const Machine& machine) {
          timing.floor_us >= kFloorShare * timing.candidate.median_us;
 }
 
+std::string asked_text(const std::vector<RefineRequest>& asks) {
+  const RefineRequest& first = asks.front();
+  const std::string model = first.work.options.llm.name;
+  if (first.round == 0) return "asks " + model + " for first kernels";
+  std::string text = "round " + std::to_string(first.round) + ": ";
+  if (first.seed.id.empty()) return text + "first kernels once more";
+  for (const RefineRequest& one : asks) {
+    const SeedResult& result = one.result;
+    if (&one != &first) text += ", ";
+    text += one.seed.id + " (" +
+            (result.failure ? "not verified" : result.verdict.kind);
+    if (result.timed) {
+      char took[32];
+      std::snprintf(took, sizeof took, ", %.1f us",
+                    result.timing.candidate.median_us);
+      text += took;
+    }
+    text += ")";
+  }
+  return text;
+}
+
 int beam_width(const std::string& search) {
   if (search == "greedy") return 1;
   constexpr std::string_view beam = "beam:";
@@ -62,7 +85,7 @@ void LlmSearch::replied(const SeedsReply& reply) {
   complaint_ = reply.failure.message;
   if (!reply.failure || reply.failure.code == "no_kernel") return;
   story_.out_of_budget |= reply.failure.code == "budget";
-  end("no further call: " + reply.failure.message);
+  end(std::string(kNoFurtherCall) + reply.failure.message);
 }
 
 void LlmSearch::end(const std::string& why) {

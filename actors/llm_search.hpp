@@ -8,11 +8,15 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/vocabulary.hpp"
 
 namespace weft {
+
+/// What a search's note begins with where a provider, or the budget, ended it.
+inline constexpr std::string_view kNoFurtherCall = "no further call: ";
 
 class LlmSearch {
  public:
@@ -62,6 +66,9 @@ class LlmSearch {
 /// Whether nothing faster is to be expected: it moves the bytes that must move
 /// about as fast as the device can, and they are more than its caches hold.
 bool is_at_floor(const SeedResult& result, const Machine& machine);
+
+/// What a round asks for, for people: "round 2: llm-1 (correct, 14.9 us)".
+std::string asked_text(const std::vector<RefineRequest>& asks);
 
 /// N of "beam:N", 1 of "greedy"; 0: neither.
 int beam_width(const std::string& search);

@@ -340,16 +340,13 @@ void SubgraphAgent::compared(const SeedResult& result, Context& context) {
 }
 
 void SubgraphAgent::send_asks(Context& context) {
-  const int round = asks_.front().round;
+  const std::string what = asked_text(asks_);
   for (RefineRequest& ask : std::exchange(asks_, {})) {
     Timing& timing = ask.best.timing;
     if (ask.best.timed && timing.compile.runs == 0) timing.compile = compile_;
     context.send(address::seeds(kLlmSource), std::move(ask));
   }
-  context.send(address::user,
-               Progress{work_->subgraph, "llm",
-                        round == 0 ? "asked for first kernels"
-                                   : "round " + std::to_string(round)});
+  context.send(address::user, Progress{work_->subgraph, "llm", what});
 }
 
 void SubgraphAgent::stop_model(const std::string& why, Context& context) {

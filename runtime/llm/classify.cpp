@@ -98,6 +98,8 @@ std::string said(const std::optional<ServerError>& error) {
   constexpr std::size_t kShown = 500;
   std::string text = error->message.substr(0, kShown);
   if (text.empty()) text = error->type.empty() ? error->code : error->type;
+  // More is said behind it.
+  if (text.ends_with('.')) text.pop_back();
   return text.empty() ? "" : ": " + text;
 }
 

@@ -182,7 +182,8 @@ void Exchange::end(const HttpEnd& http) {
   answer.limits = limits_of(http.head.headers, epoch_ms());
   answer.http_status = http.head.status;
   answer.latency_ms = http.total_ms;
-  answer.first_token_ms = first_token_ms;
+  // Two clocks: theirs begins when the call is taken up.
+  answer.first_token_ms = std::min(first_token_ms, http.total_ms);
   clean(answer);
   on_answer(std::move(answer));
 }

@@ -99,6 +99,7 @@ TEST_CASE("a call that could exceed the budget is denied, not queued") {
   const auto later = quota.serve(1);
   REQUIRE(later.denied.size() == 1);
   CHECK(later.denied.front().code == "budget");
+  CHECK(later.denied.front().reason.contains(" are left of the run's budget"));
 }
 
 TEST_CASE("no quota left is final, for those that wait as well") {

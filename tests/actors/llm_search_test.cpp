@@ -122,6 +122,21 @@ TEST_CASE("an answer that is no kernel is told beside what is refined") {
         "before");
 }
 
+TEST_CASE("a round says which kernels it is about, and how far they are") {
+  Search search(work("beam:2"));
+  search.asked.options.llm.name = "mini";
+  const auto asked = [&](const std::vector<SeedResult>& all) {
+    return asked_text(search.search.next(search.asked, results(all), nullptr));
+  };
+  CHECK(asked({timed("compiler-0", 50)}) == "asks mini for first kernels");
+  CHECK(asked({}) == "round 1: first kernels once more");
+  auto wrong = timed("llm-0", 0);
+  wrong.timed = wrong.verdict.correct = false;
+  wrong.verdict.kind = "wrong";
+  CHECK(asked({timed("compiler-0", 50), wrong}) ==
+        "round 2: compiler-0 (correct, 50.0 us), llm-0 (wrong)");
+}
+
 TEST_CASE("a run out of budget ends a search, and says so") {
   Search search(work("greedy"));
   const auto asked = search.search.next(search.asked, {}, nullptr);

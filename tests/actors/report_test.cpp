@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/run_bench.hpp"
@@ -27,7 +28,7 @@ struct Made {
   Made() {
     report.run.problem_name = "small, \"odd\".py";
     report.verdict = {true, "correct", "",        6,         1e-7, 2e-7,
-                      1e-5, {},        "float32", "float32", {}};
+                      1e-5, {},        "float32", "float32", {},   {}};
     report.timing = timed(2, 1.9, 2.1);
     report.machine.copy_gbps = 10;
     for (const Subgraph& subgraph : plan.subgraphs) {
@@ -200,4 +201,17 @@ TEST_CASE("a module that is near to eager is told of beside the other") {
   CHECK(text.contains("with 1 of the 2 kernels above"));
   const std::string csv = results_csv(made.report, made.plan);
   CHECK(csv.contains("\nnear_eager,"));
+}
+
+TEST_CASE("what ended a language model's calls is told at a run's end") {
+  Report report;
+  report.subgraphs.resize(2);
+  LlmStory& story = report.subgraphs[1].llm;
+  story.note = "all 4 rounds";
+  CHECK(llm_trouble(report).empty());
+  story.note = "no further call: mini answers 401";
+  CHECK(llm_trouble(report) ==
+        "the language model was given up: mini answers 401");
+  story.out_of_budget = true;
+  CHECK(llm_trouble(report) == "the budget for language models ended first");
 }
