@@ -63,7 +63,8 @@ constexpr std::array kVectorSpilling = {
 
 std::string number(double value) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
+  const char* format = value < 1000 ? "%.4g" : "%.0f";
+  std::snprintf(text.data(), text.size(), format, value);
   return text.data();
 }
 
@@ -103,7 +104,7 @@ std::string figures_text(const std::string& kernel, const Figures& figures) {
                     std::to_string(figure(figures, "occupancy_percent")) +
                     " % (limited by " + limited_by(figures) + ")");
   }
-  add("vector_bits", "-bit vectors");
+  if (figure(figures, "vector_bits") > 0) add("vector_bits", "-bit vectors");
   add("vector_instructions", " floating-point instructions on vectors");
   add("scalar_instructions", " on single values");
   add("vector_spills", " vectors stored on the stack");

@@ -264,6 +264,7 @@ class LlmRuns(LlmCase):
             first.wait(PATIENCE_S)
             self.assertEqual(first.returncode, -signal.SIGKILL)
             answered = server.finished
+            self.what_is_known_of_it_is_told(run)
             done = self.run_weft([WEFT, "resume", run, "--config",
                                   os.path.join(self.folder, "settings.toml"),
                                   "--no-llm-cache"])
@@ -275,6 +276,24 @@ class LlmRuns(LlmCase):
         self.assertLessEqual(again, 1, [len(call) for call in calls])
         self.assertGreaterEqual(answered, 1)
         self.the_lost_call_is_counted_once(again)
+
+    def what_is_known_of_it_is_told(self, run):
+        """Of a run that stopped; which does not go on without its key."""
+        shown = self.run_weft([WEFT, "show", run]).stdout
+        self.assertIn("a call of mini is under way: ", shown)
+        self.assertIn("no verdict yet  1 seeds judged so far\n    llm-0 ",
+                      shown)
+        with open(os.path.join(run, "journal.db"), "rb") as file:
+            before = len(file.read())
+        done = subprocess.run(
+            [WEFT, "resume", run, "--config",
+             os.path.join(self.folder, "settings.toml")], check=False,
+            capture_output=True, text=True, timeout=PATIENCE_S,
+            env=self.environment() | {"TEST_KEY": ""})
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("TEST_KEY is not set", done.stderr)
+        with open(os.path.join(run, "journal.db"), "rb") as file:
+            self.assertEqual(len(file.read()), before)
 
     def the_lost_call_is_counted_once(self, again):
         """At what was reserved for it; all others at what they cost."""

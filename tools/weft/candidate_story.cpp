@@ -47,12 +47,17 @@ const std::string& reason_of(const SeedResult& result) {
   return result.failure ? result.failure.message : result.verdict.reason;
 }
 
+std::string microseconds(double value) {
+  return formatted(value < 1000 ? "%.4g" : "%.0f", value);
+}
+
 std::string times_line(const char* name, const Times& times,
                        const Speedup& over) {
   if (times.runs == 0) return "";
-  std::string text =
-      formatted("%.4g us (%.4g to %.4g, %d runs)", times.median_us,
-                times.p10_us, times.p90_us, times.runs);
+  std::string text = microseconds(times.median_us) + " us (" +
+                     microseconds(times.p10_us) + " to " +
+                     microseconds(times.p90_us) + ", " +
+                     std::to_string(times.runs) + " runs)";
   if (over.ratio > 0) {
     text += formatted(": %.2fx as long (%.2f to %.2f)", over.ratio, over.low,
                       over.high);
@@ -67,9 +72,8 @@ std::string times_lines(const Timing& timing) {
   text += times_line("max-autotune", timing.compile_autotune,
                      timing.over_compile_autotune);
   if (timing.floor_us > 0) {
-    text +=
-        line("floor", formatted("%.4g us to move %lld bytes", timing.floor_us,
-                                static_cast<long long>(timing.bytes_floor)));
+    text += line("floor", microseconds(timing.floor_us) + " us to move " +
+                              std::to_string(timing.bytes_floor) + " bytes");
   }
   return text;
 }

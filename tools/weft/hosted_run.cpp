@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/roster.hpp"
+#include "config/llm_settings.hpp"
 #include "runtime/host/decisions_version.hpp"
+#include "runtime/llm/key.hpp"
 #include "runtime/store/llm_store.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/report_file.hpp"
@@ -201,6 +203,15 @@ Result<RunStart> read_start(const Journal& journal) {
 LlmAccess llm_access(LoadedSettings& loaded, bool cache) {
   return {std::move(loaded.endpoints),
           cache ? default_llm_cache() : std::filesystem::path()};
+}
+
+Result<void> check_llm_key(const std::vector<LlmEndpoint>& endpoints,
+                           const std::string& provider) {
+  const auto endpoint = find_endpoint(endpoints, provider);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  const auto key = read_key(*endpoint);
+  if (!key) return std::unexpected(key.error());
+  return check_key_use(*endpoint, *key);
 }
 
 Result<HostEnd> host_start(const Hosting& hosting, OpenRun& run,

@@ -49,6 +49,11 @@ Result<RunStart> read_start(const Journal& journal);
 
 LlmAccess llm_access(LoadedSettings& loaded, bool cache);
 
+/// Whether that provider can be asked: it is declared, and its key is there.
+/// wrong_input, missing.
+Result<void> check_llm_key(const std::vector<LlmEndpoint>& endpoints,
+                           const std::string& provider);
+
 /// What a run is hosted with.
 struct Hosting {
   const CommonFlags& common;

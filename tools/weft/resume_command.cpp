@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "actors/llm_seeds.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/finished_run.hpp"
 #include "tools/weft/hosted_run.hpp"
@@ -5,6 +8,35 @@
 #include "tools/weft/run_place.hpp"
 
 namespace weft {
+namespace {
+
+/// Whether a language model may still be asked: one is among the seeds, and not
+/// all subgraphs have their verdicts.
+Result<bool> may_ask_model(const Journal& journal, const RunOptions& options) {
+  if (std::ranges::find(options.seeds, kLlmSource) == options.seeds.end()) {
+    return false;
+  }
+  bool is_searched = false;
+  const auto read = journal.read(1, [&](const Envelope& envelope) {
+    is_searched =
+        envelope.type == Compose::name ||
+        (envelope.dst == address::user && envelope.type == RunFinished::name);
+    return !is_searched;
+  });
+  if (!read) return std::unexpected(read.error());
+  return !is_searched;
+}
+
+/// Without its key a run would go on without the model, to its end.
+Result<void> check_model(const Journal& journal, const RunOptions& options,
+                         const std::vector<LlmEndpoint>& endpoints) {
+  const auto is_asked = may_ask_model(journal, options);
+  if (!is_asked) return std::unexpected(is_asked.error());
+  return *is_asked ? check_llm_key(endpoints, options.llm.name)
+                   : Result<void>();
+}
+
+}  // namespace
 
 int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   const Interrupt interrupt;
@@ -25,6 +57,9 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   if (const auto devices = check_devices(*start); !devices) {
     return report_error(common, devices.error());
   }
+  const auto model =
+      check_model(open.journal, start->options, loaded->endpoints);
+  if (!model) return report_error(common, model.error());
   Display display(common);
   const LlmAccess llm = llm_access(*loaded, flags.llm_cache);
   const auto past =

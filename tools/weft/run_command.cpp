@@ -5,7 +5,6 @@
 #include "actors/device.hpp"
 #include "actors/llm_seeds.hpp"
 #include "runtime/export/checkout.hpp"
-#include "runtime/llm/key.hpp"
 #include "runtime/machine/files.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
@@ -83,10 +82,8 @@ Result<void> settle_llm(RunOptions& options,
   if (!providers) return std::unexpected(providers.error());
   options.llm.providers = std::move(*providers);
   if (!is_asked) return {};
-  const auto first = find_endpoint(endpoints, options.llm.name);
-  const auto key = read_key(*first);
-  if (!key) return std::unexpected(key.error());
-  if (const auto use = check_key_use(*first, *key); !use) return use;
+  const auto key = check_llm_key(endpoints, options.llm.name);
+  if (!key) return key;
   return check_prices(options.llm, endpoints);
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -133,6 +134,16 @@ void print(const Story& story, const std::string& only) {
     say(subgraph_line(story, done));
     const auto seeds = story.seeds.find(done.subgraph);
     if (seeds != story.seeds.end()) print_seeds(seeds->second);
+  }
+  // Of those that have no verdict yet, what was found so far.
+  for (const auto& [id, results] : story.seeds) {
+    const bool is_done = std::ranges::any_of(
+        story.subgraphs,
+        [&](const SubgraphDone& done) { return done.subgraph == id; });
+    if (is_done || (!only.empty() && id != only)) continue;
+    say("  " + id + "  no verdict yet  " + std::to_string(judged(story, id)) +
+        " seeds judged so far\n");
+    print_seeds(results);
   }
   if (only.empty()) say(story.waits.text(story.finished.has_value()));
   say(std::to_string(story.events) + " events, " + std::to_string(story.stale) +

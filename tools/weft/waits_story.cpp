@@ -95,7 +95,11 @@ void WaitsStory::take(const Envelope& envelope, const Message& message) {
       calls->tokens += m->tokens;
       calls->micro_usd += m->micro_usd;
     }
+  } else if (const auto* m = std::get_if<LlmRequest>(&message)) {
+    under_way_[{envelope.src, m->effect}] = {"a call of " + m->provider,
+                                             m->purpose, envelope.at_us};
   } else if (const auto* m = std::get_if<LlmReply>(&message)) {
+    under_way_.erase({envelope.dst, m->effect});
     const auto asked = asked_.find({envelope.dst, m->effect});
     if (asked == asked_.end()) return;
     for (Calls* calls :
@@ -156,6 +160,12 @@ std::string WaitsStory::text(bool is_over) const {
             seconds(all.longest_us) + " at most\n";
   }
   if (is_over) return text;
+  for (const auto& [ticket, one] : under_way_) {
+    text += one.what + " is under way: " + one.group + ", since " +
+            clock_time(one.since_us) + " (" +
+            seconds(std::max<std::int64_t>(0, last_us_ - one.since_us)) +
+            " at the last event)\n";
+  }
   for (const auto& [ticket, one] : waiting_) {
     text += "waits for " + one.what + ": " +
             (one.group.empty() ? ticket.first : one.group) + ", since " +
@@ -194,6 +204,12 @@ nlohmann::json WaitsStory::json(bool is_over) const {
     for (const auto& [ticket, one] : waiting_) {
       waiting.push_back({{"who", ticket.first},
                          {"subgraph", one.group},
+                         {"what", one.what},
+                         {"since_us", one.since_us}});
+    }
+    for (const auto& [ticket, one] : under_way_) {
+      waiting.push_back({{"who", ticket.first},
+                         {"purpose", one.group},
                          {"what", one.what},
                          {"since_us", one.since_us}});
     }

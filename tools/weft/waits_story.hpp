@@ -53,6 +53,7 @@ class WaitsStory {
 
   std::map<Ticket, LlmCallRequest> asked_;
   std::map<Ticket, Waiting> waiting_;
+  std::map<Ticket, Waiting> under_way_;   ///< calls without a reply
   std::map<std::string, Waited> waited_;  ///< by what
   std::map<std::string, Calls> providers_;
   std::map<std::string, Calls> groups_;
