@@ -43,9 +43,10 @@ void LlmSeeds::ask(const Address& by, const RefineRequest& request,
   call.group = request.work.subgraph;
   // Who is nearer to an end goes first.
   call.priority = request.round > 0 ? 1 : 0;
-  call.purpose = (request.round > 0 ? "refine " + request.seed.id + " of "
-                                    : std::string("seeds for ")) +
-                 request.work.subgraph;
+  call.purpose =
+      (request.seed.id.empty() ? std::string("seeds for ")
+                               : "refine " + request.seed.id + " of ") +
+      request.work.subgraph;
   call.parts = std::move(prompt->parts);
   // With nothing to refine, first kernels are asked for again.
   call.samples = request.seed.id.empty() ? options.samples : 1;

@@ -244,7 +244,7 @@ class LlmRuns(LlmCase):
                 self.assertIn("budget", self.report(flag))
 
     def test_no_paid_call_twice_after_a_kill(self):
-        script = answers([WRONG_WAYS[0][0], kernel("v * 3.0f"),
+        script = answers([kernel("v * 3.0f"), WRONG_WAYS[0][0],
                           kernel(RIGHT)])
         processes = []
 
@@ -283,8 +283,7 @@ class LlmRuns(LlmCase):
         self.assertIn("a call of mini is under way: ", shown)
         self.assertIn("no verdict yet  1 seeds judged so far\n    llm-0 ",
                       shown)
-        with open(os.path.join(run, "journal.db"), "rb") as file:
-            before = len(file.read())
+        before = self.shown()[-1]["events"]
         done = subprocess.run(
             [WEFT, "resume", run, "--config",
              os.path.join(self.folder, "settings.toml")], check=False,
@@ -292,8 +291,7 @@ class LlmRuns(LlmCase):
             env=self.environment() | {"TEST_KEY": ""})
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertIn("TEST_KEY is not set", done.stderr)
-        with open(os.path.join(run, "journal.db"), "rb") as file:
-            self.assertEqual(len(file.read()), before)
+        self.assertEqual(self.shown()[-1]["events"], before)
 
     def the_lost_call_is_counted_once(self, again):
         """At what was reserved for it; all others at what they cost."""
