@@ -127,6 +127,8 @@ class PassingCases(unittest.TestCase):
         with mock.patch.object(cases._maker, "_wide", wide):
             between = self.verdict_of(cases, lambda out: out.mul_(1 + share))
         self.assertTrue(between.correct, between.reason)
+        self.assertEqual(between.mismatches, [])
+        self.assertTrue(again.mismatches)
         wide.assert_called()
 
     def test_what_was_known_without_float64_is_not_remembered(self):
