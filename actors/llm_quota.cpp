@@ -17,6 +17,27 @@ std::int64_t tighter(std::int64_t a, std::int64_t b) {
   return std::min(a, b);
 }
 
+std::int64_t requests_limit(const LlmLimits& user,
+                            const LlmHeaderLimits& told) {
+  return tighter(user.requests_per_minute, told.requests_limit);
+}
+
+std::int64_t tokens_limit(const LlmLimits& user, const LlmHeaderLimits& told) {
+  return tighter(user.tokens_per_minute, told.tokens_limit);
+}
+
+/// How long a call counts.
+std::int64_t minute_us(const LlmLimits& limits) {
+  return kMinuteUs + 1000 * limits.grace_ms;
+}
+
+/// What so much of a limit takes at an even pace; 0: there is no pace.
+std::int64_t pace_us(const LlmLimits& limits, std::int64_t limit,
+                     std::int64_t amount) {
+  if (limits.grace_ms <= 0 || limit <= 0) return 0;
+  return amount * minute_us(limits) / limit;
+}
+
 bool is_congestion(const std::string& code) {
   return code == "rate_limited" || code == "overloaded" || code == "expired";
 }
@@ -74,6 +95,15 @@ bool LlmQuota::settle(const Ticket& ticket, const LlmCallSettled& how,
   --provider.used;
   const auto counted =
       std::ranges::find(provider.minute, ticket, &Minute::ticket);
+  const LlmLimits& limits = provider.what.limits;
+  // What it did not take is there for others, unless its minute is over.
+  if (held.granted_us + minute_us(limits) > now_us) {
+    const auto left = how.free ? held.tokens : held.tokens - how.tokens;
+    provider.tokens_paced_us -=
+        pace_us(limits, tokens_limit(limits, provider.told), left);
+    provider.requests_paced_us -= pace_us(
+        limits, requests_limit(limits, provider.told), how.free ? 1 : 0);
+  }
   if (how.free) {
     if (counted != provider.minute.end()) provider.minute.erase(counted);
     return true;
@@ -282,16 +312,15 @@ LlmQuota::Answer LlmQuota::fits_budget(const LlmCallRequest& request) const {
 LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,
                                      const LlmCallRequest& request,
                                      std::int64_t now_us) {
+  const LlmLimits& limits = provider.what.limits;
+  const std::int64_t length_us = minute_us(limits);
   auto& minute = provider.minute;
-  while (!minute.empty() && minute.front().at_us + kMinuteUs <= now_us &&
+  while (!minute.empty() && minute.front().at_us + length_us <= now_us &&
          !held_.contains(minute.front().ticket)) {
     minute.pop_front();
   }
-  const LlmLimits& limits = provider.what.limits;
-  const auto requests =
-      tighter(limits.requests_per_minute, provider.told.requests_limit);
-  const auto tokens =
-      tighter(limits.tokens_per_minute, provider.told.tokens_limit);
+  const auto requests = requests_limit(limits, provider.told);
+  const auto tokens = tokens_limit(limits, provider.told);
   if (tokens > 0 && request.tokens > tokens) {
     return {Fit::never, -1, "full",
             "a call of " + std::to_string(request.tokens) +
@@ -308,20 +337,44 @@ LlmQuota::Answer LlmQuota::fits_rate(Provider& provider,
       provider.told.tokens_remaining < request.tokens) {
     return {Fit::later, provider.tokens_reset_us, "", "it has no tokens left"};
   }
+  const std::int64_t paced_us = paced_until(provider, request);
+  if (paced_us > now_us) {
+    return {Fit::later, paced_us, "", "its requests and tokens a minute"};
+  }
   std::int64_t count = 0;
   std::int64_t sum = 0;
   // The oldest first: those that must have gone before there is room.
   std::int64_t at_us = -1;
   for (auto one = minute.rbegin(); one != minute.rend(); ++one) {
-    if (one->at_us + kMinuteUs <= now_us) continue;
+    if (one->at_us + length_us <= now_us) continue;
     ++count;
     sum += one->tokens;
     const bool is_over = (requests > 0 && count + 1 > requests) ||
                          (tokens > 0 && sum + request.tokens > tokens);
-    if (is_over) at_us = std::max(at_us, one->at_us + kMinuteUs);
+    if (is_over) at_us = std::max(at_us, one->at_us + length_us);
   }
   if (at_us < 0) return {};
   return {Fit::later, at_us, "", "its requests and tokens a minute"};
+}
+
+/// When its turn is at an even pace, but for a burst: that has room for as many
+/// calls like this one as may be made at once.
+std::int64_t LlmQuota::paced_until(const Provider& provider,
+                                   const LlmCallRequest& request) {
+  const LlmLimits& limits = provider.what.limits;
+  const std::int64_t length_us = minute_us(limits);
+  const auto calls = std::max<std::int64_t>(limits.calls_at_once, kBurstMin);
+  const auto turn = [&](std::int64_t paced_us, std::int64_t takes_us) {
+    const std::int64_t burst_us =
+        std::min(length_us, std::max(length_us / kBurstPart, calls * takes_us));
+    return paced_us + takes_us - burst_us;
+  };
+  return std::max(
+      turn(provider.requests_paced_us,
+           pace_us(limits, requests_limit(limits, provider.told), 1)),
+      turn(provider.tokens_paced_us,
+           pace_us(limits, tokens_limit(limits, provider.told),
+                   request.tokens)));
 }
 
 void LlmQuota::grant(const Waiting& waiting, std::int64_t now_us) {
@@ -333,6 +386,13 @@ void LlmQuota::grant(const Waiting& waiting, std::int64_t now_us) {
     provider.told.tokens_remaining -= request.tokens;
   }
   provider.minute.push_back({now_us, request.tokens, waiting.ticket});
+  const LlmLimits& limits = provider.what.limits;
+  provider.requests_paced_us =
+      std::max(provider.requests_paced_us, now_us) +
+      pace_us(limits, requests_limit(limits, provider.told), 1);
+  provider.tokens_paced_us =
+      std::max(provider.tokens_paced_us, now_us) +
+      pace_us(limits, tokens_limit(limits, provider.told), request.tokens);
   for (Budget* budget : {&run_, &groups_[request.group]}) {
     budget->reserved_tokens += request.tokens;
     budget->reserved_micro_usd += request.micro_usd;

@@ -4,8 +4,13 @@
 // it is over, so that no limit is exceeded at any moment. Pure: time is given.
 //
 // Calls at once adapt: one more after a window of good ones, half of them after
-// a refusal or an overload, never more than the user allows. A call's minute
-// counts from when it is allowed.
+// a refusal or an overload, never more than the user allows.
+//
+// A call's minute counts from when it is allowed, and the provider's from when
+// it arrives: of two calls, the first may be longer under way than the second.
+// So a minute lasts longer by a time of grace, and calls are paced, lest many
+// be under way together: a burst, then the rest evenly (a token bucket that a
+// minute with its grace fills, as the generic cell rate algorithm keeps it).
 #pragma once
 
 #include <cstdint>
@@ -58,6 +63,11 @@ class LlmQuota {
   static constexpr std::size_t kWaitingMax = 10'000;
   /// A wait that a person would notice: a shorter one is not told.
   static constexpr std::int64_t kNoticedUs = 1'000'000;
+  /// The calls that may come at once however small a limit is: so few arrive
+  /// together, and spread over a minute they would only be late.
+  static constexpr std::int64_t kBurstMin = 8;
+  /// The part of a minute's calls that may come at once is one in so many.
+  static constexpr std::int64_t kBurstPart = 25;
   /// Who waits gains a step of priority in so long: nobody starves.
   static constexpr std::int64_t kAgingUs = 60'000'000;
   /// Who has waited so long goes before all that came later to its provider:
@@ -105,6 +115,9 @@ class LlmQuota {
     std::int64_t halved_us = -1;
     std::int64_t blocked_until_us = 0;
     std::deque<Minute> minute;
+    /// At an even pace, what was allowed so far would be over then.
+    std::int64_t requests_paced_us = 0;
+    std::int64_t tokens_paced_us = 0;
     LlmHeaderLimits told;
     std::int64_t requests_reset_us = 0;  ///< until then the remaining counts
     std::int64_t tokens_reset_us = 0;
@@ -136,6 +149,8 @@ class LlmQuota {
   Answer fits_budget(const LlmCallRequest& request) const;
   Answer fits_rate(Provider& provider, const LlmCallRequest& request,
                    std::int64_t now_us);
+  static std::int64_t paced_until(const Provider& provider,
+                                  const LlmCallRequest& request);
   void grant(const Waiting& waiting, std::int64_t now_us);
   void release(const Held& held, std::int64_t tokens, std::int64_t micro_usd);
   void learn(Provider& provider, const Held& held, const LlmCallSettled& how,

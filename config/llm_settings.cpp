@@ -154,6 +154,8 @@ LlmPrices read_prices(Section& section, const std::string& dialect) {
 LlmLimits read_limits(Section& section) {
   constexpr std::int64_t kCallsMax = 10'000;
   constexpr std::int64_t kRateMax = 1'000'000'000'000;
+  /// 2.5 % of a minute: as much of the rate is given up for it.
+  constexpr std::int64_t kGraceMs = 1'500;
   LlmLimits limits;
   limits.calls_at_once = static_cast<int>(section.whole(
       "limits.calls_at_once", limits.calls_at_once, 1, kCallsMax));
@@ -161,6 +163,7 @@ LlmLimits read_limits(Section& section) {
       section.whole("limits.requests_per_minute", 0, 0, kRateMax);
   limits.tokens_per_minute =
       section.whole("limits.tokens_per_minute", 0, 0, kRateMax);
+  limits.grace_ms = kGraceMs;
   return limits;
 }
 

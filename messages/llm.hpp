@@ -29,7 +29,11 @@ struct LlmLimits {
   int calls_at_once = 4;
   std::int64_t requests_per_minute = 0;
   std::int64_t tokens_per_minute = 0;
-  WEFT_FIELDS(calls_at_once, requests_per_minute, tokens_per_minute)
+  /// How much longer one call may take to arrive than another. A call counts
+  /// for a minute and so long, and calls are spread over that time. 0: neither,
+  /// as in runs that were begun before this field was.
+  std::int64_t grace_ms = 0;
+  WEFT_FIELDS(calls_at_once, requests_per_minute, tokens_per_minute, grace_ms)
   bool operator==(const LlmLimits&) const = default;
 };
 

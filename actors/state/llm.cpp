@@ -22,6 +22,8 @@ json LlmQuota::describe() const {
                        {"calls_max", provider.window},
                        {"blocked_until_us", provider.blocked_until_us},
                        {"calls_of_the_minute", provider.minute.size()},
+                       {"requests_paced_us", provider.requests_paced_us},
+                       {"tokens_paced_us", provider.tokens_paced_us},
                        {"closed", provider.closed}};
   }
   json waiting = json::array();

@@ -136,11 +136,11 @@ std::string LlmInvariants::grant(const Ticket& ticket,
 std::string LlmInvariants::within_rates(Provider& provider,
                                         const Ticket& ticket, const Call& call,
                                         std::int64_t now_us) {
+  const LlmLimits& limits = provider.what.limits;
   provider.minute.push_back({now_us, call.request.tokens, ticket});
   std::erase_if(provider.minute, [&](const Minute& one) {
-    return one.at_us + kMinuteUs <= now_us;
+    return one.at_us + kMinuteUs + 1000 * limits.grace_ms <= now_us;
   });
-  const LlmLimits& limits = provider.what.limits;
   const auto count = static_cast<std::int64_t>(provider.minute.size());
   if (limits.requests_per_minute > 0 && count > limits.requests_per_minute) {
     return over("the requests a minute of " + provider.what.name, count,

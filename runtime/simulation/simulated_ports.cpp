@@ -184,6 +184,7 @@ LlmOptions simulated_models(Random& random) {
     // Room for some calls, or for fewer than one.
     one.limits.tokens_per_minute =
         pick(random, 2) * (5'000 + pick(random, 60'000));
+    one.limits.grace_ms = 1'500;
     one.prices.input = 1'000'000 * (1 + pick(random, 5));
     one.prices.output = 1'000'000 * (1 + pick(random, 20));
     one.native_samples = happens(random, 500);

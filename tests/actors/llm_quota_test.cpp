@@ -2,18 +2,24 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
+#include <vector>
 
 namespace weft {
 namespace {
 
+constexpr std::int64_t kSecondUs = 1'000'000;
+/// A call's minute with 1.5 s of grace.
+constexpr std::int64_t kLongMinuteUs = 61'500'000;
+
 LlmOptions one_provider(int calls_at_once, std::int64_t requests = 0,
-                        std::int64_t tokens = 0) {
+                        std::int64_t tokens = 0, std::int64_t grace_ms = 0) {
   LlmOptions options;
   options.name = "mini";
   LlmProvider provider;
   provider.name = "mini";
-  provider.limits = {calls_at_once, requests, tokens};
+  provider.limits = {calls_at_once, requests, tokens, grace_ms};
   options.providers = {provider};
   return options;
 }
@@ -129,7 +135,7 @@ TEST_CASE("a lease without an answer counts as what it could have cost") {
 struct World {
   explicit World(std::uint64_t seed) : random(seed) {
     options = one_provider(static_cast<int>(1 + pick(6)), 1 + pick(40),
-                           1'000 + pick(20'000));
+                           1'000 + pick(20'000), 1'500 * pick(2));
     if (pick(2) == 0) options.budget_micro_usd = pick(2'000);
     if (pick(2) == 0) options.budget_tokens = pick(40'000);
     if (pick(3) == 0) options.subgraph_micro_usd = pick(500);
@@ -216,7 +222,7 @@ struct World {
     std::int64_t requests = 0;
     std::int64_t tokens = 0;
     for (const auto& [at, count, who] : minute) {
-      if (at + 60'000'000 <= now) continue;
+      if (at + 60'000'000 + 1000 * limits.grace_ms <= now) continue;
       ++requests;
       tokens += count;
     }
@@ -301,6 +307,123 @@ TEST_CASE("small calls do not for ever take what a large one waits for") {
   }
   CHECK(is_served);
   CHECK(now_us <= LlmQuota::kPatienceUs + 80'000'000);
+}
+
+/// When each of so many calls, all asked for at the start, is allowed: each
+/// answers at once, and takes all its tokens.
+std::vector<std::int64_t> allowed_at(const LlmOptions& options, int calls,
+                                     std::int64_t tokens = 100) {
+  LlmQuota quota;
+  quota.allow(options);
+  for (int i = 1; i <= calls; ++i) {
+    const auto ticket = static_cast<std::uint64_t>(i);
+    quota.ask({"a", ticket}, call(ticket, "sg", tokens), 0);
+  }
+  std::vector<std::int64_t> at_us;
+  std::int64_t now_us = 0;
+  while (at_us.size() < static_cast<std::size_t>(calls)) {
+    const auto said = quota.serve(now_us);
+    for (const auto& one : said.granted) {
+      at_us.push_back(now_us);
+      quota.settle(one.ticket, settled("", tokens), now_us);
+    }
+    if (!said.granted.empty()) continue;
+    REQUIRE(said.again_us);
+    REQUIRE(*said.again_us > now_us);
+    now_us = *said.again_us;
+  }
+  return at_us;
+}
+
+TEST_CASE("a burst is as large as the calls at once, the rest is spread") {
+  const auto at_us = allowed_at(one_provider(64, 600, 0, 1'500), 1'800);
+  CHECK(at_us[63] == 0);
+  // One in 102.5 ms, until those of the burst no longer count.
+  for (std::size_t i = 64; i < 600; ++i) {
+    CHECK(at_us[i] == static_cast<std::int64_t>(i - 63) * 102'500);
+  }
+  CHECK(at_us[600] == kLongMinuteUs);
+  // 600 in each minute with its grace: 0.976 of the rate, for ever.
+  CHECK(at_us[1'799] < 3 * kLongMinuteUs);
+}
+
+TEST_CASE("without grace a limit's calls come at once, as in older runs") {
+  const auto at_us = allowed_at(one_provider(64, 600), 601);
+  CHECK(at_us[599] == 0);
+  CHECK(at_us[600] == 60 * kSecondUs);
+}
+
+TEST_CASE("a burst of a large limit is a part of it, however few at once") {
+  const auto at_us = allowed_at(one_provider(1, 600, 0, 1'500), 25);
+  CHECK(at_us[23] == 0);
+  CHECK(at_us[24] == 102'500);
+}
+
+TEST_CASE("small limits are not spread: no call waits for nothing") {
+  for (const int at_once : {1, 8}) {
+    const auto five = allowed_at(one_provider(at_once, 5, 0, 1'500), 11);
+    CHECK(five[4] == 0);
+    CHECK(five[5] == kLongMinuteUs);
+    CHECK(five[9] == kLongMinuteUs);
+    CHECK(five[10] == 2 * kLongMinuteUs);
+    const auto one = allowed_at(one_provider(at_once, 1, 0, 1'500), 3);
+    CHECK(one ==
+          std::vector{std::int64_t{0}, kLongMinuteUs, 2 * kLongMinuteUs});
+  }
+}
+
+TEST_CASE("tokens a minute are spread as requests are") {
+  // As many tokens as 600 calls take, and no limit of requests.
+  const auto at_us = allowed_at(one_provider(64, 0, 60'000, 1'500), 601);
+  CHECK(at_us[63] == 0);
+  CHECK(at_us[64] == 102'500);
+  CHECK(at_us[599] == 536 * 102'500);
+  CHECK(at_us[600] == kLongMinuteUs);
+  // Of a limit that two calls take, two come at once.
+  const auto large = allowed_at(one_provider(2, 0, 1'000, 1'500), 3, 500);
+  CHECK(large[1] == 0);
+  CHECK(large[2] == kLongMinuteUs);
+}
+
+TEST_CASE("what a call did not take spreads the others no further") {
+  const auto wait_us = [](const LlmCallSettled& how) {
+    LlmQuota quota;
+    quota.allow(one_provider(8, 0, 100'000, 1'500));
+    for (std::uint64_t i = 1; i <= 9; ++i) {
+      quota.ask({"a", i}, call(i, "sg", 1'000), 0);
+    }
+    for (const auto& one : quota.serve(0).granted) {
+      quota.settle(one.ticket, how, 0);
+    }
+    return quota.serve(0).again_us.value_or(0);
+  };
+  CHECK(wait_us(settled("", 1'000)) == kLongMinuteUs / 100);
+  // 8 of 615 us came back.
+  CHECK(wait_us(settled("", 999)) == 610'080);
+  CHECK(wait_us(settled("", 500)) == 0);
+  LlmCallSettled free = settled("", 1'000);
+  free.free = true;
+  CHECK(wait_us(free) == 0);
+}
+
+TEST_CASE("calls that are up to 1.5 s under way are never too many a minute") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    std::mt19937_64 random(seed);
+    const auto limit = static_cast<std::int64_t>(1 + random() % 700);
+    const auto at_once = static_cast<int>(1 + random() % 64);
+    auto at_us = allowed_at(one_provider(at_once, limit, 0, 1'500),
+                            static_cast<int>(3 * limit));
+    for (auto& at : at_us) {
+      at += static_cast<std::int64_t>(random() % 1'500'000);
+    }
+    std::ranges::sort(at_us);
+    for (auto i = static_cast<std::size_t>(limit); i < at_us.size(); ++i) {
+      const std::int64_t apart_us =
+          at_us[i] - at_us[i - static_cast<std::size_t>(limit)];
+      CHECK(apart_us >= 60 * kSecondUs);
+    }
+  }
 }
 
 TEST_CASE("who waits is told so once, with the limit") {

@@ -49,7 +49,7 @@ output = 15
   CHECK(endpoint.provider.dialect == "anthropic");
   CHECK(endpoint.provider.max_output_tokens == 5000);
   CHECK(endpoint.provider.temperature == 0.5);
-  CHECK(endpoint.provider.limits == LlmLimits{2, 60, 100'000});
+  CHECK(endpoint.provider.limits == LlmLimits{2, 60, 100'000, 1'500});
   CHECK(endpoint.provider.prices.input == 3'000'000);
   // Not told: assumed dearer, never free.
   CHECK(endpoint.provider.prices.cached == 3'000'000);
