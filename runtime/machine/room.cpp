@@ -2,20 +2,53 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 namespace weft {
+namespace {
 
-Result<void> try_room(const std::filesystem::path& folder, std::int64_t bytes) {
-  std::string file = folder / "room.XXXXXX";
-  const int fd = mkostemp(file.data(), O_CLOEXEC);
-  int code = fd < 0 ? errno : 0;
+namespace fs = std::filesystem;
+
+/// Of a file system without fallocate, as some network ones and old kernels.
+bool cannot_promise(int code) {
+  return code == EOPNOTSUPP || code == ENOTSUP || code == ENOSYS;
+}
+
+/// 0, or why the file system says that there is less.
+int what_is_free(int fd, std::int64_t bytes) {
+  struct statvfs about{};
+  // One that does not say that either shows its limits when it is written to.
+  if (fstatvfs(fd, &about) != 0 || about.f_blocks == 0) return 0;
+  const auto wanted = static_cast<unsigned long long>(bytes);
+  return about.f_bavail >= wanted / about.f_frsize ? 0 : ENOSPC;
+}
+
+}  // namespace
+
+int allocate(int fd, std::int64_t bytes) {
+  return fallocate(fd, 0, 0, bytes) == 0 ? 0 : errno;
+}
+
+Result<void> try_room(const fs::path& folder, std::int64_t bytes,
+                      const Allocate& allocate_with) {
+  std::string file;
+  int fd = -1;
+  int code = 0;
+  // A signal says nothing of the disk.
+  do {
+    file = folder / "room.XXXXXX";
+    fd = mkostemp(file.data(), O_CLOEXEC);
+    code = fd < 0 ? errno : 0;
+  } while (code == EINTR);
   if (fd >= 0) {
-    // Some file systems cannot promise: those are believed.
-    if (fallocate(fd, 0, 0, bytes) != 0 && errno != EOPNOTSUPP) code = errno;
+    do {
+      code = allocate_with(fd, bytes);
+    } while (code == EINTR);
+    if (cannot_promise(code)) code = what_is_free(fd, bytes);
     close(fd);
     unlink(file.c_str());
   }
