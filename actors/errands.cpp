@@ -26,7 +26,7 @@ void set_effect(Message& message, std::uint64_t effect) {
 /// What is missing may be back, too: a process that could not start, say.
 bool may_pass(const Failure& failure) {
   static const char* const final_codes[] = {"wrong_input", "refused",
-                                            "cancelled", "lost"};
+                                            "cancelled", "lost", "no_room"};
   return failure &&
          std::ranges::find(final_codes, failure.code) == std::end(final_codes);
 }
@@ -172,6 +172,13 @@ std::optional<ErrandEnd> Errands::replied(std::uint64_t effect, Failure failure,
     const std::int64_t after_ms =
         failure.retry_after_ms > 0 ? failure.retry_after_ms : kRetryMs;
     rest(found, std::min(after_ms, kRetryMsMax), context);
+    return std::nullopt;
+  }
+  // Nobody knows what filled the disk: it may be this. The place has made room
+  // since, or the broker knows that it is gone.
+  if (failure.code == "no_room" && ++open.lost < kPlacesLostMax &&
+      open.is_wanted) {
+    attempt(std::move(open_.extract(found).mapped()), next_++, context);
     return std::nullopt;
   }
   // Its place left, and the work had no part in that.

@@ -22,7 +22,8 @@ struct ErrandEnd {
   std::optional<Message> reply;  ///< whatever the port said, if it did
   Failure failure;
   Place place{};  ///< where it was done last
-  int lost = 0;   ///< places that went down while it was done there
+  /// Places that went down while it was done there, or had no room left.
+  int lost = 0;
 };
 
 /// What the errand needs while it runs.
@@ -47,8 +48,9 @@ class Errands {
   /// own. Two kinds of failure are no try: "overloaded" is asked again after
   /// the time that it names, and a place that is gone is replaced by another.
   /// What was lost with two places is not taken to a third: it may be what
-  /// brought them down. A place that leaves of its own will answers "lost",
-  /// and is none of the two.
+  /// brought them down. A place whose disk it may have filled answers
+  /// "no_room", and counts as lost, though it may be asked again. One that
+  /// leaves of its own will answers "lost", and is none of the two.
   std::uint64_t start(const Address& port, Message request,
                       const LeaseTerms& terms, Context& context, int tries = 1);
 
@@ -94,7 +96,7 @@ class Errands {
     bool is_wanted = true;     ///< false: it is not tried again
     Place place;               ///< granted
     std::vector<Place> avoid;  ///< those that went
-    int lost = 0;              ///< of them, those that went down
+    int lost = 0;              ///< so often a place went down, or was full
     int overloads = 0;         ///< so often it was put off
   };
   using Entry = std::map<std::uint64_t, Open>::iterator;

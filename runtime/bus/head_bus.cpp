@@ -238,7 +238,9 @@ void HeadBus::perform(head_action::Leaving) {}
 void HeadBus::perform(head_action::Lost action) {
   for (const NodeRequest& request : action.requests) {
     if (action.politely) {
-      hand_back(request.id, "node " + action.node + ": " + action.why);
+      const bool may_be_why = action.lacked_room && request.was_sent;
+      hand_back(request.id, may_be_why ? "no_room" : "lost",
+                "node " + action.node + ": " + action.why);
     } else {
       open_.erase(request.id);
     }
@@ -333,11 +335,13 @@ void HeadBus::tell(const std::string& node,
   if (!words.empty()) post_(to_envelopes(address::node(node), 0, words));
 }
 
-/// It goes to another place, and is not what this one went down with.
-void HeadBus::hand_back(std::uint64_t id, const std::string& why) {
+/// It goes to another place, and is not what this one went down with. Of code
+/// "no_room" it may be, and goes to one other.
+void HeadBus::hand_back(std::uint64_t id, const std::string& code,
+                        const std::string& why) {
   const auto open = open_.find(id);
   if (open == open_.end()) return;
-  answer(id, failed_reply(open->second.request, {"lost", why}));
+  answer(id, failed_reply(open->second.request, {code, why}));
 }
 
 /// All its places, without any units; of one that left, they are named.

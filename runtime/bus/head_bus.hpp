@@ -84,7 +84,8 @@ class HeadBus : public Nodes {
   void perform(head_action::Load action);
   void perform(head_action::Log action);
   void answer(std::uint64_t id, Message reply);
-  void hand_back(std::uint64_t id, const std::string& why);
+  void hand_back(std::uint64_t id, const std::string& code,
+                 const std::string& why);
   void take_built(std::uint64_t id, const BuildRequest& request,
                   BuildReply reply);
   void tell(const std::string& node, const std::vector<Capacities>& all);

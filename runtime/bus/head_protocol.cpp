@@ -317,7 +317,7 @@ void HeadProtocol::submit(NodeRequest request, std::int64_t now_ms) {
   if (found == nodes_.end()) {
     // It never had it: whatever became of it, this was not why.
     const std::string name = request.node;
-    act(Lost{name, "it is not in any more", true, {}});
+    act(Lost{name, "it is not in any more", true, false, {}});
     std::get<Lost>(actions_.back()).requests.push_back(std::move(request));
     return;
   }
@@ -403,15 +403,16 @@ void HeadProtocol::loaded(const std::string& hash, BlobSender::Bytes bytes) {
 }
 
 void HeadProtocol::lose(const std::string& name, const std::string& why,
-                        bool politely) {
+                        bool politely, bool lacked_room) {
   auto gone = nodes_.extract(name);
   Node& node = gone.mapped();
-  Lost lost{name, why, politely, {}};
+  Lost lost{name, why, politely, lacked_room, {}};
   auto& given_up = given_up_[name];
   for (auto& [id, work] : node.work) {
     where_.erase(id);
     if (work.is_answered) continue;  // the journal gets it all the same
     if (given_up.size() < kGivenUpMax) given_up.push_back(id);
+    work.request.was_sent = work.is_sent;
     lost.requests.push_back(std::move(work.request));
   }
   if (given_up.empty() || politely) given_up_.erase(name);
@@ -460,7 +461,8 @@ void HeadProtocol::take_bye(const std::string& peer, const wire::Bye& bye) {
     // One that an earlier head let in has not shown itself to this one.
     if (known.empty() || known == bye.incarnation) {
       lose(bye.node,
-           "it left" + (bye.why.empty() ? "" : ": " + one_line(bye.why)), true);
+           "it left" + (bye.why.empty() ? "" : ": " + one_line(bye.why)), true,
+           !bye.why.empty());
     }
   }
   say_bye(peer, bye.session);

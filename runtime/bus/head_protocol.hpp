@@ -29,6 +29,7 @@ struct NodeRequest {
   std::string port;  ///< as the node calls it: "port/verify/GPU-8a5c…"
   std::string type;
   std::shared_ptr<const std::string> body;
+  bool was_sent = false;  ///< of one that is Lost: the node may have begun it
 };
 
 /// What a head's driver has to do.
@@ -55,6 +56,9 @@ struct Lost {
   std::string node;
   std::string why;
   bool politely = false;  ///< it said that it would go
+  /// It went for want of room on its disk, which what it was sent may have
+  /// taken.
+  bool lacked_room = false;
   std::vector<NodeRequest> requests;
 };
 /// The answer to a request, once. Its blobs were stored before.
@@ -211,7 +215,8 @@ class HeadProtocol {
   void complete(Node& node, Work& work);
   void feed(Node& node, std::int64_t now_ms);
   void say_cancel(Node& node, std::uint64_t id, std::int64_t now_ms);
-  void lose(const std::string& name, const std::string& why, bool politely);
+  void lose(const std::string& name, const std::string& why, bool politely,
+            bool lacked_room = false);
   void say(Node& node, wire::Frame frame, std::int64_t now_ms);
   void flush_node(Node& node, std::int64_t now_ms, bool is_tick);
   void touch(Node& node);

@@ -24,6 +24,7 @@ using Event =
 constexpr std::int64_t kSayMs = 5'000;
 
 /// Whether the reply speaks against the work: it may be the machine's fault.
+/// What was stopped says nothing of either.
 bool speaks_against(const Message& reply) {
   if (const auto* check = std::get_if<CheckReply>(&reply)) {
     if (!check->verdict.correct) return true;
@@ -34,7 +35,7 @@ bool speaks_against(const Message& reply) {
   return std::visit(
       [](const auto& m) {
         if constexpr (requires { m.failure.code; }) {
-          return static_cast<bool>(m.failure);
+          return m.failure && m.failure.code != "cancelled";
         } else {
           return false;
         }
@@ -129,6 +130,8 @@ class Node {
     blobs_.begin_run();
     lives_ = std::make_shared<std::atomic<bool>>(true);
     serving_ = options_.make_ports(blobs_, std::get<RunStart>(*start));
+    const std::lock_guard lock(room_mutex_);
+    make_room_ = serving_->make_room;
   }
 
   void handle(const node_action::Work& work) {
@@ -138,7 +141,7 @@ class Node {
         serving_ ? serving_->ports.find(work.port) : Ports::iterator();
     if (!serving_ || port == serving_->ports.end()) {
       return answer(
-          work.id,
+          work.id, *message,
           failed_reply(*message, {"missing", "this node has no " + work.port}));
     }
     std::stop_token cancelled;
@@ -147,10 +150,11 @@ class Node {
       cancelled = running_[work.id].get_token();
     }
     port->second->begin(*message, cancelled,
-                        [this, id = work.id, lives = lives_](Message reply) {
+                        [this, id = work.id, request = *message,
+                         lives = lives_](Message reply) {
                           // Of a run that has ended: its number may be
                           // another request's by now.
-                          if (*lives) answer(id, reply);
+                          if (*lives) answer(id, request, std::move(reply));
                         });
   }
 
@@ -182,21 +186,37 @@ class Node {
     }
     // Before the ports are waited for: each ends what it does.
     for (auto& [id, work] : running) work.request_stop();
+    {
+      // Nobody is at it afterwards: its ports go one by one.
+      const std::lock_guard lock(room_mutex_);
+      make_room_ = nullptr;
+    }
     serving_.reset();  // its answers are for nobody
   }
 
   /// Any thread.
-  void answer(std::uint64_t id, const Message& reply) {
+  void answer(std::uint64_t id, const Message& request, Message reply) {
     {
       const std::lock_guard lock(mutex_);
       running_.erase(id);
     }
     if (options_.why_unfit && speaks_against(reply)) {
-      std::string why = options_.why_unfit();
-      if (!why.empty()) return give_up(std::move(why));
+      const std::string why = options_.why_unfit();
+      if (!why.empty()) {
+        make_room();
+        std::string still = options_.why_unfit();
+        if (!still.empty()) return give_up(std::move(still));
+        // Its failure is no verdict, and it may be what filled the disk.
+        reply = failed_reply(request,
+                             {"no_room", "there was no room for it: " + why});
+      }
     }
     std::string body = encode(reply);
     auto pinned = blobs_.pin(id, body);
+    if (!pinned) {
+      make_room();
+      pinned = blobs_.pin(id, body);
+    }
     if (!pinned) return give_up(pinned.error().message);
     socket_->post([this, id, type = std::string(name_of(reply)),
                    body = std::move(body),
@@ -205,6 +225,11 @@ class Node {
                        SocketThread::now_ms());
       act();
     });
+  }
+
+  void make_room() {
+    const std::lock_guard lock(room_mutex_);
+    if (make_room_) make_room_();
   }
 
   /// The machine's fault is nobody's answer: the head has the work done
@@ -292,6 +317,8 @@ class Node {
   std::shared_ptr<std::atomic<bool>> lives_ =
       std::make_shared<std::atomic<bool>>(false);
   std::optional<NodePorts> serving_;  // the node's own thread's
+  std::mutex room_mutex_;             // held while room is made
+  std::function<void()> make_room_;   // serving_'s, as long as its ports are
 };
 
 }  // namespace

@@ -20,6 +20,9 @@ namespace weft {
 struct NodePorts {
   std::shared_ptr<void> keeps;  ///< first: it goes after the ports that use it
   Ports ports;
+  /// Removes what earlier work left on the disk, as far as none under way needs
+  /// it; any thread of a port's. Empty: there is nothing of the kind.
+  std::function<void()> make_room{};
 };
 
 struct NodeOptions {
@@ -30,7 +33,8 @@ struct NodeOptions {
   /// where a head has let the node in, else "out".
   std::filesystem::path folder;
   /// Why work that fails here says nothing of that work, as on a full disk;
-  /// empty: it does. Asked when some has failed; any thread.
+  /// empty: it does. Asked when some has failed, and once more after
+  /// NodePorts::make_room; any thread.
   std::function<std::string()> why_unfit;
   int lose_every = 0;  ///< blobs, for tests
   std::function<void(const std::string&)> log;

@@ -85,9 +85,7 @@ std::string NodeBlobs::put(std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   own_.insert(hash);
   if (kept_.contains(hash)) return hash;
-  if (const auto done = keep(hash, bytes); !done) {
-    not_taken_[hash] = done.error();
-  }
+  if (!keep(hash, bytes)) not_taken_[hash] = bytes;
   return hash;
 }
 
@@ -165,7 +163,13 @@ Result<std::vector<wire::BlobRef>> NodeBlobs::pin(std::uint64_t id,
   const std::lock_guard lock(mutex_);
   for (const std::string& hash : hashes) {
     const auto lacking = not_taken_.find(hash);
-    if (lacking != not_taken_.end()) return std::unexpected(lacking->second);
+    if (lacking == not_taken_.end()) continue;
+    const std::string bytes = lacking->second;  // keep() forgets it
+    if (const auto done = keep(hash, bytes); !done) {
+      return std::unexpected(done.error());
+    }
+  }
+  for (const std::string& hash : hashes) {
     const auto found = kept_.find(hash);
     if (found == kept_.end() || !own_.contains(hash)) continue;
     if (made.size() == wire::kBlobsOfMessageMax) break;

@@ -45,7 +45,8 @@ class NodeBlobs : public Blobs {
   std::shared_ptr<const std::string> find(const std::string& hash);
 
   /// Those that a reply refers to and that were made here: kept until
-  /// settled(id). The error is the disk's that did not take one of them.
+  /// settled(id). The error is the disk's that does not take one of them: then
+  /// none is pinned, and it may be tried again once there is room.
   Result<std::vector<wire::BlobRef>> pin(std::uint64_t id,
                                          std::string_view body);
   void settled(std::uint64_t id);
@@ -84,7 +85,7 @@ class NodeBlobs : public Blobs {
   std::map<std::string, Awaited> awaited_;
   std::map<std::uint64_t, std::vector<std::string>> pinned_;  // by effect
   std::set<std::string> own_;
-  std::map<std::string, Error> not_taken_;  // own ones, by the disk
+  std::map<std::string, std::string> not_taken_;  // own ones' bytes
   int delivered_ = 0;
   bool is_over_ = false;
 };

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 namespace weft {
 namespace {
@@ -56,6 +57,14 @@ Result<void> try_room(const fs::path& folder, std::int64_t bytes,
   return fail(ErrorCode::missing,
               "cannot write " + std::to_string(bytes >> 20) + " MiB to " +
                   folder.string() + ": " + std::strerror(code));
+}
+
+void empty_folder(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    std::error_code other;
+    fs::remove_all(entry.path(), other);
+  }
 }
 
 }  // namespace weft

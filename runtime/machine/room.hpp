@@ -1,4 +1,5 @@
-// Whether a disk has room: what fails for want of it is the machine's fault.
+// Whether a disk has room, and how some is made: what fails for want of it is
+// the machine's fault.
 #pragma once
 
 #include <cstdint>
@@ -18,5 +19,9 @@ int allocate(int fd, std::int64_t bytes);
 /// promise room is believed to have what it says is free.
 Result<void> try_room(const std::filesystem::path& folder, std::int64_t bytes,
                       const Allocate& allocate_with = &allocate);
+
+/// Removes all that is in the folder, as far as it may be, and not the folder:
+/// a sandbox may show it.
+void empty_folder(const std::filesystem::path& folder);
 
 }  // namespace weft

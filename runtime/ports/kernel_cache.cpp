@@ -1,5 +1,6 @@
 #include "runtime/ports/kernel_cache.hpp"
 
+#include <memory>
 #include <system_error>
 
 #include "compiler/targets.hpp"
@@ -138,6 +139,11 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
   }
   const fs::path file = folder_ / name;
   const fs::path scratch = scratch_for(name);
+  // However it ends: what is left where the disk is full keeps it full.
+  const std::shared_ptr<void> sweeper(nullptr, [&](void*) {
+    std::error_code ignored;
+    fs::remove_all(scratch, ignored);
+  });
   if (const auto done = write_file_whole(scratch / target.source_file, source);
       !done) {
     return std::unexpected(done.error());
@@ -171,7 +177,6 @@ Result<KernelCache::Built> KernelCache::build_anew(const Target& target,
   } else {
     built.log = how_it_ended(*report) + "\n" + built.log;
   }
-  fs::remove_all(scratch, error);
   return built;
 }
 

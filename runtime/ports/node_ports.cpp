@@ -26,6 +26,13 @@ void clear(const std::filesystem::path& folder) {
   std::filesystem::remove_all(folder, ignored);
 }
 
+/// Whatever candidates left, once they are judged, is of no use to anybody.
+std::function<void()> empties(std::vector<VerifyPort*> verifiers) {
+  return [verifiers = std::move(verifiers)] {
+    for (VerifyPort* port : verifiers) port->empty_idle_slots();
+  };
+}
+
 int slots_of(const wire::Hello& hello, const std::string& resource) {
   const auto found = hello.slots.find(resource);
   return found == hello.slots.end() ? 1 : std::max(1, found->second);
@@ -49,6 +56,7 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
   made.keeps = cache;
   made.ports[address::build] =
       std::make_unique<BuildPort>(blobs, *cache, slots_of(hello, "cpu"));
+  std::vector<VerifyPort*> verifiers;  // made.ports' own
   const auto verifier = [&](const std::string& name, const std::string& device,
                             int slots) {
     VerifyPort::Options verify;
@@ -61,11 +69,14 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
     verify.precision = start.options.precision;
     verify.threads = machine.cores;
     verify.memory_bytes = start.options.memory_bytes;
-    return std::make_unique<VerifyPort>(blobs, *cache, std::move(verify));
+    auto port = std::make_unique<VerifyPort>(blobs, *cache, std::move(verify));
+    verifiers.push_back(port.get());
+    return port;
   };
   if (start.machine.gpus.empty()) {
     made.ports[address::verify] = verifier(
         "cpu", "cpu", std::min(slots_of(hello, "cpu"), kOracleSlotsMax));
+    made.make_room = empties(std::move(verifiers));
     return made;
   }
   const GpuList present = list_gpus();
@@ -77,6 +88,7 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
     made.ports[address::verify + "/" + device.uuid] =
         verifier(device.uuid, "cuda:" + std::to_string(number), kGpuUnits);
   }
+  made.make_room = empties(std::move(verifiers));
   return made;
 }
 

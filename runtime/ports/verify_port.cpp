@@ -1,9 +1,12 @@
 #include "runtime/ports/verify_port.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 
 #include "runtime/machine/files.hpp"
+#include "runtime/machine/room.hpp"
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/oracle_answers.hpp"
@@ -236,9 +239,12 @@ Result<json> VerifyPort::ask(json request, std::int64_t wall_ms,
                              const std::stop_token& cancelled) {
   Slot& slot = take_slot();
   const auto give_back = [&](bool broken) {
-    const std::lock_guard lock(mutex_);
-    slot.busy = false;
-    if (broken) slot.oracle.reset();
+    {
+      const std::lock_guard lock(mutex_);
+      slot.busy = false;
+      if (broken) slot.oracle.reset();
+    }
+    freed_.notify_one();
   };
   auto oracle = start_oracle(slot);
   if (!oracle) {
@@ -269,9 +275,11 @@ Result<fs::path> VerifyPort::materialise(const std::string& blob,
   return file;
 }
 
-/// There is one thread a slot, so one is always free.
+/// There is one thread a slot, so one is free unless it is being emptied.
 VerifyPort::Slot& VerifyPort::take_slot() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock,
+              [this] { return !std::ranges::all_of(slots_, &Slot::busy); });
   // A warm slot first: the other's oracle may never be needed.
   Slot* chosen = nullptr;
   for (Slot& slot : slots_) {
@@ -281,6 +289,25 @@ VerifyPort::Slot& VerifyPort::take_slot() {
   }
   chosen->busy = true;
   return *chosen;
+}
+
+void VerifyPort::empty_idle_slots() {
+  for (Slot& slot : slots_) {
+    std::shared_ptr<LineProcess> oracle;
+    {
+      const std::lock_guard lock(mutex_);
+      if (slot.busy) continue;
+      slot.busy = true;
+      oracle = std::exchange(slot.oracle, nullptr);
+    }
+    oracle.reset();
+    empty_folder(options_.scratch / slot.name);
+    {
+      const std::lock_guard lock(mutex_);
+      slot.busy = false;
+    }
+    freed_.notify_one();
+  }
 }
 
 Result<std::shared_ptr<LineProcess>> VerifyPort::start_oracle(

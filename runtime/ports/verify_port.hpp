@@ -4,6 +4,7 @@
 // is not wanted any more is killed.
 #pragma once
 
+#include <condition_variable>
 #include <filesystem>
 #include <memory>
 #include <mutex>
@@ -42,6 +43,10 @@ class VerifyPort : public Port {
   /// for the last one: each takes seconds, and a run begins with others.
   void warm_up(const RunStart& start);
 
+  /// Removes what candidates left in the folders of slots that are idle, and
+  /// ends what still runs there: it may hold what it wrote. Any thread.
+  void empty_idle_slots();
+
   void start(const Message& request, Reply reply) override;
   void begin(const Message& request, std::stop_token cancelled,
              Reply reply) override;
@@ -72,6 +77,7 @@ class VerifyPort : public Port {
   KernelCache& cache_;
   Options options_;
   std::mutex mutex_;  // guards the slots and stopping_
+  std::condition_variable freed_;
   std::vector<Slot> slots_;
   bool stopping_ = false;
   std::unique_ptr<WorkQueue> queue_;  // last: its threads use the rest

@@ -278,8 +278,9 @@ Message simulated_answer(const Message& request, Blobs& blobs, Random& random) {
 
 Message simulated_failure(const Message& request, Random& random) {
   static const char* const codes[] = {"failed",  "failed",      "failed",
-                                      "missing", "wrong_input", "overloaded"};
-  return failed_reply(request, {codes[pick(random, 6)], "made up",
+                                      "missing", "wrong_input", "overloaded",
+                                      "no_room"};
+  return failed_reply(request, {codes[pick(random, 7)], "made up",
                                 pick(random, 2) * pick(random, 60'000)});
 }
 

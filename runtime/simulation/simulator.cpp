@@ -196,7 +196,8 @@ void Simulator::change_place() {
   });
 }
 
-/// Whoever waits for an answer from there is told that there will be none.
+/// Whoever waits for an answer from there is told that there will be none, and
+/// sometimes that it went for want of room.
 void Simulator::hand_back(const Place& place) {
   std::map<std::uint64_t, Envelope> open;
   std::erase_if(answers_, [&](const auto& item) {
@@ -205,11 +206,13 @@ void Simulator::hand_back(const Place& place) {
     open[request.seq] = request;
     return true;
   });
+  const char* const code =
+      happens(random_, options_.faults.full) ? "no_room" : "lost";
   for (const auto& [seq, request] : open) {
     const auto asked = decode(request.type, request.body);
     if (!asked) return broken(asked.error().message);
-    answers_.emplace(
-        now_us_, std::pair{request, failed_reply(*asked, {"lost", "left"})});
+    answers_.emplace(now_us_,
+                     std::pair{request, failed_reply(*asked, {code, "left"})});
   }
 }
 

@@ -24,6 +24,7 @@ struct Faults {
   int crash = 2;
   int place = 2;          ///< a place goes, or comes back
   int politely = 500;     ///< it goes, and hands back what it works on
+  int full = 300;         ///< that is for want of room on its disk
   int cancel_late = 500;  ///< what is stopped answers when it likes
   int llm = 250;          ///< a call to a language model fails
 };

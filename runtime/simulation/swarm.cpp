@@ -250,9 +250,11 @@ void Swarm::disturb(std::size_t i) {
     case 2:
       machine.is_cut = true;
       break;
-    case 3:
-      machine.process->leave(now_ms_);
+    case 3: {
+      const bool is_full = !options_.only_leaves && happens(random_, 300);
+      machine.process->leave(now_ms_, is_full ? "its disk is full" : "");
       return drain(i);
+    }
   }
   after(for_ms, [this, i] { go_on(i); });
 }
@@ -426,8 +428,11 @@ void Swarm::perform(head_action::Joined& joined) {
 void Swarm::perform(head_action::Lost& lost) {
   for (const NodeRequest& request : lost.requests) {
     if (open_.erase(request.id) == 0 || !lost.politely) continue;
+    const bool may_be_why = lost.lacked_room && request.was_sent;
+    if (may_be_why) ++end_.full;
+    const std::string code = may_be_why ? "no_room" : "lost";
     post(address::at(address::build, lost.node), request.id,
-         {{asker, failed_reply(asked_.at(request.id), {"lost", "it left"})}});
+         {{asker, failed_reply(asked_.at(request.id), {code, "it left"})}});
   }
   if (!present_.contains(lost.node)) return;
   ++(lost.politely ? end_.left : end_.lost);
@@ -538,7 +543,7 @@ void Swarm::hear(const Message& message) {
   ++ended_;
   if (!end->failure) {
     ++end_.answered;
-  } else if (end->failure.code == "lost") {
+  } else if (end->failure.code == "lost" || end->failure.code == "no_room") {
     ++end_.given_up;
   } else {
     broken("a piece of work ends with: " + end->failure.message);

@@ -30,6 +30,7 @@ struct SwarmEnd {
   int joined = 0;    ///< nodes told to the broker
   int lost = 0;      ///< nodes, by silence or by another process
   int left = 0;      ///< nodes, by their word
+  int full = 0;      ///< pieces that a node may have left for, its disk full
   std::uint64_t late = 0;
   std::uint64_t resent = 0;
   std::int64_t took_ms = 0;

@@ -258,6 +258,30 @@ TEST_CASE("a place that left with the work is none of the two it may go with") {
   CHECK(end->lost == 2);
 }
 
+TEST_CASE("work that found no room twice is not tried a third time") {
+  ErrandBench bench;
+  bench.give(LeaseGranted{bench.id, "n1"});
+  CHECK(!bench.give(BuildReply{bench.id, {"no_room", "full"}, "", 7}));
+  CHECK(one<LeaseReleased>(bench.sent).ticket == bench.id);
+  const auto second = one<LeaseRequest>(bench.sent);
+  std::optional<ErrandEnd> end;
+  SUBCASE("at the place that has made room since") {
+    CHECK(second.avoid.empty());
+    bench.give(LeaseGranted{second.ticket, "n1"});
+    end = bench.give(BuildReply{second.ticket, {"no_room", "full"}, "", 7});
+    REQUIRE(end.has_value());
+    CHECK(end->failure.code == "no_room");
+  }
+  SUBCASE("nor when another place went down with it") {
+    bench.give(LeaseGranted{second.ticket, "n2"});
+    end = bench.give(LeaseLost{second.ticket, "n2", "gone"});
+    REQUIRE(end.has_value());
+    CHECK(end->failure.code == "lost");
+  }
+  CHECK(end->lost == 2);
+  CHECK(only<LeaseRequest>(bench.sent).empty());
+}
+
 TEST_CASE("places that leave without end do not keep work going without end") {
   ErrandBench bench;
   std::uint64_t ticket = bench.id;

@@ -83,9 +83,11 @@ class Cluster {
     options.folder = folder_ / name.c_str();
     options.why_unfit = why_unfit_;
     fs::create_directories(options.folder);
-    options.make_ports = [=](Blobs& blobs, const RunStart&) {
+    options.make_ports = [=, make_room = make_room_](Blobs& blobs,
+                                                     const RunStart&) {
       NodePorts made;
       made.keeps = keeps;
+      made.make_room = make_room;
       const std::shared_ptr<void> notice(
           nullptr, [=](void*) { on_port_gone ? on_port_gone() : void(); });
       made.ports[address::build] = std::make_unique<FakePort>(
@@ -160,6 +162,7 @@ class Cluster {
 
   std::string weft_of_nodes_ = "1";
   std::function<std::string()> why_unfit_;  ///< of the next node
+  std::function<void()> make_room_;         ///< likewise
   Directory folder_;
   Journal journal_;
   BlobStore blobs_;

@@ -116,6 +116,22 @@ TEST_CASE("a build finds what it must know of a source in a file of its own") {
   CHECK(refused->log == "it says nothing");
 }
 
+TEST_CASE("a build whose result cannot be kept leaves no scratch") {
+  const TestFolder place;
+  fs::permissions(place.path, fs::perms(0755));
+  Target target;
+  target.source_file = "asked";
+  target.built_file = "made";
+  target.build_flags = [] { return std::vector<std::string>{}; };
+  target.build_command = &copy_source;
+  Workshop workshop;
+  workshop.tools.cxx = "/bin/cp";
+  write_file(place.path / "build", "in the way");
+  KernelCache cache(place.path / "build", place.path / "scratch", workshop);
+  CHECK_FALSE(cache.build(target, "the source", 60'000).has_value());
+  CHECK(fs::is_empty(place.path / "scratch"));
+}
+
 TEST_CASE("what is built for one GPU is not taken for another") {
   Target target;
   target.built_file = "kernel.json";

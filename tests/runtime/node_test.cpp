@@ -126,17 +126,21 @@ TEST_CASE("a node that waits for a head rests, and leaves when it is told to") {
   CHECK(cluster.ended_["n1"] == "in peace");
 }
 
+/// Builds nothing.
+void fails(Blobs&, const BuildRequest& request, const std::stop_token&,
+           const Port::Reply& reply) {
+  BuildReply failed;
+  failed.effect = request.effect;
+  failed.failure = {"wrong_input", "does not build"};
+  reply(failed);
+}
+
 TEST_CASE("a node whose machine is not fit hands its work back, and goes") {
-  const auto fails = [](Blobs&, const BuildRequest& request,
-                        const std::stop_token&, const Port::Reply& reply) {
-    BuildReply failed;
-    failed.effect = request.effect;
-    failed.failure = {"wrong_input", "does not build"};
-    reply(failed);
-  };
   Cluster cluster;
   cluster.add_node("fit", fails);
+  std::atomic<int> emptied = 0;
   cluster.why_unfit_ = [] { return "its disk is full"; };
+  cluster.make_room_ = [&] { ++emptied; };
   cluster.add_node("unfit", fails);
   REQUIRE(cluster.wait_in("fit"));
   REQUIRE(cluster.wait_in("unfit"));
@@ -144,11 +148,102 @@ TEST_CASE("a node whose machine is not fit hands its work back, and goes") {
   cluster.ask(2, "unfit");
   REQUIRE(cluster.wait_answers(2));
   CHECK(cluster.answers_.at(1).failure.code == "wrong_input");
-  CHECK(cluster.answers_.at(2).failure.code == "lost");
+  // What it was sent may be what filled the disk.
+  CHECK(cluster.answers_.at(2).failure.code == "no_room");
+  CHECK(cluster.answers_.at(2).failure.message.contains("its disk is full"));
+  CHECK(emptied == 1);
   REQUIRE(cluster.wait_ended("unfit"));
   CHECK(cluster.ended_["unfit"] == "its disk is full");
   REQUIRE(cluster.wait_gone("unfit"));
   CHECK(!cluster.ended_.contains("fit"));
+}
+
+TEST_CASE("what a full node was never sent had no part in that") {
+  Cluster cluster;
+  std::atomic<int> begun = 0;
+  std::function<void()> end_first;
+  const auto hold = [&](Blobs& blobs, const BuildRequest& request,
+                        const std::stop_token& cancelled, Port::Reply reply) {
+    if (begun == 0) {
+      end_first = [&blobs, request, cancelled, reply] {
+        fails(blobs, request, cancelled, reply);
+      };
+    }
+    ++begun;
+    cluster.notify();
+  };
+  cluster.why_unfit_ = [] { return "its disk is full"; };
+  cluster.add_node("n1", hold);
+  REQUIRE(cluster.wait_in("n1"));
+  for (std::uint64_t id = 1; id <= 5; ++id) cluster.ask(id, "n1");
+  // Those that fit into its one slot, and two more.
+  REQUIRE(cluster.wait([&] { return begun == 3; }));
+  end_first();
+  REQUIRE(cluster.wait_answers(5));
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    CAPTURE(id);
+    CHECK(cluster.answers_.at(id).failure.code ==
+          (id <= 3 ? "no_room" : "lost"));
+  }
+}
+
+TEST_CASE("a node that finds room once it has emptied its folders stays") {
+  Cluster cluster;
+  std::atomic<bool> is_full = true;
+  cluster.why_unfit_ = [&] { return is_full ? "its disk is full" : ""; };
+  cluster.make_room_ = [&] { is_full = false; };
+  cluster.add_node("n1", fails);
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.ask(1, "n1");
+  REQUIRE(cluster.wait_answers(1));
+  // It failed while there was no room: that is no verdict.
+  CHECK(cluster.answers_.at(1).failure.code == "no_room");
+  CHECK(cluster.answers_.at(1).failure.message.contains("its disk is full"));
+  cluster.ask(2, "n1");
+  REQUIRE(cluster.wait_answers(2));
+  CHECK(cluster.answers_.at(2).failure.code == "wrong_input");
+  CHECK(!cluster.ended_.contains("n1"));
+}
+
+/// The node's blobs can be written no more, whoever it runs as.
+void block(const fs::path& blobs) {
+  fs::remove_all(blobs);
+  std::ofstream(blobs) << "in the way";
+}
+
+TEST_CASE("a node whose disk does not take what it makes gives no answer") {
+  Cluster cluster;
+  const fs::path folder = cluster.folder_ / "n1" / "blobs";
+  cluster.add_node("n1", [&](Blobs& blobs, const BuildRequest& request,
+                             const std::stop_token&, const Port::Reply& reply) {
+    block(folder);
+    reply(BuildReply{request.effect, {}, "", 1, blobs.put("a library")});
+  });
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.ask(1, "n1");
+  REQUIRE(cluster.wait_answers(1));
+  CHECK(cluster.answers_.at(1).failure.code == "no_room");
+  CHECK(cluster.answers_.at(1).artefact == "");
+  REQUIRE(cluster.wait_ended("n1"));
+  CHECK(cluster.ended_["n1"].contains(folder.string()));
+}
+
+TEST_CASE("a node that makes room for what it made gives its answer") {
+  Cluster cluster;
+  const fs::path folder = cluster.folder_ / "n1" / "blobs";
+  cluster.make_room_ = [&] { fs::remove(folder); };
+  cluster.add_node("n1", [&](Blobs& blobs, const BuildRequest& request,
+                             const std::stop_token&, const Port::Reply& reply) {
+    block(folder);
+    reply(BuildReply{request.effect, {}, "", 1, blobs.put("a library")});
+  });
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.ask(1, "n1");
+  REQUIRE(cluster.wait_answers(1));
+  CHECK(cluster.answers_.at(1).failure.message == "");
+  CHECK(value(cluster.blobs_.get(cluster.answers_.at(1).artefact)) ==
+        "a library");
+  CHECK(!cluster.ended_.contains("n1"));
 }
 
 TEST_CASE("a node of another weft is told why it may not join") {
