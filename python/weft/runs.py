@@ -16,7 +16,14 @@ class NotJudged(Exception):
 
 def say(settings, text):
     if not settings["quiet"]:
-        print(f"weft: {text}", file=sys.stderr, flush=True)
+        warn(text)
+
+
+def warn(text):
+    """On the terminal, which no word of a candidate's may steer."""
+    shown = "".join(one if one.isprintable() or one == "\n" else "?"
+                    for one in text)
+    print(f"weft: {shown}", file=sys.stderr, flush=True)
 
 
 def run(settings, words):

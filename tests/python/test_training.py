@@ -13,6 +13,7 @@ from unittest import mock
 import torch
 from weft_case import WEFT, WeftCase, environment, problem_with
 
+from weft import runs
 from weft.backend.graph_source import Unsupported
 from weft.problem import problem as problems
 from weft.training import driver, gradients, joint, module_text, step_text, \
@@ -44,6 +45,14 @@ SMALL = problem_with(init="self.linear = nn.Linear(4, 3)",
 ROUNDS = problem_with(
     init="self.scale = nn.Parameter(torch.rand(16))",
     forward="y = x * self.scale\n        return y + (y.round() - y).detach()")
+
+
+HALVES = problem_with(
+    init="self.layers = nn.ModuleList([nn.Linear(\n"
+    "            16, 16, dtype=torch.bfloat16) for _ in range(12)])",
+    forward="for one in self.layers:\n"
+    "            x = torch.tanh(one(x))\n        return x",
+    inputs="[torch.rand(8, 16, dtype=torch.bfloat16)]")
 
 
 class TrainingCase(WeftCase):
@@ -244,10 +253,44 @@ class Gradcheck(TrainingCase):
         beside = result["gradient of linear.bias"].abs()
         self.assertLess(beside[:8].max(), beside[8:].max() / 1000)
 
+    def test_a_tied_weight_is_held_by_the_name_that_a_step_knows(self):
+        model, step, _ = self.captured(TIED)
+        found = [torch.ones(2)] * len(step.wanted)
+        named = gradients._by_name(step, found, found)
+        self.assertEqual(set(named), set(dict(model.named_parameters())))
+        self.assertEqual(float(named["first.weight"][0].sum()), 4)
+
+    def test_what_a_half_format_rounds_in_each_operator_is_not_lost(self):
+        _, step, _ = self.captured(HALVES)
+        self.assertEqual(gradients.lost(step)[0], [])
+
     def test_what_is_not_checked_says_why(self):
         self.assertEqual(self.told(DROPS)[2], "it draws random numbers")
         with mock.patch.object(gradients, "SECONDS_MAX", 0):
             self.assertIn("it would take", self.told(LITERAL)[2])
+
+
+class Reasons(TrainingCase):
+    def test_outputs_have_their_names_and_other_numbers_stay(self):
+        _, step, _ = self.captured(SMALL)
+        reference = self.write("step.py", step_text.write(SMALL, "Model", step))
+        settings = {"mode": "as-is", "device": "cpu"}
+        for told, shown in (
+                ("output 0 is off", "result 0 is off"),
+                ("output 1 is off", "gradient of linear.weight is off"),
+                ("it says: output 99, output 98765432109 and 3",
+                 "it says: output 99, output 98765432109 and 3")):
+            self.assertEqual(trial._named(told, settings, reference), shown)
+        # A reference that cannot run here leaves the numbers.
+        broken = self.write("broken.py", "x = 1\n")
+        self.assertEqual(trial._named("output 0", settings, broken), "output 0")
+
+    def test_nothing_that_a_candidate_says_steers_a_terminal(self):
+        shown = io.StringIO()
+        with contextlib.redirect_stderr(shown):
+            runs.say({"quiet": False}, "refused: \x1b[2J\u009b2J, 1.2× off")
+        self.assertEqual(shown.getvalue(),
+                         "weft: refused: ?[2J?2J, 1.2× off\n")
 
 
 class Verdicts(TrainingCase):

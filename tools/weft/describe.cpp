@@ -62,7 +62,8 @@ std::expected<fs::path, int> ask(const DescribeSite& site,
   if (end->kind == HostEnd::Kind::broken) return said(common, end->error);
   if (end->kind == HostEnd::Kind::interrupted) return std::unexpected(130);
   if (end->finished.exit_code != 0) {
-    std::fprintf(stderr, "weft: %s\n", end->finished.summary.c_str());
+    std::fprintf(stderr, "weft: %s\n",
+                 for_terminal(end->finished.summary).c_str());
     return std::unexpected(end->finished.exit_code);
   }
   return open.directory.folder();

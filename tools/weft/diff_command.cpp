@@ -68,8 +68,8 @@ void print_pair(const Pair& pair) {
   if (!pair.right) std::printf("  right  nothing\n");
   for (const FieldDifference& field : pair.fields) {
     std::printf("         %s: %s, %s\n", field.path.c_str(),
-                short_text(field.left).c_str(),
-                short_text(field.right).c_str());
+                for_terminal(short_text(field.left)).c_str(),
+                for_terminal(short_text(field.right)).c_str());
   }
 }
 

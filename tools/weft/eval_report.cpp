@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "tools/weft/story.hpp"
+
 namespace weft {
 namespace {
 
@@ -16,7 +18,7 @@ std::string text(const char* format, Values... values) {
 }
 
 void line(const char* what, const std::string& told) {
-  std::printf("  %-10s %s\n", what, told.c_str());
+  std::printf("  %-10s %s\n", what, for_terminal(told).c_str());
 }
 
 std::string milliseconds(const json& times) {
@@ -102,7 +104,7 @@ void show(const std::string& name, const json& evaluation) {
   const std::string kind = verdict.value("kind", "");
   if (!evaluation.value("accepted", false)) {
     std::printf("%s: rejected (%s): %s\n", name.c_str(), kind.c_str(),
-                verdict.value("reason", "").c_str());
+                for_terminal(verdict.value("reason", "")).c_str());
   } else if (kind == "not_discriminating") {
     std::printf(
         "%s: accepted, but the problem cannot tell a kernel from an "

@@ -129,7 +129,8 @@ int conclude(const CommonFlags& common, Display& display,
       break;
   }
   if (end.finished.exit_code >= 1 && !common.json) {
-    std::fprintf(stderr, "weft: %s\n", end.finished.summary.c_str());
+    std::fprintf(stderr, "weft: %s\n",
+                 for_terminal(end.finished.summary).c_str());
   } else {
     display.say(end.finished.summary);
   }

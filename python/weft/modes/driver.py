@@ -15,7 +15,8 @@ import sys
 from weft.modes import module_text
 from weft.modes.module_text import MODES
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    NotJudged, judge, read_json, read_text, run, say, write_text
+    NotJudged, judge, read_json, read_text, run, say, warn, \
+    write_text
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.45
@@ -160,7 +161,7 @@ def conclude(settings, results):
     elif is_right:
         say(settings, said)
     else:
-        print(f"weft: {said}", file=sys.stderr)
+        warn(said)
     say(settings, f"report: {out}/report.md")
     return code
 
@@ -209,8 +210,8 @@ def main(text):
         code, message = ended.args
         if settings["json"]:
             print(json.dumps({"error": message, "exit_code": code}), flush=True)
-        print(f"weft: {message}", file=sys.stderr)
+        warn(message)
         return code
     except OSError as error:
-        print(f"weft: cannot write the results: {error}", file=sys.stderr)
+        warn(f"cannot write the results: {error}")
         return 3

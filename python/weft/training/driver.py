@@ -17,7 +17,7 @@ import sys
 import traceback
 
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    read_json, read_text, run, say, write_text
+    read_json, read_text, run, say, warn, write_text
 
 #: Of a budget: each graph's run; the rest is for the whole.
 RUN_SHARE = 0.4
@@ -195,7 +195,7 @@ def conclude(settings, problem_text, graphs, checked, best, trials):
     elif is_right:
         say(settings, summary)
     else:
-        print(f"weft: {summary}", file=sys.stderr)
+        warn(summary)
     say(settings, f"report: {out}/report.md")
     return 0 if is_right else EXIT_FAILED
 
@@ -212,14 +212,13 @@ def work(settings):
         best, trials = compose(settings, problem_text, step, graphs)
         return conclude(settings, problem_text, graphs, checked, best, trials)
     except FileExistsError:
-        print(f"weft: {settings['out']} is there already: name another --out",
-              file=sys.stderr)
+        warn(f"{settings['out']} is there already: name another --out")
         return EXIT_WRONG
     except ProblemError as error:
-        print(f"weft: {error.message}", file=sys.stderr)
+        warn(error.message)
         return 3 if error.code == "missing" else EXIT_WRONG
     except Refused as error:
-        print(f"weft: {error}", file=sys.stderr)
+        warn(str(error))
         return EXIT_WRONG
 
 

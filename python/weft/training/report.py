@@ -38,8 +38,14 @@ def _row(one):
     times = [f"{timing[side]['median_us'] / 1e3:.3f}" if timing.get(side)
              else "" for side in ("candidate", "eager", "compile")]
     return "| " + " | ".join([
-        joined(one["kernels"]), verdict.replace("|", "\\|"), *times,
+        joined(one["kernels"]), _cell(verdict), *times,
         _over(timing, "eager"), _over(timing, "compile")]) + " |"
+
+
+def _cell(text):
+    """What a candidate said, on one line of a table and as plain text."""
+    text = " ".join(text.split())[:300]
+    return "".join("\\" + one if one in "\\`<|" else one for one in text)
 
 
 def _over(timing, party):

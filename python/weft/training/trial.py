@@ -79,14 +79,26 @@ def _judged(settings, reference, candidate, is_timed):
 
 
 def _named(reason, settings, reference):
-    """With what its outputs are, in the place of their numbers."""
-    pattern = re.compile(r"\b(?:output )?output ?(\d+)\b")
+    """With what its outputs are, in the place of their numbers. A candidate
+    may have written the reason, with any number in it."""
+    pattern = re.compile(r"\b(?:output )?output ?(\d{1,9})\b")
     if not pattern.search(reason):
         return reason
+    try:
+        names = _names(settings, reference)
+    except Exception:  # short of memory, say: it has numbers then
+        return reason
+    if names is None:
+        return pattern.sub("the losses", reason)
+    return pattern.sub(lambda found: dict(enumerate(names)).get(
+        int(found[1]), found[0]), reason)
+
+
+def _names(settings, reference):
+    """Those of a step's outputs; None: it has one, without a name."""
     problem = problems.load_problem(reference, settings["mode"])
     model = problems.build_model(problem, device=settings["device"])
     made = model(*problems.make_inputs(problem, device=settings["device"]))
     if not isinstance(made, dict):
-        return pattern.sub("the losses", reason)
-    names = [name for name, one in made.items() if one is not None]
-    return pattern.sub(lambda found: names[int(found[1])], reason)
+        return None
+    return [name for name, one in made.items() if one is not None]
