@@ -9,6 +9,8 @@ namespace weft {
 namespace {
 
 constexpr std::int64_t kMinuteUs = 60'000'000;
+/// Of a limit above it nobody's calls take a part that is worth a pace.
+constexpr std::int64_t kPacedMax = 10'000'000'000;
 
 /// The smaller of two limits, of which those that are not above 0 are none.
 std::int64_t tighter(std::int64_t a, std::int64_t b) {
@@ -34,7 +36,7 @@ std::int64_t minute_us(const LlmLimits& limits) {
 /// What so much of a limit takes at an even pace; 0: there is no pace.
 std::int64_t pace_us(const LlmLimits& limits, std::int64_t limit,
                      std::int64_t amount) {
-  if (limits.grace_ms <= 0 || limit <= 0) return 0;
+  if (limits.grace_ms <= 0 || limit <= 0 || limit > kPacedMax) return 0;
   return amount * minute_us(limits) / limit;
 }
 
@@ -98,7 +100,10 @@ bool LlmQuota::settle(const Ticket& ticket, const LlmCallSettled& how,
   const LlmLimits& limits = provider.what.limits;
   // What it did not take is there for others, unless its minute is over.
   if (held.granted_us + minute_us(limits) > now_us) {
-    const auto left = how.free ? held.tokens : held.tokens - how.tokens;
+    // A server may tell any number of tokens: a minute's are the most.
+    const auto took = std::min(
+        how.tokens, std::max(held.tokens, tokens_limit(limits, provider.told)));
+    const auto left = how.free ? held.tokens : held.tokens - took;
     provider.tokens_paced_us -=
         pace_us(limits, tokens_limit(limits, provider.told), left);
     provider.requests_paced_us -= pace_us(

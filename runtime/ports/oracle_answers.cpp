@@ -1,5 +1,6 @@
 #include "runtime/ports/oracle_answers.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace weft {
@@ -12,6 +13,7 @@ using nlohmann::json;
 constexpr std::size_t kMismatchesMax = 8;
 constexpr std::size_t kKernelsMax = 8;
 constexpr std::size_t kFiguresMax = 16;
+constexpr std::int64_t kFigureMax = 1'000'000'000'000;
 constexpr std::size_t kTextMax = 100;
 
 NearEager near_eager_from(const json& told) {
@@ -58,7 +60,9 @@ BuiltCode built_from(const json& told) {
     auto& mine = built[kernel];
     for (const auto& [figure, value] : figures.items()) {
       if (mine.size() == kFiguresMax || figure.size() > kTextMax) break;
-      if (value.is_number_integer()) mine[figure] = value.get<std::int64_t>();
+      if (!value.is_number_integer()) continue;
+      mine[figure] =
+          std::clamp<std::int64_t>(value.get<std::int64_t>(), 0, kFigureMax);
     }
   }
   return built;

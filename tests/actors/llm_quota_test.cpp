@@ -406,6 +406,17 @@ TEST_CASE("what a call did not take spreads the others no further") {
   CHECK(wait_us(free) == 0);
 }
 
+TEST_CASE("whatever tokens a server tells, others wait two minutes at most") {
+  LlmQuota quota;
+  quota.allow(one_provider(64, 0, 100'000, 1'500));
+  quota.ask({"a", 1}, call(1), 0);
+  REQUIRE(quota.serve(0).granted.size() == 1);
+  quota.settle({"a", 1}, settled("", 1'000'000'000'000), 0);
+  quota.ask({"a", 2}, call(2), 0);
+  CHECK(quota.serve(0).granted.empty());
+  CHECK(quota.serve(2 * kLongMinuteUs).granted.size() == 1);
+}
+
 TEST_CASE("calls that are up to 1.5 s under way are never too many a minute") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);

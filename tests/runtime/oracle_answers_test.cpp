@@ -50,6 +50,10 @@ TEST_CASE("what kernels were built into is read by kernel and figure") {
   CHECK(timing.candidate.median_us == 4.5);
   CHECK(timing.built ==
         BuiltCode{{"rows", {{"local_bytes", 8}, {"registers", 32}}}});
+  const Timing absurd = timing_from(json::parse(
+      R"({"built": {"k": {"less": -1, "more": 9223372036854775807}}})"));
+  CHECK(absurd.built ==
+        BuiltCode{{"k", {{"less", 0}, {"more", 1'000'000'000'000}}}});
   json many = json::object();
   for (int i = 0; i < 100; ++i) many["k" + std::to_string(i)] = json::object();
   CHECK(timing_from({{"built", many}}).built.size() == 8);
