@@ -97,11 +97,11 @@ bool is_set(const char* variable) {
 /// "": none. Nothing: libcurl looks at the variables itself. NO_PROXY holds for
 /// whatever is said here.
 std::optional<std::string> proxy_for(const std::string& url) {
+  // A proxy is another machine as a rule: its own "localhost" is another
+  // server, and a key would go there unencrypted.
+  if (is_this_machine(url)) return "";
   const bool tls = url.starts_with("https:");
-  const char* curls = std::getenv(tls ? "https_proxy" : "http_proxy");
-  // A proxy is another machine as a rule, and its own "localhost" another
-  // server. Who names one as curl reads it, to watch the calls say, gets it.
-  if (is_this_machine(url) && !is_set(curls)) return "";
+  const char* curls = std::getenv("http_proxy");
   // libcurl reads http_proxy in small letters only, since a web server sets
   // the other from a request's header; others read both. An empty one in small
   // letters takes back the other.

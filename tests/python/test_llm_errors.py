@@ -172,9 +172,6 @@ class Errors(Wire):
                     **{variable: proxy.url})
                 self.assertTrue(proxy.calls[0].path.startswith(
                     "http://model.invalid/v1/"), proxy.calls[0].path)
-        with LlmServer(lambda call: "ready") as server:
-            self.check(0, path=self.settings(server.openai_url),
-                       http_proxy=NOBODY, NO_PROXY="127.0.0.1")
         with LlmServer(lambda call: "ready") as proxy:
             self.check(1, path=self.settings(
                 "http://model.invalid/v1", plain_http=True),
@@ -186,13 +183,9 @@ class Errors(Wire):
             port = server.openai_url.rpartition(":")[2]
             for host in ("127.0.0.1", "localhost", "LocalHost"):
                 path = self.settings(f"http://{host}:{port}")
-                for variables in ({"HTTP_PROXY": NOBODY}, {"ALL_PROXY": NOBODY},
-                                  {"HTTP_PROXY": NOBODY, "http_proxy": ""}):
-                    with self.subTest(host, **variables):
-                        self.check(0, path=path, **variables)
-            # … unless curl itself would be told otherwise.
-            self.check(1, path=self.settings(server.openai_url),
-                       http_proxy=NOBODY)
+                for variable in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+                    with self.subTest(host, variable=variable):
+                        self.check(0, path=path, **{variable: NOBODY})
 
     def test_whose_host_only_begins_like_this_machine_is_not_asked_directly(self):
         for host in ("localhost.invalid", "127.0.0.1.invalid"):
