@@ -11,9 +11,10 @@ import unittest
 
 from weft_case import WeftCase, events_of
 
-#: 238 and 338 events; the heads of both died and went on, and both were given
-#: an answer too late.
-SEEDS = ("27", "25")
+#: What a seed comes to changes with the simulator: of these, the first two that
+#: are neither short nor long, and were given an answer too late, are taken.
+SEEDS = range(25, 125)
+EVENTS = range(150, 350)
 
 
 def setUpModule():
@@ -22,12 +23,18 @@ def setUpModule():
     unittest.addModuleCleanup(shutil.rmtree, place, ignore_errors=True)
     case = WeftCase()
     case.folder = place
-    for seed in SEEDS:
+    for seed in map(str, SEEDS):
         out = os.path.join(place, seed)
         done = case.weft("simulate", "--seeds", seed, "--out", out)
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
-        SimulatedRuns.runs[out] = events_of(out)
+        events = events_of(out)
+        was_late = any(event["dst"] == "stale" for event in events)
+        if len(events) in EVENTS and was_late:
+            SimulatedRuns.runs[out] = events
+        if len(SimulatedRuns.runs) == 2:
+            return
+    raise AssertionError(f"no two of the seeds {SEEDS} are such runs")
 
 
 class SimulatedRuns(WeftCase):
@@ -46,9 +53,7 @@ class SimulatedRuns(WeftCase):
         return json.loads(done.stdout)
 
     def test_they_replay(self):
-        for run, events in self.runs.items():
-            self.assertGreater(len(events), 100)
-            self.assertIn("stale", {event["dst"] for event in events})
+        for run in self.runs:
             self.assert_replays(run)
 
     def test_steps_lead_over_every_event_and_back(self):
