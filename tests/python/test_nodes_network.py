@@ -167,7 +167,9 @@ class FullDiskTest(NodesCase):
                    for event in weft_case.events_of(self.run_folder)
                    if event["src"].startswith("port/") and
                    "@full" in event["src"]]
-        self.assertIn("lost", replies)
+        # What it was sent may be what filled the disk; the rest is only back.
+        self.assertIn("no_room", replies)
+        self.assertLessEqual(set(replies), {"", "lost", "no_room"})
         self.assert_same_and_nothing_left()
 
     def test_a_node_without_room_does_not_begin(self):
