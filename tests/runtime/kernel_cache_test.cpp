@@ -20,7 +20,17 @@ TEST_CASE("the folder of kernels is there before the first is built") {
 
 namespace {
 
-/// A target whose build asks its Python what it can see.
+/// A target whose build makes the file "made" of the file "asked" so.
+Target target_built_by(decltype(Target::build_command) command) {
+  Target target;
+  target.source_file = "asked";
+  target.built_file = "made";
+  target.build_flags = [] { return std::vector<std::string>{}; };
+  target.build_command = command;
+  return target;
+}
+
+/// Asks weft's Python what it can see.
 std::vector<std::string> ask_python(const BuildTools& tools) {
   return {tools.python, "-c",
           "import os, weft\n"
@@ -44,12 +54,8 @@ TEST_CASE("a kernel for a GPU is built by weft's Python side, in the sandbox") {
   machine.gpus = {{.name = "a GPU", .arch = "sm_90"}};
   KernelCache cache(run.path / "build", run.path / "scratch",
                     make_workshop(installation, machine));
-  Target target;
+  Target target = target_built_by(&ask_python);
   target.on_gpu = true;
-  target.source_file = "asked";
-  target.built_file = "made";
-  target.build_flags = [] { return std::vector<std::string>{}; };
-  target.build_command = &ask_python;
   const auto built = cache.build(target, "for ", 60'000);
   REQUIRE_MESSAGE(built.has_value(), built.error().message);
   INFO(built->log);
@@ -69,11 +75,7 @@ TEST_CASE("what one run has built another finds, unless others would build") {
   const TestFolder place;
   fs::permissions(place.path, fs::perms(0755));
   const Library library(place.path / "library.db");
-  Target target;
-  target.source_file = "asked";
-  target.built_file = "made";
-  target.build_flags = [] { return std::vector<std::string>{}; };
-  target.build_command = &copy_source;
+  const Target target = target_built_by(&copy_source);
   const auto build = [&](const std::string& run, const std::string& tool,
                          const std::string& identity) {
     Workshop workshop;
@@ -94,16 +96,13 @@ TEST_CASE("what one run has built another finds, unless others would build") {
 TEST_CASE("a build finds what it must know of a source in a file of its own") {
   const TestFolder place;
   fs::permissions(place.path, fs::perms(0755));
-  Target target;
+  Target target = target_built_by(&copy_source);
   target.source_file = "source";
   target.facts_file = "asked";
   target.facts = [](std::string_view source) -> Result<std::string> {
     if (source.empty()) return fail(ErrorCode::wrong_input, "it says nothing");
     return "of " + std::string(source);
   };
-  target.built_file = "made";
-  target.build_flags = [] { return std::vector<std::string>{}; };
-  target.build_command = &copy_source;
   Workshop workshop;
   workshop.tools.cxx = "/bin/cp";
   KernelCache cache(place.path / "build", place.path / "scratch", workshop);
@@ -119,11 +118,7 @@ TEST_CASE("a build finds what it must know of a source in a file of its own") {
 TEST_CASE("a build whose result cannot be kept leaves no scratch") {
   const TestFolder place;
   fs::permissions(place.path, fs::perms(0755));
-  Target target;
-  target.source_file = "asked";
-  target.built_file = "made";
-  target.build_flags = [] { return std::vector<std::string>{}; };
-  target.build_command = &copy_source;
+  const Target target = target_built_by(&copy_source);
   Workshop workshop;
   workshop.tools.cxx = "/bin/cp";
   write_file(place.path / "build", "in the way");

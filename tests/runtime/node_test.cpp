@@ -205,23 +205,26 @@ TEST_CASE("a node that finds room once it has emptied its folders stays") {
   CHECK(!cluster.ended_.contains("n1"));
 }
 
-/// The node's blobs can be written no more, whoever it runs as.
-void block(const fs::path& blobs) {
-  fs::remove_all(blobs);
-  std::ofstream(blobs) << "in the way";
+/// n1 makes a library, and its blobs can be written no more, whoever it runs
+/// as. The folder of those, whose place a file takes.
+fs::path ask_who_cannot_keep(Cluster& cluster) {
+  const fs::path blobs = cluster.folder_ / "n1" / "blobs";
+  cluster.add_node(
+      "n1", [blobs](Blobs& made, const BuildRequest& request,
+                    const std::stop_token&, const Port::Reply& reply) {
+        fs::remove_all(blobs);
+        std::ofstream(blobs) << "in the way";
+        reply(BuildReply{request.effect, {}, "", 1, made.put("a library")});
+      });
+  REQUIRE(cluster.wait_in("n1"));
+  cluster.ask(1, "n1");
+  REQUIRE(cluster.wait_answers(1));
+  return blobs;
 }
 
 TEST_CASE("a node whose disk does not take what it makes gives no answer") {
   Cluster cluster;
-  const fs::path folder = cluster.folder_ / "n1" / "blobs";
-  cluster.add_node("n1", [&](Blobs& blobs, const BuildRequest& request,
-                             const std::stop_token&, const Port::Reply& reply) {
-    block(folder);
-    reply(BuildReply{request.effect, {}, "", 1, blobs.put("a library")});
-  });
-  REQUIRE(cluster.wait_in("n1"));
-  cluster.ask(1, "n1");
-  REQUIRE(cluster.wait_answers(1));
+  const fs::path folder = ask_who_cannot_keep(cluster);
   CHECK(cluster.answers_.at(1).failure.code == "no_room");
   CHECK(cluster.answers_.at(1).artefact == "");
   REQUIRE(cluster.wait_ended("n1"));
@@ -230,16 +233,8 @@ TEST_CASE("a node whose disk does not take what it makes gives no answer") {
 
 TEST_CASE("a node that makes room for what it made gives its answer") {
   Cluster cluster;
-  const fs::path folder = cluster.folder_ / "n1" / "blobs";
-  cluster.make_room_ = [&] { fs::remove(folder); };
-  cluster.add_node("n1", [&](Blobs& blobs, const BuildRequest& request,
-                             const std::stop_token&, const Port::Reply& reply) {
-    block(folder);
-    reply(BuildReply{request.effect, {}, "", 1, blobs.put("a library")});
-  });
-  REQUIRE(cluster.wait_in("n1"));
-  cluster.ask(1, "n1");
-  REQUIRE(cluster.wait_answers(1));
+  cluster.make_room_ = [&] { fs::remove(cluster.folder_ / "n1" / "blobs"); };
+  ask_who_cannot_keep(cluster);
   CHECK(cluster.answers_.at(1).failure.message == "");
   CHECK(value(cluster.blobs_.get(cluster.answers_.at(1).artefact)) ==
         "a library");

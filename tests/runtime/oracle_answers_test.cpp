@@ -2,26 +2,33 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 namespace weft {
 namespace {
 
 using nlohmann::json;
 
 TEST_CASE("the elements of a wrong result are read as they are told") {
-  const Verdict verdict = verdict_from(json::parse(R"({
-    "correct": false, "kind": "wrong", "reason": "case 0", "mismatches": [
-      {"output": "y", "index": [3, 4], "expected": "5", "got": "nan",
-       "error": "inf"}]})"));
+  const json told = {{"output", "y"},
+                     {"index", {3, 4}},
+                     {"expected", "5"},
+                     {"got", "nan"},
+                     {"error", "inf"}};
+  const Verdict verdict = verdict_from({{"correct", false},
+                                        {"kind", "wrong"},
+                                        {"reason", "case 0"},
+                                        {"mismatches", json::array({told})}});
   CHECK(verdict.mismatches ==
         std::vector<Mismatch>{{"y", {3, 4}, "5", "nan", "inf"}});
   CHECK(verdict_from(json::object()).mismatches.empty());
 }
 
 TEST_CASE("evidence that is none costs no verdict") {
-  const json odd = json::parse(R"({"kind": "wrong", "mismatches": [
-    3, {"output": 7, "index": null, "expected": null},
-    {"output": "y", "index": ["x", 1.5, 2], "got": "1"}]})");
-  const Verdict verdict = verdict_from(odd);
+  const json odd = {{"output", 7}, {"index", nullptr}, {"expected", nullptr}};
+  const json half = {{"output", "y"}, {"index", {"x", 1.5, 2}}, {"got", "1"}};
+  const Verdict verdict = verdict_from(
+      {{"kind", "wrong"}, {"mismatches", json::array({3, odd, half})}});
   CHECK(verdict.kind == "wrong");
   REQUIRE(verdict.mismatches.size() == 2);
   CHECK(verdict.mismatches[0] == Mismatch{});
@@ -43,15 +50,18 @@ TEST_CASE("a journal keeps a few elements, none of them long") {
 }
 
 TEST_CASE("what kernels were built into is read by kernel and figure") {
-  const Timing timing = timing_from(json::parse(R"({
-    "candidate": {"median_us": 4.5, "runs": 9}, "bytes_floor": 1024,
-    "built": {"rows": {"registers": 32, "local_bytes": 8, "odd": "text",
-                       "half": 0.5}, "no": 3}})"));
+  const json rows = {
+      {"registers", 32}, {"local_bytes", 8}, {"odd", "text"}, {"half", 0.5}};
+  const Timing timing =
+      timing_from({{"candidate", {{"median_us", 4.5}, {"runs", 9}}},
+                   {"bytes_floor", 1024},
+                   {"built", {{"rows", rows}, {"no", 3}}}});
   CHECK(timing.candidate.median_us == 4.5);
   CHECK(timing.built ==
         BuiltCode{{"rows", {{"local_bytes", 8}, {"registers", 32}}}});
-  const Timing absurd = timing_from(json::parse(
-      R"({"built": {"k": {"less": -1, "more": 9223372036854775807}}})"));
+  const json absurd_figures = {
+      {"less", -1}, {"more", std::numeric_limits<std::int64_t>::max()}};
+  const Timing absurd = timing_from({{"built", {{"k", absurd_figures}}}});
   CHECK(absurd.built ==
         BuiltCode{{"k", {{"less", 0}, {"more", 1'000'000'000'000}}}});
   json many = json::object();
