@@ -1,6 +1,7 @@
 #include "actors/llm_calls.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace weft {
@@ -48,6 +49,13 @@ void add_spent(LlmSpent& all, const LlmSpent& more) {
   all.tokens += more.tokens;
   all.micro_usd += more.micro_usd;
   all.waited_ms += more.waited_ms;
+}
+
+std::string dollars(std::int64_t micro_usd, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f USD", digits,
+                static_cast<double>(micro_usd) / 1e6);
+  return text;
 }
 
 std::int64_t cost_max(const LlmPrices& prices, std::int64_t input_tokens,

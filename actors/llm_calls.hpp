@@ -97,4 +97,7 @@ void add_spent(LlmSpent& all, const LlmSpent& more);
 std::int64_t cost_max(const LlmPrices& prices, std::int64_t input_tokens,
                       std::int64_t output_tokens);
 
+/// "0.0012 USD".
+std::string dollars(std::int64_t micro_usd, int digits = 4);
+
 }  // namespace weft

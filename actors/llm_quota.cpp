@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <tuple>
+
+#include "actors/llm_calls.hpp"
 
 namespace weft {
 namespace {
@@ -44,12 +45,8 @@ bool is_congestion(const std::string& code) {
   return code == "rate_limited" || code == "overloaded" || code == "expired";
 }
 
-std::string dollars(std::int64_t micro_usd) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6f USD",
-                static_cast<double>(micro_usd) / 1e6);
-  return text;
-}
+/// One call may cost next to nothing.
+std::string money(std::int64_t micro_usd) { return dollars(micro_usd, 6); }
 
 std::string tokens(std::int64_t count) {
   return std::to_string(count) + " tokens";
@@ -290,11 +287,11 @@ LlmQuota::Answer LlmQuota::fits_budget(const LlmCallRequest& request) const {
   const std::string group_name = "the budget of " + request.group;
   const std::array<Limit, 4> limits = {{
       {"the run's budget", options_.budget_micro_usd, run_.spent_micro_usd,
-       run_.reserved_micro_usd, request.micro_usd, dollars},
+       run_.reserved_micro_usd, request.micro_usd, money},
       {"the run's budget", options_.budget_tokens, run_.spent_tokens,
        run_.reserved_tokens, request.tokens, tokens},
       {group_name, options_.subgraph_micro_usd, own.spent_micro_usd,
-       own.reserved_micro_usd, request.micro_usd, dollars},
+       own.reserved_micro_usd, request.micro_usd, money},
       {group_name, options_.subgraph_tokens, own.spent_tokens,
        own.reserved_tokens, request.tokens, tokens},
   }};

@@ -16,10 +16,6 @@ std::string number(double value, const char* format) {
   return text;
 }
 
-std::string dollars(std::int64_t micro_usd) {
-  return number(static_cast<double>(micro_usd) / 1e6, "%.4f") + " USD";
-}
-
 std::string seconds(std::int64_t ms) {
   return number(static_cast<double>(ms) / 1e3, "%.1f s");
 }

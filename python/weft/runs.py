@@ -21,7 +21,7 @@ def say(settings, text):
 
 def warn(text):
     """On the terminal, which no word of a candidate's may steer."""
-    shown = "".join(one if one.isprintable() or one == "\n" else "?"
+    shown = "".join(one if one.isprintable() or one in "\n\t" else "?"
                     for one in text)
     print(f"weft: {shown}", file=sys.stderr, flush=True)
 

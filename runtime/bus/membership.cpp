@@ -36,7 +36,7 @@ wire::Hello make_hello(const Installation& installation,
   hello.wire_max = wire::kWireVersion;
   hello.weft = weft_version;
   hello.incarnation = random_name();
-  hello.machine = describe_machine(std::nullopt);
+  hello.machine = describe_machine();
   hello.memory_bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) *
                        sysconf(_SC_PAGESIZE);
   hello.slots = {{"cpu", hello.machine.cores}};

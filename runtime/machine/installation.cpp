@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "embedded/runtime/machine/ask_python.py"
-#include "runtime/sandbox/gpu.hpp"
 #include "runtime/sandbox/line_process.hpp"
 #include "runtime/sandbox/sandbox.hpp"
 
@@ -263,7 +262,7 @@ std::string compiler_command() {
 
 fs::path find_compiler() { return on_path(compiler_command()); }
 
-Machine describe_machine(std::optional<int> gpu) {
+Machine describe_machine() {
   Machine machine;
   machine.name = trimmed(processor_line("model name"));
   if (machine.name.empty()) machine.name = "unknown processor";
@@ -281,10 +280,6 @@ Machine describe_machine(std::optional<int> gpu) {
     (layer.on ? machine.protections : machine.unprotected)
         .push_back(layer.name);
   }
-  if (!gpu) return machine;
-  const auto devices = list_gpus().devices;
-  const auto number = static_cast<std::size_t>(std::max(0, *gpu));
-  if (number < devices.size()) machine.gpus = {devices[number].facts};
   return machine;
 }
 

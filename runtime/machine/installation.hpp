@@ -64,9 +64,8 @@ Result<void> check_nvrtc(const Installation& installation);
 /// missing, with what to install, when there is no C++ compiler.
 Result<void> check_compiler();
 
-/// The processor, its cores and caches, the sandbox's layers, and the GPU of
-/// that number, where one is wanted and there is one.
-Machine describe_machine(std::optional<int> gpu = 0);
+/// The processor, its cores and caches, and the sandbox's layers; no GPU.
+Machine describe_machine();
 
 /// "g++", or the variable CXX.
 std::string compiler_command();

@@ -238,17 +238,9 @@ Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
 Result<json> VerifyPort::ask(json request, std::int64_t wall_ms,
                              const std::stop_token& cancelled) {
   Slot& slot = take_slot();
-  const auto give_back = [&](bool broken) {
-    {
-      const std::lock_guard lock(mutex_);
-      slot.busy = false;
-      if (broken) slot.oracle.reset();
-    }
-    freed_.notify_one();
-  };
   auto oracle = start_oracle(slot);
   if (!oracle) {
-    give_back(true);
+    give_back(slot, true);
     return std::unexpected(oracle.error());
   }
   auto answer = [&] {
@@ -256,7 +248,7 @@ Result<json> VerifyPort::ask(json request, std::int64_t wall_ms,
     const std::stop_callback stop(cancelled, [&] { (*oracle)->kill(); });
     return ask_oracle(**oracle, std::move(request), wall_ms);
   }();
-  give_back(!answer.is_usable);
+  give_back(slot, !answer.is_usable);
   if (!answer.is_usable) {
     answer.reply.error().message += " (its log is in the run's logs/)";
   }
@@ -291,6 +283,15 @@ VerifyPort::Slot& VerifyPort::take_slot() {
   return *chosen;
 }
 
+void VerifyPort::give_back(Slot& slot, bool is_broken) {
+  {
+    const std::lock_guard lock(mutex_);
+    slot.busy = false;
+    if (is_broken) slot.oracle.reset();
+  }
+  freed_.notify_one();
+}
+
 void VerifyPort::empty_idle_slots() {
   for (Slot& slot : slots_) {
     std::shared_ptr<LineProcess> oracle;
@@ -302,11 +303,7 @@ void VerifyPort::empty_idle_slots() {
     }
     oracle.reset();
     empty_folder(options_.scratch / slot.name);
-    {
-      const std::lock_guard lock(mutex_);
-      slot.busy = false;
-    }
-    freed_.notify_one();
+    give_back(slot, false);
   }
 }
 

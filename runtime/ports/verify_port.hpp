@@ -70,6 +70,7 @@ class VerifyPort : public Port {
   Result<std::filesystem::path> materialise(const std::string& blob,
                                             const std::string& suffix);
   Slot& take_slot();
+  void give_back(Slot& slot, bool is_broken);
   Result<std::shared_ptr<LineProcess>> start_oracle(const Slot& slot);
   LineCommand command_for(const Slot& slot) const;
 

@@ -125,6 +125,13 @@ class Whole(WeftCase):
         self.assertIn("# kernels for train", text)
         self.assertIn("refused: no", driver.sentence("eval", results["eval"]))
 
+    def test_what_a_candidate_says_ends_no_table(self):
+        results = {mode: {"verdict": {"correct": False, "reason": "a |\n<b>"},
+                          "subgraphs": [], "timing": {}, "summary": ""}
+                   for mode in ("eval", "train")}
+        self.assertIn("| eval | a \\| \\<b> |", driver.report(
+            {"problem": "p.py"}, results, ""))
+
     def test_no_module_is_left_where_neither_s_hold(self):
         with self.assertRaisesRegex(driver.Ended, "not verified"):
             self.composed({"eval": True, "train": True},

@@ -120,6 +120,12 @@ class EvalTest(WeftCase):
         done = self.weft("eval", RELU, HONEST, "--target", "abacus")
         self.assertEqual(done.returncode, 2)
 
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
+    def test_a_device_that_there_is_not_exits_2(self):
+        done = self.weft("eval", RELU, HONEST, "--target", "triton",
+                         "--device", "3")
+        self.assert_ends(done, 2, "no GPU '3': there is none")
+
     def test_a_problem_that_cannot_tell_kernels_apart_is_named(self):
         one = self.write("one.py", problem_with(
             "return torch.softmax(x, -1)", inputs="[torch.rand(64, 1)]"))

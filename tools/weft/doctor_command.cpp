@@ -96,7 +96,7 @@ bool python_lines(Result<Installation>& installation) {
 }  // namespace
 
 int doctor_command(const CommonFlags& common) {
-  const Machine machine = describe_machine(std::nullopt);
+  const Machine machine = describe_machine();
   std::printf("weft %s\nmachine\n", weft_version());
   line(true, machine.name,
        std::to_string(machine.cores) + " cores, " +

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "compiler/targets.hpp"
+#include "runtime/machine/device_choice.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "tools/weft/eval_report.hpp"
 #include "tools/weft/interrupt.hpp"
@@ -34,17 +35,16 @@ struct Place {
   bool interprets = false;
 };
 
-Result<Place> choose_place(const EvalFlags& flags, const Machine& machine) {
+Result<Place> choose_place(const EvalFlags& flags) {
   const Target* target = find_target(flags.target);  // null: "auto"
   if (target && !target->on_gpu) return Place{"cpu", true};
-  const auto gpus = static_cast<int>(machine.gpus.size());
-  if (flags.device < gpus) {
-    return Place{"cuda:" + std::to_string(flags.device), false};
-  }
-  if (gpus > 0) {
-    return fail(ErrorCode::wrong_input,
-                "no GPU " + std::to_string(flags.device) +
-                    ": --device is 0 to " + std::to_string(gpus - 1) + " here");
+  const GpuList list = list_gpus();
+  const std::string number = std::to_string(flags.device);
+  // "auto" goes to the processor where there is none, as a run does.
+  if (!list.devices.empty() || (target && flags.device > 0)) {
+    const auto gpus = choose_gpus({number}, flags.device, list);
+    if (!gpus) return std::unexpected(gpus.error());
+    return Place{"cuda:" + number, false};
   }
   if (target && target->needs_gpu) {
     return fail(ErrorCode::missing,
@@ -115,7 +115,7 @@ class Evaluator {
   /// `flags` outlive it. missing: a device, an installation, a folder.
   static Result<std::unique_ptr<Evaluator>> make(const CommonFlags& common,
                                                  const EvalFlags& flags) {
-    auto place = choose_place(flags, describe_machine());
+    auto place = choose_place(flags);
     if (!place) return std::unexpected(place.error());
     const auto installation = ready_installation(common);
     if (!installation) return std::unexpected(installation.error());

@@ -44,7 +44,7 @@ Result<void> check_without_gpu(const RunOptions& options,
 
 Result<Machine> place_run(RunOptions& options,
                           const Installation& installation) {
-  Machine machine = describe_machine(std::nullopt);
+  Machine machine = describe_machine();
   const bool decides = options.target == kAutomaticTarget;
   if (!decides && !is_for_gpu(options)) return machine;
   auto gpus = choose_gpus(options.devices, options.device, list_gpus());

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "actors/llm_calls.hpp"
+
 namespace weft {
 namespace {
 
@@ -20,10 +22,6 @@ std::string number(const char* format, double value) {
 
 std::string seconds(std::int64_t us) {
   return number("%.1f s", static_cast<double>(us) / 1e6);
-}
-
-std::string dollars(std::int64_t micro_usd) {
-  return number("%.4f USD", static_cast<double>(micro_usd) / 1e6);
 }
 
 std::int64_t median(std::vector<std::int64_t> values) {

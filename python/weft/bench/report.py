@@ -2,6 +2,7 @@
 
 from weft.bench import score
 from weft.bench.progress import duration
+from weft.table_cell import table_cell
 
 _BASES = (("over_eager", "eager"), ("over_compile", "torch.compile"),
           ("over_autotune", "its max-autotune"))
@@ -254,7 +255,7 @@ def _failures(rows):
         return ""
     return "\n".join(
         ["## Not verified", "", "| problem | verdict | why |", "|---|---|---|"]
-        + [f"| {row['label']} | {row['verdict']} | {_cell(row['reason'])} |"
+        + [f"| {row['label']} | {row['verdict']} | {table_cell(row['reason'])} |"
            for row in failed]) + "\n"
 
 
@@ -264,7 +265,7 @@ def _compile_failures(rows):
         return ""
     return "\n".join(
         ["## Where torch.compile failed", ""]
-        + [f"* {row['label']}: {_cell(row['compile_error'])}"
+        + [f"* {row['label']}: {table_cell(row['compile_error'])}"
            for row in failed]) + "\n"
 
 
@@ -320,8 +321,3 @@ def _over(row, name):
 
 def _number(value, form):
     return "–" if value is None else form.format(value)
-
-
-def _cell(text):
-    """One line that does not end a table's cell."""
-    return " ".join((text or "").split()).replace("|", "\\|")[:400]

@@ -15,8 +15,8 @@ import sys
 from weft.modes import module_text
 from weft.modes.module_text import MODES
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    NotJudged, judge, read_json, read_text, run, say, warn, \
-    write_text
+    NotJudged, judge, read_json, read_text, run, say, warn, write_text
+from weft.table_cell import table_cell
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.45
@@ -180,7 +180,7 @@ def report(settings, results, said):
                   for party in ("eager", "compile")]
         lines.append("| " + " | ".join([
             mode if len(results) > 1 else "eval and train",
-            "right" if verdict["correct"] else verdict["reason"],
+            "right" if verdict["correct"] else table_cell(verdict["reason"]),
             *times, *ratios]) + " |")
     lines += ["", *(f"* [{mode}]({mode}/report.md): {one['summary']}"
                     for mode, one in results.items())]

@@ -1,5 +1,7 @@
 """The report.md of a run that was trained."""
 
+from weft.table_cell import table_cell
+
 
 def joined(names):
     return " and ".join(names) + " pass" + ("es" if len(names) > 1 else "")
@@ -38,14 +40,8 @@ def _row(one):
     times = [f"{timing[side]['median_us'] / 1e3:.3f}" if timing.get(side)
              else "" for side in ("candidate", "eager", "compile")]
     return "| " + " | ".join([
-        joined(one["kernels"]), _cell(verdict), *times,
+        joined(one["kernels"]), table_cell(verdict), *times,
         _over(timing, "eager"), _over(timing, "compile")]) + " |"
-
-
-def _cell(text):
-    """What a candidate said, on one line of a table and as plain text."""
-    text = " ".join(text.split())[:300]
-    return "".join("\\" + one if one in "\\`<|" else one for one in text)
 
 
 def _over(timing, party):
