@@ -202,6 +202,17 @@ function sourceCard(s, c) {
     h("div", {class: "card"}, shown));
 }
 
+/// How it came to be, as far as that was kept.
+function originCard(c) {
+  const known = [
+    c.call === null || c.call === undefined ? null : h("div",
+      {class: "copyline"}, to(["call", c.call],
+        `Prompt and reply: call ${c.call + 1}`)),
+    c.log ? lazy("What the build said", c.log, prose) : null,
+  ].filter(Boolean);
+  return known.length ? h("div", {class: "card top"}, known) : null;
+}
+
 function candidatePage(s, c) {
   return [
     h("p", {}, to(["subgraphs"], "Subgraphs"), " / ",
@@ -218,11 +229,7 @@ function candidatePage(s, c) {
             : null))),
     mismatchSection(c.id, c.verdict),
     builtSection(c),
-    h("div", {class: "card top"},
-      c.call === null || c.call === undefined ? null : h("div",
-        {class: "copyline"}, to(["call", c.call],
-          `Prompt and reply: call ${c.call + 1}`)),
-      c.log ? lazy("What the build said", c.log, prose) : null),
+    originCard(c),
     sourceCard(s, c),
   ];
 }
