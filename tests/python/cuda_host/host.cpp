@@ -1,21 +1,89 @@
 #include "host.hpp"
 
 #include <sched.h>
+#ifndef __x86_64__
 #include <ucontext.h>
+#endif
 
 #include <barrier>
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
 int host_assertions = 0;
 
+#ifdef __x86_64__
+// Leaves the stack that `*from` is to remember, and goes on where `to` was
+// left. swapcontext does it as well, with a system call for the mask of
+// signals: that was half of what these tests took.
+extern "C" __attribute__((visibility("hidden"))) void host_switch(void** from,
+                                                                  void* to);
+asm(R"(
+.text
+.globl host_switch
+.hidden host_switch
+.type host_switch, @function
+host_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size host_switch, .-host_switch
+)");
+#endif
+
 namespace host {
 namespace {
 
 constexpr std::size_t stack_bytes = 96 << 10;
+/// Fibers that are kept for the next block.
+constexpr std::size_t spare_max = 4096;
+
+/// Where a stack was left.
+#ifdef __x86_64__
+struct Context {
+  void* top;
+
+  void begin(char* stack, void (*body)()) {
+    auto end = reinterpret_cast<std::uintptr_t>(stack + stack_bytes) / 16 * 16;
+    auto** words = reinterpret_cast<void**>(end) - 8;
+    // Six registers, where to go on, and what a call would have left there.
+    for (int i = 0; i < 8; ++i) words[i] = nullptr;
+    words[6] = reinterpret_cast<void*>(body);
+    top = words;
+  }
+};
+void change(Context& from, Context& to) { host_switch(&from.top, to.top); }
+#else
+struct Context {
+  ucontext_t context;
+
+  void begin(char* stack, void (*body)()) {
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack;
+    context.uc_stack.ss_size = stack_bytes;
+    context.uc_link = nullptr;
+    makecontext(&context, body, 0);
+  }
+};
+void change(Context& from, Context& to) {
+  swapcontext(&from.context, &to.context);
+}
+#endif
 
 struct Copy {
   void* to;
@@ -24,12 +92,13 @@ struct Copy {
 };
 
 struct Fiber {
-  ucontext_t context;
-  std::unique_ptr<char[]> stack;
+  Context context;
+  std::unique_ptr<char[]> stack{new char[stack_bytes]};
   Place place;
-  std::deque<std::vector<Copy>> groups = {{}};
-  alignas(16) char given[16];
-  bool over = false;
+  std::deque<std::vector<Copy>> groups;
+  /// Of this exchange and the last one, which others may not have read yet.
+  alignas(16) char given[2][16];
+  unsigned exchanges;
 };
 
 /// Fibers wait here until all that still run have come.
@@ -60,11 +129,12 @@ struct Block {
   void* argument;
   Place place;
   Cluster* cluster;
-  ucontext_t home;
-  std::vector<Fiber> fibers;
+  Context home;
+  std::vector<std::unique_ptr<Fiber>> fibers;
   std::deque<Fiber*> ready;
   Meeting all;
   std::vector<Meeting> warps;
+  std::vector<int> running_in_warp;
   std::vector<unsigned char> memory;
   std::map<void*, Barrier> barriers;
   int running;
@@ -73,14 +143,43 @@ struct Block {
 
 thread_local Block* block;
 
-void leave() { swapcontext(&block->current->context, &block->home); }
-
-int running_in_warp(int warp) {
-  int count = 0;
-  for (int t = 32 * warp; t < 32 * (warp + 1); ++t) {
-    if (t < block->launch->threads && !block->fibers[t].over) ++count;
+/// Made once: their stacks are what a block costs.
+class Spare {
+ public:
+  void take(std::vector<std::unique_ptr<Fiber>>& fibers, int count) {
+    {
+      const std::lock_guard lock(mutex_);
+      while (count > 0 && !fibers_.empty()) {
+        fibers.push_back(std::move(fibers_.back()));
+        fibers_.pop_back();
+        --count;
+      }
+    }
+    while (count-- > 0) fibers.push_back(std::make_unique<Fiber>());
   }
-  return count;
+  void give_back(std::vector<std::unique_ptr<Fiber>>& fibers) {
+    const std::lock_guard lock(mutex_);
+    for (auto& fiber : fibers) {
+      if (fibers_.size() < spare_max) fibers_.push_back(std::move(fiber));
+    }
+    fibers.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+} spare;
+
+/// The next that is ready goes on; where none is, the block's own loop.
+void leave() {
+  Fiber& self = *block->current;
+  if (block->ready.empty()) {
+    change(self.context, block->home);
+    return;
+  }
+  block->current = block->ready.front();
+  block->ready.pop_front();
+  if (block->current != &self) change(self.context, block->current->context);
 }
 
 bool arrive(Meeting& meeting, int expected) {
@@ -119,34 +218,36 @@ void end_if_awaited(Barrier& barrier) {
 
 void begin() {
   block->body(block->argument);
-  block->current->over = true;
   --block->running;
+  --block->running_in_warp[block->current->place.x / 32];
   leave();
+  __builtin_trap();  // nothing comes back to it
 }
 
 void run_block(Block& self) {
   block = &self;
-  self.fibers = std::vector<Fiber>(self.launch->threads);
-  self.warps = std::vector<Meeting>((self.launch->threads + 31) / 32);
+  const int threads = self.launch->threads;
+  spare.take(self.fibers, threads);
+  self.warps = std::vector<Meeting>((threads + 31) / 32);
+  self.running_in_warp.assign(self.warps.size(), 0);
   self.memory.assign(self.launch->shared_bytes + 16, 0xff);
-  self.running = self.launch->threads;
-  for (int t = 0; t < self.launch->threads; ++t) {
-    Fiber& fiber = self.fibers[t];
+  self.running = threads;
+  for (int t = 0; t < threads; ++t) {
+    Fiber& fiber = *self.fibers[t];
     fiber.place.x = t;
-    fiber.stack.reset(new char[stack_bytes]);
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = stack_bytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, begin, 0);
+    fiber.groups.assign(1, {});
+    fiber.exchanges = 0;
+    fiber.context.begin(fiber.stack.get(), begin);
+    ++self.running_in_warp[t / 32];
     self.ready.push_back(&fiber);
   }
   while (!self.ready.empty()) {
     self.current = self.ready.front();
     self.ready.pop_front();
-    swapcontext(&self.home, &self.current->context);
+    change(self.home, self.current->context);
   }
   if (self.running != 0) __builtin_trap();  // threads that wait for ever
+  spare.give_back(self.fibers);
 }
 
 }  // namespace
@@ -173,13 +274,12 @@ void yield_block() { sched_yield(); }
 void exchange(void* value, std::size_t bytes, int lane) {
   Fiber* self = block->current;
   const int warp = self->place.x / 32;
-  std::memcpy(self->given, value, bytes);
-  const int expected = running_in_warp(warp);
+  const unsigned turn = self->exchanges++ % 2;
+  std::memcpy(self->given[turn], value, bytes);
+  const int expected = block->running_in_warp[warp];
   if (arrive(block->warps[warp], expected)) release(block->warps[warp]);
   leave();
-  std::memcpy(value, block->fibers[32 * warp + lane].given, bytes);
-  if (arrive(block->warps[warp], expected)) release(block->warps[warp]);
-  leave();
+  std::memcpy(value, block->fibers[32 * warp + lane]->given[turn], bytes);
 }
 
 unsigned char* dynamic_shared() {
