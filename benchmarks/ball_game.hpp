@@ -22,15 +22,14 @@ inline Address peer(std::uint64_t i) {
 inline CheckReply ball(std::uint64_t hops) {
   CheckReply reply;
   reply.effect = hops;
-  reply.verdict = {
-      true,
-      "correct",
-      "",
-      6,
-      4.98e-7,
-      1.13e-6,
-      6.1e-5,
-      {{"zeros", true}, {"constant", true}, {"input", true}, {"stale", true}}};
+  reply.verdict.correct = true;
+  reply.verdict.kind = "correct";
+  reply.verdict.cases = 6;
+  reply.verdict.max_error = 4.98e-7;
+  reply.verdict.framework_error = 1.13e-6;
+  reply.verdict.tolerance = 6.1e-5;
+  reply.verdict.controls = {
+      {"zeros", true}, {"constant", true}, {"input", true}, {"stale", true}};
   reply.wall_ms = 1234;
   return reply;
 }

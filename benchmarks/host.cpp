@@ -30,7 +30,7 @@ struct Game {
   int balls;
   std::uint64_t hops;
   Sync sync;
-  std::size_t kBatch;  ///< rows in one of SQLite's transactions
+  std::size_t batch;  ///< rows in one of SQLite's transactions
 };
 
 double host_seconds(const fs::path& file, const Game& game) {
