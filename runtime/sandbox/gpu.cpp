@@ -52,14 +52,6 @@ class Library {
   std::string complaint_;
 };
 
-fs::path folder_of(const Library& library) {
-  Dl_info info{};
-  const void* function = library.find("cuInit");
-  if (!function || dladdr(function, &info) == 0) return {};
-  std::error_code ignored;
-  return fs::canonical(info.dli_fname, ignored).parent_path();
-}
-
 std::int64_t attribute(const Library& cuda, int which, int device) {
   int value = 0;
   const int error =
@@ -148,7 +140,6 @@ GpuList list_gpus(const GpuLibraries& libraries) {
     list.why_none = "no NVIDIA driver (" + cuda.complaint() + ")";
     return list;
   }
-  list.driver_folder = folder_of(cuda);
   int count = 0;
   int error = cuda.call<unsigned>("cuInit", 0U);
   if (error == 0) error = cuda.call<int*>("cuDeviceGetCount", &count);
@@ -163,6 +154,15 @@ GpuList list_gpus(const GpuLibraries& libraries) {
   if (count == 0) list.why_none = "NVIDIA's driver finds no device";
   add_management(Library(libraries.nvml), list);
   return list;
+}
+
+fs::path gpu_driver_folder(const GpuLibraries& libraries) {
+  const Library cuda(libraries.cuda);
+  Dl_info info{};
+  const void* function = cuda ? cuda.find("cuInit") : nullptr;
+  if (!function || dladdr(function, &info) == 0) return {};
+  std::error_code ignored;
+  return fs::canonical(info.dli_fname, ignored).parent_path();
 }
 
 }  // namespace weft

@@ -23,9 +23,6 @@ struct GpuList {
   std::vector<GpuDevice> devices;
   std::string why_none;        ///< why the list is empty, for people
   std::string driver_version;  ///< "580.95.05"; empty: not told
-  /// The folder that the driver's library was found in. A sandbox shows the
-  /// system's own folders; another has to be added.
-  std::filesystem::path driver_folder;
 };
 
 /// The libraries' names, as the loader is asked for them.
@@ -37,5 +34,11 @@ struct GpuLibraries {
 /// Asks the driver anew each time. It makes no context on a device, so it
 /// takes no device memory.
 GpuList list_gpus(const GpuLibraries& libraries = {});
+
+/// The folder that the driver's library is found in; empty where there is none.
+/// A sandbox shows the system's own folders; another has to be added. Nothing
+/// is asked of the driver: it answers one process at a time, on a host with
+/// eight devices in a third of a second.
+std::filesystem::path gpu_driver_folder(const GpuLibraries& libraries = {});
 
 }  // namespace weft

@@ -23,7 +23,7 @@ void show_gpu(SandboxRequest& sandbox) {
     }
   }
   sandbox.limits.processes = std::max(sandbox.limits.processes, kGpuProcesses);
-  const std::filesystem::path folder = list_gpus().driver_folder;
+  const std::filesystem::path folder = gpu_driver_folder();
   const std::string text = folder.string();
   if (text.empty() || text.starts_with("/usr/lib") ||
       text.starts_with("/lib")) {

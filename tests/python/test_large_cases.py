@@ -173,9 +173,30 @@ class PassingCases(unittest.TestCase):
         self.assertIs(library.cases(graph.name, 1), cases)
         self.assertIsNot(library.cases(graph.name, 2), cases)
 
+    def test_cases_that_fit_one_by_one_are_as_many_as_kept_ones(self):
+        graph = tempfile.NamedTemporaryFile("w", suffix=".json")
+        self.addCleanup(graph.close)
+        json.dump(samples.GRAPHS["add_mul"], graph)
+        graph.flush()
+        made = reference.Reference(samples.GRAPHS["add_mul"])
+        kept = expected.make_cases(made, 1)
+        size = expected._bytes_of_cases(made)
+        self.assertGreaterEqual(size, kept.bytes)
+        asked = []
+        small = mock.Mock(wraps=device.HOST, is_cuda=False,
+                          torch=device.HOST.torch, lock=device.HOST.lock)
+        small.holds_cases = lambda size: bool(asked.append(size))
+        passing = expected.Library(1 << 20, small).cases(graph.name, 1)
+        self.assertEqual(asked, [size])
+        self.assertIsInstance(passing, expected.PassingCases)
+        self.assertEqual(
+            [passing.case(n).distribution for n in range(passing.count)],
+            [case.distribution for case in kept.cases])
+        small.give_back.assert_not_called()
+
     def test_every_buffer_set_sees_two_contents(self):
         seen = {}
-        for which, case in verify._schedule(expected.PassingCases.count):
+        for which, case in verify._schedule(self.cases().count):
             seen.setdefault(which, set()).add(case)
         self.assertTrue(all(len(cases) > 1 for cases in seen.values()), seen)
 

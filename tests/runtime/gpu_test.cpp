@@ -35,8 +35,6 @@ TEST_CASE("what the driver tells of a device is taken over") {
   CHECK(device.clock_mhz == 1980);
   CHECK(device.memory_mhz == 3201);
   CHECK(list.driver_version == "580.1");
-  CHECK(list.driver_folder ==
-        std::filesystem::path(WEFT_FAKE_DRIVER).parent_path());
 }
 
 TEST_CASE("without NVML there are devices, but no clocks") {
@@ -52,6 +50,14 @@ TEST_CASE("a driver that does not start is not taken for no driver") {
   unsetenv("FAKE_DRIVER_BROKEN");
   CHECK(list.devices.empty());
   CHECK(list.why_none.contains("CUDA_ERROR_UNKNOWN"));
+}
+
+TEST_CASE("where the driver lies is told without starting it") {
+  setenv("FAKE_DRIVER_BROKEN", "1", 1);
+  CHECK(gpu_driver_folder(fake) ==
+        std::filesystem::path(WEFT_FAKE_DRIVER).parent_path());
+  unsetenv("FAKE_DRIVER_BROKEN");
+  CHECK(gpu_driver_folder({"libno-such-cuda.so.1", ""}).empty());
 }
 
 TEST_CASE("what was measured on a device is known from then on") {

@@ -12,6 +12,8 @@ from weft.device import gpu_lock
 HOST_EXPECTED_SHARE = 1 / 16
 #: … and of a device's, where several oracles may sit beside each other.
 DEVICE_EXPECTED_SHARE = 1 / 32
+#: One subgraph's cases that take more of a device than this are made when asked.
+DEVICE_CASES_SHARE = 1 / 8
 #: What a process may keep of it without use.
 DEVICE_UNUSED_SHARE = 1 / 256
 #: Buffers of one call above this: fewer cases, nothing kept between requests.
@@ -67,6 +69,12 @@ class Device:
         pages = os.sysconf("SC_PHYS_PAGES")
         memory = os.sysconf("SC_PAGESIZE") * pages
         return int(memory * HOST_EXPECTED_SHARE)
+
+    def holds_cases(self, size_bytes):
+        """Whether all of a subgraph's cases may be kept, if that is their size:
+        of six runs beside each other each may."""
+        return (not self.is_cuda
+                or size_bytes <= self.driver.memory_bytes() * DEVICE_CASES_SHARE)
 
     def is_large(self, size_bytes):
         """Whether buffers of that size must not be kept in numbers."""

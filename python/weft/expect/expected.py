@@ -27,6 +27,7 @@ _SELECTORS = {
 }
 #: So many large subgraphs' tolerances are remembered.
 PASSING_MAX = 64
+_WIDE_BYTES = 8
 
 
 class BadSubgraph(Exception):
@@ -82,14 +83,18 @@ class PassingCases:
     asked for again. Controls and errors are of those made so far."""
 
     bytes = 0
-    count = len(inputs.FEW_DISTRIBUTIONS)
 
-    def __init__(self, reference, seed, device):
+    def __init__(self, reference, seed, device, is_large=True):
+        """is_large: each fills a good part of the device, so they are few."""
+        self.is_large = is_large
+        distributions = (
+            inputs.FEW_DISTRIBUTIONS if is_large else inputs.DISTRIBUTIONS)
         self.reference = reference
+        self.count = len(distributions)
         self.framework_error = 0.0
         self.maker = self._maker = CaseMaker(reference, device)
         self._seed, self._device = seed, device
-        self._distributions = list(inputs.FEW_DISTRIBUTIONS)
+        self._distributions = list(distributions)
         self._numbered = set()  #: outputs of which the first case has numbers
         self._controls = Controls()
         #: What was expected of each so far, less the tensors.
@@ -143,8 +148,9 @@ class PassingCases:
         return made
 
     def _made(self, number, expect):
-        with lap("memory"):
-            self._device.give_back()
+        if self.is_large:
+            with lap("memory"):
+                self._device.give_back()
         distribution, finite = self._distributions[number]
         # Each from a seed of its own, so that it can be made again.
         seed = (self._seed * self.count + number) % (1 << 63)
@@ -198,25 +204,33 @@ class Library:
     def cases(self, path, seed):
         key = _key_of(path, seed)
         if key in self._passing:
-            self.forget()
-            return self._passing[key]
+            return self._pass(key)
         if key in self._held:
             self._held.move_to_end(key)
             return self._held[key]
         reference = Reference(load_graph(path), self._device.torch)
         size = BufferSet.bytes_needed(reference.inputs, reference.outputs)
         if self._device.is_large(size):
-            self.forget()
-            if len(self._passing) == PASSING_MAX:
-                self._passing.popitem(last=False)
-            made = PassingCases(reference, seed, self._device)
-            self._passing[key] = made
-            return made
+            return self._pass(key, reference, is_large=True)
+        if not self._device.holds_cases(_bytes_of_cases(reference)):
+            return self._pass(key, reference, is_large=False)
         made = make_cases(reference, seed, self._device)
         self._held[key] = made
         while len(self._held) > 1 and self.bytes > self._bytes_max:
             self._held.popitem(last=False)
         return made
+
+    def _pass(self, key, reference=None, is_large=False):
+        """Cases that are not kept: known ones, or of that reference."""
+        if key not in self._passing:
+            if len(self._passing) == PASSING_MAX:
+                self._passing.popitem(last=False)
+            _, seed = key
+            self._passing[key] = PassingCases(
+                reference, seed, self._device, is_large)
+        if self._passing[key].is_large:
+            self.forget()
+        return self._passing[key]
 
     def forget(self):
         """Gives up all tensors that are kept."""
@@ -232,6 +246,14 @@ class Library:
     @property
     def bytes(self):
         return sum(cases.bytes for cases in self._held.values())
+
+
+def _bytes_of_cases(reference):
+    """Of all of them: inputs, and results of the framework's and in float64."""
+    specs = (*reference.inputs, *reference.outputs)
+    wide = sum(_WIDE_BYTES * spec.elements for spec in reference.outputs)
+    return len(inputs.DISTRIBUTIONS) * (
+        wide + sum(spec.storage_bytes for spec in specs))
 
 
 def _key_of(path, seed):
