@@ -57,8 +57,13 @@ void Composer::begin(const Compose& compose, Context& context) {
   const RunOptions& options = compose.run.options;
   trials_.begin(std::move(*plan), can_time(options, compose.run.machine));
   choose_kernels();
-  if (chosen_.empty() && go_on(context)) return;
+  if (chosen_.empty() && !has_stand_ins() && go_on(context)) return;
   attempt(context);
+}
+
+/// Which are called without a kernel, too, as long as cuts are compared.
+bool Composer::has_stand_ins() const {
+  return trials_.is_open() && !plan_.stand_ins.empty();
 }
 
 /// All that won in the cut at hand.
@@ -80,14 +85,15 @@ bool Composer::go_on(Context& context) {
   if (!trials_.is_open()) return false;
   while (!is_late(context) && trials_.next()) {
     choose_kernels();
-    if (chosen_.empty()) continue;
+    if (chosen_.empty() && !has_stand_ins()) continue;
     attempt(context);
     return true;
   }
   std::optional<CutTrial> best = trials_.choose();
   report_.notes.push_back(trials_.summary());
-  if (!best) return false;
   plan_ = trials_.plan();
+  if (!best) return false;
+  keeps_forward_ = false;
   chosen_ = std::move(best->chosen);
   source_ = std::move(best->source);
   report_.verdict = std::move(best->verdict);
@@ -121,7 +127,12 @@ void Composer::attempt(Context& context) {
     if (!target) return give_up({"failed", "a kernel of no target"}, context);
     kernels[result->subgraph] = {*source, result->best.seed.variant, target};
   }
-  const auto text = compose_source(*problem, plan_, kernels);
+  if (stage_ == Stage::whole) {
+    keeps_forward_ = chosen_.empty() && !has_stand_ins();
+  }
+  const Target* run_target = find_target(compose_->run.options.target);
+  const auto text = compose_source(*problem, plan_, kernels,
+                                   keeps_forward_ ? nullptr : run_target);
   if (!text) return give_up({"failed", text.error().message}, context);
   was_slower_ = false;
   const std::string source = context.blobs().put(*text);
@@ -184,7 +195,7 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
     report_.notes.push_back(
         "With " + std::to_string(chosen_.size()) +
         " kernels no module near to eager: " + end.failure.message);
-    if (!chosen_.empty()) return drop_all(context);
+    if (!keeps_forward_) return drop_all(context);
     return probe_at_last(context);
   }
   if (end.failure && end.id == making_ && stage_ == Stage::whole &&
@@ -222,6 +233,10 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   if (!verdict.correct) return drop_some(verdict.reason, context);
   const bool gives_way =
       compose_->run.options.accept == rule::near_eager && wants_near(verdict);
+  if (gives_way && trials_.is_open()) {
+    if (go_on(context)) return;  // another cut's module may be near
+    choose_kernels();
+  }
   if (gives_way) return seek(context);
   const bool is_timed = can_time(compose_->run.options, compose_->run.machine);
   if (is_timed && !is_late(context)) return time(context);
@@ -253,25 +268,28 @@ void Composer::seek(Context& context) {
       return verdict.max_error + verdict.framework_error;
     });
     near_ = 0;
-    far_ = ranked_.size();
+    far_ = ranked_.size() + (plan_.stand_ins.empty() ? 0 : 1);
   }
   const bool is_found = far_ - near_ <= 1 || is_late(context);
   stage_ = is_found ? Stage::near : Stage::seeking;
+  changes_ = is_found ? near_ : (near_ + far_) / 2;
+  keeps_forward_ = changes_ == 0;
   chosen_ = ranked_;
-  chosen_.resize(is_found ? near_ : (near_ + far_) / 2);
+  chosen_.resize(plan_.stand_ins.empty() || keeps_forward_ ? changes_
+                                                           : changes_ - 1);
   attempt(context);
 }
 
 void Composer::checked_near(const Verdict& verdict, Context& context) {
   const bool is_near = verdict.near_eager.outcome == near_outcome::near;
   if (stage_ == Stage::seeking) {
-    (is_near ? near_ : far_) = chosen_.size();
+    (is_near ? near_ : far_) = changes_;
     return seek(context);
   }
   if (!verdict.correct || !is_near) {
     const std::string& why =
         verdict.correct ? verdict.near_eager.reason : verdict.reason;
-    if (!chosen_.empty()) return drop_all(context);
+    if (!keeps_forward_) return drop_all(context);
     report_.notes.push_back("Not even Model's own forward is near to eager: " +
                             why);
     return probe_at_last(context);
@@ -291,11 +309,11 @@ void Composer::checked_near(const Verdict& verdict, Context& context) {
 
 void Composer::timed_near(const TimeReply& reply, Context& context) {
   const bool is_slower = slower_than_eager(reply.timing);
-  if (!chosen_.empty() && is_slower && !was_slower_ && !is_late(context)) {
+  if (!keeps_forward_ && is_slower && !was_slower_ && !is_late(context)) {
     was_slower_ = true;
     return time(context);
   }
-  if (!chosen_.empty() && (is_slower || !reply.rejected.empty())) {
+  if (!keeps_forward_ && (is_slower || !reply.rejected.empty())) {
     return drop_all(context);
   }
   report_.near.timing = reply.timing;
@@ -308,6 +326,7 @@ void Composer::probe_at_last(Context& context) {
     for (const SubgraphDone* result : chosen_) {
       report_.near.used.insert(result->subgraph);
     }
+    report_.near.stand_ins = keeps_forward_ ? 0 : plan_.stand_ins.size();
   }
   if (!can_time(compose_->run.options, compose_->run.machine)) {
     return probed(nullptr, context);
@@ -346,7 +365,7 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     report_.verdict.reason = reply.rejected;
     return drop_some(reply.rejected, context);
   }
-  if (slower_than_eager(reply.timing) && !chosen_.empty()) {
+  if (slower_than_eager(reply.timing) && !keeps_forward_) {
     const bool again = !std::exchange(was_slower_, true) && !is_late(context);
     return again ? time(context) : drop_all(context);
   }
@@ -369,6 +388,7 @@ void Composer::drop_all(Context& context) {
           : "The module near to eager keeps the framework's forward: with "
             "kernels it was slower, or not right.");
   chosen_.clear();
+  keeps_forward_ = true;
   report_.near = {};
   if (stage_ == Stage::seeking) stage_ = Stage::near;
   attempt(context);
@@ -378,12 +398,19 @@ void Composer::take_all() {
   for (const SubgraphDone* result : chosen_) {
     report_.used.insert(result->subgraph);
   }
+  report_.stand_ins = keeps_forward_ ? 0 : plan_.stand_ins.size();
 }
 
 void Composer::drop_some(const std::string& why, Context& context) {
-  if (chosen_.empty()) {
+  if (keeps_forward_) {
     report_.notes.push_back("Even with no kernel of ours: " + why);
     return probed(nullptr, context);
+  }
+  if (chosen_.empty()) {
+    report_.notes.push_back("Of the cut with " + plan_.way + ": " + why);
+    if (report_.rejected.empty()) report_.rejected = why;
+    if (!go_on(context)) attempt(context);
+    return;
   }
   // The kernels that came nearest to their tolerance are dropped first.
   const auto closeness = [](const SubgraphDone* done) {
@@ -401,7 +428,7 @@ void Composer::drop_some(const std::string& why, Context& context) {
                             " from the composition: " + why);
   }
   chosen_.resize(kept);
-  if (chosen_.empty() && go_on(context)) return;
+  if (chosen_.empty() && !has_stand_ins() && go_on(context)) return;
   attempt(context);
 }
 
@@ -431,6 +458,7 @@ void Composer::take_near() {
     report_.verdict = report_.near.verdict;
     report_.timing = report_.near.timing;
     report_.used = report_.near.used;
+    report_.stand_ins = report_.near.stand_ins;
     report_.near = {};
     source_ = near_source_;
   } else if (report_.verdict.correct &&

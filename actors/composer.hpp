@@ -4,7 +4,8 @@
 // eager, and so again when it is timed once more, it keeps the framework's
 // forward. The last resort has no kernels. What is right and cannot be timed is
 // reported so. Where the model was cut in several ways, each is composed and
-// timed so, and the fastest is the one that is written.
+// timed so, and the fastest is the one that is written. Where a cut has calls
+// that stand in for several of the model's, it is tried without kernels, too.
 //
 // Where the module is right and not near to eager (KernelBench's own rule), and
 // the run's --accept wants one that is, it is composed a second time: of the
@@ -51,6 +52,7 @@ class Composer : public Role {
   bool wants_near(const Verdict& verdict) const;
   void seek(Context& context);
   std::int64_t left_ms(const Context& context) const;
+  bool has_stand_ins() const;
   bool is_late(const Context& context) const { return left_ms(context) <= 0; }
   void probe_at_last(Context& context);
   void time(Context& context);
@@ -75,10 +77,13 @@ class Composer : public Role {
   };
   Stage stage_ = Stage::whole;
   std::vector<const SubgraphDone*> chosen_;  ///< into compose_->results
-  /// Nearest to eager first: with so many of them a module is near to it, with
-  /// so many it is not.
+  /// The module at hand is the framework's own forward.
+  bool keeps_forward_ = false;
+  /// Nearest to eager first: with so many changes a module is near to it, with
+  /// so many it is not. The first change is the cut's stand-ins, where it has
+  /// any, the others are these kernels.
   std::vector<const SubgraphDone*> ranked_;
-  std::size_t near_ = 0, far_ = 0;
+  std::size_t near_ = 0, far_ = 0, changes_ = 0;
   std::string near_source_;  ///< blob: composed/near_eager/model_new.py
   std::string source_;       ///< blob: model_new.py
   Report report_;

@@ -40,7 +40,7 @@ void CutTrials::finished(CutTrial trial) {
 
 std::optional<CutTrial> CutTrials::choose() {
   is_open_ = false;
-  if (best_) at_ = best_->cut;
+  at_ = best_ ? best_->cut : 0;
   return std::exchange(best_, {});
 }
 

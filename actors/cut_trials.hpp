@@ -38,7 +38,7 @@ class CutTrials {
   /// The module of the cut at hand.
   void finished(CutTrial trial);
   /// The fastest, which becomes the cut at hand; nothing if none was right and
-  /// timed. The trials are over.
+  /// timed, and the first is at hand again. The trials are over.
   std::optional<CutTrial> choose();
   /// What each took, for people. There were several.
   std::string summary() const;

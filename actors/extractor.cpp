@@ -144,8 +144,9 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   // Several ways to cut are only worth it where they can be timed at leisure,
   // and where nobody cuts otherwise afterwards.
   const LlmOptions& model = run_->options.llm;
-  const bool has_ways = !run_->machine.gpus.empty() && !model.group &&
-                        !model.fuse && run_->options.budget_ms == 0;
+  const bool has_ways = can_time(run_->options, run_->machine) &&
+                        !model.group && !model.fuse &&
+                        run_->options.budget_ms == 0;
   cut_ = has_ways ? partition_in_ways(*graph, *target, options)
                   : partition(*graph, *target, options);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});

@@ -38,7 +38,8 @@ std::string speedup(const Speedup& s) {
 /// Of the same code there is no difference: two processes' times differ.
 std::string model_speedup(const Report& report) {
   const Speedup& over = report.timing.over_eager;
-  if (!report.used.empty() || over.ratio <= 0) return speedup(over);
+  const bool is_another = !report.used.empty() || report.stand_ins > 0;
+  if (is_another || over.ratio <= 0) return speedup(over);
   return number(over.ratio, "%.2f") + "×, the same code: no difference";
 }
 
@@ -289,6 +290,17 @@ std::string extern_section(const Report& report, const Plan& plan) {
   for (const auto& [name, count] : externs) {
     text += "* " + name + " × " + std::to_string(count) + "\n";
   }
+  if (report.stand_ins == 0) return text;
+  text +=
+      "\nOf these stand in for what the model writes out, which ModelNew "
+      "does not run:\n\n";
+  for (const std::string& name : plan.stand_ins) {
+    const Node* call = plan.model.find(name);
+    if (call == nullptr) continue;
+    text += "* " + call->target + " for the attention" +
+            (call->source.empty() ? "" : " that ends at " + call->source) +
+            "\n";
+  }
   return text;
 }
 
@@ -371,22 +383,27 @@ std::string first_words(const std::string& reason) {
 
 std::string verified_line(const Report& report) {
   const bool timed = can_time(report.run.options, report.run.machine);
-  if (report.used.empty() && !report.rejected.empty()) {
+  const bool is_models = report.used.empty() && report.stand_ins == 0;
+  if (is_models && !report.rejected.empty()) {
     return "verified, but not with our kernels (" +
            first_words(report.rejected) +
            "): ModelNew keeps the framework's forward";
   }
-  if (report.used.empty() && !timed) {
+  if (is_models && !timed) {
     return "verified, but without a kernel of ours: ModelNew keeps the "
            "framework's forward";
   }
-  if (report.used.empty()) {
+  if (is_models) {
     return "verified, but " + std::string(why_none(report)) +
            ": ModelNew keeps the framework's forward";
   }
   std::string text = "verified: " + std::to_string(report.used.size()) +
                      " of " + std::to_string(report.subgraphs.size()) +
                      " distinct subgraphs ours, ";
+  if (report.stand_ins > 0) {
+    text += std::to_string(report.stand_ins) +
+            " written-out attention in one call, ";
+  }
   if (!timed) return text + kNotTimed;
   if (report.timing.over_eager.ratio <= 0) return text + "not timed";
   text += speedup(report.timing.over_eager) + " over eager";

@@ -19,6 +19,7 @@ inline constexpr const char* kNearModulePath =
 struct NearModule {
   bool made = false;
   std::set<std::string> used;  ///< ids whose kernels are in it
+  std::size_t stand_ins = 0;   ///< as in Report
   Verdict verdict;
   Timing timing;
 };
@@ -27,6 +28,8 @@ struct Report {
   RunStart run;
   std::vector<SubgraphDone> subgraphs;  ///< in the plan's order
   std::set<std::string> used;           ///< ids whose kernels are in the whole
+  /// Calls of the library's in the whole, each for several of the model's.
+  std::size_t stand_ins = 0;
   NearModule near;
   Verdict verdict;  ///< of the composition
   Timing timing;    ///< of the composition

@@ -171,6 +171,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"half_operations", products.half_operations},
       {"subgraphs", subgraphs_json(report, plan)},
       {"externs", extern_counts(plan)},
+      {"stand_ins", report.stand_ins},
       {"llm", llm_json(report)},
       {"notes", report.notes}};
   // A model's own texts need not be UTF-8.

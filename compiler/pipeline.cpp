@@ -70,11 +70,20 @@ Plan cut_along(const Graph& graph, const Lowerable& lowerable,
       apart, cut.choices.fusion);
 }
 
-/// The captured graph as a GPU's target cuts it, but for the layout that the
-/// library's convolutions work in.
-Graph prepared(const Graph& model, const Lowerable& lowerable,
-               const CutOptions& cut) {
-  Graph graph = with_precision(simplified(model), cut.precision);
+/// The captured graph, with attention as the cut wants it.
+FusedAttention begun(const Graph& model, const CutOptions& cut) {
+  using Attention = CutOptions::Attention;
+  Graph graph = simplified(model);
+  if (cut.attention == Attention::written) return {std::move(graph), {}, false};
+  return fuse_attention(graph, cut.attention == Attention::told
+                                   ? AttentionMasks::told
+                                   : AttentionMasks::written);
+}
+
+/// The graph as a GPU's target cuts it, but for the layout that the library's
+/// convolutions work in.
+Graph prepared(Graph begun, const Lowerable& lowerable, const CutOptions& cut) {
+  Graph graph = with_precision(std::move(begun), cut.precision);
   if (!cut.no_extern) graph = convolve_forward(graph);
   return separate_bias(std::move(graph), lowerable);
 }
@@ -101,7 +110,7 @@ Questions questions_of(const Graph& model, const Target& target,
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, library);
   };
-  const Graph graph = prepared(model, lowerable, library);
+  const Graph graph = prepared(begun(model, cut).graph, lowerable, library);
   for (const Node& node : graph.nodes) {
     open.whose = open.whose || (whose(graph, node, cut) == Whose::contested &&
                                 target.can_lower(graph, node, ours));
@@ -118,6 +127,37 @@ bool are_alike(const Plan& a, const Plan& b) {
   return plan_to_json(a) == plan_to_json(b);
 }
 
+/// Attention as one call, in a cut each: with contested contractions in either
+/// way, then with its masks given where a causal one was told.
+void add_attention(const Graph& model, const Target& target, CutOptions cut,
+                   Plan& plan) {
+  using Attention = CutOptions::Attention;
+  cut.attention = Attention::told;
+  const FusedAttention fused = begun(model, cut);
+  if (cut.no_extern || fused.calls.empty()) return;
+  const auto cuts_max =
+      plan.others.size() +
+      static_cast<std::size_t>(cut.choices.contraction.attention_cuts_max);
+  const auto add = [&](const std::string& way) {
+    if (plan.others.size() >= cuts_max) return;
+    Plan other = partition(model, target, cut);
+    other.way = way;
+    plan.others.push_back(std::move(other));
+  };
+  const std::string one = "attention in one call";
+  if (questions_of(model, target, cut).whose) {
+    cut.contested = CutOptions::Contested::ours;
+    add(one + ", contractions of ours");
+    cut.contested = CutOptions::Contested::library;
+    add(one + ", the library's contractions");
+  } else {
+    add(one);
+  }
+  cut.attention = Attention::given;
+  if (fused.has_causal) add(one + ", masks given");
+  if (plan.way.empty()) plan.way = "attention as written";
+}
+
 }  // namespace
 
 Plan partition(const Graph& model, const Target& target,
@@ -125,17 +165,24 @@ Plan partition(const Graph& model, const Target& target,
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, cut);
   };
+  FusedAttention start = begun(model, cut);
   if (!target.on_gpu) {
-    return cut_along(with_precision(simplified(model), "strict"), lowerable,
-                     cut, {});
+    Plan plan = cut_along(with_precision(std::move(start.graph), "strict"),
+                          lowerable, cut, {});
+    plan.stand_ins = std::move(start.calls);
+    return plan;
   }
-  const Relaid moved = relaid(prepared(model, lowerable, cut), lowerable, cut);
-  return cut_along(eliminate_dead_code(moved.graph), lowerable, cut,
-                   moved.apart);
+  const Relaid moved =
+      relaid(prepared(std::move(start.graph), lowerable, cut), lowerable, cut);
+  Plan plan =
+      cut_along(eliminate_dead_code(moved.graph), lowerable, cut, moved.apart);
+  plan.stand_ins = std::move(start.calls);
+  return plan;
 }
 
 Plan partition_in_ways(const Graph& model, const Target& target,
                        CutOptions cut) {
+  const CutOptions usual = cut;
   const Questions open = questions_of(model, target, cut);
   if (open.whose) cut.contested = CutOptions::Contested::ours;
   Plan plan = partition(model, target, cut);
@@ -159,10 +206,12 @@ Plan partition_in_ways(const Graph& model, const Target& target,
   if (open.whose) add("the library's contractions");
   cut.relays = false;
   if (open.layout) add("the library's contractions in their captured layout");
-  if (plan.others.empty()) return plan;
-  plan.way = open.whose ? "contractions of ours"
-                        : "the library's contractions channels last";
-  if (!plan.placements.empty()) return plan;
+  if (!plan.others.empty()) {
+    plan.way = open.whose ? "contractions of ours"
+                          : "the library's contractions channels last";
+  }
+  add_attention(model, target, usual, plan);
+  if (plan.others.empty() || !plan.placements.empty()) return plan;
   std::vector<Plan> others = std::move(plan.others);
   plan = std::move(others.front());
   others.erase(others.begin());

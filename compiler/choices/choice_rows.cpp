@@ -57,6 +57,9 @@ void visit_contraction(ContractionChoices& choices, const VisitChoice& visit) {
   visit({"contraction.cuts_max", "cuts", kSmallCount,
          "rule: each is composed and timed, 2026-11-25"},
         &choices.cuts_max);
+  visit({"contraction.attention_cuts_max", "cuts", kSmallCount,
+         "rule: each is composed and timed, 2026-11-26"},
+        &choices.attention_cuts_max);
 }
 
 void visit_lowering(LoweringChoices& choices, const VisitChoice& visit) {

@@ -44,6 +44,9 @@ struct ContractionChoices {
   double tile_min = 16;
   /// Cuts of one model that are composed and timed, at most.
   int cuts_max = 3;
+  /// … and so many more with attention as one call, where a model writes it
+  /// out.
+  int attention_cuts_max = 3;
 };
 
 }  // namespace weft

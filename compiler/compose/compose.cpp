@@ -49,20 +49,24 @@ const Target& device_target(
 
 Result<std::string> compose_source(
     std::string_view problem_source, const Plan& plan,
-    const std::map<std::string, ComposedKernel>& kernels) {
+    const std::map<std::string, ComposedKernel>& kernels,
+    const Target* target) {
   std::set<std::string> used;
   for (const Subgraph& subgraph : plan.subgraphs) {
     if (kernels.contains(subgraph.id)) used.insert(subgraph.id);
   }
-  if (used.empty()) return rename_model(problem_source);
+  const bool has_stand_ins = target != nullptr && !plan.stand_ins.empty();
+  if (used.empty() && !has_stand_ins) return rename_model(problem_source);
 
   const auto problem = split_problem(problem_source);
   if (!problem) return std::unexpected(problem.error());
-  const Target& target = device_target(kernels, used);
-  const ForwardSource forward = forward_source(plan, used, *problem, target);
+  const ForwardSource forward =
+      forward_source(plan, used, *problem,
+                     used.empty() ? *target : device_target(kernels, used));
 
   std::string text(kTitle);
-  text += problem->before + "import inspect\n" + loaders(kernels, used) +
+  text += problem->before + "import inspect\n" +
+          (used.empty() ? "import torch\n\n" : loaders(kernels, used)) +
           forward.before;
   for (const Subgraph& subgraph : plan.subgraphs) {
     if (!used.contains(subgraph.id)) continue;

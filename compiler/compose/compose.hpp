@@ -24,10 +24,12 @@ struct ComposedKernel {
 /// import into a per-user cache, needs only torch and g++. Inputs of another
 /// shape or dtype than captured, and a model whose parts have changed, go to
 /// the original forward, kept as `forward_reference`. With no kernels at all,
-/// forward() is the original's.
+/// forward() is the original's, unless the run's target is given: then the
+/// plan's stand-ins, if it has any, are called without a kernel, too.
 Result<std::string> compose_source(
     std::string_view problem_source, const Plan& plan,
-    const std::map<std::string, ComposedKernel>& kernels);
+    const std::map<std::string, ComposedKernel>& kernels,
+    const Target* target = nullptr);
 
 /// kernel.py for one subgraph: `kernel_function(*tensors)` around the same
 /// embedded source and loader, for test_kernel.py and for use by hand.

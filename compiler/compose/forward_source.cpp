@@ -30,6 +30,7 @@ const std::map<std::string, std::string>& functions() {
       {"aten.bmm.default", "torch.bmm"},
       {"aten.cat.default", "torch.cat"},
       {"aten.clone.default", "torch.clone"},
+      {"aten.contiguous.default", "torch.Tensor.contiguous"},
       {"aten.convolution.default", "torch.convolution"},
       {"aten.embedding.default", "torch.embedding"},
       {"aten.expand.default", "torch.Tensor.expand"},

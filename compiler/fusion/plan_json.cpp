@@ -74,6 +74,7 @@ Json plan_to_value(const Plan& plan) {
              {"subgraphs", subgraphs},
              {"placements", placements}};
   if (!plan.way.empty()) value["way"] = plan.way;
+  if (!plan.stand_ins.empty()) value["stand_ins"] = plan.stand_ins;
   for (const Plan& other : plan.others) {
     value["others"].push_back(plan_to_value(other));
   }
@@ -100,6 +101,10 @@ Result<Plan> plan_from_value(const Json& value, bool is_whole) {
     return std::unexpected(checked.error());
   }
   plan.way = text_of(value, "way");
+  auto stand_ins =
+      strings_from_value(value.value("stand_ins", Json::array()), "stand_ins");
+  if (!stand_ins) return misfit(stand_ins.error().message);
+  plan.stand_ins = std::move(*stand_ins);
   for (const Json& item : value.value("others", Json::array())) {
     if (!is_whole) return misfit("another cut has others of its own");
     auto other = plan_from_value(item, false);

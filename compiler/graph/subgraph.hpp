@@ -37,6 +37,9 @@ struct Plan {
   std::vector<Placement> placements;  ///< in execution order
   /// What is particular about this cut, where there are several: "library's".
   std::string way{};
+  /// Calls of the library's, by name, that stand in for several of the model's:
+  /// with them `model` is another than was captured, without a kernel, too.
+  std::vector<std::string> stand_ins{};
   /// Other cuts of the same model, which only timing can tell from this one:
   /// whole plans, without others of their own.
   std::vector<Plan> others{};
@@ -58,6 +61,10 @@ struct CutOptions {
   /// as is usual, products ours, convolutions the library's.
   enum class Contested { usual, ours, library };
   Contested contested = Contested::usual;
+  /// Attention that the model writes out: as it does, or as one call of the
+  /// library's, with a causal mask told to it, or all masks given.
+  enum class Attention { written, told, given };
+  Attention attention = Attention::written;
   /// The library's convolutions work channels last where that may pay.
   bool relays = true;
   DeviceRates rates{};  ///< of the device that the kernels are for
@@ -71,8 +78,8 @@ Plan partition(const Graph& model, const Target& target,
 
 /// The same in every way that may be the fastest on a device, where timing can
 /// decide: contested calls ours or the library's, the library's channels last
-/// or as captured. Ways that the cost model rules out are not among them, nor
-/// those that leave nothing to us.
+/// or as captured, attention as written or as one call. Ways that the cost
+/// model rules out are not among them, nor those that leave nothing to us.
 Plan partition_in_ways(const Graph& model, const Target& target,
                        CutOptions cut = {});
 

@@ -36,6 +36,22 @@ Graph join_written_pieces(Graph graph);
 /// pair that leaves least first. What leaves the model stays as it is.
 Graph einsum_by_pairs(const Graph& graph);
 
+/// Whether a causal mask is told to the operator, so that it leaves out what is
+/// masked, or written: what is not finite among the masked values then spreads
+/// as it does in the model.
+enum class AttentionMasks { told, written };
+
+struct FusedAttention {
+  Graph graph;
+  std::vector<std::string> calls;  ///< of the operator, that were made
+  bool has_causal = false;         ///< the masks could be told
+};
+
+/// Attention that the model writes out, products about a softmax, becomes one
+/// call of scaled_dot_product_attention each. It is near to what it stands
+/// for, not equal: whether it is right is for a verdict.
+FusedAttention fuse_attention(const Graph& graph, AttentionMasks masks);
+
 /// Convolutions that stay the framework's, with a bias and calls of ours
 /// behind them, become one without and an addition, which then is part of our
 /// kernel: on a GPU the framework adds it in a kernel of its own, too.

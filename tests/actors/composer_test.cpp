@@ -441,3 +441,145 @@ TEST_CASE("where both cuts are slower the framework's forward stays") {
   CHECK(!composer.holds(composer.composed(), 0));
   CHECK(!composer.holds(composer.composed(), 1));
 }
+
+namespace {
+
+/// A model that is cut as it is written, and with one call that stands in for
+/// several. The kernels, which both cuts have, won or lost.
+struct StandInBench : ComposerBench {
+  explicit StandInBench(const std::string& outcome,
+                        const std::string& accept = "weft") {
+    Plan written = plan;
+    written.way = "as written";
+    Plan one = plan;
+    one.way = "in one call";
+    for (Node& node : one.model.nodes) {
+      if (!node.target.starts_with("aten.mm")) continue;
+      node.target = "aten.scaled_dot_product_attention.default";
+      node.source = "p.py:7";
+      one.stand_ins = {node.name};
+    }
+    written.others = {one};
+    Compose compose{blobs.put(plan_to_json(written)), small_run(blobs), {}};
+    compose.run.options.accept = accept;
+    for (const Subgraph& subgraph : plan.subgraphs) {
+      SubgraphDone done;
+      done.subgraph = subgraph.id;
+      done.outcome = outcome;
+      done.best.verdict.correct = outcome == "won";
+      done.best.seed.target = "cpu";
+      done.best.seed.source = blobs.put("// kernel of " + subgraph.id);
+      compose.results.push_back(done);
+    }
+    role = Composer();
+    sent = say(address::dispatcher, compose);
+  }
+  bool stands_in(const std::string& text) {
+    return text.contains("scaled_dot_product_attention");
+  }
+  std::string report() { return *blobs.get(files().files[0].blob); }
+};
+
+}  // namespace
+
+TEST_CASE("a cut with a stand-in is composed and timed without a kernel, too") {
+  StandInBench composer("lost");
+  CHECK(composer.stands_in(composer.composed()));
+  CHECK(composer.composed().contains("class ModelNew"));
+  composer.checked(true);
+  composer.timed(2.0);
+  composer.probed();
+  CHECK(composer.report().contains("Taken: in one call"));
+  CHECK(composer.report().contains("for the attention that ends at p.py:7"));
+  CHECK(
+      composer.stands_in(*composer.blobs.get(composer.files().files[3].blob)));
+  const auto finished = composer.finish();
+  CHECK(finished.exit_code == 0);
+  CHECK(finished.summary.contains("1 written-out attention in one call"));
+}
+
+TEST_CASE(
+    "a stand-in that is wrong without a kernel, too, leaves the model's") {
+  StandInBench composer("lost");
+  composer.checked(false);
+  CHECK_FALSE(composer.stands_in(composer.composed()));
+  composer.checked(true);
+  composer.timed(1.0);
+  composer.probed();
+  CHECK(composer.report().contains("Of the cut with in one call: output 0"));
+  CHECK_FALSE(composer.report().contains("for the attention"));
+  CHECK(composer.finish().exit_code == 0);
+}
+
+TEST_CASE("a stand-in that is slower leaves the model's") {
+  StandInBench composer("lost");
+  composer.checked(true);
+  composer.timed(0.5);
+  composer.timed(0.5);
+  CHECK_FALSE(composer.stands_in(composer.composed()));
+}
+
+TEST_CASE("of a stand-in's cut kernels go before the stand-in does") {
+  StandInBench composer("won");
+  CHECK_FALSE(composer.stands_in(composer.composed()));
+  composer.checked(true);
+  composer.timed(2.0);
+  for (int kernels = 2; kernels > 0; --kernels) {
+    CHECK(composer.stands_in(composer.composed()));
+    composer.checked(false);
+  }
+  CHECK(composer.stands_in(composer.composed()));
+  CHECK_FALSE(composer.holds(composer.composed(), 0));
+  composer.checked(true);
+  composer.timed(3.0);
+  composer.probed();
+  CHECK(composer.report().contains("Taken: in one call"));
+}
+
+TEST_CASE("by the near rule alone a cut that is far leaves one that is near") {
+  StandInBench composer("won", "near-eager");
+  composer.checked(true, "near");
+  composer.timed(2.0);
+  CHECK(composer.stands_in(composer.composed()));
+  composer.checked(true, "far");
+  composer.probed();
+  const std::string module =
+      *composer.blobs.get(composer.files().files[3].blob);
+  CHECK_FALSE(composer.stands_in(module));
+  CHECK(composer.holds(module, 1));
+  CHECK(composer.finish().summary.contains("2.00"));
+}
+
+TEST_CASE("the first that can be near to eager is the stand-in") {
+  for (const bool is_near : {true, false}) {
+    StandInBench composer("lost", "both");
+    composer.checked(true, "far", "near");
+    composer.timed(2.0);
+    // Nothing lies between it and the framework's own forward.
+    CHECK_FALSE(composer.stands_in(composer.composed()));
+    composer.checked(true, is_near ? "near" : "far");
+    if (!is_near) continue;
+    composer.timed(1.0);
+    composer.probed();
+    CHECK(composer.files().files.size() == 5);
+  }
+  StandInBench composer("won", "both");
+  composer.checked(true, "near", "near");
+  composer.timed(2.0);
+  composer.checked(true, "far", "near");
+  composer.timed(3.0);
+  // Of the stand-in and two kernels, the stand-in alone.
+  CHECK(composer.stands_in(composer.composed()));
+  CHECK_FALSE(composer.holds(composer.composed(), 0));
+  composer.checked(true, "near");
+  CHECK(composer.stands_in(composer.composed()));
+  CHECK(composer.holds(composer.composed(), 0));
+  composer.checked(true, "far");
+  // Both rules, and then the time.
+  CHECK(composer.stands_in(composer.composed()));
+  composer.checked(true, "near");
+  composer.timed(1.5);
+  composer.probed();
+  const std::string near = *composer.blobs.get(composer.files().files[4].blob);
+  CHECK(composer.stands_in(near));
+}

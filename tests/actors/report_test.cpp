@@ -193,7 +193,7 @@ TEST_CASE("the report says by which rules the module is right") {
 TEST_CASE("a module that is near to eager is told of beside the other") {
   Made made;
   made.report.verdict.near_eager.outcome = "far";
-  made.report.near = {true, {made.plan.subgraphs[0].id}, {}, {}};
+  made.report.near = {true, {made.plan.subgraphs[0].id}, 0, {}, {}};
   made.report.near.timing = timed(1.5, 1.4, 1.6);
   CHECK(summary_line(made.report)
             .ends_with("another module is: 1.50× (1.40–1.60) over eager"));

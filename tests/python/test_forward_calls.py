@@ -22,6 +22,7 @@ CALLS = {
     "aten.cat.default": [(([X, X[:, :2]], 1), {}), (([X, X],), {})],
     "aten.clone.default": [((X.transpose(0, 1),), {
         "memory_format": torch.contiguous_format}), ((X[:, 1],), {})],
+    "aten.contiguous.default": [((X.transpose(0, 1),), {}), ((X,), {})],
     "aten.convolution.default": [((
         IMAGE, numbers(4, 3, 3, 3), numbers(4), [2, 1], [1, 1], [1, 1], False,
         [0, 0], 1), {})],
@@ -34,7 +35,9 @@ CALLS = {
     "aten.permute.default": [((X, [2, 0, -2]), {})],
     "aten.scaled_dot_product_attention.default": [
         ((HEADS, HEADS, HEADS, None, 0.0, True), {"scale": 0.3}),
-        ((HEADS, HEADS, HEADS, numbers(5, 5)), {})],
+        ((HEADS, HEADS, HEADS, numbers(5, 5)), {}),
+        ((HEADS, HEADS, HEADS), {"attn_mask": numbers(5, 5), "scale": 0.3}),
+        ((HEADS, HEADS, HEADS), {"is_causal": True, "scale": 1.0})],
     "aten.select.int": [((X, 1, -2), {})],
     "aten.split_with_sizes.default": [((X, [2, 3], 1), {}), ((X, [1, 3]), {})],
     "aten.squeeze.dims": [((X[:, :1, :1], [1, 2, 0]), {})],
