@@ -10,6 +10,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+import triton  # noqa: E402
 from triton.runtime import interpreter  # noqa: E402
 
 import captured_cases  # noqa: E402
@@ -65,6 +66,47 @@ def reduce_in_steps(self, inputs):
             for value, dtype in zip(values, types)]
 
 
+def remembering_types():
+    """Half of what interpreting takes is making types, of which a kernel has few:
+    each is made once. What a type or a tensor holds follows from its element's
+    type and its shape, but for what is set here."""
+    core, types, tensors, dtypes = triton.language.core, {}, {}, {}
+    of_type, of_tensor = core.block_type.__init__, core.tensor.__init__
+    of_numpy = interpreter._get_np_dtype
+
+    def element_of(kind):
+        if isinstance(kind, core.pointer_type):
+            return (kind.name, kind.address_space, kind.const)
+        return kind.name
+
+    def make_type(self, element_ty, shape):
+        key = (element_of(element_ty),
+               tuple(getattr(one, "value", one) for one in shape))
+        if key not in types:
+            of_type(self, element_ty, shape)
+            types[key] = dict(vars(self), key=key)
+        vars(self).update(types[key], element_ty=element_ty)
+
+    def make_tensor(self, handle, type):
+        key = getattr(type, "key", None) or element_of(type)
+        if key not in tensors:
+            of_tensor(self, handle, type)
+            tensors[key] = dict(vars(self), handle=None)
+        vars(self).update(tensors[key], handle=handle, type=type,
+                          dtype=type.scalar)
+
+    def numpy_type(kind):
+        key = getattr(kind, "key", None) or element_of(kind)
+        if key not in dtypes:
+            dtypes[key] = of_numpy(kind)
+        return dtypes[key]
+
+    core.block_type.__init__ = make_type
+    core.tensor.__init__ = make_tensor
+    interpreter._get_np_dtype = numpy_type
+
+
+remembering_types()
 interpreter.ReduceOps.generic_reduce = reduce_in_steps
 triton_interpreter.mend()
 
