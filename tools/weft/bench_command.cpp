@@ -20,6 +20,9 @@ using nlohmann::json;
 
 /// A run keeps about so many cores busy while others have the GPU.
 constexpr int kCoresPerGpuRun = 4;
+/// The driver opens one process at a time, whatever the device: 40 runs on
+/// eight GPUs waited for it more than two with 12 ever did (2026-11-26, H200).
+constexpr int kGpuRunsMax = 12;
 /// Triton's interpreter uses one; the oracle's reference another.
 constexpr int kCoresPerInterpretedRun = 2;
 
@@ -75,7 +78,10 @@ Result<Place> find_place(const CommonFlags& common, const BenchFlags& flags,
 int choose_jobs(const BenchFlags& flags, const Place& place) {
   if (!flags.listen.endpoint.empty()) return 1;  // an address is one run's
   const int devices = static_cast<int>(place.devices.size());
-  if (devices > 0) return std::max(devices, place.cores / kCoresPerGpuRun);
+  if (devices > 0) {
+    return std::max(devices,
+                    std::min(place.cores / kCoresPerGpuRun, kGpuRunsMax));
+  }
   if (place.is_timed) return 1;
   return std::max(1, place.cores / kCoresPerInterpretedRun);
 }
