@@ -1,5 +1,6 @@
 """What a candidate finds in shared memory while a whole model is timed."""
 
+import functools
 import os
 import random
 import statistics
@@ -12,6 +13,8 @@ import torch
 
 from weft.device.device import HOST
 from weft.candidate.slot import Ended
+from weft.timing.device_rounds import DeviceRounds
+from weft.timing.rounds import Rounds
 from weft.timing.time_model import ModelBench
 from weft.judge.verify import ArenaKeeper
 from weft.judge.whole_model import WholeModel
@@ -159,11 +162,15 @@ class Timing(OneModel):
         self.assertAlmostEqual(found.noise_s, 0.005)
 
     def test_the_call_that_wakes_counts_as_loading(self):
-        for flush, messages in (({}, 2), ({"flush": True}, 1)):
+        device = types.SimpleNamespace(
+            driver=types.SimpleNamespace(uuid=lambda: "none"))
+        of_a_device = functools.partial(DeviceRounds, device=device)
+        for flush, kind, messages in (({"flush": True}, of_a_device, 1),
+                                      ({}, Rounds, 2)):
             self.bench._loads, self.bench._usual_loads = [], []
             self.ask(flush)
-            self.bench.call_empty(self.slot, "eager")
-            self.bench.call_baseline(self.slot, "eager")
+            rounds = kind(None, self.slot, self.bench, ["eager"], None)
+            rounds._time_baseline("eager")
             self.assertEqual(self.bench._loads, [messages * 0.001])
             self.assertEqual(self.bench._usual_loads, [messages * 0.001])
 

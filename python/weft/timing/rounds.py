@@ -94,7 +94,8 @@ class Rounds:
     """Times one candidate on a bench, which knows what a call is:
 
     `refresh` puts new data in place, `call_candidate` and `call_baseline` make
-    one timed call (the latter after `call_empty`), `examine` compares what the candidate left, `calls` says
+    one timed call (the latter after `call_empty`, but on a device), `examine`
+    compares what the candidate left, `calls` says
     how often one message runs the code, `warm_rounds` how many rounds are not
     counted, `baseline_rested` whether the baseline gave its memory up since it
     was last called, `trusts_events` whether no code of a candidate's runs in
