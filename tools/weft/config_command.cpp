@@ -1,5 +1,6 @@
 #include "tools/weft/config_command.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -1,11 +1,14 @@
 // `weft config`: which settings hold, and who said so.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "tools/weft/commands.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace weft {
 

@@ -1,5 +1,7 @@
 #include "tools/weft/run_flags.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include "actors/llm_search.hpp"
 #include "actors/roster.hpp"
 #include "compiler/choices/choices.hpp"

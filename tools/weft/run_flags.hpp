@@ -2,11 +2,15 @@
 // that start runs: `run` for itself, `bench` for each of its problems.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "messages/run.hpp"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace weft {
 

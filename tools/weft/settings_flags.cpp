@@ -1,5 +1,6 @@
 #include "tools/weft/settings_flags.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 namespace weft {

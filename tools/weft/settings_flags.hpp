@@ -2,7 +2,6 @@
 // same name ([run] timing_ms is --timing-ms), and what is typed is stronger.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -10,6 +9,10 @@
 
 #include "config/llm_settings.hpp"
 #include "config/settings.hpp"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace weft {
 
