@@ -161,8 +161,11 @@ void Dispatcher::place(OptimizeSubgraph& work) const {
       work.places.push_back(place);
     }
   }
-  if (!work.machine.gpus.empty() && best->second)
-    work.machine.gpus = {*best->second};
+  if (work.machine.gpus.empty() || !best->second) return;
+  work.machine.gpus = {*best->second};
+  // A device that was not probed is of the run's kind all the same.
+  const auto& probed = offers_.at(best->first).gpu_numbers;
+  if (!probed.empty()) work.machine.gpu_numbers = probed;
 }
 
 void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {

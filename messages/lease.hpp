@@ -27,7 +27,9 @@ struct Capacities {
   /// work stopped first. 0: not at all. The head says it.
   std::int64_t grace_ms = 0;
   Gpu gpu{};  ///< where the place is a device
-  WEFT_FIELDS(units, queue_max, place, grace_ms, gpu)
+  /// What a probe measured on it, as Machine::gpu_numbers. Empty: nothing.
+  std::map<std::string, double> gpu_numbers{};
+  WEFT_FIELDS(units, queue_max, place, grace_ms, gpu, gpu_numbers)
   bool operator==(const Capacities&) const = default;
 };
 

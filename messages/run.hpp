@@ -38,6 +38,7 @@ struct Machine {
   std::vector<Gpu> gpus;  ///< the run's; empty: none, or none is wanted
   /// What a probe measured on the first of them, by its names
   /// (docs/worker-protocol.md): "copy_gbps", "clusters_of_8". Empty: nothing.
+  /// An agent is told those of the device that its subgraph is judged on.
   std::map<std::string, double> gpu_numbers{};
   WEFT_FIELDS(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
               unprotected, gpus, gpu_numbers)

@@ -32,7 +32,8 @@ inline constexpr std::size_t kDevicesMax = 64;
 struct Device {
   std::string uuid;  ///< "GPU-8a5c…": the same in every order of devices
   Gpu facts;
-  WEFT_FIELDS(uuid, facts)
+  std::map<std::string, double> numbers{};  ///< that a probe measured on it
+  WEFT_FIELDS(uuid, facts, numbers)
   bool operator==(const Device&) const = default;
 };
 

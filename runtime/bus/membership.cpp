@@ -27,6 +27,17 @@ std::string random_name() {
   return name;
 }
 
+/// Of what a probe tells: 10^9 bytes or 10^12 operations a second, or clusters.
+constexpr double kReachedMax = 1e9;
+
+/// Of what a node says, what a device can have reached.
+std::map<std::string, double> sane(std::map<std::string, double> numbers) {
+  std::erase_if(numbers, [](const auto& item) {
+    return !(item.second > 0 && item.second <= kReachedMax);
+  });
+  return numbers;
+}
+
 }  // namespace
 
 wire::Hello make_hello(const Installation& installation,
@@ -120,6 +131,7 @@ std::vector<Capacities> capacities_of(const wire::Hello& hello,
     more.place = hello.name + "/" + device.uuid;
     more.units = {{"gpu", kGpuUnits}, {gpu_memory, device.facts.memory_bytes}};
     more.gpu = device.facts;
+    more.gpu_numbers = sane(device.numbers);
   }
   return all;
 }

@@ -7,9 +7,9 @@
 #include "runtime/bus/membership.hpp"
 #include "runtime/machine/room.hpp"
 #include "runtime/ports/build_port.hpp"
+#include "runtime/ports/gpu_probe.hpp"
 #include "runtime/ports/kernel_cache.hpp"
 #include "runtime/ports/verify_port.hpp"
-#include "runtime/sandbox/gpu.hpp"
 
 namespace weft {
 namespace {
@@ -90,6 +90,26 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
   }
   made.make_room = empties(std::move(verifiers));
   return made;
+}
+
+std::vector<std::string> measure_devices(wire::Hello& hello,
+                                         const Installation& installation,
+                                         const GpuList& gpus) {
+  std::vector<std::string> complaints;
+  for (wire::Device& device : hello.devices) {
+    const auto listed =
+        std::ranges::find(gpus.devices, device.uuid, &GpuDevice::uuid);
+    if (listed == gpus.devices.end()) continue;
+    auto numbers =
+        measure_gpu(installation, gpus,
+                    static_cast<std::size_t>(listed - gpus.devices.begin()));
+    if (numbers) {
+      device.numbers = std::move(*numbers);
+    } else {
+      complaints.push_back(device.uuid + ": " + numbers.error().message);
+    }
+  }
+  return complaints;
 }
 
 std::string why_without_room(const RunDirectory& folder,

@@ -2,10 +2,14 @@
 // needs of the run comes as blobs.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "messages/run.hpp"
 #include "runtime/bus/frame.hpp"
 #include "runtime/bus/node.hpp"
 #include "runtime/machine/installation.hpp"
+#include "runtime/sandbox/gpu.hpp"
 #include "runtime/store/run_directory.hpp"
 
 namespace weft {
@@ -16,6 +20,13 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
                           const Installation& installation,
                           const wire::Hello& hello, Blobs& blobs,
                           const RunStart& start);
+
+/// What a probe measured on each of the GPUs that it shows, or measures now,
+/// some seconds each; seeds for them are chosen by it. Returns why some could
+/// not be: then those of the run's own device stand for them.
+std::vector<std::string> measure_devices(wire::Hello& hello,
+                                         const Installation& installation,
+                                         const GpuList& gpus);
 
 /// As NodeOptions::why_unfit: where the node's folder or its scratch does not
 /// take what a build or a candidate writes.

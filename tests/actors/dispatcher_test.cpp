@@ -10,10 +10,13 @@ namespace {
 
 struct DispatcherBench : RunBench<Dispatcher> {
   explicit DispatcherBench(const Graph& graph = two_piece_graph(),
-                           const std::vector<Gpu>& gpus = {}) {
+                           const std::vector<Gpu>& gpus = {},
+                           const std::map<std::string, double>& probed = {}) {
     plan = partition(graph, *find_target("cpu"));
     run = small_run(blobs);
     run.machine.gpus = gpus;
+    run.machine.gpu_numbers = probed;
+    if (!probed.empty()) run.vocabulary = vocabulary_version;
     const std::string blob = blobs.put(plan_to_json(plan));
     take(say(address::extractor, Dispatch{blob, run}));
   }
@@ -220,4 +223,32 @@ TEST_CASE("a chain grows only where the step before was worth it") {
   CHECK(chain.parts == Counts{0, 0, 0, 0, 0, 2, 2, 2, 2});
   REQUIRE(chain.composed.size() == 1);
   CHECK(chain.composed.front().results.size() == 2);
+}
+
+TEST_CASE("an agent is told what was measured on the device that it gets") {
+  Gpu own;
+  own.name = "H200";
+  own.uuid = "GPU-a";
+  DispatcherBench dispatcher(two_piece_graph(), {own}, {{"copy_gbps", 4'000}});
+  REQUIRE(dispatcher.works.size() == 1);
+  CHECK(dispatcher.works[0].machine.gpu_numbers.at("copy_gbps") == 4'000);
+  Capacities of_head, of_node;
+  of_head.place = "/GPU-a";
+  of_node.place = "n1/GPU-b";
+  for (Capacities* one : {&of_head, &of_node}) {
+    one->units = {{"gpu", 4}};
+    one->gpu = own;
+  }
+  of_node.gpu.uuid = "GPU-b";
+  bool is_probed = true;
+  SUBCASE("a node's") { of_node.gpu_numbers = {{"copy_gbps", 3'000}}; }
+  SUBCASE("a node's that was not probed: the run's") { is_probed = false; }
+  dispatcher.take(dispatcher.say(address::broker, of_head));
+  dispatcher.take(dispatcher.say(address::broker, of_node));
+  REQUIRE(dispatcher.works.size() == 2);
+  REQUIRE(!dispatcher.works[1].places.empty());
+  CHECK(dispatcher.works[1].places.front() == "n1/GPU-b");
+  CHECK(dispatcher.works[1].machine.gpus.front().uuid == "GPU-b");
+  CHECK(dispatcher.works[1].machine.gpu_numbers.at("copy_gbps") ==
+        (is_probed ? 3'000 : 4'000));
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/ports/gpu_probe.hpp"
+#include "runtime/ports/node_ports.hpp"
 
 using namespace weft;
 
@@ -75,8 +76,20 @@ TEST_CASE("what was measured on a device is known from then on") {
   CHECK(known_gpu(installation, gpus, 0) ==
         std::map<std::string, double>{{"copy_gbps", 4000.5}});
   CHECK(known_gpu(installation, gpus, 1).empty());
+  wire::Hello hello;
+  hello.devices = {{gpus.devices.front().uuid, {}}, {"GPU-gone", {}}};
+  CHECK(measure_devices(hello, installation, gpus).empty());
+  CHECK(hello.devices[0].numbers ==
+        std::map<std::string, double>{{"copy_gbps", 4000.5}});
+  CHECK(hello.devices[1].numbers.empty());
   installation.torch_version = "2.14.0";  // it measures itself, too
   CHECK(known_gpu(installation, gpus, 0).empty());
+  // Here it cannot: a node joins all the same.
+  hello.devices.front().numbers.clear();
+  const auto complaints = measure_devices(hello, installation, gpus);
+  REQUIRE(complaints.size() == 1);
+  CHECK(complaints.front().starts_with(gpus.devices.front().uuid + ": "));
+  CHECK(hello.devices.front().numbers.empty());
   before == nullptr ? unsetenv("XDG_CACHE_HOME")
                     : setenv("XDG_CACHE_HOME", old.c_str(), 1);
   std::filesystem::remove_all(folder);

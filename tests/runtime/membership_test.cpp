@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 namespace weft {
 namespace {
 
@@ -94,6 +96,23 @@ TEST_CASE("devices of another kind than the run's are not offered") {
   REQUIRE(all.size() == 2);
   CHECK(all[0].place == "n1");
   CHECK(all[1].place == "n1/GPU-b");
+}
+
+TEST_CASE("what was measured on a device goes with it, without nonsense") {
+  Pair pair("cuda");
+  pair.start.machine.gpus = {gpu("GPU-a")};
+  pair.hello.name = "n1";
+  pair.hello.devices = {{"GPU-b",
+                         gpu("GPU-b"),
+                         {{"copy_gbps", 4'000},
+                          {"fp32_tflops", -1},
+                          {"half_tflops", std::nan("")},
+                          {"clusters_of_8", HUGE_VAL}}}};
+  const auto all = capacities_of(pair.hello, pair.start);
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].gpu_numbers.empty());
+  CHECK(all[1].gpu_numbers ==
+        std::map<std::string, double>{{"copy_gbps", 4'000}});
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
   if (!keys) return report_error(common, keys.error());
   const auto installation = ready_installation(common);
   if (!installation) return report_error(common, installation.error());
-  const auto hello = show_self(flags, *installation);
+  auto hello = show_self(flags, *installation);
   if (!hello) return report_error(common, hello.error());
   const auto folder =
       RunDirectory::create(flags.folder.value_or(default_folder(hello->name)));
@@ -183,6 +183,13 @@ int node_command(const CommonFlags& common, const NodeFlags& flags) {
   };
   if (const std::string why = why_unfit(); !why.empty()) {
     return report_error(common, {ErrorCode::missing, why});
+  }
+  if (!hello->devices.empty()) {
+    for (const std::string& why :
+         measure_devices(*hello, *installation, list_gpus())) {
+      say(common, "a GPU could not be measured: " + why +
+                      "; kernels are chosen for it by the run's own");
+    }
   }
   NodeOptions options;
   options.endpoint = flags.join;
