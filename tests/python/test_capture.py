@@ -13,8 +13,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from capture_case import PYTHON_PATH, CaptureTest, simple
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from weft.capture import capture, check as capture_check
+from weft.capture import capture, check as capture_check, decompositions
 from weft.expect import tf32
 from weft.problem import problem as problems
 
@@ -228,6 +230,24 @@ class WhatStaysOneCall(CaptureTest):
             "aten.native_layer_norm.default",
             "aten.native_group_norm.default",
             "aten._native_batch_norm_legit_no_training.default")
+
+
+    def test_a_devices_softmax_of_halves_is_what_the_host_makes_of_it(self):
+        def model(x):
+            return x.softmax(-1, dtype=torch.float32)
+
+        table = decompositions.decomposition_table()
+        calls = {}
+        for device in ("cpu", "cuda"):
+            with FakeTensorMode():
+                x = torch.empty(4, 8, dtype=torch.float16, device=device)
+                graph = make_fx(model, decomposition_table=table)(x).graph
+            calls[device] = [(str(node.target), node.args[1:])
+                             for node in graph.nodes
+                             if node.op == "call_function"]
+        self.assertEqual(calls["cuda"], calls["cpu"])
+        self.assertEqual(calls["cuda"][-1],
+                         ("aten._softmax.default", (-1, False)))
 
 
 class MutationTest(CaptureTest):

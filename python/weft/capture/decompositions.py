@@ -82,7 +82,23 @@ def decomposition_table():
             table.pop(getattr(packet, overload), None)
     table.update(spread_with_correction())
     table[torch.ops.aten.unbind.int] = unbind
+    for operator in (torch.ops.aten._softmax.default,
+                     torch.ops.aten._log_softmax.default):
+        table[operator] = converted_before(operator)
     return table
+
+
+def converted_before(softmax):
+    """Of halves in float32: on a device one call converts, too, which no
+    float64 could stand for. As on the host: a conversion, then the softmax."""
+    import torch
+
+    def in_float32(x, dim, half_to_float):
+        if not half_to_float:
+            return NotImplemented  # it stays a call
+        return softmax(x.to(torch.float32), dim, False)
+
+    return in_float32
 
 
 def unbind(x, dim=0):
