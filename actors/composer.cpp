@@ -91,8 +91,8 @@ bool Composer::go_on(Context& context) {
   }
   std::optional<CutTrial> best = trials_.choose();
   report_.notes.push_back(trials_.summary());
-  plan_ = trials_.plan();
   if (!best) return false;
+  plan_ = trials_.plan();
   keeps_forward_ = false;
   chosen_ = std::move(best->chosen);
   source_ = std::move(best->source);
@@ -129,6 +129,10 @@ void Composer::attempt(Context& context) {
   }
   if (stage_ == Stage::whole) {
     keeps_forward_ = chosen_.empty() && !has_stand_ins();
+  }
+  if (keeps_forward_ && stage_ == Stage::whole) {
+    trials_.keep_model();
+    plan_ = trials_.plan();
   }
   const Target* run_target = find_target(compose_->run.options.target);
   const auto text = compose_source(*problem, plan_, kernels,

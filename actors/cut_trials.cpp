@@ -29,6 +29,14 @@ bool CutTrials::next() {
   return true;
 }
 
+void CutTrials::keep_model() {
+  for (std::size_t i = 0; i < cuts_.size(); ++i) {
+    if (!cuts_[i].stand_ins.empty()) continue;
+    at_ = i;
+    return;
+  }
+}
+
 void CutTrials::finished(CutTrial trial) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
@@ -40,7 +48,7 @@ void CutTrials::finished(CutTrial trial) {
 
 std::optional<CutTrial> CutTrials::choose() {
   is_open_ = false;
-  at_ = best_ ? best_->cut : 0;
+  if (best_) at_ = best_->cut;
   return std::exchange(best_, {});
 }
 

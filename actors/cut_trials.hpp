@@ -37,8 +37,10 @@ class CutTrials {
   bool next();
   /// The module of the cut at hand.
   void finished(CutTrial trial);
+  /// The first cut without stand-ins becomes the one at hand, if there is one.
+  void keep_model();
   /// The fastest, which becomes the cut at hand; nothing if none was right and
-  /// timed, and the first is at hand again. The trials are over.
+  /// timed. The trials are over.
   std::optional<CutTrial> choose();
   /// What each took, for people. There were several.
   std::string summary() const;

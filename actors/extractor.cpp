@@ -144,11 +144,12 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   // Several ways to cut are only worth it where they can be timed at leisure,
   // and where nobody cuts otherwise afterwards.
   const LlmOptions& model = run_->options.llm;
-  const bool has_ways = can_time(run_->options, run_->machine) &&
-                        !model.group && !model.fuse &&
-                        run_->options.budget_ms == 0;
-  cut_ = has_ways ? partition_in_ways(*graph, *target, options)
-                  : partition(*graph, *target, options);
+  const bool has_ways =
+      can_time(run_->options, run_->machine) && !model.group && !model.fuse;
+  const bool has_time = run_->options.budget_ms == 0;
+  cut_ = !has_ways  ? partition(*graph, *target, options)
+         : has_time ? partition_in_ways(*graph, *target, options)
+                    : partition_in_brief(*graph, *target, options);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);
   write_plan(context);

@@ -39,8 +39,14 @@ std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms) {
 
 SearchShares::SearchShares(const Plan& plan) {
   for (const Subgraph& subgraph : plan.subgraphs) {
-    const auto count =
-        std::ranges::count(plan.placements, subgraph.id, &Placement::subgraph);
+    const auto count_in = [&](const Plan& cut) {
+      return std::ranges::count(cut.placements, subgraph.id,
+                                &Placement::subgraph);
+    };
+    auto count = count_in(plan);
+    for (const Plan& other : plan.others) {
+      count = std::max(count, count_in(other));
+    }
     costs_[subgraph.id] = static_cast<double>(count) * cost_of(subgraph.graph);
   }
   order_.resize(plan.subgraphs.size());

@@ -11,6 +11,9 @@
 namespace weft {
 namespace {
 
+constexpr const char* kInOneCall = "attention in one call";
+constexpr const char* kAsWritten = "attention as written";
+
 Graph with_precision(Graph graph, const std::string& precision) {
   for (Node& node : graph.nodes) {
     if (precision == "strict") node.tf32 = false;
@@ -144,7 +147,7 @@ void add_attention(const Graph& model, const Target& target, CutOptions cut,
     other.way = way;
     plan.others.push_back(std::move(other));
   };
-  const std::string one = "attention in one call";
+  const std::string one = kInOneCall;
   if (questions_of(model, target, cut).whose) {
     cut.contested = CutOptions::Contested::ours;
     add(one + ", contractions of ours");
@@ -155,7 +158,7 @@ void add_attention(const Graph& model, const Target& target, CutOptions cut,
   }
   cut.attention = Attention::given;
   if (fused.has_causal) add(one + ", masks given");
-  if (plan.way.empty()) plan.way = "attention as written";
+  if (plan.way.empty()) plan.way = kAsWritten;
 }
 
 }  // namespace
@@ -216,6 +219,19 @@ Plan partition_in_ways(const Graph& model, const Target& target,
   plan = std::move(others.front());
   others.erase(others.begin());
   plan.others = std::move(others);
+  return plan;
+}
+
+Plan partition_in_brief(const Graph& model, const Target& target,
+                        CutOptions cut) {
+  Plan written = partition(model, target, cut);
+  if (cut.no_extern) return written;
+  cut.attention = CutOptions::Attention::told;
+  Plan plan = partition(model, target, cut);
+  if (plan.stand_ins.empty()) return written;
+  plan.way = kInOneCall;
+  written.way = kAsWritten;
+  plan.others = {std::move(written)};
   return plan;
 }
 

@@ -83,6 +83,12 @@ Plan partition(const Graph& model, const Target& target,
 Plan partition_in_ways(const Graph& model, const Target& target,
                        CutOptions cut = {});
 
+/// For runs with little time: with attention that the model writes out as one
+/// call, and as written in its one other cut. Without such attention the same
+/// as partition().
+Plan partition_in_brief(const Graph& model, const Target& target,
+                        CutOptions cut = {});
+
 /// The plan's distinct subgraphs and those of its other cuts.
 std::vector<Subgraph> all_subgraphs(const Plan& plan);
 

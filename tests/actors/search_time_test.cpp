@@ -181,3 +181,14 @@ TEST_CASE("with nothing judged when time is over, that is the reason") {
   CHECK(done.outcome == "failed");
   CHECK(done.reason == "time is over");
 }
+
+TEST_CASE("what only another cut has is searched by what it costs there") {
+  Plan plan = uneven_plan();
+  const std::string large = plan.subgraphs.at(1).id;
+  plan.others = {plan};
+  std::erase_if(plan.placements, [&](const Placement& placement) {
+    return placement.subgraph == large;
+  });
+  const SearchShares shares(plan);
+  CHECK(plan.subgraphs[shares.order().front()].id == large);
+}

@@ -109,6 +109,14 @@ class AttentionRuns(WeftCase):
         self.assertEqual(done.stdout.strip(), "equal", done.stderr)
         self.assertEqual(self.weft("replay", run, "--check").returncode, 0)
 
+    def test_with_little_time_the_one_call_is_tried_first(self):
+        run, _, result = self.run_of(CAUSAL, "--budget-s", "90")
+        self.assertTrue(result["verdict"]["correct"])
+        with open(os.path.join(run, "report.md"), encoding="utf-8") as file:
+            report = file.read()
+        self.assertRegex(report, "cut in 2 ways|1 written-out attention")
+        self.assertIn("attention in one call", report)
+
     def test_weights_that_are_a_result_stay_written(self):
         _, _, result = self.run_of(SHOWN)
         self.assertEqual(result["stand_ins"], 0)
