@@ -214,7 +214,12 @@ Plan partition_in_ways(const Graph& model, const Target& target,
                           : "the library's contractions channels last";
   }
   add_attention(model, target, usual, plan);
-  if (plan.others.empty() || !plan.placements.empty()) return plan;
+  // Where only another has pieces it is the first. One that asks for another
+  // operator is no stand-in for the model as it is written.
+  if (plan.others.empty() || !plan.placements.empty() ||
+      !plan.others.front().stand_ins.empty()) {
+    return plan;
+  }
   std::vector<Plan> others = std::move(plan.others);
   plan = std::move(others.front());
   others.erase(others.begin());

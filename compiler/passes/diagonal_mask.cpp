@@ -3,6 +3,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
+#include <set>
 #include <string_view>
 #include <variant>
 
@@ -51,6 +53,13 @@ Binary binary(std::string_view name) {
   return found == known.end() ? nullptr : found->second;
 }
 
+/// Whether it goes by the two numbers' difference alone.
+bool compares(std::string_view name) {
+  static const std::set<std::string_view> known = {"eq", "ne", "lt",  "le",
+                                                   "gt", "ge", "sub", "rsub"};
+  return known.contains(name);
+}
+
 class Reader {
  public:
   explicit Reader(const NodeIndex& index) : index_(index) {}
@@ -61,10 +70,13 @@ class Reader {
         depth_ == kDepthMax) {
       return std::nullopt;
     }
+    // Once: what two operands share would be read twice, and again below.
+    const auto known = known_.find(node);
+    if (known != known_.end()) return known->second;
     ++depth_;
     Found found = read(*node, *type);
     --depth_;
-    return found;
+    return known_.emplace(node, std::move(found)).first->second;
   }
 
   /// Of the shape's last two dimensions.
@@ -94,7 +106,7 @@ class Reader {
     }
     if (name == "ones" || name == "ones_like") return filled(type, 1.0);
     if (name == "zeros" || name == "zeros_like") return filled(type, 0.0);
-    if (name == "arange") return arange(node);
+    if (name == "arange") return arange(node, type);
     if (name == "tril" || name == "triu") return half(node, type, name);
     if (name == "logical_not" ||
         (name == "bitwise_not" && type.dtype == DType::boolean)) {
@@ -126,8 +138,9 @@ class Reader {
     return made ? Found(*made) : std::nullopt;
   }
 
-  static Found arange(const Node& node) {
-    if (node.args.size() == 1) return Line{};  // of its end
+  static Found arange(const Node& node, const TensorType& type) {
+    if (is_half(type.dtype)) return std::nullopt;  // its numbers are rounded
+    if (node.args.size() == 1) return Line{};      // of its end
     const auto start = NodeIndex::number(node, 0);
     const auto step = node.args.size() > 2 ? NodeIndex::number(node, 2) : 1.0;
     if (!start || !step) return std::nullopt;
@@ -166,7 +179,7 @@ class Reader {
     const auto* one = std::get_if<Line>(&*a);
     const auto* other = std::get_if<Line>(&*b);
     if (one != nullptr && other != nullptr) {
-      return lines(type, *one, *other, of);
+      return compares(name) ? lines(type, *one, *other, of) : std::nullopt;
     }
     return each(type, {a, b}, [of](const double* x) { return of(x[0], x[1]); });
   }
@@ -175,8 +188,7 @@ class Reader {
   /// is the same all along a diagonal, and `of` compares or subtracts.
   static Found lines(const TensorType& type, const Line& one, const Line& other,
                      Binary of) {
-    if (one.counts_rows == other.counts_rows || one.step != other.step ||
-        of == binary("add") || of == binary("mul")) {
+    if (one.counts_rows == other.counts_rows || one.step != other.step) {
       return std::nullopt;
     }
     const auto made = matrix(type, [&](Offset d) {
@@ -263,6 +275,7 @@ class Reader {
   }
 
   const NodeIndex& index_;
+  std::map<const Node*, Found> known_;
   int depth_ = 0;
 };
 

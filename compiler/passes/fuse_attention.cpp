@@ -248,13 +248,12 @@ class Fuser {
   /// What all steps together add, where numbers alone say it.
   std::optional<DiagonalMask> known_mask(const WrittenAttention& found) const {
     DiagonalMask sum{found.queries, found.keys, {}};
-    sum.values.assign(static_cast<std::size_t>(found.queries + found.keys - 1),
-                      0.0);
     for (const MaskStep& step : found.steps) {
       const auto mask = diagonal_mask(index_, *step.mask);
       if (!mask || mask->rows != found.queries || mask->columns != found.keys) {
         return std::nullopt;
       }
+      sum.values.resize(mask->values.size());  // zeros, at first
       for (std::size_t i = 0; i < sum.values.size(); ++i) {
         const double value = mask->values[i];
         if (fills(step)) {

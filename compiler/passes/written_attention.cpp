@@ -459,8 +459,9 @@ class Finder {
     found_.keys = extent(found_.key, 's');
     found_.features = extent(found_.query, 'f');
     found_.value_features = extent(found_.value, 'f');
-    return is_known && fits(found_.query) && fits(found_.key) &&
-           fits(found_.value) && found_.keys == extent(found_.value, 's') &&
+    return is_known && found_.queries > 0 && found_.keys > 0 &&
+           fits(found_.query) && fits(found_.key) && fits(found_.value) &&
+           found_.keys == extent(found_.value, 's') &&
            found_.features == extent(found_.key, 'f') &&
            std::ranges::all_of(found_.steps, [&](const MaskStep& one) {
              const bool fills = one.kind == MaskStep::Kind::filled ||

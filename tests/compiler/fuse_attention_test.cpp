@@ -225,6 +225,32 @@ TEST_CASE("positions that are compared are a causal mask, too") {
   CHECK(fused(finished(b, "m")).has_causal);
 }
 
+TEST_CASE("positions that go together otherwise than by distance are none") {
+  GraphBuilder b = scores();
+  const TensorType row = dense({8}, DType::i64);
+  b.call("at", "arange.start_step", {}, row,
+         {{std::int64_t{0}}, {std::int64_t{8}}});
+  b.call("down", "view", {"at"}, dense({8, 1}, DType::i64), {integers({8, 1})});
+  b.call("above", "gt.Tensor", {"at", "down"}, kFlags);
+  b.call("both", "logical_and", {"at", "down"}, kFlags);
+  b.call("hidden", "logical_or", {"above", "both"}, kFlags);
+  b.call("m", "masked_fill.Scalar", {"s", "hidden"}, kScores, {{-kInfinity}});
+  CHECK_FALSE(fused(finished(b, "m")).has_causal);
+}
+
+TEST_CASE("a mask whose steps share their operands is read once") {
+  GraphBuilder b = scores();
+  triangle(b);
+  std::string mask = "hidden";
+  for (int i = 0; i < 28; ++i) {  // read twice each, it would take minutes
+    const std::string next = "hidden" + std::to_string(i);
+    b.call(next, "logical_or", {mask, mask}, kFlags);
+    mask = next;
+  }
+  b.call("m", "masked_fill.Scalar", {"s", mask}, kScores, {{-kInfinity}});
+  CHECK(fused(finished(b, "m")).has_causal);
+}
+
 TEST_CASE("an added triangle of minus infinities is a causal mask") {
   GraphBuilder b = scores();
   b.call("full", "full", {}, kSquare, {integers({8, 8}), {-kInfinity}});
@@ -373,6 +399,31 @@ TEST_CASE("a graph that is written into in place is left alone") {
   GraphBuilder b = scores();
   b.call("i", "relu_", {"s"}, kScores);
   CHECK(fused(finished(b, "i")).calls.empty());
+}
+
+TEST_CASE("sequences without elements are left alone") {
+  const TensorType none = dense({2, 4, 0, 16}), square = dense({2, 4, 0, 0});
+  GraphBuilder b;
+  b.input("q", none).input("kt", dense({2, 4, 16, 0})).input("v", none);
+  b.call("s", "matmul", {"q", "kt"}, square);
+  b.call("w", "_softmax", {"s"}, square, {{std::int64_t{-1}}, {false}});
+  b.call("o", "matmul", {"w", "v"}, none).outputs({"o"});
+  CHECK(is_left_alone(b));
+}
+
+TEST_CASE("the model as it is written stays a way where it is no kernels'") {
+  GraphBuilder b;
+  const TensorType given = dense({2, 4, 8, 16}, DType::bf16);
+  const TensorType square = dense({2, 4, 8, 8}, DType::bf16);
+  b.input("q", given).input("kt", dense({2, 4, 16, 8}, DType::bf16));
+  b.input("v", given).call("s", "matmul", {"q", "kt"}, square);
+  b.call("w", "_softmax", {"s"}, square, {{std::int64_t{-1}}, {false}});
+  b.call("o", "matmul", {"w", "v"}, given).outputs({"o"});
+  const Plan plan = partition_in_ways(b.graph, *find_target("cpu"));
+  CHECK(plan.placements.empty());
+  CHECK(plan.stand_ins.empty());
+  REQUIRE(plan.others.size() == 1);
+  CHECK(plan.others.front().stand_ins.size() == 1);
 }
 
 TEST_CASE("a model with attention is cut both ways, on a processor, too") {
