@@ -42,6 +42,7 @@ class Composer : public Role {
   void settle(Context& context);
   void attempt(Context& context);
   Subject subject(const std::string& source) const;
+  bool check_another_size(Context& context);
   void check(const std::string& source, Context& context);
   std::uint64_t start(const Address& port, const Message& request, int units,
                       std::int64_t wall_ms, Context& context);
@@ -91,6 +92,12 @@ class Composer : public Role {
   std::uint64_t timing_ = 0;  ///< the errand that times the whole
   std::uint64_t making_ = 0;  ///< the one that checks or times a module
   std::uint64_t probe_ = 0;   ///< the errand that asks about the machine
+  /// Of a module for any batch: those that it is still to be checked at, and
+  /// the one that it is; 0: the problem's.
+  std::vector<std::int64_t> sizes_;
+  std::int64_t size_ = 0;
+  std::string sized_problem_;  ///< blob: the problem at that batch
+  Verdict verdict_;            ///< at the problem's batch
   bool over_ = false;
 };
 

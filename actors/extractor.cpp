@@ -4,8 +4,10 @@
 #include <map>
 
 #include "actors/device.hpp"
+#include "actors/kernel_key.hpp"
 #include "actors/llm_grouping.hpp"
 #include "actors/outcome.hpp"
+#include "compiler/compose/problem_at.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
 #include "compiler/targets.hpp"
@@ -45,6 +47,24 @@ CutOptions::Others others_of(const std::vector<std::string>& seeds) {
                                        : CutOptions::Others::none;
 }
 
+Result<Plan> plan_for_sizes(const std::map<std::int64_t, std::string>& blobs,
+                            std::int64_t size, const Target& target,
+                            const CutOptions& options, Context& context) {
+  std::map<std::int64_t, Graph> graphs;
+  for (const auto& [at, blob] : blobs) {
+    const auto text = context.blobs().get(blob);
+    if (!text) return std::unexpected(text.error());
+    auto graph = parse_graph(*text);
+    if (!graph) return std::unexpected(graph.error());
+    graphs.emplace(at, std::move(*graph));
+  }
+  auto plan = partition_for_sizes(graphs, size, target, options);
+  if (plan) return plan;
+  return fail(plan.error().code,
+              "--dynamic-batch: " + plan.error().message +
+                  "; leave the flag out for kernels of one batch");
+}
+
 }  // namespace
 
 void Extractor::receive(const Address&, const Message& message,
@@ -58,8 +78,11 @@ void Extractor::receive(const Address&, const Message& message,
   }
   const auto end = errands_.receive(message, context);
   if (!end) return;
+  if (is_over_) return;
   if (end->id == capture_) {
     captured(*end, context);
+  } else if (sizes_.contains(end->id)) {
+    captured_size(*end, context);
   } else {
     written(*end, context);
   }
@@ -72,6 +95,7 @@ void Extractor::begin(const RunStart& start, Context& context) {
   if (!start.options.llm.name.empty()) {
     context.send(address::broker, LlmAllowance{start.options.llm});
   }
+  if (const Failure failure = without_sizes()) return finish(failure, context);
   if (start.graph.empty()) return capture(context);
   cut(start.graph, ", captured before the run", context);
 }
@@ -100,9 +124,14 @@ void Extractor::tell_capacities(Context& context) {
 void Extractor::capture(Context& context) {
   context.send(address::user,
                Progress{"", "capture", "capturing " + run_->problem_name});
+  capture_ = start_capture(run_->problem, context);
+}
+
+std::uint64_t Extractor::start_capture(const std::string& problem,
+                                       Context& context) {
   CaptureRequest request;
   request.problem_name = run_->problem_name;
-  request.problem = run_->problem;
+  request.problem = problem;
   request.wall_ms = run_->options.capture_ms;
   request.mode = run_->options.mode;
   LeaseTerms terms;
@@ -111,13 +140,79 @@ void Extractor::capture(Context& context) {
   terms.places = head_places(*run_);
   // The port keeps the time limit; the lease is longer, so that it can answer.
   terms.ttl_ms = run_->options.capture_ms + 30'000;
-  capture_ = errands_.start(address::capture, request, terms, context);
+  return errands_.start(address::capture, request, terms, context);
 }
 
 void Extractor::captured(const ErrandEnd& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
   const auto& reply = std::get<CaptureReply>(*end.reply);
+  if (run_->options.dynamic_batch) return capture_sizes(reply.graph, context);
   cut(reply.graph, reply.kept ? ", captured by an earlier run" : "", context);
+}
+
+/// Why the run cannot be for any batch, if that is asked.
+Failure Extractor::without_sizes() const {
+  const RunOptions& options = run_->options;
+  if (!options.dynamic_batch) return {};
+  const auto refused = [](const std::string& why) {
+    return Failure{"wrong_input", "--dynamic-batch " + why};
+  };
+  if (!run_->graph.empty()) return refused("needs a problem file");
+  if (options.target != "cpu") {
+    return refused("has code for --target cpu, and not for " + options.target);
+  }
+  if (!options.llm.name.empty()) return refused("asks no language model");
+  for (const std::string& source : options.seeds) {
+    if (source != "compiler" && source != kLibrarySource) {
+      return refused("takes kernels of --seeds library,compiler, and not of " +
+                     source);
+    }
+  }
+  return {};
+}
+
+/// The batch is what the first tensor has as its first dimension.
+void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
+  const auto text = context.blobs().get(graph_blob);
+  if (!text) return finish({"failed", text.error().message}, context);
+  auto graph = parse_graph(*text);
+  if (!graph) return finish(to_failure(graph.error()), context);
+  for (const Node& node : graph->nodes) {
+    const bool is_tensor = node.kind == NodeKind::input &&
+                           !node.values.empty() && node.values[0] &&
+                           !node.values[0]->shape.empty();
+    if (is_tensor && batch_ == 0) batch_ = node.values[0]->shape[0];
+  }
+  if (batch_ < 2) {
+    return finish({"wrong_input",
+                   "--dynamic-batch: the first input of " + run_->problem_name +
+                       " has no first dimension of 2 or more, which would be "
+                       "the batch"},
+                  context);
+  }
+  const auto problem = context.blobs().get(run_->problem);
+  if (!problem) return finish({"failed", problem.error().message}, context);
+  graphs_[batch_] = graph_blob;
+  graph->growth.size = batch_;
+  for (const std::int64_t size : sample_sizes(*graph)) {
+    const std::string at = context.blobs().put(problem_at(*problem, size));
+    sizes_[start_capture(at, context)] = size;
+  }
+  context.send(address::user, Progress{"", "capture",
+                                       "capturing other batches than " +
+                                           std::to_string(batch_)});
+}
+
+void Extractor::captured_size(const ErrandEnd& end, Context& context) {
+  const std::int64_t size = sizes_.extract(end.id).mapped();
+  if (end.failure) {
+    sizes_.clear();  // one refusal is enough
+    return finish({end.failure.code, "at the batch " + std::to_string(size) +
+                                         ": " + end.failure.message},
+                  context);
+  }
+  graphs_[size] = std::get<CaptureReply>(*end.reply).graph;
+  if (sizes_.empty()) cut(graphs_.at(batch_), "", context);
 }
 
 void Extractor::cut(const std::string& graph_blob, const std::string& how,
@@ -147,9 +242,15 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool has_ways =
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
   const bool has_time = run_->options.budget_ms == 0;
-  cut_ = !has_ways  ? partition(*graph, *target, options)
-         : has_time ? partition_in_ways(*graph, *target, options)
-                    : partition_in_brief(*graph, *target, options);
+  if (batch_ != 0) {
+    auto plan = plan_for_sizes(graphs_, batch_, *target, options, context);
+    if (!plan) return finish(to_failure(plan.error()), context);
+    cut_ = std::move(*plan);
+  } else {
+    cut_ = !has_ways  ? partition(*graph, *target, options)
+           : has_time ? partition_in_ways(*graph, *target, options)
+                      : partition_in_brief(*graph, *target, options);
+  }
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);
   write_plan(context);
@@ -217,6 +318,7 @@ void Extractor::written(const ErrandEnd& end, Context& context) {
 }
 
 void Extractor::finish(const Failure& failure, Context& context) {
+  is_over_ = true;
   context.send(address::user,
                RunFinished{exit_code_of(failure), failure.message});
 }

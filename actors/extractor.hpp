@@ -2,8 +2,11 @@
 // or takes a graph that was captured already, cuts it into subgraphs, and hands
 // the plan to the dispatcher. By the user's choice a language model proposes
 // the cut; what cannot be is refused with the reason, and asked for again.
+// With --dynamic-batch the problem is captured at several batches, and the cuts
+// are held against each other: what grows is a symbol.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "actors/errands.hpp"
@@ -24,6 +27,10 @@ class Extractor : public Role {
   void tell_capacities(Context& context);
   void capture(Context& context);
   void captured(const ErrandEnd& end, Context& context);
+  void capture_sizes(const std::string& graph_blob, Context& context);
+  void captured_size(const ErrandEnd& end, Context& context);
+  Failure without_sizes() const;
+  std::uint64_t start_capture(const std::string& problem, Context& context);
   void cut(const std::string& graph_blob, const std::string& how,
            Context& context);
   void ask_grouping(const std::string& fault, Context& context);
@@ -35,11 +42,17 @@ class Extractor : public Role {
   std::optional<RunStart> run_;
   Errands errands_;
   std::uint64_t capture_ = 0;  ///< the capture's errand
+  /// With --dynamic-batch: the batch of the problem, the same problem's
+  /// captures at others (errand → batch), and the graphs (batch → blob).
+  std::int64_t batch_ = 0;
+  std::map<std::uint64_t, std::int64_t> sizes_;
+  std::map<std::int64_t, std::string> graphs_;
   Plan cut_;
   std::string plan_;           ///< blob
   std::int64_t begun_us_ = 0;  ///< 0: the run's time has no limit
   LlmCalls calls_{LlmCalls::kBesideErrands};
-  int proposals_ = 0;  ///< asked for
+  int proposals_ = 0;     ///< asked for
+  bool is_over_ = false;  ///< it failed: captures that are under way are not
 };
 
 }  // namespace weft

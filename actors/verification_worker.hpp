@@ -1,9 +1,11 @@
 // Verifies one seed: builds it, checks it against the oracle, times it when it
-// is right; times it again when asked. Answers each request with one
+// is right; times it again when asked. A seed for any batch is checked at
+// several. Answers each request with one
 // SeedResult, unless it is stopped.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "actors/errands.hpp"
 #include "actors/role.hpp"
@@ -18,7 +20,8 @@ class VerificationWorker : public Role {
 
  private:
   void build(Context& context);
-  void check(Context& context);
+  void check(const std::string& graph, Context& context);
+  bool check_another_size(Context& context);
   void time(std::int64_t budget_ms, bool with_compile, Context& context);
   void ended(const ErrandEnd& end, Context& context);
   void built(const BuildReply& reply, Context& context);
@@ -35,6 +38,9 @@ class VerificationWorker : public Role {
   Address agent_;
   SeedResult result_;
   std::string artefact_;  ///< blob: what the build made, if the port gave it
+  /// Of a graph that grows: sizes that it is still to be checked at …
+  std::vector<std::int64_t> sizes_;
+  std::int64_t size_ = 0;  ///< … and the one that it is; 0: its own
   Errands errands_;
 };
 

@@ -82,11 +82,14 @@ struct RunOptions {
   std::int64_t budget_ms = 0;
   /// What decides speed alone, overridden by name (docs/choices.md).
   std::map<std::string, double> choices{};
+  /// The first dimension of the model's inputs is a symbol: kernels, and the
+  /// module that is composed, are for any batch.
+  bool dynamic_batch = false;
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
               memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
               precision, rounding, no_extern, device, autotune_baseline,
               MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
-              budget_ms, choices)
+              budget_ms, choices, dynamic_batch)
   bool operator==(const RunOptions&) const = default;
 };
 

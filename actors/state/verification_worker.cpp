@@ -11,6 +11,8 @@ nlohmann::json VerificationWorker::describe() const {
           {"is_stopped", stopped_},
           {"result", to_state(result_)},
           {"artefact", artefact_},
+          {"batches_to_check", sizes_},
+          {"batch", size_},
           {"errands", errands_.describe()}};
 }
 

@@ -5,6 +5,7 @@
 
 #include "compiler/compose/forward_source.hpp"
 #include "compiler/compose/problem_source.hpp"
+#include "compiler/compose/sized_sources.hpp"
 
 namespace weft {
 
@@ -45,6 +46,31 @@ const Target& device_target(
   return *kernels.at(found == used.end() ? *used.begin() : *found).target;
 }
 
+/// For the plan's own size.
+std::string compose_at(const ProblemSource& problem, const Plan& plan,
+                       const std::map<std::string, ComposedKernel>& kernels,
+                       const std::set<std::string>& used,
+                       const Target* target) {
+  const ForwardSource forward =
+      forward_source(plan, used, problem,
+                     used.empty() ? *target : device_target(kernels, used));
+
+  std::string text(kTitle);
+  text += problem.before + "import inspect\n" +
+          (used.empty() ? "import torch\n\n" : loaders(kernels, used)) +
+          forward.before;
+  for (const Subgraph& subgraph : plan.subgraphs) {
+    if (!used.contains(subgraph.id)) continue;
+    const ComposedKernel& kernel = kernels.at(subgraph.id);
+    text += "# " + subgraph.type + ", variant " + kernel.variant + "\n" +
+            kernel.target->loader.function_source(
+                subgraph.graph, "_weft_" + subgraph.id, kernel.source) +
+            "\n\n";
+  }
+  return text + problem.model + "\n" + forward.method + forward.after +
+         problem.after;
+}
+
 }  // namespace
 
 Result<std::string> compose_source(
@@ -60,24 +86,11 @@ Result<std::string> compose_source(
 
   const auto problem = split_problem(problem_source);
   if (!problem) return std::unexpected(problem.error());
-  const ForwardSource forward =
-      forward_source(plan, used, *problem,
-                     used.empty() ? *target : device_target(kernels, used));
-
-  std::string text(kTitle);
-  text += problem->before + "import inspect\n" +
-          (used.empty() ? "import torch\n\n" : loaders(kernels, used)) +
-          forward.before;
-  for (const Subgraph& subgraph : plan.subgraphs) {
-    if (!used.contains(subgraph.id)) continue;
-    const ComposedKernel& kernel = kernels.at(subgraph.id);
-    text += "# " + subgraph.type + ", variant " + kernel.variant + "\n" +
-            kernel.target->loader.function_source(
-                subgraph.graph, "_weft_" + subgraph.id, kernel.source) +
-            "\n\n";
-  }
-  return text + problem->model + "\n" + forward.method + forward.after +
-         problem->after;
+  return python_for_sizes(
+      plan.model, [&](std::int64_t size) -> Result<std::string> {
+        return compose_at(*problem, size == 0 ? plan : plan_at(plan, size),
+                          kernels, used, target);
+      });
 }
 
 }  // namespace weft

@@ -7,11 +7,13 @@
 #include "compiler/compose/forward_guard.hpp"
 #include "compiler/compose/gradient_source.hpp"
 #include "compiler/compose/parts_source.hpp"
+#include "compiler/compose/sized_sources.hpp"
 #include "compiler/graph/graph_check.hpp"
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/text/python_text.hpp"
 #include "embedded/compiler/compose/python/fits.py"
 #include "embedded/compiler/compose/python/on_devices.py"
+#include "embedded/compiler/compose/python/size_of.py"
 #include "embedded/compiler/compose/python/state.py"
 
 namespace weft {
@@ -80,6 +82,7 @@ class ForwardWriter {
     const std::string original = problem_.self + ".forward_reference";
     text += in + "if " + watched_condition() + ":\n" + in + "    return " +
             original + "(" + passed_on() + ")\n";
+    text += size_line(in);
     const std::string state = prefix_ + "state";
     if (!read_.empty()) {
       text += in + state + " = _weft_state(" + problem_.self + ")\n";
@@ -103,12 +106,23 @@ class ForwardWriter {
                  target_.loader.device_condition);
     if (!read_.empty())
       fits += modules() + std::string(embedded::compiler_compose_python_state);
+    if (plan_.model.growth.size != 0)
+      fits += embedded::compiler_compose_python_size_of;
     return {operators() + pass_on_source() + fits +
                 parts_source(plan_.model.parts) + gradient_functions(),
             text, defaults()};
   }
 
  private:
+  /// Where forward() finds the size that is a symbol.
+  std::string size_line(const std::string& in) {
+    const auto source = size_source(plan_.model);
+    if (plan_.model.growth.size == 0 || !source) return "";
+    return in + std::string(kPythonSize) +
+           " = _weft_size_of(lambda: " + local(source->node) + ", " +
+           std::to_string(source->dim) + ")\n";
+  }
+
   std::string local(const std::string& node) { return locals_.at(node); }
 
   static std::string joined(const std::vector<std::string>& parts,
@@ -213,6 +227,10 @@ class ForwardWriter {
 
   std::vector<Condition> conditions() {
     std::vector<Condition> all;
+    if (plan_.model.growth.size != 0) {
+      all.push_back({std::string(kPythonSize) + " > 0",
+                     "the argument that has the batch is no tensor, or empty"});
+    }
     const std::string captured = plan_.model.training ? "train" : "eval";
     if (plan_.model.parts.empty()) {
       all.push_back({std::string(plan_.model.training ? "" : "not ") +

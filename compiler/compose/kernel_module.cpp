@@ -2,6 +2,7 @@
 
 #include "compiler/compose/compose.hpp"
 #include "compiler/compose/reference_source.hpp"
+#include "compiler/compose/sized_sources.hpp"
 #include "embedded/compiler/compose/python/cache.py"
 #include "embedded/compiler/compose/python/launch.py"
 #include "embedded/compiler/compose/python/loader.py"
@@ -30,6 +31,14 @@ bool overlaps(const TensorType& type) {
     if (type.stride[i] == 0 && type.shape[i] > 1) return true;
   }
   return false;
+}
+
+/// Where a kernel's Python finds the size that is a symbol.
+std::string size_line(const Graph& graph) {
+  const auto source = size_source(graph);
+  if (!source) return "";  // the check of such a kernel says what is wrong
+  return "    " + std::string(kPythonSize) + " = " + source->node + ".shape[" +
+         std::to_string(source->dim) + "]\n";
 }
 
 }  // namespace
@@ -77,7 +86,10 @@ std::string loader_source(const std::vector<std::string>& build_flags) {
 std::string kernel_function_source(const Graph& graph, const std::string& name,
                                    std::string_view cpp_source) {
   const auto inputs = input_names(graph);
-  std::string body = restride_lines(graph, name);
+  const bool grows = graph.growth.grows();
+  std::string body;
+  if (grows) body = size_line(graph);
+  body += restride_lines(graph, name);
   std::vector<std::string> addresses;
   for (const std::string& input : inputs) {
     addresses.push_back(input + ".data_ptr()");
@@ -93,20 +105,29 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
     addresses.push_back(results.back() + ".data_ptr()");
   }
   const std::string call = "_weft_call_" + name;
+  const std::string counts =
+      std::to_string(addresses.size()) + (grows ? ", 1" : "");
+  if (grows) addresses.emplace_back(kPythonSize);
   return call + " = _weft_open(" + python_text_block(cpp_source) + ", " +
-         std::to_string(addresses.size()) + ")\n\n\ndef " + name + "(" +
-         joined_names(inputs) + "):\n" + body + "    " + call + "(" +
-         joined_names(addresses) + ")\n    return " + joined_names(results) +
-         "\n";
+         counts + ")\n\n\ndef " + name + "(" + joined_names(inputs) + "):\n" +
+         body + "    " + call + "(" + joined_names(addresses) +
+         ")\n    return " + joined_names(results) + "\n";
 }
 
 std::string kernel_module_source(const Subgraph& subgraph,
                                  const ComposedKernel& kernel) {
-  return "\"\"\"" + subgraph.id + ": " + subgraph.type + ", variant " +
-         kernel.variant + "; made by weft.\"\"\"\n\n" +
-         kernel.target->loader.module_source() +
-         kernel.target->loader.function_source(
-             subgraph.graph, "kernel_function", kernel.source);
+  const auto printed = [&](const Graph& graph) {
+    return "\"\"\"" + subgraph.id + ": " + subgraph.type + ", variant " +
+           kernel.variant + "; made by weft.\"\"\"\n\n" +
+           kernel.target->loader.module_source() +
+           kernel.target->loader.function_source(graph, "kernel_function",
+                                                 kernel.source);
+  };
+  return python_for_sizes(subgraph.graph,
+                          [&](std::int64_t size) -> Result<std::string> {
+                            return printed(graph_at(subgraph.graph, size));
+                          })
+      .value_or(printed(subgraph.graph));
 }
 
 std::string opened_function_source(const Graph& graph, const std::string& name,

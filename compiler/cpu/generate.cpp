@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/compose/sized_sources.hpp"
 #include "compiler/cpu/print.hpp"
 #include "compiler/fusion/lowerable.hpp"
+#include "compiler/lowering/any_size.hpp"
 #include "compiler/lowering/lower.hpp"
 
 namespace weft {
@@ -69,16 +71,11 @@ std::vector<Named> variants_for(const Subgraph& subgraph,
   return list;
 }
 
-}  // namespace
-
-bool can_lower(const Graph& graph, const Node& call) {
-  return can_lower(graph, call, {});
-}
-
-Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
-                                               const LoopFacts& facts,
-                                               int variants_max,
-                                               LoweringOptions options) {
+Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
+                                              const LoopFacts& facts,
+                                              int variants_max,
+                                              LoweringOptions options,
+                                              bool for_sizes) {
   options.wide_moments = true;
   options.choices = facts.choices.lowering;
   options.choices.single_pass_elements =
@@ -92,11 +89,33 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
     const Schedule plan = schedule(std::move(*program), facts);
     CpuVariant rounded = variant;
     rounded.free_rounding = options.free_rounding;
+    rounded.for_sizes = for_sizes;
     std::string text = print_cpu(plan, rounded, facts, "");
     if (!seen.insert(text).second) continue;
     sources.push_back({name, title_text(subgraph, name) + text});
   }
   return sources;
+}
+
+}  // namespace
+
+bool can_lower(const Graph& graph, const Node& call) {
+  return can_lower(graph, call, {});
+}
+
+Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
+                                               const LoopFacts& facts,
+                                               int variants_max,
+                                               LoweringOptions options) {
+  if (!subgraph.graph.growth.grows()) {
+    return generate_at(subgraph, facts, variants_max, options, false);
+  }
+  if (auto same = check_any_size(subgraph.graph, options); !same) {
+    return std::unexpected(same.error());
+  }
+  return sources_for_sizes(subgraph, [&](const Subgraph& at) {
+    return generate_at(at, facts, variants_max, options, true);
+  });
 }
 
 std::vector<std::string> cpu_build_flags() {

@@ -23,7 +23,8 @@ bool can_lower(const Graph& graph, const Node& call);
 ///   extern "C" void kernel_function(const T0* in0, …, U0* out0, …)
 /// with the subgraph's inputs, then its outputs, in order; C++ element types;
 /// outputs are allocated by the caller with the graph's shape and stride.
-/// The options are for what the target does not lower by default.
+/// The options are for what the target does not lower by default. Where the
+/// graph grows, the last parameter is the size: `const int64_t batch`.
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                const LoopFacts& facts,
                                                int variants_max,

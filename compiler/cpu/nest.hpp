@@ -22,6 +22,13 @@ class NestPrinter {
 
   void print();
 
+  /// How many there are of something, and the text that says so.
+  struct Count {
+    std::int64_t value = 1;
+    std::string text = "1";
+    bool is_one = true;  ///< at every size
+  };
+
  private:
   static std::string name(LoopVar v) { return "v" + text(v.id); }
   const Program& program() const { return plan_.program; }
@@ -32,6 +39,9 @@ class NestPrinter {
     return (block_ + variant_.lanes - 1) / variant_.lanes;
   }
 
+  /// The pieces of that size in an extent.
+  Count parts(std::int64_t extent, std::int64_t size) const;
+  Count times(const Count& a, const Count& b) const;
   void choose_block();
   bool blocks_outside() const;
   void choose_kept();
@@ -41,8 +51,8 @@ class NestPrinter {
   void print_tile(const Pass& pass, PrintScope scope, LoopVar row);
   void open_points(bool parallel);
   void print_split();
-  void print_chunks(const Pass& pass, std::int64_t chunks, std::int64_t points);
-  void merge_chunks(const Pass& pass, std::int64_t chunks, std::int64_t points);
+  void print_chunks(const Pass& pass, std::int64_t chunks, const Count& points);
+  void merge_chunks(const Pass& pass, std::int64_t chunks, const Count& points);
   void print_pass(const Pass& pass);
   void print_loops(const Pass& pass, const PrintScope& scope,
                    std::size_t depth);

@@ -28,7 +28,8 @@ void NestPrinter::choose_block() {
   } else if (blocks_outside()) {
     block = std::min(block, choices.down_columns_max);
   }
-  block = std::min(block, extent);
+  // Of another size there may be more of them.
+  if (!variant_.for_sizes) block = std::min(block, extent);
   block_ = (block + lanes - 1) / lanes * lanes;
 }
 
@@ -47,29 +48,52 @@ bool NestPrinter::blocks_outside() const {
   return false;
 }
 
+NestPrinter::Count NestPrinter::parts(std::int64_t extent,
+                                      std::int64_t size) const {
+  const std::int64_t value = (extent + size - 1) / size;
+  if (!variant_.for_sizes || size == 1 || extent == 1) {
+    return {value, text(value), value == 1};
+  }
+  return {
+      value,
+      "((" + text(extent) + " + " + text(size - 1) + ") / " + text(size) + ")",
+      false};
+}
+
+NestPrinter::Count NestPrinter::times(const Count& a, const Count& b) const {
+  if (a.is_one) return b;
+  if (b.is_one) return a;
+  const std::int64_t value = a.value * b.value;
+  if (!variant_.for_sizes) return {value, text(value), false};
+  return {value, "(" + a.text + " * " + b.text + ")", false};
+}
+
 // The loop over points, which the threads share.
 void NestPrinter::open_points(bool parallel) {
   const std::int64_t extent = nest_.columns ? nest_.outer.back().extent : 1;
-  const std::int64_t blocks = (extent + block_ - 1) / block_;
+  const Count blocks = parts(extent, block_);
   const std::size_t plain = nest_.outer.size() - (nest_.columns ? 1 : 0);
   const LoopVar* tiled = tile_variable();
   // Of the tiled variable, a point is W values.
   const auto count = [&](LoopVar v) {
-    if (tiled == nullptr || v != *tiled) return v.extent;
-    return (v.extent + variant_.lanes - 1) / variant_.lanes;
+    return parts(v.extent,
+                 tiled != nullptr && v == *tiled ? variant_.lanes : 1);
   };
-  std::int64_t points = blocks;
-  for (std::size_t i = 0; i < plain; ++i) points *= count(nest_.outer[i]);
+  Count points = blocks;
+  for (std::size_t i = 0; i < plain; ++i)
+    points = times(points, count(nest_.outer[i]));
   if (parallel) out_.line("#pragma omp parallel for schedule(static)");
-  out_.open("for (int64_t p = 0; p < " + text(points) + "; ++p)");
+  out_.open("for (int64_t p = 0; p < " + points.text + "; ++p)");
   const bool outside = blocks_outside();
-  std::int64_t below = outside ? 1 : blocks;
+  Count below = outside ? Count{} : blocks;
   for (std::size_t i = plain; i-- > 0;) {
     std::string value = "p";
-    if (below > 1) value += " / " + text(below);
+    if (!below.is_one) value += " / " + below.text;
     const LoopVar variable = nest_.outer[i];
-    below *= count(variable);
-    if (below < points) value += " % " + text(count(variable));
+    below = times(below, count(variable));
+    if (i > 0 ? below.value < points.value || variant_.for_sizes
+              : outside && !blocks.is_one)
+      value += " % " + count(variable).text;
     if (tiled != nullptr && variable == *tiled) {
       out_.line("const int64_t tile = (" + value + ") * W;");
     } else {
@@ -77,8 +101,8 @@ void NestPrinter::open_points(bool parallel) {
     }
   }
   if (!nest_.columns) return;
-  std::string block = outside ? "p / " + text(below) : "p % " + text(blocks);
-  if (blocks == 1) block = "0";
+  std::string block = outside ? "p / " + below.text : "p % " + blocks.text;
+  if (blocks.is_one) block = "0";
   out_.line("const int64_t first = " + block + " * " + text(block_) + ";");
   out_.line("const int64_t last = std::min<int64_t>(" + text(extent) +
             ", first + " + text(block_) + ");");

@@ -17,7 +17,7 @@ std::int64_t NestPrinter::chunks(const Pass& pass) const {
 
 // Every thread folds a chunk of the outermost inner variable for all points.
 void NestPrinter::print_chunks(const Pass& pass, std::int64_t chunks,
-                               std::int64_t points) {
+                               const Count& points) {
   const std::int64_t extent = pass.inner.front().extent;
   const std::string kept = text(nest_.columns ? vectors() : 1);
   out_.line("#pragma omp parallel for schedule(static)");
@@ -38,7 +38,7 @@ void NestPrinter::print_chunks(const Pass& pass, std::int64_t chunks,
     const std::string number = text(id(*stage));
     join_unrolled(pass, *stage);
     out_.line("auto* const to" + number + " = part" + number +
-              ".data + (chunk * " + text(points) + " + p) * " + kept + ";");
+              ".data + (chunk * " + points.text + " + p) * " + kept + ";");
     out_.line(
         "for (int64_t at = 0; at < " + kept + "; ++at) to" + number +
         "[at] = " +
@@ -50,7 +50,7 @@ void NestPrinter::print_chunks(const Pass& pass, std::int64_t chunks,
 
 // In order, so that the result is the same every time.
 void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
-                               std::int64_t points) {
+                               const Count& points) {
   const std::int64_t kept = nest_.columns ? vectors() : 1;
   open_points(false);
   for (const Stage* stage : pass.folding()) {
@@ -58,8 +58,8 @@ void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
     out_.line(reducer(program(), *stage) + "* " + a + " = part" +
               text(id(*stage)) + ".data + p * " + text(kept) + ";");
     out_.open("for (int64_t chunk = 1; chunk < " + text(chunks) + "; ++chunk)");
-    out_.line("const auto* other = " + a + " + chunk * " + text(points * kept) +
-              ";");
+    out_.line("const auto* other = " + a + " + chunk * " +
+              times(points, {kept, text(kept), kept == 1}).text + ";");
     out_.line("for (int64_t at = 0; at < " + text(kept) + "; ++at) " + a +
               "[at].merge(other[at]);");
     out_.close();
@@ -75,13 +75,17 @@ void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
 void NestPrinter::print_split() {
   const Pass pass = passes_of(program(), nest_).front();
   const std::int64_t count = chunks(pass);
-  const std::int64_t width = nest_.columns ? nest_.outer.back().extent : 1;
-  const std::int64_t blocks = (width + block_ - 1) / block_;
   const std::int64_t kept = nest_.columns ? vectors() : 1;
-  const std::int64_t points = blocks * extent_of(nest_.outer) / width;
+  Count points = parts(nest_.columns ? nest_.outer.back().extent : 1, block_);
+  for (std::size_t i = 0; i + (nest_.columns ? 1 : 0) < nest_.outer.size();
+       ++i) {
+    points = times(points, parts(nest_.outer[i].extent, 1));
+  }
+  const Count room = times(times({count, text(count), count == 1}, points),
+                           {kept, text(kept), kept == 1});
   for (const Stage* stage : pass.folding()) {
     out_.line("Scratch<" + reducer(program(), *stage) + "> part" +
-              text(id(*stage)) + "(" + text(count * points * kept) + ");");
+              text(id(*stage)) + "(" + room.text + ");");
   }
   print_chunks(pass, count, points);
   merge_chunks(pass, count, points);

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-std::string signature_text(const Schedule& plan) {
+std::string signature_text(const Schedule& plan, bool for_sizes) {
   std::string parameters;
   for (const bool output : {false, true}) {
     for (const Buffer& buffer : plan.program.buffers) {
@@ -19,6 +19,7 @@ std::string signature_text(const Schedule& plan) {
                     "* __restrict " + buffer.name;
     }
   }
+  if (for_sizes) parameters += ", const int64_t batch";
   return "extern \"C\" void kernel_function(" + parameters + ")";
 }
 
@@ -44,7 +45,7 @@ constexpr std::string_view kOutside =
 std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
                       const LoopFacts& facts, const std::string& title) {
   Writer out;
-  out.open(signature_text(plan));
+  out.open(signature_text(plan, variant.for_sizes));
   const bool checks = checks_indices(plan);
   if (checks) out.line("int64_t outside = 0;");
   for (const int result : plan.spilled) {

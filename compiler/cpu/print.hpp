@@ -15,6 +15,9 @@ struct CpuVariant {
   bool keep_values = false;    ///< dear values are kept for the next pass
   bool stream_stores = false;  ///< full vectors go past the cache
   bool free_rounding = false;  ///< see LoweringOptions
+  /// One of several texts of which those for any size are made: the kernel's
+  /// last parameter is the size, and what is no multiple of it is spelled out.
+  bool for_sizes = false;
 };
 
 /// The whole source, prelude included. `title` goes into its first comment.

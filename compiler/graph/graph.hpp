@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "compiler/graph/growth.hpp"
 #include "compiler/graph/part.hpp"
 #include "messages/result.hpp"
 
@@ -113,6 +114,9 @@ struct Graph {
   bool training = true;  ///< the module's mode while it was captured
   /// The model and all in it, each after what it is in. Empty: not known.
   std::vector<Part> parts;
+  /// Which of its integers grow with the batch, where that is a symbol. Passes
+  /// do not keep it: they are given graphs without.
+  Growth growth{};
 
   /// The node of that name, or nullptr. Linear; build an index for many.
   const Node* find(std::string_view name) const;

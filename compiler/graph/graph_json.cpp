@@ -264,6 +264,23 @@ Result<Node> node_from_value(const Json& value, std::size_t index) {
   return node;
 }
 
+/// Every number that grows is there, and is a whole one.
+Result<Growth> growth_from_value(const Json& symbol, const Json& graph) {
+  const Json size = symbol.is_object() ? symbol.value("size", Json()) : Json();
+  if (!size.is_number_integer()) return misfit("symbol", "has no size");
+  Growth growth{size.get<std::int64_t>(), {}};
+  const Json grows = symbol.value("grows", Json::object());
+  for (const auto& [pointer, per] : grows.items()) {
+    const bool is_there =
+        pointer.starts_with('/') && per.is_number_integer() &&
+        graph.contains(Json::json_pointer(pointer)) &&
+        graph.at(Json::json_pointer(pointer)).is_number_integer();
+    if (!is_there) return misfit("symbol", pointer + " is no integer in it");
+    growth.per[pointer] = per.get<std::int64_t>();
+  }
+  return growth;
+}
+
 }  // namespace
 
 Json arg_to_value(const Arg& arg) {
@@ -307,6 +324,10 @@ Json graph_to_value(const Graph& graph) {
   for (const Part& part : graph.parts) {
     value["parts"].push_back(part_to_value(part));
   }
+  if (graph.growth.size != 0) {
+    value["symbol"] =
+        Json{{"size", graph.growth.size}, {"grows", graph.growth.per}};
+  }
   return value;
 }
 
@@ -349,6 +370,11 @@ Result<Graph> graph_from_value(const Json& value) {
     auto part = part_from_value(item);
     if (!part) return std::unexpected(part.error());
     graph.parts.push_back(std::move(*part));
+  }
+  if (const Json symbol = value.value("symbol", Json()); !symbol.is_null()) {
+    auto growth = growth_from_value(symbol, value);
+    if (!growth) return std::unexpected(growth.error());
+    graph.growth = std::move(*growth);
   }
   if (auto checked = check_graph(graph); !checked) {
     return std::unexpected(checked.error());

@@ -89,6 +89,16 @@ Plan partition_in_ways(const Graph& model, const Target& target,
 Plan partition_in_brief(const Graph& model, const Target& target,
                         CutOptions cut = {});
 
+/// A plan in which the model's growth, and that of each piece, is known: of the
+/// same model captured at several sizes, which must be cut alike. `size` is one
+/// of them, and the plan's. wrong_input says what cannot be for any size.
+Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
+                                 std::int64_t size, const Target& target,
+                                 const CutOptions& cut = {});
+
+/// Such a plan at another size. Ids stay.
+Plan plan_at(const Plan& plan, std::int64_t size);
+
 /// The plan's distinct subgraphs and those of its other cuts.
 std::vector<Subgraph> all_subgraphs(const Plan& plan);
 

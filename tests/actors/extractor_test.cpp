@@ -44,6 +44,95 @@ TEST_CASE("a problem that does not capture ends the run with its reason") {
   CHECK(finished.summary == "line 3: no");
 }
 
+namespace {
+
+/// relu of a batch.
+std::string graph_at_batch(ExtractorBench& extractor, std::int64_t batch) {
+  GraphBuilder builder;
+  builder.input("x", dense({batch, 3}))
+      .call("a", "relu", {"x"}, dense({batch, 3}))
+      .call("b", "exp", {"a"}, dense({batch, 3}))
+      .outputs({"b"});
+  return extractor.blobs.put(graph_to_json(builder.graph));
+}
+
+RunStart any_batch(ExtractorBench& extractor) {
+  RunStart start = small_run(extractor.blobs);
+  start.options.dynamic_batch = true;
+  return start;
+}
+
+/// The captures at other batches, in order.
+std::vector<CaptureRequest> other_captures(ExtractorBench& extractor) {
+  const auto capture =
+      one<CaptureRequest>(extractor.say(address::user, any_batch(extractor)));
+  std::vector<CaptureRequest> found;
+  for (auto& [to, request] : only<CaptureRequest>(extractor.say(
+           address::capture,
+           CaptureReply{
+               capture.effect, {}, graph_at_batch(extractor, 8), 9}))) {
+    found.push_back(std::move(request));
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("a run for any batch captures others, and its pieces grow") {
+  ExtractorBench extractor;
+  const auto captures = other_captures(extractor);
+  REQUIRE(captures.size() == 3);
+  std::vector<Outgoing> sent;
+  for (const CaptureRequest& capture : captures) {
+    const std::string text = *extractor.blobs.get(capture.problem);
+    const auto at = text.find("WEFT_BATCH = ");
+    REQUIRE(at != std::string::npos);
+    CHECK(only<WriteFilesRequest>(sent).empty());  // not before all are there
+    sent = extractor.say(
+        address::capture,
+        CaptureReply{
+            capture.effect,
+            {},
+            graph_at_batch(extractor, std::stoll(text.substr(at + 13))),
+            9});
+  }
+  const auto files = one<WriteFilesRequest>(sent);
+  const auto dispatch = one<Dispatch>(
+      extractor.say(address::files, WriteFilesReply{files.effect, {}}));
+  const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
+  REQUIRE(plan.has_value());
+  CHECK(plan->subgraphs.front().graph.growth.size == 8);
+  CHECK(plan->subgraphs.front().graph.growth.grows());
+}
+
+TEST_CASE("a capture that fails at another batch ends the run, once") {
+  ExtractorBench extractor;
+  const auto captures = other_captures(extractor);
+  const auto finished = one<RunFinished>(extractor.say(
+      address::capture,
+      CaptureReply{captures[0].effect, {"wrong_input", "a branch"}, "", 9}));
+  CHECK(finished.exit_code == 2);
+  CHECK(finished.summary == "at the batch 37: a branch");
+  const auto late = extractor.say(
+      address::capture,
+      CaptureReply{captures[1].effect, {"wrong_input", "a branch"}, "", 9});
+  CHECK(only<RunFinished>(late).empty());
+}
+
+TEST_CASE(
+    "what has no code for any batch is said before anything is captured") {
+  for (const bool is_target : {true, false}) {
+    ExtractorBench extractor;
+    RunStart start = any_batch(extractor);
+    if (is_target) start.options.target = "triton";
+    if (!is_target) start.options.seeds = {"compiler", "llm"};
+    const auto finished =
+        one<RunFinished>(extractor.say(address::user, std::move(start)));
+    CHECK(finished.exit_code == 2);
+    CHECK(finished.summary.starts_with("--dynamic-batch "));
+  }
+}
+
 TEST_CASE("a full disk ends the run as something missing") {
   ExtractorBench extractor;
   const auto capture = extractor.begin();

@@ -1,7 +1,9 @@
 #include "actors/verification_worker.hpp"
 
+#include "compiler/graph/graph.hpp"
 #include "compiler/python/inductor.hpp"
 #include "tests/actors/bench.hpp"
+#include "tests/compiler/graph_builder.hpp"
 
 using namespace weft;
 
@@ -20,7 +22,7 @@ struct WorkerBench : Bench<VerificationWorker> {
   std::vector<Outgoing> begin() {
     VerifySeed work;
     work.subgraph = "sg";
-    work.graph = "graph";
+    work.graph = graph;
     work.seed.id = "compiler-0";
     work.seed.source = "source";
     work.seed.target = seed_target;
@@ -44,6 +46,7 @@ struct WorkerBench : Bench<VerificationWorker> {
   std::string resource;
   std::string target = "cpu";
   std::string seed_target;
+  std::string graph = "graph";
   bool no_extern = false;
   bool thorough = false;
   std::vector<Gpu> gpus;
@@ -97,6 +100,43 @@ TEST_CASE("a wrong seed is not timed") {
   const auto result = one<SeedResult>(worker.say(address::verify, wrong));
   CHECK(!result.timed);
   CHECK(result.verdict.kind == "wrong");
+}
+
+TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
+  WorkerBench worker;
+  Graph graph = GraphBuilder().input("x", dense({64, 3})).outputs({"x"}).graph;
+  graph.growth = {64, {{"/nodes/0/values/0/shape/0", 1}}};
+  worker.graph = worker.blobs.put(graph_to_json(graph));
+  const auto build = one<BuildRequest>(worker.begin());
+  auto check = one<CheckRequest>(
+      worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
+  CHECK(check.subject.against == worker.graph);
+  CheckReply reply;
+  reply.verdict.correct = true;
+  reply.verdict.cases = 7;
+  for (const std::int64_t batch : judged_sizes(64)) {
+    reply.effect = check.effect;
+    check = one<CheckRequest>(worker.say(address::verify, reply));
+    const auto text = worker.blobs.get(check.subject.against);
+    REQUIRE(text.has_value());
+    CHECK(parse_graph(*text)->nodes[0].values[0]->shape[0] == batch);
+  }
+  SUBCASE("right at all of them") {
+    reply.effect = check.effect;
+    reply.verdict.cases = 2;
+    const auto timing = one<TimeRequest>(worker.say(address::verify, reply));
+    CHECK(timing.subject.against == worker.graph);
+  }
+  SUBCASE("wrong at the last") {
+    reply.effect = check.effect;
+    reply.verdict = {};
+    reply.verdict.kind = "wrong";
+    reply.verdict.reason = "output 0";
+    const auto result = one<SeedResult>(worker.say(address::verify, reply));
+    CHECK(!result.timed);
+    CHECK(!result.verdict.correct);
+    CHECK(result.verdict.reason == "at the batch 131: output 0");
+  }
 }
 
 TEST_CASE("a port that fails is asked once more, then the seed is given up") {

@@ -29,6 +29,9 @@ def main(words):
         file.write(" ".join(words) + "\n")
     if how == "hangs":
         time.sleep(600)
+    if how == "one batch" and "--dynamic-batch" in words:
+        print("weft: not for any batch", file=sys.stderr)
+        sys.exit(2)
     if how == "fails":
         sys.exit("weft: this run fails")
     os.makedirs(os.path.join(run, "composed"))

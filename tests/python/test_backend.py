@@ -104,6 +104,7 @@ class TakeOver(BackendCase):
         self.assertEqual(self.runs(), 2)
 
     def test_other_sizes_have_kernels_of_their_own_up_to_a_bound(self):
+        self.set_environment(FAKE_WEFT="one batch")
         net = Net()
         compiled = self.compiled(net, shapes_max=2)
         with torch.no_grad():
@@ -111,8 +112,11 @@ class TakeOver(BackendCase):
                 x = torch.randn(rows, 12)
                 self.assert_same(compiled(x), net(x))
         dynamic = self.pieces()[-1]
-        self.assertEqual(list(dynamic.kernels), [(5,), (6,)])
-        self.assertEqual(self.states(), ["ready"] * 3, self.reasons())
+        self.assertEqual(list(dynamic.kernels), ["any batch", (5,), (6,)])
+        self.assertEqual(self.states(),
+                         ["ready", "framework", "ready", "ready"],
+                         self.reasons())
+        self.assertIn("weft: not for any batch", self.reasons())
         self.assertIn("shapes_max", str(weft.explain()))
 
     def test_a_size_that_is_marked_dynamic_has_one_graph(self):
@@ -125,8 +129,23 @@ class TakeOver(BackendCase):
                 for _ in range(2):
                     self.assert_same(compiled(x), net(x))
         (piece,) = self.pieces()
-        self.assertEqual(list(piece.kernels), [(4,), (7,), (9,)])
-        self.assertEqual(self.states(), ["ready"] * 3, self.reasons())
+        self.assertEqual(list(piece.kernels), ["any batch"])
+        self.assertEqual(self.states(), ["ready"], self.reasons())
+        (words,) = self.words()
+        self.assertIn("--dynamic-batch", words)
+
+    def test_a_graph_of_one_batch_alone_takes_the_kernels_for_any(self):
+        net = Net()
+        compiled = self.compiled(net)
+        with torch.no_grad():
+            for rows in (4, 1, 1, 7):
+                x = torch.randn(rows, 12)
+                if rows > 1:
+                    torch._dynamo.mark_dynamic(x, 0)
+                self.assert_same(compiled(x), net(x))
+        self.assertEqual(len(self.pieces()), 2)
+        self.assertEqual(self.states(), ["ready"] * 2, self.reasons())
+        self.assertEqual(self.runs(), 1)
 
     def test_another_size_does_not_wait_for_its_kernels(self):
         net = Net()
@@ -136,11 +155,11 @@ class TakeOver(BackendCase):
                 x = torch.randn(rows, 12)
                 torch._dynamo.mark_dynamic(x, 0)
                 self.assert_same(compiled(x), net(x))
-                kernels = self.pieces()[-1].kernels[(rows,)]
+                kernels = self.pieces()[-1].kernels["any batch"]
                 self.assertTrue(kernels.settled.wait(WAIT_S))
                 self.assert_same(compiled(x), net(x))
                 self.assert_same(compiled(x), net(x))
-        self.assertEqual(self.states(), ["ready"] * 2, self.reasons())
+        self.assertEqual(self.states(), ["ready"], self.reasons())
 
 
 class Failures(BackendCase):

@@ -94,6 +94,13 @@ std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
 int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
   const bool is_alone =
       !flags.train && flags.describe.empty() && flags.listen.endpoint.empty();
+  if (flags.options.dynamic_batch &&
+      (flags.train || flags.options.mode == kBothModes)) {
+    return report_error(common,
+                        {ErrorCode::wrong_input,
+                         "--dynamic-batch is for a run of one mode: leave out "
+                         "--train and --mode both"});
+  }
   if (flags.options.mode == kBothModes && is_alone) {
     return driven_run(common, flags, kModesDriver);
   }

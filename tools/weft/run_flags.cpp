@@ -58,6 +58,9 @@ Options add_subject(CLI::App& app, RunOptions& options) {
           ->capture_default_str(),
       app.add_flag("--no-extern", options.no_extern,
                    "No kernel may call the vendor's library"),
+      app.add_flag("--dynamic-batch", options.dynamic_batch,
+                   "Kernels, and ModelNew, for any batch: the first dimension "
+                   "of the inputs (target cpu)"),
       app.add_option("--seeds", options.seeds,
                      "Sources of candidate kernels, with commas")
           ->delimiter(',')

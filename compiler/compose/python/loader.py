@@ -28,11 +28,11 @@ def _weft_build(source, _folder=[]):
     return ctypes.CDLL(library)
 
 
-def _weft_open(source, tensors):
-    """kernel_function of that C++ text, taking that many addresses."""
+def _weft_open(source, tensors, sizes=0):
+    """kernel_function of that C++ text, taking that many addresses and sizes."""
     library = _weft_build(source)
     function = library.kernel_function
-    function.argtypes = [ctypes.c_void_p] * tensors
+    function.argtypes = [ctypes.c_void_p] * tensors + [ctypes.c_int64] * sizes
     function.restype = None
     if not hasattr(library, "kernel_outside"):
         return function

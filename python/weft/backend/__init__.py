@@ -18,6 +18,8 @@ def compile(graph_module, example_inputs, *, options=None, mode=None):
 
         return compile_graph(graph_module, example_inputs, options)
     except Exception as error:  # of a PyTorch that is made otherwise
+        if type(error).__name__.endswith("RestartAnalysis"):
+            raise  # Dynamo's own: it begins anew, and knows more then
         log.warning("%s: %s; the framework computes this graph",
                     type(error).__name__, error)
         return graph_module.forward

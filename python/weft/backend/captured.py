@@ -11,6 +11,7 @@ import warnings
 import torch
 from torch.utils import _pytree as pytree
 
+from weft.backend import any_batch
 from weft.backend.graph_source import Unsupported
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), torch.dtype,
@@ -34,6 +35,18 @@ class Argument:
     value: object = None
     #: (shape, stride, dtype, device) of a tensor.
     look: tuple = ()
+    #: Its dimensions that are the batch, or grow with it, where any will do.
+    grows: tuple = ()
+
+    def fits(self, value):
+        """Whether a tensor looks like that."""
+        look = look_of(value)
+        if not self.grows or not look or look == self.look:
+            return look == self.look
+        shape, *rest = look
+        return (rest == list(self.look[1:]) and len(shape) == len(self.look[0])
+                and all(n == m or i in self.grows for i, (n, m) in
+                        enumerate(zip(shape, self.look[0]))))
 
 
 @dataclasses.dataclass
@@ -102,6 +115,42 @@ def capture(module, args, kwargs):
                  if not isinstance(leaf, torch.Tensor)},
         parts=parts, result=program.call_spec.out_spec,
         results=_results(program, arguments)), program.graph_module
+
+
+def capture_batches(module, args, kwargs, captured):
+    """(batch, what any_batch.source_for_any() takes) of a module captured so:
+    the batch is the first dimension of its first tensor, and of each that has it
+    as its first. Marks what grows in `captured`. Unsupported says why not."""
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    batch = next((leaf.shape[0] for leaf in leaves
+                  if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
+    if batch < 2:
+        raise Unsupported("its first input has no batch of 2 or more")
+
+    def resized(leaf, size):
+        if not isinstance(leaf, torch.Tensor) or not leaf.dim() or \
+                leaf.shape[0] != batch:
+            return leaf
+        if not leaf.is_contiguous():
+            raise Unsupported("an input with the batch is not contiguous")
+        return leaf[torch.arange(size, device=leaf.device) % batch]
+
+    graphs = {}
+    for size in any_batch.SAMPLES:
+        at = [resized(leaf, size) for leaf in leaves]
+        one, graph = capture(module, *pytree.tree_unflatten(at, structure))
+        if one.results != captured.results:
+            raise Unsupported("it is another graph at another batch")
+        graphs[size] = graph, {
+            i: any_batch.Look(tuple(argument.look[0]), argument.look[1])
+            for i, argument in enumerate(one.arguments) if argument.look}
+    low, high, *_ = any_batch.SAMPLES
+    for i, argument in enumerate(captured.arguments):
+        if argument.look:
+            a, b = graphs[low][1][i], graphs[high][1][i]
+            argument.grows = tuple(d for d, (n, m) in enumerate(
+                zip(a.shape, b.shape)) if n != m)
+    return batch, graphs
 
 
 @contextlib.contextmanager
@@ -301,7 +350,7 @@ class Bound:
         if self._guards is not None and self._guards.check(*tensors):
             return True
         for one, value in zip(self.captured.arguments, found):
-            if look_of(value) != one.look or (
+            if not one.fits(value) or (
                     one.look and type(value) not in _TENSORS):
                 return False
         self.wants_gradient = any(one.requires_grad for one in tensors)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import operator
+import re
 
 import torch
 
@@ -76,16 +77,23 @@ class Source:
     parameters: set  # arguments that are parameters
     constants: list
     outputs: list
+    #: Of graphs that compute the same, whatever their names and arguments.
+    shape: str = ""
+    #: The file has get_inputs_at(batch), and is the graph at any batch.
+    any_batch: bool = False
 
 
-def source_of(graph_module, arguments, state):
+def source_of(graph_module, arguments, state, looks=None):
     """The Source of an ATen graph; `state` gives for positions of arguments
-    "parameter", or a buffer's name. Unsupported says why there is none."""
-    return _Writer(graph_module, arguments, state).source()
+    "parameter", or a buffer's name. `looks`: shapes and strides of arguments in
+    the graph, where they are others than these tensors'. Unsupported says why
+    there is none."""
+    return _Writer(graph_module, arguments, state, looks or {}).source()
 
 
 class _Writer:
-    def __init__(self, graph_module, arguments, state):
+    def __init__(self, graph_module, arguments, state, looks):
+        self.looks = looks
         self.module = graph_module
         self.nodes = list(graph_module.graph.nodes)
         self.arguments = list(arguments)
@@ -108,7 +116,8 @@ class _Writer:
         if not inputs:
             raise Unsupported("it takes no input but the model's own state")
         body = self.forward(inputs, names, calls, computed)
-        draws = {i: draw_of(self.arguments[i]) for i in used}
+        draws = {i: draw_of(self.arguments[i], self.looks.get(i))
+                 for i in used}
         text = (_HEAD.format(count=len(calls)) + "class Model(nn.Module):\n"
                 + self.constructor(names, draws) + body
                 + "\n\ndef get_inputs():\n    return [\n"
@@ -116,7 +125,8 @@ class _Writer:
                 + "    ]\n\n\ndef get_init_inputs():\n    return []\n")
         return Source(text, self.key(body, inputs, names), len(calls), inputs,
                       names, {i for i in names if self.kinds[i] == "parameter"},
-                      self.constants, outputs)
+                      self.constants, outputs,
+                      self.shape(body, inputs, names, calls))
 
     def read_nodes(self):
         if len(self.nodes) > NODES_MAX:
@@ -219,9 +229,21 @@ class _Writer:
         lines.append(f"        return ({results},)")
         return "\n".join(lines) + "\n"
 
+    def shape(self, body, inputs, names, calls):
+        """The graph as text, with names by order alone."""
+        at = {i: node for node, i in self.positions.items()}
+        order = [*(at[i] for i in [*inputs, *names]), *calls]
+        known = {node.name: f"n{i}" for i, node in enumerate(order)}
+        known |= {name: f"s{i}" for i, name in enumerate(names.values())}
+        text = re.sub(r"(?<![\w.])[A-Za-z_]\w*|(?<=self\.)\w+",
+                      lambda one: known.get(one[0], one[0]), body)
+        return text + repr([_layout(self.arguments[i], self.looks.get(i))
+                            for i in [*inputs, *names]])
+
     def key(self, body, inputs, names):
         """What the kernels depend on: not the values of any tensor."""
-        looks = [(i, names.get(i), _layout(self.arguments[i]))
+        looks = [(i, names.get(i),
+                  _layout(self.arguments[i], self.looks.get(i)))
                  for i in [*inputs, *names]]
         text = json.dumps([body, looks, torch.__version__])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -254,10 +276,10 @@ def check_call(node):
                       "is no operator on tensors")
 
 
-def draw_of(tensor):
+def draw_of(tensor, look=None):
     """The arguments of _tensor() in a problem file, for the like of this."""
-    layout = (f"{tuple(tensor.shape)}, {tuple(tensor.stride())}, "
-              f"{tensor.dtype}, {str(tensor.device)!r}")
+    shape, stride, dtype, device = _layout(tensor, look)
+    layout = f"{tuple(shape)}, {tuple(stride)}, {dtype}, {device!r}"
     sample = _sample(tensor)
     if sample.numel() == 0:
         return layout + ", \"among\", [0], [1.0]"
@@ -305,9 +327,10 @@ def _check_tensor(tensor, what):
         raise Unsupported(f"its {what} is on {tensor.device}")
 
 
-def _layout(tensor):
-    return [list(tensor.shape), list(tensor.stride()), str(tensor.dtype),
-            str(tensor.device)]
+def _layout(tensor, look=None):
+    shape = look.shape if look else tensor.shape
+    stride = look.stride if look else tensor.stride()
+    return [list(shape), list(stride), str(tensor.dtype), str(tensor.device)]
 
 
 def _attribute(position, kind):

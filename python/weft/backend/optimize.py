@@ -36,7 +36,7 @@ class Report:
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
-             variants=0, cache=True, shapes_max=4):
+             variants=0, cache=True, shapes_max=4, dynamic_batch=False):
     """(module, Report). The module returned is of the class of `module`, and
     has the very same parameters, buffers and parts; its forward() takes the
     kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
@@ -47,6 +47,11 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     Inputs of other shapes, strides or dtypes that it is called with get kernels
     of their own: captured at their first call, searched for in the background,
     and so for `shapes_max` kinds of inputs at most, these ones included.
+
+    With dynamic_batch, or where torch._dynamo.mark_dynamic(x, 0) was said of an
+    input, there is one search for kernels of any batch: the first dimension of
+    the first tensor, and of each that has it as its first. Where that cannot be,
+    kernels are for this batch (WEFT_LOG=info says why).
 
     Blocks until the search is over. Nothing that goes wrong here is raised but
     wrong arguments; the report says it."""
@@ -59,15 +64,15 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
                             "shapes_max": shapes_max, "wait": True})
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     made = module if _dispatch_of(module) else _optimized(module)
-    return made, _learn(made, args, dict(kwargs or {}), options)
+    return made, _learn(made, args, dict(kwargs or {}), options, dynamic_batch)
 
 
-def _learn(module, args, kwargs, options):
+def _learn(module, args, kwargs, options, dynamic_batch):
     begin, entry, reason = time.monotonic(), None, ""
     try:
         if is_disabled():
             raise Unsupported("WEFT_DISABLE is set")
-        entry = _search(module, args, kwargs, options)
+        entry = _search(module, args, kwargs, options, dynamic_batch)
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
@@ -92,13 +97,13 @@ def _report_of(entry, reason="", seconds=0.0):
         path=entry.path if entry else "")
 
 
-def _search(module, args, kwargs, options):
+def _search(module, args, kwargs, options, dynamic_batch):
     """The _Entry of a search that is over."""
-    pending, _ = _begin(module, args, kwargs, options)
+    pending, _ = _begin(module, args, kwargs, options, dynamic_batch)
     return pending.entry()
 
 
-def _begin(module, args, kwargs, options):
+def _begin(module, args, kwargs, options, dynamic_batch=False):
     """(_Pending, results): what was captured, whose search is under way, and
     what the framework computes for these inputs, as the graph gives it."""
     plain = _plain(module)
@@ -110,11 +115,24 @@ def _begin(module, args, kwargs, options):
     state = {i: "parameter" if one.kind == "parameter" else one.name
              for i, one in enumerate(captured.arguments)
              if one.kind in ("parameter", "buffer")}
-    piece = Piece(graph, options, "optimize", state)
+    batches = None
+    if dynamic_batch or _is_marked(args, kwargs):
+        try:
+            batches = captures.capture_batches(plain, args, kwargs, captured)
+        except Unsupported as error:
+            log.info("kernels are for one batch: %s", error)
+    piece = Piece(graph, options, "optimize", state, batches)
     with torch.no_grad():
         results = piece([one.detach() if isinstance(one, torch.Tensor) else one
                          for one in arguments])
     return _Pending(captured, bound, piece), results
+
+
+def _is_marked(args, kwargs):
+    """By torch._dynamo.mark_dynamic(), as having a first dimension of any
+    size."""
+    return any(0 in getattr(leaf, "_dynamo_dynamic_indices", ())
+               for leaf in pytree.tree_leaves((args, kwargs)))
 
 
 class _Pending:
@@ -124,7 +142,7 @@ class _Pending:
         self.captured = captured
         self.bound = bound
         self.composed = piece  # what is called when the search is over
-        self.kernels = next(iter(piece.kernels.values()))
+        self.kernels = list(piece.kernels.values())[-1]
 
     def entry(self):
         kernels = self.kernels

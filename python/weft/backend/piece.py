@@ -12,7 +12,13 @@ import weakref
 
 import torch
 
-from weft.backend import agreement, composed_module, program, search
+from weft.backend import (
+    agreement,
+    any_batch,
+    composed_module,
+    program,
+    search,
+)
 from weft.backend.graph_source import Unsupported, source_of
 from weft.backend.options import is_disabled, log
 
@@ -21,6 +27,8 @@ WAITING_MAX = 256
 #: Beyond the search, for building what was found.
 GRACE_S = 120.0
 DECLINED_MAX = 16
+#: In the place of sizes: kernels for every batch.
+ANY = "any batch"
 
 _pieces = weakref.WeakSet()
 _number = 0
@@ -47,7 +55,13 @@ class Kernels:
         self.composed = None
         self.declined = 0
         self.calls = 0
+        #: Kernels for every batch were wanted, and cannot be.
+        self.is_refused = False
         self.settled = threading.Event()
+
+    def refuse(self, reason):
+        self.is_refused = True
+        self.settle("framework", reason)
 
     def settle(self, state, reason=""):
         self.state, self.reason = state, reason
@@ -62,19 +76,24 @@ class Piece:
     gradients. It is called with the list of its arguments, as AOTAutograd's
     compiled functions are."""
 
-    def __init__(self, graph_module, options, role, state=None):
+    def __init__(self, graph_module, options, role, state=None, batches=None):
         """role: "inference", "forward" or "backward", for people; state: for
-        positions of arguments "parameter" or a buffer's name."""
+        positions of arguments "parameter" or a buffer's name; batches: of a
+        graph that is wanted for any batch, the batch that it is for and what
+        any_batch.source_for_any() takes."""
         global _number
         self.graph_module = graph_module
         self.options = options
         self.role = role
         self.state = dict(state or {})
-        self.kernels = {}  # sizes → Kernels
+        self.kernels = {}  # sizes, or ANY → Kernels
         self.calls = 0
         self.fallback_reason = ""
         self._lock = threading.Lock()
         self._sizes = _symbolic_positions(graph_module)
+        self._batches = batches
+        self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
+                          else None)
         self._framework = _framework_of(self)
         _number += 1
         self.number = _number
@@ -82,15 +101,33 @@ class Piece:
 
     def __call__(self, arguments):
         self.calls += 1
-        sizes = tuple(arguments[i] for i in self._sizes)
-        kernels = self.kernels.get(sizes)
+        kernels = self._known(arguments)
         if kernels is None:
-            kernels = self._begin(sizes, arguments)
+            kernels = self._begin(arguments)
         if kernels is None or kernels.state in ("searching", "framework"):
             return self._framework(arguments)
         if kernels.state == "loaded":
             return self._try(kernels, arguments)
         return self.run(kernels, arguments)
+
+    def _key(self, arguments):
+        """Of the kernels that a call wants: those for every batch, while these
+        are not known to be impossible."""
+        for_all = self.kernels.get(ANY)
+        has_batch = self._batches is not None or (
+            self._symbolic is not None and self._symbolic.symbol is not None)
+        if has_batch and (for_all is None or not for_all.is_refused):
+            return ANY
+        return tuple(arguments[i] for i in self._sizes)
+
+    def _known(self, arguments):
+        return self.kernels.get(self._key(arguments))
+
+    def for_any(self):
+        """Its kernels for every batch, where the search has found some."""
+        kernels = self.kernels.get(ANY)
+        is_there = kernels is not None and kernels.state in ("loaded", "ready")
+        return kernels if is_there else None
 
     def run(self, kernels, arguments):
         """By the kernels, or by the framework if they fail."""
@@ -106,34 +143,76 @@ class Piece:
             kernels.settle("framework", f"a call failed with {_told(error)}")
         return self._framework(arguments)
 
-    def _begin(self, sizes, arguments):
-        """The Kernels for these sizes, whose search is begun; None where no
+    def _begin(self, arguments):
+        """The Kernels that this call wants, whose search is begun; None where no
         more sizes get any."""
         if is_disabled():
             return None
         with self._lock:
-            if sizes in self.kernels:
-                return self.kernels[sizes]
-            if len(self.kernels) >= self.options.shapes_max:
+            key = self._key(arguments)
+            if key in self.kernels:
+                return self.kernels[key]
+            counted = [one for one in self.kernels.values()
+                       if not one.is_refused]
+            if len(counted) >= self.options.shapes_max:
                 self.fallback_reason = (
                     f"it was called with more than {self.options.shapes_max} "
                     "sizes: raise the option shapes_max")
                 return None
-            kernels = self.kernels[sizes] = Kernels()
+            kernels = self.kernels[key] = Kernels()
+        refuse = (kernels.refuse if key == ANY else
+                  lambda reason: kernels.settle("framework", reason))
         try:
-            kernels.source = source_of(
-                _at_these_sizes(self.graph_module, arguments, self._sizes),
-                arguments, self.state)
+            kernels.source = self._source(key, arguments)
         except Unsupported as error:
-            kernels.settle("framework", str(error))
+            refuse(str(error))
         except Exception as error:
-            kernels.settle("framework", "it could not be written down: "
-                           + _told(error))
+            refuse("it could not be written down: " + _told(error))
         else:
-            _searches.add(self, kernels)
+            if not self._adopt(kernels, arguments):
+                _searches.add(self, kernels)
             if self.options.wait:
                 kernels.settled.wait(search.limit_s(self.options) + GRACE_S)
-        return kernels
+        return self._begin(arguments) if kernels.is_refused else kernels
+
+    def _source(self, key, arguments):
+        if key != ANY:
+            return source_of(
+                _at_these_sizes(self.graph_module, arguments, self._sizes),
+                arguments, self.state)
+        batch, graphs = self._batches or (
+            self._symbolic.batch_of(arguments), self._symbolic.samples())
+        if batch is None:
+            raise Unsupported("no argument is the batch")
+        return any_batch.source_for_any(graphs, batch, arguments, self.state)
+
+    def _adopt(self, kernels, arguments):
+        """Takes the kernels of another graph of the same model, which Dynamo
+        made for every batch but 1, where this one is that for 1."""
+        if self._sizes or self._batches is not None:
+            return False
+        for other in all_pieces():
+            theirs = other.for_any() if other._symbolic is not None else None
+            if theirs is None:
+                continue
+            try:
+                source = any_batch.adopted(
+                    kernels.source, theirs.source,
+                    any_batch.source_like(other._symbolic.at(1), arguments,
+                                          kernels.source, theirs.source))
+                if source is None:
+                    continue
+                kernels.composed = composed_module.ComposedModule(
+                    source, theirs.path)
+            except Exception as error:
+                log.info("kernels for any batch are not those of a batch of 1: "
+                         "%s", _told(error))
+                continue
+            kernels.source, kernels.path = source, theirs.path
+            kernels.summary, kernels.from_store = theirs.summary, True
+            kernels.settle("loaded")
+            return True
+        return False
 
     def _try(self, kernels, arguments):
         """The framework's results, after a look whether ours are the same."""
@@ -210,6 +289,8 @@ class _Searches:
             kernels.composed = composed_module.ComposedModule(
                 kernels.source, outcome.path)
             kernels.settle("loaded")
+        except search.OneBatch as error:
+            kernels.refuse(str(error))
         except (search.SearchFailed, program.ProgramMissing) as error:
             kernels.settle("framework", str(error))
         except Exception as error:

@@ -38,6 +38,10 @@ class Outcome:
     from_store: bool = False
 
 
+class OneBatch(Exception):
+    """Why a graph has no kernels for any batch. It may have some for each."""
+
+
 class SearchFailed(Exception):
     """Why there are no kernels; `again`: whether another try may give some."""
 
@@ -100,7 +104,7 @@ def _search(source, options, cancelled, folder):
     begin = time.monotonic()
     code, told = program.run(
         ["run", problem, "--out", run, "--fast-sync", "-q",
-         *_words(options)], limit_s(options), cancelled)
+         *_words(options, source.any_batch)], limit_s(options), cancelled)
     seconds = time.monotonic() - begin
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
@@ -108,6 +112,8 @@ def _search(source, options, cancelled, folder):
             f"the search was stopped after {seconds:.0f} s, before its module "
             f"was verified: its budget_s was {options.budget_s:g}")
     result = _result(run)
+    if code == 2 and source.any_batch:
+        raise OneBatch(told)
     if code != 0 or result is None:
         raise SearchFailed(told or f"weft run ended with the code {code}")
     has_kernels = any(one.get("ours") for one in result["subgraphs"])
@@ -125,7 +131,7 @@ def _search(source, options, cancelled, folder):
     return Outcome(path, about["has_kernels"], summary, reason)
 
 
-def _words(options):
+def _words(options, any_batch):
     """The run's flags, by what the user's budget allows."""
     def share(part, limits):
         return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
@@ -137,6 +143,8 @@ def _words(options):
              "--budget-s", f"{options.budget_s:g}",
              "--timing-ms", share(TIMING_SHARE, TIMING_MS),
              "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
+    if any_batch:
+        words.append("--dynamic-batch")
     # Whoever has Inductor already wants what is faster than that.
     if options.fallback != "inductor":
         words.append("--no-compile-baseline")

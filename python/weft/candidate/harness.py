@@ -281,10 +281,9 @@ class Library:
         for buffers in job["sets"]:
             places = buffers["inputs"] + buffers["outputs"]
             self._calls.append(
-                tuple(
-                    ctypes.c_void_p(memory.address + place["offset"])
-                    for place in places
-                )
+                (*(ctypes.c_void_p(memory.address + place["offset"])
+                   for place in places),
+                 *map(ctypes.c_int64, job.get("sizes", ())))
             )
 
     def run(self, call):

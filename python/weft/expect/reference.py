@@ -106,6 +106,10 @@ class Reference:
             else:
                 self.inputs.append(spec)
         self.outputs = [self._output_spec(name) for name in graph["outputs"]]
+        #: What a kernel takes after its tensors: the batch, where that is a
+        #: symbol of the graph's.
+        symbol = graph.get("symbol") or {}
+        self.sizes = [symbol["size"]] if symbol.get("grows") else []
 
     def _output_spec(self, name):
         if name not in self.nodes:

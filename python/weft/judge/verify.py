@@ -210,7 +210,8 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
         arena = keeper.of(max(first.end, second.end))
         arena.clear()
     sets = [first.bind(arena), second.bind(arena)]
-    described = {**job, "sets": [s.to_json() for s in sets]}
+    described = {**job, "sizes": reference.sizes,
+                 "sets": [s.to_json() for s in sets]}
     # Made before the candidate's process is waited for: it may still begin.
     case = cases.quick_case(0)
     slot.begin(described, arena, limits.for_job(job, keeper.device))

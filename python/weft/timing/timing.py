@@ -353,7 +353,8 @@ class SubgraphBench:
             self.baseline_rested = True
 
     def _places(self):
-        return {"sets": [s.to_json() for s in self._sets]}
+        return {"sizes": self.reference.sizes,
+                "sets": [s.to_json() for s in self._sets]}
 
     def begin(self, slot, job, limits):
         # A package is a list of launches, which our code makes.

@@ -1,0 +1,97 @@
+#include "compiler/lowering/any_size.hpp"
+
+#include "compiler/lowering/lower.hpp"
+#include "compiler/text/common_text.hpp"
+
+namespace weft {
+namespace {
+
+/// No threshold on an index is as low, or as high.
+constexpr std::int64_t kSmallSize = 2, kLargeSize = 1'000'003;
+
+std::string extents_text(const std::vector<LoopVar>& variables) {
+  std::string text;
+  for (const LoopVar& v : variables) {
+    text += " v" + std::to_string(v.id) + " to " + std::to_string(v.extent);
+  }
+  return text;
+}
+
+std::string expression_text(const ScalarArena& arena, ExprId id) {
+  const Scalar& node = arena[id];
+  std::string text = "e" + std::to_string(id) + " op" +
+                     std::to_string(static_cast<int>(node.op)) + " " +
+                     std::string(dtype_name(node.dtype)) + " " + node.function +
+                     " buffer" + std::to_string(node.buffer) + " " +
+                     std::to_string(node.number) + " " +
+                     std::to_string(node.integer);
+  for (const Index& index : node.index) text += " [" + index.text() + "]";
+  for (const ExprId argument : node.arguments) {
+    text += " e" + std::to_string(argument);
+  }
+  return text + "\n";
+}
+
+/// All that decides what the program computes.
+std::string program_text(const Program& program) {
+  std::string text;
+  for (const Stage& stage : program.stages) {
+    text += stage.note + ": outer" + extents_text(stage.outer) + " inner" +
+            extents_text(stage.inner) + " fold" +
+            std::to_string(static_cast<int>(stage.fold)) + " at " +
+            stage.offset.text();
+    for (const Index& index : stage.result_index) text += " " + index.text();
+    text += "\n";
+    std::vector<ExprId> roots{stage.value};
+    if (stage.position >= 0) roots.push_back(stage.position);
+    for (const ExprId id : program.arena.reachable(roots)) {
+      text += expression_text(program.arena, id);
+    }
+  }
+  return text;
+}
+
+/// A stage that folds or scans what grows: the call that it came from, or "".
+std::string walks_size(const Program& small, const Program& large) {
+  for (std::size_t i = 0; i < small.stages.size(); ++i) {
+    const Stage& one = small.stages[i];
+    if (!one.stores() && i < large.stages.size() &&
+        one.inner != large.stages[i].inner) {
+      return one.note;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<void> check_any_size(const Graph& graph,
+                            const LoweringOptions& options) {
+  std::vector<std::int64_t> sizes = sample_sizes(graph);
+  sizes.insert(sizes.end(), {kSmallSize, kLargeSize});
+  std::map<std::int64_t, Program> programs;
+  std::map<std::int64_t, std::string> texts;
+  for (const std::int64_t size : sizes) {
+    auto program = lower(graph_at(graph, size), options);
+    if (!program) return std::unexpected(program.error());
+    texts[size] = program_text(*program);
+    programs[size] = std::move(*program);
+  }
+  const std::string walked =
+      walks_size(programs.begin()->second, programs.rbegin()->second);
+  if (!walked.empty()) {
+    return fail(ErrorCode::wrong_input,
+                walked +
+                    " folds or scans over the batch, which code for any "
+                    "batch does not");
+  }
+  const auto common = common_text(texts, "size");
+  if (!common) {
+    return fail(
+        ErrorCode::wrong_input,
+        "its loops are others at another size: " + common.error().message);
+  }
+  return {};
+}
+
+}  // namespace weft

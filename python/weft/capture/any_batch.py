@@ -1,0 +1,64 @@
+"""Whether a model is the same graph at every batch, by the exporter's word.
+
+A run with --dynamic-batch captures a problem at several sizes (its text then
+says WEFT_BATCH) and compares the graphs. That cannot tell of a branch that is
+taken beyond all of them; the exporter, which is given the batch as a symbol, says
+what the model asks of it.
+"""
+
+import contextlib
+import io
+import re
+
+from weft.capture import decompositions, export
+from weft.problem.problem import ProblemError
+
+
+def batch_of(problem):
+    """The size that the problem file was given, or None."""
+    return getattr(problem.module, "WEFT_BATCH", None)
+
+
+def check(problem, model, inputs):
+    """ProblemError, where the model is another one at some batches."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    size = batch_of(problem)
+    batch = torch.export.Dim("batch", min=2)
+
+    def shape(leaf):
+        if not isinstance(leaf, torch.Tensor):
+            return None
+        return {i: batch for i, n in enumerate(leaf.shape) if n == size}
+
+    shapes = pytree.tree_map(shape, tuple(inputs))
+    if not any(pytree.tree_leaves(shapes)):
+        raise refusal(problem, "no input has the batch as a dimension")
+    quiet = io.StringIO()
+    try:
+        with torch.no_grad(), contextlib.redirect_stdout(quiet), \
+                contextlib.redirect_stderr(quiet), \
+                decompositions.shapes_of_lstm(), export.data_as_detach(), \
+                export.buffers_written_once(), export.without_value_checks():
+            torch.export.export(model, tuple(inputs), strict=False,
+                                dynamic_shapes=shapes)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise refusal(problem, _why(error)) from error
+
+
+def refusal(problem, why):
+    return ProblemError(
+        "one_batch", f"{problem.name} cannot have kernels for any batch: {why}; "
+        "leave out --dynamic-batch", file=problem.name)
+
+
+def _why(error):
+    """What the exporter says of the batch, of its many lines."""
+    lines = [line.strip(" -") for line in str(error).splitlines()]
+    for line in lines:
+        if re.search(r"batch.*(satisf|specializ|constant)|Not all values", line):
+            return line[:300]
+    return export.first_sentence(error)

@@ -1,0 +1,121 @@
+#include "compiler/graph/growth.hpp"
+
+#include <doctest/doctest.h>
+
+#include "compiler/compose/problem_at.hpp"
+#include "compiler/targets.hpp"
+#include "compiler/text/common_text.hpp"
+#include "tests/compiler/graph_builder.hpp"
+
+namespace weft {
+namespace {
+
+Graph at_batch(std::int64_t n) {
+  GraphBuilder b;
+  b.input("x", dense({n, 3}));
+  b.call("r", "relu", {"x"}, dense({n, 3}));
+  b.call("e", "exp", {"r"}, dense({n, 3}));
+  return b.outputs({"e"}).graph;
+}
+
+std::map<std::int64_t, Graph> captures() {
+  return {{8, at_batch(8)}, {37, at_batch(37)}, {41, at_batch(41)}};
+}
+
+Graph growing() {
+  Graph graph = at_batch(8);
+  graph.growth = *growth_of(captures(), 8);
+  return graph;
+}
+
+}  // namespace
+
+TEST_CASE("what differs between captures grows by what it differs by") {
+  const auto growth = growth_of(captures(), 8);
+  REQUIRE(growth.has_value());
+  CHECK(growth->size == 8);
+  CHECK(growth->per.size() == 3);
+  CHECK(growth->per.at("/nodes/0/values/0/shape/0") == 1);
+}
+
+TEST_CASE("a graph that grows can be had at any size, and is itself again") {
+  const Graph graph = growing();
+  Graph other = graph_at(graph, 101);
+  CHECK(other.growth.size == 101);
+  CHECK(graph_at(other, 8) == graph);
+  other.growth = {};
+  CHECK(other == at_batch(101));
+}
+
+TEST_CASE("what grows survives the graph's JSON") {
+  const auto read = parse_graph(graph_to_json(growing()));
+  REQUIRE(read.has_value());
+  CHECK(*read == growing());
+  std::string text = graph_to_json(growing());
+  text.replace(text.find("/nodes/0/values"), 8, "/nodes/9");
+  CHECK(!parse_graph(text).has_value());
+}
+
+TEST_CASE("captures that differ otherwise are told apart by node and place") {
+  auto graphs = captures();
+  graphs[41].nodes[1].values[0]->shape[1] = 4;
+  const auto growth = growth_of(graphs, 8);
+  REQUIRE(!growth.has_value());
+  CHECK(growth.error().message.contains("r (aten.relu.default)"));
+  CHECK(growth.error().message.contains("values/0/shape/1"));
+  CHECK(growth.error().message.contains("4 at the size 41"));
+}
+
+TEST_CASE("samples are primes that are no extent, judged sizes others") {
+  Graph graph = growing();
+  graph.nodes[0].values[0]->shape[1] = 41;
+  const auto samples = sample_sizes(graph);
+  CHECK(samples == std::vector<std::int64_t>{37, 43, 47});
+  for (const std::int64_t judged : judged_sizes(8)) {
+    CHECK(std::ranges::find(samples, judged) == samples.end());
+    CHECK(judged != 8);
+  }
+}
+
+TEST_CASE("texts have in common what does not grow") {
+  const auto text = common_text({{37, "a[37] + 2.5f * v37 + 74 - 35"},
+                                 {41, "a[41] + 2.5f * v37 + 82 - 39"},
+                                 {43, "a[43] + 2.5f * v37 + 86 - 41"}},
+                                "n");
+  REQUIRE(text.has_value());
+  CHECK(*text == "a[n] + 2.5f * v37 + (2 * n) - (n - 2)");
+}
+
+TEST_CASE("a name, a fraction or what grows unevenly is nothing in common") {
+  for (const auto* format : {"v", "1.", "2 * "}) {
+    std::map<std::int64_t, std::string> texts;
+    for (const std::int64_t n : {37, 41, 43}) {
+      const bool evenly = std::string_view(format) != "2 * ";
+      texts[n] = format + std::to_string(evenly ? n : n * n);
+    }
+    CHECK(!common_text(texts, "n").has_value());
+  }
+  CHECK(!common_text({{37, "a"}, {41, "a"}, {43, "ab"}}, "n").has_value());
+}
+
+TEST_CASE("a model's plan for any size has pieces of a name of their own") {
+  const Target& cpu = *find_target("cpu");
+  const auto plan = partition_for_sizes(captures(), 8, cpu);
+  REQUIRE(plan.has_value());
+  REQUIRE(plan->subgraphs.size() == 1);
+  const Subgraph& piece = plan->subgraphs.front();
+  CHECK(piece.graph.growth.grows());
+  CHECK(piece.id != partition(at_batch(8), cpu).subgraphs.front().id);
+  CHECK(plan->placements.front().subgraph == piece.id);
+  const auto read = parse_plan(plan_to_json(*plan));
+  REQUIRE(read.has_value());
+  CHECK(read->subgraphs.front().graph.growth == piece.graph.growth);
+}
+
+TEST_CASE("a problem at another batch ends in its inputs at that") {
+  const std::string text = problem_at("class Model: pass\n", 67);
+  CHECK(text.starts_with("class Model: pass\n"));
+  CHECK(text.contains("\nWEFT_BATCH = 67\n"));
+}
+
+}  // namespace weft

@@ -1,0 +1,197 @@
+"""One search, every batch: whole runs of the real program, and both ways into it
+from a person's own process."""
+
+import json
+import sys
+import unittest
+import warnings
+from unittest import mock
+
+import torch
+import weft_case
+from backend_case import BackendCase
+from torch import nn
+from weft_case import WeftCase, problem_with
+
+import weft
+from weft.backend import any_batch, program
+
+#: None of them is a size that anything was captured, printed or judged at.
+BATCHES = (1, 2, 3, 7, 17, 97, 128, 1031)
+QUICK = ("--variants", "1", "--no-compile-baseline", "--timing-ms", "100",
+         "--final-timing-ms", "300", "--dynamic-batch")
+
+
+class Chain(nn.Module):
+    """What is faster as one kernel on any machine, a norm and a view that joins
+    the batch with another dimension, around a product."""
+
+    def __init__(self, width=256):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width)
+        self.scale = nn.Parameter(torch.rand(width))
+
+    def forward(self, x):
+        y = torch.tanh(x * self.scale).abs().sqrt() * 2 - torch.sigmoid(x)
+        y = (y.relu() + x).clamp(-1, 1) * y.exp()
+        y = self.norm(self.linear(y))
+        return (y.reshape(-1, 64) * 2).softmax(-1).reshape(x.shape) + x
+
+
+PROBLEM = """import torch
+from torch import nn
+
+
+{model}
+
+def get_inputs():
+    return [torch.randn(192, 256)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def problem_text():
+    import inspect
+
+    text = inspect.getsource(Chain).replace("Chain", "Model")
+    return PROBLEM.format(model=text)
+
+
+def load(path, name):
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+class DynamicRun(WeftCase):
+    def run_of(self, text, *words, target="cpu"):
+        return self.weft("run", self.write("problem.py", text), "--out",
+                         self.path("run"), "--target", target, *QUICK, *words,
+                         timeout=600)
+
+    def test_one_run_s_module_takes_every_batch(self):
+        done = self.run_of(problem_text())
+        self.assert_ends(done, 0)
+        with open(self.path("run/result.json"), encoding="utf-8") as file:
+            result = json.load(file)
+        self.assertTrue(any(one["ours"] for one in result["subgraphs"]), result)
+        self.assert_replays(self.path("run"))
+        new = load(self.path("run/composed/model_new.py"), "dynamic_new")
+        torch.manual_seed(3)
+        model = Chain()
+        ours = new.ModelNew()
+        ours.load_state_dict(model.state_dict())
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a call that is passed on
+            for batch in BATCHES:
+                x = torch.randn(batch, 256)
+                verdict = weft.verify(model, ours, [x])
+                self.assertTrue(verdict, f"{batch}: {verdict}")
+        with self.assertWarnsRegex(UserWarning, "no batch|no tensor"):
+            ours(torch.randn(0, 256))
+
+    def test_every_batch_that_is_judged_stands_in_the_journal(self):
+        self.assert_ends(self.run_of(problem_with(
+            inputs="[torch.rand(64, 48)]")), 0)
+        against = {event["body"]["subject"]["against"]
+                   for event in weft_case.events_of(self.path("run"))
+                   if event["type"] == "CheckRequest"
+                   and event["body"]["subject"]["target"] == "cpu"}
+        self.assertEqual(len(against), 4)
+
+    def test_a_branch_on_the_batch_is_refused(self):
+        done = self.run_of(problem_with(
+            forward="return x * 2 if x.shape[0] > 500 else x + 1"))
+        self.assert_ends(done, 2, "cannot have kernels for any batch",
+                         "--dynamic-batch")
+
+    def test_what_cannot_be_is_said_at_once(self):
+        text = problem_with()
+        self.assert_ends(self.run_of(text, target="triton"), 2,
+                         "--dynamic-batch has code for --target cpu")
+        self.assert_ends(self.run_of(text, "--seeds", "inductor"), 2,
+                         "--dynamic-batch takes kernels of")
+        self.assert_ends(self.run_of(text, "--train"), 2, "--dynamic-batch")
+        one = problem_with(inputs="[torch.rand(1, 16)]")
+        self.assert_ends(self.run_of(one), 2, "first dimension of 2 or more")
+
+
+class DynamicCalls(BackendCase):
+    def setUp(self):
+        super().setUp()
+        self.set_environment(WEFT_BIN=weft_case.WEFT, **weft_case.ENVIRONMENT)
+        self.searches = []
+        real = program.run
+
+        def counted(words, *rest):
+            self.searches.append(words)
+            return real(words, *rest)
+
+        patch = mock.patch.object(program, "run", counted)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def check(self, module, call):
+        with torch.no_grad():
+            for batch in (192, 192, *BATCHES):
+                x = torch.randn(batch, 256)
+                verdict = weft.verify(module, call, [x])
+                self.assertTrue(verdict, f"{batch}: {verdict}")
+        told = str(weft.explain())
+        self.assertEqual(len(self.searches), 1, told)
+        self.assertIn("--dynamic-batch", self.searches[0])
+
+    def test_compile_with_dynamic_shapes_searches_once(self):
+        module = Chain().eval()
+        compiled = self.compiled(module, variants=1)
+        with torch.no_grad():
+            x = torch.randn(192, 256)
+            torch._dynamo.mark_dynamic(x, 0)
+            self.assert_same(compiled(x), module(x))
+        self.check(module, compiled)
+        pieces = self.pieces()
+        self.assertEqual(self.states(), ["ready"] * len(pieces))
+        self.assertLessEqual(len(pieces), 2)  # Dynamo's own one for 1
+        calls = sum(kernels.calls for piece in pieces
+                    for kernels in piece.kernels.values())
+        # But for the first call of each, which looks at both.
+        self.assertGreaterEqual(calls, len(BATCHES))
+
+    def test_optimize_searches_once(self):
+        module = Chain().eval()
+        ours, report = weft.optimize(
+            module, [torch.randn(192, 256)], variants=1, target="cpu",
+            budget_s=600, dynamic_batch=True)
+        self.assertTrue(report.ready, report)
+        self.check(module, ours)
+        dispatch = ours.__dict__["_weft"]
+        self.assertEqual(dispatch.declined, 0)
+        self.assertEqual(dispatch.calls, len(BATCHES) + 2)
+
+
+class TheSameText(unittest.TestCase):
+    def test_numbers_that_grow_are_expressions(self):
+        texts = {n: f"view({n}, {n * 8}, {n + 3}, 1e-05, 64, v{7})"
+                 for n in any_batch.SAMPLES}
+        self.assertEqual(
+            any_batch.common_text(texts),
+            "view(weft_batch, (8 * weft_batch), (weft_batch + 3), 1e-05, 64, "
+            "v7)")
+
+    def test_what_does_not_grow_evenly_is_refused(self):
+        for text in ("n // 2", "n * n", "'x' * n"):
+            texts = {n: str(eval(text, {"n": n})) for n in any_batch.SAMPLES}
+            with self.subTest(text), self.assertRaises(any_batch.Unsupported):
+                any_batch.common_text(texts)
+
+
+if __name__ == "__main__":
+    unittest.main()
