@@ -143,8 +143,16 @@ void VerificationWorker::built(const BuildReply& reply, Context& context) {
   report(context);
 }
 
+/// By another size than its own.
+void VerificationWorker::refute(Verdict verdict) {
+  result_.verdict = std::move(verdict);
+  result_.verdict.reason =
+      "at the batch " + std::to_string(size_) + ": " + result_.verdict.reason;
+}
+
 /// False: it has been right at all of them, or is for one alone.
 bool VerificationWorker::check_another_size(Context& context) {
+  if (!work_->options.dynamic_batch) return false;
   const auto text = context.blobs().get(work_->graph);
   const auto graph =
       text ? parse_graph(*text) : Result<Graph>(std::unexpected(text.error()));
@@ -153,18 +161,24 @@ bool VerificationWorker::check_another_size(Context& context) {
   if (sizes_.empty()) return false;
   size_ = sizes_.front();
   sizes_.erase(sizes_.begin());
-  check(context.blobs().put(graph_to_json(graph_at(*graph, size_))), context);
+  const auto at = graph_at(*graph, size_);
+  if (at) {
+    check(context.blobs().put(graph_to_json(*at)), context);
+  } else {
+    Verdict none = result_.verdict;
+    none.correct = false;
+    none.kind = "wrong";
+    none.reason = at.error().message;
+    refute(std::move(none));
+    report(context);
+  }
   return true;
 }
 
 void VerificationWorker::checked(const CheckReply& reply, Context& context) {
   // The evidence is that of its own size, unless another refutes it.
   if (size_ == 0) result_.verdict = reply.verdict;
-  if (size_ != 0 && !reply.verdict.correct) {
-    result_.verdict = reply.verdict;
-    result_.verdict.reason =
-        "at the batch " + std::to_string(size_) + ": " + reply.verdict.reason;
-  }
+  if (size_ != 0 && !reply.verdict.correct) refute(reply.verdict);
   if (reply.verdict.correct && check_another_size(context)) return;
   const bool timed = can_time(work_->options, work_->machine);
   if (!reply.verdict.correct || !timed) return report(context);

@@ -22,6 +22,7 @@ class VerificationWorker : public Role {
   void build(Context& context);
   void check(const std::string& graph, Context& context);
   bool check_another_size(Context& context);
+  void refute(Verdict verdict);
   void time(std::int64_t budget_ms, bool with_compile, Context& context);
   void ended(const ErrandEnd& end, Context& context);
   void built(const BuildReply& reply, Context& context);

@@ -74,19 +74,19 @@ Plan cut_along(const Graph& graph, const Lowerable& lowerable,
 }
 
 /// The captured graph, with attention as the cut wants it.
-FusedAttention begun(const Graph& model, const CutOptions& cut) {
+FusedAttention with_attention(const Graph& model, const CutOptions& cut) {
   using Attention = CutOptions::Attention;
   Graph graph = simplified(model);
   if (cut.attention == Attention::written) return {std::move(graph), {}, false};
   return fuse_attention(graph, cut.attention == Attention::told
                                    ? AttentionMasks::told
-                                   : AttentionMasks::written);
+                                   : AttentionMasks::given);
 }
 
 /// The graph as a GPU's target cuts it, but for the layout that the library's
 /// convolutions work in.
-Graph prepared(Graph begun, const Lowerable& lowerable, const CutOptions& cut) {
-  Graph graph = with_precision(std::move(begun), cut.precision);
+Graph prepared(Graph graph, const Lowerable& lowerable, const CutOptions& cut) {
+  graph = with_precision(std::move(graph), cut.precision);
   if (!cut.no_extern) graph = convolve_forward(graph);
   return separate_bias(std::move(graph), lowerable);
 }
@@ -113,7 +113,8 @@ Questions questions_of(const Graph& model, const Target& target,
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, library);
   };
-  const Graph graph = prepared(begun(model, cut).graph, lowerable, library);
+  const Graph graph =
+      prepared(with_attention(model, cut).graph, lowerable, library);
   for (const Node& node : graph.nodes) {
     open.whose = open.whose || (whose(graph, node, cut) == Whose::contested &&
                                 target.can_lower(graph, node, ours));
@@ -136,7 +137,7 @@ void add_attention(const Graph& model, const Target& target, CutOptions cut,
                    Plan& plan) {
   using Attention = CutOptions::Attention;
   cut.attention = Attention::told;
-  const FusedAttention fused = begun(model, cut);
+  const FusedAttention fused = with_attention(model, cut);
   if (cut.no_extern || fused.calls.empty()) return;
   const auto cuts_max =
       plan.others.size() +
@@ -168,17 +169,17 @@ Plan partition(const Graph& model, const Target& target,
   const auto lowerable = [&](const Graph& graph, const Node& call) {
     return target.can_lower(graph, call, cut);
   };
-  FusedAttention start = begun(model, cut);
-  if (!target.on_gpu) {
-    Plan plan = cut_along(with_precision(std::move(start.graph), "strict"),
-                          lowerable, cut, {});
-    plan.stand_ins = std::move(start.calls);
-    return plan;
+  FusedAttention start = with_attention(model, cut);
+  Plan plan;
+  if (target.on_gpu) {
+    const Relaid moved = relaid(
+        prepared(std::move(start.graph), lowerable, cut), lowerable, cut);
+    plan = cut_along(eliminate_dead_code(moved.graph), lowerable, cut,
+                     moved.apart);
+  } else {
+    plan = cut_along(with_precision(std::move(start.graph), "strict"),
+                     lowerable, cut, {});
   }
-  const Relaid moved =
-      relaid(prepared(std::move(start.graph), lowerable, cut), lowerable, cut);
-  Plan plan =
-      cut_along(eliminate_dead_code(moved.graph), lowerable, cut, moved.apart);
   plan.stand_ins = std::move(start.calls);
   return plan;
 }

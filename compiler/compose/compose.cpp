@@ -88,8 +88,9 @@ Result<std::string> compose_source(
   if (!problem) return std::unexpected(problem.error());
   return python_for_sizes(
       plan.model, [&](std::int64_t size) -> Result<std::string> {
-        return compose_at(*problem, size == 0 ? plan : plan_at(plan, size),
-                          kernels, used, target);
+        const auto at = plan_at(plan, size);
+        if (!at) return std::unexpected(at.error());
+        return compose_at(*problem, *at, kernels, used, target);
       });
 }
 

@@ -123,11 +123,13 @@ std::string kernel_module_source(const Subgraph& subgraph,
            kernel.target->loader.function_source(graph, "kernel_function",
                                                  kernel.source);
   };
-  return python_for_sizes(subgraph.graph,
-                          [&](std::int64_t size) -> Result<std::string> {
-                            return printed(graph_at(subgraph.graph, size));
-                          })
-      .value_or(printed(subgraph.graph));
+  auto text = python_for_sizes(subgraph.graph,
+                               [&](std::int64_t size) -> Result<std::string> {
+                                 const auto at = graph_at(subgraph.graph, size);
+                                 if (!at) return std::unexpected(at.error());
+                                 return printed(*at);
+                               });
+  return text ? std::move(*text) : printed(subgraph.graph);
 }
 
 std::string opened_function_source(const Graph& graph, const std::string& name,

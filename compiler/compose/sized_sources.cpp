@@ -12,8 +12,10 @@ Result<std::vector<KernelSource>> sources_for_sizes(
         generate) {
   std::map<std::int64_t, std::vector<KernelSource>> all;
   for (const std::int64_t size : sample_sizes(subgraph.graph)) {
+    auto graph = graph_at(subgraph.graph, size);
+    if (!graph) return std::unexpected(graph.error());
     Subgraph at = subgraph;
-    at.graph = graph_at(subgraph.graph, size);
+    at.graph = std::move(*graph);
     at.graph.growth = {};
     auto sources = generate(at);
     if (!sources) return std::unexpected(sources.error());

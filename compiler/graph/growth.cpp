@@ -75,17 +75,14 @@ class Comparison {
 
   Result<void> compare_integers(const Samples& samples,
                                 const std::string& pointer) {
-    const auto at = [&](std::size_t i) {
-      return samples[i].second->get<std::int64_t>();
-    };
     if (samples.size() < 2) return {};
-    const std::int64_t steps = samples[1].first - samples[0].first;
-    const std::int64_t per = (at(1) - at(0)) / steps;
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      const std::int64_t more = samples[i].first - samples[0].first;
-      if (at(i) != at(0) + per * more) return misfit(samples, pointer);
+    std::vector<std::pair<std::int64_t, std::int64_t>> values;
+    for (const auto& [size, value] : samples) {
+      values.emplace_back(size, value->get<std::int64_t>());
     }
-    if (per != 0) growth_.per[pointer] = per;
+    const auto found = multiple_of_size(values);
+    if (!found) return misfit(samples, pointer);
+    if (found->per != 0) growth_.per[pointer] = found->per;
     return {};
   }
 
@@ -109,6 +106,18 @@ class Comparison {
 
 }  // namespace
 
+std::optional<Multiple> multiple_of_size(
+    std::span<const std::pair<std::int64_t, std::int64_t>> values) {
+  const auto& [size, value] = values[0];
+  Multiple found;
+  found.per = (values[1].second - value) / (values[1].first - size);
+  found.rest = value - found.per * size;
+  for (const auto& [at, there] : values) {
+    if (there != found.rest + found.per * at) return std::nullopt;
+  }
+  return found;
+}
+
 Result<Growth> growth_of(const std::map<std::int64_t, Graph>& graphs,
                          std::int64_t size) {
   Growth growth{size, {}};
@@ -124,7 +133,7 @@ Result<Growth> growth_of(const std::map<std::int64_t, Graph>& graphs,
   return growth;
 }
 
-Graph graph_at(const Graph& graph, std::int64_t size) {
+Result<Graph> graph_at(const Graph& graph, std::int64_t size) {
   if (graph.growth.size == 0) return graph;
   Json value = graph_to_value(graph);
   const std::int64_t more = size - graph.growth.size;
@@ -133,9 +142,7 @@ Graph graph_at(const Graph& graph, std::int64_t size) {
     number = number.get<std::int64_t>() + per * more;
   }
   value["symbol"]["size"] = size;
-  auto made = graph_from_value(value);
-  // What is well formed at one size is so at every other.
-  return made ? std::move(*made) : graph;
+  return graph_from_value(value);
 }
 
 std::vector<std::int64_t> sample_sizes(const Graph& graph) {

@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "messages/result.hpp"
@@ -25,14 +28,26 @@ struct Growth {
   bool operator==(const Growth&) const = default;
 };
 
+/// rest + per * size.
+struct Multiple {
+  std::int64_t per = 0;
+  std::int64_t rest = 0;
+};
+
+/// What all these values (each with its size, two at least) are; nothing if no
+/// number and multiple is.
+std::optional<Multiple> multiple_of_size(
+    std::span<const std::pair<std::int64_t, std::int64_t>> values);
+
 /// What grows, of the same graph at several sizes: the differences between
 /// two, which must explain the others. wrong_input names what is not a number
 /// plus a multiple of the size. `size` is one of them, and the result's.
 Result<Growth> growth_of(const std::map<std::int64_t, Graph>& graphs,
                          std::int64_t size);
 
-/// The graph at another size; itself where nothing grows.
-Graph graph_at(const Graph& graph, std::int64_t size);
+/// The graph at another size; itself where nothing grows. wrong_input where
+/// there is none of that size: an extent would be below zero.
+Result<Graph> graph_at(const Graph& graph, std::int64_t size);
 
 /// Three primes above the size: what is printed for all of them alike holds by
 /// no chance (of a size that is a multiple of a vector, or another extent's).

@@ -96,8 +96,8 @@ Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
                                  std::int64_t size, const Target& target,
                                  const CutOptions& cut = {});
 
-/// Such a plan at another size. Ids stay.
-Plan plan_at(const Plan& plan, std::int64_t size);
+/// Such a plan at another size; itself where nothing grows. Ids stay.
+Result<Plan> plan_at(const Plan& plan, std::int64_t size);
 
 /// The plan's distinct subgraphs and those of its other cuts.
 std::vector<Subgraph> all_subgraphs(const Plan& plan);

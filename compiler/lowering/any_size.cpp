@@ -72,7 +72,9 @@ Result<void> check_any_size(const Graph& graph,
   std::map<std::int64_t, Program> programs;
   std::map<std::int64_t, std::string> texts;
   for (const std::int64_t size : sizes) {
-    auto program = lower(graph_at(graph, size), options);
+    const auto at = graph_at(graph, size);
+    if (!at) return std::unexpected(at.error());
+    auto program = lower(*at, options);
     if (!program) return std::unexpected(program.error());
     texts[size] = program_text(*program);
     programs[size] = std::move(*program);

@@ -59,11 +59,6 @@ std::vector<std::int64_t> strides_like(const TensorType& query,
   return stride;
 }
 
-bool fills(const MaskStep& step) {
-  return step.kind == MaskStep::Kind::filled ||
-         step.kind == MaskStep::Kind::unfilled;
-}
-
 class Fuser {
  public:
   Fuser(const Graph& graph, AttentionMasks masks)
@@ -222,7 +217,7 @@ class Fuser {
     bool is_finite = true;
     for (const MaskStep& step : found.steps) {
       Made mask = beside_scores(step, found);
-      if (!fills(step)) {
+      if (!step.fills()) {
         made.added = with_added(std::move(made.added), mask, step);
         continue;
       }
@@ -256,7 +251,7 @@ class Fuser {
       sum.values.resize(mask->values.size());  // zeros, at first
       for (std::size_t i = 0; i < sum.values.size(); ++i) {
         const double value = mask->values[i];
-        if (fills(step)) {
+        if (step.fills()) {
           const bool is_filled =
               (value != 0) == (step.kind == MaskStep::Kind::filled);
           if (is_filled) sum.values[i] = step.fill;
@@ -476,7 +471,11 @@ class Fuser {
 }  // namespace
 
 FusedAttention fuse_attention(const Graph& graph, AttentionMasks masks) {
-  if (writes_in_place(graph)) return {graph, {}, false};
+  const bool has_softmax =
+      std::ranges::any_of(graph.nodes, [](const Node& node) {
+        return operator_name(node.target) == "_softmax";
+      });
+  if (!has_softmax || writes_in_place(graph)) return {graph, {}, false};
   return Fuser(graph, masks).run();
 }
 

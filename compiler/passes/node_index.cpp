@@ -25,15 +25,6 @@ const Node* NodeIndex::argument(const Node& call, std::size_t place) const {
   return ref == nullptr ? nullptr : find(ref->name);
 }
 
-const Node* NodeIndex::argument(const Node& call,
-                                std::string_view keyword) const {
-  for (const auto& [key, arg] : call.kwargs) {
-    const auto* ref = std::get_if<NodeRef>(&arg.value);
-    if (key == keyword && ref != nullptr) return find(ref->name);
-  }
-  return nullptr;
-}
-
 std::optional<double> NodeIndex::number(const Node& call, std::size_t place) {
   if (place >= call.args.size()) return std::nullopt;
   const auto& value = call.args[place].value;

@@ -18,10 +18,8 @@ class NodeIndex {
   explicit NodeIndex(const Graph& graph);
 
   const Node* find(std::string_view name) const;
-  /// The node that the call's argument names, or nullptr …
+  /// The node that the call's argument names, or nullptr.
   const Node* argument(const Node& call, std::size_t place) const;
-  /// … by its keyword.
-  const Node* argument(const Node& call, std::string_view keyword) const;
   /// The number at that place, a whole one too; nothing if it is no literal.
   static std::optional<double> number(const Node& call, std::size_t place);
 

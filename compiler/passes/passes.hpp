@@ -37,9 +37,9 @@ Graph join_written_pieces(Graph graph);
 Graph einsum_by_pairs(const Graph& graph);
 
 /// Whether a causal mask is told to the operator, so that it leaves out what is
-/// masked, or written: what is not finite among the masked values then spreads
+/// masked, or given: what is not finite among the masked values then spreads
 /// as it does in the model.
-enum class AttentionMasks { told, written };
+enum class AttentionMasks { told, given };
 
 struct FusedAttention {
   Graph graph;

@@ -260,7 +260,8 @@ class Finder {
       if (from == nullptr || mask == nullptr) return false;
       Walk tried = walk;
       const auto batches = batches_;
-      if (step({is_sum ? MaskStep::Kind::added : MaskStep::Kind::taken, mask},
+      if (step({is_sum ? MaskStep::Kind::added : MaskStep::Kind::subtracted,
+                mask},
                *from, node, tried)) {
         walk = std::move(tried);
         return true;
@@ -464,9 +465,7 @@ class Finder {
            found_.keys == extent(found_.value, 's') &&
            found_.features == extent(found_.key, 'f') &&
            std::ranges::all_of(found_.steps, [&](const MaskStep& one) {
-             const bool fills = one.kind == MaskStep::Kind::filled ||
-                                one.kind == MaskStep::Kind::unfilled;
-             return fills || type_of(one.mask)->dtype == type.dtype;
+             return one.fills() || type_of(one.mask)->dtype == type.dtype;
            });
   }
 

@@ -15,15 +15,17 @@ namespace weft {
 /// What happens to scores on their way into the softmax, scales aside.
 struct MaskStep {
   enum class Kind {
-    added,     ///< scores + mask
-    taken,     ///< scores - mask
-    filled,    ///< where mask is true, fill
-    unfilled,  ///< where mask is false, fill
+    added,       ///< scores + mask
+    subtracted,  ///< scores - mask
+    filled,      ///< where mask is true, fill
+    unfilled,    ///< where mask is false, fill
   };
   Kind kind = Kind::added;
   const Node* mask = nullptr;
   double fill = 0;
   std::size_t rank = 0;  ///< of the scores there
+
+  bool fills() const { return kind == Kind::filled || kind == Kind::unfilled; }
 };
 
 /// A tensor, and for each of its dimensions the role: 'b' and 'h' are the

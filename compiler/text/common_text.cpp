@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiler/graph/growth.hpp"
+
 namespace weft {
 namespace {
 
@@ -44,8 +46,8 @@ std::unexpected<Error> misfit(const std::vector<Cursor>& cursors) {
           " it differs in more than whole numbers: " + cursors[0].around());
 }
 
-std::string expression(std::int64_t per, std::int64_t rest,
-                       std::string_view name) {
+std::string expression(const Multiple& of, std::string_view name) {
+  const auto [per, rest] = of;
   std::string text = per == 1 ? std::string(name)
                               : std::to_string(per) + " * " + std::string(name);
   if (rest != 0) {
@@ -57,7 +59,7 @@ std::string expression(std::int64_t per, std::int64_t rest,
 /// The numbers at the cursors, as one; moves over them.
 Result<std::string> number(std::vector<Cursor>& cursors,
                            std::string_view name) {
-  std::vector<std::int64_t> values;
+  std::vector<std::pair<std::int64_t, std::int64_t>> values;
   for (const Cursor& cursor : cursors) {
     const std::string_view digits = cursor.digits();
     const std::size_t end = cursor.at + digits.size();
@@ -67,16 +69,12 @@ Result<std::string> number(std::vector<Cursor>& cursors,
     if (digits.empty() || digits.size() > 18 || !is_alone) {
       return misfit(cursors);
     }
-    values.push_back(std::stoll(std::string(digits)));
+    values.emplace_back(cursor.size, std::stoll(std::string(digits)));
   }
-  const std::int64_t steps = cursors[1].size - cursors[0].size;
-  const std::int64_t per = (values[1] - values[0]) / steps;
-  const std::int64_t rest = values[0] - per * cursors[0].size;
-  for (std::size_t i = 0; i < cursors.size(); ++i) {
-    if (values[i] != per * cursors[i].size + rest) return misfit(cursors);
-  }
+  const auto found = multiple_of_size(values);
+  if (!found) return misfit(cursors);
   for (Cursor& cursor : cursors) cursor.at += cursor.digits().size();
-  return expression(per, rest, name);
+  return expression(*found, name);
 }
 
 bool are_alike(const std::vector<Cursor>& cursors) {

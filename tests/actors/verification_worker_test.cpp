@@ -28,6 +28,7 @@ struct WorkerBench : Bench<VerificationWorker> {
     work.seed.target = seed_target;
     work.options.target = target;
     work.options.no_extern = no_extern;
+    work.options.dynamic_batch = dynamic_batch;
     work.machine.gpus = gpus;
     work.thorough = thorough;
     return say("agent/sg", work);
@@ -48,6 +49,7 @@ struct WorkerBench : Bench<VerificationWorker> {
   std::string seed_target;
   std::string graph = "graph";
   bool no_extern = false;
+  bool dynamic_batch = false;
   bool thorough = false;
   std::vector<Gpu> gpus;
 };
@@ -104,6 +106,7 @@ TEST_CASE("a wrong seed is not timed") {
 
 TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
   WorkerBench worker;
+  worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({64, 3})).outputs({"x"}).graph;
   graph.growth = {64, {{"/nodes/0/values/0/shape/0", 1}}};
   worker.graph = worker.blobs.put(graph_to_json(graph));
@@ -137,6 +140,24 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
     CHECK(!result.verdict.correct);
     CHECK(result.verdict.reason == "at the batch 131: output 0");
   }
+}
+
+TEST_CASE("a seed for any batch is rejected where there is no such graph") {
+  WorkerBench worker;
+  worker.dynamic_batch = true;
+  Graph graph = GraphBuilder().input("x", dense({62, 3})).outputs({"x"}).graph;
+  graph.growth = {64, {{"/nodes/0/values/0/shape/0", 1}}};  // less two rows
+  worker.graph = worker.blobs.put(graph_to_json(graph));
+  const auto build = one<BuildRequest>(worker.begin());
+  const auto check = one<CheckRequest>(
+      worker.say(address::build, BuildReply{build.effect, {}, "", 1}));
+  CheckReply right;
+  right.effect = check.effect;
+  right.verdict.correct = true;
+  const auto result = one<SeedResult>(worker.say(address::verify, right));
+  CHECK(!result.verdict.correct);
+  CHECK(result.verdict.kind == "wrong");
+  CHECK(result.verdict.reason.starts_with("at the batch 1: "));
 }
 
 TEST_CASE("a port that fails is asked once more, then the seed is given up") {

@@ -64,6 +64,16 @@ const Arg* keyword(const Node& call, std::string_view name) {
   return nullptr;
 }
 
+/// Beside the scores: `at` counts the keys, `down` the queries.
+GraphBuilder scores_and_positions() {
+  GraphBuilder b = scores();
+  const TensorType row = dense({8}, DType::i64);
+  b.call("at", "arange.start_step", {}, row,
+         {{std::int64_t{0}}, {std::int64_t{8}}});
+  return b.call("down", "view", {"at"}, dense({8, 1}, DType::i64),
+                {integers({8, 1})});
+}
+
 bool is_left_alone(const GraphBuilder& b) {
   return fused(b).calls.empty() && fused(b).graph == b.graph;
 }
@@ -206,7 +216,7 @@ TEST_CASE("a causal mask of numbers is told, or given where that is wanted") {
   CHECK(told.has_causal);
   CHECK(*keyword(call_of(told), "is_causal") == Arg{true});
   CHECK(keyword(call_of(told), "attn_mask") == nullptr);
-  const FusedAttention given = fused(b, AttentionMasks::written);
+  const FusedAttention given = fused(b, AttentionMasks::given);
   CHECK(keyword(call_of(given), "is_causal") == nullptr);
   CHECK(keyword(call_of(given), "attn_mask") != nullptr);
   // Every row has a key: no row is looked at for one.
@@ -214,11 +224,7 @@ TEST_CASE("a causal mask of numbers is told, or given where that is wanted") {
 }
 
 TEST_CASE("positions that are compared are a causal mask, too") {
-  GraphBuilder b = scores();
-  const TensorType row = dense({8}, DType::i64);
-  b.call("at", "arange.start_step", {}, row,
-         {{std::int64_t{0}}, {std::int64_t{8}}});
-  b.call("down", "view", {"at"}, dense({8, 1}, DType::i64), {integers({8, 1})});
+  GraphBuilder b = scores_and_positions();
   b.call("hidden", "gt.Tensor", {"at", "down"}, kFlags);
   b.call("fill", "scalar_tensor", {}, dense({}), {{-kInfinity}});
   b.call("m", "where.self", {"hidden", "fill", "s"}, kScores);
@@ -226,11 +232,7 @@ TEST_CASE("positions that are compared are a causal mask, too") {
 }
 
 TEST_CASE("positions that go together otherwise than by distance are none") {
-  GraphBuilder b = scores();
-  const TensorType row = dense({8}, DType::i64);
-  b.call("at", "arange.start_step", {}, row,
-         {{std::int64_t{0}}, {std::int64_t{8}}});
-  b.call("down", "view", {"at"}, dense({8, 1}, DType::i64), {integers({8, 1})});
+  GraphBuilder b = scores_and_positions();
   b.call("above", "gt.Tensor", {"at", "down"}, kFlags);
   b.call("both", "logical_and", {"at", "down"}, kFlags);
   b.call("hidden", "logical_or", {"above", "both"}, kFlags);
@@ -397,8 +399,8 @@ TEST_CASE("a mask that makes the scores larger stays") {
 
 TEST_CASE("a graph that is written into in place is left alone") {
   GraphBuilder b = scores();
-  b.call("i", "relu_", {"s"}, kScores);
-  CHECK(fused(finished(b, "i")).calls.empty());
+  b.call("i", "relu_", {"v"}, kQueries);
+  CHECK(fused(finished(b, "s")).calls.empty());
 }
 
 TEST_CASE("sequences without elements are left alone") {

@@ -40,11 +40,12 @@ TEST_CASE("what differs between captures grows by what it differs by") {
 
 TEST_CASE("a graph that grows can be had at any size, and is itself again") {
   const Graph graph = growing();
-  Graph other = graph_at(graph, 101);
+  Graph other = *graph_at(graph, 101);
   CHECK(other.growth.size == 101);
-  CHECK(graph_at(other, 8) == graph);
+  CHECK(*graph_at(other, 8) == graph);
   other.growth = {};
   CHECK(other == at_batch(101));
+  CHECK_FALSE(graph_at(graph, -1).has_value());
 }
 
 TEST_CASE("what grows survives the graph's JSON") {

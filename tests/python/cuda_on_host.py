@@ -8,6 +8,7 @@ import functools
 import itertools
 import mmap
 import os
+import platform
 import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -84,7 +85,9 @@ def load(sources, folder):
     kernels' names, launches)."""
     base = os.path.join(folder, "libhost.so")
     if not os.path.exists(base):
-        subprocess.run(["g++", *FLAGS, os.path.join(FOLDER, "host.cpp"), "-o",
+        texts = [os.path.join(FOLDER, name) for name in (
+            "host.cpp", f"switch_{platform.machine()}.S")]
+        subprocess.run(["g++", *FLAGS, *filter(os.path.exists, texts), "-o",
                         base, "-pthread"], check=True)
     new = list({key_of(one): one for one in sources
                 if key_of(one) not in built_before}.values())

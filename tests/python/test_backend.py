@@ -20,6 +20,14 @@ from weft.backend import piece as pieces, search
 WAIT_S = 300
 
 
+def any_rows(rows):
+    """An input whose first dimension is said to be any: Dynamo takes no 1."""
+    x = torch.randn(rows, 12)
+    if rows > 1:
+        torch._dynamo.mark_dynamic(x, 0)
+    return x
+
+
 class TakeOver(BackendCase):
     def test_kernels_take_over_after_the_search(self):
         net, x = Net(), torch.randn(4, 12)
@@ -124,8 +132,7 @@ class TakeOver(BackendCase):
         compiled = self.compiled(net)
         with torch.no_grad():
             for rows in (4, 7, 9, 4):
-                x = torch.randn(rows, 12)
-                torch._dynamo.mark_dynamic(x, 0)
+                x = any_rows(rows)
                 for _ in range(2):
                     self.assert_same(compiled(x), net(x))
         (piece,) = self.pieces()
@@ -139,9 +146,7 @@ class TakeOver(BackendCase):
         compiled = self.compiled(net)
         with torch.no_grad():
             for rows in (4, 1, 1, 7):
-                x = torch.randn(rows, 12)
-                if rows > 1:
-                    torch._dynamo.mark_dynamic(x, 0)
+                x = any_rows(rows)
                 self.assert_same(compiled(x), net(x))
         self.assertEqual(len(self.pieces()), 2)
         self.assertEqual(self.states(), ["ready"] * 2, self.reasons())
@@ -152,8 +157,7 @@ class TakeOver(BackendCase):
         compiled = self.compiled(net, wait=False)
         with torch.no_grad():
             for rows in (4, 7):
-                x = torch.randn(rows, 12)
-                torch._dynamo.mark_dynamic(x, 0)
+                x = any_rows(rows)
                 self.assert_same(compiled(x), net(x))
                 kernels = self.pieces()[-1].kernels["any batch"]
                 self.assertTrue(kernels.settled.wait(WAIT_S))

@@ -1,6 +1,7 @@
 """One search, every batch: whole runs of the real program, and both ways into it
 from a person's own process."""
 
+import inspect
 import json
 import sys
 import unittest
@@ -11,7 +12,7 @@ import torch
 import weft_case
 from backend_case import BackendCase
 from torch import nn
-from weft_case import WeftCase, problem_with
+from weft_case import WeftCase, module_of, problem_with
 
 import weft
 from weft.backend import any_batch, program
@@ -57,20 +58,8 @@ def get_init_inputs():
 
 
 def problem_text():
-    import inspect
-
     text = inspect.getsource(Chain).replace("Chain", "Model")
     return PROBLEM.format(model=text, batch=BATCH)
-
-
-def load(path, name):
-    import importlib.util
-
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 class DynamicRun(WeftCase):
@@ -96,7 +85,7 @@ class DynamicRun(WeftCase):
     def test_one_run_s_module_takes_every_batch(self):
         run = self.run_that_wins()
         self.assert_replays(run)
-        new = load(run + "/composed/model_new.py", "dynamic_new")
+        new = module_of(run + "/composed/model_new.py")
         torch.manual_seed(3)
         model = Chain()
         ours = new.ModelNew()

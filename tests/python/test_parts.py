@@ -7,7 +7,6 @@ WEFT_COMPOSE, or build/compose_cli.
 
 import copy
 import glob
-import importlib.util
 import io
 import os
 import shutil
@@ -21,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from capture_case import HEADER, ROOT, CaptureTest, simple
 from captured_cases import program
+from weft_case import module_of
 
 import torch
 import torch.nn as nn
@@ -113,14 +113,6 @@ def write(name, text):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
     return path
-
-
-def module_of(path):
-    name = os.path.basename(path).removesuffix(".py")
-    spec = importlib.util.spec_from_file_location(name, path)
-    sys.modules[name] = module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def both(name, text):

@@ -1,6 +1,7 @@
 """What the tests of the weft program share: problem files small enough to run
 in seconds, runs of the program, a look into journals and at processes left."""
 
+import importlib.util
 import json
 import os
 import shutil
@@ -55,6 +56,15 @@ old, new = load("old", sys.argv[1]), load("new", sys.argv[2])
 """
 
 QUICK = ("--variants", "2", "--no-compile-baseline")
+
+
+def module_of(path):
+    """A problem's or a composed module's file, in this process."""
+    name = os.path.basename(path).removesuffix(".py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def problem_with(forward="return torch.relu(x) * 2", init="pass",

@@ -17,33 +17,10 @@ int host_assertions = 0;
 
 #ifdef __x86_64__
 // Leaves the stack that `*from` is to remember, and goes on where `to` was
-// left. swapcontext does it as well, with a system call for the mask of
-// signals: that was half of what these tests took.
+// left (switch_x86_64.S). swapcontext does it as well, with a system call for
+// the mask of signals: that was half of what these tests took.
 extern "C" __attribute__((visibility("hidden"))) void host_switch(void** from,
                                                                   void* to);
-asm(R"(
-.text
-.globl host_switch
-.hidden host_switch
-.type host_switch, @function
-host_switch:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-.size host_switch, .-host_switch
-)");
 #endif
 
 namespace host {
