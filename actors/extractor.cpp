@@ -158,7 +158,8 @@ Failure Extractor::without_sizes() const {
     return Failure{"wrong_input", "--dynamic-batch " + why};
   };
   if (!run_->graph.empty()) return refused("needs a problem file");
-  if (options.target != "cpu") {
+  const Target* target = find_target(options.target);
+  if (target == nullptr || !target->takes_any_size) {
     return refused("has code for --target cpu, and not for " + options.target);
   }
   if (!options.llm.name.empty()) return refused("asks no language model");

@@ -58,6 +58,9 @@ struct Target {
   bool needs_nvrtc = false;
   /// Its build asks the GPU, where there is one, what it is.
   bool build_needs_gpu = false;
+  /// It has code for a graph that grows (compiler/graph/growth.hpp): one kernel
+  /// for any batch.
+  bool takes_any_size = false;
   /// What a run can be for (--target); else its kernels come from elsewhere.
   bool is_for_runs = true;
   /// Not empty: its sources are those of these targets, in turns, for whatever

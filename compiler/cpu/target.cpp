@@ -38,6 +38,7 @@ std::string loader() { return loader_source(cpu_build_flags()); }
 Target cpu_target() {
   Target target;
   target.name = "cpu";
+  target.takes_any_size = true;
   target.can_lower = &takes;
   target.generate = &generate;
   target.source_file = "kernel.cpp";
