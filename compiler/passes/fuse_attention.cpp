@@ -118,6 +118,7 @@ class Fuser {
     if (mask.is_causal) call.kwargs.emplace_back("is_causal", Arg{true});
     call.kwargs.emplace_back("scale", Arg{found.scale});
     calls_.push_back(call.name);
+    if (mask.is_causal) result = with_unseen(std::move(result), value);
     if (!copied_anyway(last, found, result)) give_back(last, found, result);
   }
 
@@ -350,6 +351,33 @@ class Fuser {
   }
 
   // Results.
+
+  /// A row does not see the keys after it, but the model multiplies their
+  /// values by a probability of 0, and that is nan where they are not finite.
+  /// The operator leaves them out, so their sum is added: nan, or nothing.
+  Made with_unseen(Made result, const Made& value) {
+    std::vector<std::int64_t> shape = value.type.shape;
+    const std::int64_t keys = shape[2];
+    if (keys == 1) return result;
+    shape[2] = keys - 1;
+    const TensorType type = row_major(value.type.dtype, shape);
+    TensorType later{type.dtype, shape, value.type.stride};
+    Made sum = add("later", "aten.slice.Tensor",
+                   {ref(value), {std::int64_t{2}}, {std::int64_t{1}}, {keys}},
+                   std::move(later));
+    sum = contiguous(std::move(sum));
+    sum = add("unseen", "aten.mul.Tensor", {ref(sum), {0.0}}, type);
+    sum = add("unseen", "aten.flip.default", {ref(sum), list_of({2})}, type);
+    sum = add("unseen", "aten.cumsum.default", {ref(sum), {std::int64_t{2}}},
+              type);
+    sum = add("unseen", "aten.flip.default", {ref(sum), list_of({2})}, type);
+    sum = add("unseen", "aten.constant_pad_nd.default",
+              {ref(sum), list_of({0, 0, 0, 1}), {0.0}},
+              row_major(type.dtype, value.type.shape));
+    TensorType seen = result.type;
+    return add("seen", "aten.add.Tensor", {ref(result), ref(sum)},
+               std::move(seen));
+  }
 
   /// The place of each of the result's dimensions among the operator's four.
   static std::vector<std::int64_t> order_of(const Letters& result) {

@@ -216,9 +216,12 @@ TEST_CASE("a causal mask of numbers is told, or given where that is wanted") {
   CHECK(told.has_causal);
   CHECK(*keyword(call_of(told), "is_causal") == Arg{true});
   CHECK(keyword(call_of(told), "attn_mask") == nullptr);
+  // What a row does not see counts where it is not finite.
+  CHECK(count(told.graph, "aten.cumsum.default") == 1);
   const FusedAttention given = fused(b, AttentionMasks::given);
   CHECK(keyword(call_of(given), "is_causal") == nullptr);
   CHECK(keyword(call_of(given), "attn_mask") != nullptr);
+  CHECK(count(given.graph, "aten.cumsum.default") == 0);
   // Every row has a key: no row is looked at for one.
   CHECK(count(given.graph, "aten.all.dim") == 0);
 }
