@@ -11,6 +11,7 @@ from unittest import mock
 
 from weft.candidate import harness
 from weft.device import gpu_lock
+from weft.expect import near_eager
 from weft.oracle import oracle
 from weft.timing import timing
 
@@ -74,6 +75,81 @@ class Memory(unittest.TestCase):
             self.assertTrue(shared.answer({"id": 1, "verb": "make"})["made"])
             shared.rest()
         self.assertEqual(parts, [gpu_lock.ROOM_PARTS])
+
+
+PROBLEM = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def get_init_inputs():
+    return []
+
+
+draws = []
+
+
+def get_inputs():
+    draws.append(torch.initial_seed())
+    return [torch.rand(4, 8)]
+"""
+
+
+class DrawingAhead(unittest.TestCase):
+    """KernelBench's draws of a large model, which the processor makes."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.path = os.path.join(self.folder, "problem.py")
+        for path, text in ((self.path, PROBLEM),
+                           (self.path + ".new", PROBLEM.replace(
+                               "class Model", "class ModelNew"))):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+
+    def judged(self, **more):
+        """(verdict's near_eager, what was drawn when room was asked for)."""
+        before_room = []
+
+        class Lock(gpu_lock.NoLock):
+            def room(self, parts):
+                before_room.append(shared.drawn)
+                return self.shared()
+
+        request = {"verb": "check_model", "problem": self.path, "seed": 1,
+                   "composed": self.path + ".new", "baselines": [],
+                   "rules": ["near-eager"], **more}
+        with (mock.patch.object(shared, "lock", Lock()),
+              mock.patch.object(shared, "parts_for", lambda request: 4)):
+            reply = shared.answer(request)
+            shared.rest()
+        self.assertTrue(reply["ok"], reply)
+        return reply["verdict"]["near_eager"], before_room
+
+    def test_is_done_before_there_is_room_and_not_again(self):
+        found, (drawn,) = self.judged()
+        self.assertEqual((found["outcome"], found["draws"]), ("near", 5))
+        self.assertGreater(drawn.seconds, 0)
+        self.assertIsNone(shared.drawn)
+        seeds = shared.whole({"problem": self.path, "seed": 1}
+                             ).problem.module.draws
+        first = near_eager.trial_seeds()[0]
+        self.assertNotIn(first, seeds)  # by the other module, of which it is
+        self.assertIn(near_eager.trial_seeds()[1], seeds)
+
+    def test_is_only_done_where_that_rule_judges(self):
+        found, (drawn,) = self.judged(rules=["weft"], limits={
+            "wall_ms": 4000, "memory_bytes": 1 << 29})
+        self.assertEqual((found, drawn), ({}, None))
 
 
 class Keeping(unittest.TestCase):

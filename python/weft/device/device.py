@@ -120,6 +120,12 @@ class Device:
             return torch.cuda.max_memory_allocated(self.torch)
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
+    def peak_held_bytes(self):
+        """The most that the framework's allocator kept from others, so far."""
+        if self.is_cuda:
+            return torch.cuda.max_memory_reserved(self.torch)
+        return self.peak_bytes()
+
 
 def parse(name):
     """The torch.device of "cpu" or "cuda:N"; ValueError for others."""

@@ -60,14 +60,15 @@ import torch  # noqa: E402
 
 from weft.capture import capture  # noqa: E402
 from weft.device import gpu_facts, gpu_lock, laps  # noqa: E402
-from weft.expect import expected  # noqa: E402
+from weft.expect import expected, near_eager  # noqa: E402
 from weft.judge import verify, verify_model, whole_model  # noqa: E402
 from weft.oracle import eval_verdict, judge_near_eager  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import LARGE_BYTES, Device  # noqa: E402
 from weft.device.driver import CudaError, NoDriver  # noqa: E402
-from weft.problem.problem import ProblemError, is_out_of_memory  # noqa: E402
+from weft.problem.problem import (  # noqa: E402
+    ProblemError, is_out_of_memory, load_problem)
 from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
 from weft.candidate.slot import SlotBroken  # noqa: E402
 
@@ -107,6 +108,8 @@ class Oracle:
         self.bytes = {}
         #: Not, where that once was too much.
         self.may_keep = True
+        #: The first draw by KernelBench's rule, of the request at hand.
+        self.drawn = None
         #: A `prepare_model` whose process has only begun.
         self.later = None
         self.busy_at = 0.0  # when it was done with the last request
@@ -151,6 +154,8 @@ class Oracle:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             self.lock.waited_s = 0.0
             parts = self.parts_for(request)
+            if parts > 0 and NEAR_EAGER_RULE in request.get("rules", ()):
+                self.draw_ahead(request)
             if parts > self.lock.room_held:
                 self.make_room()
                 self.room.enter_context(
@@ -187,6 +192,14 @@ class Oracle:
         else:
             return 0
         return self.device.parts_for(self.bytes[path], copies)
+
+    def draw_ahead(self, request):
+        """What takes the processor seconds, and the device no time: others have
+        its room meanwhile."""
+        self.make_room()
+        mode = request.get("mode", "as-is")
+        with laps.lap("draw"):
+            self.drawn = near_eager.draw(load_problem(request["problem"], mode))
 
     def attempt(self, verb, request, at_once):
         """The verb; once more with all that is kept given up, and the device's
@@ -265,7 +278,8 @@ class Oracle:
         # comes meanwhile has a time limit.
         reply = self.answer(request, at_once=True)
         self.rest()
-        note("prepare_model, later,", reply, time.perf_counter() - start)
+        note("prepare_model, later,", reply, time.perf_counter() - start,
+             self.device)
 
     def make_room(self):
         """No large thing is kept any more."""
@@ -313,8 +327,11 @@ class Oracle:
                 self.slot, self.keeper, whole, job, limits
             )
         if NEAR_EAGER_RULE in rules and verdict.correct:
+            drawn, self.drawn = self.drawn, None
+            if drawn is not None and not drawn.is_of(whole.problem):
+                drawn = None
             verdict.near_eager = judge_near_eager.judge(
-                self, whole, job, limits, request)
+                self, whole, job, limits, request, drawn)
         return {"verdict": dataclasses.asdict(verdict)}
 
     def time_model(self, request):
@@ -465,16 +482,21 @@ def serve(oracle, requests, replies):
         replies.flush()
         oracle.rest()
         oracle.busy_at = time.monotonic()
-        note(verb, reply, time.perf_counter() - start)
+        note(verb, reply, time.perf_counter() - start, oracle.device)
         if oracle.is_lost:
             return
 
 
-def note(verb, reply, seconds):
-    """A line in the log: how long that took, and what of it went where."""
+def note(verb, reply, seconds, device):
+    """A line in the log: how long that took, what of it went where, and the
+    most of a device that this process had in use and held since it began."""
     failed = "" if reply["ok"] else f" failed: {reply['error']['message']}"
-    print(f"{time.perf_counter() - STARTED:.3f} {verb} took "
-          f"{seconds * 1000:.0f} ms: {laps.take()}{failed}", file=sys.stderr, flush=True)
+    memory = ""
+    if device.is_cuda:
+        used, held = device.peak_bytes(), device.peak_held_bytes()
+        memory = f" {used / 2**30:.1f} GiB used, {held / 2**30:.1f} held"
+    print(f"{time.perf_counter() - STARTED:.3f} {verb} took {seconds * 1000:.0f} ms:"
+          f"{memory} {laps.take()}{failed}", file=sys.stderr, flush=True)
 
 
 def _finite(value):
