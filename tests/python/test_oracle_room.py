@@ -49,7 +49,9 @@ class Memory(unittest.TestCase):
         self.assertFalse(harness._failure(ValueError("x"))["out_of_memory"])
 
     def test_so_does_a_candidate_on_a_device(self):
-        device = mock.patch.object(shared.device, "is_cuda", True)
+        device = mock.patch.multiple(
+            shared.device, is_cuda=True, is_short=lambda: False,
+            is_half_free=lambda: True, create=True)
         for lacking in ({"verdict": {"kind": "out_of_memory"}},
                         {"verdict": {"kind": "wrong", "lacks_float64": True}},
                         {"timing": {"rejected": "out_of_memory: cuMemAlloc"}},
@@ -164,12 +166,14 @@ class Keeping(unittest.TestCase):
         self.lock = self.new_lock()
         self.addCleanup(shared.room.close)
         self.give_back = mock.Mock()
+        self.free_gib = 100
         driver = mock.Mock()
         driver.memory_bytes.return_value = 140 * self.GIB
         for target, name, value in (
                 (shared, "lock", self.lock), (shared, "bytes", {}),
                 (shared, "may_keep", True), (shared, "give_back", self.give_back),
                 (shared, "later", None), (shared.device, "works", lambda: True),
+                (shared.device, "free_bytes", lambda: self.free_gib * self.GIB),
                 (shared.device, "driver", driver), (shared.device, "is_cuda", True)):
             patch = mock.patch.object(target, name, value)
             patch.start()
@@ -250,6 +254,76 @@ class Keeping(unittest.TestCase):
         self.answer_about(4, lacks_memory)
         self.assertEqual(tries, [4, gpu_lock.ROOM_PARTS])
         self.assertEqual(self.lock.room_held, 0)
+
+    def kept(self, gib):
+        """As if a small subgraph's cases took so much; those given up."""
+        given_up = []
+        known = mock.Mock(bytes=gib * self.GIB)
+
+        def forget():
+            given_up.append(gib)
+            known.bytes = 0
+            self.free_gib += gib
+
+        known.forget = forget
+        patch = mock.patch.object(shared, "known", known)
+        patch.start()
+        self.addCleanup(patch.stop)
+        return given_up
+
+    def test_cases_go_where_somebody_lacks_memory(self):
+        for keeps in (0, 10):
+            given_up, self.free_gib = self.kept(keeps), 1
+            other = threading.Thread(
+                target=self.new_lock().seek,
+                args=(lambda: self.free_gib > 4, 5 if keeps else 0.2))
+            other.start()
+            while other.is_alive():
+                shared.idle()
+                time.sleep(0.005)
+            other.join()
+            self.assertEqual(given_up, [10] if keeps else [])
+
+    def test_they_go_after_a_reply_too(self):
+        given_up, self.free_gib = self.kept(10), 50
+        with self.sought():
+            self.answer_about(1)
+        self.assertEqual(given_up, [10])
+
+    @contextlib.contextmanager
+    def sought(self):
+        """Somebody looks for memory meanwhile."""
+        found = threading.Event()
+        other = threading.Thread(target=self.new_lock().seek,
+                                 args=(found.is_set, 60))
+        other.start()
+        while not self.lock.is_room_sought():
+            time.sleep(0.005)
+        yield
+        found.set()
+        other.join()
+
+    def test_who_finds_little_seeks_more_but_not_for_ever(self):
+        self.free_gib = 1
+        with mock.patch.object(oracle, "SHORT_WAIT_S", 0.1):
+            start = time.monotonic()
+            self.assertEqual(self.answer_about(1), [0])
+            self.assertGreater(time.monotonic() - start, 0.1)
+
+    def test_what_is_learnt_when_short_of_memory_is_learnt_anew(self):
+        tries = []
+
+        def learns(request):
+            tries.append(self.lock.room_held)
+            self.free_gib = 1
+            shared.device.assert_not_short()
+            return {}
+
+        with mock.patch.object(oracle, "SHORT_WAIT_S", 0.1):
+            # Alone with it, too little is all that there is.
+            self.answer_about(1, learns)
+        self.assertEqual(tries, [0, gpu_lock.ROOM_PARTS])
+        self.assertFalse(shared.device.may_be_short)
 
     def test_who_needs_more_than_is_kept_seeks_it_anew(self):
         self.answer_about(3)

@@ -16,6 +16,10 @@ DEVICE_EXPECTED_SHARE = 1 / 32
 DEVICE_CASES_SHARE = 1 / 8
 #: What a process may keep of it without use.
 DEVICE_UNUSED_SHARE = 1 / 256
+#: Less than this is left, or this share of a small device: a library that would
+#: work in more takes another algorithm, which rounds otherwise.
+SHORT_BYTES = 4 << 30
+SHORT_SHARE = 1 / 16
 #: Buffers of one call above this: fewer cases, nothing kept between requests.
 LARGE_BYTES = 2 << 30
 
@@ -27,6 +31,8 @@ class Device:
         self.torch = parse(name)
         self.is_cuda = self.torch.type == "cuda"
         self.driver = None
+        #: Whether what is left of it is all that can be had.
+        self.may_be_short = False
         #: Held while it is used, by who shares it with others (gpu_lock.py).
         self.lock = gpu_lock.NoLock()
         if self.is_cuda:
@@ -113,6 +119,26 @@ class Device:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) * 1024
         return 0
+
+    def is_short(self):
+        """Whether others have left so little of it that the framework computes
+        otherwise than alone."""
+        if not self.is_cuda:
+            return False
+        most = self.driver.memory_bytes() * SHORT_SHARE
+        return self.free_bytes() < min(SHORT_BYTES, most)
+
+    def is_half_free(self):
+        return (not self.is_cuda
+                or self.free_bytes() >= self.driver.memory_bytes() / 2)
+
+    def assert_not_short(self):
+        """Before something is believed that it may only do for want of memory;
+        OutOfMemoryError."""
+        if not self.may_be_short and self.is_short():
+            raise torch.OutOfMemoryError(
+                "others have the device's memory: the framework's libraries "
+                "would take other algorithms than alone")
 
     def peak_bytes(self):
         """The most that was in use at once, so far."""

@@ -65,6 +65,9 @@ class NoLock:
     def make_way(self):
         pass
 
+    def seek(self, is_enough, seconds):
+        pass
+
     @contextlib.contextmanager
     def for_at_most(self, seconds):
         yield
@@ -150,6 +153,19 @@ class DeviceLock:
                 time.sleep(_ROOM_POLL_S)
         finally:
             fcntl.flock(self._seeking, fcntl.LOCK_UN)
+
+    def seek(self, is_enough, seconds):
+        """Until that is so, or for so long: who only keeps what it could make
+        again sees it, and gives that up. Like room, never taken within."""
+        start = time.monotonic()
+        with lap("memory of others"):
+            fcntl.flock(self._seeking, fcntl.LOCK_EX)
+            try:
+                while not is_enough() and time.monotonic() < start + seconds:
+                    time.sleep(_ROOM_POLL_S)
+            finally:
+                fcntl.flock(self._seeking, fcntl.LOCK_UN)
+        self.waited_s += time.monotonic() - start
 
     def _take_parts(self, parts):
         """Those that are free, up to so many in all; whether that is all."""

@@ -395,8 +395,10 @@ class CaseMaker:
     def _find_out(self, storages, results):
         """What the library chose to do, it does for all data of a shape."""
         if self.framework_used_tf32 is None:
-            self.framework_used_tf32 = tf32.was_used(
-                results, self._in_float32(storages))
+            used = tf32.was_used(results, self._in_float32(storages))
+            if not used:
+                self._device.assert_not_short()
+            self.framework_used_tf32 = used
 
     def _in_float32(self, storages):
         self._device.make_way()

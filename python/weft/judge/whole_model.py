@@ -331,8 +331,10 @@ class WholeModel:
             return False
         if self.framework_used_tf32 is None:
             exact = self._in_float32(leaves, state, seed)
-            self.framework_used_tf32 = any(
-                tf32.was_used(narrow[key], exact[key]) for key in _KEYS)
+            used = any(tf32.was_used(narrow[key], exact[key]) for key in _KEYS)
+            if not used:
+                self.device.assert_not_short()
+            self.framework_used_tf32 = used
         return self.framework_used_tf32
 
     def _in_float32(self, leaves, state, seed):

@@ -79,6 +79,9 @@ WEFT_RULE, NEAR_EAGER_RULE = "weft", "near-eager"
 IDLE_POLL_S = 0.05
 #: So long without a request, and what is put off keeps none waiting.
 QUIET_S = 0.2
+#: So long a device's memory is waited for, beyond the room that was given: who
+#: fills it may be no oracle.
+SHORT_WAIT_S = 10.0
 #: Who waited longer for a device shares it with others that are at work.
 BUSY_S = 0.2
 
@@ -162,6 +165,9 @@ class Oracle:
                     self.lock.room(0 if at_once else parts))
                 if at_once and not self.lock.extend_room(parts):
                     raise NoRoom("others have the room that it needs")
+            if not at_once and self.device.is_short():
+                self.give_up_cases()
+                self.lock.seek(lambda: not self.device.is_short(), SHORT_WAIT_S)
             self.holding.enter_context(self.lock.shared())
             reply.update(self.attempt(verb, request, at_once))
             if self.lock.waited_s:
@@ -224,8 +230,21 @@ class Oracle:
         self.holding.close()
         self.room.close()
         self.room.enter_context(self.lock.room(gpu_lock.ROOM_PARTS))
+        self.lock.seek(self.device.is_half_free, SHORT_WAIT_S)
         self.holding.enter_context(self.lock.shared())
-        return verb(request)
+        self.device.may_be_short = True
+        try:
+            return verb(request)
+        finally:
+            self.device.may_be_short = False
+
+    def give_up_cases(self):
+        """What small subgraphs' verdicts are held against: it fills a device
+        where many runs keep theirs."""
+        self.slot.forget_arena()
+        self.keeper.close()
+        self.known.forget()
+        self.device.give_back()
 
     def give_up(self):
         """Everything that could be made again."""
@@ -243,6 +262,8 @@ class Oracle:
             self.slot.settle()
             if self.keeps():
                 return
+            if self.may_give_up() and self.lock.is_room_sought():
+                self.give_up_cases()
             if self.device.is_cuda and not self.is_lost:
                 self.give_back()
         self.room.close()
@@ -261,8 +282,16 @@ class Oracle:
         self.catch_up(time.monotonic() > self.busy_at + QUIET_S)
         if self.lock.room_held and self.lock.is_room_sought():
             self.make_room()
-        is_needed = self.later is not None or self.lock.room_held > 0
+        elif self.may_give_up() and self.lock.is_room_sought():
+            with self.lock.shared():
+                self.give_up_cases()
+        is_needed = (self.later is not None or self.lock.room_held > 0
+                     or self.may_give_up())
         return IDLE_POLL_S if is_needed else None
+
+    def may_give_up(self):
+        """Whether there is something that others could miss."""
+        return self.device.is_cuda and self.known.bytes > LARGE_BYTES
 
     def catch_up(self, is_quiet=False):
         """Does what was put off, if that need not wait any more. A small model
