@@ -4,6 +4,7 @@ and a program that gives modules at once."""
 import os
 import shutil
 import tempfile
+import threading
 import unittest
 from unittest import mock
 
@@ -16,6 +17,8 @@ from weft.backend import piece as pieces
 
 #: No test waits for it, but one that says so; a busy machine must not either.
 BUDGET_S = 3000
+#: For what is under way on a busy machine.
+WAIT_S = 300
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_weft.py")
 
 
@@ -80,6 +83,26 @@ class BackendCase(unittest.TestCase):
     def runs(self):
         """How often the program was asked."""
         return len(self.words())
+
+    def in_threads(self, count, work):
+        """What went wrong in that many threads, of which each does work(its
+        number): all begin at once."""
+        failures, begin = [], threading.Barrier(count)
+
+        def guarded(number):
+            try:
+                begin.wait(WAIT_S)
+                work(number)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=guarded, args=(i,))
+                   for i in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return failures
 
     def assert_same(self, got, expected):
         torch.testing.assert_close(got, expected)

@@ -5,19 +5,16 @@ import copy
 import io
 import os
 import pickle
-import threading
+import time
 import unittest
 from unittest import mock
 
 import torch
-from backend_case import BUDGET_S, BackendCase, Net
+from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
 from torch import library, nn
 
 import weft
 from weft.backend import piece as pieces, search
-
-#: For what is under way on a busy machine.
-WAIT_S = 300
 
 
 def any_rows(rows):
@@ -362,24 +359,60 @@ class AsEager(BackendCase):
             self.call()
         self.assert_used()
 
-    def test_threads(self):
-        with torch.no_grad():
-            self.call()
-        failures = []
+    def test_threads_that_call_while_kernels_come_in(self):
+        """From the start: none has called it before."""
+        self.mine = self.compiled(self.twin, wait=False)
+        self.assertEqual(self.call_in_threads(), [])
+        self.assert_used()
+        calls = sum(kernels.calls for piece in self.pieces()
+                    for kernels in piece.kernels.values())
+        self.assertGreaterEqual(calls, 20)
+        # Dynamo may have made the graph for each of them.
+        self.assertEqual(self.runs(), 1)
+
+    def test_threads_whose_kernels_fail(self):
+        """One of them finds it out; the others' calls are the framework's, and
+        the reason stays the first."""
+        self.set_environment(FAKE_WEFT="later")
+        self.mine = self.compiled(self.twin, wait=False)
+        self.assertEqual(self.call_in_threads(), [])
+        given_up = [reason for reason in self.reasons() if reason]
+        self.assertTrue(given_up)
+        for reason in given_up:
+            self.assertIn("the second call fell over", reason)
+
+    @torch.no_grad()
+    def test_a_call_whose_kernels_another_thread_gives_up_meanwhile(self):
+        self.call()
+        (piece,) = self.pieces()
+        (kernels,) = piece.kernels.values()
+        given, computed = [], kernels.composed
+        kernels.composed = lambda arguments: (
+            given.append(list(arguments)) or computed(arguments))
+        expected = self.mine(self.x)
+        kernels.settle("framework", "the first reason")
+        (arguments,) = given
+        self.assert_same(piece.run(kernels, arguments)[0], expected)
+        kernels.settle("framework", "the second reason")
+        self.assertEqual(self.reasons(), ["the first reason"])
+
+    def call_in_threads(self):
+        """What went wrong in four threads that call from now until some calls
+        after kernels are tried or given up."""
+        def is_over():
+            return any(state in ("ready", "framework")
+                       for state in self.states())
 
         def work(seed):
             x = torch.randn(4, 12, generator=torch.Generator().manual_seed(seed))
+            until, after = time.monotonic() + WAIT_S, 0
             with torch.no_grad():
-                for _ in range(20):
-                    if not torch.allclose(self.mine(x), self.net(x), atol=1e-6):
-                        failures.append(seed)
+                expected = self.net(x)
+                while after < 20 and time.monotonic() < until:
+                    after += is_over()
+                    self.assert_same(self.mine(x), expected)
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(failures, [])
+        return self.in_threads(4, work)
 
     @torch.no_grad()
     def test_views_and_written_inputs(self):

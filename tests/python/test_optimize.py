@@ -1,21 +1,22 @@
 """weft.optimize: the module's own class, state and behaviour, with kernels
 where its guards allow them."""
 
+import contextlib
 import copy
 import io
 import os
 import pickle
+import threading
+import time
 import unittest
+from unittest import mock
 
 import torch
-from backend_case import BUDGET_S, BackendCase, Net
+from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
 from torch import nn
 
 import weft
-
-
-#: For what is under way on a busy machine.
-WAIT_S = 300
+from weft.backend import captured, optimize
 
 
 class Nested(nn.Module):
@@ -115,6 +116,83 @@ class Optimized(BackendCase):
         self.check(False, self.x.double())
         self.mine.float()
         self.check(True)
+
+    @torch.no_grad()
+    def test_halves(self):
+        for change in (nn.Module.half, nn.Module.bfloat16):
+            net = change(Net())
+            x = self.x.to(net.scale.dtype)
+            mine, report = weft.optimize(net, [x], budget_s=BUDGET_S)
+            self.assertTrue(report.ready, str(report))
+            for _ in range(2):
+                self.check(True, x, net, mine)
+            self.assertEqual(mine(x).dtype, x.dtype)
+            change(self.mine)  # which is made for another type
+            self.check(False, x, self.net, self.mine)
+            self.mine.float()
+        self.check(True)
+
+    def test_threads_that_call_while_kernels_come_in(self):
+        """Four of them with known inputs and with two other kinds, whose search
+        begins and ends meanwhile."""
+        kinds = [self.x, torch.randn(7, 12), torch.randn(9, 12)]
+        expected = [self.net(x).detach() for x in kinds]
+        dispatch = self.mine.__dict__["_weft"]
+
+        def work(number):
+            until, after = time.monotonic() + WAIT_S, 0
+            with torch.no_grad():
+                while after < 20 and time.monotonic() < until:
+                    after += len(dispatch.entries) == 3
+                    for i in range(3):
+                        which = (i + number) % 3
+                        self.assert_same(self.mine(kinds[which]),
+                                         expected[which])
+
+        self.assertEqual(self.in_threads(4, work), [])
+        told = str(weft.explain(self.mine))
+        self.assertEqual(len(dispatch.entries), 3, told)
+        self.assertEqual(self.runs(), 3, told)
+        with torch.no_grad():
+            for x in kinds:
+                self.check(True, x)
+
+    def test_one_kind_is_captured_at_a_time_whoever_calls(self):
+        """torch.export is not for two threads."""
+        real, inside, begun = optimize._begin, threading.Barrier(2), []
+
+        def slow(*words):
+            begun.append(words)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                inside.wait(2)
+            return real(*words)
+
+        def work(number):
+            with torch.no_grad():
+                self.assert_same(self.mine(kinds[number]),
+                                 self.net(kinds[number]))
+
+        kinds = [torch.randn(7, 12), torch.randn(9, 12)]
+        with mock.patch.object(optimize, "_begin", slow):
+            self.assertEqual(self.in_threads(2, work), [])
+        self.assertEqual(len(begun), 1)
+
+    def test_a_thread_s_gradients_are_its_own_whatever_others_call_with(self):
+        self.mine.requires_grad_(False)
+        real, x = captured._guards_of, self.x.clone().requires_grad_()
+        failures = []
+
+        def interrupted(tensors):
+            """Between two steps of a call, one of another thread."""
+            made = real(tensors)
+            with mock.patch.object(captured, "_guards_of", real):
+                failures.extend(self.in_threads(
+                    1, lambda _: self.check(True)))
+            return made
+
+        with mock.patch.object(captured, "_guards_of", interrupted):
+            self.assertTrue(self.mine(x).requires_grad)
+        self.assertEqual(failures, [])
 
     @torch.no_grad()
     def test_copies_and_pickles(self):

@@ -287,8 +287,9 @@ class Bound:
         self._looks = []
         if self._fits_parts:
             self._looks = [self._look(part) for part in captured.parts]
-        self._guards = None
-        self.wants_gradient = False
+        #: (guards of the last tensors that fitted, whether one of them wants
+        #: a gradient): one object, for threads that call with others.
+        self._known = (None, False)
 
     def _look(self, part):
         module = self.modules[part.path]
@@ -331,7 +332,8 @@ class Bound:
         return True
 
     def gathered(self, leaves):
-        """The graph's arguments of that call, or None where they are others."""
+        """(the graph's arguments of that call, whether one of them wants a
+        gradient), or (None, False) where they are others."""
         captured, found = self.captured, []
         for one in captured.arguments:
             if one.kind == "input":
@@ -343,18 +345,21 @@ class Bound:
                 table = (tables._parameters if one.kind == "parameter"
                          else tables._buffers)
                 found.append(table.get(one.name))
-        return found if self._tensors_fit(found) else None
+        tensors = [one for one in found if isinstance(one, torch.Tensor)]
+        guards, wants_gradient = self._known
+        if guards is not None and guards.check(*tensors):
+            return found, wants_gradient
+        if not self._tensors_fit(found):
+            return None, False
+        wants_gradient = any(one.requires_grad for one in tensors)
+        self._known = (_guards_of(tensors), wants_gradient)
+        return found, wants_gradient
 
     def _tensors_fit(self, found):
-        tensors = [one for one in found if isinstance(one, torch.Tensor)]
-        if self._guards is not None and self._guards.check(*tensors):
-            return True
         for one, value in zip(self.captured.arguments, found):
             if not one.fits(value) or (
                     one.look and type(value) not in _TENSORS):
                 return False
-        self.wants_gradient = any(one.requires_grad for one in tensors)
-        self._guards = _guards_of(tensors)
         return True
 
 

@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from weft.backend import captured as captures, composed_module, store
 from weft.backend.graph_source import Unsupported
 from weft.backend.options import is_disabled, log, options_from
-from weft.backend.piece import Piece
+from weft.backend.piece import Piece, tracing
 
 ENTRIES_MAX = 16
 
@@ -106,21 +106,23 @@ def _search(module, args, kwargs, options, dynamic_batch):
 def _begin(module, args, kwargs, options, dynamic_batch=False):
     """(_Pending, results): what was captured, whose search is under way, and
     what the framework computes for these inputs, as the graph gives it."""
-    plain = _plain(module)
-    captured, graph = captures.capture(plain, args, kwargs)
-    bound = captures.Bound(captured, module)
-    arguments = bound.gathered(pytree.tree_leaves((args, kwargs)))
-    if arguments is None or not bound.parts_fit():
-        raise Unsupported("the call changes the module itself")
+    with tracing:
+        plain = _plain(module)
+        captured, graph = captures.capture(plain, args, kwargs)
+        bound = captures.Bound(captured, module)
+        arguments, _ = bound.gathered(pytree.tree_leaves((args, kwargs)))
+        if arguments is None or not bound.parts_fit():
+            raise Unsupported("the call changes the module itself")
+        batches = None
+        if dynamic_batch or _is_marked(args, kwargs):
+            try:
+                batches = captures.capture_batches(plain, args, kwargs,
+                                                   captured)
+            except Unsupported as error:
+                log.info("kernels are for one batch: %s", error)
     state = {i: "parameter" if one.kind == "parameter" else one.name
              for i, one in enumerate(captured.arguments)
              if one.kind in ("parameter", "buffer")}
-    batches = None
-    if dynamic_batch or _is_marked(args, kwargs):
-        try:
-            batches = captures.capture_batches(plain, args, kwargs, captured)
-        except Unsupported as error:
-            log.info("kernels are for one batch: %s", error)
     piece = Piece(graph, options, "optimize", state, batches)
     with torch.no_grad():
         results = piece([one.detach() if isinstance(one, torch.Tensor) else one
@@ -281,10 +283,16 @@ class _Dispatch:
             self.add(entry)
 
     def _begin_other(self, module, args, kwargs):
-        if not self._is_worth_more(module, args, kwargs):
-            return False, None
-        pending, results = _begin(module, args, kwargs, self.options)
-        self._pending = pending
+        if not tracing.acquire(blocking=False):
+            return False, None  # a later call begins it
+        try:
+            if self._pending is not None or not self._is_worth_more(
+                    module, args, kwargs):
+                return False, None
+            pending, results = _begin(module, args, kwargs, self.options)
+            self._pending = pending
+        finally:
+            tracing.release()
         leaves = pytree.tree_leaves((args, kwargs))
         return True, _finish(pending.bound, results, leaves)
 
@@ -305,8 +313,7 @@ class _Dispatch:
         if kind in self._seen or not all(
                 bound.parts_fit() for bound, _ in self._bounds(module)):
             return False
-        with self._lock:
-            self._seen.add(kind)
+        self._seen.add(kind)
         return True
 
     def _bounds(self, module):
@@ -341,8 +348,8 @@ def _compute(bound, entry, args, kwargs):
             return False, None
     if not bound.parts_fit():
         return False, None
-    arguments = bound.gathered(leaves)
-    if arguments is None or (bound.wants_gradient and torch.is_grad_enabled()):
+    arguments, wants_gradient = bound.gathered(leaves)
+    if arguments is None or (wants_gradient and torch.is_grad_enabled()):
         return False, None
     results = entry.composed(arguments)
     return True, _finish(bound, results, leaves)

@@ -6,6 +6,7 @@ weft.explain(), and the call returns what the framework computes.
 """
 
 import atexit
+import operator
 import queue
 import threading
 import weakref
@@ -29,6 +30,9 @@ GRACE_S = 120.0
 DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
 ANY = "any batch"
+
+#: Of torch.export and make_fx, which are not for two threads at a time.
+tracing = threading.RLock()
 
 _pieces = weakref.WeakSet()
 _number = 0
@@ -64,6 +68,8 @@ class Kernels:
         self.settle("framework", reason)
 
     def settle(self, state, reason=""):
+        if self.state == "framework":
+            return  # given up by another thread, whose reason stays
         self.state, self.reason = state, reason
         if state == "framework":
             self.composed = None
@@ -92,6 +98,7 @@ class Piece:
         self._lock = threading.Lock()
         self._sizes = _symbolic_positions(graph_module)
         self._batches = batches
+        self._draws = _draws(graph_module)
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
                           else None)
         self._framework = _framework_of(self)
@@ -131,8 +138,11 @@ class Piece:
 
     def run(self, kernels, arguments):
         """By the kernels, or by the framework if they fail."""
+        composed = kernels.composed
+        if composed is None:  # another thread's call has given them up
+            return self._framework(arguments)
         try:
-            results = kernels.composed(arguments)
+            results = composed(arguments)
             kernels.calls += 1
             return results
         except composed_module.Declined as error:
@@ -163,7 +173,8 @@ class Piece:
         refuse = (kernels.refuse if key == ANY else
                   lambda reason: kernels.settle("framework", reason))
         try:
-            kernels.source = self._source(key, arguments)
+            with tracing:
+                kernels.source = self._source(key, arguments)
         except Unsupported as error:
             refuse(str(error))
         except Exception as error:
@@ -221,9 +232,7 @@ class Piece:
                 return self._framework(arguments)
             kernels.state = "searching"  # no second thread tries
         try:
-            random = _random_states(arguments)
-            got = kernels.composed(list(arguments))
-            _set_random_states(random)
+            got = self._computed_without_draws(kernels, arguments)
         except Exception as error:
             kernels.settle("framework", "its first call failed with "
                            + _told(error))
@@ -239,6 +248,19 @@ class Piece:
         else:
             kernels.settle("ready")
         return expected
+
+
+    def _computed_without_draws(self, kernels, arguments):
+        """The kernels' results; the framework then draws the same numbers.
+        Generators are touched only for graphs that draw: another thread may
+        be drawing from them."""
+        if not self._draws:
+            return kernels.composed(list(arguments))
+        random = _random_states(arguments)
+        try:
+            return kernels.composed(list(arguments))
+        finally:
+            _set_random_states(random)
 
 
 class _Searches:
@@ -311,6 +333,16 @@ def _symbolic_positions(graph_module):
     placeholders = graph_module.graph.find_nodes(op="placeholder")
     return [i for i, node in enumerate(placeholders)
             if isinstance(node.meta.get("val"), (int, torch.SymInt))]
+
+
+def _draws(graph_module):
+    """Whether it takes numbers from a generator, or may: of what is not known
+    that is no ATen operator."""
+    return any(
+        torch.Tag.nondeterministic_seeded in node.target.tags
+        if isinstance(node.target, torch._ops.OpOverload)
+        else node.target is not operator.getitem
+        for node in graph_module.graph.nodes if node.op == "call_function")
 
 
 def _at_these_sizes(graph_module, arguments, sizes):
