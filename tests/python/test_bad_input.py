@@ -114,6 +114,11 @@ class ProblemTest(WeftCase):
             problem_with(forward="raise RuntimeError('out of sorts')"),
             "out of sorts", "problem.py:10")
 
+    def test_a_forward_that_returns_nothing(self):
+        self.assert_rejected(
+            problem_with(forward="torch.relu(x)"),
+            "returns None, and no tensor", "problem.py:9")
+
     def test_a_forward_that_never_returns(self):
         self.assert_rejected(
             problem_with(forward="while True: pass"),

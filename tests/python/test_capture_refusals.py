@@ -118,6 +118,13 @@ class BadFileTest(CaptureTest):
         self.refuse(simple("raise KeyError('lost')"), "forward_failed",
                     says=("KeyError", "lost"), line="raise KeyError")
 
+    def test_forward_that_returns_no_tensor(self):
+        for result, told in (("None", "None"), ("3.0", "a float"),
+                             ("{'x': [2]}", "a dict")):
+            self.refuse(simple(f"return {result}"), "forward_failed",
+                        says=f"Model.forward returns {told}, and no tensor",
+                        line="def forward")
+
     def test_a_result_on_another_device(self):
         self.refuse(simple("return torch.empty(3, device='meta')"),
                     "forward_failed", says="returns a tensor on meta",

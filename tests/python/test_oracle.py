@@ -395,6 +395,18 @@ class WholeModels(unittest.TestCase):
         verdict = self.answer("check_model", ("import torch\n", "import nothing\n"))
         self.assertEqual(verdict["verdict"]["kind"], "crashed")
 
+    def test_where_none_of_its_kernels_ran_there_is_no_verdict_on_them(self):
+        passes_on = ("y = torch.relu", "global _weft_passed_on; "
+                     "_weft_passed_on = 'another mode'; y = torch.relu")
+        verdict = self.answer("check_model", passes_on)["verdict"]
+        self.assertEqual((verdict["correct"], verdict["kind"]),
+                         (False, "not_used"), verdict)
+        self.assertIn("none of its kernels ran: another mode",
+                      verdict["reason"])
+        timing = self.answer("time_model", passes_on, budget_ms=50)["timing"]
+        self.assertIn("not_used: timed call: none of its kernels ran",
+                      timing["rejected"])
+
     def test_both_models_are_timed(self):
         timing = self.answer("time_model", baselines=["eager"], budget_ms=200)
         timing = timing["timing"]
