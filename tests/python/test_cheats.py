@@ -13,11 +13,16 @@ import concurrent.futures
 import glob
 import hashlib
 import importlib.util
+import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
+import sys
+import tempfile
 import unittest
+from unittest import mock
 
 from weft_case import ROOT, WEFT, environment
 
@@ -49,6 +54,14 @@ class Sample:
 
     def lacks(self):
         return [n for n in self.needs if not importlib.util.find_spec(n)]
+
+    def may_be_asked_again(self, found):
+        """Whether noise may have decided: nothing was said of the time, or an
+        honest candidate was rejected for it. Not where a cheat was accepted:
+        who is accepted once is not rejected."""
+        return found["verdict"]["kind"] in BUSY or (
+            self.decision == "accepted" and bool(found["timing"])
+            and not found["accepted"])
 
     def complaints(self, found):
         """What is not as the docstring says; empty: all is."""
@@ -112,8 +125,7 @@ def judge_all(folder, *flags):
         # three times more, and then it counts.
         for _ in range(3):
             again = [s for s in group if s.complaints(found[s.name])
-                     and (found[s.name]["timing"]
-                          or found[s.name]["verdict"]["kind"] in BUSY)]
+                     and s.may_be_asked_again(found[s.name])]
             if again:
                 found.update(judge(reference, again, *flags))
         yield from ((s, found[s.name]) for s in group)
@@ -147,6 +159,37 @@ class CheatsTest(unittest.TestCase):
     @unittest.skipUnless(HAS_GPU, "no CUDA device here")
     def test_each_of_the_gpu_gets_the_verdict_that_it_names(self):
         self.hold(os.path.join(CHEATS, "gpu"), "--target", "cuda")
+
+
+class AskedAgainTest(unittest.TestCase):
+    """What noise may have decided is asked again, and nothing else."""
+
+    def counted(self, name, *answers):
+        """Whether that file counts as accepted, if it is judged so."""
+        def answer(kind, accepted):
+            return {"accepted": accepted, "timing": {"rejected": ""},
+                    "verdict": {"kind": kind, "reason": "before or after the "
+                                "time"}, "remark": "", "operators": {}}
+        left = itertools.starmap(answer, answers)
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(
+                sys.modules[__name__], "judge",
+                lambda reference, group, *flags: {
+                    one.name: next(left) for one in group}):
+            shutil.copy(os.path.join(CHEATS, name), folder)
+            (_, found), = judge_all(folder)
+        return found["accepted"]
+
+    def test_a_cheat_that_was_accepted_once_is(self):
+        self.assertTrue(self.counted(
+            "T3_short_work_when_read.py", ("correct", True), ("cheated", False)))
+        self.assertTrue(self.counted(
+            "T3_short_work_when_read.py", ("not_timed", False),
+            ("correct", True), ("cheated", False)))
+
+    def test_an_honest_one_may_be_rejected_by_noise(self):
+        self.assertTrue(self.counted(
+            "honest_short.py", ("not_timed", False), ("cheated", False),
+            ("correct", True)))
 
 
 class CatalogueTest(unittest.TestCase):

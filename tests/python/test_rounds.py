@@ -100,6 +100,11 @@ class Budget(unittest.TestCase):
         sure = OffClock(0.002, 0.0019)
         self.assertLess(self.count(0.05, off_clock=sure), rounds.ROUNDS_HIDDEN)
 
+    def test_what_the_quietest_show_is_looked_at_for_as_long(self):
+        found = OffClock(0.0, 0.0, 0.007, 0.0015, 0.004, 20)
+        self.assertEqual(self.count(0.05, off_clock=found),
+                         rounds.ROUNDS_HIDDEN)
+
     def test_doubt_ends_where_rounds_take_long(self):
         count = self.count(0.05, [10.0] * 40, off_clock=OffClock(0.002))
         self.assertLess(count, rounds.ROUNDS_IN_DOUBT)
@@ -165,6 +170,26 @@ class Clocks(unittest.TestCase):
                        OffClock(0.0039, 0.0030, 0.0035)):
             with self.assertRaisesRegex(rounds.TooBusy, "too busy: 3.9 ms"):
                 self.told(hidden, [0.003] * 25)
+
+    def test_what_the_quietest_rounds_show_is_not_accepted(self):
+        """By medians there is nothing: the framework's own are noise."""
+        busy = [0.003] * 3 + [0.009] * 22
+        few = OffClock(0.0, 0.0, 0.007, 0.0015, 0.004, 20)
+        with self.assertRaisesRegex(rounds.TooBusy, "too busy: 4.0 ms"):
+            self.told(few, busy)
+        many = few._replace(compared=rounds.QUIET_COMPARED_MIN)
+        self.assertRegex(self.told(many, busy)["rejected"], "cheated: 1.5 ms")
+        self.assertRegex(self.told(many._replace(median_s=0.005), busy)[
+            "rejected"], "cheated: 5.0 ms")
+        # What an honest one may have there: as much as the noise, or no more
+        # than a part of eager's time.
+        with self.assertRaises(rounds.TooBusy):
+            self.told(many._replace(quiet_s=0.0009), busy)
+        charged = self.told(many._replace(quiet_s=0.0009, most_s=0.001), busy)
+        self.assertEqual(charged["rejected"], "")
+        self.assertAlmostEqual(charged["candidate"]["median_us"], 1900)
+        little = self.told(many._replace(quiet_s=0.0006), busy)
+        self.assertAlmostEqual(little["candidate"]["median_us"], 1000)
 
     def test_where_empty_calls_wait_nobody_is_called_a_cheat(self):
         seen = OffClock(0.0121, 0.0110)

@@ -130,20 +130,20 @@ class Timing(OneModel):
         return bench.off_clock(timed or [0.003] * len(loads))
 
     def test_noise_beside_the_clock_is_not_surely_there(self):
-        median, least, _ = self.off_clock(
+        median, least, *_ = self.off_clock(
             [0.002, 0.006, 0.002, 0.006, 0.006, 0.002], [0.002] * 5)
         self.assertAlmostEqual(median, 0.002)
         self.assertEqual(least, 0.0)
 
     def test_work_beside_the_clock_of_every_call_is(self):
-        _, least, _ = self.off_clock([0.005, 0.009, 0.005], [0.002, 0.006, 0.002])
+        _, least, *_ = self.off_clock([0.005, 0.009, 0.005], [0.002, 0.006, 0.002])
         self.assertAlmostEqual(least, 0.003)
 
     def test_work_beside_the_clock_in_turn_is(self):
         rounds = [(0.0, 0.009), (0.009, 0.0)] * 12 + [(0.0, 0.009)]
         for rounds in (rounds, rounds[1:] + rounds[:1] * 2):
             loads, timed = zip(*rounds)
-            hidden, least, _ = self.off_clock([0.005, *loads], [0.0] * 25, timed)
+            hidden, least, *_ = self.off_clock([0.005, *loads], [0.0] * 25, timed)
             own = statistics.median(timed)
             self.assertAlmostEqual(own + hidden, 0.009)
             self.assertAlmostEqual(own + least, 0.009)
@@ -152,7 +152,7 @@ class Timing(OneModel):
         loads = [0.5, *([0.009, 0.0] * 6)]
         exports = {0: 0.5, **{number: 0.010 - loads[number]
                               for number in (1, 2, 4, 6, 9)}}
-        hidden, least, _ = self.off_clock(loads, [0.0] * 12, [1e-5] * 12, exports)
+        hidden, least, *_ = self.off_clock(loads, [0.0] * 12, [1e-5] * 12, exports)
         self.assertAlmostEqual(hidden, 0.009)
         self.assertAlmostEqual(least, 0.009)
 
@@ -160,6 +160,23 @@ class Timing(OneModel):
         usual = [0.5, *([0.002] * 17), 0.007, 0.007, 0.090]
         found = self.off_clock([0.5] + [0.002] * 20, usual, [0.003] * 20)
         self.assertAlmostEqual(found.noise_s, 0.005)
+
+    def test_the_quietest_rounds_show_what_noise_hides(self):
+        """Half of the messages wait for 4 ms, so that medians say anything."""
+        dice = random.Random(1)
+
+        def waits(count):
+            return [0.001 + 0.004 * (dice.random() < 0.5) for _ in range(count)]
+        for work in (0.002, 0.0):
+            bench = self.bench
+            bench._usual_loads, bench._usual_exports = waits(120), waits(60)
+            bench._loads = waits(60)
+            bench._exports = {number: work + seconds
+                              for number, seconds in enumerate(waits(60))}
+            found = bench.off_clock([0.0001] * 60)
+            self.assertAlmostEqual(found.quiet_s, work, msg=found)
+            self.assertGreater(found.most_s, work + 0.003)
+            self.assertEqual(found.compared, 60)
 
     def test_the_call_that_wakes_counts_as_loading(self):
         device = types.SimpleNamespace(

@@ -62,16 +62,34 @@ OFF_CLOCK_EMPTY_CALLS = 8
 #: Beyond this share of eager's time, by its low end, and beyond the noise of the
 #: framework's side, it is hidden work.
 OFF_CLOCK_EAGER_SHARE = 1 / 3
+#: What stands for the quietest rounds: the candidate's that such a share lies
+#: below, and this of each message of the framework's. (Two cores with two and
+#: with four busy loops, 2026-11-26: 23 timings of honest modules had 0.12 ms
+#: beside the clock by these at most, 12 of 1 to 2 ms of work 0.5 ms at least;
+#: by medians of all rounds 5.6 ms and nothing.)
+QUIET_SHARE = 0.05
+QUIET_USUAL_SHARE = 0.1
+#: So many rounds must have been compared before the quietest decide: of few, all
+#: may have had to wait.
+QUIET_COMPARED_MIN = 50
 
 
 class OffClock(typing.NamedTuple):
-    """Seconds of work a call that lie beside the clock: in the median, at
-    least; and how many the framework's own may exceed their median by there,
-    but for the longest tenth before the clock, and after it."""
+    """Seconds of work a call that lie beside the clock."""
 
     median_s: float = 0.0
+    #: By the low end of the median's interval.
     least_s: float = 0.0
+    #: How many the framework's own may exceed their median by there, but for
+    #: the longest tenth before the clock, and after it.
     noise_s: float = 0.0
+    #: By the quietest rounds of both sides: a machine that is busy for most of
+    #: the time hides nothing of them.
+    quiet_s: float = 0.0
+    #: The median, held against the framework's quietest: it is no more.
+    most_s: float = 0.0
+    #: Rounds that were compared.
+    compared: int = 0
 
 
 class TooBusy(Exception):
@@ -175,13 +193,18 @@ class Rounds:
 
     def _seems_to_hide(self):
         """Whether `report` charges it, unless that turns out as noise."""
-        return self._is_charged(self._off_clock().median_s)
+        found = self._off_clock()
+        return self._is_charged(max(found.median_s, found.quiet_s))
 
     def _off_clock(self):
         return self._bench.off_clock(self._seconds("candidate"))
 
     def _is_meant(self, found):
         """Whether no busy machine puts so many seconds beside the clock."""
+        if (found.compared >= QUIET_COMPARED_MIN
+                and self._is_charged(found.quiet_s)
+                and found.quiet_s > self._honest_s(is_quiet=True)):
+            return True
         return (self._is_charged(found.least_s)
                 and found.least_s > max(
                     self._honest_s(), found.noise_s, self._waits_s()))
@@ -190,18 +213,23 @@ class Rounds:
         """What a process may wait for the processor in each call."""
         return OFF_CLOCK_EMPTY_CALLS * statistics.median(self._empty)
 
-    def _honest_s(self):
+    def _honest_s(self, is_quiet=False):
         """No honest module has more beside the clock."""
-        _, eager, _ = median_bounds(self._seconds("eager"))
+        eager_s = self._seconds("eager")
+        eager = (quantile(eager_s, QUIET_SHARE) if is_quiet
+                 else median_bounds(eager_s)[1])
         return self.off_clock_slack_s + OFF_CLOCK_EAGER_SHARE * eager
 
     def _is_hidden_by_noise(self):
         """Whether half of the rounds say that it cheats, and all together
-        cannot: so may an honest one's on a busy machine."""
+        cannot: so may an honest one's on a busy machine. Or the quietest say
+        that it works there, and how much nobody knows."""
         found = self._off_clock()
-        return (self._is_charged(found.median_s)
-                and found.median_s > self._honest_s()
-                and not self._is_meant(found))
+        says_half = (self._is_charged(found.median_s)
+                     and found.median_s > self._honest_s())
+        say_quietest = (self._is_charged(found.quiet_s)
+                        and found.most_s > self._honest_s(is_quiet=True))
+        return (says_half or say_quietest) and not self._is_meant(found)
 
     def _has_unsure_lead(self):
         """Whether it is faster than eager, but not beyond noise."""
@@ -267,21 +295,22 @@ class Rounds:
         """docs/worker-protocol.md's `timing`. TooBusy: there is none."""
         overhead = self._overhead()
         rejected = self._reason
+        hidden = self._off_clock()
         if not rejected and self._is_hidden_by_noise():
             raise TooBusy(
                 "the machine is too busy: "
-                f"{self._off_clock().median_s * 1e3:.1f} ms a call seem to lie "
-                "beside the time that is taken, and so does the framework's own "
-                "noise; try again when less runs here")
+                f"{max(hidden.median_s, hidden.most_s) * 1e3:.1f} ms a call seem "
+                "to lie beside the time that is taken, and so does the "
+                "framework's own noise; try again when less runs here")
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
-        hidden = self._off_clock()
-        is_charged = self._is_charged(hidden.least_s)
-        if is_charged:
-            self._charge(hidden.median_s)
-        if not rejected and self._is_meant(hidden):
+        hidden_s = max(hidden.median_s, hidden.quiet_s)
+        is_meant = self._is_meant(hidden)  # held against what was not charged
+        if self._is_charged(max(hidden.least_s, hidden.quiet_s)):
+            self._charge(hidden_s)
+        if not rejected and is_meant:
             rejected = (
-                f"cheated: {hidden.median_s * 1e3:.1f} ms of work a call lie "
+                f"cheated: {hidden_s * 1e3:.1f} ms of work a call lie "
                 "before or after the time that is taken"
             )
         times = {
@@ -303,7 +332,7 @@ class Rounds:
             "outputs_wrong": self._outputs_wrong,
             "clock_ratio": self._clock_ratio(overhead),
             "bytes_floor": self._bench.bytes_floor,
-            "off_clock_us": hidden.median_s * 1e6,
+            "off_clock_us": hidden_s * 1e6,
             "overhead_us": overhead * 1e6,
             "calls_per_run": self._bench.calls,
             "rejected": rejected,
@@ -368,6 +397,12 @@ def median_bounds(values):
     reach = 0.98 * math.sqrt(count)  # 1.96 standard deviations of a binomial
     high = min(count - 1, math.ceil(count / 2 + reach))
     return statistics.median(ordered), ordered[count - 1 - high], ordered[high]
+
+
+def quantile(values, share):
+    """The value that such a share of them lies below, at most."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def median_interval(values):

@@ -7,8 +7,9 @@ import torch
 
 from weft.expect import compare, inputs
 from weft.device.laps import lap
-from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS, OffClock,
-                     ask_baseline, median_bounds)
+from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
+                                QUIET_SHARE, QUIET_USUAL_SHARE, OffClock,
+                                ask_baseline, median_bounds, quantile)
 from weft.candidate.slot import Ended
 from weft.judge.verify import Limits, Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
@@ -212,19 +213,26 @@ class ModelBench:
         loads = self._usual_loads[-len(timed):]
         exports = self._usual_exports[1:] or self._usual_exports
         first = len(self._loads) - len(timed)
-        usual_load = statistics.median(loads)
-        usual_export = statistics.median(exports)
-        begun = {number: timed[number - first] + seconds - usual_load
+        begun = {number: timed[number - first] + seconds
                  for number, seconds in enumerate(self._loads)
                  if number >= first}
-        ended = [begun[number] + seconds - usual_export
+        ended = [begun[number] + seconds
                  for number, seconds in self._exports.items() if number >= first]
-        own = statistics.median(timed)
-        beyond = [(median - own, low - own) for median, low, _
-                  in map(median_bounds, filter(None, (begun.values(), ended)))]
+        own, load = statistics.median(timed), statistics.median(loads)
+        beyond = [[seconds - own - load for seconds
+                   in median_bounds(begun.values())[:2]]]
+        if not ended:
+            median, least = beyond[0]
+            return OffClock(max(0.0, median), max(0.0, least), _spread(loads))
+        usual = own + load + statistics.median(exports)
+        beyond.append([seconds - usual for seconds in median_bounds(ended)[:2]])
         median, least = map(max, zip(*beyond))
-        return OffClock(max(0.0, median), max(0.0, least),
-                        _spread(loads) + _spread(exports))
+        quiet = own + quantile(loads, QUIET_USUAL_SHARE) + quantile(
+            exports, QUIET_USUAL_SHARE)
+        return OffClock(
+            max(0.0, median), max(0.0, least), _spread(loads) + _spread(exports),
+            max(0.0, quantile(ended, QUIET_SHARE) - quiet),
+            max(0.0, median, statistics.median(ended) - quiet), len(ended))
 
     def _is_near(self, answer):
         """Whether what the last call left is right by Model's answer alone,
