@@ -3,15 +3,17 @@ some with special numbers, as pieces of a model; a table of what a target
 lowers, leaves to the framework, or computes otherwise.
 
     benchmarks/opinfo.py [--target cpu] [--dtypes float32,int64] [--out FILE]
-        [OPERATOR ...]
+        [--processes N] [OPERATOR ...]
 
 Targets: cpu (built here), triton (in Triton's interpreter), cuda (the kernels'
-text, run on the host), gpu (Triton's kernels on this machine's GPU). Wants the
-code generators' test programs in build/. Exits with 1 where something differs.
+text, run on the host), gpu and gpu-cuda (Triton's and CUDA's kernels on this
+machine's GPU). Wants the code generators' test programs in build/. Exits with 1
+where something differs.
 """
 
 import argparse
 import collections
+import multiprocessing
 import os
 import sys
 
@@ -20,7 +22,9 @@ sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
                 os.path.join(ROOT, "python")]
 
 OUTCOMES = ("lowered", "framework", "differs", "refused")
-TARGETS = ("cpu", "triton", "cuda", "gpu")
+TARGETS = ("cpu", "triton", "cuda", "gpu", "gpu-cuda")
+#: Of a process: what one of them leaves broken spoils no others.
+OPERATORS_AT_ONCE = 12
 
 
 def arguments():
@@ -33,6 +37,7 @@ def arguments():
     parser.add_argument("--dtypes", default="float32,float16,bfloat16,int64")
     parser.add_argument("--samples", type=int, default=3,
                         help="of an operator, at most")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", help="the table, as Markdown")
     return parser.parse_args()
 
@@ -56,32 +61,57 @@ def table(dtype, found):
     return "\n".join(lines)
 
 
+def outcomes_of(target, name, operators, samples, threads):
+    """(case, outcome, reason) of those operators' samples of one type."""
+    import torch
+
+    import opinfo_cases
+
+    torch.set_num_threads(threads)
+    dtype = getattr(torch, name)
+    cases = [case for op in opinfo_cases.operators(dtype, set(operators))
+             for case in opinfo_cases.cases_of(op, dtype, samples)]
+    return opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases)
+
+
+def names_of(name, wanted):
+    """Of the operators that take that type; some are there twice."""
+    import torch
+
+    import opinfo_cases
+
+    return list(dict.fromkeys(
+        op.name for op in opinfo_cases.operators(getattr(torch, name), wanted)))
+
+
 def main():
     options = arguments()
     if options.target == "triton":
         os.environ["TRITON_INTERPRET"] = "1"  # before torch asks for Triton
     import torch
 
-    import opinfo_cases
-
-    torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
-    variant = opinfo_cases.variant_of(options.target)
     text = [f"# OpInfo, target {options.target}, PyTorch {torch.__version__}"]
+    threads = max(1, (os.cpu_count() or 2) // options.processes)
     differing = 0
-    for name in options.dtypes.split(","):
-        dtype = getattr(torch, name)
-        cases = [case
-                 for op in opinfo_cases.operators(
-                     dtype, set(options.operators) or None)
-                 for case in opinfo_cases.cases_of(op, dtype, options.samples)]
-        found = []
-        for start in range(0, len(cases), 120):
-            found += opinfo_cases.outcomes(variant, cases[start:start + 120])
-            print(f"{name}: {min(start + 120, len(cases))} of {len(cases)}",
-                  file=sys.stderr, flush=True)
-        differing += sum(outcome == "differs" for _, outcome, _ in found)
-        text.append(table(name, found))
-        print(text[-1], flush=True)
+    # Each part in a process of its own: a GPU may be lost to one, and a process
+    # that opened one cannot be forked.
+    with multiprocessing.get_context("spawn").Pool(
+            options.processes, maxtasksperchild=1) as pool:
+        for name in options.dtypes.split(","):
+            names = names_of(name, set(options.operators) or None)
+            parts = [names[i:i + OPERATORS_AT_ONCE]
+                     for i in range(0, len(names), OPERATORS_AT_ONCE)]
+            parts = [pool.apply_async(outcomes_of, (
+                options.target, name, part, options.samples, threads))
+                for part in parts]
+            found = []
+            for number, part in enumerate(parts, 1):
+                found += part.get()
+                print(f"{name}: {number} of {len(parts)} parts",
+                      file=sys.stderr, flush=True)
+            differing += sum(outcome == "differs" for _, outcome, _ in found)
+            text.append(table(name, found))
+            print(text[-1], flush=True)
     if options.out:
         with open(options.out, "w", encoding="utf-8") as file:
             file.write("\n\n".join(text) + "\n")

@@ -220,25 +220,35 @@ def variant_of(target):
 
         return CudaVariant("opinfo", 0, 1, multiprocessors=132)
     if target == "gpu":
-        return GpuVariant()
-    raise ValueError(f"no target '{target}': cpu, triton, cuda or gpu")
+        return GpuVariant("triton", "text", ("16",))
+    if target == "gpu-cuda":
+        return GpuVariant("cuda", "module", ("8", "232448"))
+    raise ValueError(
+        f"no target '{target}': cpu, triton, cuda, gpu or gpu-cuda")
 
 
 class GpuVariant:
-    """Triton's kernels on the current GPU, against eager there."""
+    """A target's kernels on the current GPU, against eager there. `source`: the
+    field of its generator's answer that is a module with kernel_function."""
 
     device = "cuda"
 
+    def __init__(self, target, source, device_facts):
+        self._target, self._source = target, source
+        self._facts = device_facts
+
     def generate(self, graphs, options):
         sms = torch.cuda.get_device_properties(0).multi_processor_count
-        cli = captured_cases.program("triton_codegen_cli",
-                                     "WEFT_TRITON_CODEGEN")
-        return captured_cases.generate(graphs, [cli, str(sms), "16", *options])
+        cli = captured_cases.program(f"{self._target}_codegen_cli",
+                                     f"WEFT_{self._target.upper()}_CODEGEN")
+        return captured_cases.generate(
+            graphs, [cli, str(sms), *self._facts, *options])
 
     def build(self, graphs, answers, folder):
         del graphs
+        os.environ["WEFT_KERNEL_CACHE"] = folder
         return [{answer["variants"][0]["variant"]: opened(
-            answer["variants"][0]["text"], folder, number)}
+            answer["variants"][0][self._source], folder, number)}
             for number, answer in enumerate(answers)]
 
 
