@@ -472,6 +472,13 @@ class SelfCheckTest(CaptureTest):
                         capture_check.compare_runs(
                             run(x), run(x * ulp, more), "", False, sway)
 
+    def test_a_model_that_differs_from_itself_is_said_to(self):
+        def run(more):
+            return [torch.ones(3) + more], {}, []
+        with self.assertRaisesRegex(problems.ProblemError, "the same twice"):
+            capture_check.compare_runs(
+                run(0.0), run(0.5), "", False, lambda off: run(0.25)[:2])
+
     def test_a_deep_net_s_sway_is_that_of_its_inputs(self):
         path = self.write(simple(
             "for one in self.layers:\n    x = one(x)\nreturn x",

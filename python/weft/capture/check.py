@@ -28,6 +28,7 @@ DRAWING = ("attention", "dropout", "gru", "lstm", "rnn")
 # What rounding makes of a model is at most so many times what it makes of it to
 # have its inputs off by one unit of roundoff.
 SWAY_TIMES = 8
+_DIFFERS = "the captured graph does not compute what the model does: "
 # An argmax may fall the other way where two elements are within rounding.
 INTEGER_MISMATCH_SHARE_MAX = 1e-3
 
@@ -186,12 +187,21 @@ def quantized(node):
         line=int(line or 0))
 
 
+def unsteady(difference):
+    """Where a model's second run from the same state differs from its first."""
+    what = difference.message.removeprefix(_DIFFERS).partition(";")[0]
+    return ProblemError(
+        "capture_differs", "the model does not give the same twice, from the "
+        f"same inputs, buffers and random state: {what}; make forward() "
+        "deterministic, or look for state that it keeps elsewhere",
+        code="failed")
+
+
 def mismatch(what):
     return ProblemError(
-        "capture_differs", "the captured graph does not compute what the "
-        f"model does: {what}; forward() must depend on nothing but its inputs, "
-        "parameters, buffers and torch's random generator, which it must "
-        "neither seed nor draw from in vain", code="failed")
+        "capture_differs", f"{_DIFFERS}{what}; forward() must depend on nothing "
+        "but its inputs, parameters, buffers and torch's random generator, which "
+        "it must neither seed nor draw from in vain", code="failed")
 
 
 def compare(expected, got, what, has_tf32=False, scale_min=0.0, swayed=None):
@@ -233,8 +243,9 @@ def compare(expected, got, what, has_tf32=False, scale_min=0.0, swayed=None):
 def compare_runs(expected, got, source, has_tf32, sway=None):
     """`expected` and `got`: (outputs, mutated, generator state). `sway(off)`: the
     first two once more, of inputs that are off by rounding or not; asked only
-    where these differ, and a model that differs from itself is at fault. (A deep net in training mode makes of an ulp a hundredth:
-    every normalisation divides by what little is left.)"""
+    where these differ, and a model that differs from itself is at fault. (A deep
+    net in training mode makes of an ulp a hundredth: every normalisation divides
+    by what little is left.)"""
     import torch
 
     try:
@@ -243,7 +254,10 @@ def compare_runs(expected, got, source, has_tf32, sway=None):
         except ProblemError:
             if sway is None:
                 raise
-            _compare_values(expected, sway(False), has_tf32)
+            try:
+                _compare_values(expected, sway(False), has_tf32)
+            except ProblemError as difference:
+                raise unsteady(difference) from None
             _compare_values(expected, got, has_tf32, sway(True))
         if not all(map(torch.equal, expected[2], got[2])):
             raise mismatch("it draws other random numbers")
