@@ -65,6 +65,37 @@ class TakeOver(BackendCase):
             self.compiled(Net(), budget_s=77)(torch.randn(4, 12))
         self.assertIn("--budget-s 77 ", self.words()[0])
 
+    def seeds_of(self, has_compiler=True, **options):
+        """What the program is told of sources of seeds; None: nothing."""
+        self.set_environment(CXX="true" if has_compiler else "/nowhere/g++",
+                             FAKE_WEFT="fails")
+        torch._dynamo.reset()
+        with torch.no_grad():
+            self.compiled(Net(), target="cpu", **options)(torch.randn(4, 12))
+        words = self.words()[-1].split()
+        return (words[words.index("--seeds") + 1] if "--seeds" in words
+                else None)
+
+    def test_inductor_s_code_is_a_seed_where_it_can_be_had(self):
+        self.assertEqual(self.seeds_of(), "library,compiler,inductor")
+        for cores, has_it in ((1, False), (4, True)):
+            with mock.patch.object(search, "_cores", return_value=cores):
+                self.assertIs(self.seeds_of(budget_s=60) is not None, has_it)
+        self.assertIsNone(self.seeds_of(has_compiler=False))
+        self.assertEqual(self.seeds_of(seeds="compiler", budget_s=20),
+                         "compiler")
+
+    def test_inductor_s_code_on_a_gpu_needs_triton(self):
+        for found, has_it in ((None, False), ("triton", True)):
+            with mock.patch.object(torch.cuda, "is_available",
+                                   return_value=True), \
+                    mock.patch.object(search.importlib.util, "find_spec",
+                                      return_value=found):
+                for target in ("auto", "cuda", "triton", "gpu"):
+                    self.assertEqual(search._has_inductor(target), has_it)
+                self.assertTrue(search._has_inductor("cpu"))
+        self.assertFalse(search._has_inductor("triton"))  # interpreted
+
     def test_another_compilation_takes_what_was_found(self):
         net, x = Net(), torch.randn(4, 12)
         with torch.no_grad():
@@ -137,6 +168,7 @@ class TakeOver(BackendCase):
         self.assertEqual(self.states(), ["ready"], self.reasons())
         (words,) = self.words()
         self.assertIn("--dynamic-batch", words)
+        self.assertNotIn("--seeds", words)  # whose code is for one batch
 
     def test_a_graph_of_one_batch_alone_takes_the_kernels_for_any(self):
         net = Net()
@@ -211,6 +243,8 @@ class Failures(BackendCase):
     def test_an_unknown_option_is_named(self):
         with self.assertRaisesRegex(Exception, "no option 'budget'"):
             self.compiled(Net(), budget=3)(torch.randn(4, 12))
+        with self.assertRaisesRegex(Exception, "option seeds is 3"):
+            self.compiled(Net(), seeds=3)(torch.randn(4, 12))
 
     def test_weft_can_be_switched_off(self):
         self.set_environment(WEFT_DISABLE="1")

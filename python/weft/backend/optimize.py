@@ -36,7 +36,8 @@ class Report:
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
-             variants=0, cache=True, shapes_max=4, dynamic_batch=False):
+             variants=0, cache=True, shapes_max=4, dynamic_batch=False,
+             seeds="auto"):
     """(module, Report). The module returned is of the class of `module`, and
     has the very same parameters, buffers and parts; its forward() takes the
     kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
@@ -61,7 +62,8 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
                         f"{type(module).__name__}")
     options = options_from({"budget_s": budget_s, "target": target,
                             "variants": variants, "cache": cache,
-                            "shapes_max": shapes_max, "wait": True})
+                            "shapes_max": shapes_max, "seeds": seeds,
+                            "wait": True})
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     made = module if _dispatch_of(module) else _optimized(module)
     return made, _learn(made, args, dict(kwargs or {}), options, dynamic_batch)

@@ -28,6 +28,9 @@ class Options:
     target: str = "auto"
     #: Kernels tried for a subgraph, at most; 0: as the budget allows.
     variants: int = 0
+    #: Who proposes kernels, as `weft run --seeds` takes it; "auto": also
+    #: Inductor, where it can be had and the budget allows it.
+    seeds: str = "auto"
     #: Sizes for which one graph gets kernels of its own, at most.
     shapes_max: int = 4
     #: Whether composed modules of earlier processes are used, and kept.
@@ -38,6 +41,9 @@ class Options:
         _check("fallback", self.fallback, FALLBACKS)
         _check("target", self.target, TARGETS)
         _check("mode", self.mode, MODES)
+        if not isinstance(self.seeds, str):
+            raise ValueError(f"weft's option seeds is {self.seeds!r}: it is "
+                             "'auto', or a text as weft run --seeds takes it")
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
         _check_range("variants", self.variants, 0, 64)
         _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)

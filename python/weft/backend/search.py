@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -20,6 +21,11 @@ TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
 LATE_SHARE, LATE_S = 1.0, 60.0
 #: Kernels tried for a subgraph, by the seconds that there are.
 VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
+#: A run takes Inductor's code for each subgraph besides, where its budget times
+#: the cores is so much: PyTorch's compiler and what is built of its code took 6
+#: to 7 s of a core a subgraph (2026-11-26), and must not take what our own
+#: compiler's kernels need to be verified.
+INDUCTOR_CORE_S_MIN = 240
 #: A search whose time was over before it had a kernel is made anew by so many
 #: processes: the first in a new installation loads PyTorch slowly.
 TRIES_MAX = 3
@@ -51,7 +57,7 @@ def key_of(source, options):
     from weft import __version__
 
     text = json.dumps([source.key, options.target, options.fallback,
-                       __version__, platform.machine(), _processor(),
+                       options.seeds, __version__, platform.machine(), _processor(),
                        _devices(source)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -143,12 +149,32 @@ def _words(options, any_batch):
              "--budget-s", f"{options.budget_s:g}",
              "--timing-ms", share(TIMING_SHARE, TIMING_MS),
              "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
+    if options.seeds != "auto":
+        words += ["--seeds", options.seeds]
+    elif (not any_batch and _has_inductor(options.target)
+          and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN):
+        words += ["--seeds", "library,compiler,inductor"]
     if any_batch:
         words.append("--dynamic-batch")
     # Whoever has Inductor already wants what is faster than that.
     if options.fallback != "inductor":
         words.append("--no-compile-baseline")
     return words
+
+
+def _cores():
+    return len(os.sched_getaffinity(0))
+
+
+def _has_inductor(target):
+    """Whether PyTorch's compiler has what it needs here: Triton for a GPU, a
+    C++ compiler else. Where kernels are interpreted, none is timed."""
+    import torch
+
+    if target != "cpu" and torch.cuda.is_available():
+        return importlib.util.find_spec("triton") is not None
+    return target in ("auto", "cpu") and shutil.which(
+        os.environ.get("CXX") or "g++") is not None
 
 
 def _too_slow(result, options):
