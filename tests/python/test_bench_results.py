@@ -241,6 +241,19 @@ class BesideTest(unittest.TestCase):
         self.assertIn("## Scores", text)
         self.assertIn("## In /other: Scores", text)
 
+    def test_so_are_those_over_all_levels(self):
+        more = row_of(1, result_of(eager=1.0, compiled=None), level=2)
+        text = report.markdown({**SETTINGS, "beside": "/other"},
+                               [*self.rows(), more], {}, [(0, 1)])
+        _, told = text.split("## Beside each other")
+        for line in ("| level 1, over eager | 4.000× (1 of 1) | 3.000× (1 of 1) |",
+                     "| level 2, over eager | 1.000× (1 of 1) | – |",
+                     "| all, over eager | 2.000× (2 of 2) | 3.000× (1 of 1) |",
+                     "| all, over torch.compile | 2.000× (1 of 2) | "
+                     "1.250× (1 of 1) |"):
+            self.assertIn(line, told.split("##")[0])
+        self.assertNotIn("level 2, over torch.compile", told)
+
     def test_kernelbenchs_files_are_of_the_first_folder_alone(self):
         told = json.loads(kernelbench.files(SETTINGS, self.rows())[
             "runs/weft_level1/eval_results.json"])
