@@ -125,6 +125,18 @@ class Whole(WeftCase):
         self.assertIn("# kernels for train", text)
         self.assertIn("refused: no", driver.sentence("eval", results["eval"]))
 
+    def test_nothing_is_called_slower_that_was_not_tried(self):
+        for subgraphs, why in (
+                ([], "all of it is the library's own work"),
+                ([(0, 0), (0, 0)], "no kernel of ours was tried"),
+                ([(0, 0), (2, 0)], "no kernel of ours was right"),
+                ([(0, 0), (2, 1)], "no kernel of ours is faster")):
+            result = {"verdict": {"correct": True}, "subgraphs": [
+                {"ours": False, "seeds": seeds, "right": right}
+                for seeds, right in subgraphs]}
+            self.assertEqual(driver.sentence("eval", result),
+                             f"eval: the framework's own, {why}")
+
     def test_what_a_candidate_says_ends_no_table(self):
         results = {mode: {"verdict": {"correct": False, "reason": "a |\n<b>"},
                           "subgraphs": [], "timing": {}, "summary": ""}

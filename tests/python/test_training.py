@@ -219,6 +219,15 @@ class Modules(TrainingCase):
         graphs[1].composed = None
         self.assertEqual(driver.ways(graphs), [])
 
+    def test_nothing_is_called_slower_that_was_not_tried(self):
+        graphs = [driver.Graph("forward", None, "no kernel of ours was tried"),
+                  driver.Graph("backward", None, "its run ended with 1")]
+        self.assertEqual(
+            driver._why_none(graphs, []),
+            "the forward pass: no kernel of ours was tried; "
+            "the backward pass: its run ended with 1")
+        self.assertIn("was faster", driver._why_none(graphs, ["a trial"]))
+
 
 class Gradcheck(TrainingCase):
     def told(self, text, change=lambda gradient: gradient):

@@ -15,7 +15,8 @@ import sys
 from weft.modes import module_text
 from weft.modes.module_text import MODES
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    NotJudged, judge, read_json, read_text, run, say, warn, write_text
+    NotJudged, judge, read_json, read_text, run, say, warn, why_no_kernel, \
+    write_text
 from weft.table_cell import table_cell
 
 #: Of a budget, each mode's; the rest is for judging the whole.
@@ -128,7 +129,7 @@ def sentence(mode, result):
         return f"{mode}: the framework's own, ours were refused: " \
                f"{result['refused']}"
     if not has_kernels(result):
-        return f"{mode}: the framework's own, no kernel of ours is faster"
+        return f"{mode}: the framework's own, {why_no_kernel(result)}"
     ratios = [f"{over(result, party):.2f}× over {name}" for party, name in (
         ("eager", "eager"), ("compile", "torch.compile"))
         if over(result, party)]

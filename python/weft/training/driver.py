@@ -17,7 +17,7 @@ import sys
 import traceback
 
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    read_json, read_text, run, say, warn, write_text
+    read_json, read_text, run, say, warn, why_no_kernel, write_text
 
 #: Of a budget: each graph's run; the rest is for the whole.
 RUN_SHARE = 0.4
@@ -107,8 +107,8 @@ def search(settings, graph):
         graph.reason = f"its run ended with {code}: see {folder}"
         return
     graph.summary = result.get("summary", "")
-    if not any(one.get("ours") for one in result.get("subgraphs", [])):
-        graph.reason = "no kernel was faster"
+    if not any(one["ours"] for one in result["subgraphs"]):
+        graph.reason = why_no_kernel(result)
         return
     graph.composed = read_text(folder, "composed", "model_new.py")
 
@@ -161,6 +161,14 @@ def _say_refused(settings, trial):
         say(settings, f"refused: {trial.reason}")
 
 
+def _why_none(graphs, trials):
+    """Why the framework's own step stays."""
+    if trials:
+        return "no kernel of ours was faster"
+    return "; ".join(f"the {graph.name} pass: {graph.reason}"
+                     for graph in graphs)
+
+
 def conclude(settings, problem_text, graphs, checked, best, trials):
     """Writes what was found; the exit code."""
     from weft.training import report
@@ -175,7 +183,7 @@ def conclude(settings, problem_text, graphs, checked, best, trials):
         text = (problem_text + "\n\nclass ModelNew(Model):\n"
                 "    \"\"\"The framework's own: no kernel of ours was "
                 "right and faster.\"\"\"\n")
-        summary = ("no kernel of ours was faster: ModelNew is the framework's"
+        summary = (f"{_why_none(graphs, trials)}: ModelNew is the framework's"
                    if is_right else f"not verified: {reasons[0]}")
     out = settings["out"]
     write_text(text, out, "composed", "model_new.py")
