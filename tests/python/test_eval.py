@@ -43,6 +43,40 @@ class EvalTest(WeftCase):
         self.assert_ends(done, 1)
         self.assertIn("rejected (wrong): case", done.stdout)
 
+    def test_one_that_hangs_is_given_up_after_the_limit_of_one_call(self):
+        # Asked again after that, it would say so. One hangs at once, the other
+        # in the process after the one that checks it.
+        texts = [f"""import os
+import time
+
+MARKS = os.path.join(os.environ["WEFT_KERNEL_CACHE"], "marks")
+
+
+def kernel_function(x):
+    global mine
+    if "mine" not in globals():
+        with open(MARKS, "a+", encoding="utf-8") as file:
+            file.write(".")
+            mine = file.tell()
+    if mine > {right + 1}:
+        raise ValueError("asked again")
+    while mine > {right}:
+        time.sleep(1)
+    return x.relu()
+""" for right in (0, 1)]
+        files = [self.write(f"hangs{i}.py", text)
+                 for i, text in enumerate(texts)]
+        done = self.weft("eval", RELU, *files, *QUICK, "--json", "--call-ms",
+                         "5000")
+        self.assert_ends(done, 1)
+        for line in map(json.loads, done.stdout.splitlines()):
+            verdict = line["verdict"]
+            self.assertFalse(line["accepted"])
+            self.assertEqual((verdict["kind"], verdict["reason"]),
+                             ("timed_out", "no answer within 5000 ms"))
+            self.assertLess(verdict["wall_ms"], 15000)
+        self.assertEqual(len(done.stdout.splitlines()), 2)
+
     def test_several_candidates_get_a_line_each_and_the_worst_exit_code(self):
         done = self.weft("eval", RELU, HONEST, WRONG, "--json", "--no-timing",
                          "--target", "cpu")

@@ -33,7 +33,6 @@ def evaluate(oracle, request):
         oracle.slot, oracle.keeper, whole, job, limits
     )
     found = {
-        "accepted": verdict.correct,
         "contract": contract,
         "device": oracle.device.name,
         "precision": whole.precision,
@@ -44,13 +43,14 @@ def evaluate(oracle, request):
         "remark": "",
     }
     if verdict.correct:
-        _trace(oracle, whole, job, limits, found)
+        _trace(oracle, whole, job, limits, found, verdict)
+    if verdict.correct:
         found["untimed"] = why_untimed(request, text)
         verdict.near_eager = judge_near_eager.judge(
             oracle, whole, job, limits, request)
         if not found["untimed"]:
             _time(oracle, whole, job, request, limits, found, verdict)
-            found["accepted"] = verdict.correct
+    found["accepted"] = verdict.correct
     found["verdict"] = dataclasses.asdict(verdict)
     return {"evaluation": found}
 
@@ -104,8 +104,9 @@ def stage(request, contract, whole, scratch):
     return verify_model.stage_model(request["candidate"], whole, scratch, **more)
 
 
-def _trace(oracle, whole, job, limits, found):
-    """What the framework did for it, by the candidate's own account."""
+def _trace(oracle, whole, job, limits, found, verdict):
+    """What the framework did for it, by the candidate's own account. Who hangs
+    here would hang in each process that is still to come."""
     arena = oracle.keeper.of(whole.buffers.end)
     try:
         arena.clear()
@@ -120,8 +121,10 @@ def _trace(oracle, whole, job, limits, found):
             parameters=True,
         )
         told = answer.get("operators")
-    except Ended:
+    except Ended as ended:
         told = None
+        if ended.kind == "timed_out":
+            verdict.fail(ended.kind, ended.reason)
     finally:
         oracle.slot.dismiss()
     if not isinstance(told, dict):
