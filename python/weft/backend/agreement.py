@@ -6,6 +6,9 @@ last look, on the user's own data, before kernels take over.
 
 import torch
 
+#: Of results, looked at together: what is computed of them takes 60 bytes each
+#: at most, and the program's own memory must have room for it.
+ELEMENTS_MAX = 1 << 18
 #: Of the root mean square of what is expected, by the size of an element.
 TOLERANCES = {2: 2e-2, 4: 1e-3, 8: 1e-5}
 
@@ -45,14 +48,37 @@ def _same_strides(a, b):
 
 
 def _error(a, b):
-    finite = torch.isfinite(a)
-    if not torch.equal(finite, torch.isfinite(b)):
-        return "nan or infinity at other places"
+    count, squares = 0, 0.0
+    for a_part, b_part in _parts(a, b):
+        finite = torch.isfinite(a_part)
+        if not torch.equal(finite, torch.isfinite(b_part)):
+            return "nan or infinity at other places"
+        found = a_part[finite].double()
+        count += found.numel()
+        squares += float(found.square().sum())
+    if count == 0:
+        return ""
     tolerance = TOLERANCES[min(8, max(2, a.itemsize))]
+    error = max(_error_of(*parts, (squares / count) ** 0.5)
+                for parts in _parts(a, b))
+    return "" if error <= tolerance else f"an error of {error:.2g}"
+
+
+def _error_of(a, b, scale):
+    finite = torch.isfinite(a)
     a, b = (x[finite].double() for x in (a, b))
     if a.numel() == 0:
-        return ""
-    scale = a.square().mean().sqrt()
+        return 0.0
     # Nothing but zeros is expected: then nothing else may be there.
-    error = float(((a - b).abs() / (a.abs() + scale).clamp_min(1e-300)).max())
-    return "" if error <= tolerance else f"an error of {error:.2g}"
+    return float(((a - b).abs() / (a.abs() + scale).clamp_min(1e-300)).max())
+
+
+def _parts(a, b):
+    """Both, as views of ELEMENTS_MAX elements at most."""
+    if a.numel() <= ELEMENTS_MAX:
+        yield a, b
+        return
+    dim = max(range(a.dim()), key=lambda i: a.shape[i])
+    size = max(1, ELEMENTS_MAX * a.shape[dim] // a.numel())
+    for one, other in zip(a.split(size, dim), b.split(size, dim)):
+        yield from _parts(one, other)

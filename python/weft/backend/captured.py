@@ -18,6 +18,8 @@ _ATOMS = (bool, int, float, complex, str, bytes, type(None), torch.dtype,
           torch.device, torch.Size, torch.layout, torch.memory_format, type,
           types.FunctionType, types.BuiltinFunctionType)
 _CONTAINER_ITEMS_MAX = 1000
+#: Of the inputs at a batch that is captured besides the program's own.
+SAMPLE_BYTES_MAX = 1 << 30
 #: Every module has these; what matters of them is looked at by name.
 _OF_MODULES = frozenset(vars(torch.nn.Module()))
 _OWN = "_weft"
@@ -135,6 +137,14 @@ def capture_batches(module, args, kwargs, captured):
             raise Unsupported("an input with the batch is not contiguous")
         return leaf[torch.arange(size, device=leaf.device) % batch]
 
+    sized = sum(leaf.nbytes // batch * max(any_batch.SAMPLES)
+                for leaf in leaves if isinstance(leaf, torch.Tensor)
+                and leaf.dim() and leaf.shape[0] == batch)
+    if sized > SAMPLE_BYTES_MAX:
+        raise Unsupported(
+            f"its inputs at a batch of {max(any_batch.SAMPLES)} would take "
+            f"{sized >> 20} MiB of the program's memory, and may take "
+            f"{SAMPLE_BYTES_MAX >> 20}")
     graphs = {}
     for size in any_batch.SAMPLES:
         at = [resized(leaf, size) for leaf in leaves]

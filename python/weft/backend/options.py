@@ -10,6 +10,7 @@ TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
 #: torch.compile's own modes; weft's kernels are the same in each.
 MODES = (None, "default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 BUDGET_S_MAX = 86_400.0
 SHAPES_MAX = 64
 
@@ -82,12 +83,15 @@ def _logger():
     """WEFT_LOG names the level of what is told on standard error."""
     logger = logging.getLogger("weft")
     level = os.environ.get("WEFT_LOG", "").upper()
-    if level in ("DEBUG", "INFO", "WARNING", "ERROR"):
+    if level in LEVELS:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("weft: %(message)s"))
         logger.addHandler(handler)
         logger.setLevel(level)
         logger.propagate = False
+    elif level not in ("", "0"):
+        logger.warning("WEFT_LOG is %r: it may be %s", level.lower(),
+                       ", ".join(LEVELS).lower())
     return logger
 
 

@@ -237,7 +237,12 @@ class Piece:
             kernels.settle("framework", "its first call failed with "
                            + _told(error))
             return self._framework(arguments)
-        expected = self._framework(list(arguments))
+        expected, failure = self._beside(arguments)
+        if failure:  # the kernels' results took the room that it needs
+            del got
+            kernels.settle("framework", "beside the kernels' results the "
+                           f"framework failed with {failure}")
+            return self._framework(arguments)
         try:
             why = agreement.difference(list(expected), got)
         except Exception as error:
@@ -249,6 +254,17 @@ class Piece:
             kernels.settle("ready")
         return expected
 
+
+    def _beside(self, arguments):
+        """(the framework's results, what it failed with)"""
+        random = _random_states(arguments) if self._draws else None
+        try:
+            return self._framework(list(arguments)), ""
+        except Exception as error:
+            failure = _told(error)
+        if random:
+            _set_random_states(random)
+        return None, failure
 
     def _computed_without_draws(self, kernels, arguments):
         """The kernels' results; the framework then draws the same numbers.
