@@ -368,7 +368,9 @@ class RandomTest(CaptureTest):
     def test_dropout_in_place(self):
         targets = self.assert_same_draws(simple(
             "y = x * 1.5\nF.dropout(y, 0.3, inplace=True)\nreturn y + 1"))
-        self.assertIn("aten.dropout.default", targets)
+        # On a GPU, dropout's own kernel would draw other numbers.
+        self.assertIn("aten.bernoulli.p", targets)
+        self.assertNotIn("aten.dropout.default", targets)
 
     def test_the_other_dropouts(self):
         self.assert_same_draws(simple(

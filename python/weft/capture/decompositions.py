@@ -145,6 +145,9 @@ def shield_random_calls(graph):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
             continue
+        if name == "dropout_" and node.args[1] < 1:
+            draw_in_place(graph, node)
+            continue
         operator = getattr(getattr(torch.ops, SHIELD), name.rstrip("_"))
         with graph.inserting_before(node):
             call = graph.call_function(operator.default, node.args,
@@ -157,6 +160,27 @@ def shield_random_calls(graph):
                 call.meta = dict(node.meta)
         node.replace_all_uses_with(call)
         graph.erase_node(node)
+
+
+def draw_in_place(graph, node):
+    """dropout_ as it runs: on a GPU only dropout has a kernel of its own, which
+    draws other numbers."""
+    import torch
+
+    tensor, probability = node.args[0], node.args[1]
+
+    def call(operator, *arguments):
+        made = graph.call_function(operator, arguments)
+        made.meta = dict(node.meta)
+        return made
+
+    aten, kept = torch.ops.aten, 1.0 - probability
+    with graph.inserting_before(node):
+        noise = call(aten.bernoulli.p, tensor, kept)
+        noise = call(aten.div.Tensor, noise, kept)
+        result = call(aten.mul_.Tensor, tensor, noise)
+    node.replace_all_uses_with(result)
+    graph.erase_node(node)
 
 
 def returns_its_input(node):
