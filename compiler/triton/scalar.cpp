@@ -82,13 +82,15 @@ std::string load_text(const TritonScope& scope, const Scalar& node) {
     mask = mask.empty() ? guard : "(" + mask + ") & " + guard;
   }
   if (mask.empty()) return "tl.load(" + place + ")";
-  // One place, read or not for each of a block: it becomes a block, too.
+  // One place, read or not for each of a block, were it of one element: it
+  // becomes a block, too.
   const auto spreads = [&](int id) {
     return scope.variables.at(id).axis != Axis::none;
   };
-  if (!node.placed && std::ranges::none_of(own_variables(node), spreads) &&
-      std::ranges::any_of(variables, spreads)) {
-    place += " + tl.where(" + mask + ", 0, 0)";
+  if (!node.placed && std::ranges::none_of(own_variables(node), spreads)) {
+    place += std::ranges::any_of(variables, spreads)
+                 ? " + tl.where(" + mask + ", 0, 0)"
+                 : " + tl.zeros((1, 1), tl.int32)";
   }
   return "tl.load(" + place + ", mask=" + mask + ", other=0)";
 }

@@ -89,6 +89,9 @@ SOFTMAX = ("softmax", lambda x: [x.softmax(1), x.sum(0)],
 SCALED = ("scaled", lambda x, s, w: F.conv2d(
     x * s[:, None, None], w, padding=1, groups=8),
           (torch.ones(2, 8, 64, 64), torch.ones(8), torch.ones(8, 1, 3, 3)))
+# A single number under a guard of its own: that of a lookup.
+LOOKUP = ("lookup", lambda x, i: x.index_select(0, i),
+          (torch.ones(1), torch.zeros(1, dtype=torch.int64)))
 # Of 16 bits: on the matrix units, with what comes before and after.
 HALVES = ("halves", lambda x, w, y: [F.gelu(x.softmax(1) @ w), x + y],
           (torch.ones(64, 128).half(), torch.ones(128, 64).half(),
@@ -229,6 +232,11 @@ class TritonBuild(unittest.TestCase):
         sources = generated_sources(3, SCALED)
         self.assertTrue(any(", 0, 0), mask=" in text for text in sources))
         for text in sources:
+            self.build(text)
+
+    def test_a_lookup_in_a_single_number_builds(self):
+        for text in generated_sources(1, LOOKUP):
+            self.assertIn("mask=", text)
             self.build(text)
 
     def test_halves_build(self):
