@@ -162,6 +162,29 @@ std::string trimmed(const std::string& text) {
   return from == std::string::npos ? "" : text.substr(from);
 }
 
+/// Where Hugging Face's packages keep what they once fetched; empty: nowhere.
+/// What lies above it, a token among it, is shown to no box.
+fs::path hub_cache() {
+  const auto named = [](const char* variable) -> fs::path {
+    const char* value = std::getenv(variable);
+    return value == nullptr ? "" : value;
+  };
+  fs::path folder = named("HF_HUB_CACHE");
+  if (folder.empty()) folder = named("HUGGINGFACE_HUB_CACHE");
+  if (folder.empty() && !named("HF_HOME").empty()) {
+    folder = named("HF_HOME") / "hub";
+  }
+  if (folder.empty() && !named("XDG_CACHE_HOME").empty()) {
+    folder = named("XDG_CACHE_HOME") / "huggingface/hub";
+  }
+  if (folder.empty() && !named("HOME").empty()) {
+    folder = named("HOME") / ".cache/huggingface/hub";
+  }
+  std::error_code gone;
+  if (!fs::is_directory(folder, gone)) return "";
+  return fs::canonical(folder, gone);
+}
+
 }  // namespace
 
 Result<Installation> find_installation(const std::optional<std::string>& flag) {
@@ -197,6 +220,7 @@ std::vector<fs::path> python_readable(const Installation& installation) {
   if (fs::exists(installation.bytecode, gone)) {
     folders.push_back(installation.bytecode);
   }
+  if (const fs::path hub = hub_cache(); !hub.empty()) folders.push_back(hub);
   return folders;
 }
 
@@ -207,6 +231,12 @@ std::vector<std::pair<std::string, std::string>> python_environment(
       {"PYTHONDONTWRITEBYTECODE", "1"}};
   if (!installation.bytecode.empty()) {
     variables.emplace_back("WEFT_BYTECODE", installation.bytecode.string());
+  }
+  // A box has no network: what the cache lacks is said at once, not after five
+  // tries in half a minute.
+  variables.emplace_back("HF_HUB_OFFLINE", "1");
+  if (const fs::path hub = hub_cache(); !hub.empty()) {
+    variables.emplace_back("HF_HUB_CACHE", hub.string());
   }
   return variables;
 }

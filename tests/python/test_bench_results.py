@@ -113,6 +113,19 @@ class ScoreTest(unittest.TestCase):
         expected = [4, 3, 3, 2, 2, 1]  # 1.0 is not more than 1
         self.assertEqual(told, [count / 6 for count in expected])
 
+    def test_what_the_machine_cannot_run_is_in_no_score(self):
+        rows = [*self.rows(), row_of(7, state=records.MISSING, reason="hub")]
+        self.assertEqual(score.run_ones(rows), rows[:-1])
+        text = report.markdown(SETTINGS, rows, {}, [(0, 1)])
+        without = report.markdown(SETTINGS, rows[:-1], {}, [(0, 1)])
+        scores = [line for line in without.splitlines() if "fast_" in line]
+        self.assertEqual(
+            [line for line in text.splitlines() if "fast_" in line], scores)
+        evaluated = json.loads(kernelbench.files(SETTINGS, rows)[
+            f"{kernelbench.run_folder(1)}/eval_results.json"])
+        self.assertNotIn("7", evaluated)
+        self.assertIn("6", evaluated)
+
     def test_fast_0_is_the_share_of_verified_ones_even_when_none_is_timed(self):
         untimed = result_of()
         untimed["timing"]["over_eager"] = None

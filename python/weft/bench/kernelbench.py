@@ -11,6 +11,8 @@ import re
 
 from weft.bench import score
 
+#: States of problems of which nothing is known.
+_NOT_RUN = ("stopped", "missing")
 _BASELINES = (
     ("baseline_time_torch.json", "eager"),
     ("baseline_time_torch_compile_inductor_default.json", "compile"),
@@ -36,7 +38,7 @@ def files(settings, rows):
         own = [row for row in rows if row["level"] == level]
         made[f"{run_folder(level)}/eval_results.json"] = _json(
             {str(row["number"]): [evaluation(settings, row)] for row in own
-             if row["state"] != "stopped"})
+             if row["state"] not in _NOT_RUN})
     hardware = re.sub(r"[^A-Za-z0-9]+", "_", hardware_of(settings, rows))
     for name, side in _BASELINES:
         times = baseline(settings, rows, side)
@@ -86,7 +88,7 @@ def baseline(settings, rows, side):
     made = {}
     for row in rows:
         times = row["result"]["timing"][side] if row.get("result") else None
-        if row["state"] == "stopped" or (row["verified"] and not times):
+        if row["state"] in _NOT_RUN or (row["verified"] and not times):
             continue
         made.setdefault(f"level{row['level']}", {})[row["name"]] = (
             statistics_of(times, settings, row) if times

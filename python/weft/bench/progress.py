@@ -65,7 +65,10 @@ class Progress:
                               "out": self._settings["out"]}), flush=True)
             return
         self._wipe()
-        self._say(f"{verified} of {len(rows)} verified"
+        run = len(score.run_ones(rows))
+        not_run = (f", {len(rows) - run} not run: the machine lacks something"
+                   if run < len(rows) else "")
+        self._say(f"{verified} of {run} verified{not_run}"
                   + geometric_means(rows) + near_words(rows))
         if stopping or left:
             why = {"limit": "the time is up: ", "interrupted": "interrupted: "}

@@ -50,7 +50,8 @@ def _beside(settings, own, other):
 
 
 def _mean_of(rows, level, name):
-    told = [r for r in rows if level is None or r["level"] == level]
+    told = [r for r in score.run_ones(rows)
+            if level is None or r["level"] == level]
     ratios = score.ratios(told, name)
     if not ratios:
         return "–"
@@ -96,8 +97,12 @@ def _tf32(rows):
 def _head(settings, rows, rates, sessions):
     verified = sum(1 for row in rows if row["verified"])
     left = sum(1 for row in rows if row["state"] == "stopped")
-    lines = ["# weft bench", "",
-             f"{verified} of {len(rows)} problems verified."]
+    run = len(score.run_ones(rows))
+    lines = ["# weft bench", "", f"{verified} of {run} problems verified."]
+    if run < len(rows):
+        lines += ["", f"{len(rows) - run} more were not run, for this machine "
+                  "lacks something that they need: they count in no score, and "
+                  "the same command tries them again."]
     if left:
         lines += ["", f"**Not all is done: {left} problems are left.** The "
                   "same command goes on. Below they count as not verified."]
@@ -142,6 +147,7 @@ def _time_spent(settings, rows, sessions):
 
 
 def _section(title, rows):
+    rows = score.run_ones(rows)
     bases = [(name, words) for name, words in _BASES
              if score.ratios(rows, name)]
     lines = [f"## {title}", ""]
@@ -249,12 +255,18 @@ def _passed(row):
 
 
 def _failures(rows):
-    failed = [row for row in rows
+    failed = [row for row in score.run_ones(rows)
               if not row["verified"] and row["state"] != "stopped"]
+    rest = [row for row in rows if row not in score.run_ones(rows)]
+    return "\n".join(filter(None, (_reasons("Not verified", failed),
+                                   _reasons("Not run", rest))))
+
+
+def _reasons(title, failed):
     if not failed:
         return ""
     return "\n".join(
-        ["## Not verified", "", "| problem | verdict | why |", "|---|---|---|"]
+        [f"## {title}", "", "| problem | verdict | why |", "|---|---|---|"]
         + [f"| {row['label']} | {row['verdict']} | {table_cell(row['reason'])} |"
            for row in failed]) + "\n"
 

@@ -13,6 +13,8 @@ import os
 import sys
 import traceback
 
+from weft.problem import network
+
 SEED = 42
 MODULE_NAME = "weft_problem"
 TORCH_OLDEST = (2, 6)
@@ -161,6 +163,15 @@ def blaming(path, kind, what, advice):
                 "make the problem's sizes smaller, or use a machine with more "
                 "memory",
                 file=os.path.basename(path), line=line,
+                details=details) from None
+        if network.is_wanted(error):
+            raise ProblemError(
+                "no_network",
+                f"{what} needs the network, which no problem has here "
+                f"({type(error).__name__}: {short(error)}): run its file with "
+                f"{sys.executable} once where there is one, with Model built, "
+                "so that Hugging Face's cache (HF_HUB_CACHE) has what it loads",
+                code="missing", file=os.path.basename(path), line=line,
                 details=details) from None
         raise ProblemError(
             kind, f"{what} raised {type(error).__name__}: {short(error)}; "
