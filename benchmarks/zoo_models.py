@@ -64,6 +64,91 @@ class SmallUNet(nn.Module):
         return self.last(torch.cat([y, across], 1))
 
 
+class SqueezeAndExpand(nn.Module):
+    """SqueezeNet's block: few channels, then many by two ways, side by side."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.squeeze = nn.Conv2d(width, width // 4, 1)
+        self.expand1 = nn.Conv2d(width // 4, width // 2, 1)
+        self.expand3 = nn.Conv2d(width // 4, width // 2, 3, padding=1)
+
+    def forward(self, x):
+        y = functional.relu(self.squeeze(x))
+        return torch.cat([functional.relu(self.expand1(y)),
+                          functional.relu(self.expand3(y))], 1)
+
+
+class TimedResidual(nn.Module):
+    """A diffusion model's block, which is told the step of time."""
+
+    def __init__(self, before, width, told):
+        super().__init__()
+        self.norm1, self.norm2 = nn.GroupNorm(4, before), nn.GroupNorm(4, width)
+        self.first = nn.Conv2d(before, width, 3, padding=1)
+        self.second = nn.Conv2d(width, width, 3, padding=1)
+        self.told = nn.Linear(told, width)
+        self.across = nn.Conv2d(before, width, 1)
+
+    def forward(self, x, told):
+        y = self.first(functional.silu(self.norm1(x)))
+        y = y + self.told(functional.silu(told))[:, :, None, None]
+        y = self.second(functional.silu(self.norm2(y)))
+        return y + self.across(x)
+
+
+class ImageAttention(nn.Module):
+    """Every pixel looks at all."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.GroupNorm(4, width)
+        self.qkv = nn.Conv2d(width, 3 * width, 1)
+        self.out = nn.Conv2d(width, width, 1)
+
+    def forward(self, x):
+        rows, width, high, wide = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(
+            rows, 3, self.heads, width // self.heads, high * wide
+        ).transpose(-1, -2).unbind(1)
+        y = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(y.transpose(-1, -2).reshape(x.shape))
+
+
+class DiffusionUNet(nn.Module):
+    """What denoises a picture at a step of time: that as sines and cosines, two
+    sizes of the picture, attention at the smaller one."""
+
+    def __init__(self, width):
+        super().__init__()
+        told = 4 * width
+        self.register_buffer("rates", torch.exp(
+            -torch.arange(width // 2) * (9.2 / (width // 2))))
+        self.time = nn.Sequential(nn.Linear(2 * (width // 2), told), nn.SiLU(),
+                                  nn.Linear(told, told))
+        self.first = nn.Conv2d(3, width, 3, padding=1)
+        self.down = TimedResidual(width, width, told)
+        self.smaller = nn.Conv2d(width, 2 * width, 3, stride=2, padding=1)
+        self.before = TimedResidual(2 * width, 2 * width, told)
+        self.attention = ImageAttention(2 * width, 4)
+        self.after = TimedResidual(2 * width, 2 * width, told)
+        self.larger = nn.Conv2d(2 * width, width, 3, padding=1)
+        self.up = TimedResidual(2 * width, width, told)
+        self.norm = nn.GroupNorm(4, width)
+        self.last = nn.Conv2d(width, 3, 3, padding=1)
+
+    def forward(self, x, step):
+        angles = step[:, None] * self.rates
+        told = self.time(torch.cat([angles.sin(), angles.cos()], 1))
+        across = self.down(self.first(x), told)
+        y = self.before(self.smaller(across), told)
+        y = self.after(self.attention(y), told)
+        y = self.larger(functional.interpolate(y, scale_factor=2.0))
+        y = self.up(torch.cat([y, across], 1), told)
+        return self.last(functional.silu(self.norm(y)))
+
+
 class RootMeanSquareNorm(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -114,6 +199,49 @@ class SelectiveScan(nn.Module):
         return torch.stack(states, 1) * functional.silu(gate)
 
 
+class ChunkedScan(nn.Module):
+    """Mamba 2's: products within a chunk, and a state from chunk to chunk."""
+
+    def __init__(self, width, heads, states, chunk):
+        super().__init__()
+        self.heads, self.states, self.chunk = heads, states, chunk
+        self.project = nn.Linear(width, 2 * width + 2 * states + heads)
+        self.decay = nn.Parameter(torch.rand(heads))
+        self.skip = nn.Parameter(torch.rand(heads, 1))
+        self.norm = RootMeanSquareNorm(width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        rows, length, width = x.shape
+        count = length // self.chunk
+        value, gate, write, read, rate = self.project(x).split(
+            [width, width, self.states, self.states, self.heads], -1)
+        rate = functional.softplus(rate).view(rows, count, self.chunk, -1)
+        value = value.view(rows, count, self.chunk, self.heads, -1)
+        write, read = (one.view(rows, count, self.chunk, self.states)
+                       for one in (write, read))
+        # What is left of a step at another one: exp of sums of what decays.
+        sums = (-rate * self.decay).permute(0, 3, 1, 2).cumsum(-1)
+        between = sums[..., :, None] - sums[..., None, :]
+        past = torch.ones(self.chunk, self.chunk, dtype=torch.bool,
+                          device=x.device).tril()
+        between = between.masked_fill(~past, -torch.inf).exp()
+        given = value * rate[..., None]
+        within = torch.einsum("bcls,bcms,bhclm,bcmhp->bclhp",
+                              read, write, between, given)
+        left = (sums[..., -1:] - sums).exp()
+        written = torch.einsum("bcms,bhcm,bcmhp->cbhps", write, left, given)
+        state, states = torch.zeros_like(written[0]), []
+        for number in range(count):
+            states.append(state)
+            kept = sums[:, :, number, -1].exp()[..., None, None]
+            state = state * kept + written[number]
+        before = torch.einsum("bcls,cbhps,bhcl->bclhp", read,
+                              torch.stack(states), sums.exp())
+        y = (within + before + value * self.skip).reshape(x.shape)
+        return self.out(self.norm(y * functional.silu(gate)))
+
+
 class Experts(nn.Module):
     """A mixture of all experts, weighted."""
 
@@ -139,6 +267,17 @@ class FirstResult(nn.Module):
 
     def forward(self, *inputs):
         return self.model(*inputs)[0]
+
+
+class EncoderAndDecoder(nn.Module):
+    """A model of two texts, of transformers: the decoder's result."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, given, so_far):
+        return self.model(input_ids=given, decoder_input_ids=so_far)[0]
 
 
 def own_models(large):
@@ -169,6 +308,12 @@ def own_models(large):
             nn.GRU(many, many, batch_first=True)), tokens()),
         "selective scan": lambda: (SelectiveScan(many, 16),
                                    [torch.randn(2, 16, many)]),
+        "chunked scan": lambda: (ChunkedScan(many, 4, 16, length // 4),
+                                 tokens()),
+        "squeeze and expand": lambda: (nn.Sequential(
+            *[SqueezeAndExpand(wide) for _ in range(2)]), image()),
+        "diffusion U-Net": lambda: (DiffusionUNet(wide), [
+            *image(3), torch.tensor([3.0, 700.0])]),
     }
 
 
@@ -254,11 +399,17 @@ def _transformers_models(large):
         encoder = t.WhisperModel(config).get_encoder()
         return FirstResult(encoder), [torch.randn(1, 16, 2 * length)]
 
+    t5_words = {"d_model": width, "d_kv": width // 4, "d_ff": 2 * width,
+                "num_layers": layers, "num_heads": 4, "vocab_size": 500,
+                "return_dict": False, "use_cache": False}
+
+    def t5_encoder():
+        return FirstResult(t.T5EncoderModel(t.T5Config(**t5_words))), ids()
+
     def t5():
-        config = t.T5Config(d_model=width, d_kv=width // 4, d_ff=2 * width,
-                            num_layers=layers, num_heads=4, vocab_size=500,
-                            return_dict=False, use_cache=False)
-        return FirstResult(t.T5EncoderModel(config)), ids()
+        # It reads the parts' results by their names.
+        config = t.T5Config(**{**t5_words, "return_dict": True})
+        return EncoderAndDecoder(t.T5Model(config)), [*ids(), *ids()]
 
     return {
         "BERT": of("Bert", **words),
@@ -268,7 +419,8 @@ def _transformers_models(large):
         "Mistral": of("Mistral", **decoder),
         "Qwen2": of("Qwen2", **decoder),
         "Mixtral": of("Mixtral", num_local_experts=4, **decoder),
-        "T5 encoder": t5,
+        "T5 encoder": t5_encoder,
+        "T5": t5,
         "Whisper encoder": whisper,
     }
 
