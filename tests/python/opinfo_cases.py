@@ -232,6 +232,8 @@ def why_not_there(case, moved):
         here, there = (one.function(*one.inputs) for one in (case, moved))
     except Exception as error:  # it names the processor, say
         return traceback.format_exception_only(error)[-1].strip()
+    if any(t.device != moved.inputs[0].device for t in there):
+        return "gives its result elsewhere"
     types = [[t.dtype for t in one] for one in (here, there)]
     return "" if types[0] == types[1] else "other types on the device"
 
