@@ -397,5 +397,40 @@ class Verdicts(TrainingCase):
         self.assertEqual(os.listdir(self.folder), ["bare.py"])
 
 
+class WholeRuns(WeftCase):
+    def test_a_step_is_searched_for_verified_and_follows_eager_s_losses(self):
+        """Where kernels are interpreted nothing is timed, and what is right is
+        taken: so it ends alike on a busy machine, and on one with a GPU."""
+        text = problem_with(
+            init="self.scale = nn.Parameter(torch.rand(16))",
+            forward="return torch.tanh(x * self.scale) * torch.sigmoid(x)",
+            inputs="[torch.randn(32, 16)]")
+        out = self.path("run")
+        done = self.weft(
+            "run", "--train", self.write("problem.py", text), "--out", out,
+            "--target", "triton", "--variants", "1", "--seeds", "compiler",
+            "--no-compile-baseline", "--json", timeout=900,
+            CUDA_VISIBLE_DEVICES="")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        result = self.read_json("run/result.json")
+        self.assertTrue(result["verified"], result)
+        self.assertEqual(result["kernels"], ["forward", "backward"])
+        self.assertEqual(result["gradcheck"]["outcome"], "agrees")
+        both = result["tried"][0]
+        self.assertTrue(both["verdict"]["correct"], both)
+        self.assertTrue(both["descent"]["correct"], both)
+        for name in ("forward", "backward"):
+            subgraphs = self.read_json(f"run/{name}/result.json")["subgraphs"]
+            self.assertTrue(all(one["ours"] for one in subgraphs))
+            self.assert_replays(os.path.join(out, name))
+        with open(self.path("run/composed/model_new.py"),
+                  encoding="utf-8") as file:
+            self.assertIn("@triton.jit", file.read())
+
+    def read_json(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return json.load(file)
+
+
 if __name__ == "__main__":
     unittest.main()
