@@ -57,8 +57,8 @@ def rounding_cases():
         ("scaled", lambda x, y: x * 3.3 - y * 0.7 + 1.1, (x, y)),
         ("squared", lambda x, y: x ** 2 - y ** 2, (x, y)),
         ("square", lambda x, y: x.square() - y * y, (x, y)),
-        ("doubles", lambda x, y: x * y - y * x + x * x, (
-            x.double(), y.double() / 3)),
+        ("doubles", lambda x, y: [x * y - y * 0.3, x * x + y * y], (
+            x.double() / 7, y.double() / 3)),
         ("steps", lambda x, y: (x * 3.3 + y).floor(), (x, y)),
     ]
 

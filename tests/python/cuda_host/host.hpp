@@ -117,12 +117,23 @@ inline void __assertfail(const char*, const char*, unsigned, const char*,
                          std::size_t) {
   ++host_assertions;
 }
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dsub_rn(double a, double b) { return a - b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
+/// As it is, in a register: no compiler fuses across it. (So the device's own
+/// leaves these alone: what is given to them is rounded, and what they give.)
+template <class T>
+T kept(T number) {
+#ifdef __x86_64__
+  asm("" : "+x"(number));
+#else
+  asm("" : "+w"(number));
+#endif
+  return number;
+}
+inline float __fadd_rn(float a, float b) { return kept(kept(a) + kept(b)); }
+inline float __fsub_rn(float a, float b) { return kept(kept(a) - kept(b)); }
+inline float __fmul_rn(float a, float b) { return kept(kept(a) * kept(b)); }
+inline double __dadd_rn(double a, double b) { return kept(kept(a) + kept(b)); }
+inline double __dsub_rn(double a, double b) { return kept(kept(a) - kept(b)); }
+inline double __dmul_rn(double a, double b) { return kept(kept(a) * kept(b)); }
 inline float __fdividef(float a, float b) { return a / b; }
 template <class T>
 T __ldcg(const T* from) {
