@@ -38,6 +38,16 @@ class Locks(unittest.TestCase):
         finally:
             os.close(descriptor)
 
+    def test_who_has_room_and_seeks_memory_blocks_nobody(self):
+        holder, other = self.lock(), self.lock()
+        with holder.room(gpu_lock.ROOM_PARTS):
+            waiting = self.begin(self.hold, lambda: other.room(1), "other", [])
+            holder.seek(lambda: False, 0.2)  # in vain, and no longer
+        waiting.join(5)
+        self.assertFalse(waiting.is_alive())
+        holder.seek(lambda: False, 0.1)
+        self.assertFalse(other.is_room_sought())
+
     def test_checks_share_and_timing_is_alone(self):
         lock = self.lock()
         with lock.shared():

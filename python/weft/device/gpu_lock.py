@@ -156,14 +156,17 @@ class DeviceLock:
 
     def seek(self, is_enough, seconds):
         """Until that is so, or for so long: who only keeps what it could make
-        again sees it, and gives that up. Like room, never taken within."""
+        again sees it, and gives that up. Within room, too: who seeks that is
+        seen as well, and not waited for."""
         start = time.monotonic()
-        with lap("memory of others"):
-            fcntl.flock(self._seeking, fcntl.LOCK_EX)
-            try:
+        is_ours = False
+        try:
+            with lap("memory of others"):
                 while not is_enough() and time.monotonic() < start + seconds:
+                    is_ours = is_ours or _take(self._seeking)
                     time.sleep(_ROOM_POLL_S)
-            finally:
+        finally:
+            if is_ours:
                 fcntl.flock(self._seeking, fcntl.LOCK_UN)
         self.waited_s += time.monotonic() - start
 

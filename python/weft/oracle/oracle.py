@@ -166,7 +166,8 @@ class Oracle:
                 if at_once and not self.lock.extend_room(parts):
                     raise NoRoom("others have the room that it needs")
             if not at_once and self.device.is_short():
-                self.give_up_cases()
+                with self.lock.shared():
+                    self.give_up_cases()
                 self.lock.seek(lambda: not self.device.is_short(), SHORT_WAIT_S)
             self.holding.enter_context(self.lock.shared())
             reply.update(self.attempt(verb, request, at_once))
