@@ -8,6 +8,7 @@ import sys
 import tempfile
 import tomllib
 import unittest
+import zipfile
 
 from weft_case import QUICK, ROOT, TINY, WEFT, WeftCase
 
@@ -119,6 +120,71 @@ class Wheel(WeftCase):
         import weft
 
         self.assertIn(f"project(weft VERSION {weft.__version__} ", text)
+
+
+AUDITWHEEL = """#!{python}
+import json, os, shutil, sys, zipfile
+words = sys.argv[1:]
+if words[0] == "show":
+    print("INFO: of another kind", file=sys.stderr)
+    print(json.dumps({{"sym_tag": {meets!r}, "overall_tag": "linux_x86_64"}}))
+    sys.exit()
+platform = words[words.index("--plat") + 1]
+if platform != {meets!r}:
+    sys.exit("too-recent versioned symbols")
+excluded = [b for a, b in zip(words, words[1:]) if a == "--exclude"]
+folder = words[words.index("--wheel-dir") + 1]
+os.makedirs(folder)
+made = os.path.join(folder, "weft-py3-none-" + platform + ".whl")
+shutil.copyfile(words[-1], made)
+with zipfile.ZipFile(made, "a") as wheel:
+    for name in ["libcurl.so.4", "libmissing-2.5.so.0"]:
+        if name not in excluded:
+            stem, _, rest = name.partition(".so")
+            wheel.writestr("weft.libs/" + stem + "-0123abcd.so" + rest, "")
+"""
+
+
+class Tagged(WeftCase):
+    """tools/wheel, of a wheel that is there; auditwheel is played."""
+
+    def tag(self, *words, meets="manylinux_2_36_x86_64", has=(
+            "libcurl.so.4", "libmissing-2.5.so.0")):
+        tools = self.path("tools")
+        os.makedirs(tools, exist_ok=True)
+        for name in ("auditwheel", "patchelf"):
+            path = self.write(f"tools/{name}", AUDITWHEEL.format(
+                meets=meets, python=sys.executable))
+            os.chmod(path, 0o755)
+        wheel = self.path("weft-py3-none-linux_x86_64.whl")
+        with zipfile.ZipFile(wheel, "w") as file:
+            for name in has:
+                file.writestr("weft/native/lib/weft/" + name, "")
+        return subprocess.run(
+            [os.path.join(ROOT, "tools", "wheel"), "--wheel", wheel, "--out",
+             self.path("out"), *words], capture_output=True, text=True,
+            check=False, env={"PATH": f"{tools}:/usr/bin:/bin",
+                              "PYTHON": sys.executable})
+
+    def test_it_has_the_tag_that_its_symbols_meet(self):
+        done = self.tag()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("manylinux_2_36_x86_64.whl", done.stdout)
+        self.assertEqual(os.listdir(self.path("out")),
+                         ["weft-py3-none-manylinux_2_36_x86_64.whl"])
+
+    def test_what_it_is_not_is_refused(self):
+        for words, changes, told in (
+                (["--platform", "manylinux_2_28_x86_64"], {},
+                 "is not manylinux_2_28_x86_64; by its symbols it is"),
+                ([], {"meets": "linux_x86_64"}, "for this Linux alone"),
+                ([], {"has": ["libcurl.so.4"]}, "install libmissing-2.5.so.0"),
+                ([], {"has": []}, "not weft's")):
+            with self.subTest(told):
+                done = self.tag(*words, **changes)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(told, done.stderr)
+                self.assertFalse(os.path.exists(self.path("out")))
 
 
 if __name__ == "__main__":
