@@ -9,6 +9,7 @@
 #include "compiler/cpu/print.hpp"
 #include "compiler/cpu/scalar.hpp"
 #include "compiler/loops/pass.hpp"
+#include "compiler/text/count.hpp"
 #include "compiler/text/number_text.hpp"
 #include "compiler/text/writer.hpp"
 
@@ -22,13 +23,6 @@ class NestPrinter {
 
   void print();
 
-  /// How many there are of something, and the text that says so.
-  struct Count {
-    std::int64_t value = 1;
-    std::string text = "1";
-    bool is_one = true;  ///< at every size
-  };
-
  private:
   static std::string name(LoopVar v) { return "v" + text(v.id); }
   const Program& program() const { return plan_.program; }
@@ -40,8 +34,9 @@ class NestPrinter {
   }
 
   /// The pieces of that size in an extent.
-  Count parts(std::int64_t extent, std::int64_t size) const;
-  Count times(const Count& a, const Count& b) const;
+  Count parts(std::int64_t extent, std::int64_t size) const {
+    return parts_of(extent, size, variant_.for_sizes, "/");
+  }
   void choose_block();
   bool blocks_outside() const;
   void choose_kept();

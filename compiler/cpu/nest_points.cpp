@@ -48,26 +48,6 @@ bool NestPrinter::blocks_outside() const {
   return false;
 }
 
-NestPrinter::Count NestPrinter::parts(std::int64_t extent,
-                                      std::int64_t size) const {
-  const std::int64_t value = (extent + size - 1) / size;
-  if (!variant_.for_sizes || size == 1 || extent == 1) {
-    return {value, text(value), value == 1};
-  }
-  return {
-      value,
-      "((" + text(extent) + " + " + text(size - 1) + ") / " + text(size) + ")",
-      false};
-}
-
-NestPrinter::Count NestPrinter::times(const Count& a, const Count& b) const {
-  if (a.is_one) return b;
-  if (b.is_one) return a;
-  const std::int64_t value = a.value * b.value;
-  if (!variant_.for_sizes) return {value, text(value), false};
-  return {value, "(" + a.text + " * " + b.text + ")", false};
-}
-
 // The loop over points, which the threads share.
 void NestPrinter::open_points(bool parallel) {
   const std::int64_t extent = nest_.columns ? nest_.outer.back().extent : 1;
@@ -81,7 +61,7 @@ void NestPrinter::open_points(bool parallel) {
   };
   Count points = blocks;
   for (std::size_t i = 0; i < plain; ++i)
-    points = times(points, count(nest_.outer[i]));
+    points = product(points, count(nest_.outer[i]));
   if (parallel) out_.line("#pragma omp parallel for schedule(static)");
   out_.open("for (int64_t p = 0; p < " + points.text + "; ++p)");
   const bool outside = blocks_outside();
@@ -90,7 +70,7 @@ void NestPrinter::open_points(bool parallel) {
     std::string value = "p";
     if (!below.is_one) value += " / " + below.text;
     const LoopVar variable = nest_.outer[i];
-    below = times(below, count(variable));
+    below = product(below, count(variable));
     if (i > 0 ? below.value < points.value || variant_.for_sizes
               : outside && !blocks.is_one)
       value += " % " + count(variable).text;

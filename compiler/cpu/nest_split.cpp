@@ -59,7 +59,7 @@ void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
               text(id(*stage)) + ".data + p * " + text(kept) + ";");
     out_.open("for (int64_t chunk = 1; chunk < " + text(chunks) + "; ++chunk)");
     out_.line("const auto* other = " + a + " + chunk * " +
-              times(points, {kept, text(kept), kept == 1}).text + ";");
+              product(points, kept).text + ";");
     out_.line("for (int64_t at = 0; at < " + text(kept) + "; ++at) " + a +
               "[at].merge(other[at]);");
     out_.close();
@@ -79,10 +79,9 @@ void NestPrinter::print_split() {
   Count points = parts(nest_.columns ? nest_.outer.back().extent : 1, block_);
   for (std::size_t i = 0; i + (nest_.columns ? 1 : 0) < nest_.outer.size();
        ++i) {
-    points = times(points, parts(nest_.outer[i].extent, 1));
+    points = product(points, parts(nest_.outer[i].extent, 1));
   }
-  const Count room = times(times({count, text(count), count == 1}, points),
-                           {kept, text(kept), kept == 1});
+  const Count room = product(product(count, points), kept);
   for (const Stage* stage : pass.folding()) {
     out_.line("Scratch<" + reducer(program(), *stage) + "> part" +
               text(id(*stage)) + "(" + room.text + ");");
