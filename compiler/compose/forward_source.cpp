@@ -120,7 +120,8 @@ class ForwardWriter {
     if (plan_.model.growth.size == 0 || !source) return "";
     return in + std::string(kPythonSize) +
            " = _weft_size_of(lambda: " + local(source->node) + ", " +
-           std::to_string(source->dim) + ")\n";
+           std::to_string(source->dim) + ") // " + std::to_string(source->per) +
+           "\n";
   }
 
   std::string local(const std::string& node) { return locals_.at(node); }

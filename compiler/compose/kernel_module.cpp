@@ -38,7 +38,8 @@ std::string size_line(const Graph& graph) {
   const auto source = size_source(graph);
   if (!source) return "";  // the check of such a kernel says what is wrong
   return "    " + std::string(kPythonSize) + " = " + source->node + ".shape[" +
-         std::to_string(source->dim) + "]\n";
+         std::to_string(source->dim) + "] // " + std::to_string(source->per) +
+         "\n";
 }
 
 }  // namespace
@@ -55,8 +56,8 @@ std::string restride_source() {
   return std::string(embedded::compiler_compose_python_restride);
 }
 
-std::string restride_lines(const Graph& graph, const std::string& name) {
-  std::string body;
+std::string opening_lines(const Graph& graph, const std::string& name) {
+  std::string body = graph.growth.grows() ? size_line(graph) : "";
   for (const std::string& input : input_names(graph)) {
     const TensorType& type = tensor_type(graph, input);
     const std::string stride = python_tuple(type.stride);
@@ -87,9 +88,7 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
                                    std::string_view cpp_source) {
   const auto inputs = input_names(graph);
   const bool grows = graph.growth.grows();
-  std::string body;
-  if (grows) body = size_line(graph);
-  body += restride_lines(graph, name);
+  std::string body = opening_lines(graph, name);
   std::vector<std::string> addresses;
   for (const std::string& input : inputs) {
     addresses.push_back(input + ".data_ptr()");
@@ -136,11 +135,13 @@ std::string opened_function_source(const Graph& graph, const std::string& name,
                                    const std::string& opening,
                                    const std::string& before,
                                    const std::string& after) {
-  const std::string inputs = joined_names(input_names(graph));
+  std::vector<std::string> inputs = input_names(graph);
+  const std::string parameters = joined_names(inputs);
+  if (graph.growth.grows()) inputs.emplace_back(kPythonSize);
   const std::string call = "_weft_call_" + name;
-  return call + " = " + opening + "\n\n\ndef " + name + "(" + inputs + "):\n" +
-         restride_lines(graph, name) + "    return " + before + call + "(" +
-         inputs + ")" + after + "\n";
+  return call + " = " + opening + "\n\n\ndef " + name + "(" + parameters +
+         "):\n" + opening_lines(graph, name) + "    return " + before + call +
+         "(" + joined_names(inputs) + ")" + after + "\n";
 }
 
 }  // namespace weft

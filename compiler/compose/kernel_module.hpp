@@ -24,8 +24,9 @@ std::string cache_source();
 std::string launch_source();
 std::string restride_source();
 
-/// Lines of a function's body that bring inputs into the captured layout.
-std::string restride_lines(const Graph& graph, const std::string& name);
+/// Lines with which a function's body begins: the size, where the graph grows,
+/// and what brings inputs into the captured layout.
+std::string opening_lines(const Graph& graph, const std::string& name);
 
 /// `def <name>(x0, …)` that restrides what lies otherwise than captured,
 /// allocates the outputs and calls the kernel; and the line that opens it.
@@ -33,7 +34,8 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
                                    std::string_view cpp_source);
 
 /// `def <name>(x0, …)` for a target whose kernels a Python expression opens
-/// once, when the module is imported: `opening`. What a call returns may be
+/// once, when the module is imported: `opening`. What it opens is called with
+/// the inputs and, where the graph grows, the size. What a call returns may be
 /// handed on, as `before` + call + `after`.
 std::string opened_function_source(const Graph& graph, const std::string& name,
                                    const std::string& opening,

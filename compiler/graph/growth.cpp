@@ -173,6 +173,7 @@ std::vector<std::int64_t> judged_sizes(std::int64_t size) {
 }
 
 Result<SizeSource> size_source(const Graph& graph) {
+  std::optional<SizeSource> multiple;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (node.kind == NodeKind::call || node.values.empty() || !node.values[0]) {
@@ -183,12 +184,16 @@ Result<SizeSource> size_source(const Graph& graph) {
       const auto found =
           graph.growth.per.find("/nodes/" + std::to_string(i) +
                                 "/values/0/shape/" + std::to_string(dim));
-      if (found != graph.growth.per.end() && found->second == 1 &&
-          shape[dim] == graph.growth.size) {
-        return SizeSource{node.name, static_cast<int>(dim)};
+      if (found == graph.growth.per.end() ||
+          shape[dim] != found->second * graph.growth.size) {
+        continue;
       }
+      const SizeSource source{node.name, static_cast<int>(dim), found->second};
+      if (source.per == 1) return source;
+      if (!multiple) multiple = source;
     }
   }
+  if (multiple) return *multiple;
   return fail(ErrorCode::wrong_input,
               "none of its inputs has the batch as a dimension");
 }

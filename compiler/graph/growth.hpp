@@ -58,13 +58,15 @@ std::vector<std::int64_t> sample_sizes(const Graph& graph);
 /// larger one, none of them a sample.
 std::vector<std::int64_t> judged_sizes(std::int64_t size);
 
-/// Where the size is read from: the first dimension of an input that is it.
+/// Where the size is read from: the first dimension of an input that is it, or
+/// else a multiple of it.
 struct SizeSource {
   std::string node;
   int dim = 0;
+  std::int64_t per = 1;  ///< what it is divided by
 };
 
-/// wrong_input where no input has the size as a dimension.
+/// wrong_input where no input has the size, or a multiple, as a dimension.
 Result<SizeSource> size_source(const Graph& graph);
 
 }  // namespace weft

@@ -78,6 +78,21 @@ TEST_CASE("samples are primes that are no extent, judged sizes others") {
   }
 }
 
+TEST_CASE("the size is read from a dimension that is it, or a multiple") {
+  GraphBuilder b;
+  b.input("w", dense({5, 8})).input("x", dense({32, 8}));
+  Graph graph = b.input("y", dense({8, 3})).outputs({"y"}).graph;
+  graph.growth = {8, {{"/nodes/1/values/0/shape/0", 4}}};
+  const auto multiple = size_source(graph);
+  REQUIRE(multiple.has_value());
+  CHECK(multiple->node == "x");
+  CHECK(multiple->per == 4);
+  graph.growth.per["/nodes/2/values/0/shape/0"] = 1;
+  CHECK(size_source(graph)->node == "y");
+  graph.growth.per = {{"/nodes/0/values/0/shape/0", 1}};
+  CHECK_FALSE(size_source(graph).has_value());
+}
+
 TEST_CASE("texts have in common what does not grow") {
   const auto text = common_text({{37, "a[37] + 2.5f * v37 + 74 - 35"},
                                  {41, "a[41] + 2.5f * v37 + 82 - 39"},
