@@ -55,7 +55,13 @@ std::int64_t edge_bytes(const Graph& graph) {
 }
 
 std::int64_t device_bytes(const Graph& graph) {
-  return kCopies * edge_bytes(graph) + kContextsBytes;
+  std::int64_t edges = edge_bytes(graph);
+  if (graph.growth.grows()) {  // it is judged at larger sizes than its own
+    const auto largest =
+        graph_at(graph, judged_sizes(graph.growth.size).back());
+    if (largest) edges = edge_bytes(*largest);
+  }
+  return kCopies * edges + kContextsBytes;
 }
 
 std::string device_resource(const Machine& machine) {

@@ -160,7 +160,8 @@ Failure Extractor::without_sizes() const {
   if (!run_->graph.empty()) return refused("needs a problem file");
   const Target* target = find_target(options.target);
   if (target == nullptr || !target->takes_any_size) {
-    return refused("has code for --target cpu, and not for " + options.target);
+    return refused("has code for --target " + any_size_targets() +
+                   ", and not for " + options.target);
   }
   if (!options.llm.name.empty()) return refused("asks no language model");
   for (const std::string& source : options.seeds) {
@@ -231,6 +232,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
 
   CutOptions options;
   options.no_extern = run_->options.no_extern;
+  options.for_sizes = run_->options.dynamic_batch;
   options.precision = run_->options.precision;
   options.others = others_of(run_->options.seeds);
   options.rates = device_rates(run_->machine);

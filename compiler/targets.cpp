@@ -32,6 +32,15 @@ const std::vector<Target>& targets() {
   return list;
 }
 
+std::string any_size_targets() {
+  std::string names;
+  for (const Target& target : targets()) {
+    if (!target.takes_any_size) continue;
+    names += (names.empty() ? "" : ",") + std::string(target.name);
+  }
+  return names;
+}
+
 const Target* find_target(std::string_view name) {
   const auto found = std::ranges::find(targets(), name, &Target::name);
   return found == targets().end() ? nullptr : &*found;
@@ -50,7 +59,10 @@ Result<std::vector<TargetSource>> generate_sources(
   std::vector<std::vector<KernelSource>> all;
   Error error;
   for (const std::string_view name : members) {
-    auto own = find_target(name)->generate(subgraph, machine, options);
+    const Target& member = *find_target(name);
+    auto own = member.takes_any_size || !subgraph.graph.growth.grows()
+                   ? member.generate(subgraph, machine, options)
+                   : std::vector<KernelSource>();
     if (!own) error = own.error();
     all.push_back(own ? std::move(*own) : std::vector<KernelSource>());
   }

@@ -26,6 +26,9 @@ Result<std::vector<TargetSource>> generate_sources(
 inline constexpr std::string_view kAutomaticTarget = "auto";
 std::string_view automatic_target(bool has_gpu, bool has_nvrtc);
 
+/// The names of those that have code for any size, for people: "cpu,triton".
+std::string any_size_targets();
+
 /// Null when there is none of that name.
 const Target* find_target(std::string_view name);
 

@@ -16,7 +16,6 @@ Result<std::vector<KernelSource>> sources_for_sizes(
     if (!graph) return std::unexpected(graph.error());
     Subgraph at = subgraph;
     at.graph = std::move(*graph);
-    at.graph.growth = {};
     auto sources = generate(at);
     if (!sources) return std::unexpected(sources.error());
     all[size] = std::move(*sources);

@@ -16,7 +16,8 @@ inline constexpr std::string_view kKernelSize = "batch";
 inline constexpr std::string_view kPythonSize = "_weft_batch";
 
 /// Those variants of a subgraph that grows whose texts, printed by `generate`
-/// for each of its sample sizes, have one text in common. An error if none has.
+/// for each of its sample sizes (the graph at it, which grows still), have one
+/// text in common. An error if none has.
 Result<std::vector<KernelSource>> sources_for_sizes(
     const Subgraph& subgraph,
     const std::function<Result<std::vector<KernelSource>>(const Subgraph&)>&

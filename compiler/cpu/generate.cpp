@@ -74,8 +74,7 @@ std::vector<Named> variants_for(const Subgraph& subgraph,
 Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
                                               const LoopFacts& facts,
                                               int variants_max,
-                                              LoweringOptions options,
-                                              bool for_sizes) {
+                                              LoweringOptions options) {
   options.wide_moments = true;
   options.choices = facts.choices.lowering;
   options.choices.single_pass_elements =
@@ -89,7 +88,7 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
     const Schedule plan = schedule(std::move(*program), facts);
     CpuVariant rounded = variant;
     rounded.free_rounding = options.free_rounding;
-    rounded.for_sizes = for_sizes;
+    rounded.for_sizes = subgraph.graph.growth.grows();
     std::string text = print_cpu(plan, rounded, facts, "");
     if (!seen.insert(text).second) continue;
     sources.push_back({name, title_text(subgraph, name) + text});
@@ -108,13 +107,13 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                int variants_max,
                                                LoweringOptions options) {
   if (!subgraph.graph.growth.grows()) {
-    return generate_at(subgraph, facts, variants_max, options, false);
+    return generate_at(subgraph, facts, variants_max, options);
   }
   if (auto same = check_any_size(subgraph.graph, options); !same) {
     return std::unexpected(same.error());
   }
   return sources_for_sizes(subgraph, [&](const Subgraph& at) {
-    return generate_at(at, facts, variants_max, options, true);
+    return generate_at(at, facts, variants_max, options);
   });
 }
 

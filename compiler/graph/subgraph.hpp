@@ -50,6 +50,7 @@ struct Target;
 /// How a model is cut into what is ours and what stays the framework's.
 struct CutOptions {
   bool no_extern = false;  ///< all that has code is ours, fast or not
+  bool for_sizes = false;  ///< … that has code for any size (growth.hpp)
   /// RunOptions::precision: "framework" leaves products as the capture found
   /// them, "strict" makes none of them TF32, "tf32" all.
   std::string precision = "framework";

@@ -39,6 +39,7 @@ struct Schedule {
   Program program;
   std::vector<Nest> nests;
   std::set<int> spilled;  ///< results that a later nest reads, in scratch
+  std::set<int> growing;  ///< variables longer at other sizes (growing.hpp)
 };
 
 Schedule schedule(Program program, const LoopFacts& facts);

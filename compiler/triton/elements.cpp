@@ -30,10 +30,10 @@ std::vector<Index> positions(const Program& program, const Nest& nest) {
 
 void NestText::print_elements() {
   TritonKernel kernel(program(), module_);
-  kernel.set_wide(needs_wide(program(), nest_));
+  choose_width(kernel, true);
   std::vector<LoopVar> rows = nest_.outer;
   std::vector<LoopVar> columns;
-  std::int64_t block = std::min(variant_.tile, power_of_two(nest_.work));
+  std::int64_t block = std::min(variant_.tile, tile_max(nest_.outer));
   std::int64_t elements = variant_.tile;
   const auto across = crossing();
   if (across) {
@@ -45,8 +45,9 @@ void NestText::print_elements() {
                                    ? choices().row_elements_min
                                    : 2 * choices().row_elements_min;
     elements = width * (variant_.tile < 4096 ? 32 : 64);
-    block = std::min(width, power_of_two(columns[0].extent));
-  } else if (rows.size() > 1 && fills_rows(rows.back().extent)) {
+    block = std::min(width, tile_max(columns));
+  } else if (rows.size() > 1 && !grows({rows.back()}) &&
+             fills_rows(rows.back().extent)) {
     columns = {rows.back()};
     rows.pop_back();
     block = std::min(block, row_block(columns[0].extent));
@@ -54,21 +55,20 @@ void NestText::print_elements() {
     std::swap(rows, columns);
   }
   const std::int64_t height =
-      std::min(std::max<std::int64_t>(1, elements / block),
-               power_of_two(extent_of(rows)));
-  const std::int64_t width = ceil_div(extent_of(columns), block);
+      std::min(std::max<std::int64_t>(1, elements / block), tile_max(rows));
+  const Count width = tiles_of(columns, block);
   const std::string id = kernel.program_id();
   std::string at = id;
   if (!rows.empty()) {
-    at = id + " % " + text(width);
-    kernel.line("p = " + id + " // " + text(width) + " * " + text(height) +
+    at = id + " % " + width.text;
+    kernel.line("p = " + id + " // " + width.text + " * " + text(height) +
                 " + tl.arange(0, " + text(height) + ")[:, None]");
-    const bool ragged = extent_of(rows) % height != 0;
+    const bool ragged = is_ragged(rows, height);
     if (ragged) kernel.line("pm = p < " + text(extent_of(rows)));
     kernel.name_variables(rows, "p", Axis::rows, ragged ? "pm" : "");
   }
   open_inner(kernel, columns, "(" + at + ") * " + text(block), block,
-             extent_of(columns) % block != 0);
+             is_ragged(columns, block));
   const std::string shape = Tile{height, block}.shape();
   for (const Stage& stage : nest_.stages) {
     kernel.compute(roots_of(stage), false);
@@ -84,7 +84,7 @@ void NestText::print_elements() {
                    "tl.broadcast_to(" + value + ", " + shape + ")");
     }
   }
-  kernel.finish(ceil_div(extent_of(rows), height) * width,
+  kernel.finish(product(tiles_of(rows, height), width),
                 across ? std::min(8, warps_for(height * block, 8))
                        : warps_for(height * block, variant_.per_thread));
 }

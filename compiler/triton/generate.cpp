@@ -1,107 +1,23 @@
 #include "compiler/triton/generate.hpp"
 
 #include <algorithm>
-#include <map>
 
-#include "compiler/compose/compose.hpp"
-#include "compiler/compose/reference_source.hpp"
+#include "compiler/compose/sized_sources.hpp"
 #include "compiler/fusion/lowerable.hpp"
 #include "compiler/graph/operator_facts.hpp"
+#include "compiler/loops/growing.hpp"
 #include "compiler/loops/interior.hpp"
 #include "compiler/loops/unroll_and_jam.hpp"
+#include "compiler/lowering/any_size.hpp"
 #include "compiler/lowering/lower.hpp"
 #include "compiler/triton/choice.hpp"
 #include "compiler/triton/dot.hpp"
 #include "compiler/triton/functions.hpp"
+#include "compiler/triton/module_text.hpp"
 #include "compiler/triton/nest.hpp"
 
 namespace weft {
 namespace {
-
-std::string inputs_text(const Graph& graph) {
-  std::string text = "INPUTS = [\n";
-  for (const std::string& name : input_names(graph)) {
-    const TensorType& type = tensor_type(graph, name);
-    text += "    (" + python_tuple(type.shape) + ", " +
-            python_tuple(type.stride) + ", " + torch_type(type.dtype) + "),\n";
-  }
-  return text + "]\n";
-}
-
-std::string names_text(const std::string& prefix, std::size_t count) {
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) {
-    text += (i == 0 ? "" : ", ") + prefix + std::to_string(i);
-  }
-  return text;
-}
-
-std::string launch_text(const TritonModule& module,
-                        const TritonLaunch& launch) {
-  std::string text =
-      "    " + launch.kernel + "[(" + std::to_string(launch.programs) + ",)](";
-  for (const std::string& name : launch.tensors) text += name + ", ";
-  return text + "num_warps=" + std::to_string(launch.warps) +
-         ", num_stages=" + std::to_string(launch.stages) +
-         // Products are rounded before they are added; tl.fma still fuses.
-         (module.free_rounding ? "" : ", enable_fp_fusion=False") +
-         // Its assertions; what overflows may, as in the framework.
-         (module.helpers.contains("in_bounds")
-              ? ", debug=True, sanitize_overflow=False)\n"
-              : ")\n");
-}
-
-/// What makes each tensor that is no input, by its name.
-std::map<std::string, std::string> allocations(const Graph& graph,
-                                               const TritonModule& module) {
-  std::map<std::string, std::string> lines;
-  std::size_t at = 0;
-  for (const std::string& output : graph.outputs) {
-    const TensorType& type = tensor_type(graph, output);
-    const std::string name = "out" + std::to_string(at++);
-    lines[name] = "    " + name + " = torch.empty_strided(\n        " +
-                  python_tuple(type.shape) + ", " + python_tuple(type.stride) +
-                  ", dtype=" + torch_type(type.dtype) +
-                  ", device=in0.device)\n";
-  }
-  for (const TritonScratch& scratch : module.scratch) {
-    lines[scratch.name] = "    " + scratch.name + " = torch.empty(" +
-                          std::to_string(scratch.elements) +
-                          ", dtype=" + torch_type(scratch.dtype) +
-                          ", device=in0.device)\n";
-  }
-  return lines;
-}
-
-// Memory is asked for when it is needed: the device is idle until the first
-// launch, and busy from then on.
-std::string function_text(const Subgraph& subgraph,
-                          const TritonModule& module) {
-  const Graph& graph = subgraph.graph;
-  const std::size_t inputs = input_names(graph).size();
-  std::string text = "def kernel_function(" + names_text("in", inputs) + "):\n";
-  std::map<std::string, std::string> due = allocations(graph, module);
-  for (const TritonLaunch& launch : module.launches) {
-    for (const std::string& name : launch.tensors) {
-      const auto allocation = due.extract(name);
-      if (allocation) text += allocation.mapped();
-    }
-    text += launch_text(module, launch);
-  }
-  for (const auto& [name, line] : due) text += line;
-  return text + "    return " + names_text("out", graph.outputs.size()) + "\n";
-}
-
-std::string source_text(const Subgraph& subgraph, const std::string& variant,
-                        const TritonModule& module) {
-  return "\"\"\"" + subgraph.type + " (" + subgraph.id + "), variant " +
-         variant +
-         "; made by weft.\"\"\"\n\nimport torch\nimport triton\n"
-         "import triton.language as tl\n\n#: Shape, stride and type of each "
-         "input, which kernels are made for.\n" +
-         inputs_text(subgraph.graph) + "\n\n" + triton_helpers(module.helpers) +
-         module.kernels + function_text(subgraph, module);
-}
 
 /// Whether all products of the subgraph may be TF32.
 bool is_tf32(const Graph& graph) {
@@ -133,14 +49,16 @@ bool has_function(const std::string& function, DType dtype) {
       .has_value();
 }
 
+/// What is for any size has no products: their tiles and shares go by how large
+/// they are.
 LoweringOptions lowering_options(const TritonVariant& variant,
                                  const LoweringChoices& choices,
-                                 bool free_rounding = false) {
+                                 bool free_rounding, bool for_sizes) {
   LoweringOptions options;
   options.choices = choices;
   options.choices.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
-  options.contractions = true;
+  options.contractions = !for_sizes;
   options.halves = true;
   options.free_rounding = free_rounding;
   return options;
@@ -154,16 +72,17 @@ bool is_product_of_halves(const Graph& graph, const Node& call,
       !is_half(call.values[0]->dtype)) {
     return false;
   }
-  LoweringOptions options = lowering_options({}, choices);
-  options.contractions = false;
+  LoweringOptions options = lowering_options({}, choices, false, true);
   options.depthwise = true;
   return !can_lower(graph, call, options);
 }
 
-TritonModule print_module(const Graph& graph, const TritonVariant& variant,
-                          const GpuFacts& facts, bool free_rounding) {
-  Result<Program> program = lower(
-      graph, lowering_options(variant, facts.choices.lowering, free_rounding));
+Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
+                     const GpuFacts& facts, bool free_rounding) {
+  const bool for_sizes = graph.growth.grows();
+  Result<Program> program =
+      lower(graph, lowering_options(variant, facts.choices.lowering,
+                                    free_rounding, for_sizes));
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
   schedule_facts.cores = facts.sms;
@@ -171,14 +90,46 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   schedule_facts.on_gpu = true;
   schedule_facts.rates = facts.rates;
   schedule_facts.choices = facts.choices;
-  schedule_facts.is_alone = [&facts](const Program& of, const Stage& stage) {
-    return is_contraction(of, stage, facts.choices.triton.product);
-  };
+  if (!for_sizes) {
+    schedule_facts.is_alone = [&facts](const Program& of, const Stage& stage) {
+      return is_contraction(of, stage, facts.choices.triton.product);
+    };
+  }
   Schedule plan = schedule(std::move(*program), schedule_facts);
   if (variant.jams) unroll_and_jam(plan, facts.choices.loops);
-  if (variant.windows) find_interiors(plan);
+  // At another size, a bound may hold elsewhere.
+  if (variant.windows && !for_sizes) find_interiors(plan);
+  return plan;
+}
+
+/// The variables of `plan` that are longer at another size: a prime as this one
+/// is, so that jammed windows are as many.
+std::set<int> growing_in(const Schedule& plan, const Graph& graph,
+                         const TritonVariant& variant, const GpuFacts& facts,
+                         bool free_rounding) {
+  const auto other = graph_at(graph, sample_sizes(graph).front());
+  if (!other) throw Unsupported{other.error().message};
+  const auto growing = growing_variables(
+      plan, schedule_of(*other, variant, facts, free_rounding));
+  if (!growing) throw Unsupported{"its loops are others at another size"};
+  return *growing;
+}
+
+TritonModule print_module(const Graph& graph, const TritonVariant& variant,
+                          const GpuFacts& facts, bool free_rounding) {
+  Schedule plan = schedule_of(graph, variant, facts, free_rounding);
   TritonModule module;
   module.free_rounding = free_rounding;
+  module.for_sizes = graph.growth.grows();
+  if (module.for_sizes) {
+    plan.growing = growing_in(plan, graph, variant, facts, free_rounding);
+  }
+  for (const Buffer& buffer : plan.program.buffers) {
+    const std::int64_t span = std::max(buffer.span, elements_of(buffer));
+    if (std::ranges::find(module.spans, span) == module.spans.end()) {
+      module.spans.push_back(span);
+    }
+  }
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];
     module.scratch.push_back({buffer.name, elements_of(buffer), buffer.dtype});
@@ -189,17 +140,9 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
   return module;
 }
 
-}  // namespace
-
-bool triton_can_lower(const Graph& graph, const Node& call,
-                      const CutOptions& cut) {
-  const LoweringChoices& choices = cut.choices.lowering;
-  if (!can_lower(graph, call, lowering_options({}, choices))) return false;
-  return cut.no_extern || (competes_with_library(graph, call, cut) &&
-                           !is_product_of_halves(graph, call, choices));
-}
-
-Result<std::vector<KernelSource>> generate_triton(
+/// Of a graph that grows, at its size: what is common to those of several is
+/// the source for any.
+Result<std::vector<KernelSource>> generate_at(
     const Subgraph& subgraph, const GpuFacts& facts,
     const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
@@ -210,13 +153,46 @@ Result<std::vector<KernelSource>> generate_triton(
     variant.exact = variant.exact || !tf32;
     const TritonModule module =
         print_module(subgraph.graph, variant, facts, options.free_rounding);
-    if (!seen.insert(source_text(subgraph, "", module)).second) continue;
+    if (!seen.insert(triton_source(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant, tf32);
-    sources.push_back({name, source_text(subgraph, name, module)});
+    sources.push_back({name, triton_source(subgraph, name, module)});
   }
   return sources;
 } catch (const Unsupported& reason) {
   return fail(ErrorCode::wrong_input, "no Triton code: " + reason.what);
+}
+
+}  // namespace
+
+bool triton_can_lower(const Graph& graph, const Node& call,
+                      const CutOptions& cut) {
+  const LoweringChoices& choices = cut.choices.lowering;
+  const auto lowering = lowering_options({}, choices, false, cut.for_sizes);
+  if (!can_lower(graph, call, lowering)) return false;
+  return cut.no_extern || (competes_with_library(graph, call, cut) &&
+                           !is_product_of_halves(graph, call, choices));
+}
+
+Result<std::vector<KernelSource>> generate_triton(
+    const Subgraph& subgraph, const GpuFacts& facts,
+    const GenerateOptions& options) {
+  if (!subgraph.graph.growth.grows()) {
+    return generate_at(subgraph, facts, options);
+  }
+  for (const TritonVariant& variant : triton_variants()) {
+    const auto same = check_any_size(
+        subgraph.graph, lowering_options(variant, facts.choices.lowering,
+                                         options.free_rounding, true));
+    if (!same) return std::unexpected(same.error());
+  }
+  auto sources = sources_for_sizes(subgraph, [&](const Subgraph& at) {
+    return generate_at(at, facts, options);
+  });
+  if (!sources) return sources;
+  for (KernelSource& source : *sources) {
+    source.text += triton_batches(subgraph.graph.growth.size);
+  }
+  return sources;
 }
 
 }  // namespace weft

@@ -21,7 +21,10 @@ bool triton_can_lower(const Graph& graph, const Node& call,
 /// `variants_max`; no two equal texts. A source is a Python module with INPUTS
 /// (shape, stride and dtype of each input), its @triton.jit kernels, and
 ///   def kernel_function(in0, …)
-/// that allocates the outputs, launches, and returns them.
+/// that allocates the outputs, launches, and returns them. Where the graph
+/// grows, its last parameter is `batch`, and so it is of its kernels, but for a
+/// constant: the type of positions. Then inputs_at(batch) takes the place of
+/// INPUTS, and BATCHES says for which a package is built (docs/gpu-package.md).
 Result<std::vector<KernelSource>> generate_triton(
     const Subgraph& subgraph, const GpuFacts& facts,
     const GenerateOptions& options);

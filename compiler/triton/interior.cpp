@@ -34,7 +34,7 @@ NestText::Tile NestText::interior_tile(Tile tile) const {
 }
 
 bool NestText::has_interior(Tile tile) const {
-  if (!blocks_last()) return false;
+  if (!blocks_last() || grows({nest_.outer.back()})) return false;
   const std::int64_t extent = nest_.outer.back().extent;
   const bool masks =
       !nest_.interior.bounds.empty() || extent % tile.height != 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/compose/sized_sources.hpp"
+
 namespace weft {
 
 int warps_for(std::int64_t tile, int per_thread) {
@@ -15,8 +17,13 @@ TritonKernel::TritonKernel(const Program& program, TritonModule& module)
   scope_.helpers = &module.helpers;
 }
 
+std::string TritonKernel::wide_type() const {
+  return module_.for_sizes ? "integer" : "tl.int64";
+}
+
 std::string TritonKernel::program_id() const {
-  return wide_ ? "tl.program_id(0).to(tl.int64)" : "tl.program_id(0)";
+  const std::string id = "tl.program_id(0)";
+  return wide_ ? id + ".to(" + wide_type() + ")" : id;
 }
 
 void TritonKernel::line(const std::string& text) {
@@ -116,7 +123,7 @@ void TritonKernel::store(int buffer, const Index& offset,
        value + (mask.empty() ? ")" : ", mask=" + mask + ")"));
 }
 
-void TritonKernel::finish(std::int64_t programs, int warps, int stages) {
+void TritonKernel::finish(const Count& programs, int warps, int stages) {
   TritonLaunch launch;
   launch.kernel = "kernel" + std::to_string(module_.launches.size());
   launch.programs = programs;
@@ -130,8 +137,16 @@ void TritonKernel::finish(std::int64_t programs, int warps, int stages) {
   for (const std::string& name : launch.tensors) {
     parameters += (parameters.empty() ? "" : ", ") + name;
   }
-  module_.kernels += "@triton.jit\ndef " + launch.kernel + "(" + parameters +
-                     "):\n" + body_ + "\n\n";
+  std::string head = "@triton.jit\n", begin;
+  if (module_.for_sizes) {
+    // One kernel, also for sizes that Triton would make others for.
+    const std::string size(kKernelSize);
+    head = "@triton.jit(do_not_specialize=[\"" + size + "\"])\n";
+    parameters += ", " + size + ", integer: tl.constexpr";
+    begin = "    " + size + " = tl.cast(" + size + ", integer)\n";
+  }
+  module_.kernels += head + "def " + launch.kernel + "(" + parameters + "):\n" +
+                     begin + body_ + "\n\n";
   module_.launches.push_back(std::move(launch));
 }
 

@@ -13,6 +13,7 @@
 
 #include "compiler/choices/triton_variants.hpp"
 #include "compiler/loops/integers.hpp"
+#include "compiler/text/count.hpp"
 #include "compiler/text/number_text.hpp"
 #include "compiler/triton/scalar.hpp"
 
@@ -20,7 +21,7 @@ namespace weft {
 
 struct TritonLaunch {
   std::string kernel;
-  std::int64_t programs = 1;
+  Count programs;
   int warps = 4;
   int stages = 2;
   std::vector<std::string> tensors;
@@ -40,6 +41,11 @@ struct TritonModule {
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
   bool free_rounding = false;  ///< see LoweringOptions
+  /// For any size, which kernels take as their last argument but for the type
+  /// of positions, `integer`: 32 bits where these are enough at that size.
+  bool for_sizes = false;
+  /// How far apart elements lie of what kernels read and write, at most.
+  std::vector<std::int64_t> spans;
 };
 
 /// Warps for a tile at so many elements a thread.
@@ -50,8 +56,8 @@ class TritonKernel {
   TritonKernel(const Program& program, TritonModule& module);
   TritonKernel(const TritonKernel&) = delete;
 
-  /// 64-bit positions, where 32 are not enough: of all, or not of what differs
-  /// within a tile.
+  /// 64-bit positions, where 32 are not (or not at every size) enough: of all,
+  /// or not of what differs within a tile.
   bool wide() const { return wide_; }
   bool has_wide_lanes() const { return has_wide_lanes_; }
   void set_wide(bool wide) { set_wide(wide, wide); }
@@ -59,6 +65,8 @@ class TritonKernel {
     wide_ = wide;
     has_wide_lanes_ = lanes;
   }
+  /// That wide type: "tl.int64", or what a launch says.
+  std::string wide_type() const;
   /// "tl.program_id(0)", as wide as positions are.
   std::string program_id() const;
 
@@ -102,7 +110,7 @@ class TritonKernel {
   void help(const std::string& helper) { module_.helpers.insert(helper); }
 
   /// Adds the kernel and its launch to the module.
-  void finish(std::int64_t programs, int warps, int stages = 2);
+  void finish(const Count& programs, int warps, int stages = 2);
 
  private:
   bool is_inner(ExprId id) const;

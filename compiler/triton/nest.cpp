@@ -7,6 +7,13 @@
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {
+namespace {
+
+/// A power of two that no tile comes to.
+constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
+
+}  // namespace
+
 std::string NestText::Tile::shape() const {
   return "(" + text(height) + ", " + text(width) + ")";
 }
@@ -26,9 +33,40 @@ void NestText::print() {
 std::int64_t NestText::longest() const {
   std::int64_t most = 1;
   for (const Pass& pass : passes_) {
-    most = std::max(most, extent_of(pass.inner));
+    most =
+        std::max(most, grows(pass.inner) ? kUnbounded : extent_of(pass.inner));
   }
   return most;
+}
+
+bool NestText::grows(const std::vector<LoopVar>& variables) const {
+  return std::ranges::any_of(variables, [&](const LoopVar& v) {
+    return plan_.growing.contains(v.id);
+  });
+}
+
+std::int64_t NestText::tile_max(const std::vector<LoopVar>& variables) const {
+  return grows(variables) ? kUnbounded : power_of_two(extent_of(variables));
+}
+
+Count NestText::tiles_of(const std::vector<LoopVar>& variables,
+                         std::int64_t extent) const {
+  return parts_of(extent_of(variables), extent, grows(variables), "//");
+}
+
+// What grows is a multiple of what does not, and may be of nothing else.
+bool NestText::is_ragged(const std::vector<LoopVar>& variables,
+                         std::int64_t extent) const {
+  std::int64_t known = 1;
+  for (const LoopVar& v : variables) {
+    if (!plan_.growing.contains(v.id)) known *= v.extent;
+  }
+  return known % extent != 0;
+}
+
+void NestText::choose_width(TritonKernel& kernel, bool has_wide_lanes) const {
+  const bool wide = module_.for_sizes || needs_wide(program(), nest_);
+  kernel.set_wide(wide, wide && has_wide_lanes);
 }
 
 // Neighbours along the last variable lie beside each other: they are kept
@@ -38,11 +76,12 @@ bool NestText::blocks_last() const {
          nest_.outer.back().extent >= choices().coalesced_points_min;
 }
 
-std::int64_t NestText::point_programs(std::int64_t height) const {
-  const std::int64_t points = extent_of(nest_.outer);
-  if (!blocks_last()) return ceil_div(points, height);
-  const std::int64_t last = nest_.outer.back().extent;
-  return points / last * ceil_div(last, height);
+Count NestText::point_programs(std::int64_t height) const {
+  if (!blocks_last()) return tiles_of(nest_.outer, height);
+  std::vector<LoopVar> rest = nest_.outer;
+  const LoopVar last = rest.back();
+  rest.pop_back();
+  return product(tiles_of(rest, 1), tiles_of({last}, height));
 }
 
 std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
@@ -53,7 +92,7 @@ std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
   std::string place = "p";
   if (blocks_last()) {
     const LoopVar last = variables.back();
-    const std::string width = text(ceil_div(last.extent, height));
+    const std::string width = tiles_of({last}, height).text;
     variables.pop_back();
     kernel.line("outer = " + id + " // " + width);
     kernel.name_variables(variables, "outer", Axis::none, "");
@@ -67,7 +106,7 @@ std::string NestText::open_points(TritonKernel& kernel, const std::string& id,
                                 ? "(" + first + ").to(tl.int32)"
                                 : first));
   kernel.line("p = first + " + lanes);
-  const bool ragged = points % height != 0;
+  const bool ragged = is_ragged(variables, height);
   if (ragged) kernel.line("pm = p < " + text(points));
   kernel.name_variables(variables, "p", Axis::rows, ragged ? "pm" : "");
   return place;
@@ -78,7 +117,7 @@ void NestText::open_inner(TritonKernel& kernel,
                           const std::string& first, std::int64_t width,
                           bool ragged) {
   std::string lanes = "tl.arange(0, " + text(width) + ")[None, :]";
-  if (kernel.has_wide_lanes()) lanes += ".to(tl.int64)";
+  if (kernel.has_wide_lanes()) lanes += ".to(" + kernel.wide_type() + ")";
   kernel.line("r = " + (first.empty() ? "" : first + " + ") + lanes);
   if (ragged) kernel.line("rm = r < " + text(extent_of(variables)));
   kernel.expect_inner(variables);
@@ -114,7 +153,7 @@ void NestText::spill(TritonKernel& kernel, const Stage& stage,
 // Where the last variable's neighbours are kept together, all others are
 // numbers, and pointers take what these come to.
 bool NestText::has_wide_lanes() const {
-  if (!blocks_last()) return true;
+  if (!blocks_last() || grows({nest_.outer.back()})) return true;
   for (Index index : positions_of(program(), nest_)) {
     for (std::size_t i = 0; i + 1 < nest_.outer.size(); ++i) {
       const LoopVar outer = nest_.outer[i];

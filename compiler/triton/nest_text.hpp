@@ -55,8 +55,8 @@ class NestText {
   /// Names points that lie side by side along the last variable in what is
   /// read, along `across` in what is stored: blocks of both. Returns how many
   /// programs there are.
-  std::int64_t open_points_across(TritonKernel& kernel, LoopVar across,
-                                  Tile tile) const;
+  Count open_points_across(TritonKernel& kernel, LoopVar across,
+                           Tile tile) const;
   void print_passes(TritonKernel& kernel, Tile tile, Way way,
                     const std::string& of_points) const;
   void open_persistent(TritonKernel& kernel, const Pass& pass) const;
@@ -93,12 +93,23 @@ class NestText {
   const TritonNestChoices& choices() const {
     return facts_.choices.triton.nest;
   }
+  /// Elements of the longest row; of one that grows, more than any tile.
   std::int64_t longest() const;
+  bool grows(const std::vector<LoopVar>& variables) const;
+  /// A power of two that a tile along these need not exceed.
+  std::int64_t tile_max(const std::vector<LoopVar>& variables) const;
+  /// How many tiles of that extent they are.
+  Count tiles_of(const std::vector<LoopVar>& variables,
+                 std::int64_t extent) const;
+  /// Whether the last of these tiles may be short.
+  bool is_ragged(const std::vector<LoopVar>& variables,
+                 std::int64_t extent) const;
+  void choose_width(TritonKernel& kernel, bool has_wide_lanes) const;
   /// Names the points that a program has, `height` of them; which program of
   /// how many is said by `id`. Returns where a point stands among all.
   std::string open_points(TritonKernel& kernel, const std::string& id,
                           std::int64_t height) const;
-  std::int64_t point_programs(std::int64_t height) const;
+  Count point_programs(std::int64_t height) const;
   bool blocks_last() const;
   /// Whether what differs within a tile needs 64 bits, if anything does.
   bool has_wide_lanes() const;

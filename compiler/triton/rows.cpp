@@ -35,7 +35,7 @@ int NestText::window_points() const {
 NestText::Tile NestText::tile_for(Way way) const {
   const std::int64_t row = power_of_two(longest());
   const std::int64_t all =
-      blocks_last() ? nest_.outer.back().extent : extent_of(nest_.outer);
+      tile_max(blocks_last() ? std::vector{nest_.outer.back()} : nest_.outer);
   Tile tile;
   tile.width = way == Way::persistent ? row
                : way == Way::window   ? 1
@@ -43,54 +43,53 @@ NestText::Tile NestText::tile_for(Way way) const {
                                       : variant_.tile;
   const std::int64_t least = nest_.columns ? choices().column_points : 1;
   const std::int64_t elements = std::max(variant_.tile, least * tile.width);
-  tile.height = std::min(elements / tile.width, power_of_two(all));
+  tile.height = std::min(elements / tile.width, all);
   return tile;
 }
 
 NestText::Tile NestText::tile_across(LoopVar across) const {
   Tile tile;
-  tile.height = std::min(choices().column_points,
-                         power_of_two(nest_.outer.back().extent));
+  tile.height =
+      std::min(choices().column_points, tile_max({nest_.outer.back()}));
   tile.width = std::min(std::max(variant_.tile / tile.height,
                                  facts_.choices.loops.coalesced_elements),
-                        power_of_two(across.extent));
+                        tile_max({across}));
   return tile;
 }
 
-std::int64_t NestText::open_points_across(TritonKernel& kernel, LoopVar across,
-                                          Tile tile) const {
+Count NestText::open_points_across(TritonKernel& kernel, LoopVar across,
+                                   Tile tile) const {
   std::vector<LoopVar> rest = nest_.outer;
   const LoopVar last = rest.back();
   rest.pop_back();
   std::erase(rest, across);
   const std::string id = kernel.program_id();
-  const std::int64_t beside = ceil_div(last.extent, tile.height);
-  const std::int64_t along = ceil_div(across.extent, tile.width);
-  kernel.line("outer = " + id + " // " + text(beside * along));
+  const Count beside = tiles_of({last}, tile.height);
+  const Count along = tiles_of({across}, tile.width);
+  kernel.line("outer = " + id + " // " + product(beside, along).text);
   kernel.name_variables(rest, "outer", Axis::none, "");
-  const bool ragged = last.extent % tile.height != 0;
-  kernel.line("p = " + id + " % " + text(beside) + " * " + text(tile.height) +
+  const bool ragged = is_ragged({last}, tile.height);
+  kernel.line("p = " + id + " % " + beside.text + " * " + text(tile.height) +
               " + tl.arange(0, " + text(tile.height) + ")[:, None]");
   if (ragged) kernel.line("pm = p < " + text(last.extent));
   kernel.name_variables({last}, "p", Axis::rows, ragged ? "pm" : "");
-  const bool frayed = across.extent % tile.width != 0;
-  kernel.line("q = " + id + " // " + text(beside) + " % " + text(along) +
-              " * " + text(tile.width) + " + tl.arange(0, " + text(tile.width) +
+  const bool frayed = is_ragged({across}, tile.width);
+  kernel.line("q = " + id + " // " + beside.text + " % " + along.text + " * " +
+              text(tile.width) + " + tl.arange(0, " + text(tile.width) +
               ")[None, :]");
   if (frayed) kernel.line("qm = q < " + text(across.extent));
   kernel.name_variables({across}, "q", Axis::columns, frayed ? "qm" : "");
-  return extent_of(rest) * beside * along;
+  return product(tiles_of(rest, 1), product(beside, along));
 }
 
 void NestText::print_rows() {
   TritonKernel kernel(program(), module_);
-  const bool wide = needs_wide(program(), nest_);
-  kernel.set_wide(wide, wide && has_wide_lanes());
+  choose_width(kernel, has_wide_lanes());
   const Way way = this->way();
   Tile tile = tile_for(way);
   const auto across = way == Way::window ? crossing() : std::nullopt;
   if (way == Way::window && !across) tile = interior_tile(tile);
-  std::int64_t programs = point_programs(tile.height);
+  Count programs = point_programs(tile.height);
   if (across) {
     tile = tile_across(*across);
     programs = open_points_across(kernel, *across, tile);
@@ -199,7 +198,7 @@ void NestText::print_walk(TritonKernel& kernel, const Pass& pass,
                 text(tile.width) + "):");
     kernel.indent();
     open_inner(kernel, pass.inner, "start", tile.width,
-               extent % tile.width != 0);
+               is_ragged(pass.inner, tile.width));
   }
   print_tile(kernel, pass, folds, tile, false);
   kernel.dedent();
@@ -243,7 +242,8 @@ void NestText::print_scan(TritonKernel& kernel, const Pass& pass, Tile tile,
   kernel.line("for start in range(0, " + text(extent) + ", " +
               text(tile.width) + "):");
   kernel.indent();
-  open_inner(kernel, pass.inner, "start", tile.width, extent % tile.width != 0);
+  open_inner(kernel, pass.inner, "start", tile.width,
+             is_ragged(pass.inner, tile.width));
   print_scan_tile(kernel, pass, fold, carry, tile);
   kernel.dedent();
   kernel.forget_inner();

@@ -15,6 +15,8 @@ std::string part(const TritonFold& fold, std::size_t i) {
 }  // namespace
 
 void NestText::print_split() {
+  // Into how many shares goes by how many points there are.
+  if (grows(nest_.outer)) return print_rows();
   const Pass& pass = passes_.front();
   const std::int64_t points = extent_of(nest_.outer);
   const std::int64_t extent = extent_of(pass.inner);
@@ -25,7 +27,7 @@ void NestText::print_split() {
     tile.height = std::min(choices().split_column_points, power_of_two(beside));
   }
   tile.width = std::max<std::int64_t>(16, variant_.tile / tile.height);
-  const std::int64_t blocks = point_programs(tile.height);
+  const std::int64_t blocks = point_programs(tile.height).value;
   const std::int64_t programs =
       facts_.sms * (nest_.columns ? choices().split_programs_of_columns
                                   : choices().split_programs_of_rows);
@@ -43,7 +45,7 @@ void NestText::print_shares(const Pass& pass, Tile tile, std::int64_t share,
                             std::int64_t shares) {
   const std::int64_t points = extent_of(nest_.outer);
   TritonKernel kernel(program(), module_);
-  kernel.set_wide(needs_wide(program(), nest_));
+  choose_width(kernel, true);
   kernel.line("share = " + kernel.program_id() + " % " + text(shares));
   const std::string place = open_points(
       kernel, "(" + kernel.program_id() + " // " + text(shares) + ")",
@@ -75,7 +77,7 @@ void NestText::print_shares(const Pass& pass, Tile tile, std::int64_t share,
                   (mask.empty() ? ")" : ", mask=" + mask + ")"));
     }
   }
-  kernel.finish(point_programs(tile.height) * shares,
+  kernel.finish(product(point_programs(tile.height), shares),
                 warps_for(tile.height * tile.width, variant_.per_thread));
 }
 

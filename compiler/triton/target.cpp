@@ -48,6 +48,7 @@ Target triton_target() {
   Target target;
   target.name = "triton";
   target.on_gpu = true;
+  target.takes_any_size = true;
   target.can_lower = &triton_can_lower;
   target.generate = &generate;
   target.source_file = "kernel.py";

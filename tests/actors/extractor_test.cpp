@@ -124,7 +124,7 @@ TEST_CASE(
   for (const bool is_target : {true, false}) {
     ExtractorBench extractor;
     RunStart start = any_batch(extractor);
-    if (is_target) start.options.target = "triton";
+    if (is_target) start.options.target = "cuda";
     if (!is_target) start.options.seeds = {"compiler", "llm"};
     const auto finished =
         one<RunFinished>(extractor.say(address::user, std::move(start)));

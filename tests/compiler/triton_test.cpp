@@ -106,6 +106,27 @@ TEST_CASE(
   CHECK(has(text, "in0 + outer * 16773120 + (p + (r * 4095))"));
 }
 
+TEST_CASE("Products are no target's for any size, and what is beside them is") {
+  const Graph graph = product(512, 512, 512);
+  CutOptions cut;
+  cut.no_extern = true;
+  CHECK(triton_can_lower(graph, graph.nodes.back(), cut));
+  cut.for_sizes = true;
+  CHECK_FALSE(triton_can_lower(graph, graph.nodes.back(), cut));
+  const Graph windows = pooled(200);
+  CHECK(triton_can_lower(windows, windows.nodes.back(), cut));
+}
+
+TEST_CASE("Of a graph that grows, the source is one for any size") {
+  Graph graph = pooled(4096);
+  graph.growth = {
+      4, {{"/nodes/0/values/0/shape/0", 1}, {"/nodes/1/values/0/shape/0", 1}}};
+  const std::string text = first(graph);
+  CHECK(has(text, "@triton.jit(do_not_specialize=[\"batch\"])"));
+  CHECK(has(text, "def kernel_function(in0, batch):"));
+  CHECK(has(text, "BATCHES = (4, 1, 13, 67)"));
+}
+
 TEST_CASE("Tiles that no window leaves are read without masks") {
   const std::string text = first(pooled(4096));
   const auto inside = text.find("if inside:");

@@ -1,5 +1,5 @@
-"""Kernels whose batch is a parameter: one text, held against the framework at
-many batches, 1 and primes among them.
+"""Kernels for the `cpu` target whose batch is a parameter: one text, held against
+the framework at many batches, 1 and primes among them.
 
 Needs the program cpu_codegen_cli (tests/compiler/tools): its path is in
 WEFT_CPU_CODEGEN, or it stands in build/.
@@ -12,133 +12,47 @@ import subprocess
 import tempfile
 import unittest
 
-import torch
-import torch.nn.functional as F
-
 import captured_cases
 import cpu_kernels
-from kernel_cases import numbers
-from sized_cases import at_size, growing
-
-BATCHES = (1, 2, 3, 7, 8, 13, 64, 129, 1031)
+from any_size_case import AnySize
 
 
-def cases(batch):
-    """(name, function, inputs) of which each has code for any batch."""
-    rows = numbers(batch, 48)
-    deep = numbers(batch, 5, 24)
-    image = numbers(batch, 4, 6, 10)
-    table = numbers(11, 24, seed=3)
-    places = torch.arange(batch * 5).reshape(batch, 5) * 7 % 11
-    weight, bias = numbers(48, seed=1), numbers(48, seed=2)
-    return [
-        ("one_dimension", lambda x: x.relu() * 2, (numbers(batch),)),
-        ("rows", lambda x, w: (x + w).sigmoid(), (rows, weight)),
-        ("wide_rows", lambda x: x.tanh() - 1, (numbers(batch, 1000),)),
-        ("large_rows", lambda x: x.abs() + 1, (numbers(batch, 20_000),)),
-        ("two_inputs", lambda x, y: x * y + 1, (rows, numbers(batch, 1))),
-        ("softmax", lambda x: x.softmax(-1), (deep,)),
-        ("log_softmax_of_middle", lambda x: x.log_softmax(1), (deep,)),
-        ("layer_norm", lambda x, w, b: F.gelu(F.layer_norm(x, (48,), w, b)),
-         (rows, weight, bias)),
-        ("group_norm", lambda x: F.group_norm(x, 2), (image,)),
-        ("row_sums", lambda x: [x.sum(-1), x.amax(-1)], (deep,)),
-        ("pooled", lambda x: x.mean((2, 3)), (image,)),
-        ("windows", lambda x: F.max_pool2d(x, 2).relu(), (image,)),
-        ("flattened", lambda x: (x.view(-1, 24) * 2).relu(), (deep,)),
-        ("flattened_rows", lambda x: x.flatten(1).softmax(-1), (deep,)),
-        ("turned_inside", lambda x: x.transpose(1, 2).relu() + 1, (deep,)),
-        ("turned_batch", lambda x: x.t().contiguous() + 1, (rows,)),
-        ("joined", lambda x, y: torch.cat([x, y.relu()], 1), (rows, rows)),
-        ("joined_batches", lambda x, y: torch.cat([x, y.relu()], 0),
-         (rows, numbers(3, 48))),
-        ("largest_place", lambda x: x.argmax(1) * 2, (rows,)),
-        ("running_sums", lambda x: x.cumsum(1), (rows,)),
-        ("looked_up", lambda t, i: F.embedding(i, t) + 1, (table, places)),
-        ("padded", lambda x: F.pad(x, (1, 2)).relu(), (rows,)),
-        ("without_first", lambda x: (x[:, 1:] - x[:, :-1]).abs(), (rows,)),
-        ("rolled_inside", lambda x: x.roll(3, 1) + 1, (rows,)),
-        ("masked", lambda x: x.masked_fill(x > 0, -1.0).exp(), (rows,)),
-    ]
+class CpuAnySize(AnySize, unittest.TestCase):
+    BATCHES = (1, 2, 3, 7, 8, 13, 64, 129, 1031)
 
+    @staticmethod
+    def generate(graphs):
+        cli = captured_cases.program("cpu_codegen_cli", "WEFT_CPU_CODEGEN")
+        return captured_cases.generate(graphs, [cli, "2", "64", "16"])
 
-def refused_cases(batch):
-    """What the batch may not be: the message says it."""
-    rows = numbers(batch, 48)
-    return [
-        ("sum_of_batch", lambda x: x.sum(0) * 2, (rows,)),
-        ("mean_of_batch", lambda x: x.relu().mean(), (rows,)),
-        ("softmax_of_batch", lambda x: x.softmax(0), (rows,)),
-        ("scan_of_batch", lambda x: x.cumsum(0), (rows,)),
-        ("rolled_batch", lambda x: x.roll(3, 0) + 1, (rows,)),
-    ]
+    def built(self, texts):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        flags = ["-O1" if flag == "-O3" else flag
+                 for flag in self.answers["rows"]["flags"]]
 
+        def build(name):
+            path = os.path.join(folder.name, name)
+            with open(path + ".cpp", "w", encoding="utf-8") as file:
+                file.write(texts[name])
+            subprocess.run(["g++", *flags, path + ".cpp", "-o", path + ".so"],
+                           check=True)
+            return ctypes.CDLL(path + ".so")
 
-def generate(graphs):
-    cli = captured_cases.program("cpu_codegen_cli", "WEFT_CPU_CODEGEN")
-    return captured_cases.generate(graphs, [cli, "2", "64", "16"])
-
-
-class AnySize(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.graphs = dict(growing(cases))
-        cls.answers = dict(zip(cls.graphs, generate(cls.graphs.values())))
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.folder.cleanup)
-
-    def test_one_text_computes_what_the_framework_does_at_every_batch(self):
-        texts = {}
-        for i, (name, answer) in enumerate(self.answers.items()):
-            self.assertEqual(answer.get("error", ""), "", name)
-            variants = answer["variants"]  # each of them in some case
-            texts[name] = variants[i % len(variants)]["text"]
-        flags = self.answers["rows"]["flags"]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            built = list(pool.map(
-                lambda name: self.build(name, texts[name], flags), texts))
-        for name, kernel in zip(texts, built):
-            for batch in BATCHES:
-                with self.subTest(name, batch=batch):
-                    self.check(kernel, name, batch)
+            return dict(zip(texts, pool.map(build, texts)))
 
-    def build(self, name, text, flags):
-        flags = ["-O1" if flag == "-O3" else flag for flag in flags]
-        path = os.path.join(self.folder.name, name)
-        with open(path + ".cpp", "w", encoding="utf-8") as file:
-            file.write(text)
-        subprocess.run(["g++", *flags, path + ".cpp", "-o", path + ".so"],
-                       check=True)
-        return ctypes.CDLL(path + ".so")
-
-    def check(self, kernel, name, batch):
-        function, inputs = next(
-            rest for one, *rest in cases(batch) if one == name)
-        graph = at_size(self.graphs[name], batch)
-
+    def run_kernel(self, kernel, graph, inputs, batch):
         def call(*addresses):
             kernel.kernel_function(*addresses, ctypes.c_int64(batch))
 
-        got = cpu_kernels.run(
+        return cpu_kernels.run(
             call, graph, getattr(kernel, "kernel_outside", None), inputs)
-        wanted = captured_cases.as_list(function(*inputs))
-        for one, want in zip(got, wanted, strict=True):
-            torch.testing.assert_close(one, want, rtol=1e-5, atol=1e-5)
 
     def test_no_text_holds_the_size_that_it_was_captured_at(self):
-        graphs = self.graphs.values()
-        low, high = (generate([at_size(graph, size) for graph in graphs])
-                     for size in (8, 24))
-        for name, one, other in zip(self.graphs, low, high):
+        for name, one, other in self.sources_of_other_captures():
             with self.subTest(name):
-                self.assertTrue(one["variants"] == other["variants"])
-
-    def test_what_the_batch_cannot_be_is_said(self):
-        graphs = dict(growing(refused_cases))
-        for name, answer in zip(graphs, generate(graphs.values())):
-            with self.subTest(name):
-                self.assertRegex(answer.get("error", "it has code"),
-                                 "any batch|another size")
+                self.assertTrue(one == other)
 
 
 if __name__ == "__main__":

@@ -150,6 +150,22 @@ class Packages(unittest.TestCase):
         self.assertEqual(values[3], 0)
         self.assertNotIn(values[1], (0, values[0], values[2]))
 
+    def test_a_package_for_any_batch_launches_for_the_one_at_hand(self):
+        told = {batch: {"scratch": [], "launches": [
+            {"module": 0, "function": "k", "grid": [blocks, 1, 1],
+             "threads": 32, "arguments": ["in0", int(batch), "null"]}]}
+                for batch, blocks in (("8", 1), ("67", 5))}
+        library = FakeLibrary()
+        job = write_package(self, batches=told)
+        runner = gpu_package.load({**job, "sizes": [67]}, fake_memory(library))
+        runner.run({"sets": [0]})
+        (arguments,) = library.of("cuLaunchKernel")
+        self.assertEqual(arguments[1:4], (5, 1, 1))
+        values = [ctypes.c_uint64.from_address(p).value for p in arguments[9]]
+        self.assertEqual(values[1:], [67, 0])
+        with self.assertRaisesRegex(gpu_package.BadPackage, "8, 67, not for 9"):
+            gpu_package.load({**job, "sizes": [9]}, fake_memory(library))
+
     def test_much_shared_memory_is_asked_for(self):
         library = FakeLibrary()
         gpu_package.load(write_package(self), fake_memory(library))

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 import captured_cases
+import sized_cases
 from weft.build import triton as triton_build
 
 # Two kernels with memory between them, two outputs.
@@ -190,8 +191,8 @@ class TritonBuild(unittest.TestCase):
                                  ["in1", "s0", "s1", "out1"]])
 
     def test_parameters_that_triton_hides_are_null_pointers(self):
-        path = self.write(ONE_STEP)
-        launches, _, _ = triton_build.record(triton_build.load(path))
+        module = triton_build.load(self.write(ONE_STEP))
+        launches, _, _ = triton_build.record(module, module.INPUTS)
         kernel, args, _, options = launches[0]
         compiled, tensors = triton_build.compile_one(kernel, args, options,
                                                      "sm_90")
@@ -203,8 +204,8 @@ class TritonBuild(unittest.TestCase):
 
     def test_a_quotient_is_rounded_as_the_framework_s(self):
         text = generated_sources(1, QUOTIENTS)[0]
-        launches, _, _ = triton_build.record(triton_build.load(
-            self.write(text)))
+        module = triton_build.load(self.write(text))
+        launches, _, _ = triton_build.record(module, module.INPUTS)
         for kernel, args, _, options in launches:
             compiled, _ = triton_build.compile_one(kernel, args, options,
                                                    "sm_90")
@@ -227,6 +228,23 @@ class TritonBuild(unittest.TestCase):
                 kept = [name for name in one["arguments"]
                         if name.startswith(("in", "out"))]
                 self.assertEqual(kept, given)
+
+    def test_a_package_for_any_batch_has_one_kernel_for_those_it_is_judged_at(
+            self):
+        (_, graph), = sized_cases.growing(lambda batch: [(
+            "rows", lambda x: x.softmax(1).sum(1), (torch.ones(batch, 48),))])
+        cli = captured_cases.program("triton_codegen_cli",
+                                     "WEFT_TRITON_CODEGEN")
+        answer, = captured_cases.generate([graph], [cli, "4", "1"])
+        package = self.build(answer["variants"][0]["text"])
+        self.assertEqual(set(package), {"format", "arch", "modules", "batches"})
+        self.assertEqual(list(package["batches"]), ["8", "1", "13", "67"])
+        self.assertEqual(len(package["modules"]), 1)
+        for batch, told in package["batches"].items():
+            launch, = told["launches"]
+            self.assertEqual(launch["arguments"][:3],
+                             ["in0", "out0", int(batch)])
+            self.assertEqual(launch["grid"], [-(-int(batch) // 16), 1, 1])
 
     def test_one_number_under_the_guard_of_a_block_builds(self):
         sources = generated_sources(3, SCALED)

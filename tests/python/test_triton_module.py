@@ -14,6 +14,7 @@ from unittest import mock
 import torch
 
 import captured_cases
+import sized_cases
 from kernel_cases import numbers
 from weft.build import triton as triton_build
 
@@ -81,17 +82,16 @@ def in_place_of_a_gpu(driver, launches):
         yield
 
 
-class Modules(unittest.TestCase):
+class ModuleCase(unittest.TestCase):
+    """The module around the kernel of the graph that a class names."""
+
     @classmethod
     def setUpClass(cls):
         if os.environ.pop("TRITON_INTERPRET", None):
             raise unittest.SkipTest("another test has Triton interpret")
-        cls.inputs = [numbers(2, 17_001)]
-        case = ("few_softmax", lambda x: x.softmax(1), cls.inputs)
         cli = captured_cases.program("triton_codegen_cli",
                                      "WEFT_TRITON_CODEGEN")
-        answers = captured_cases.generate(captured_cases.graphs_of([case]),
-                                          [cli, "132", "1"])
+        answers = captured_cases.generate([cls.graph()], [cli, "132", "1"])
         cls.source = answers[0]["variants"][0]
 
     def setUp(self):
@@ -108,6 +108,15 @@ class Modules(unittest.TestCase):
         space = {}
         exec(compile(self.source["module"], "kernel.py", "exec"), space)
         self.function = space["kernel_function"]
+
+
+class Modules(ModuleCase):
+    inputs = [numbers(2, 17_001)]
+
+    @classmethod
+    def graph(cls):
+        case = ("few_softmax", lambda x: x.softmax(1), cls.inputs)
+        return captured_cases.graphs_of([case])[0]
 
     def package(self):
         path = os.path.join(self.folder, "kernel.py")
@@ -192,6 +201,24 @@ class Modules(unittest.TestCase):
             self.function(*self.inputs)
         self.assertEqual(self.launches.count, 2 * number)
         self.assertEqual(self.driver.launched, [])
+
+
+class ModulesForAnyBatch(ModuleCase):
+    @staticmethod
+    def graph():
+        (_, graph), = sized_cases.growing(lambda batch: [
+            ("softmax", lambda x: x.softmax(1), (numbers(batch, 48),))])
+        return graph
+
+    def test_a_batch_is_an_argument_of_one_kernel(self):
+        batches = (64, 1, 50, 13)
+        for batch in batches:  # 4, 1, 4 and 1 programs
+            out = self.function(numbers(batch, 48))
+            self.assertEqual(out.shape, (batch, 48))
+        self.assertEqual(self.launches.count, 2)
+        self.assertEqual(
+            [(one["grid"], one["pointers"][2]) for one in self.driver.launched],
+            [([4, 1, 1], 50), ([1, 1, 1], 13)])
 
 
 if __name__ == "__main__":

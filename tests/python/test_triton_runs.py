@@ -6,6 +6,7 @@ import csv
 import os
 import unittest
 
+import weft_case
 from weft_case import WeftCase, problem_with
 
 NORM = problem_with(
@@ -47,6 +48,15 @@ MIXED = problem_with(
 CAST = problem_with(
     forward="y = x.bfloat16(); return (F.gelu(y * y + y) * 3).float()",
     inputs="[torch.randn(13, 24)]", head="import torch.nn.functional as F")
+
+
+# The second piece's inputs have three times the batch as their first dimension.
+ROWS = problem_with(
+    init="self.linear = nn.Linear(11, 8); self.norm = nn.LayerNorm(8)",
+    forward="""
+        y = self.linear((x.tanh() * 2).reshape(-1, 11))
+        return (self.norm(y).softmax(-1) + y).reshape(x.shape[0], 24)""",
+    inputs="[torch.rand(16, 33)]")
 
 
 class TritonRuns(WeftCase):
@@ -113,6 +123,19 @@ class TritonRuns(WeftCase):
              "_t_convolution_without_bias_channels_last",
              "_t_relu_channels_last",
              "_t_convolution_1_without_bias_channels_last", "_t_relu_1"])
+        self.assert_replays(run)
+
+    def test_kernels_for_any_batch_are_proven_at_several(self):
+        run = self.run_of(ROWS, "--dynamic-batch")
+        self.assertEqual(len(self.assert_proven(run)), 2)
+        against = {}
+        for event in weft_case.events_of(run):
+            if event["type"] == "CheckRequest":
+                subject = event["body"]["subject"]
+                against.setdefault(subject["source"], set()).add(
+                    subject["against"])
+        # Two kernels, and the module of them.
+        self.assertEqual([len(each) for each in against.values()], [4, 4, 4])
         self.assert_replays(run)
 
     def test_a_product_is_proven_in_the_interpreter(self):

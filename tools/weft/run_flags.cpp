@@ -60,7 +60,8 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                    "No kernel may call the vendor's library"),
       app.add_flag("--dynamic-batch", options.dynamic_batch,
                    "Kernels, and ModelNew, for any batch: the first dimension "
-                   "of the inputs (target cpu)"),
+                   "of the inputs (--target " +
+                       any_size_targets() + ")"),
       app.add_option("--seeds", options.seeds,
                      "Sources of candidate kernels, with commas")
           ->delimiter(',')

@@ -1,9 +1,10 @@
 _weft_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def _weft_launches_of(made, grid, tensors):
-    """What Triton made of a kernel, launched without it; or None, where that
-    asks for more than the driver's ordinary launch."""
+def _weft_launches_of(made, grid, taken):
+    """What Triton made of a kernel that takes so many arguments, launched
+    without it; or None, where that asks for more than the driver's ordinary
+    launch."""
     told = made.metadata
     head = re.search(r"\.entry [^(]*\(([^)]*)\)", made.asm.get("ptx", ""))
     if head is None or told.num_ctas != 1 or any(
@@ -11,10 +12,10 @@ def _weft_launches_of(made, grid, tensors):
                 "launch_cooperative_grid", "launch_pdl", "global_scratch_size",
                 "profile_scratch_size")):
         return None
-    hidden = head.group(1).count(".param") - tensors  # which are null
+    hidden = head.group(1).count(".param") - taken  # which are null
     return _WeftLaunches(ctypes.CDLL("libcuda.so.1"), [(
-        ctypes.c_void_p(made.function), [*range(tensors), *[tensors] * hidden],
-        ((*grid, 1, 1)[:3], 32 * told.num_warps, told.shared))], tensors)
+        ctypes.c_void_p(made.function), [*range(taken), *[taken] * hidden],
+        ((*grid, 1, 1)[:3], 32 * told.num_warps, told.shared))], taken)
 
 
 class _WeftDirect:
@@ -28,15 +29,20 @@ class _WeftDirect:
         return functools.partial(self.launch, grid)
 
     def launch(self, grid, *tensors, **options):
-        pointers = [tensor.data_ptr() for tensor in tensors]
-        key = tensors[0].get_device(), grid
+        taken = [tensor.data_ptr() for tensor in tensors]
+        aligned = not functools.reduce(operator.or_, taken) % 16
+        if "batch" in options:
+            taken.append(options["batch"])
+        key = tensors[0].get_device(), grid, options.get("integer")
         known = self.known.get(key)
-        aligned = not functools.reduce(operator.or_, pointers) % 16
         if known is not None and aligned:
-            known(pointers)
+            known(taken)
             return
         made = self.kernel[grid](*tensors, **options)
-        if aligned and key not in self.known:  # else it is another kernel
-            self.known[key] = _weft_launches_of(made, grid, len(tensors))
+        if not aligned or key in self.known:  # it is another kernel
+            return
+        if len(self.known) >= 256:  # of as many batches
+            self.known.clear()
+        self.known[key] = _weft_launches_of(made, grid, len(taken))
 
 

@@ -91,19 +91,21 @@ def load(path):
         if is_sketched():
             raise
         raise BuildError(f"{type(error).__name__}: {error}") from error
-    for name in ("INPUTS", "kernel_function"):
+    is_for_any = hasattr(module, "inputs_at")
+    for name in ("BATCHES" if is_for_any else "INPUTS", "kernel_function"):
         if not hasattr(module, name):
             raise BuildError(f"the source defines no {name}")
     return module
 
 
-def record(module):
-    """(launches, inputs, outputs) of one run on tensors without data."""
+def record(module, looks, *batch):
+    """(launches, inputs, outputs) of one run on tensors without data, which look
+    so. A source for any batch is told it."""
     torch = sys.modules["torch"]
     inputs = [torch.empty_strided(shape, stride, dtype=dtype, device="meta")
-              for shape, stride, dtype in module.INPUTS]
+              for shape, stride, dtype in looks]
     with Recorder() as recorder, only_memory():
-        result = module.kernel_function(*inputs)
+        result = module.kernel_function(*inputs, *batch)
     outputs = list(result) if isinstance(result, (tuple, list)) else [result]
     if not recorder.launches:
         raise BuildError("kernel_function launches nothing")
@@ -113,43 +115,62 @@ def record(module):
 class Package:
     """The package under construction."""
 
-    def __init__(self, arch, inputs, outputs):
-        self.arch = arch
-        self.names = {id(t): f"in{i}" for i, t in enumerate(inputs)}
-        self.names.update({id(t): f"out{i}" for i, t in enumerate(outputs)})
-        self.keep = []  # an id is only as good as its object's life
-        self.scratch, self.modules, self.launches = [], [], []
+    def __init__(self, arch):
+        self.arch, self.modules = arch, []
 
-    def name(self, tensor):
-        if id(tensor) not in self.names:
-            self.names[id(tensor)] = f"s{len(self.scratch)}"
-            self.scratch.append(tensor.numel() * tensor.element_size())
-            self.keep.append(tensor)
-        return self.names[id(tensor)]
+    def launches_of(self, module, looks, *batch):
+        """One run's launches and the memory between them."""
+        launches, inputs, outputs = record(module, looks, *batch)
+        names = Names(inputs, outputs)
+        launches = [self._launch(names, *one) for one in launches]
+        return {"scratch": names.scratch, "launches": launches}
 
-    def add(self, kernel, args, grid, options):
-        compiled, tensors = compile_one(kernel, args, options, self.arch)
+    def _launch(self, names, kernel, args, grid, options):
+        compiled, given = compile_one(kernel, args, options, self.arch)
         grid = grid(options) if callable(grid) else grid
         if isinstance(grid, int):
             grid = (grid,)
-        hidden = hidden_parameters(compiled.asm["ptx"], len(tensors))
+        hidden = hidden_parameters(compiled.asm["ptx"], len(given))
         metadata = compiled.metadata
         if metadata.global_scratch_size or metadata.profile_scratch_size:
             raise BuildError(f"{metadata.name} wants memory of Triton's own")
-        self.launches.append({
-            "module": len(self.modules),
+        return {
+            "module": self._module(compiled.asm["cubin"]),
             "function": metadata.name,
             "grid": [*grid, 1, 1][:3],
             "threads": 32 * metadata.num_warps,
             "shared_bytes": metadata.shared,
-            "arguments": [self.name(t) for t in tensors] + ["null"] * hidden,
-        })
-        cubin = base64.b64encode(compiled.asm["cubin"]).decode("ascii")
-        self.modules.append({"cubin": cubin})
+            "arguments": [one if isinstance(one, int) else names.of(one)
+                          for one in given] + ["null"] * hidden,
+        }
 
-    def to_json(self):
-        return {"format": 1, "arch": self.arch, "scratch": self.scratch,
-                "modules": self.modules, "launches": self.launches}
+    def _module(self, cubin):
+        """Which one it is: the same for what is launched again."""
+        module = {"cubin": base64.b64encode(cubin).decode("ascii")}
+        if module not in self.modules:
+            self.modules.append(module)
+        return self.modules.index(module)
+
+    def to_json(self, told):
+        return {"format": 1, "arch": self.arch, "modules": self.modules,
+                **told}
+
+
+class Names:
+    """Of the tensors in one run."""
+
+    def __init__(self, inputs, outputs):
+        self._names = {id(t): f"in{i}" for i, t in enumerate(inputs)}
+        self._names.update({id(t): f"out{i}" for i, t in enumerate(outputs)})
+        self._keep = []  # an id is only as good as its object's life
+        self.scratch = []
+
+    def of(self, tensor):
+        if id(tensor) not in self._names:
+            self._names[id(tensor)] = f"s{len(self.scratch)}"
+            self.scratch.append(tensor.numel() * tensor.element_size())
+            self._keep.append(tensor)
+        return self._names[id(tensor)]
 
 
 def hidden_parameters(ptx, visible):
@@ -159,22 +180,27 @@ def hidden_parameters(ptx, visible):
 
 
 def compile_one(kernel, args, options, arch):
-    """The compiled kernel, and the tensors among its arguments."""
+    """The compiled kernel, and which of the arguments it takes: tensors, and
+    numbers that it says not to specialise. All others are constants in it."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
+    from triton.runtime.jit import mangle_type
 
     names = kernel.arg_names
     given = dict(zip(names, args))
     given.update({k: v for k, v in options.items() if k in names})
     settings = {k: v for k, v in options.items() if k not in names}
-    signature, constants, attributes, tensors = {}, {}, {}, []
+    signature, constants, attributes, taken = {}, {}, {}, []
     for place, name in enumerate(names):
         value = given[name]
         if isinstance(value, sys.modules["torch"].Tensor):
             signature[name] = TYPES[str(value.dtype)]
             attributes[(place,)] = [["tt.divisibility", 16]]
-            tensors.append(value)
+            taken.append(value)
+        elif isinstance(value, int) and kernel.params[place].do_not_specialize:
+            signature[name] = mangle_type(value)
+            taken.append(value)
         else:
             signature[name] = "constexpr"
             constants[(place,)] = value
@@ -184,7 +210,7 @@ def compile_one(kernel, args, options, arch):
         compiled = triton.compile(source, target=target, options=settings)
     except Exception as error:
         raise BuildError(innermost(error)) from error
-    return compiled, tensors
+    return compiled, taken
 
 
 def innermost(error):
@@ -209,11 +235,12 @@ def build(path, arch):
 
 
 def package_of(path, arch):
-    launches, inputs, outputs = record(load(path))
-    package = Package(arch, inputs, outputs)
-    for launch in launches:
-        package.add(*launch)
-    return package.to_json()
+    module, package = load(path), Package(arch)
+    if not hasattr(module, "inputs_at"):
+        return package.to_json(package.launches_of(module, module.INPUTS))
+    return package.to_json({"batches": {
+        batch: package.launches_of(module, module.inputs_at(batch), batch)
+        for batch in module.BATCHES}})
 
 
 def main(arguments=None):

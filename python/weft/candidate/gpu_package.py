@@ -56,6 +56,17 @@ def interpreted_source(content):
     return str(package["source"]) if package.get("interpret") else None
 
 
+def _at_batch(package, sizes):
+    """Launches and scratch: the package's, or its own for that batch."""
+    if "batches" not in package:
+        return package
+    batch = str(sizes[0]) if sizes else "none"
+    if batch not in package["batches"]:
+        raise BadPackage(f"a package for the batches "
+                         f"{', '.join(package['batches'])}, not for {batch}")
+    return package["batches"][batch]
+
+
 class Launches:
     """The package's kernels, loaded; their arguments for each buffer set."""
 
@@ -65,21 +76,21 @@ class Launches:
         from weft.device.clock import clock_of
 
         self._driver = driver = memory.driver
-        self._package = package
+        self._package = told = _at_batch(package, job.get("sizes"))
         self._cubins = [base64.b64decode(m["cubin"])
                         for m in package["modules"]]
         self._modules = modules = [
             driver.load_module(cubin) for cubin in self._cubins]
         self._keep = []
-        self._scratch = [driver.allocate(n) for n in package.get("scratch", ())]
+        self._scratch = [driver.allocate(n) for n in told.get("scratch", ())]
         kernels = [
             driver.function(modules[one["module"]], one["function"],
                             one.get("shared_bytes", 0), one.get("cluster", 1))
-            for one in package["launches"]
+            for one in told["launches"]
         ]
         self._calls = [
             [self._launch(kernel, one, pointers)
-             for kernel, one in zip(kernels, package["launches"])]
+             for kernel, one in zip(kernels, told["launches"])]
             for pointers in self._pointers(job, memory)
         ]
         self._clock = clock_of(driver)
@@ -109,7 +120,9 @@ class Launches:
     def _launch(self, kernel, one, pointers):
         """The call that launches and its arguments, made once."""
         try:
-            values = [ctypes.c_void_p(pointers[a]) for a in one["arguments"]]
+            values = [ctypes.c_int64(a) if isinstance(a, int)  # or its half
+                      else ctypes.c_void_p(pointers[a])
+                      for a in one["arguments"]]
         except KeyError as error:
             raise BadPackage(
                 f"{one['function']} asks for the buffer {error}") from None
@@ -164,6 +177,7 @@ class Interpreted:
         sys.modules["weft_kernel"] = module
         spec.loader.exec_module(module)
         self._function = module.kernel_function
+        self._batch = job.get("sizes", ())
         self._sets = [
             [[tensor_at(memory, place) for place in buffers[key]]
              for key in ("inputs", "outputs")]
@@ -175,7 +189,7 @@ class Interpreted:
         for index in call["sets"]:
             inputs, outputs = self._sets[index]
             with triton_interpreter.plainly():
-                results = self._function(*inputs)
+                results = self._function(*inputs, *self._batch)
             if not isinstance(results, (tuple, list)):
                 results = (results,)
             self._keep(results, outputs)

@@ -1,0 +1,38 @@
+#include "compiler/loops/growing.hpp"
+
+namespace weft {
+namespace {
+
+/// False where there are more of the one than of the other.
+bool add_growing(const std::vector<LoopVar>& at,
+                 const std::vector<LoopVar>& there, std::set<int>& growing) {
+  if (at.size() != there.size()) return false;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    if (at[i].extent != there[i].extent) growing.insert(at[i].id);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::set<int>> growing_variables(const Schedule& plan,
+                                               const Schedule& other) {
+  std::set<int> growing;
+  if (plan.nests.size() != other.nests.size()) return {};
+  for (std::size_t i = 0; i < plan.nests.size(); ++i) {
+    const Nest& nest = plan.nests[i];
+    const Nest& there = other.nests[i];
+    if (nest.stages.size() != there.stages.size() ||
+        !add_growing(nest.outer, there.outer, growing)) {
+      return {};
+    }
+    for (std::size_t s = 0; s < nest.stages.size(); ++s) {
+      if (!add_growing(nest.stages[s].inner, there.stages[s].inner, growing)) {
+        return {};
+      }
+    }
+  }
+  return growing;
+}
+
+}  // namespace weft

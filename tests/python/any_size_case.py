@@ -1,0 +1,103 @@
+"""What the tests of kernels for any batch share, whatever their target: graphs
+that grow, and the check of one text against the framework at many batches.
+"""
+
+import torch
+import torch.nn.functional as F
+
+import captured_cases
+from kernel_cases import numbers
+from sized_cases import at_size, growing
+
+
+def cases(batch):
+    """(name, function, inputs) of which each has code for any batch."""
+    rows = numbers(batch, 48)
+    deep = numbers(batch, 5, 24)
+    image = numbers(batch, 4, 6, 10)
+    table = numbers(11, 24, seed=3)
+    places = torch.arange(batch * 5).reshape(batch, 5) * 7 % 11
+    weight, bias = numbers(48, seed=1), numbers(48, seed=2)
+    return [
+        ("one_dimension", lambda x: x.relu() * 2, (numbers(batch),)),
+        ("rows", lambda x, w: (x + w).sigmoid(), (rows, weight)),
+        ("wide_rows", lambda x: x.tanh() - 1, (numbers(batch, 1000),)),
+        ("large_rows", lambda x: x.abs() + 1, (numbers(batch, 20_000),)),
+        ("two_inputs", lambda x, y: x * y + 1, (rows, numbers(batch, 1))),
+        ("softmax", lambda x: x.softmax(-1), (deep,)),
+        ("log_softmax_of_middle", lambda x: x.log_softmax(1), (deep,)),
+        ("layer_norm", lambda x, w, b: F.gelu(F.layer_norm(x, (48,), w, b)),
+         (rows, weight, bias)),
+        ("group_norm", lambda x: F.group_norm(x, 2), (image,)),
+        ("row_sums", lambda x: [x.sum(-1), x.amax(-1)], (deep,)),
+        ("pooled", lambda x: x.mean((2, 3)), (image,)),
+        ("windows", lambda x: F.max_pool2d(x, 2).relu(), (image,)),
+        ("flattened", lambda x: (x.view(-1, 24) * 2).relu(), (deep,)),
+        ("flattened_rows", lambda x: x.flatten(1).softmax(-1), (deep,)),
+        ("turned_inside", lambda x: x.transpose(1, 2).relu() + 1, (deep,)),
+        ("turned_batch", lambda x: x.t().contiguous() + 1, (rows,)),
+        ("joined", lambda x, y: torch.cat([x, y.relu()], 1), (rows, rows)),
+        ("joined_batches", lambda x, y: torch.cat([x, y.relu()], 0),
+         (rows, numbers(3, 48))),
+        ("largest_place", lambda x: x.argmax(1) * 2, (rows,)),
+        ("running_sums", lambda x: x.cumsum(1), (rows,)),
+        ("looked_up", lambda t, i: F.embedding(i, t) + 1, (table, places)),
+        ("padded", lambda x: F.pad(x, (1, 2)).relu(), (rows,)),
+        ("without_first", lambda x: (x[:, 1:] - x[:, :-1]).abs(), (rows,)),
+        ("rolled_inside", lambda x: x.roll(3, 1) + 1, (rows,)),
+        ("masked", lambda x: x.masked_fill(x > 0, -1.0).exp(), (rows,)),
+    ]
+
+
+def refused_cases(batch):
+    """What the batch may not be: the message says it."""
+    rows = numbers(batch, 48)
+    return [
+        ("sum_of_batch", lambda x: x.sum(0) * 2, (rows,)),
+        ("mean_of_batch", lambda x: x.relu().mean(), (rows,)),
+        ("softmax_of_batch", lambda x: x.softmax(0), (rows,)),
+        ("scan_of_batch", lambda x: x.cumsum(0), (rows,)),
+        ("rolled_batch", lambda x: x.roll(3, 0) + 1, (rows,)),
+    ]
+
+
+class AnySize:
+    """For a unittest.TestCase, which says what its target is: BATCHES,
+    generate(graphs), built({case: text}) and run(kernel, graph, inputs, batch)."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.graphs = dict(growing(cases))
+        cls.answers = dict(zip(cls.graphs, cls.generate(cls.graphs.values())))
+
+    def test_one_text_computes_what_the_framework_does_at_every_batch(self):
+        texts = {}
+        for i, (name, answer) in enumerate(self.answers.items()):
+            self.assertEqual(answer.get("error", ""), "", name)
+            variants = answer["variants"]  # each of them in some case
+            texts[name] = variants[i % len(variants)]["text"]
+        kernels = self.built(texts)
+        for batch in self.BATCHES:
+            for name, function, inputs in cases(batch):
+                with self.subTest(name, batch=batch):
+                    graph = at_size(self.graphs[name], batch)
+                    got = self.run_kernel(kernels[name], graph, inputs, batch)
+                    wanted = captured_cases.as_list(function(*inputs))
+                    for one, want in zip(got, wanted, strict=True):
+                        torch.testing.assert_close(one, want, rtol=1e-5,
+                                                   atol=1e-5)
+
+    def test_what_the_batch_cannot_be_is_said(self):
+        graphs = dict(growing(refused_cases))
+        for name, answer in zip(graphs, self.generate(graphs.values())):
+            with self.subTest(name):
+                self.assertRegex(answer.get("error", "it has code"),
+                                 "any batch|another size")
+
+    def sources_of_other_captures(self):
+        """(case, sources, sources) of the same graphs, had at two batches."""
+        graphs = self.graphs.values()
+        low, high = (self.generate([at_size(graph, size) for graph in graphs])
+                     for size in (8, 24))
+        for name, one, other in zip(self.graphs, low, high):
+            yield name, one["variants"], other["variants"]
