@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""What it takes to see that kernels may compute a call: weft.optimize's guards,
+the torch.compile backend's, and Dynamo's alone.
+
+    python benchmarks/guards.py [--layers 2,20,100]
+
+On the processor, in microseconds of one call, the median of batches in turns.
+The graphs behind the guards compute nothing, so that what is left is the way
+there. The search is played (tests/python/fake_weft.py).
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
+                os.path.join(ROOT, "python")]
+
+import torch  # noqa: E402
+
+from weft.backend import graph_call  # noqa: E402
+
+COMPUTES = graph_call._WeftGraphCall.__call__
+BATCHES = 61
+CALLS = 200
+
+
+def chain(layers):
+    """So many layers, each with two parameters."""
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        *(torch.nn.LayerNorm(8) for _ in range(layers))).eval()
+
+
+def parties_of(layers, x):
+    """Each a function of x that gives x, once its guards have passed."""
+    import weft.backend
+
+    torch._dynamo.reset()  # of other sizes
+    graph_call._WeftGraphCall.__call__ = COMPUTES  # the search looks at results
+    optimized, report = weft.optimize(chain(layers), [x], budget_s=30)
+    if not report.ready:
+        raise SystemExit(f"guards: no kernels were made: {report}")
+    ours = torch.compile(chain(layers), fullgraph=True,
+                         backend=weft.backend.compile,
+                         options={"wait": True, "budget_s": 30})
+    ours(x)
+    graph_call._WeftGraphCall.__call__ = lambda self, given: [x]
+    dynamo = torch.compile(chain(layers), fullgraph=True,
+                           backend=lambda graph, inputs: lambda *given: (x,))
+    parties = {"weft.optimize": optimized, "Dynamo": dynamo,
+               "backend weft": ours}
+    for name, call in parties.items():
+        if call(x) is not x:
+            raise SystemExit(f"guards: {name} did not take the graph")
+    return parties
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--layers", default="2,20,100")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"{'parameters':>10} {'party':14} {'us a call':>10}")
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        os.environ.update(
+            FAKE_WEFT_RUNS=os.path.join(folder, "asked"), WEFT_CACHE_DIR=folder,
+            WEFT_BIN=os.path.join(ROOT, "tests", "python", "fake_weft.py"))
+        for layers in map(int, options.layers.split(",")):
+            x = torch.randn(2, 8)
+            parties = parties_of(layers, x)
+            times = {name: [] for name in parties}
+            for _ in range(BATCHES):
+                for name, call in parties.items():
+                    start = time.perf_counter()
+                    for _ in range(CALLS):
+                        call(x)
+                    times[name].append(
+                        (time.perf_counter() - start) / CALLS * 1e6)
+            for name, batches in times.items():
+                print(f"{2 * layers:10} {name:14} "
+                      f"{statistics.median(batches):10.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
