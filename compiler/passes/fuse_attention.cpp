@@ -210,7 +210,9 @@ class Fuser {
     if (found.steps.empty()) return {};
     Masked made;
     const auto known = known_mask(found);
-    if (known && is_causal(*known)) {
+    // A mask that is added leaves a nan score nan; the operator leaves it out.
+    if (known && is_causal(*known) &&
+        std::ranges::all_of(found.steps, &MaskStep::fills)) {
       has_causal_ = true;
       if (masks_ == AttentionMasks::told) return {true, {}, {}};
     }

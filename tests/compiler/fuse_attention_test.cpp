@@ -256,12 +256,14 @@ TEST_CASE("a mask whose steps share their operands is read once") {
   CHECK(fused(finished(b, "m")).has_causal);
 }
 
-TEST_CASE("an added triangle of minus infinities is a causal mask") {
+TEST_CASE("an added triangle of minus infinities is given: nan stays nan") {
   GraphBuilder b = scores();
   b.call("full", "full", {}, kSquare, {integers({8, 8}), {-kInfinity}});
   b.call("up", "triu", {"full"}, kSquare, {{std::int64_t{1}}});
   b.call("m", "add.Tensor", {"s", "up"}, kScores);
-  CHECK(fused(finished(b, "m")).has_causal);
+  const FusedAttention made = fused(finished(b, "m"));
+  CHECK_FALSE(made.has_causal);
+  CHECK(keyword(call_of(made), "attn_mask") != nullptr);
 }
 
 TEST_CASE("a triangle that lies otherwise is given, not told") {

@@ -372,6 +372,18 @@ class RandomTest(CaptureTest):
         self.assertIn("aten.bernoulli.p", targets)
         self.assertNotIn("aten.dropout.default", targets)
 
+    def test_dropout_in_place_draws_in_the_order_of_memory(self):
+        for how in ("x.transpose(1, 2) * 2", "x.clone().t()[0]",
+                    "(x * 2).permute(2, 0, 1)", "x.to(memory_format="
+                    "torch.channels_last) * 2"):
+            inputs = "[torch.randn(2, 3, 4, 5)]" if "last" in how else (
+                "[torch.randn(6, 5)]" if "t()" in how
+                else "[torch.randn(2, 3, 4)]")
+            with self.subTest(how):
+                self.assert_same_draws(simple(
+                    f"y = {how}\nF.dropout(y, 0.3, inplace=True)\nreturn y + 1",
+                    inputs=inputs))
+
     def test_the_other_dropouts(self):
         self.assert_same_draws(simple(
             "x = F.dropout2d(x, 0.3)\nx = F.alpha_dropout(x, 0.2, True)\n"

@@ -164,19 +164,25 @@ def shield_random_calls(graph):
 
 def draw_in_place(graph, node):
     """dropout_ as it runs: on a GPU only dropout has a kernel of its own, which
-    draws other numbers."""
+    draws other numbers. It draws in the tensor's order in memory."""
     import torch
 
     tensor, probability = node.args[0], node.args[1]
+    aten, kept = torch.ops.aten, 1.0 - probability
+    value = tensor.meta["val"]
+    order = sorted(range(value.dim()), key=lambda dim: -value.stride(dim))
+    back = sorted(range(value.dim()), key=order.__getitem__)
 
-    def call(operator, *arguments):
+    def call(operator, *arguments, value=value):
         made = graph.call_function(operator, arguments)
-        made.meta = dict(node.meta)
+        made.meta = dict(node.meta, val=value)
         return made
 
-    aten, kept = torch.ops.aten, 1.0 - probability
     with graph.inserting_before(node):
-        noise = call(aten.bernoulli.p, tensor, kept)
+        rows = value.permute(order)
+        noise = call(aten.permute.default, tensor, order, value=rows)
+        noise = call(aten.bernoulli.p, noise, kept, value=rows)
+        noise = call(aten.permute.default, noise, back)
         noise = call(aten.div.Tensor, noise, kept)
         result = call(aten.mul_.Tensor, tensor, noise)
     node.replace_all_uses_with(result)
