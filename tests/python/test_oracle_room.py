@@ -148,6 +148,11 @@ class DrawingAhead(unittest.TestCase):
         self.assertNotIn(first, seeds)  # by the other module, of which it is
         self.assertIn(near_eager.trial_seeds()[1], seeds)
 
+    def test_is_not_done_where_the_host_has_no_room(self):
+        with mock.patch.object(oracle, "DRAWN_SHARE", -1):
+            found, (drawn,) = self.judged()
+        self.assertEqual((found["outcome"], drawn), ("near", None))
+
     def test_is_only_done_where_that_rule_judges(self):
         found, (drawn,) = self.judged(rules=["weft"], limits={
             "wall_ms": 4000, "memory_bytes": 1 << 29})
@@ -172,7 +177,8 @@ class Keeping(unittest.TestCase):
         for target, name, value in (
                 (shared, "lock", self.lock), (shared, "bytes", {}),
                 (shared, "may_keep", True), (shared, "give_back", self.give_back),
-                (shared, "later", None), (shared.device, "works", lambda: True),
+                (shared, "later", None), (shared, "in_vain_until", 0.0),
+                (shared.device, "works", lambda: True),
                 (shared.device, "free_bytes", lambda: self.free_gib * self.GIB),
                 (shared.device, "driver", driver), (shared.device, "is_cuda", True)):
             patch = mock.patch.object(target, name, value)
@@ -309,6 +315,11 @@ class Keeping(unittest.TestCase):
             start = time.monotonic()
             self.assertEqual(self.answer_about(1), [0])
             self.assertGreater(time.monotonic() - start, 0.1)
+        given_up = self.kept(0)
+        with mock.patch.object(self.lock, "seek") as seek:  # it was in vain
+            self.answer_about(1)
+        seek.assert_not_called()
+        self.assertEqual(given_up, [])
 
     def test_what_is_learnt_when_short_of_memory_is_learnt_anew(self):
         tries = []

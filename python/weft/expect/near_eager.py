@@ -60,14 +60,9 @@ class Trial:
 class Drawn:
     """What the first trial begins with, on the processor."""
 
-    path: str
-    mode: str
     state: dict  #: tensors as they are constructed, by their names
     given: list
     seconds: float  #: that it took
-
-    def is_of(self, problem):
-        return (self.path, self.mode) == (problem.path, problem.mode)
 
 
 def draw(problem):
@@ -75,8 +70,7 @@ def draw(problem):
     start = time.monotonic()
     state = _built(problem)
     given = make_inputs(problem, trial_seeds()[0])
-    return Drawn(problem.path, problem.mode, state, given,
-                 time.monotonic() - start)
+    return Drawn(state, given, time.monotonic() - start)
 
 
 def trial_seeds(count=TRIALS):

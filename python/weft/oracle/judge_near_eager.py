@@ -20,10 +20,10 @@ DRAWS_MAX_S = 10.0
 _STEPS = ["load", "run", "export"]
 
 
-def judge(oracle, whole, job, limits, request, drawn=None):
+def judge(oracle, whole, job, limits, request):
     """The NearEager of the candidate `job`, as a dictionary. torch.compile's
-    is looked at where the request names that baseline. drawn: the first draw,
-    where it was made before there was room on the device."""
+    is looked at where the request names that baseline. The first draw is the
+    oracle's, where that made it before there was room on the device."""
     found = NearEager(tolerance=near_eager.tolerance_of(whole))
     parties = [_Candidate(oracle, whole, job, limits, found)]
     if "compile" in request.get("baselines", ()):
@@ -33,10 +33,10 @@ def judge(oracle, whole, job, limits, request, drawn=None):
             party.begin(parties[-1])
         with lap("near eager"):
             last_s = time.monotonic() + DRAWS_MAX_S
-            if drawn is not None:
-                last_s -= drawn.seconds
-            trials = near_eager.trials(whole, drawn)
-            del drawn
+            if oracle.drawn is not None:
+                last_s -= oracle.drawn.seconds
+            trials = near_eager.trials(whole, oracle.drawn)
+            oracle.drawn = None  # it goes with its trial
             for number, trial in enumerate(trials, 1):
                 found.draws = number
                 for party in parties:

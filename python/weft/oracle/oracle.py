@@ -65,7 +65,7 @@ from weft.judge import verify, verify_model, whole_model  # noqa: E402
 from weft.oracle import eval_verdict, judge_near_eager  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
-from weft.device.device import LARGE_BYTES, Device  # noqa: E402
+from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
 from weft.device.driver import CudaError, NoDriver  # noqa: E402
 from weft.problem.problem import (  # noqa: E402
     ProblemError, is_out_of_memory, load_problem)
@@ -79,9 +79,12 @@ WEFT_RULE, NEAR_EAGER_RULE = "weft", "near-eager"
 IDLE_POLL_S = 0.05
 #: So long without a request, and what is put off keeps none waiting.
 QUIET_S = 0.2
-#: So long a device's memory is waited for, beyond the room that was given: who
-#: fills it may be no oracle.
+#: Of the host's memory that is left, for what is drawn ahead.
+DRAWN_SHARE = 1 / 4
+#: So long a device's memory is waited for, beyond the room that was given, and
+#: so long not again where that was in vain.
 SHORT_WAIT_S = 10.0
+VAIN_S = 120.0
 #: Who waited longer for a device shares it with others that are at work.
 BUSY_S = 0.2
 
@@ -113,6 +116,8 @@ class Oracle:
         self.may_keep = True
         #: The first draw by KernelBench's rule, of the request at hand.
         self.drawn = None
+        #: When memory may be sought again.
+        self.in_vain_until = 0.0
         #: A `prepare_model` whose process has only begun.
         self.later = None
         self.busy_at = 0.0  # when it was done with the last request
@@ -157,18 +162,15 @@ class Oracle:
                 raise ValueError(f"unknown verb {request.get('verb')!r}")
             self.lock.waited_s = 0.0
             parts = self.parts_for(request)
-            if parts > 0 and NEAR_EAGER_RULE in request.get("rules", ()):
-                self.draw_ahead(request)
             if parts > self.lock.room_held:
                 self.make_room()
+                self.draw_ahead(request)
                 self.room.enter_context(
                     self.lock.room(0 if at_once else parts))
                 if at_once and not self.lock.extend_room(parts):
                     raise NoRoom("others have the room that it needs")
-            if not at_once and self.device.is_short():
-                with self.lock.shared():
-                    self.give_up_cases()
-                self.lock.seek(lambda: not self.device.is_short(), SHORT_WAIT_S)
+            if not at_once:
+                self.seek_memory()
             self.holding.enter_context(self.lock.shared())
             reply.update(self.attempt(verb, request, at_once))
             if self.lock.waited_s:
@@ -177,7 +179,22 @@ class Oracle:
             reply["ok"] = False
             reply["error"] = explain(error)
             self.is_lost = not self.device.works()
+        finally:
+            self.drawn = None  # gigabytes, where no rule judged by them
         return reply
+
+    def seek_memory(self):
+        """Where others left little: all that is kept goes, theirs too. Not
+        again for a while where that was in vain: who fills the device may be
+        no oracle."""
+        if (time.monotonic() < self.in_vain_until
+                or not self.device.is_short()):
+            return
+        with self.lock.shared():
+            self.give_up_cases()
+        self.lock.seek(lambda: not self.device.is_short(), SHORT_WAIT_S)
+        if self.device.is_short():
+            self.in_vain_until = time.monotonic() + VAIN_S
 
     def parts_for(self, request):
         """Of the device's memory, for what the request is about."""
@@ -201,9 +218,13 @@ class Oracle:
         return self.device.parts_for(self.bytes[path], copies)
 
     def draw_ahead(self, request):
-        """What takes the processor seconds, and the device no time: others have
-        its room meanwhile."""
-        self.make_room()
+        """What takes the processor seconds, and the device no time, where room
+        is waited for anyway."""
+        if NEAR_EAGER_RULE not in request.get("rules", ()):
+            return
+        size = self.bytes.get(request["problem"], 0)
+        if size > HOST.free_bytes() * DRAWN_SHARE:
+            return  # many may draw at once
         mode = request.get("mode", "as-is")
         with laps.lap("draw"):
             self.drawn = near_eager.draw(load_problem(request["problem"], mode))
@@ -264,7 +285,8 @@ class Oracle:
             if self.keeps():
                 return
             if self.may_give_up() and self.lock.is_room_sought():
-                self.give_up_cases()
+                with self.lock.shared():
+                    self.give_up_cases()
             if self.device.is_cuda and not self.is_lost:
                 self.give_back()
         self.room.close()
@@ -357,11 +379,8 @@ class Oracle:
                 self.slot, self.keeper, whole, job, limits
             )
         if NEAR_EAGER_RULE in rules and verdict.correct:
-            drawn, self.drawn = self.drawn, None
-            if drawn is not None and not drawn.is_of(whole.problem):
-                drawn = None
             verdict.near_eager = judge_near_eager.judge(
-                self, whole, job, limits, request, drawn)
+                self, whole, job, limits, request)
         return {"verdict": dataclasses.asdict(verdict)}
 
     def time_model(self, request):
