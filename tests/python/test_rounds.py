@@ -133,6 +133,17 @@ class Clocks(unittest.TestCase):
         self.assertTrue(
             self.rounds(clocks, [0.0003] * 14 + [0.004])._has_false_clock())
 
+    def test_where_empty_calls_take_as_long_it_is_not_timed(self):
+        with self.assertRaisesRegex(rounds.TooBusy, "its own clock"):
+            self.told(OffClock(), [0.003] * 25, own_s=(0.020, 1e-9),
+                      empty_s=[0.002] * 20 + [0.030] * 5)
+        told = self.told(OffClock(), [0.003] * 25, own_s=(0.020, 1e-9),
+                         empty_s=[0.002] * 25)
+        self.assertRegex(told["rejected"], "cheated: its own clock")
+        told = self.told(OffClock(), [0.003] * 25, own_s=(0.002, 1e-9),
+                         empty_s=[0.002] * 20 + [0.030] * 5)
+        self.assertEqual(told["rejected"], "")
+
     def test_one_quiet_round_clears_an_honest_clock(self):
         clocks = [(0.020, 0.001), (0.0014, 0.001), (0.019, 0.001)]
         self.assertFalse(self.rounds(clocks, [0.0005] * 3)._has_false_clock())
@@ -141,9 +152,10 @@ class Clocks(unittest.TestCase):
         bench = types.SimpleNamespace(off_clock=lambda timed: off_clock, calls=1,
                                       compile_errors={}, bytes_floor=0)
         made = rounds.Rounds(None, None, bench, ["eager"], None)
-        made._clocks["candidate"] = [(own_s, own_s)] * 25
+        both = own_s if isinstance(own_s, tuple) else (own_s, own_s)
+        made._clocks["candidate"] = [both] * 25
         made._clocks["eager"] = [(s, s) for s in eager_s]
-        made._empty = [empty_s] * 25
+        made._empty = empty_s if isinstance(empty_s, list) else [empty_s] * 25
         return made.report()
 
     def test_work_that_is_surely_beside_the_clock_is_cheating(self):

@@ -152,7 +152,8 @@ class Rounds:
             is_few = (is_enough and number < ROUNDS_IN_DOUBT
                       and spent < budget_s + DOUBT_S)
             seems_to_hide = is_few and self._seems_to_hide()
-            in_doubt = seems_to_hide or (is_few and self._has_false_clock())
+            in_doubt = seems_to_hide or (
+                is_few and self._may_have_false_clock())
             if is_enough and not in_doubt and number < ROUNDS_HIDDEN:
                 in_doubt = seems_to_hide = (
                     spent < budget_s + DOUBT_S and self._is_hidden_by_noise())
@@ -304,6 +305,11 @@ class Rounds:
                 "framework's own noise; try again when less runs here")
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
+        if not rejected and self._may_have_false_clock():
+            raise TooBusy(
+                "the machine is too busy: its own clock hides most of our time, "
+                "and calls of nothing take as long; try again when less runs "
+                "here")
         hidden_s = max(hidden.median_s, hidden.quiet_s)
         is_meant = self._is_meant(hidden)  # held against what was not charged
         if self._is_charged(max(hidden.least_s, hidden.quiet_s)):
@@ -376,7 +382,16 @@ class Rounds:
         return outside / max(statistics.median(own for _, own in both), 1e-9)
 
     def _has_false_clock(self):
-        slack = CLOCK_SLACK_S + sorted(self._empty)[9 * len(self._empty) // 10]
+        return self._clock_misses(0.9)
+
+    def _may_have_false_clock(self):
+        """So it seems, but for a busy machine."""
+        return self._clock_misses(0.5)
+
+    def _clock_misses(self, share):
+        """Whether its own clock misses most of ours in every round, and more
+        than what such a share of the empty calls take."""
+        slack = CLOCK_SLACK_S + quantile(self._empty, share)
         return all(
             outside - own > slack and outside > CLOCK_RATIO_MAX * own
             for outside, own in self._clocks["candidate"]
