@@ -65,6 +65,17 @@ class TakeOver(BackendCase):
             self.compiled(Net(), budget_s=77)(torch.randn(4, 12))
         self.assertIn("--budget-s 77 ", self.words()[0])
 
+    def test_no_kernels_of_a_search_without_inductor_is_asked_again(self):
+        options = mock.Mock(cache=True, seeds="auto", target="cpu", budget_s=300)
+        for seeds, ours, again in (([], False, True), ([], True, False),
+                                   (["inductor"], False, False)):
+            about = {"has_kernels": ours, "seeds": seeds}
+            with (mock.patch.object(search.store, "find",
+                                    lambda key, about=about: ("path", about)),
+                  mock.patch.object(search, "key_of", lambda *_: "key"),
+                  mock.patch.object(search, "_has_inductor", lambda _: True)):
+                self.assertIs(search.known(None, options) is None, again)
+
     def seeds_of(self, has_compiler=True, **options):
         """What the program is told of sources of seeds; None: nothing."""
         self.set_environment(CXX="true" if has_compiler else "/nowhere/g++",

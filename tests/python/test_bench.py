@@ -228,22 +228,25 @@ class BenchTest(WeftCase):
         self.assertIn("signal 9: a last word", record["reason"])
 
     def test_what_wants_a_network_counts_as_not_run(self):
-        self.problems(**{"1_hub": GOOD, "2_wrong": GOOD})
+        self.problems(**{"1_hub": GOOD, "2_wrong": GOOD, "3_lacks": GOOD})
         code = self.bench_with("""#!/bin/sh
 case $2 in
   *1_hub*) echo '{"error": "it needs the network", "exit_code": 3}'; exit 3 ;;
+  *3_lacks*) echo '{"error": "no compiler", "exit_code": 3}'; exit 3 ;;
 esac
 echo '{"type": "RunFinished", "body": {"exit_code": 1, "summary": "done"}}'
 exit 1
 """)
         self.assertEqual(code, 3)
         rows = self.rows()
+        self.assertEqual(sorted(row["verdict"] for row in rows.values()), [
+            "machine lacks something", "no network", "not verified"])
         hub = next(row for row in rows.values() if "hub" in row["name"])
         self.assertEqual((hub["verdict"], hub["reason"]), (
-            "machine lacks something", "it needs the network"))
+            "no network", "it needs the network"))
         with open(self.path("out/report.md"), encoding="utf-8") as file:
             report = file.read()
-        self.assertIn("0 of 1 problems verified.", report)
+        self.assertIn("0 of 2 problems verified.", report)
         self.assertIn("1 more were not run", report)
         not_verified, _, not_run = report.partition("## Not run")
         self.assertNotIn("it needs the network", not_verified)

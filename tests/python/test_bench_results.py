@@ -114,7 +114,7 @@ class ScoreTest(unittest.TestCase):
         self.assertEqual(told, [count / 6 for count in expected])
 
     def test_what_the_machine_cannot_run_is_in_no_score(self):
-        rows = [*self.rows(), row_of(7, state=records.MISSING, reason="hub")]
+        rows = [*self.rows(), row_of(7, state=records.NO_NETWORK, reason="hub")]
         self.assertEqual(score.run_ones(rows), rows[:-1])
         text = report.markdown(SETTINGS, rows, {}, [(0, 1)])
         without = report.markdown(SETTINGS, rows[:-1], {}, [(0, 1)])

@@ -6,7 +6,6 @@ weft.explain(), and the call returns what the framework computes.
 """
 
 import atexit
-import operator
 import queue
 import threading
 import weakref
@@ -352,12 +351,12 @@ def _symbolic_positions(graph_module):
 
 
 def _draws(graph_module):
-    """Whether it takes numbers from a generator, or may: of what is not known
-    that is no ATen operator."""
+    """Whether it takes numbers from a generator, or may: of an operator that
+    calls a graph of its own that is not known."""
     return any(
         torch.Tag.nondeterministic_seeded in node.target.tags
         if isinstance(node.target, torch._ops.OpOverload)
-        else node.target is not operator.getitem
+        else isinstance(node.target, torch._ops.HigherOrderOperator)
         for node in graph_module.graph.nodes if node.op == "call_function")
 
 

@@ -69,6 +69,9 @@ def known(source, options):
     if found is None:
         return None
     path, about = found
+    if not about.get("has_kernels") and "inductor" in (
+            set(_seeds(options)) - set(about.get("seeds", ()))):
+        return None  # there was too little time to ask it
     if about.get("cut_short") and (
             about.get("budget_s", 0) < options.budget_s
             or not about.get("has_kernels") and _tries(about) < TRIES_MAX):
@@ -129,6 +132,7 @@ def _search(source, options, cancelled, folder):
     summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
              "seconds": round(seconds, 1), "budget_s": options.budget_s,
+             "seeds": _seeds(options, source.any_batch),
              "cut_short": any("budget" in one.get("reason", "")
                               for one in result["subgraphs"])}
     earlier = store.find(key_of(source, options))
@@ -149,17 +153,25 @@ def _words(options, any_batch):
              "--budget-s", f"{options.budget_s:g}",
              "--timing-ms", share(TIMING_SHARE, TIMING_MS),
              "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
-    if options.seeds != "auto":
-        words += ["--seeds", options.seeds]
-    elif (not any_batch and _has_inductor(options.target)
-          and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN):
-        words += ["--seeds", "library,compiler,inductor"]
+    seeds = _seeds(options, any_batch)
+    if seeds:
+        words += ["--seeds", ",".join(seeds)]
     if any_batch:
         words.append("--dynamic-batch")
     # Whoever has Inductor already wants what is faster than that.
     if options.fallback != "inductor":
         words.append("--no-compile-baseline")
     return words
+
+
+def _seeds(options, any_batch=False):
+    """The sources that a run is told; none: its own default."""
+    if options.seeds != "auto":
+        return options.seeds.split(",")
+    if (not any_batch and _has_inductor(options.target)
+            and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN):
+        return ["library", "compiler", "inductor"]
+    return []
 
 
 def _cores():

@@ -13,7 +13,9 @@ from collections import deque
 from weft.bench import problems, records, results
 from weft.bench.child import Child
 from weft.bench.progress import Progress
-from weft.bench.records import DIED, FINISHED, MISSING, REFUSED, STOPPED, TIMED_OUT
+from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
+    STOPPED, TIMED_OUT
+from weft.problem import network
 
 _TICK_S = 0.05
 #: Results are written while the bench goes on, but not all the time.
@@ -229,8 +231,9 @@ class Bench:
         if code in (0, 1):
             return FINISHED, reason
         if code in (2, 3):
-            return (REFUSED if code == 2 else MISSING), (
-                reason or child.last_words())
+            reason = reason or child.last_words()
+            lacks = NO_NETWORK if network.WANTED in reason else MISSING
+            return (REFUSED if code == 2 else lacks), reason
         if problem in self._late:
             return TIMED_OUT, (f"not done after "
                                f"{self._settings['problem_s']:g} s")
@@ -259,7 +262,7 @@ class Bench:
         self.progress.end(rows, self._stopping)
         if self._stopping == "interrupted":
             return 130
-        if any(row["state"] == MISSING for row in rows):
+        if any(row["state"] in (MISSING, NO_NETWORK) for row in rows):
             return 3
         return 0 if all(row["verified"] for row in rows) else 1
 

@@ -10,9 +10,10 @@ import json
 import re
 
 from weft.bench import score
+from weft.bench.records import NO_NETWORK, STOPPED
 
 #: States of problems of which nothing is known.
-_NOT_RUN = ("stopped", "missing")
+_NOT_RUN = (STOPPED, NO_NETWORK)
 _BASELINES = (
     ("baseline_time_torch.json", "eager"),
     ("baseline_time_torch_compile_inductor_default.json", "compile"),

@@ -66,7 +66,7 @@ class Progress:
             return
         self._wipe()
         run = len(score.run_ones(rows))
-        not_run = (f", {len(rows) - run} not run: the machine lacks something"
+        not_run = (f", {len(rows) - run} not run: they want a network"
                    if run < len(rows) else "")
         self._say(f"{verified} of {run} verified{not_run}"
                   + geometric_means(rows) + near_words(rows))

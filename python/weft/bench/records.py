@@ -16,6 +16,7 @@ TIMED_OUT = "timed out"
 REFUSED = "refused"  # wrong input: another try would end the same
 DIED = "died"
 MISSING = "missing"  # something on the machine
+NO_NETWORK = "no network"  # here, and the problem loads from one
 STOPPED = "stopped"  # or never begun
 
 

@@ -100,9 +100,9 @@ def _head(settings, rows, rates, sessions):
     run = len(score.run_ones(rows))
     lines = ["# weft bench", "", f"{verified} of {run} problems verified."]
     if run < len(rows):
-        lines += ["", f"{len(rows) - run} more were not run, for this machine "
-                  "lacks something that they need: they count in no score, and "
-                  "the same command tries them again."]
+        lines += ["", f"{len(rows) - run} more were not run, for they want a "
+                  "network: they count in no score, and the same command tries "
+                  "them again."]
     if left:
         lines += ["", f"**Not all is done: {left} problems are left.** The "
                   "same command goes on. Below they count as not verified."]

@@ -6,8 +6,8 @@ import os
 import shutil
 
 from weft.bench import kernelbench, plots, report, score
-from weft.bench.records import DIED, FINISHED, MISSING, REFUSED, STOPPED, TIMED_OUT, \
-    write_atomically
+from weft.bench.records import DIED, FINISHED, MISSING, NO_NETWORK, REFUSED, \
+    STOPPED, TIMED_OUT, write_atomically
 
 #: The columns of results.csv, in order. Times in microseconds.
 COLUMNS = (
@@ -34,7 +34,7 @@ _SIDES = (("ours", "candidate"), ("eager", "eager"), ("compile", "compile"),
 _OVERS = (("over_eager", "over_eager"), ("over_compile", "over_compile"),
           ("over_autotune", "over_compile_autotune"))
 _WORDS = {TIMED_OUT: "timed out", DIED: "died", MISSING: "machine lacks "
-          "something", REFUSED: "wrong input", STOPPED: "not done"}
+          "something", NO_NETWORK: "no network", REFUSED: "wrong input", STOPPED: "not done"}
 
 
 def row(problem, record, result):

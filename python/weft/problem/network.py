@@ -4,6 +4,8 @@ a model by the name of a hub, say, that is not in the hub's cache here.
 
 import errno
 
+#: Of the message that says so, by which a bench knows it.
+WANTED = "needs the network"
 #: Classes by name, of modules that begin so: none of them is imported here.
 _CLASSES = (
     ("huggingface_hub", ("OfflineModeIsEnabled", "LocalEntryNotFoundError")),
@@ -28,7 +30,8 @@ def is_wanted(error):
         seen.add(id(error))
         if _is_of_network(error):
             return True
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (
+            None if error.__suppress_context__ else error.__context__)
     return False
 
 

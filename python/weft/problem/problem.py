@@ -167,7 +167,7 @@ def blaming(path, kind, what, advice):
         if network.is_wanted(error):
             raise ProblemError(
                 "no_network",
-                f"{what} needs the network, which no problem has here "
+                f"{what} {network.WANTED}, which no problem has here "
                 f"({type(error).__name__}: {short(error)}): run its file with "
                 f"{sys.executable} once where there is one, with Model built, "
                 "so that Hugging Face's cache (HF_HUB_CACHE) has what it loads",
