@@ -232,7 +232,7 @@ class ModelBench:
         return OffClock(
             max(0.0, median), max(0.0, least), _spread(loads) + _spread(exports),
             max(0.0, quantile(ended, QUIET_SHARE) - quiet),
-            max(0.0, median, statistics.median(ended) - quiet), len(ended))
+            max(0.0, median, statistics.median(ended) - quiet))
 
     def _is_near(self, answer):
         """Whether what the last call left is right by Model's answer alone,
