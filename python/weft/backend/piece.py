@@ -253,7 +253,6 @@ class Piece:
             kernels.settle("ready")
         return expected
 
-
     def _beside(self, arguments):
         """(the framework's results, what it failed with)"""
         random = _random_states(arguments) if self._draws else None

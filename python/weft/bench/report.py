@@ -2,6 +2,7 @@
 
 from weft.bench import score
 from weft.bench.progress import duration
+from weft.bench.records import NO_NETWORK
 from weft.table_cell import table_cell
 
 _BASES = (("over_eager", "eager"), ("over_compile", "torch.compile"),
@@ -257,7 +258,7 @@ def _passed(row):
 def _failures(rows):
     failed = [row for row in score.run_ones(rows)
               if not row["verified"] and row["state"] != "stopped"]
-    rest = [row for row in rows if row not in score.run_ones(rows)]
+    rest = [row for row in rows if row["state"] == NO_NETWORK]
     return "\n".join(filter(None, (_reasons("Not verified", failed),
                                    _reasons("Not run", rest))))
 

@@ -34,7 +34,8 @@ _SIDES = (("ours", "candidate"), ("eager", "eager"), ("compile", "compile"),
 _OVERS = (("over_eager", "over_eager"), ("over_compile", "over_compile"),
           ("over_autotune", "over_compile_autotune"))
 _WORDS = {TIMED_OUT: "timed out", DIED: "died", MISSING: "machine lacks "
-          "something", NO_NETWORK: "no network", REFUSED: "wrong input", STOPPED: "not done"}
+          "something", NO_NETWORK: "no network", REFUSED: "wrong input",
+          STOPPED: "not done"}
 
 
 def row(problem, record, result):

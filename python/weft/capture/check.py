@@ -28,7 +28,6 @@ DRAWING = ("attention", "dropout", "gru", "lstm", "rnn")
 # What rounding makes of a model is at most so many times what it makes of it to
 # have its inputs off by one unit of roundoff.
 SWAY_TIMES = 8
-_DIFFERS = "the captured graph does not compute what the model does: "
 # An argmax may fall the other way where two elements are within rounding.
 INTEGER_MISMATCH_SHARE_MAX = 1e-3
 
@@ -170,7 +169,7 @@ def check_values(node, value):
         if part.is_quantized:
             raise quantized(node)
         if list(part.shape) != declared["shape"]:
-            raise mismatch(
+            raise Mismatch(
                 f"node {node['name']} ({node['target']}) is {dtype} "
                 f"{list(part.shape)}, not {declared['dtype']} "
                 f"{declared['shape']}")
@@ -189,37 +188,41 @@ def quantized(node):
 
 def unsteady(difference):
     """Where a model's second run from the same state differs from its first."""
-    what = difference.message.removeprefix(_DIFFERS).partition(";")[0]
     return ProblemError(
         "capture_differs", "the model does not give the same twice, from the "
-        f"same inputs, buffers and random state: {what}; make forward() "
+        f"same inputs, buffers and random state: {difference.what}; make forward() "
         "deterministic, or look for state that it keeps elsewhere",
         code="failed")
 
 
-def mismatch(what):
-    return ProblemError(
-        "capture_differs", f"{_DIFFERS}{what}; forward() must depend on nothing "
-        "but its inputs, parameters, buffers and torch's random generator, which "
-        "it must neither seed nor draw from in vain", code="failed")
+class Mismatch(ProblemError):
+    """`what` differs between the model and its graph."""
+
+    def __init__(self, what):
+        super().__init__(
+            "capture_differs", "the captured graph does not compute what the "
+            f"model does: {what}; forward() must depend on nothing but its inputs, "
+            "parameters, buffers and torch's random generator, which it must "
+            "neither seed nor draw from in vain", code="failed")
+        self.what = what
 
 
 def compare(expected, got, what, has_tf32=False, scale_min=0.0, swayed=None):
-    """Raises ProblemError where two tensors differ beyond rounding, that of
+    """Raises Mismatch where two tensors differ beyond rounding, that of
     TF32 where a convolution may have used it. `scale_min`: what the largest
     element counts as, at least. `swayed`: what the model gave where its inputs
     were off by rounding."""
     import torch
 
     if expected.dtype != got.dtype or expected.shape != got.shape:
-        raise mismatch(f"{what} is {got.dtype} {list(got.shape)}, not "
+        raise Mismatch(f"{what} is {got.dtype} {list(got.shape)}, not "
                        f"{expected.dtype} {list(expected.shape)}")
     if torch.equal(expected, got):
         return
     if not expected.is_floating_point():
         share = (expected != got).double().mean().item()
         if share > INTEGER_MISMATCH_SHARE_MAX:
-            raise mismatch(f"{what} differs in {share:.2%} of its elements")
+            raise Mismatch(f"{what} differs in {share:.2%} of its elements")
         return
     dtype = str(expected.dtype).removeprefix("torch.")
     finite = expected[torch.isfinite(expected)]
@@ -235,7 +238,7 @@ def compare(expected, got, what, has_tf32=False, scale_min=0.0, swayed=None):
                           atol=slack, equal_nan=True)
     if not close.all():
         error = (got - expected).abs()[~close].max().item()
-        raise mismatch(f"{what} differs by up to {error:.3g} (largest element "
+        raise Mismatch(f"{what} differs by up to {error:.3g} (largest element "
                        f"{scale:.3g}) in {(~close).double().mean():.2%} of "
                        "its elements")
 
@@ -251,16 +254,16 @@ def compare_runs(expected, got, source, has_tf32, sway=None):
     try:
         try:
             _compare_values(expected, got, has_tf32)
-        except ProblemError:
+        except Mismatch:
             if sway is None:
                 raise
             try:
                 _compare_values(expected, sway(False), has_tf32)
-            except ProblemError as difference:
+            except Mismatch as difference:
                 raise unsteady(difference) from None
             _compare_values(expected, got, has_tf32, sway(True))
         if not all(map(torch.equal, expected[2], got[2])):
-            raise mismatch("it draws other random numbers")
+            raise Mismatch("it draws other random numbers")
     except ProblemError as error:
         error.file = os.path.basename(source)
         raise

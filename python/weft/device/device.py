@@ -129,8 +129,7 @@ class Device:
         return self.free_bytes() < min(SHORT_BYTES, most)
 
     def is_half_free(self):
-        return (not self.is_cuda
-                or self.free_bytes() >= self.driver.memory_bytes() / 2)
+        return self.free_bytes() >= self.driver.memory_bytes() / 2
 
     def assert_not_short(self):
         """Before something is believed that it may only do for want of memory;

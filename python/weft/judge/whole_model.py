@@ -16,10 +16,11 @@ import torch.utils._pytree as pytree
 
 from weft.capture import calls_in_a_row
 from weft.expect import compare, inputs, other_numbers, tf32
-from weft.device.arena import BufferSet, same_bytes
+from weft.device.arena import BufferSet
 from weft.capture.capture import generators, set_generators
 from weft.device.device import HOST
 from weft.expect.draws import Give, Take
+from weft.judge import own_results
 from weft.problem.kept_state import same_values, written_parameter
 from weft.device.laps import lap
 from weft.problem.module_state import (
@@ -40,7 +41,6 @@ from weft.expect.reference import TensorSpec
 from weft.problem.widen import FLOATING, WideCasts, wide_default, widen
 from weft.expect.summed_terms import UNTOLD, TermsTrace
 
-_LARGE_ELEMENTS = 1 << 26
 #: What a run leaves behind.
 _KEYS = ("outputs", "inputs_after", "state_after")
 #: Of a model that draws: above this, it has drawn others in float64.
@@ -399,9 +399,10 @@ class WholeModel:
         finally:
             held.rewind()
         return {
-            "outputs": _of_its_own(
-                tensor_leaves(result), [*owners, *after, *_attributes(model)]),
-            "inputs_after": [_unless_changed(t, leaf)
+            "outputs": own_results.of_its_own(
+                tensor_leaves(result),
+                [*owners, *after, *own_results.attributes(model)]),
+            "inputs_after": [own_results.unless_changed(t, leaf)
                              for t, leaf in zip(mine, leaves)],
             "state_after": [t.clone() for t in after],
             "described": describe(result, mine, lain, held.named, after),
@@ -564,39 +565,3 @@ def _dense(name, tensor):
         stride.insert(0, step)
         step *= max(1, n)
     return TensorSpec(name, tensor.dtype, shape, tuple(stride))
-
-
-def _is_dense(tensor):
-    """Whether its elements fill its storage, in whatever order."""
-    spec = TensorSpec("", tensor.dtype, tuple(tensor.shape), tensor.stride())
-    return spec.storage_elements == tensor.numel()
-
-
-def _attributes(model):
-    """Tensors that its modules hold without having registered them."""
-    for module in model.modules():
-        for value in vars(module).values():
-            if isinstance(value, torch.Tensor):
-                yield value
-
-
-def _of_its_own(results, others):
-    """Copies of the results; not of the large ones that share their memory
-    with nothing, as two of them may be one too many."""
-    taken = {t.untyped_storage().data_ptr() for t in others}
-    made = []
-    for t in results:
-        place = t.untyped_storage().data_ptr()
-        is_free = (t.numel() >= _LARGE_ELEMENTS and place not in taken
-                   and _is_dense(t))
-        made.append(t if is_free else t.clone())
-        taken.add(place)
-    return made
-
-
-def _unless_changed(after, before):
-    """`before` itself if forward() left it alone: one copy less is held."""
-    if after.dtype != before.dtype or not after.is_cuda:
-        return after
-    flat = after.contiguous().reshape(-1)
-    return before if same_bytes(flat, before.reshape(-1)) else after

@@ -190,8 +190,7 @@ class Oracle:
         if (time.monotonic() < self.in_vain_until
                 or not self.device.is_short()):
             return
-        with self.lock.shared():
-            self.give_up_cases()
+        self.give_up_cases()
         self.lock.seek(lambda: not self.device.is_short(), SHORT_WAIT_S)
         if self.device.is_short():
             self.in_vain_until = time.monotonic() + VAIN_S
@@ -263,19 +262,17 @@ class Oracle:
     def give_up_cases(self):
         """What small subgraphs' verdicts are held against: it fills a device
         where many runs keep theirs."""
-        self.slot.forget_arena()
-        self.keeper.close()
-        self.known.forget()
-        self.device.give_back()
+        with self.lock.shared():
+            self.slot.forget_arena()
+            self.keeper.close()
+            self.known.forget()
 
     def give_up(self):
         """Everything that could be made again."""
-        self.slot.forget_arena()
         self.timer.forget()
         self.model_timer.forget()
         self.whole_key, self._whole = None, None
-        self.keeper.close()
-        self.known.forget()
+        self.give_up_cases()
 
     def rest(self):
         """After a reply, which does not wait for it: the job is over, others
@@ -285,8 +282,7 @@ class Oracle:
             if self.keeps():
                 return
             if self.may_give_up() and self.lock.is_room_sought():
-                with self.lock.shared():
-                    self.give_up_cases()
+                self.give_up_cases()
             if self.device.is_cuda and not self.is_lost:
                 self.give_back()
         self.room.close()
@@ -306,8 +302,7 @@ class Oracle:
         if self.lock.room_held and self.lock.is_room_sought():
             self.make_room()
         elif self.may_give_up() and self.lock.is_room_sought():
-            with self.lock.shared():
-                self.give_up_cases()
+            self.give_up_cases()
         is_needed = (self.later is not None or self.lock.room_held > 0
                      or self.may_give_up())
         return IDLE_POLL_S if is_needed else None

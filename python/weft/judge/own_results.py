@@ -1,0 +1,45 @@
+"""What a run of Model leaves, in memory that the next one does not write."""
+
+import torch
+
+from weft.device.arena import same_bytes
+from weft.expect.reference import TensorSpec
+
+#: A result of so many is not copied where nothing else lies in its memory.
+LARGE_ELEMENTS = 1 << 26
+
+
+def of_its_own(results, others):
+    """Copies of the results; not of the large ones that share their memory
+    with nothing, as two of them may be one too many."""
+    taken = {t.untyped_storage().data_ptr() for t in others}
+    made = []
+    for t in results:
+        place = t.untyped_storage().data_ptr()
+        is_free = (t.numel() >= LARGE_ELEMENTS and place not in taken
+                   and _is_dense(t))
+        made.append(t if is_free else t.clone())
+        taken.add(place)
+    return made
+
+
+def unless_changed(after, before):
+    """`before` itself if forward() left it alone: one copy less is held."""
+    if after.dtype != before.dtype or not after.is_cuda:
+        return after
+    flat = after.contiguous().reshape(-1)
+    return before if same_bytes(flat, before.reshape(-1)) else after
+
+
+def attributes(model):
+    """Tensors that its modules hold without having registered them."""
+    for module in model.modules():
+        for value in vars(module).values():
+            if isinstance(value, torch.Tensor):
+                yield value
+
+
+def _is_dense(tensor):
+    """Whether its elements fill its storage, in whatever order."""
+    spec = TensorSpec("", tensor.dtype, tuple(tensor.shape), tensor.stride())
+    return spec.storage_elements == tensor.numel()
