@@ -6,6 +6,7 @@ import copy
 import io
 import os
 import pickle
+import sys
 import threading
 import time
 import unittest
@@ -16,7 +17,7 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
 from torch import nn
 
 import weft
-from weft.backend import captured, optimize
+from weft.backend import captured, composed_module, optimize
 
 
 class Nested(nn.Module):
@@ -156,6 +157,39 @@ class Optimized(BackendCase):
         with torch.no_grad():
             for x in kinds:
                 self.check(True, x)
+
+    @torch.no_grad()
+    def test_entries_that_come_hide_no_other(self):
+        """A call goes through the entries that there were, at whichever line
+        of it another thread adds one."""
+        dispatch = self.mine.__dict__["_weft"]
+        entry, added = dispatch.entries[0], []
+
+        def add(frame, event, arg):
+            if frame.f_code.co_filename != optimize.__file__:
+                return None
+            if not dispatch._lock.locked():
+                dispatch.add(entry)
+                added.append(frame.f_lineno)
+            return add
+
+        sys.settrace(add)
+        try:
+            self.check(True)
+        finally:
+            sys.settrace(None)
+        self.assertGreater(len(set(added)), 10)
+
+    @torch.no_grad()
+    def test_inputs_that_kernels_decline_begin_no_second_search(self):
+        def declined(arguments):
+            raise composed_module.Declined("not today")
+
+        for entry in self.mine.__dict__["_weft"].entries:
+            entry.composed = declined
+        for mine in (self.mine, copy.deepcopy(self.mine)):
+            self.check(False, mine=mine)
+            self.assertIsNone(mine.__dict__["_weft"]._pending)
 
     def test_one_kind_is_captured_at_a_time_whoever_calls(self):
         """torch.export is not for two threads."""

@@ -71,6 +71,8 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
 
 def _learn(module, args, kwargs, options, dynamic_batch):
     begin, entry, reason = time.monotonic(), None, ""
+    dispatch = _dispatch_of(module)
+    dispatch.begin(_kind_of(args, kwargs))
     try:
         if is_disabled():
             raise Unsupported("WEFT_DISABLE is set")
@@ -79,7 +81,6 @@ def _learn(module, args, kwargs, options, dynamic_batch):
         reason = str(error)
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-    dispatch = _dispatch_of(module)
     dispatch.options = dataclasses.replace(options, wait=False)
     if entry is not None and entry.composed is not None:
         dispatch.add(entry)
@@ -203,20 +204,24 @@ class _Dispatch:
         self.declined = 0
         self.reason = ""
         self.options = None  # of what is learned in the background
-        self._bound = []
-        self._module = None
+        #: (module, entries, (a Bound, its entry) of each with kernels): one
+        #: object, since others add entries while a call goes through them.
+        self._bound = (None, None, [])
         self._pending = None  # one search at a time is under way
-        self._seen = set()  # kinds of inputs that were begun
+        self._seen = set()  # kinds of inputs that were begun, in either way
         self._lock = threading.Lock()
+
+    def begin(self, kind):
+        """No call with such inputs begins a search any more."""
+        self._seen.add(kind)
 
     def add(self, entry):
         with self._lock:
             self.entries = (self.entries + [entry])[-ENTRIES_MAX:]
-            self._bound = []
 
     def __getstate__(self):
         return {"entries": self.entries, "reports": self.reports,
-                "options": self.options}
+                "options": self.options, "_seen": set(self._seen)}
 
     def __setstate__(self, state):
         self.__init__()
@@ -226,7 +231,7 @@ class _Dispatch:
         """Kernels are shared: they have no tensors of their own."""
         twin = _Dispatch()
         twin.entries, twin.reports = list(self.entries), list(self.reports)
-        twin.options = self.options
+        twin.options, twin._seen = self.options, set(self._seen)
         return twin
 
     def compute(self, module, args, kwargs):
@@ -301,39 +306,44 @@ class _Dispatch:
     def _is_worth_more(self, module, args, kwargs):
         """Whether these inputs are of another kind than all before, where
         another kind is still allowed, and all else is as it was."""
-        if (self.options is None or not self.entries
-                or len(self._seen) >= self.options.shapes_max - 1):
+        bounds = self._bounds(module)
+        if (self.options is None or not bounds
+                or len(self._seen) >= self.options.shapes_max):
             return False
-        leaves, structure = pytree.tree_flatten((args, kwargs))
+        leaves = pytree.tree_leaves((args, kwargs))
         if torch.is_grad_enabled() and any(
                 one.requires_grad for one in (*leaves, *module.parameters())
                 if isinstance(one, torch.Tensor)):
             return False
-        kind = (str(structure), *(
-            captures.look_of(leaf) if isinstance(leaf, torch.Tensor)
-            else repr(leaf) for leaf in leaves))
+        kind = _kind_of(args, kwargs)
         if kind in self._seen or not all(
-                bound.parts_fit() for bound, _ in self._bounds(module)):
+                bound.parts_fit() for bound, _ in bounds):
             return False
         self._seen.add(kind)
         return True
 
     def _bounds(self, module):
-        if self._module is not module or len(self._bound) != len(self.entries):
-            with self._lock:
-                self._bound = [
-                    (captures.Bound(entry.captured, module), entry)
-                    for entry in self.entries if entry.composed is not None]
-                self.entries = [entry for _, entry in self._bound]
-                self._module = module
-        return self._bound
+        of, entries, bounds = self._bound
+        if of is not module or entries is not self.entries:
+            entries = self.entries  # a list of its own at every change
+            bounds = [(captures.Bound(entry.captured, module), entry)
+                      for entry in entries if entry.composed is not None]
+            self._bound = (module, entries, bounds)
+        return bounds
 
     def _drop(self, entry, error):
         self.reason = f"a call failed with {type(error).__name__}: {error}"
         log.warning("%s; the module's own forward() takes over", self.reason)
         with self._lock:
             self.entries = [one for one in self.entries if one is not entry]
-            self._bound = []
+
+
+def _kind_of(args, kwargs):
+    """What makes two calls' inputs of one kind."""
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    return (str(structure), *(
+        captures.look_of(leaf) if isinstance(leaf, torch.Tensor)
+        else repr(leaf) for leaf in leaves))
 
 
 def _compute(bound, entry, args, kwargs):
