@@ -342,20 +342,6 @@ std::string csv_measured(const Verdict& verdict, const Timing& timing,
          verdict.near_eager.outcome + "," + verdict.near_eager.compiled;
 }
 
-/// Nobody was slower who never ran.
-std::string_view why_none(const Report& report) {
-  if (report.subgraphs.empty()) return "all of it is the library's own work";
-  const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
-  const auto right = [](const SubgraphDone& done) { return done.right > 0; };
-  if (std::ranges::none_of(report.subgraphs, tried)) {
-    return "no kernel of ours was tried";
-  }
-  if (std::ranges::none_of(report.subgraphs, right)) {
-    return "no kernel of ours was right";
-  }
-  return "no kernel of ours is faster here";
-}
-
 /// "; near to eager", by KernelBench's own rule; empty where nobody asked.
 std::string near_words(const Report& report) {
   const std::string& outcome = report.verdict.near_eager.outcome;
@@ -383,19 +369,8 @@ std::string first_words(const std::string& reason) {
 
 std::string verified_line(const Report& report) {
   const bool timed = can_time(report.run.options, report.run.machine);
-  const bool is_models = report.used.empty() && report.stand_ins == 0;
-  if (is_models && !report.rejected.empty()) {
-    return "verified, but not with our kernels (" +
-           first_words(report.rejected) +
-           "): ModelNew keeps the framework's forward";
-  }
-  if (is_models && !timed) {
-    return "verified, but without a kernel of ours: ModelNew keeps the "
-           "framework's forward";
-  }
-  if (is_models) {
-    return "verified, but " + std::string(why_none(report)) +
-           ": ModelNew keeps the framework's forward";
+  if (const std::string why = why_no_kernel(report); !why.empty()) {
+    return "verified, but " + why + ": ModelNew keeps the framework's forward";
   }
   std::string text = "verified: " + std::to_string(report.used.size()) +
                      " of " + std::to_string(report.subgraphs.size()) +
@@ -414,6 +389,27 @@ std::string verified_line(const Report& report) {
 }
 
 }  // namespace
+
+/// Nobody was slower who never ran.
+std::string why_no_kernel(const Report& report) {
+  if (!report.used.empty() || report.stand_ins > 0) return "";
+  if (!report.rejected.empty()) {
+    return "not with our kernels (" + first_words(report.rejected) + ")";
+  }
+  if (!can_time(report.run.options, report.run.machine)) {
+    return "without a kernel of ours";
+  }
+  if (report.subgraphs.empty()) return "all of it is the library's own work";
+  const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
+  const auto right = [](const SubgraphDone& done) { return done.right > 0; };
+  if (std::ranges::none_of(report.subgraphs, tried)) {
+    return "no kernel of ours was tried";
+  }
+  if (std::ranges::none_of(report.subgraphs, right)) {
+    return "no kernel of ours was right";
+  }
+  return "no kernel of ours is faster here";
+}
 
 std::string summary_line(const Report& report) {
   if (report.verdict.correct) return verified_line(report) + near_words(report);

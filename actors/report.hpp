@@ -41,6 +41,10 @@ struct Report {
 /// One line: "verified: 2.31x over eager, 1.20x over torch.compile, …".
 std::string summary_line(const Report& report);
 
+/// In the words that follow "verified, but": why the module has no kernel of
+/// ours. "" where it has.
+std::string why_no_kernel(const Report& report);
+
 std::string report_markdown(const Report& report, const Plan& plan);
 
 /// One row a subgraph, then the row "model".

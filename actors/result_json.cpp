@@ -150,6 +150,7 @@ std::string result_json(const Report& report, const Plan& plan) {
       {"format", 1},
       {"problem", report.run.problem_name},
       {"summary", summary_line(report)},
+      {"why_no_kernel", why_no_kernel(report)},
       {"weft", report.run.weft_version},
       {"target", options.target},
       {"precision", options.precision},

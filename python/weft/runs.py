@@ -55,18 +55,6 @@ def judge(settings, reference, candidate, mode, is_timed):
                         ) from None
 
 
-def why_no_kernel(result):
-    """Why a run's result.json has no kernel of ours. Nobody was slower who
-    never ran."""
-    subgraphs = result["subgraphs"]
-    if not subgraphs:
-        return "all of it is the library's own work"
-    for count, done in (("seeds", "tried"), ("right", "right")):
-        if not any(one.get(count, 1) for one in subgraphs):
-            return f"no kernel of ours was {done}"
-    return "no kernel of ours is faster"
-
-
 def read_json(*path):
     """None where there is no such file, or no JSON in it."""
     try:

@@ -47,6 +47,17 @@ TEST_CASE("result.json has times, mean and spread, and null for the rest") {
   CHECK(told["timing"]["over_compile_autotune"].is_null());
 }
 
+TEST_CASE("result.json says why there is no kernel of ours") {
+  Made made;
+  CHECK(made.told()["why_no_kernel"] == "");
+  made.report.used.clear();
+  CHECK(made.told()["why_no_kernel"] == "no kernel of ours was tried");
+  made.report.rejected = "off by 1";
+  CHECK(made.told()["why_no_kernel"] == "not with our kernels (off by 1)");
+  made.report.stand_ins = 1;  // which are no kernels, and faster
+  CHECK(made.told()["why_no_kernel"] == "");
+}
+
 TEST_CASE("result.json says which kernels are ours and which are extern") {
   const json told = Made().told();
   CHECK(told["subgraphs"][0]["ours"] == true);

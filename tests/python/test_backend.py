@@ -231,7 +231,7 @@ class Failures(BackendCase):
         self.check("fails", "this run fails")
 
     def test_a_search_that_finds_nothing(self):
-        self.check("nothing", "no kernel was faster")
+        self.check("nothing", "no kernel of ours is faster")
 
     def test_a_fallback_that_is_faster_stays(self):
         self.check("slow", "no faster than Inductor", fallback="inductor")

@@ -26,7 +26,7 @@ class Chain(nn.Module):
 
 
 #: What a search comes to on a machine that others keep busy.
-BUSY = "no kernel was faster|stopped after|not timed|budget"
+BUSY = "no kernel of ours is faster|stopped after|not timed|budget"
 
 
 class Runs(BackendCase):

@@ -125,9 +125,7 @@ def _search(source, options, cancelled, folder):
         raise OneBatch(told)
     if code != 0 or result is None:
         raise SearchFailed(told or f"weft run ended with the code {code}")
-    has_kernels = any(one.get("ours") for one in result["subgraphs"])
-    reason = (_too_slow(result, options) if has_kernels else
-              "no kernel was faster, or there was no time to find one")
+    reason = result["why_no_kernel"] or _too_slow(result, options)
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
     summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,

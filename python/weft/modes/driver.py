@@ -15,7 +15,7 @@ import sys
 from weft.modes import module_text
 from weft.modes.module_text import MODES
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    NotJudged, judge, read_json, read_text, run, say, warn, why_no_kernel, \
+    NotJudged, judge, read_json, read_text, run, say, warn, \
     write_text
 from weft.table_cell import table_cell
 
@@ -107,11 +107,11 @@ def drop_kernels(result, reason):
     """From there on the mode is the framework's own."""
     for one in result["subgraphs"]:
         one["ours"] = False
-    result["refused"] = reason
+    result["why_no_kernel"] = f"ours were refused: {reason}"
 
 
 def has_kernels(result):
-    return any(one["ours"] for one in result["subgraphs"])
+    return not result["why_no_kernel"]
 
 
 def over(result, party="eager"):
@@ -125,11 +125,8 @@ def sentence(mode, result):
     verdict = result["verdict"]
     if not verdict["correct"]:
         return f"{mode}: not verified: {verdict['reason']}"
-    if "refused" in result:
-        return f"{mode}: the framework's own, ours were refused: " \
-               f"{result['refused']}"
     if not has_kernels(result):
-        return f"{mode}: the framework's own, {why_no_kernel(result)}"
+        return f"{mode}: the framework's own, {result['why_no_kernel']}"
     ratios = [f"{over(result, party):.2f}× over {name}" for party, name in (
         ("eager", "eager"), ("compile", "torch.compile"))
         if over(result, party)]

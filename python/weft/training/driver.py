@@ -17,7 +17,7 @@ import sys
 import traceback
 
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
-    read_json, read_text, run, say, warn, why_no_kernel, write_text
+    read_json, read_text, run, say, warn, write_text
 
 #: Of a budget: each graph's run; the rest is for the whole.
 RUN_SHARE = 0.4
@@ -107,8 +107,8 @@ def search(settings, graph):
         graph.reason = f"its run ended with {code}: see {folder}"
         return
     graph.summary = result.get("summary", "")
-    if not any(one["ours"] for one in result["subgraphs"]):
-        graph.reason = why_no_kernel(result)
+    graph.reason = result["why_no_kernel"]
+    if graph.reason:
         return
     graph.composed = read_text(folder, "composed", "model_new.py")
 
