@@ -1,6 +1,7 @@
 """weft.optimize: the module's own class, state and behaviour, with kernels
 where its guards allow them."""
 
+import collections
 import contextlib
 import copy
 import io
@@ -297,6 +298,193 @@ class Optimized(BackendCase):
         self.assertTrue(report.ready, str(report))
         self.check(False, mine=mine)  # the look at the end was its first call
         self.assertIn("fell over", str(weft.explain(mine)))
+
+
+class Scaled(nn.Module):
+    """A part with attributes of every kind that a call goes by."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(12))
+        self.register_buffer("offset", torch.rand(12))
+        self.factor, self.pair, self.nothing = 2.0, (1, 2), None
+        self.order, self.table, self.names = [1, 0], {"a": 1}, {"a"}
+        self.plain, self.both = torch.ones(1), (torch.ones(1),)
+
+    def forward(self, x):
+        y = torch.tanh(x * self.weight * self.factor + self.offset)
+        return y.to(x.dtype)
+
+
+class Doubled(Scaled):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class Guards(BackendCase):
+    """What a call goes by: each change of it is seen, and so is its end."""
+
+    def setUp(self):
+        super().setUp()
+        self.net = nn.Sequential(
+            Scaled(), nn.Sequential(Scaled(), nn.LayerNorm(12))).eval()
+        self.net.requires_grad_(False)
+        self.x = torch.randn(4, 12)
+        self.mine, report = weft.optimize(self.net, [self.x],
+                                          budget_s=BUDGET_S)
+        self.assertTrue(report.ready, str(report))
+        self.part = self.net[1][0]  # the very part of self.mine, too
+        self.check(True)
+
+    def check(self, by_kernels, x=None):
+        x = self.x if x is None else x
+        before = self.mine.__dict__["_weft"].calls
+        self.assert_same(self.mine(x), self.net(x))
+        self.assertEqual(self.mine.__dict__["_weft"].calls - before,
+                         int(by_kernels))
+
+    @contextlib.contextmanager
+    def changed(self, module, **attributes):
+        """Of the dictionary, past what setting an attribute does besides."""
+        before = dict(vars(module))
+        vars(module).update(attributes)
+        try:
+            yield
+        finally:
+            vars(module).clear()
+            vars(module).update(before)
+
+    def check_change(self, by_kernels=False, module=None, **attributes):
+        with self.subTest(attributes):
+            with self.changed(module or self.part, **attributes):
+                self.check(by_kernels)
+            self.check(True)
+
+    def test_settings_are_compared_as_what_they_are(self):
+        for change in ({"factor": 3.0}, {"factor": 2}, {"pair": (1, 3)},
+                       {"pair": [1, 2]}, {"nothing": 0}, {"order": [0, 1]},
+                       {"order": (1, 0)}, {"table": {"a": 2}},
+                       {"table": collections.OrderedDict(a=1)},
+                       {"names": {"b"}}):
+            self.check_change(**change)
+        for change in ({"factor": float("2")}, {"pair": tuple([1, 2])},
+                       {"order": [1, 0]}, {"table": {"a": 1}},
+                       {"names": {"a"}}):
+            self.check_change(True, **change)
+
+    def test_an_equal_tensor_is_another(self):
+        """"==" of tensors says nothing of which they are."""
+        self.check_change(plain=torch.ones(1))
+        self.check_change(plain=torch.ones(3))
+        self.check_change(both=(torch.ones(1),))
+
+    def test_what_is_in_a_setting_is_looked_at_each_time(self):
+        self.part.order.reverse()
+        self.check(False)
+        self.part.order.reverse()
+        self.part.table["b"] = 2
+        self.check(False)
+        del self.part.table["b"]
+        self.part.names.add("b")
+        self.check(False)
+        self.part.names.remove("b")
+        self.check(True)
+
+    def test_attributes_that_come_and_go(self):
+        self.check_change(forward=lambda x: x)
+        with self.changed(self.part):
+            del self.part.nothing
+            self.check(False)
+            self.part.another = None  # as many as before
+            self.check(False)
+        self.check(True)
+
+    def test_modes(self):
+        for part in (self.net[0], self.net[1], self.net[1][1]):
+            part.training = True
+            self.check(False)
+            part.training = False
+            self.check(True)
+        self.mine.training = True
+        self.check(False)
+
+    def test_hooks_of_every_kind(self):
+        for name in ("forward_hook", "forward_pre_hook", "full_backward_hook",
+                     "full_backward_pre_hook"):
+            for part in (self.part, self.net[1]):
+                register = getattr(part, "register_" + name)
+                with self.subTest(name):
+                    handle = register(lambda *_: None)
+                    self.check(False)
+                    handle.remove()
+                    self.check(True)
+        for name in ("forward", "forward_pre", "backward", "backward_pre"):
+            table = f"_{name}_hooks"
+            self.check_change(True, **{table: collections.OrderedDict()})
+            self.check_change(**{table: {1: lambda *_: None}})
+            is_around = "forward" in name  # whoever computes the call
+            self.check_change(is_around, self.mine,
+                              **{table: {1: lambda *_: None}})
+
+    def test_children_are_the_same_objects_in_the_same_order(self):
+        inner = self.net[1]
+        twins = copy.deepcopy(inner._modules)
+        self.check_change(module=inner, _modules=twins)
+        self.check_change(module=inner, _modules={
+            "1": inner[1], "0": inner[0]})
+        self.check_change(module=inner, _modules={"0": inner[0]})
+        self.check_change(module=inner, _modules={
+            **inner._modules, "2": nn.Identity()})
+        self.check_change(module=self.part, _modules={"0": nn.Identity()})
+        self.check_change(True, module=inner, _modules=dict(inner._modules))
+        inner.append(nn.Tanh())
+        self.check(False)
+        del inner[2]
+        self.check(True)
+
+    def test_a_new_module_s_parts_are_held_against_the_captured_ones(self):
+        """A shallow copy has the same parts, and guards of its own."""
+        def check_copy(by_kernels):
+            mine = self.mine
+            self.mine = copy.copy(mine)
+            self.check(by_kernels)
+            self.mine = mine
+
+        check_copy(True)
+        self.part.__class__ = Doubled
+        check_copy(False)
+        self.part.__class__ = Scaled
+        check_copy(True)
+        norm = self.net[1][1]
+        del self.net[1][1]
+        check_copy(False)
+        self.net[1].append(norm)
+        check_copy(True)
+
+    def test_tables_of_tensors_may_be_replaced(self):
+        """By others with other numbers, which kernels then take."""
+        self.check_change(True, _parameters={
+            "weight": nn.Parameter(torch.rand(12), False)})
+        self.check_change(True, _buffers={"offset": torch.rand(12)})
+        self.check_change(True, module=self.net[1][1], _parameters=dict(
+            reversed(self.net[1][1]._parameters.items())))
+
+    def test_tensors_of_another_kind(self):
+        def weight(tensor):
+            return {"_parameters": {"weight": tensor}}
+
+        wide = torch.rand(24)
+        for tensor in (torch.rand(1), torch.rand(12).double(), wide[::2]):
+            self.check_change(**weight(nn.Parameter(tensor, False)))
+            self.check_change(_buffers={"offset": tensor})
+        self.check_change(**weight(nn.Parameter(torch.rand(12), True)))
+        self.check(False, torch.randn(12, 4).t())
+        self.check(False, nn.Parameter(self.x, True))
+        self.check(True, nn.Parameter(self.x, False))
+        for wrong in (None, 3):  # is the module's own error, and no other's
+            with self.assertRaises((TypeError, AttributeError)):
+                self.mine(wrong)
+            self.check(True)
 
 
 class Others(BackendCase):

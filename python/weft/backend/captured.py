@@ -4,25 +4,20 @@ the graph's arguments are found, and what has to be as it was then."""
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import logging
-import types
+import operator
 import warnings
 
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.backend import any_batch
+from weft.backend import any_batch, parts
 from weft.backend.graph_source import Unsupported
 
-_ATOMS = (bool, int, float, complex, str, bytes, type(None), torch.dtype,
-          torch.device, torch.Size, torch.layout, torch.memory_format, type,
-          types.FunctionType, types.BuiltinFunctionType)
-_CONTAINER_ITEMS_MAX = 1000
+Part = parts.Part  # of modules that were saved when it was in this file
 #: Of the inputs at a batch that is captured besides the program's own.
 SAMPLE_BYTES_MAX = 1 << 30
-#: Every module has these; what matters of them is looked at by name.
-_OF_MODULES = frozenset(vars(torch.nn.Module()))
-_OWN = "_weft"
 
 
 @dataclasses.dataclass
@@ -49,18 +44,6 @@ class Argument:
         return (rest == list(self.look[1:]) and len(shape) == len(self.look[0])
                 and all(n == m or i in self.grows for i, (n, m) in
                         enumerate(zip(shape, self.look[0]))))
-
-
-@dataclasses.dataclass
-class Part:
-    """One module of the model, as it was."""
-
-    path: str
-    kind: type
-    training: bool
-    children: list
-    settings: dict
-    names: frozenset
 
 
 @dataclasses.dataclass
@@ -94,7 +77,7 @@ def _example(structure):
 
 def capture(module, args, kwargs):
     """(Captured, the functional ATen graph); Unsupported says why not."""
-    parts = parts_of(module)
+    its_parts = parts.parts_of(module)
     try:
         with torch.no_grad(), _quietly():
             program = torch.export.export(module, args, kwargs, strict=False)
@@ -115,7 +98,7 @@ def capture(module, args, kwargs):
         arguments=arguments,
         numbers={i: leaf for i, leaf in enumerate(leaves)
                  if not isinstance(leaf, torch.Tensor)},
-        parts=parts, result=program.call_spec.out_spec,
+        parts=its_parts, result=program.call_spec.out_spec,
         results=_results(program, arguments)), program.graph_module
 
 
@@ -220,6 +203,9 @@ def _arguments(program, leaves):
         else:
             raise Unsupported(f"forward() uses an object that is no tensor "
                               f"({kind.lower().replace('_', ' ')})")
+    kinds = [one.kind for one in arguments]
+    if "input" in kinds[:len(kinds) - leaf]:
+        raise Unsupported("torch.export does not give the inputs last")
     return arguments
 
 
@@ -249,42 +235,6 @@ def look_of(value):
     return (value.shape, value.stride(), value.dtype, value.device)
 
 
-def parts_of(module):
-    """What a call goes by besides tensors. Unsupported, where a part is of a
-    kind that nobody could look at again."""
-    parts = []
-    for path, part in module.named_modules(remove_duplicate=False):
-        if hooks_of(part) and path:
-            raise Unsupported(f"its part {path} has hooks, which kernels would "
-                              "not call")
-        own = vars(part)
-        settings = {name: _kept(value) for name, value in own.items()
-                    if name not in _OF_MODULES and name != _OWN}
-        parts.append(Part(path, type(part), part.training,
-                          list(part._modules), settings,
-                          frozenset(own) - {_OWN}))
-    return parts
-
-
-def hooks_of(part):
-    return bool(part._forward_hooks or part._forward_pre_hooks
-                or part._backward_hooks or part._backward_pre_hooks)
-
-
-def _kept(value):
-    """("same", value) to be compared as an object, or ("equal", a copy)."""
-    if isinstance(value, (list, tuple, dict, set)):
-        leaves = pytree.tree_leaves(list(value) if isinstance(value, set)
-                                    else value)
-        if len(leaves) <= _CONTAINER_ITEMS_MAX and all(
-                isinstance(leaf, _ATOMS) for leaf in leaves):
-            return ("equal", pytree.tree_map(lambda leaf: leaf, value)
-                    if not isinstance(value, set) else set(value))
-    if isinstance(value, (int, float, complex, str, bytes, tuple)):
-        return ("equal", value)
-    return ("same", value)
-
-
 class Bound:
     """Captured, and the module whose call it may be: quick looks by way of the
     modules' own dictionaries."""
@@ -292,70 +242,49 @@ class Bound:
     def __init__(self, captured, module):
         self.captured = captured
         self.modules = dict(module.named_modules(remove_duplicate=False))
-        self._fits_parts = all(
-            part.path in self.modules for part in captured.parts)
-        self._looks = []
-        if self._fits_parts:
-            self._looks = [self._look(part) for part in captured.parts]
+        self._parts = None  # of a module that has other parts
+        if parts.are_of_one_kind(captured.parts, self.modules):
+            self._parts = parts.PartGuards(captured.parts, self.modules)
+            self._find_arguments()
         #: (guards of the last tensors that fitted, whether one of them wants
         #: a gradient): one object, for threads that call with others.
         self._known = (None, False)
 
-    def _look(self, part):
-        module = self.modules[part.path]
-        return (vars(module), type(module) is part.kind or not part.path,
-                part.training, part.path == "",
-                [(name, self.modules[self._child(part.path, name)])
-                 for name in part.children
-                 if self._child(part.path, name) in self.modules],
-                len(part.children), part.settings, part.names)
-
-    @staticmethod
-    def _child(path, name):
-        return f"{path}.{name}" if path else name
+    def _find_arguments(self):
+        """Of each, where it is: the module's attributes, the name of the table
+        among them, and its name there. So are constants: inputs follow."""
+        self._owners, self._tables, self._names, self._leaves = [], [], [], []
+        constants = {}
+        for i, one in enumerate(self.captured.arguments):
+            if one.kind == "input":
+                self._leaves.append(one.leaf)
+                continue
+            if one.kind == "constant":
+                place = {"constants": constants}, "constants", i
+                constants[i] = one.value
+            else:
+                place = (vars(self.modules[one.owner]),
+                         _TABLES[one.kind], one.name)
+            self._owners.append(place[0])
+            self._tables.append(place[1])
+            self._names.append(place[2])
+        looks = [bool(one.look) for one in self.captured.arguments]
+        self._are_tensors = None if all(looks) else looks
 
     def parts_fit(self):
         """Whether modules, modes, hooks and settings are as they were."""
-        if not self._fits_parts:
-            return False
-        for (own, same_kind, training, is_root, children, count, settings,
-             names) in self._looks:
-            if (not same_kind or own["training"] is not training
-                    or own["_backward_hooks"] or own["_backward_pre_hooks"]
-                    or len(own["_modules"]) != count):
-                return False
-            if not is_root and (own["_forward_hooks"]
-                                or own["_forward_pre_hooks"]):
-                return False
-            for name, child in children:
-                if own["_modules"].get(name) is not child:
-                    return False
-            for name, (how, value) in settings.items():
-                if name not in own:
-                    return False
-                now = own[name]
-                if now is not value and (how == "same" or now != value
-                                         or type(now) is not type(value)):
-                    return False
-            if len(own) - (_OWN in own) != len(names):
-                return False
-        return True
+        return self._parts is not None and self._parts.fit()
 
     def gathered(self, leaves):
         """(the graph's arguments of that call, whether one of them wants a
         gradient), or (None, False) where they are others."""
-        captured, found = self.captured, []
-        for one in captured.arguments:
-            if one.kind == "input":
-                found.append(leaves[one.leaf])
-            elif one.kind == "constant":
-                found.append(one.value)
-            else:
-                tables = self.modules[one.owner]
-                table = (tables._parameters if one.kind == "parameter"
-                         else tables._buffers)
-                found.append(table.get(one.name))
-        tensors = [one for one in found if isinstance(one, torch.Tensor)]
+        if self._parts is None:
+            return None, False
+        tables = map(operator.getitem, self._owners, self._tables)
+        found = [*map(dict.get, tables, self._names),
+                 *[leaves[leaf] for leaf in self._leaves]]
+        tensors = (found if self._are_tensors is None else
+                   list(itertools.compress(found, self._are_tensors)))
         guards, wants_gradient = self._known
         if guards is not None and guards.check(*tensors):
             return found, wants_gradient
@@ -373,6 +302,8 @@ class Bound:
         return True
 
 
+#: Of a module, by the kind of an argument.
+_TABLES = {"parameter": "_parameters", "buffer": "_buffers"}
 _TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
