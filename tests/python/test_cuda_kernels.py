@@ -11,6 +11,7 @@ import torch
 
 import captured_cases
 import cuda_cases
+import test_gathered_gradients as gathered
 from cuda_on_host import CudaVariant
 from kernel_cases import KernelCases, half_cases
 
@@ -81,6 +82,11 @@ class CudaHalves(KernelCases, unittest.TestCase):
     variants = (CudaVariant("first", 0, 1, multiprocessors=132),
                 CudaVariant("few multiprocessors", 0, 6, multiprocessors=3))
     groups = [half_cases]
+
+
+class CudaGatheredGradients(KernelCases, unittest.TestCase):
+    variants = (CudaVariant("first", 0, 1, multiprocessors=132),)
+    groups = [gathered.some_cases]
 
 
 class CudaScans(KernelCases, unittest.TestCase):

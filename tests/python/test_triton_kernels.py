@@ -17,6 +17,7 @@ import torch.nn.functional as F
 import captured_cases
 import test_contractions as contractions
 import test_cpu_kernels as operators
+import test_gathered_gradients as gathered
 import test_movement_kernels as movement
 import test_pool_kernels as pools
 from kernel_cases import (
@@ -357,6 +358,11 @@ class RoundedToTf32(unittest.TestCase):
 class Windows(Interpreted, unittest.TestCase):
     groups = (overlapping_window_cases,)
     variants = (TritonVariant("first", 0, 1, multiprocessors=4),)
+
+
+class GatheredGradients(Interpreted, unittest.TestCase):
+    groups = (gathered.some_cases,)
+    variants = (TritonVariant("first", 0, 1, multiprocessors=132),)
 
 
 class TritonScans(Interpreted, unittest.TestCase):

@@ -1,6 +1,7 @@
-// Pooling into a given number of windows, as even as they can be.
-#include <algorithm>
-
+// Pooling into a given number of windows, as even as they can be, and its
+// gradients: each element sums over the windows that it is in.
+#include "compiler/lowering/operators/pool_windows.hpp"
+#include "compiler/lowering/operators/spans.hpp"
 #include "compiler/lowering/operators/table.hpp"
 
 namespace weft {
@@ -8,104 +9,145 @@ namespace {
 
 using Values = std::vector<std::optional<Virtual>>;
 
-// Windows from floor(o · source / count) to the next one's, rounded up.
-struct Adaptive {
-  std::int64_t source = 1;
-  std::int64_t count = 1;
-
-  Index first(const Index& window) const {
-    return floor_div(window * source, count);
+/// The windows of `counts` over `source`, in the last `rank` dimensions; or,
+/// turned around, the windows that each element is in.
+std::vector<Span> windows_of(const Shape& counts, const Shape& source,
+                             std::size_t rank) {
+  if (counts.size() != source.size() || source.size() < rank) {
+    throw Unsupported{"windows of such dimensions"};
   }
-  Index end(const Index& window) const {
-    return floor_div((window + 1) * source + (count - 1), count);
-  }
-  std::int64_t taps() const {
-    std::int64_t most = 1;
-    for (std::int64_t o = 0; o < count; ++o) {
-      most = std::max(most, end(o).offset() - first(o).offset());
-    }
-    return most;
-  }
-  bool even() const { return source % count == 0; }
-};
-
-std::vector<Adaptive> adaptive_windows(const Call& call, std::size_t rank) {
-  const Shape source = call.tensor(0, "self").shape();
-  const Shape& result = call.result().shape;
-  std::vector<Adaptive> windows;
+  std::vector<Span> windows;
   for (std::size_t i = source.size() - rank; i < source.size(); ++i) {
-    windows.push_back({source[i], result[i]});
+    windows.push_back(adaptive_span(counts[i], source[i]));
   }
   return windows;
 }
 
-Virtual adaptive_windowed(Lowering& in, const Virtual& value,
-                          const std::vector<Adaptive>& windows,
-                          ExprId outside) {
-  const std::size_t rank = windows.size();
-  const std::size_t before = value.shape().size() - rank;
-  Shape shape(value.shape().begin(), value.shape().begin() + before);
-  for (const Adaptive& w : windows) shape.push_back(w.count);
-  for (const Adaptive& w : windows) shape.push_back(w.taps());
-  return Virtual(value.dtype(), shape, [=, &in](const Position& at) {
-    Position inner(at.begin(), at.begin() + before);
-    Guard guard;
-    for (std::size_t i = 0; i < rank; ++i) {
-      const Adaptive& w = windows[i];
-      inner.push_back(w.first(at[before + i]) + at[before + rank + i]);
-      if (w.even()) continue;
-      guard = in.both(
-          guard, in.arena().call("lt", DType::boolean,
-                                 {in.arena().position(inner.back()),
-                                  in.arena().position(w.end(at[before + i]))}));
-    }
-    return in.read_if(value, inner, guard, outside);
-  });
+Virtual windowed(Lowering& in, const Virtual& value,
+                 const std::vector<Span>& windows, ExprId outside) {
+  return shares(
+      value.dtype(), dims_before(value.shape(), windows.size()), windows, in,
+      [=, &in](const Position&, const Position& element, Guard guard) {
+        return in.read_if(value, element, guard, outside);
+      });
 }
 
-Rule adaptive_average(std::size_t rank) {
+/// The value over the windows' extents, one dimension after the other.
+Virtual over_extents(Lowering& in, Virtual value,
+                     const std::vector<Span>& windows) {
+  const DType dtype = value.dtype();
+  const std::size_t before = value.shape().size() - windows.size();
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const Span& w = windows[i];
+    const Virtual count(dtype, value.shape(), [=, &in](const Position& at) {
+      if (w.is_even) return in.arena().integer(dtype, w.taps);
+      const Index& window = at[before + i];
+      return in.arena().cast(
+          dtype, in.arena().position(w.end(window) - w.first(window)));
+    });
+    value = in.pointwise("div", dtype, {value, count});
+  }
+  return value;
+}
+
+Rule average(std::size_t rank) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const DType dtype = call.result().dtype;
     if (!is_float(dtype)) throw Unsupported{call.node().target};
-    const auto windows = adaptive_windows(call, rank);
-    const Virtual all = adaptive_windowed(in, call.tensor(0, "self"), windows,
-                                          in.arena().integer(dtype, 0));
-    Virtual result = in.fold(Fold::sum, all, last_dims(all, rank))[0];
-    const std::size_t before = result.shape().size() - rank;
-    for (std::size_t i = 0; i < rank; ++i) {
-      const Adaptive w = windows[i];
-      const Virtual count(dtype, result.shape(), [=, &in](const Position& at) {
-        const Index& window = at[before + i];
-        return in.arena().cast(
-            dtype,
-            in.arena().position(w.even() ? Index(w.source / w.count)
-                                         : w.end(window) - w.first(window)));
-      });
-      result = in.pointwise("div", dtype, {result, count});
-    }
-    return {result};
+    const Virtual value = call.tensor(0, "self");
+    const auto windows = windows_of(call.result().shape, value.shape(), rank);
+    const Virtual all =
+        windowed(in, value, windows, in.arena().integer(dtype, 0));
+    return {over_extents(in, in.fold(Fold::sum, all, last_dims(all, rank))[0],
+                         windows)};
   };
 }
 
-// The values; where they stood is left to the framework.
-Rule adaptive_max(std::size_t rank) {
+Rule average_gradient(std::size_t rank) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const DType dtype = call.result().dtype;
+    const Shape& source = call.result().shape;
+    const Virtual gradient = in.cast(call.tensor(0, "grad_output"), dtype);
+    const Shape counts = gradient.shape();
+    const Virtual each =
+        over_extents(in, gradient, windows_of(counts, source, rank));
+    return {sum_of_shares(
+        dtype, dims_before(source, rank), windows_of(source, counts, rank), in,
+        [=, &in](const Position&, const Position& window, Guard guard) {
+          return in.read_if(each, window, guard, in.arena().integer(dtype, 0));
+        })};
+  };
+}
+
+// The flat place in the source's space, from the place in the window.
+Virtual places_of(Lowering& in, const Virtual& in_window,
+                  const std::vector<Span>& windows) {
+  const std::size_t before = in_window.shape().size() - windows.size();
+  return Virtual(DType::i64, in_window.shape(), [=, &in](const Position& at) {
+    ScalarArena& arena = in.arena();
+    const auto call = [&](const char* function, ExprId a, std::int64_t b) {
+      return arena.call(function, DType::i64,
+                        {a, arena.integer(DType::i64, b)});
+    };
+    ExprId rest = in_window.at(at);
+    ExprId flat = arena.integer(DType::i64, 0);
+    std::int64_t scale = 1;
+    for (std::size_t i = windows.size(); i-- > 0;) {
+      const Span& w = windows[i];
+      const ExprId place = arena.call("add", DType::i64,
+                                      {arena.position(w.first(at[before + i])),
+                                       call("remainder", rest, w.taps)});
+      rest = call("div_floor", rest, w.taps);
+      flat = arena.call("add", DType::i64, {flat, call("mul", place, scale)});
+      scale *= w.source;
+    }
+    return flat;
+  });
+}
+
+Rule maximum(std::size_t rank) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const Virtual value = call.tensor(0, "self");
-    const Virtual all = adaptive_windowed(
-        in, value, adaptive_windows(call, rank), lowest(in, value.dtype()));
-    return {in.fold(Fold::max, all, last_dims(all, rank))[0], std::nullopt};
+    const auto windows = windows_of(call.result().shape, value.shape(), rank);
+    const Virtual all = windowed(in, value, windows, lowest(in, value.dtype()));
+    const Shape dims = last_dims(all, rank);
+    return {in.fold(Fold::max, all, dims)[0],
+            places_of(in, place_of_maximum(in, all, dims), windows)};
+  };
+}
+
+// The window's gradient goes to the place that its maximum was found at.
+Rule maximum_gradient(std::size_t rank) {
+  return [=](const Call& call) -> Values {
+    Lowering& in = call.in();
+    const DType dtype = call.result().dtype;
+    const Shape& source = call.result().shape;
+    const Virtual gradient = in.cast(call.tensor(0, "grad_output"), dtype);
+    const Virtual places = call.tensor(2, "indices");
+    return {sum_of_shares(
+        dtype, dims_before(source, rank),
+        windows_of(source, gradient.shape(), rank), in,
+        [=, &in](const Position& at, const Position& window, Guard guard) {
+          return where_found(in, gradient, places, window, guard,
+                             flat_place(at, source, rank));
+        })};
   };
 }
 
 }  // namespace
 
 void add_adaptive_pool_rules(RuleTable& table) {
-  table["_adaptive_avg_pool2d"] = adaptive_average(2);
-  table["_adaptive_avg_pool3d"] = adaptive_average(3);
-  table["adaptive_max_pool2d"] = adaptive_max(2);
-  table["adaptive_max_pool3d"] = adaptive_max(3);
+  table["_adaptive_avg_pool2d"] = average(2);
+  table["_adaptive_avg_pool3d"] = average(3);
+  table["_adaptive_avg_pool2d_backward"] = average_gradient(2);
+  table["_adaptive_avg_pool3d_backward"] = average_gradient(3);
+  table["adaptive_max_pool2d"] = maximum(2);
+  table["adaptive_max_pool3d"] = maximum(3);
+  table["adaptive_max_pool2d_backward"] = maximum_gradient(2);
+  table["adaptive_max_pool3d_backward"] = maximum_gradient(3);
 }
 
 }  // namespace weft

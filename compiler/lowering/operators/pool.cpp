@@ -129,28 +129,6 @@ Virtual places_of(Lowering& in, const Virtual& in_window,
   });
 }
 
-// The place in the window of its maximum: of equals the first, but of several
-// that are no numbers the last, as the framework has it.
-Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
-  const Virtual first = in.fold(Fold::argmax, all, dims)[1];
-  if (!is_float(all.dtype())) return first;
-  const Virtual places(DType::i64, all.shape(), [=, &in](const Position& at) {
-    Index flat;
-    for (const std::int64_t dim : dims) {
-      flat = flat * all.shape()[dim] + at[dim];
-    }
-    ScalarArena& arena = in.arena();
-    return arena.call("select", DType::i64,
-                      {arena.call("isnan", DType::boolean, {all.at(at)}),
-                       arena.position(flat), arena.integer(DType::i64, -1)});
-  });
-  const Virtual last = in.fold(Fold::max, places, dims)[0];
-  return in.pointwise(
-      "select", DType::i64,
-      {in.pointwise("lt", DType::boolean, {last, in.number(DType::i64, 0)}),
-       first, last});
-}
-
 Rule max_pool(std::size_t rank, bool with_indices) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();

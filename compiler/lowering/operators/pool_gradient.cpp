@@ -111,25 +111,6 @@ Rule average_pool(std::size_t rank) {
   };
 }
 
-Rule adaptive_average_pool(std::size_t rank) {
-  return [=](const Call& call) -> Values {
-    const Shape counts = call.tensor(0, "grad_output").shape();
-    const Shape source = call.result().shape;
-    std::vector<Windows> windows;
-    double elements = 1;
-    for (std::size_t i = source.size() - rank; i < source.size(); ++i) {
-      if (source[i] % counts[i] != 0) {
-        throw Unsupported{"gradients of windows that are not even"};
-      }
-      const std::int64_t taps = source[i] / counts[i];
-      windows.push_back({taps, taps, 0, 1, source[i], counts[i]});
-      elements *= static_cast<double>(taps);
-    }
-    return averaged(call, windows,
-                    call.in().number(call.result().dtype, elements));
-  };
-}
-
 // The window's gradient goes to the place that its maximum was found at.
 Rule max_pool(std::size_t rank) {
   return [=](const Call& call) -> Values {
@@ -142,19 +123,8 @@ Rule max_pool(std::size_t rank) {
     return {summed(
         in, dtype, source, windows,
         [=, &in](const Position& at, const Position& window, Guard guard) {
-          ScalarArena& arena = in.arena();
-          Index flat;
-          for (std::size_t i = source.size() - rank; i < source.size(); ++i) {
-            flat = flat * source[i] + at[i];
-          }
-          const ExprId place =
-              in.read_if(places, window, guard, arena.integer(DType::i64, -1));
-          const ExprId is_here =
-              arena.call("eq", DType::boolean, {place, arena.position(flat)});
-          const ExprId zero = arena.integer(dtype, 0);
-          return arena.call(
-              "select", dtype,
-              {is_here, in.read_if(gradient, window, guard, zero), zero});
+          return where_found(in, gradient, places, window, guard,
+                             flat_place(at, source, rank));
         })};
   };
 }
@@ -164,8 +134,6 @@ Rule max_pool(std::size_t rank) {
 void add_pool_gradient_rules(RuleTable& table) {
   table["avg_pool2d_backward"] = average_pool(2);
   table["avg_pool3d_backward"] = average_pool(3);
-  table["_adaptive_avg_pool2d_backward"] = adaptive_average_pool(2);
-  table["_adaptive_avg_pool3d_backward"] = adaptive_average_pool(3);
   table["max_pool2d_with_indices_backward"] = max_pool(2);
   table["max_pool3d_with_indices_backward"] = max_pool(3);
 }

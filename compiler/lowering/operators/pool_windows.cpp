@@ -54,4 +54,45 @@ Virtual element_counts(Lowering& in, DType dtype, const Shape& shape,
   });
 }
 
+Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
+  const Virtual first = in.fold(Fold::argmax, all, dims)[1];
+  if (!is_float(all.dtype())) return first;
+  const Virtual places(DType::i64, all.shape(), [=, &in](const Position& at) {
+    Index flat;
+    for (const std::int64_t dim : dims) {
+      flat = flat * all.shape()[dim] + at[dim];
+    }
+    ScalarArena& arena = in.arena();
+    return arena.call("select", DType::i64,
+                      {arena.call("isnan", DType::boolean, {all.at(at)}),
+                       arena.position(flat), arena.integer(DType::i64, -1)});
+  });
+  const Virtual last = in.fold(Fold::max, places, dims)[0];
+  return in.pointwise(
+      "select", DType::i64,
+      {in.pointwise("lt", DType::boolean, {last, in.number(DType::i64, 0)}),
+       first, last});
+}
+
+Index flat_place(const Position& at, const Shape& source, std::size_t rank) {
+  Index flat;
+  for (std::size_t i = source.size() - rank; i < source.size(); ++i) {
+    flat = flat * source[i] + at[i];
+  }
+  return flat;
+}
+
+ExprId where_found(Lowering& in, const Virtual& gradient, const Virtual& places,
+                   const Position& window, Guard guard, const Index& here) {
+  ScalarArena& arena = in.arena();
+  const ExprId place =
+      in.read_if(places, window, guard, arena.integer(DType::i64, -1));
+  const ExprId is_here =
+      arena.call("eq", DType::boolean, {place, arena.position(here)});
+  const DType dtype = gradient.dtype();
+  const ExprId zero = arena.integer(dtype, 0);
+  return arena.call("select", dtype,
+                    {is_here, in.read_if(gradient, window, guard, zero), zero});
+}
+
 }  // namespace weft

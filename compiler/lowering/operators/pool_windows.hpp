@@ -33,4 +33,15 @@ ExprId elements(Lowering& in, DType dtype, const Windows& w,
 Virtual element_counts(Lowering& in, DType dtype, const Shape& shape,
                        const std::vector<Windows>& windows, bool with_padding);
 
+/// The place in the window (the dims, flat) of its maximum: of equals the
+/// first, but of several that are no numbers the last, as the framework has it.
+Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims);
+
+/// Where that position of the source is, in its last `rank` dimensions alone.
+Index flat_place(const Position& at, const Shape& source, std::size_t rank);
+
+/// The window's gradient where its maximum was found here, else 0.
+ExprId where_found(Lowering& in, const Virtual& gradient, const Virtual& places,
+                   const Position& window, Guard guard, const Index& here);
+
 }  // namespace weft

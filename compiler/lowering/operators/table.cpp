@@ -170,6 +170,8 @@ const RuleTable& operator_rules() {
     add_pool_rules(rules);
     add_adaptive_pool_rules(rules);
     add_pool_gradient_rules(rules);
+    add_pad_gradient_rules(rules);
+    add_upsample_gradient_rules(rules);
     add_loss_rules(rules);
     add_gradient_rules(rules);
     add_contraction_rules(rules);

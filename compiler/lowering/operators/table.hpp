@@ -56,6 +56,8 @@ void add_movement_rules(RuleTable& table);
 void add_pool_rules(RuleTable& table);
 void add_adaptive_pool_rules(RuleTable& table);
 void add_pool_gradient_rules(RuleTable& table);
+void add_pad_gradient_rules(RuleTable& table);
+void add_upsample_gradient_rules(RuleTable& table);
 void add_loss_rules(RuleTable& table);
 void add_gradient_rules(RuleTable& table);
 void add_lookup_rules(RuleTable& table);

@@ -201,7 +201,8 @@ void add_view_rules(RuleTable& table) {
   table["flip"] = flip;
   table["repeat"] = repeat;
   // What nobody has written may be anything; nobody reads it.
-  for (const char* name : {"empty", "empty_like", "empty_permuted"}) {
+  for (const char* name :
+       {"empty", "empty_like", "empty_permuted", "new_empty_strided"}) {
     table[name] = constant(0);
   }
   table["zeros"] = constant(0);

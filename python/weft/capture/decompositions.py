@@ -51,7 +51,8 @@ KEPT_MOVEMENT = (
     "roll", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d",
     "replication_pad1d", "replication_pad2d", "replication_pad3d",
     "tril", "triu", "take", "nll_loss_forward", "nll_loss2d_forward",
-    "renorm", "select_scatter",
+    "renorm", "select_scatter", "reflection_pad1d_backward",
+    "reflection_pad2d_backward", "reflection_pad3d_backward",
 )
 
 # Another operator would draw other numbers from the same generator.
