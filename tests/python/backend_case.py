@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import unittest
 from unittest import mock
 
@@ -14,6 +15,7 @@ from torch import nn
 import weft
 import weft.backend
 from weft.backend import piece as pieces
+from weft.backend.recheck import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
 BUDGET_S = 3000
@@ -45,6 +47,7 @@ class BackendCase(unittest.TestCase):
         self.set_environment(
             WEFT_CACHE_DIR=os.path.join(self.folder, "cache"), WEFT_BIN=FAKE,
             WEFT_NICE="0", FAKE_WEFT="right", FAKE_WEFT_RUNS=self.runs_file)
+        self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)
         self.before = {id(piece) for piece in pieces.all_pieces()}
@@ -83,6 +86,13 @@ class BackendCase(unittest.TestCase):
     def runs(self):
         """How often the program was asked."""
         return len(self.words())
+
+    def judged(self):
+        """Waits for the full verdicts on kernels of the store."""
+        until = time.monotonic() + WAIT_S
+        while rechecks.queue.unfinished_tasks:
+            self.assertLess(time.monotonic(), until, "no full verdict")
+            time.sleep(0.05)
 
     def in_threads(self, count, work):
         """What went wrong in that many threads, of which each does work(its

@@ -10,7 +10,8 @@ from backend_case import BackendCase
 from torch import nn
 
 import weft
-from weft.backend import search
+from weft.backend import recheck, search
+from weft.backend.recheck import rechecks
 
 
 class Chain(nn.Module):
@@ -71,6 +72,20 @@ class Runs(BackendCase):
         self.step(net, x, seeds="compiler")
         self.assertEqual(sorted(self.states()), states)
         self.assertGreaterEqual(self.calls(), 2)
+        self.judged()
+        self.assertIn("there is no full verdict: WEFT_BIN names /nowhere/weft",
+                      str(weft.explain()))
+        # With the program it is judged, too.
+        self.before |= {id(one) for one in self.pieces()}
+        self.set_environment(WEFT_BIN=weft_case.WEFT)
+        rechecks._told.clear()
+        torch._dynamo.reset()
+        self.step(net, x, seeds="compiler")
+        self.judged()
+        self.assertEqual(sorted(self.states()), states, self.reasons())
+        told = [rechecks.told(kernels.composed) for piece in self.pieces()
+                for kernels in piece.kernels.values() if kernels.composed]
+        self.assertEqual(set(told), {recheck.RIGHT})
 
     def step(self, net, x, **options):
         compiled = self.compiled(net, **options)

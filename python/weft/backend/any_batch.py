@@ -98,7 +98,7 @@ def source_for_any(graphs, batch, arguments, state):
     text = _with_batch(text, first.inputs.index(where), dim, batch)
     key = json.dumps(["any batch", *(made[size].key for size in SAMPLES)])
     return dataclasses.replace(
-        first, text=text, any_batch=True,
+        first, text=text, any_batch=True, batch=batch,
         key=hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
@@ -173,4 +173,4 @@ def adopted(source, any_source, any_at_that):
         return None
     state = dict(zip(source.state, any_source.state.values(), strict=True))
     return dataclasses.replace(source, text=any_source.text, state=state,
-                               any_batch=True)
+                               any_batch=True, batch=any_source.batch)

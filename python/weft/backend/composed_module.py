@@ -1,6 +1,7 @@
 """A composed module, loaded into the user's process and called with the
 graph's own arguments."""
 
+import hashlib
 import importlib.util
 import itertools
 import os
@@ -9,20 +10,40 @@ import sys
 from weft.backend.graph_call import _WeftGraphCall
 
 _count = itertools.count()
+#: Digests of modules that no call may take any more, and why.
+_withdrawn = {}
 
 
 class Declined(Exception):
     """The module's own guards do not know these arguments."""
 
 
+class Withdrawn(Exception):
+    """Why its kernels were found to be wrong, after they had been taken."""
+
+
+def withdraw(digest, reason):
+    """From now on no call of this process takes kernels of that text, wherever
+    it was loaded from."""
+    _withdrawn[digest] = reason
+
+
+def digest_of(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class ComposedModule:
     """ModelNew of a file, without tensors of its own: what it reads are the
-    tensors of each call."""
+    tensors of each call. `identity` is (the entry's path, its text's digest)."""
 
     def __init__(self, source, path):
         """Builds its kernels, which takes a compiler's time. Raises what the
         file does."""
         self.source = source
+        self.text = _text_of(path)
+        self._digest = digest_of(self.text)
+        self.identity = path, self._digest
+        self._raise_if_withdrawn()
         # The user's own code is a better reference than the graph in it.
         self._call = _WeftGraphCall(
             _load(path).ModelNew, source.inputs, source.state,
@@ -31,12 +52,23 @@ class ComposedModule:
 
     def __call__(self, arguments):
         """The graph's results for its arguments, a list."""
+        self._raise_if_withdrawn()
         return self._call([*arguments, *self.source.constants])
+
+    def _raise_if_withdrawn(self):
+        if self._digest in _withdrawn:
+            raise Withdrawn(_withdrawn[self._digest])
 
 
 def _decline(*_, **__):
     raise Declined("the guards of the composed module do not know these "
                    "arguments")
+
+
+def _text_of(path):
+    with open(os.path.join(path, "model_new.py"), encoding="utf-8",
+              newline="") as file:
+        return file.read()
 
 
 def _load(path):

@@ -7,6 +7,7 @@ import torch
 
 from weft.backend import piece as pieces, program
 from weft.backend.options import is_disabled
+from weft.backend.recheck import rechecks
 
 
 @dataclasses.dataclass
@@ -22,13 +23,14 @@ class GraphReport:
     calls_with_kernels: int
     sizes: tuple = ()
     path: str = ""
+    verdict: str = ""  # the full one on kernels that an earlier process found
 
     def __str__(self):
         sizes = f" sizes {self.sizes}" if self.sizes else ""
         text = (f"{self.role} graph of {self.operators} operators{sizes}: "
                 f"{self.state}, {self.calls_with_kernels} of {self.calls} "
                 "calls by kernels")
-        for line in (self.reason, self.summary, self.path):
+        for line in (self.reason, self.summary, self.verdict, self.path):
             text += f"\n    {line}" if line else ""
         return text
 
@@ -73,7 +75,7 @@ def _graphs():
             found.append(GraphReport(
                 piece.role, count, kernels.state, kernels.reason,
                 kernels.summary, piece.calls, kernels.calls, sizes,
-                kernels.path))
+                kernels.path, rechecks.told(kernels.composed)))
         if not piece.kernels or piece.fallback_reason:
             found.append(GraphReport(
                 piece.role, count, "framework",
@@ -89,6 +91,8 @@ def _dispatch_notes(model):
     notes = [f"optimised: {report}" for report in dispatch.reports]
     notes.append(f"{dispatch.calls} calls by kernels, {dispatch.declined} by "
                  "the module's own forward()")
+    notes += [told for entry in dispatch.entries
+              if (told := rechecks.told(entry.composed))]
     if dispatch.reason:
         notes.append(dispatch.reason)
     return notes

@@ -81,6 +81,8 @@ class Source:
     shape: str = ""
     #: The file has get_inputs_at(batch), and is the graph at any batch.
     any_batch: bool = False
+    #: Of the tensors that such a file was written for.
+    batch: int = 0
 
 
 def source_of(graph_module, arguments, state, looks=None):

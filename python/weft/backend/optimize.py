@@ -332,7 +332,9 @@ class _Dispatch:
         return bounds
 
     def _drop(self, entry, error):
-        self.reason = f"a call failed with {type(error).__name__}: {error}"
+        self.reason = (
+            str(error) if isinstance(error, composed_module.Withdrawn) else
+            f"a call failed with {type(error).__name__}: {error}")
         log.warning("%s; the module's own forward() takes over", self.reason)
         with self._lock:
             self.entries = [one for one in self.entries if one is not entry]

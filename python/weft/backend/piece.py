@@ -21,6 +21,7 @@ from weft.backend import (
 )
 from weft.backend.graph_source import Unsupported, source_of
 from weft.backend.options import is_disabled, log
+from weft.backend.recheck import rechecks
 
 #: Searches that may wait for their turn; further graphs stay the framework's.
 WAITING_MAX = 256
@@ -53,6 +54,8 @@ class Kernels:
         self.reason = ""
         self.summary = ""
         self.from_store = False
+        #: An earlier process found them: they are to be judged once more.
+        self.needs_verdict = False
         self.path = ""
         self.source = None
         self.composed = None
@@ -148,6 +151,8 @@ class Piece:
             kernels.declined += 1
             if kernels.declined >= DECLINED_MAX:
                 kernels.settle("framework", str(error))
+        except composed_module.Withdrawn as error:
+            kernels.settle("framework", str(error))
         except Exception as error:
             kernels.settle("framework", f"a call failed with {_told(error)}")
         return self._framework(arguments)
@@ -220,6 +225,7 @@ class Piece:
                 continue
             kernels.source, kernels.path = source, theirs.path
             kernels.summary, kernels.from_store = theirs.summary, True
+            kernels.needs_verdict = theirs.needs_verdict
             kernels.settle("loaded")
             return True
         return False
@@ -230,8 +236,12 @@ class Piece:
             if kernels.state != "loaded":
                 return self._framework(arguments)
             kernels.state = "searching"  # no second thread tries
+        composed = kernels.composed
         try:
             got = self._computed_without_draws(kernels, arguments)
+        except composed_module.Withdrawn as error:
+            kernels.settle("framework", str(error))
+            return self._framework(arguments)
         except Exception as error:
             kernels.settle("framework", "its first call failed with "
                            + _told(error))
@@ -251,6 +261,8 @@ class Piece:
                            f"came to something else: {why}")
         else:
             kernels.settle("ready")
+            if kernels.needs_verdict:
+                rechecks.begin(kernels, composed, self.options)
         return expected
 
     def _beside(self, arguments):
@@ -315,9 +327,12 @@ class _Searches:
         try:
             outcome = search.known(kernels.source, options)
             if outcome is None:
-                outcome = search.search(kernels.source, options, self._ends)
+                with rechecks.paused():
+                    outcome = search.search(kernels.source, options,
+                                            self._ends)
             kernels.summary = outcome.summary
             kernels.from_store = outcome.from_store
+            kernels.needs_verdict = outcome.from_store
             kernels.path = outcome.path
             if not outcome.has_kernels:
                 kernels.settle("framework", outcome.reason)
@@ -327,7 +342,8 @@ class _Searches:
             kernels.settle("loaded")
         except search.OneBatch as error:
             kernels.refuse(str(error))
-        except (search.SearchFailed, program.ProgramMissing) as error:
+        except (search.SearchFailed, program.ProgramMissing,
+                composed_module.Withdrawn) as error:
             kernels.settle("framework", str(error))
         except Exception as error:
             kernels.settle("framework", "the search failed with "
@@ -336,6 +352,7 @@ class _Searches:
 
 _searches = _Searches()
 atexit.register(_searches.end)
+atexit.register(rechecks.end)  # before it: the last that is registered is first
 
 
 def _told(error):

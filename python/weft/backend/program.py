@@ -55,10 +55,11 @@ def _is_this_script(path):
         return True
 
 
-def run(words, limit_s, cancelled=None):
-    """(exit code, end of standard error) of the program with these words. It
-    is interrupted after limit_s, or when the event `cancelled` is set; the code
-    is None then. No child survives this process's orderly end."""
+def run(words, limit_s, cancelled=None, answer=subprocess.DEVNULL):
+    """(exit code, end of standard error) of the program with these words; what
+    it prints goes to the file `answer`. It is interrupted after limit_s, or when
+    the event `cancelled` is set; the code is None then. No child survives this
+    process's orderly end."""
     limiter = ["timeout", "--signal=INT", f"--kill-after={GRACE_S:g}",
                f"{limit_s + GRACE_S:g}"]
     nice = ["nice", "-n", os.environ.get("WEFT_NICE", "10")]
@@ -69,7 +70,7 @@ def run(words, limit_s, cancelled=None):
     # The search is not the user's torch.compile: it must not start another.
     environment["WEFT_DISABLE"] = "1"
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                             stdout=answer, stderr=subprocess.PIPE,
                              env=environment, text=True, errors="replace",
                              start_new_session=True)
     with _running_lock:

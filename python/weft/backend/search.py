@@ -57,8 +57,8 @@ def key_of(source, options):
     from weft import __version__
 
     text = json.dumps([source.key, options.target, options.fallback,
-                       options.seeds, __version__, platform.machine(), _processor(),
-                       _devices(source)])
+                       options.seeds, __version__, platform.machine(), processor(),
+                       devices(source)])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -90,14 +90,19 @@ def _tries(about):
 def search(source, options, cancelled=None):
     """The Outcome of a run of weft on that source; SearchFailed says why there
     is none. Blocks for limit_s() at most, and some seconds."""
-    base = os.path.join(os.path.dirname(store.folder()), "runs")
-    os.makedirs(base, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="run-", dir=base)
+    folder = tempfile.mkdtemp(prefix="run-", dir=runs_folder())
     try:
         return _search(source, options, cancelled, folder)
     finally:
         if not os.environ.get("WEFT_KEEP_RUNS"):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def runs_folder():
+    """Where what the program works on lies as long as it does; it is made."""
+    path = os.path.join(os.path.dirname(store.folder()), "runs")
+    os.makedirs(path, exist_ok=True)
+    return path
 
 
 def limit_s(options):
@@ -207,7 +212,7 @@ def _result(run):
     return result if isinstance(result.get("subgraphs"), list) else None
 
 
-def _processor():
+def processor():
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             return next((line for line in file
@@ -216,7 +221,7 @@ def _processor():
         return ""
 
 
-def _devices(source):
+def devices(source):
     """The GPUs' names, where there are any: kernels were chosen for them."""
     import torch
 

@@ -1,19 +1,26 @@
 """Composed modules of earlier searches, on disk: a folder each.
 
 `problem.py`, `model_new.py` (where kernels won), `report.md`, `result.json`,
-and last of all `about.json`, without which the folder counts for nothing.
+and last of all `about.json`, without which the folder counts for nothing. Of one
+that was taken by a later process `verdict.json` says what a full verdict came to
+(recheck.py).
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import stat
 import tempfile
+import time
 
 FORMAT = 1
 #: The least recently used go beyond so many.
 ENTRIES_MAX = 512
+#: Between two looks whether another process has done with an entry.
+CLAIM_S = 0.5
 FILES = ("problem.py", "model_new.py", "report.md", "result.json")
 
 
@@ -88,6 +95,73 @@ def keep_files(files):
                           encoding="utf-8") as file:
                     file.write(files[name])
         return keep(key, run, {"has_kernels": True})
+
+
+@contextlib.contextmanager
+def claimed(path, is_ending):
+    """While no other process has the entry judged: waits for that, but not when
+    is_ending()."""
+    try:
+        claim = os.open(os.path.join(path, "judging"),
+                        os.O_WRONLY | os.O_CREAT, 0o600)
+    except OSError:  # the entry is gone, or cannot be written
+        yield
+        return
+    try:
+        while not is_ending():
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(CLAIM_S)
+            except OSError:  # a file system without locks
+                break
+        yield
+    finally:
+        os.close(claim)
+
+
+def verdict_of(path, digest, facts):
+    """What remember_verdict() kept of a module with that text; {} if that was
+    another, or by other facts."""
+    try:
+        with open(os.path.join(path, "verdict.json"),
+                  encoding="utf-8") as file:
+            kept = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    is_this = isinstance(kept, dict) and (
+        kept.get("format"), kept.get("module"), kept.get("facts")) == (
+            FORMAT, digest, facts)
+    return kept if is_this else {}
+
+
+def remember_verdict(path, digest, facts, **verdict):
+    """Keeps it if the entry still has that text. Without a disk that can be
+    written the next process has it judged anew."""
+    if not _holds(path, digest):
+        return
+    with contextlib.suppress(OSError):
+        # Not in the entry, whose files find() looks at.
+        made, name = tempfile.mkstemp(prefix=".verdict-", dir=folder())
+        with os.fdopen(made, "w", encoding="utf-8") as file:
+            json.dump({"format": FORMAT, "module": digest, "facts": facts,
+                       "seconds": int(time.time()), **verdict}, file)
+        os.rename(name, os.path.join(path, "verdict.json"))
+
+
+def remove_module(path, digest):
+    """The entry, unless it has another module by now."""
+    if _holds(path, digest):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _holds(path, digest):
+    try:
+        with open(os.path.join(path, "model_new.py"), "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest() == digest
+    except OSError:
+        return False
 
 
 def remove(key):

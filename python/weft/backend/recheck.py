@@ -1,0 +1,280 @@
+"""The full verdict on kernels of the store, in the background.
+
+What an earlier process found computes calls after a quick look at it (piece.py).
+Meanwhile `weft eval` judges it as the search once did: in the sandbox, against
+float64, on many kinds of data, by a seed that nobody knows. The store remembers
+who was right, with all that it was right with, so that this is not done at every
+start. Who is wrong is withdrawn: no call after that takes its kernels.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import queue
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import weakref
+
+import torch
+
+from weft.backend import composed_module, program, search, store
+from weft.backend.options import is_disabled, log
+
+#: Verdicts that say that kernels are not right. After any other nothing is
+#: known of them: the machine was too busy, or too small.
+REFUSED = ("wrong", "crashed", "cheated")
+#: A verdict that did not come to an end is asked for by so many processes.
+TRIES_MAX = 3
+#: Kernels for any batch are judged at these besides, and at a larger one, as
+#: the search judges them (docs/dynamic-batch.md).
+BATCHES = ("1", "13", "2 * {batch} + 3")
+
+WAITS = "its full verdict is under way"
+RIGHT = "right by a full verdict"
+RIGHT_BEFORE = "right by a full verdict in an earlier process"
+
+
+class _NotJudged(Exception):
+    """Why nothing is known."""
+
+
+class Rechecks:
+    """One thread that has one module after the other judged, while no search is
+    under way."""
+
+    def __init__(self):
+        self.queue = queue.Queue()
+        self._told = {}  # (path, digest) of a module → what explain() says
+        self._lock = threading.Lock()
+        self._thread = None
+        self._turn = threading.Lock()  # whose program runs
+        self._is_wanted = threading.Event()  # by a search
+        self._ends = threading.Event()
+
+    def begin(self, kernels, composed, options):
+        """Has these Kernels (piece.py), whose module is `composed`, judged if
+        this process did not yet. Blocks nobody."""
+        with self._lock:
+            if composed.identity in self._told:
+                return
+            self._told[composed.identity] = WAITS
+            self.queue.put(_Task(kernels, composed, options))
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._work, name="weft-recheck", daemon=True)
+                self._thread.start()
+
+    def told(self, composed):
+        """Of a ComposedModule, for people; "" of one that this process had
+        searched for."""
+        return self._told.get(getattr(composed, "identity", None), "")
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Around a search: who waits for kernels does not wait for a verdict.
+        One that is under way is stopped, and begun anew after it."""
+        self._is_wanted.set()
+        with self._turn:
+            self._is_wanted.clear()
+            yield
+
+    def end(self):
+        """At the end of the process; what is not judged then, the next does."""
+        self._ends.set()
+
+    def run(self, words, limit_s, answer):
+        """(exit code, end of standard error, seconds) as program.run() has
+        them; the code is None too if the process ends."""
+        while True:
+            while self._is_wanted.is_set() and not self._ends.wait(0.1):
+                pass
+            answer.seek(0)
+            answer.truncate()
+            with self._turn:
+                begin = time.monotonic()
+                code, said = program.run(words, limit_s, self, answer)
+                seconds = time.monotonic() - begin
+                gave_way = code is None and self._is_wanted.is_set()
+            if not gave_way or self._ends.is_set():
+                return code, said, seconds
+
+    def is_set(self):
+        """Whether the program is to stop, as program.run() asks."""
+        return self._ends.is_set() or self._is_wanted.is_set()
+
+    def is_ending(self):
+        return self._ends.is_set()
+
+    def _work(self):
+        while not self._ends.is_set():
+            task = self.queue.get()
+            try:
+                told = task.judge(self)
+            except Exception as error:
+                log.info("no full verdict: %s", error)
+                told = f"there is no full verdict: {error}"
+            with self._lock:
+                self._told[task.identity] = told
+                if not told:
+                    del self._told[task.identity]
+            del task
+            self.queue.task_done()
+
+
+class _Task:
+    """One module of the store that this process has loaded."""
+
+    def __init__(self, kernels, composed, options):
+        self.source = kernels.source
+        self.options = options
+        self.identity = composed.identity
+        self.path, self.digest = composed.identity
+        self.text = composed.text
+        # Whose user is gone need not be judged.
+        self._kernels = weakref.ref(kernels)
+        self._composed = weakref.ref(composed)
+
+    def judge(self, turns):
+        """Has it judged, and does what follows from that; what is to be said of
+        it. Raises where nothing is known."""
+        if self._composed() is None or is_disabled():
+            return ""
+        with store.claimed(self.path, turns.is_ending):
+            facts = facts_of(self.source)
+            known = store.verdict_of(self.path, self.digest, facts)
+            if known.get("accepted"):
+                return RIGHT_BEFORE
+            tries = known.get("tries", 0)
+            if tries >= TRIES_MAX:
+                raise _NotJudged(f"{known.get('reason')} ({tries} times)")
+            try:
+                reason = self._judged(turns)
+            except Exception as error:
+                if not turns.is_ending():
+                    store.remember_verdict(
+                        self.path, self.digest, facts, accepted=False,
+                        tries=tries + 1, reason=str(error))
+                raise
+            if reason:
+                return self._withdraw(reason)
+            store.remember_verdict(self.path, self.digest, facts, accepted=True)
+            return RIGHT
+
+    def _withdraw(self, reason):
+        told = ("kernels that an earlier process found were withdrawn by a full "
+                f"verdict: {reason}")
+        composed_module.withdraw(self.digest, told)
+        kernels = self._kernels()
+        if kernels is not None:
+            kernels.settle("framework", told)
+        store.remove_module(self.path, self.digest)
+        log.warning("%s; calls until now may have taken them", told)
+        return told
+
+    def _judged(self, turns):
+        """"" of right kernels, else why not; _NotJudged."""
+        with tempfile.TemporaryDirectory(prefix="verdict-",
+                                         dir=search.runs_folder()) as folder:
+            candidate = os.path.join(folder, "model_new.py")
+            _write(candidate, self.text)
+            left_s = self.options.budget_s
+            for number, text in enumerate(_problems(self.source)):
+                problem = os.path.join(folder, f"problem_{number}.py")
+                _write(problem, text)
+                reason, seconds = self._verdict(turns, problem, candidate,
+                                                left_s)
+                if reason:
+                    return reason
+                left_s = max(0, left_s - seconds)
+        return ""
+
+    def _verdict(self, turns, problem, candidate, limit_s):
+        """(as _judged(), the seconds that it took)"""
+        words = ["eval", problem, candidate, "--target", self.options.target,
+                 "--json", "--no-timing"]
+        with tempfile.TemporaryFile("w+", encoding="utf-8") as answer:
+            code, said, seconds = turns.run(words, limit_s, answer)
+            answer.seek(0)
+            lines = answer.read().splitlines()
+        log.info("full verdict of %.1f s ended with %s %s", seconds, code, said)
+        if code is None:
+            raise _NotJudged("it was stopped when its time was over: its "
+                             f"budget_s was {self.options.budget_s:g}")
+        try:
+            found = json.loads(lines[-1])
+            verdict = found["verdict"]
+            kind, reason = verdict["kind"], verdict["reason"]
+        except (ValueError, LookupError, TypeError):
+            raise _NotJudged(said or f"weft eval ended with the code {code}"
+                             ) from None
+        if found.get("accepted") is True:
+            return "", seconds
+        if kind not in REFUSED:
+            raise _NotJudged(f"{kind}: {reason}")
+        return f"{kind}: {reason}", seconds
+
+
+def _problems(source):
+    """The texts that a module is judged by: of one for any batch, one a batch."""
+    yield source.text
+    if source.any_batch:
+        for batch in BATCHES:
+            size = batch.format(batch=source.batch)
+            yield (f"{source.text}\n\ndef get_inputs():\n"
+                   f"    return get_inputs_at({size})\n")
+
+
+def facts_of(source):
+    """What a verdict depends on besides the module's own text."""
+    from weft import __version__
+
+    return {
+        "weft": [__version__, *_file_facts(program.find())],
+        "python": sys.version, "torch": torch.__version__,
+        "triton": _triton_version(), "machine": platform.machine(),
+        "processor": search.processor(), "devices": search.devices(source),
+        "driver": _driver(),
+        "compiler": _file_facts(
+            shutil.which(os.environ.get("CXX") or "g++") or ""),
+    }
+
+
+def _file_facts(path):
+    """[path, bytes, time of change] of a program, [] of none."""
+    try:
+        about = os.stat(path)
+    except OSError:
+        return []
+    return [os.path.realpath(path), about.st_size, about.st_mtime_ns]
+
+
+def _triton_version():
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _driver():
+    """Of NVIDIA's GPUs: it compiles what kernels are delivered as."""
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def _write(path, text):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(text)
+
+
+rechecks = Rechecks()
+# A child has none of its parent's threads, whose locks stay as they were.
+os.register_at_fork(after_in_child=rechecks.__init__)
