@@ -172,7 +172,9 @@ bool Composer::check_another_size(Context& context) {
   if (!problem) return false;  // it was there when the module was made of it
   size_ = sizes_.front();
   sizes_.erase(sizes_.begin());
-  sized_problem_ = context.blobs().put(problem_at(*problem, size_));
+  sized_problem_ = context.blobs().put(
+      problem_at(*problem, size_, compose_->run.options.dynamic_input,
+                 compose_->run.options.dynamic_dim));
   check(stage_ == Stage::whole ? source_ : near_source_, context);
   return true;
 }
@@ -242,12 +244,12 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
   }
   if (end.failure) return give_up(end.failure, context);
   if (const auto* reply = std::get_if<CheckReply>(&*end.reply)) {
-    // What is told of the module is told of the problem's own batch.
+    // What is told of the module is told of the problem's own size.
     Verdict verdict = size_ == 0 ? reply->verdict : std::move(verdict_);
     if (size_ != 0 && !reply->verdict.correct) {
       verdict = reply->verdict;
-      verdict.reason = "at the batch " + std::to_string(size_) + ": " +
-                       reply->verdict.reason;
+      verdict.reason =
+          "at the size " + std::to_string(size_) + ": " + reply->verdict.reason;
     }
     verdict_ = verdict;
     if (verdict.correct && check_another_size(context)) return;

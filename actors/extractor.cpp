@@ -47,9 +47,27 @@ CutOptions::Others others_of(const std::vector<std::string>& seeds) {
                                        : CutOptions::Others::none;
 }
 
+/// What the dimension is that the options name; 0: there is none.
+std::int64_t size_in(const Graph& graph, const RunOptions& options) {
+  int position = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.kind != NodeKind::input) continue;
+    const bool is_tensor = !node.values.empty() && node.values[0] &&
+                           !node.values[0]->shape.empty();
+    const bool is_named = options.dynamic_input == position++ ||
+                          (options.dynamic_input < 0 && is_tensor);
+    if (!is_named) continue;
+    const auto dim = static_cast<std::size_t>(options.dynamic_dim);
+    const bool has_it = is_tensor && dim < node.values[0]->shape.size();
+    return has_it ? node.values[0]->shape[dim] : 0;
+  }
+  return 0;
+}
+
 Result<Plan> plan_for_sizes(const std::map<std::int64_t, std::string>& blobs,
                             std::int64_t size, const Target& target,
-                            const CutOptions& options, Context& context) {
+                            const CutOptions& options, const std::string& flag,
+                            Context& context) {
   std::map<std::int64_t, Graph> graphs;
   for (const auto& [at, blob] : blobs) {
     const auto text = context.blobs().get(blob);
@@ -61,8 +79,8 @@ Result<Plan> plan_for_sizes(const std::map<std::int64_t, std::string>& blobs,
   auto plan = partition_for_sizes(graphs, size, target, options);
   if (plan) return plan;
   return fail(plan.error().code,
-              "--dynamic-batch: " + plan.error().message +
-                  "; leave the flag out for kernels of one batch");
+              flag + ": " + plan.error().message +
+                  "; leave the flag out for kernels of one size");
 }
 
 }  // namespace
@@ -154,8 +172,8 @@ void Extractor::captured(const ErrandEnd& end, Context& context) {
 Failure Extractor::without_sizes() const {
   const RunOptions& options = run_->options;
   if (!options.dynamic_batch) return {};
-  const auto refused = [](const std::string& why) {
-    return Failure{"wrong_input", "--dynamic-batch " + why};
+  const auto refused = [&options](const std::string& why) {
+    return Failure{"wrong_input", size_flag(options) + " " + why};
   };
   if (!run_->graph.empty()) return refused("needs a problem file");
   const Target* target = find_target(options.target);
@@ -173,48 +191,49 @@ Failure Extractor::without_sizes() const {
   return {};
 }
 
-/// The batch is what the first tensor has as its first dimension.
 void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
   const auto text = context.blobs().get(graph_blob);
   if (!text) return finish({"failed", text.error().message}, context);
   auto graph = parse_graph(*text);
   if (!graph) return finish(to_failure(graph.error()), context);
-  for (const Node& node : graph->nodes) {
-    const bool is_tensor = node.kind == NodeKind::input &&
-                           !node.values.empty() && node.values[0] &&
-                           !node.values[0]->shape.empty();
-    if (is_tensor && batch_ == 0) batch_ = node.values[0]->shape[0];
-  }
-  if (batch_ < 2) {
-    return finish({"wrong_input",
-                   "--dynamic-batch: the first input of " + run_->problem_name +
-                       " has no first dimension of 2 or more, which would be "
-                       "the batch"},
-                  context);
+  const RunOptions& options = run_->options;
+  size_ = size_in(*graph, options);
+  if (size_ < 2) {
+    return finish(
+        {"wrong_input",
+         size_flag(options) + ": " +
+             (options.dynamic_input < 0
+                  ? "the first tensor"
+                  : "the input " + std::to_string(options.dynamic_input)) +
+             " of " + run_->problem_name + " has no dimension " +
+             std::to_string(options.dynamic_dim) +
+             " of 2 or more, which would be of any size"},
+        context);
   }
   const auto problem = context.blobs().get(run_->problem);
   if (!problem) return finish({"failed", problem.error().message}, context);
-  graphs_[batch_] = graph_blob;
-  graph->growth.size = batch_;
+  graphs_[size_] = graph_blob;
+  graph->growth.size = size_;
   for (const std::int64_t size : sample_sizes(*graph)) {
-    const std::string at = context.blobs().put(problem_at(*problem, size));
+    const std::string at = context.blobs().put(
+        problem_at(*problem, size, options.dynamic_input, options.dynamic_dim));
     sizes_[start_capture(at, context)] = size;
   }
-  context.send(address::user, Progress{"", "capture",
-                                       "capturing other batches than " +
-                                           std::to_string(batch_)});
+  context.send(address::user,
+               Progress{"", "capture",
+                        "capturing other sizes than " + std::to_string(size_)});
 }
 
 void Extractor::captured_size(const ErrandEnd& end, Context& context) {
   const std::int64_t size = sizes_.extract(end.id).mapped();
   if (end.failure) {
     sizes_.clear();  // one refusal is enough
-    return finish({end.failure.code, "at the batch " + std::to_string(size) +
+    return finish({end.failure.code, "at the size " + std::to_string(size) +
                                          ": " + end.failure.message},
                   context);
   }
   graphs_[size] = std::get<CaptureReply>(*end.reply).graph;
-  if (sizes_.empty()) cut(graphs_.at(batch_), "", context);
+  if (sizes_.empty()) cut(graphs_.at(size_), "", context);
 }
 
 void Extractor::cut(const std::string& graph_blob, const std::string& how,
@@ -245,8 +264,9 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool has_ways =
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
   const bool has_time = run_->options.budget_ms == 0;
-  if (batch_ != 0) {
-    auto plan = plan_for_sizes(graphs_, batch_, *target, options, context);
+  if (size_ != 0) {
+    auto plan = plan_for_sizes(graphs_, size_, *target, options,
+                               size_flag(run_->options), context);
     if (!plan) return finish(to_failure(plan.error()), context);
     cut_ = std::move(*plan);
   } else {

@@ -2,8 +2,8 @@
 // or takes a graph that was captured already, cuts it into subgraphs, and hands
 // the plan to the dispatcher. By the user's choice a language model proposes
 // the cut; what cannot be is refused with the reason, and asked for again.
-// With --dynamic-batch the problem is captured at several batches, and the cuts
-// are held against each other: what grows is a symbol.
+// With --dynamic-batch (or -dim) the problem is captured at several sizes, and
+// the cuts are held against each other: what grows is a symbol.
 #pragma once
 
 #include <map>
@@ -42,9 +42,9 @@ class Extractor : public Role {
   std::optional<RunStart> run_;
   Errands errands_;
   std::uint64_t capture_ = 0;  ///< the capture's errand
-  /// With --dynamic-batch: the batch of the problem, the same problem's
-  /// captures at others (errand → batch), and the graphs (batch → blob).
-  std::int64_t batch_ = 0;
+  /// Where a size is a symbol: what it is in the problem, the same problem's
+  /// captures at others (errand → size), and the graphs (size → blob).
+  std::int64_t size_ = 0;
   std::map<std::uint64_t, std::int64_t> sizes_;
   std::map<std::int64_t, std::string> graphs_;
   Plan cut_;

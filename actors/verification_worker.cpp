@@ -147,7 +147,7 @@ void VerificationWorker::built(const BuildReply& reply, Context& context) {
 void VerificationWorker::refute(Verdict verdict) {
   result_.verdict = std::move(verdict);
   result_.verdict.reason =
-      "at the batch " + std::to_string(size_) + ": " + result_.verdict.reason;
+      "at the size " + std::to_string(size_) + ": " + result_.verdict.reason;
 }
 
 /// False: it has been right at all of them, or is for one alone.

@@ -82,16 +82,32 @@ struct RunOptions {
   std::int64_t budget_ms = 0;
   /// What decides speed alone, overridden by name (docs/choices.md).
   std::map<std::string, double> choices{};
-  /// The first dimension of the model's inputs is a symbol: kernels, and the
-  /// module that is composed, are for any batch.
+  /// One dimension of the model's inputs is a symbol: kernels, and the module
+  /// that is composed, are for any size of it.
   bool dynamic_batch = false;
+  /// Which: of the input with that position (-1: the first that is a tensor),
+  /// and of each that has this size there.
+  int dynamic_input = -1;
+  int dynamic_dim = 0;
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
               memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
               precision, rounding, no_extern, device, autotune_baseline,
               MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
-              budget_ms, choices, dynamic_batch)
+              budget_ms, choices, dynamic_batch, dynamic_input, dynamic_dim)
   bool operator==(const RunOptions&) const = default;
 };
+
+/// What asked for any size: "--dynamic-batch", "--dynamic-dim 1", "… 2:1".
+inline std::string size_flag(const RunOptions& options) {
+  if (options.dynamic_input < 0 && options.dynamic_dim == 0) {
+    return "--dynamic-batch";
+  }
+  return "--dynamic-dim " +
+         (options.dynamic_input < 0
+              ? ""
+              : std::to_string(options.dynamic_input) + ":") +
+         std::to_string(options.dynamic_dim);
+}
 
 /// user -> extractor: the first envelope of every run.
 struct RunStart {

@@ -1,5 +1,6 @@
-// A problem file at another batch: the same text, whose get_inputs() gives more
-// or fewer rows. Whoever reads a problem file knows nothing of it.
+// A problem file at another size of one dimension of its inputs: the same text,
+// whose get_inputs() gives more or fewer rows. Whoever reads a problem file
+// knows nothing of it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,8 @@
 
 namespace weft {
 
-std::string problem_at(std::string_view problem, std::int64_t batch);
+/// `input` (-1: the first that is a tensor) and `dim` say which dimension.
+std::string problem_at(std::string_view problem, std::int64_t size, int input,
+                       int dim);
 
 }  // namespace weft

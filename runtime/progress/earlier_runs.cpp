@@ -25,12 +25,13 @@ std::vector<std::string> gpu_names(const Machine& machine) {
 }
 
 auto what_decides(const RunOptions& options) {
-  return std::tie(
-      options.target, options.seeds, options.jobs, options.variants_max,
-      options.timing_ms, options.final_timing_ms, options.compile_baseline,
-      options.autotune_baseline, options.no_extern, options.accept,
-      options.mode, options.dynamic_batch, options.budget_ms, options.llm.name,
-      options.llm.rounds, options.llm.samples, options.llm.search);
+  return std::tie(options.target, options.seeds, options.jobs,
+                  options.variants_max, options.timing_ms,
+                  options.final_timing_ms, options.compile_baseline,
+                  options.autotune_baseline, options.no_extern, options.accept,
+                  options.mode, options.dynamic_batch, options.dynamic_input,
+                  options.dynamic_dim, options.budget_ms, options.llm.name,
+                  options.llm.rounds, options.llm.samples, options.llm.search);
 }
 
 /// Journals of the run directories beside that one, the newest first.

@@ -85,7 +85,7 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
   std::vector<Outgoing> sent;
   for (const CaptureRequest& capture : captures) {
     const std::string text = *extractor.blobs.get(capture.problem);
-    const auto at = text.find("WEFT_BATCH = ");
+    const auto at = text.find("WEFT_SIZE = ");
     REQUIRE(at != std::string::npos);
     CHECK(only<WriteFilesRequest>(sent).empty());  // not before all are there
     sent = extractor.say(
@@ -93,7 +93,7 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
         CaptureReply{
             capture.effect,
             {},
-            graph_at_batch(extractor, std::stoll(text.substr(at + 13))),
+            graph_at_batch(extractor, std::stoll(text.substr(at + 12))),
             9});
   }
   const auto files = one<WriteFilesRequest>(sent);
@@ -105,6 +105,48 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
   CHECK(plan->subgraphs.front().graph.growth.grows());
 }
 
+TEST_CASE("any size can be of another dimension, or of another input") {
+  for (const int input : {-1, 1}) {
+    ExtractorBench extractor;
+    RunStart start = any_batch(extractor);
+    start.options.dynamic_input = input;
+    start.options.dynamic_dim = 1;
+    const auto capture =
+        one<CaptureRequest>(extractor.say(address::user, start));
+    GraphBuilder builder;
+    builder.input("x", dense({5, 8}))
+        .input("y", dense({5, 12}))
+        .call("a", "relu", {"x"}, dense({5, 8}))
+        .call("b", "relu", {"y"}, dense({5, 12}))
+        .outputs({"a", "b"});
+    const auto sent = extractor.say(
+        address::capture,
+        CaptureReply{capture.effect,
+                     {},
+                     extractor.blobs.put(graph_to_json(builder.graph)),
+                     9});
+    CHECK(one<Progress>(sent).text.ends_with(input < 0 ? " 8" : " 12"));
+    const std::string at =
+        input < 0 ? "\nWEFT_PLACE = (-1, 1)\n" : "\nWEFT_PLACE = (1, 1)\n";
+    for (const auto& [to, request] : only<CaptureRequest>(sent)) {
+      CHECK(extractor.blobs.get(request.problem)->contains(at));
+    }
+  }
+}
+
+TEST_CASE("a dimension that no input has is said with the flag") {
+  ExtractorBench extractor;
+  RunStart start = any_batch(extractor);
+  start.options.dynamic_input = 2;
+  start.options.dynamic_dim = 1;
+  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  const auto finished = one<RunFinished>(extractor.say(
+      address::capture,
+      CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
+  CHECK(finished.exit_code == 2);
+  CHECK(finished.summary.starts_with("--dynamic-dim 2:1: the input 2 of "));
+}
+
 TEST_CASE("a capture that fails at another batch ends the run, once") {
   ExtractorBench extractor;
   const auto captures = other_captures(extractor);
@@ -112,7 +154,7 @@ TEST_CASE("a capture that fails at another batch ends the run, once") {
       address::capture,
       CaptureReply{captures[0].effect, {"wrong_input", "a branch"}, "", 9}));
   CHECK(finished.exit_code == 2);
-  CHECK(finished.summary == "at the batch 37: a branch");
+  CHECK(finished.summary == "at the size 37: a branch");
   const auto late = extractor.say(
       address::capture,
       CaptureReply{captures[1].effect, {"wrong_input", "a branch"}, "", 9});

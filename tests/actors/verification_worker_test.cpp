@@ -138,7 +138,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
     const auto result = one<SeedResult>(worker.say(address::verify, reply));
     CHECK(!result.timed);
     CHECK(!result.verdict.correct);
-    CHECK(result.verdict.reason == "at the batch 131: output 0");
+    CHECK(result.verdict.reason == "at the size 131: output 0");
   }
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("a seed for any batch is rejected where there is no such graph") {
   const auto result = one<SeedResult>(worker.say(address::verify, right));
   CHECK(!result.verdict.correct);
   CHECK(result.verdict.kind == "wrong");
-  CHECK(result.verdict.reason.starts_with("at the batch 1: "));
+  CHECK(result.verdict.reason.starts_with("at the size 1: "));
 }
 
 TEST_CASE("a port that fails is asked once more, then the seed is given up") {

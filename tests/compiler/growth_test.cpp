@@ -128,10 +128,10 @@ TEST_CASE("a model's plan for any size has pieces of a name of their own") {
   CHECK(read->subgraphs.front().graph.growth == piece.graph.growth);
 }
 
-TEST_CASE("a problem at another batch ends in its inputs at that") {
-  const std::string text = problem_at("class Model: pass\n", 67);
+TEST_CASE("a problem at another size ends in its inputs at that") {
+  const std::string text = problem_at("class Model: pass\n", 67, -1, 1);
   CHECK(text.starts_with("class Model: pass\n"));
-  CHECK(text.contains("\nWEFT_BATCH = 67\n"));
+  CHECK(text.contains("\nWEFT_SIZE = 67\nWEFT_PLACE = (-1, 1)\n"));
 }
 
 }  // namespace weft

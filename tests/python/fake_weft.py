@@ -59,7 +59,7 @@ def main(words):
         file.write(" ".join(words) + "\n")
     if how == "hangs":
         time.sleep(600)
-    if how == "one batch" and "--dynamic-batch" in words:
+    if how == "one batch" and "--dynamic-dim" in words:
         print("weft: not for any batch", file=sys.stderr)
         sys.exit(2)
     if how == "fails":

@@ -178,7 +178,7 @@ class TakeOver(BackendCase):
         self.assertEqual(list(piece.kernels), ["any batch"])
         self.assertEqual(self.states(), ["ready"], self.reasons())
         (words,) = self.words()
-        self.assertIn("--dynamic-batch", words)
+        self.assertIn("--dynamic-dim", words)
         self.assertNotIn("--seeds", words)  # whose code is for one batch
 
     def test_a_graph_of_one_batch_alone_takes_the_kernels_for_any(self):

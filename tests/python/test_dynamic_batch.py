@@ -42,6 +42,26 @@ class Chain(nn.Module):
         return (y.reshape(-1, 64) * 2).softmax(-1).reshape(x.shape) + x
 
 
+class Block(nn.Module):
+    """A sequence of any length: attention is the framework's, for every one."""
+
+    def __init__(self, width=128):
+        super().__init__()
+        self.heads = 4
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+        self.scale = nn.Parameter(torch.rand(width))
+
+    def forward(self, x):
+        y = torch.tanh(x * self.scale).abs().sqrt() * 2 - torch.sigmoid(x)
+        y = self.norm((y.relu() + x).clamp(-1, 1) * y.exp())
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for part in self.qkv(y).chunk(3, -1))
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).flatten(2)) + x
+
+
 PROBLEM = """import torch
 from torch import nn
 
@@ -99,9 +119,14 @@ class DynamicRun(WeftCase):
         with self.assertWarnsRegex(UserWarning, "no batch|no tensor"):
             ours(torch.randn(0, 256))
 
-    def test_every_batch_that_is_judged_stands_in_the_journal(self):
-        self.assert_ends(self.run_of(problem_with(
-            inputs="[torch.rand(64, 48)]")), 0)
+    def test_every_size_that_is_judged_stands_in_the_journal(self):
+        """Of the second input's second dimension, which the first has, too."""
+        self.assert_ends(self.weft(
+            "run", self.write("problem.py", problem_with(
+                "return torch.tanh(x * 2) + y", arguments="self, x, y",
+                inputs="[torch.rand(3, 64, 8), torch.rand(1, 64, 8)]")),
+            "--out", self.path("run"), *QUICK[:-1], "--dynamic-dim", "1:1",
+            timeout=600), 0)
         against = {event["body"]["subject"]["against"]
                    for event in weft_case.events_of(self.path("run"))
                    if event["type"] == "CheckRequest"
@@ -111,7 +136,7 @@ class DynamicRun(WeftCase):
     def test_a_branch_on_the_batch_is_refused(self):
         done = self.run_of(problem_with(
             forward="return x * 2 if x.shape[0] > 500 else x + 1"))
-        self.assert_ends(done, 2, "cannot have kernels for any batch",
+        self.assert_ends(done, 2, "cannot have kernels for any size",
                          "--dynamic-batch")
 
     def test_what_cannot_be_is_said_at_once(self):
@@ -120,7 +145,12 @@ class DynamicRun(WeftCase):
                          "--dynamic-batch takes kernels of")
         self.assert_ends(self.run_of(text, "--train"), 2, "--dynamic-batch")
         one = problem_with(inputs="[torch.rand(1, 16)]")
-        self.assert_ends(self.run_of(one), 2, "first dimension of 2 or more")
+        self.assert_ends(self.run_of(one), 2, "no dimension 0 of 2 or more")
+        for words, said in (
+                (("--dynamic-dim", "2"), "--dynamic-dim 2: the first tensor"),
+                (("--dynamic-dim", "3:1"), "--dynamic-dim 3:1: the input 3"),
+                (("--dynamic-dim", "x"), "'x' is no dimension")):
+            self.assert_ends(self.run_of(one, *words), 2, said)
 
 
 class DynamicCalls(BackendCase):
@@ -138,15 +168,14 @@ class DynamicCalls(BackendCase):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def check(self, module, call):
+    def check(self, module, call, made=lambda batch: torch.randn(batch, 256)):
         with torch.no_grad():
             for batch in (BATCH, BATCH, *BATCHES):
-                x = torch.randn(batch, 256)
-                verdict = weft.verify(module, call, [x])
+                verdict = weft.verify(module, call, [made(batch)])
                 self.assertTrue(verdict, f"{batch}: {verdict}")
         told = str(weft.explain())
         self.assertEqual(len(self.searches), 1, told)
-        self.assertIn("--dynamic-batch", self.searches[0])
+        self.assertIn("--dynamic-dim", self.searches[0])
 
     def test_compile_with_dynamic_shapes_searches_once(self):
         module = Chain().eval()
@@ -164,17 +193,20 @@ class DynamicCalls(BackendCase):
         # But for the first call of each, which looks at both.
         self.assertGreaterEqual(calls, len(BATCHES))
 
-    def test_optimize_searches_once(self):
-        module = Chain().eval()
+    def test_optimize_searches_once_for_a_sequence(self):
+        def made(length):
+            return torch.randn(2, length, 128)
+
+        module = Block().eval()
         for _ in range(3):  # again where the machine is too busy
             self.searches.clear()
             ours, report = weft.optimize(
-                module, [torch.randn(BATCH, 256)], variants=1, target="cpu",
-                budget_s=600, dynamic_batch=True)
+                module, [made(BATCH)], variants=1, target="cpu",
+                budget_s=600, dynamic_dim=1)
             if report.ready:
                 break
         self.assertTrue(report.ready, report)
-        self.check(module, ours)
+        self.check(module, ours, made)
         dispatch = ours.__dict__["_weft"]
         self.assertEqual(dispatch.declined, 0)
         self.assertEqual(dispatch.calls, len(BATCHES) + 2)

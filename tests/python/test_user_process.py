@@ -162,7 +162,7 @@ class Memory(BackendCase):
                 self.assertLogs("weft", "INFO") as told:
             weft.optimize(Net(), torch.randn(4, 12), dynamic_batch=True)
         self.assertIn("of the program's memory", "\n".join(told.output))
-        self.assertNotIn("--dynamic-batch", self.words()[0])
+        self.assertNotIn("--dynamic-dim", self.words()[0])
 
 
 class Told(BackendCase):

@@ -98,8 +98,9 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
       (flags.train || flags.options.mode == kBothModes)) {
     return report_error(common,
                         {ErrorCode::wrong_input,
-                         "--dynamic-batch is for a run of one mode: leave out "
-                         "--train and --mode both"});
+                         size_flag(flags.options) +
+                             " is for a run of one mode: leave out --train "
+                             "and --mode both"});
   }
   if (flags.options.mode == kBothModes && is_alone) {
     return driven_run(common, flags, kModesDriver);

@@ -1,6 +1,11 @@
 #include "tools/weft/run_flags.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "actors/llm_search.hpp"
 #include "actors/roster.hpp"
@@ -15,10 +20,39 @@ using Options = std::vector<CLI::Option*>;
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
+/// A position or a dimension.
+std::optional<int> small_number(std::string_view text) {
+  int value = -1;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole =
+      error == std::errc{} && end == text.data() + text.size();
+  return is_whole && value >= 0 && value < 64 ? std::optional(value)
+                                              : std::nullopt;
+}
+
 std::string check_seed_source(const std::string& name) {
   if (is_role(address::seeds(name))) return "";
   return "there is no source of seeds called '" + name +
          "' (try: library,compiler,inductor,llm)";
+}
+
+/// Position of an input (-1: the first tensor), and dimension.
+using Place = std::pair<int, int>;
+
+/// "1", or "2:1".
+std::optional<Place> place_in(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const auto input = colon == text.npos ? std::optional(-1)
+                                        : small_number(text.substr(0, colon));
+  const auto dim = small_number(text.substr(colon + 1));  // npos + 1 is 0
+  if (!input || !dim) return std::nullopt;
+  return Place{*input, *dim};
+}
+
+std::string check_place(const std::string& text) {
+  if (place_in(text)) return "";
+  return "'" + text + "' is no dimension: 1, or 2:1 for the third input's";
 }
 
 /// What is built, and by which rules.
@@ -62,6 +96,16 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                    "Kernels, and ModelNew, for any batch: the first dimension "
                    "of the inputs (--target " +
                        any_size_targets() + ")"),
+      app.add_option_function<std::string>(
+             "--dynamic-dim",
+             [&options](const std::string& text) {
+               options.dynamic_batch = true;
+               std::tie(options.dynamic_input, options.dynamic_dim) =
+                   place_in(text).value();
+             },
+             "The same for another dimension than the first: 1 (a sequence), "
+             "or 2:1 for the third input's")
+          ->check(CLI::Validator(check_place, "[INPUT:]DIM")),
       app.add_option("--seeds", options.seeds,
                      "Sources of candidate kernels, with commas")
           ->delimiter(',')

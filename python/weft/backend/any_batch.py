@@ -95,10 +95,11 @@ def source_for_any(graphs, batch, arguments, state):
             raise Unsupported("a result says the batch itself")
     where, dim = _place_of_batch(graphs, first.inputs)
     text = common_text({size: one.text for size, one in made.items()})
-    text = _with_batch(text, first.inputs.index(where), dim, batch)
+    position = first.inputs.index(where)
+    text = _with_batch(text, position, dim, batch)
     key = json.dumps(["any batch", *(made[size].key for size in SAMPLES)])
     return dataclasses.replace(
-        first, text=text, any_batch=True, batch=batch,
+        first, text=text, any_size=f"{position}:{dim}", batch=batch,
         key=hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
@@ -173,4 +174,4 @@ def adopted(source, any_source, any_at_that):
         return None
     state = dict(zip(source.state, any_source.state.values(), strict=True))
     return dataclasses.replace(source, text=any_source.text, state=state,
-                               any_batch=True, batch=any_source.batch)
+                               any_size=any_source.any_size, batch=any_source.batch)

@@ -32,16 +32,17 @@ class Argument:
     value: object = None
     #: (shape, stride, dtype, device) of a tensor.
     look: tuple = ()
-    #: Its dimensions that are the batch, or grow with it, where any will do.
+    #: Its dimensions that grow with the size that is a symbol.
     grows: tuple = ()
 
     def fits(self, value):
-        """Whether a tensor looks like that."""
+        """Whether a tensor looks like that. What grows is contiguous."""
         look = look_of(value)
         if not self.grows or not look or look == self.look:
             return look == self.look
-        shape, *rest = look
-        return (rest == list(self.look[1:]) and len(shape) == len(self.look[0])
+        shape, _, *rest = look
+        return (rest == list(self.look[2:]) and value.is_contiguous()
+                and len(shape) == len(self.look[0])
                 and all(n == m or i in self.grows for i, (n, m) in
                         enumerate(zip(shape, self.look[0]))))
 
@@ -102,30 +103,37 @@ def capture(module, args, kwargs):
         results=_results(program, arguments)), program.graph_module
 
 
-def capture_batches(module, args, kwargs, captured):
-    """(batch, what any_batch.source_for_any() takes) of a module captured so:
-    the batch is the first dimension of its first tensor, and of each that has it
-    as its first. Marks what grows in `captured`. Unsupported says why not."""
+def capture_sizes(module, args, kwargs, captured, position, dim):
+    """(size, what any_batch.source_for_any() takes) of a module captured so: the
+    size is that of this dimension of the leaf with that position (None: its first
+    tensor), and of each leaf that has as many there. Marks what grows in
+    `captured`. Unsupported says why not."""
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    batch = next((leaf.shape[0] for leaf in leaves
-                  if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
-    if batch < 2:
-        raise Unsupported("its first input has no batch of 2 or more")
+
+    def has_it(leaf):
+        return isinstance(leaf, torch.Tensor) and leaf.dim() > dim
+
+    named = (next((leaf for leaf in leaves if isinstance(leaf, torch.Tensor)),
+                  None) if position is None else leaves[position])
+    old = named.shape[dim] if has_it(named) else 0
+    if old < 2:
+        raise Unsupported(f"the input has no dimension {dim} of 2 or more")
+    growing = [leaf for leaf in leaves if has_it(leaf)
+               and leaf.shape[dim] == old]
+    if not all(leaf.is_contiguous() for leaf in growing):
+        raise Unsupported("an input that grows is not contiguous")
 
     def resized(leaf, size):
-        if not isinstance(leaf, torch.Tensor) or not leaf.dim() or \
-                leaf.shape[0] != batch:
+        if not any(leaf is one for one in growing):
             return leaf
-        if not leaf.is_contiguous():
-            raise Unsupported("an input with the batch is not contiguous")
-        return leaf[torch.arange(size, device=leaf.device) % batch]
+        taken = torch.arange(size, device=leaf.device) % old
+        return leaf.index_select(dim, taken)
 
-    sized = sum(leaf.nbytes // batch * max(any_batch.SAMPLES)
-                for leaf in leaves if isinstance(leaf, torch.Tensor)
-                and leaf.dim() and leaf.shape[0] == batch)
+    sized = sum(leaf.nbytes // old * max(any_batch.SAMPLES)
+                for leaf in growing)
     if sized > SAMPLE_BYTES_MAX:
         raise Unsupported(
-            f"its inputs at a batch of {max(any_batch.SAMPLES)} would take "
+            f"its inputs at a size of {max(any_batch.SAMPLES)} would take "
             f"{sized >> 20} MiB of the program's memory, and may take "
             f"{SAMPLE_BYTES_MAX >> 20}")
     graphs = {}
@@ -133,7 +141,7 @@ def capture_batches(module, args, kwargs, captured):
         at = [resized(leaf, size) for leaf in leaves]
         one, graph = capture(module, *pytree.tree_unflatten(at, structure))
         if one.results != captured.results:
-            raise Unsupported("it is another graph at another batch")
+            raise Unsupported("it is another graph at another size")
         graphs[size] = graph, {
             i: any_batch.Look(tuple(argument.look[0]), argument.look[1])
             for i, argument in enumerate(one.arguments) if argument.look}
@@ -143,7 +151,7 @@ def capture_batches(module, args, kwargs, captured):
             a, b = graphs[low][1][i], graphs[high][1][i]
             argument.grows = tuple(d for d, (n, m) in enumerate(
                 zip(a.shape, b.shape)) if n != m)
-    return batch, graphs
+    return old, graphs
 
 
 @contextlib.contextmanager

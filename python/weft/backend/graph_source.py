@@ -79,9 +79,10 @@ class Source:
     outputs: list
     #: Of graphs that compute the same, whatever their names and arguments.
     shape: str = ""
-    #: The file has get_inputs_at(batch), and is the graph at any batch.
-    any_batch: bool = False
-    #: Of the tensors that such a file was written for.
+    #: "INPUT:DIM" of forward(): the file has get_inputs_at(size), and is the
+    #: graph at any size of that dimension. "": it is for these sizes.
+    any_size: str = ""
+    #: What that size was where the file was written.
     batch: int = 0
 
 

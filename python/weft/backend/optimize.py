@@ -37,7 +37,7 @@ class Report:
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
              variants=0, cache=True, shapes_max=4, dynamic_batch=False,
-             seeds="auto"):
+             dynamic_dim=None, seeds="auto"):
     """(module, Report). The module returned is of the class of `module`, and
     has the very same parameters, buffers and parts; its forward() takes the
     kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
@@ -49,10 +49,11 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     of their own: captured at their first call, searched for in the background,
     and so for `shapes_max` kinds of inputs at most, these ones included.
 
-    With dynamic_batch, or where torch._dynamo.mark_dynamic(x, 0) was said of an
-    input, there is one search for kernels of any batch: the first dimension of
-    the first tensor, and of each that has it as its first. Where that cannot be,
-    kernels are for this batch (WEFT_LOG=info says why).
+    With dynamic_batch there is one search for kernels of any batch: the first
+    dimension of the first tensor, and of each that has it as its first. With
+    dynamic_dim=1 (a sequence, say), or where torch._dynamo.mark_dynamic(x, 1) was
+    said of an input, it is another dimension. Where that cannot be, kernels are
+    for this size (WEFT_LOG=info says why).
 
     Blocks until the search is over. Nothing that goes wrong here is raised but
     wrong arguments; the report says it."""
@@ -66,17 +67,22 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
                             "wait": True})
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     made = module if _dispatch_of(module) else _optimized(module)
-    return made, _learn(made, args, dict(kwargs or {}), options, dynamic_batch)
+    kwargs = dict(kwargs or {})
+    if dynamic_batch or dynamic_dim is not None:
+        place = (None, dynamic_dim or 0)
+    else:
+        place = _marked_place(args, kwargs)
+    return made, _learn(made, args, kwargs, options, place)
 
 
-def _learn(module, args, kwargs, options, dynamic_batch):
+def _learn(module, args, kwargs, options, place):
     begin, entry, reason = time.monotonic(), None, ""
     dispatch = _dispatch_of(module)
     dispatch.begin(_kind_of(args, kwargs))
     try:
         if is_disabled():
             raise Unsupported("WEFT_DISABLE is set")
-        entry = _search(module, args, kwargs, options, dynamic_batch)
+        entry = _search(module, args, kwargs, options, place)
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
@@ -100,13 +106,13 @@ def _report_of(entry, reason="", seconds=0.0):
         path=entry.path if entry else "")
 
 
-def _search(module, args, kwargs, options, dynamic_batch):
+def _search(module, args, kwargs, options, place):
     """The _Entry of a search that is over."""
-    pending, _ = _begin(module, args, kwargs, options, dynamic_batch)
+    pending, _ = _begin(module, args, kwargs, options, place)
     return pending.entry()
 
 
-def _begin(module, args, kwargs, options, dynamic_batch=False):
+def _begin(module, args, kwargs, options, place):
     """(_Pending, results): what was captured, whose search is under way, and
     what the framework computes for these inputs, as the graph gives it."""
     with tracing:
@@ -116,28 +122,30 @@ def _begin(module, args, kwargs, options, dynamic_batch=False):
         arguments, _ = bound.gathered(pytree.tree_leaves((args, kwargs)))
         if arguments is None or not bound.parts_fit():
             raise Unsupported("the call changes the module itself")
-        batches = None
-        if dynamic_batch or _is_marked(args, kwargs):
+        sizes = None
+        if place is not None:
             try:
-                batches = captures.capture_batches(plain, args, kwargs,
-                                                   captured)
+                sizes = captures.capture_sizes(plain, args, kwargs, captured,
+                                               *place)
             except Unsupported as error:
-                log.info("kernels are for one batch: %s", error)
+                log.info("kernels are for one size: %s", error)
     state = {i: "parameter" if one.kind == "parameter" else one.name
              for i, one in enumerate(captured.arguments)
              if one.kind in ("parameter", "buffer")}
-    piece = Piece(graph, options, "optimize", state, batches)
+    piece = Piece(graph, options, "optimize", state, sizes)
     with torch.no_grad():
         results = piece([one.detach() if isinstance(one, torch.Tensor) else one
                          for one in arguments])
     return _Pending(captured, bound, piece), results
 
 
-def _is_marked(args, kwargs):
-    """By torch._dynamo.mark_dynamic(), as having a first dimension of any
-    size."""
-    return any(0 in getattr(leaf, "_dynamo_dynamic_indices", ())
-               for leaf in pytree.tree_leaves((args, kwargs)))
+def _marked_place(args, kwargs):
+    """(leaf of the call, dimension): the first that torch._dynamo.mark_dynamic()
+    said is of any size; None where it said so of none."""
+    return next(((i, dim) for i, leaf in
+                 enumerate(pytree.tree_leaves((args, kwargs)))
+                 for dim in sorted(getattr(leaf, "_dynamo_dynamic_indices",
+                                           ()))), None)
 
 
 class _Pending:
@@ -296,7 +304,8 @@ class _Dispatch:
             if self._pending is not None or not self._is_worth_more(
                     module, args, kwargs):
                 return False, None
-            pending, results = _begin(module, args, kwargs, self.options)
+            pending, results = _begin(module, args, kwargs, self.options,
+                                      _marked_place(args, kwargs))
             self._pending = pending
         finally:
             tracing.release()

@@ -221,7 +221,7 @@ class _Task:
 def _problems(source):
     """The texts that a module is judged by: of one for any batch, one a batch."""
     yield source.text
-    if source.any_batch:
+    if source.any_size:
         for batch in BATCHES:
             size = batch.format(batch=source.batch)
             yield (f"{source.text}\n\ndef get_inputs():\n"

@@ -118,7 +118,7 @@ def _search(source, options, cancelled, folder):
     begin = time.monotonic()
     code, told = program.run(
         ["run", problem, "--out", run, "--fast-sync", "-q",
-         *_words(options, source.any_batch)], limit_s(options), cancelled)
+         *_words(options, source.any_size)], limit_s(options), cancelled)
     seconds = time.monotonic() - begin
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
@@ -126,7 +126,7 @@ def _search(source, options, cancelled, folder):
             f"the search was stopped after {seconds:.0f} s, before its module "
             f"was verified: its budget_s was {options.budget_s:g}")
     result = _result(run)
-    if code == 2 and source.any_batch:
+    if code == 2 and source.any_size:
         raise OneBatch(told)
     if code != 0 or result is None:
         raise SearchFailed(told or f"weft run ended with the code {code}")
@@ -135,7 +135,7 @@ def _search(source, options, cancelled, folder):
     summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
              "seconds": round(seconds, 1), "budget_s": options.budget_s,
-             "seeds": _seeds(options, source.any_batch),
+             "seeds": _seeds(options, source.any_size),
              "cut_short": any("budget" in one.get("reason", "")
                               for one in result["subgraphs"])}
     earlier = store.find(key_of(source, options))
@@ -144,7 +144,7 @@ def _search(source, options, cancelled, folder):
     return Outcome(path, about["has_kernels"], summary, reason)
 
 
-def _words(options, any_batch):
+def _words(options, any_size):
     """The run's flags, by what the user's budget allows."""
     def share(part, limits):
         return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
@@ -156,22 +156,22 @@ def _words(options, any_batch):
              "--budget-s", f"{options.budget_s:g}",
              "--timing-ms", share(TIMING_SHARE, TIMING_MS),
              "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
-    seeds = _seeds(options, any_batch)
+    seeds = _seeds(options, any_size)
     if seeds:
         words += ["--seeds", ",".join(seeds)]
-    if any_batch:
-        words.append("--dynamic-batch")
+    if any_size:
+        words += ["--dynamic-dim", any_size]
     # Whoever has Inductor already wants what is faster than that.
     if options.fallback != "inductor":
         words.append("--no-compile-baseline")
     return words
 
 
-def _seeds(options, any_batch=False):
+def _seeds(options, any_size=""):
     """The sources that a run is told; none: its own default."""
     if options.seeds != "auto":
         return options.seeds.split(",")
-    if (not any_batch and _has_inductor(options.target)
+    if (not any_size and _has_inductor(options.target)
             and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN):
         return ["library", "compiler", "inductor"]
     return []

@@ -1,8 +1,8 @@
-"""Whether a model is the same graph at every batch, by the exporter's word.
+"""Whether a model is the same graph at every size, by the exporter's word.
 
-A run with --dynamic-batch captures a problem at several sizes (its text then
-says WEFT_BATCH) and compares the graphs. That cannot tell of a branch that is
-taken beyond all of them; the exporter, which is given the batch as a symbol, says
+A run with --dynamic-batch (or -dim) captures a problem at several sizes (its text
+then says WEFT_SIZE) and compares the graphs. That cannot tell of a branch that is
+taken beyond all of them; the exporter, which is given the size as a symbol, says
 what the model asks of it.
 """
 
@@ -16,11 +16,11 @@ from weft.problem.problem import ProblemError
 
 def batch_of(problem):
     """The size that the problem file was given, or None."""
-    return getattr(problem.module, "WEFT_BATCH", None)
+    return getattr(problem.module, "WEFT_SIZE", None)
 
 
 def check(problem, model, inputs):
-    """ProblemError, where the model is another one at some batches."""
+    """ProblemError, where the model is another one at some sizes."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -34,7 +34,7 @@ def check(problem, model, inputs):
 
     shapes = pytree.tree_map(shape, tuple(inputs))
     if not any(pytree.tree_leaves(shapes)):
-        raise refusal(problem, "no input has the batch as a dimension")
+        raise refusal(problem, "no input has the size as a dimension")
     quiet = io.StringIO()
     try:
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
@@ -51,8 +51,8 @@ def check(problem, model, inputs):
 
 def refusal(problem, why):
     return ProblemError(
-        "one_batch", f"{problem.name} cannot have kernels for any batch: {why}; "
-        "leave out --dynamic-batch", file=problem.name)
+        "one_batch", f"{problem.name} cannot have kernels for any size: {why}; "
+        "leave out --dynamic-batch or --dynamic-dim", file=problem.name)
 
 
 def _why(error):
