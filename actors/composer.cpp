@@ -24,8 +24,6 @@ constexpr std::int64_t kLeaseSlackMs = 30'000;
 /// least, and torch.compile is not begun with less.
 constexpr std::int64_t kTimingWallMsMin = 20'000;
 constexpr std::int64_t kCompileLeftMs = 120'000;
-constexpr const char* kOutOfTime =
-    "Verified, but not timed: the run's time was over.";
 
 }  // namespace
 
@@ -36,6 +34,8 @@ void Composer::receive(const Address&, const Message& message,
     if (!compose_) begin(*compose, context);
   } else if (const auto end = errands_.receive(message, context)) {
     ended(*end, context);
+  } else if (const auto* searched = std::get_if<NearCutSearched>(&message)) {
+    near_cut_searched(*searched, context);
   }
 }
 
@@ -56,6 +56,8 @@ void Composer::begin(const Compose& compose, Context& context) {
   auto plan = parse_plan(*text);
   if (!plan) return give_up({"failed", plan.error().message}, context);
   const RunOptions& options = compose.run.options;
+  if (!plan->near_cut.empty()) near_cut_ = std::move(plan->near_cut.front());
+  plan->near_cut.clear();
   trials_.begin(std::move(*plan), can_time(options, compose.run.machine));
   choose_kernels();
   if (chosen_.empty() && !has_stand_ins() && go_on(context)) return;
@@ -70,13 +72,18 @@ bool Composer::has_stand_ins() const {
 /// All that won in the cut at hand.
 void Composer::choose_kernels() {
   plan_ = trials_.plan();
+  choose_placed();
+}
+
+void Composer::choose_placed() {
   chosen_.clear();
-  for (const SubgraphDone& result : compose_->results) {
-    const bool placed =
-        std::ranges::any_of(plan_.placements, [&](const Placement& placement) {
-          return placement.subgraph == result.subgraph;
-        });
-    if (has_won(result) && placed) chosen_.push_back(&result);
+  for (const auto* results : {&compose_->results, &near_results_}) {
+    for (const SubgraphDone& result : *results) {
+      const bool is_placed =
+          std::ranges::find(plan_.placements, result.subgraph,
+                            &Placement::subgraph) != plan_.placements.end();
+      if (has_won(result) && is_placed) chosen_.push_back(&result);
+    }
   }
 }
 
@@ -107,7 +114,8 @@ bool Composer::go_on(Context& context) {
 void Composer::settle(Context& context) {
   take_all();
   if (is_late(context)) return probed(nullptr, context);
-  if (wants_near(report_.verdict)) return seek(context);
+  const bool has_far = wants_near(report_.verdict);
+  if (has_far && !take_near_trial()) return seek(context);
   probe_at_last(context);
 }
 
@@ -143,6 +151,7 @@ void Composer::attempt(Context& context) {
     return drop_some("no module for any batch: " + text.error().message,
                      context);
   }
+  if (!text && is_near_cut_) return near_settled(context);
   if (!text) return give_up({"failed", text.error().message}, context);
   was_slower_ = false;
   const std::string source = context.blobs().put(*text);
@@ -228,7 +237,7 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
         "With " + std::to_string(chosen_.size()) +
         " kernels no module near to eager: " + end.failure.message);
     if (!keeps_forward_) return drop_all(context);
-    return probe_at_last(context);
+    return near_settled(context);
   }
   if (end.failure && end.id == making_ && stage_ == Stage::whole &&
       trials_.is_open()) {
@@ -290,87 +299,8 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   probed(nullptr, context);
 }
 
-/// Where torch.compile's module is not near either, none is asked for, unless
-/// no other is wanted.
-bool Composer::wants_near(const Verdict& verdict) const {
-  const std::string& accept = compose_->run.options.accept;
-  if (!verdict.correct || verdict.near_eager.outcome != near_outcome::far) {
-    return false;
-  }
-  const std::string& compiled = verdict.near_eager.compiled;
-  const bool others_are = compiled.empty() || compiled == near_outcome::near;
-  return accept == rule::near_eager || (accept == "both" && others_are);
-}
-
-/// The framework's own forward() is near; with all kernels it is not.
-void Composer::seek(Context& context) {
-  if (stage_ == Stage::whole) {
-    ranked_ = chosen_;
-    std::ranges::stable_sort(ranked_, {}, [](const SubgraphDone* done) {
-      const Verdict& verdict = done->best.verdict;
-      return verdict.max_error + verdict.framework_error;
-    });
-    near_ = 0;
-    far_ = ranked_.size() + (plan_.stand_ins.empty() ? 0 : 1);
-  }
-  const bool is_found = far_ - near_ <= 1 || is_late(context);
-  stage_ = is_found ? Stage::near : Stage::seeking;
-  changes_ = is_found ? near_ : (near_ + far_) / 2;
-  keeps_forward_ = changes_ == 0;
-  chosen_ = ranked_;
-  chosen_.resize(plan_.stand_ins.empty() || keeps_forward_ ? changes_
-                                                           : changes_ - 1);
-  attempt(context);
-}
-
-void Composer::checked_near(const Verdict& verdict, Context& context) {
-  const bool is_near = verdict.near_eager.outcome == near_outcome::near;
-  if (stage_ == Stage::seeking) {
-    (is_near ? near_ : far_) = changes_;
-    return seek(context);
-  }
-  if (!verdict.correct || !is_near) {
-    const std::string& why =
-        verdict.correct ? verdict.near_eager.reason : verdict.reason;
-    if (!keeps_forward_) return drop_all(context);
-    report_.notes.push_back("Not even Model's own forward is near to eager: " +
-                            why);
-    return probe_at_last(context);
-  }
-  report_.near.made = true;
-  report_.near.verdict = verdict;
-  NearEager& near = report_.near.verdict.near_eager;
-  near.compiled = report_.verdict.near_eager.compiled;
-  near.compiled_reason = report_.verdict.near_eager.compiled_reason;
-  if (!can_time(compose_->run.options, compose_->run.machine)) {
-    return probe_at_last(context);
-  }
-  if (!is_late(context)) return time(context);
-  report_.notes.push_back(kOutOfTime);
-  probe_at_last(context);
-}
-
-void Composer::timed_near(const TimeReply& reply, Context& context) {
-  const bool is_slower = slower_than_eager(reply.timing);
-  if (!keeps_forward_ && is_slower && !was_slower_ && !is_late(context)) {
-    was_slower_ = true;
-    return time(context);
-  }
-  if (!keeps_forward_ && (is_slower || !reply.rejected.empty())) {
-    return drop_all(context);
-  }
-  report_.near.timing = reply.timing;
-  probe_at_last(context);
-}
-
-/// What the near module has is told; then the machine is asked about.
+/// All is composed: the machine is asked about.
 void Composer::probe_at_last(Context& context) {
-  if (report_.near.made) {
-    for (const SubgraphDone* result : chosen_) {
-      report_.near.used.insert(result->subgraph);
-    }
-    report_.near.stand_ins = keeps_forward_ ? 0 : plan_.stand_ins.size();
-  }
   if (!can_time(compose_->run.options, compose_->run.machine)) {
     return probed(nullptr, context);
   }
@@ -424,6 +354,8 @@ void Composer::timed(const TimeReply& reply, Context& context) {
 
 void Composer::drop_all(Context& context) {
   if (stage_ == Stage::whole && go_on(context)) return;
+  near_module_ = {};
+  if (is_near_cut_) return near_settled(context);
   report_.notes.push_back(
       stage_ == Stage::whole
           ? "The composition with kernels was right but slower than eager: "
@@ -432,7 +364,6 @@ void Composer::drop_all(Context& context) {
             "kernels it was slower, or not right.");
   chosen_.clear();
   keeps_forward_ = true;
-  report_.near = {};
   if (stage_ == Stage::seeking) stage_ = Stage::near;
   attempt(context);
 }
@@ -489,27 +420,10 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
     files.files.push_back({"composed/model_new.py", source_});
   }
   if (report_.near.made) {
-    files.files.push_back({kNearModulePath, near_source_});
+    files.files.push_back({kNearModulePath, report_.near.source});
   }
   errands_.start(address::files, files, {"disk", 1, "", 60'000}, context,
                  kTries);
-}
-
-/// By this rule alone: the other module does not count.
-void Composer::take_near() {
-  if (report_.near.made) {
-    report_.verdict = report_.near.verdict;
-    report_.timing = report_.near.timing;
-    report_.used = report_.near.used;
-    report_.stand_ins = report_.near.stand_ins;
-    report_.near = {};
-    source_ = near_source_;
-  } else if (report_.verdict.correct &&
-             report_.verdict.near_eager.outcome != near_outcome::near) {
-    report_.verdict.correct = false;
-    report_.verdict.kind = "far_from_eager";
-    report_.verdict.reason = report_.verdict.near_eager.reason;
-  }
 }
 
 void Composer::give_up(const Failure& failure, Context& context) {

@@ -10,7 +10,11 @@
 // Where the module is right and not near to eager (KernelBench's own rule), and
 // the run's --accept wants one that is, it is composed a second time: of the
 // kernels in the order of their distance from eager, it finds by halves how
-// many can stay, in as many checks as their number has binary digits.
+// many can stay, in as many checks as their number has binary digits. Another
+// cut's module that was timed and is near spares that. Where kernels leave for
+// their products, the dispatcher is asked for the plan's near cut, whose
+// products are the framework's own: its module is tried, too, and the faster
+// one is the near module.
 //
 // When the run's time is over (Compose::ends_us), what was composed is checked
 // all the same; nothing is tried or timed any more that need not be.
@@ -28,6 +32,9 @@
 
 namespace weft {
 
+inline constexpr const char* kOutOfTime =
+    "Verified, but not timed: the run's time was over.";
+
 class Composer : public Role {
  public:
   void receive(const Address& from, const Message& message,
@@ -38,6 +45,7 @@ class Composer : public Role {
  private:
   void begin(const Compose& compose, Context& context);
   void choose_kernels();
+  void choose_placed();
   bool go_on(Context& context);
   void settle(Context& context);
   void attempt(Context& context);
@@ -51,7 +59,18 @@ class Composer : public Role {
   void checked_near(const Verdict& verdict, Context& context);
   /// Whether the module that was just checked gives way to another.
   bool wants_near(const Verdict& verdict) const;
+  bool take_near_trial();
+  void tell_near(const std::string& source);
+  void tell_kernels(const Plan& cut,
+                    const std::vector<const SubgraphDone*>& chosen);
+  void rank();
   void seek(Context& context);
+  void near_settled(Context& context);
+  bool is_better_near() const;
+  bool wants_near_cut(const Context& context) const;
+  void ask_for_near_cut(Context& context);
+  void near_cut_searched(const NearCutSearched& searched, Context& context);
+  void leave_near_cut(bool is_taken);
   std::int64_t left_ms(const Context& context) const;
   bool has_stand_ins() const;
   bool is_late(const Context& context) const { return left_ms(context) <= 0; }
@@ -85,8 +104,13 @@ class Composer : public Role {
   /// any, the others are these kernels.
   std::vector<const SubgraphDone*> ranked_;
   std::size_t near_ = 0, far_ = 0, changes_ = 0;
-  std::string near_source_;  ///< blob: composed/near_eager/model_new.py
-  std::string source_;       ///< blob: model_new.py
+  std::string near_source_;  ///< blob: the near module that is tried
+  NearModule near_module_;   ///< what was found of it
+  std::optional<Plan>
+      near_cut_;              ///< the plan's; while it is at hand, the other
+  bool is_near_cut_ = false;  ///< it was asked for, and then is at hand
+  std::vector<SubgraphDone> near_results_;  ///< of what only that has
+  std::string source_;                      ///< blob: model_new.py
   Report report_;
   bool was_slower_ = false;   ///< than eager, the first time it was timed
   std::uint64_t timing_ = 0;  ///< the errand that times the whole

@@ -41,6 +41,10 @@ void CutTrials::finished(CutTrial trial) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g us", trial.timing.candidate.median_us);
   times_.push_back(cuts_[trial.cut].way + " " + text);
+  const bool is_near = trial.verdict.near_eager.outcome == near_outcome::near;
+  if (is_near && (!near_ || is_faster(trial.timing, near_->timing))) {
+    near_ = trial;
+  }
   if (!best_ || is_faster(trial.timing, best_->timing)) {
     best_ = std::move(trial);
   }

@@ -31,6 +31,7 @@ class CutTrials {
   /// The cut at hand, with the others.
   Plan plan() const;
   std::size_t cut() const { return at_; }
+  const Plan& plan_of(std::size_t cut) const { return cuts_[cut]; }
   /// Whether a cut is still to be tried or chosen.
   bool is_open() const { return is_open_; }
   /// Goes on with the next cut; false after the last.
@@ -42,6 +43,8 @@ class CutTrials {
   /// The fastest, which becomes the cut at hand; nothing if none was right and
   /// timed. The trials are over.
   std::optional<CutTrial> choose();
+  /// The fastest that is near to eager; null if none is.
+  const CutTrial* near() const { return near_ ? &*near_ : nullptr; }
   /// What each took, for people. There were several.
   std::string summary() const;
   nlohmann::json describe() const;  ///< as Role::describe
@@ -51,6 +54,7 @@ class CutTrials {
   std::size_t at_ = 0;
   bool is_open_ = false;
   std::optional<CutTrial> best_;
+  std::optional<CutTrial> near_;
   std::vector<std::string> times_;
 };
 

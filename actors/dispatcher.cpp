@@ -22,6 +22,8 @@ void Dispatcher::receive(const Address&, const Message& message,
     take_offer(*offer, context);
   } else if (const auto* done = std::get_if<SubgraphDone>(&message)) {
     finished(*done, context);
+  } else if (const auto* ask = std::get_if<SearchNearCut>(&message)) {
+    search_near_cut(*ask, context);
   } else if (const auto* fired = std::get_if<TimerFired>(&message);
              fired && alarms_.contains(fired->effect)) {
     const std::string subgraph = alarms_.extract(fired->effect).mapped();
@@ -262,14 +264,24 @@ bool Dispatcher::is_at_work() const {
 }
 
 void Dispatcher::hand_over(Context& context) {
-  if (is_at_work()) return;
+  if (is_composed_ || is_at_work()) return;
   settle_fusing(context);
   while (begin_fusing(context)) {
     if (is_at_work()) return;
     settle_fusing(context);
   }
   if (write_summary(context)) return;
-  over_ = true;
+  if (near_) {
+    over_ = true;
+    NearCutSearched searched;
+    for (const std::string& id : *near_) {
+      searched.results.push_back(done_.at(id));
+    }
+    context.send(address::composer, std::move(searched));
+    return;
+  }
+  is_composed_ = true;
+  over_ = plan_.near_cut.empty();
   Compose compose{dispatch_->plan, dispatch_->run, {}};
   if (search_until_us_ > 0) {
     compose.ends_us =
@@ -279,6 +291,26 @@ void Dispatcher::hand_over(Context& context) {
     compose.results.push_back(done_.at(subgraph.id));
   }
   context.send(address::composer, compose);
+}
+
+void Dispatcher::search_near_cut(const SearchNearCut& ask, Context& context) {
+  if (!is_composed_) return;
+  is_composed_ = false;
+  summary_written_ = false;
+  near_.emplace();
+  Plan added = plan_.near_cut.front();
+  std::erase_if(added.subgraphs, [&](const Subgraph& subgraph) {
+    return done_.contains(subgraph.id);
+  });
+  search_until_us_ = ask.until_us;
+  shares_ = SearchShares(added);
+  for (Subgraph& subgraph : added.subgraphs) {
+    near_->insert(subgraph.id);
+    order_.push_back(plan_.subgraphs.size());
+    plan_.subgraphs.push_back(std::move(subgraph));
+  }
+  start_agents(context);
+  hand_over(context);
 }
 
 /// False: nothing is to be fused, or all has been that pays.

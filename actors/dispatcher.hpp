@@ -5,7 +5,9 @@
 // each is told when its share is over, and what is left then is not begun.
 // Told that the head offers nothing, it waits for nodes. By the user's choice
 // neighbours that won get an agent once more, as one piece: that is kept where
-// it is faster than they are one by one, and may be fused again.
+// it is faster than they are one by one, and may be fused again. Where the
+// composer finds that no module is near to eager, the plan's near cut is
+// searched, too: what it has that the others have not.
 #pragma once
 
 #include <map>
@@ -45,6 +47,7 @@ class Dispatcher : public Role {
              Context& context);
   bool is_at_work() const;
   void hand_over(Context& context);
+  void search_near_cut(const SearchNearCut& ask, Context& context);
   bool begin_fusing(Context& context);
   void settle_fusing(Context& context);
   bool write_summary(Context& context);
@@ -68,6 +71,8 @@ class Dispatcher : public Role {
   FusedParts fused_;  ///< what was kept of that
   std::set<std::string> tried_to_fuse_;  ///< pieces, kept or not
   bool summary_written_ = false;         ///< or on its way
+  bool is_composed_ = false;             ///< and the near cut may be asked for
+  std::optional<std::set<std::string>> near_;  ///< asked for: what is new in it
   bool over_ = false;
 };
 

@@ -203,11 +203,25 @@ std::string times_table(const std::string& name, const Timing& timing,
 /// The module that KernelBench's evaluator accepts where it is another one.
 std::string near_section(const Report& report) {
   if (!report.near.made) return "";
+  const NearModule& near = report.near;
   std::string text = "## The module near to eager\n\nIn `" +
-                     std::string(kNearModulePath) + "`, with " +
-                     std::to_string(report.near.used.size()) + " of the " +
-                     std::to_string(report.used.size()) +
-                     " kernels above and the framework's operators.\n\n";
+                     std::string(kNearModulePath) + "`. Kernels of ours: ";
+  std::string ours;
+  for (const std::string& id : near.used) {
+    ours += (ours.empty() ? "" : ", ") + id;
+  }
+  text += ours.empty() ? "none" : ours;
+  std::string externs;
+  for (const auto& [name, count] : near.externs) {
+    externs +=
+        (externs.empty() ? "" : ", ") + name + " × " + std::to_string(count);
+  }
+  if (near.used.empty() && near.stand_ins == 0) {
+    externs = "all, in Model's own forward";
+  }
+  text +=
+      ". The framework's operators: " + (externs.empty() ? "none" : externs) +
+      ".\n\n";
   text += near_line(report.near.verdict.near_eager);
   return text +
          times_table("it", report.near.timing,
@@ -242,6 +256,14 @@ std::string kernel_word(const Report& report, const SubgraphDone& done) {
   return report.used.contains(done.subgraph) ? "ours" : "framework";
 }
 
+/// For people, who read of the module near to eager, too.
+std::string kernel_words(const Report& report, const SubgraphDone& done) {
+  const bool is_near = report.near.made &&
+                       report.near.used.contains(done.subgraph) &&
+                       !report.used.contains(done.subgraph);
+  return is_near ? "ours, near to eager" : kernel_word(report, done);
+}
+
 /// With where it is from, unless that is the compiler.
 std::string variant_words(const Seed& seed) {
   const bool is_own = seed.origin.empty() || seed.origin == "compiler";
@@ -261,7 +283,7 @@ std::string subgraph_section(const Report& report, const Plan& plan) {
     const Timing& timing = done.best.timing;
     text += "| " + done.subgraph + " | " + types[done.subgraph] + " | " +
             std::to_string(counts[done.subgraph]) + " | " + done.outcome +
-            " | " + kernel_word(report, done) + " | " +
+            " | " + kernel_words(report, done) + " | " +
             number(done.best.verdict.max_error, "%.2g") + " (" +
             number(done.best.verdict.framework_error, "%.2g") + ")" +
             shown_precision(done.best.verdict) + " | " +

@@ -1,6 +1,7 @@
 // What a run found, as text for people (report.md) and for tools (results.csv).
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,8 +19,12 @@ inline constexpr const char* kNearModulePath =
 /// not.
 struct NearModule {
   bool made = false;
+  std::string source;          ///< blob
   std::set<std::string> used;  ///< ids whose kernels are in it
-  std::size_t stand_ins = 0;   ///< as in Report
+  /// The framework's operators beside them, with how often each is called;
+  /// empty where it is Model's own forward.
+  std::map<std::string, int> externs;
+  std::size_t stand_ins = 0;  ///< as in Report
   Verdict verdict;
   Timing timing;
 };

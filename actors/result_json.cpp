@@ -84,6 +84,7 @@ json near_module_json(const Report& report) {
   if (!near.made) return nullptr;
   return {{"file", kNearModulePath},
           {"ours", near.used},
+          {"externs", near.externs},
           {"verdict", verdict_json(near.verdict)},
           {"timing", timing_json(near.timing)}};
 }

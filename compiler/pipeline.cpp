@@ -1,5 +1,6 @@
 // partition() for a target: passes first, then the cut along what it lowers.
 #include <algorithm>
+#include <functional>
 
 #include "compiler/fusion/contraction_cost.hpp"
 #include "compiler/fusion/partition.hpp"
@@ -27,9 +28,22 @@ Graph with_precision(Graph graph, const std::string& precision) {
 }
 
 /// Passes that suit every target.
-Graph simplified(const Graph& model) {
-  return einsum_by_pairs(join_written_pieces(
-      eliminate_common_subexpressions(eliminate_dead_code(model))));
+Graph simplified(const Graph& model, const CutOptions& cut) {
+  Graph graph = join_written_pieces(
+      eliminate_common_subexpressions(eliminate_dead_code(model)));
+  return cut.as_eager ? graph : einsum_by_pairs(graph);
+}
+
+/// Whether the call stays the framework's own: of TF32's rounding or a sum's
+/// order only that makes the same.
+std::function<bool(const Node&)> kept_as_eager(const Graph& graph,
+                                               const CutOptions& cut) {
+  if (!cut.as_eager) return [](const Node&) { return false; };
+  const Graph marked = with_precision(graph, cut.precision);
+  const bool has_tf32 = std::ranges::any_of(marked.nodes, &Node::tf32);
+  return [has_tf32](const Node& call) {
+    return is_product(call.target) && (call.tf32 || !has_tf32);
+  };
 }
 
 /// Whether a call that the compiler has no code for computes tensors from
@@ -76,7 +90,7 @@ Plan cut_along(const Graph& graph, const Lowerable& lowerable,
 /// The captured graph, with attention as the cut wants it.
 FusedAttention with_attention(const Graph& model, const CutOptions& cut) {
   using Attention = CutOptions::Attention;
-  Graph graph = simplified(model);
+  Graph graph = simplified(model, cut);
   if (cut.attention == Attention::written) return {std::move(graph), {}, false};
   return fuse_attention(graph, cut.attention == Attention::told
                                    ? AttentionMasks::told
@@ -87,7 +101,7 @@ FusedAttention with_attention(const Graph& model, const CutOptions& cut) {
 /// convolutions work in.
 Graph prepared(Graph graph, const Lowerable& lowerable, const CutOptions& cut) {
   graph = with_precision(std::move(graph), cut.precision);
-  if (!cut.no_extern) graph = convolve_forward(graph);
+  if (!cut.no_extern && !cut.as_eager) graph = convolve_forward(graph);
   return separate_bias(std::move(graph), lowerable);
 }
 
@@ -166,10 +180,11 @@ void add_attention(const Graph& model, const Target& target, CutOptions cut,
 
 Plan partition(const Graph& model, const Target& target,
                const CutOptions& cut) {
-  const auto lowerable = [&](const Graph& graph, const Node& call) {
-    return target.can_lower(graph, call, cut);
-  };
   FusedAttention start = with_attention(model, cut);
+  const auto is_kept = kept_as_eager(start.graph, cut);
+  const auto lowerable = [&](const Graph& graph, const Node& call) {
+    return !is_kept(call) && target.can_lower(graph, call, cut);
+  };
   Plan plan;
   if (target.on_gpu) {
     const Relaid moved = relaid(
@@ -239,6 +254,19 @@ Plan partition_in_brief(const Graph& model, const Target& target,
   written.way = kAsWritten;
   plan.others = {std::move(written)};
   return plan;
+}
+
+void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
+                  Plan& plan) {
+  if (cut.no_extern) return;
+  cut.as_eager = true;
+  cut.relays = false;
+  cut.others = CutOptions::Others::none;
+  Plan near = partition(model, target, cut);
+  if (near.placements.empty()) return;
+  if (plan.others.empty() && are_alike(near, plan)) return;
+  near.way = "the framework's own products";
+  plan.near_cut = {std::move(near)};
 }
 
 std::vector<Subgraph> all_subgraphs(const Plan& plan) {

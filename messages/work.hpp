@@ -182,4 +182,21 @@ struct Compose {
   bool operator==(const Compose&) const = default;
 };
 
+/// composer -> dispatcher: with all its kernels no module is near to eager.
+/// What kernels are there of the plan's near cut?
+struct SearchNearCut {
+  static constexpr std::string_view name = "SearchNearCut";
+  std::int64_t until_us = 0;  ///< by the journal's clock; 0: no limit
+  WEFT_FIELDS(until_us)
+  bool operator==(const SearchNearCut&) const = default;
+};
+
+/// dispatcher -> composer, its answer.
+struct NearCutSearched {
+  static constexpr std::string_view name = "NearCutSearched";
+  std::vector<SubgraphDone> results;  ///< those that Compose did not have
+  WEFT_FIELDS(results)
+  bool operator==(const NearCutSearched&) const = default;
+};
+
 }  // namespace weft

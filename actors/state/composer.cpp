@@ -13,6 +13,25 @@ nlohmann::json ids_of(const std::vector<const SubgraphDone*>& subgraphs) {
   return ids;
 }
 
+nlohmann::json to_state(const std::optional<CutTrial>& trial) {
+  if (!trial) return {};
+  return {{"cut", trial->cut},
+          {"chosen", ids_of(trial->chosen)},
+          {"source", trial->source},
+          {"verdict", to_state(trial->verdict)},
+          {"timing", to_state(trial->timing)}};
+}
+
+nlohmann::json to_state(const NearModule& near) {
+  return {{"made", near.made},
+          {"used", near.used},
+          {"externs", near.externs},
+          {"stand_ins", near.stand_ins},
+          {"source", near.source},
+          {"verdict", to_state(near.verdict)},
+          {"timing", to_state(near.timing)}};
+}
+
 }  // namespace
 
 nlohmann::json CutTrials::describe() const {
@@ -20,19 +39,9 @@ nlohmann::json CutTrials::describe() const {
   for (const Plan& cut : cuts_) {
     cuts.push_back({{"way", cut.way}, {"subgraphs", subgraph_ids(cut)}});
   }
-  nlohmann::json best;
-  if (best_) {
-    best = {{"cut", best_->cut},
-            {"chosen", ids_of(best_->chosen)},
-            {"source", best_->source},
-            {"verdict", to_state(best_->verdict)},
-            {"timing", to_state(best_->timing)}};
-  }
-  return {{"cuts", std::move(cuts)},
-          {"at", at_},
-          {"is_open", is_open_},
-          {"best", std::move(best)},
-          {"times", times_}};
+  return {{"cuts", std::move(cuts)}, {"at", at_},
+          {"is_open", is_open_},     {"best", to_state(best_)},
+          {"near", to_state(near_)}, {"times", times_}};
 }
 
 nlohmann::json Composer::describe() const {
@@ -42,6 +51,10 @@ nlohmann::json Composer::describe() const {
     for (const SubgraphDone& done : compose_->results) {
       outcomes[done.subgraph] = done.outcome;
     }
+  }
+  auto near_results = nlohmann::json::object();
+  for (const SubgraphDone& done : near_results_) {
+    near_results[done.subgraph] = done.outcome;
   }
   return {{"has_work", compose_.has_value()},
           {"outcomes", std::move(outcomes)},
@@ -55,6 +68,10 @@ nlohmann::json Composer::describe() const {
           {"far", far_},
           {"changes", changes_},
           {"near_source", near_source_},
+          {"near_module", to_state(near_module_)},
+          {"near_cut", near_cut_ ? subgraph_ids(*near_cut_) : nlohmann::json()},
+          {"is_near_cut", is_near_cut_},
+          {"near_results", std::move(near_results)},
           {"source", source_},
           {"batches_to_check", sizes_},
           {"batch", size_},
@@ -65,12 +82,7 @@ nlohmann::json Composer::describe() const {
             {"stand_ins", report_.stand_ins},
             {"verdict", to_state(report_.verdict)},
             {"timing", to_state(report_.timing)},
-            {"near",
-             {{"made", report_.near.made},
-              {"used", report_.near.used},
-              {"stand_ins", report_.near.stand_ins},
-              {"verdict", to_state(report_.near.verdict)},
-              {"timing", to_state(report_.near.timing)}}},
+            {"near", to_state(report_.near)},
             {"machine", to_state(report_.machine)},
             {"notes", report_.notes},
             {"rejected", report_.rejected}}},

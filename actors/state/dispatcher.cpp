@@ -36,6 +36,8 @@ nlohmann::json Dispatcher::describe() const {
       {"fused", fused_},
       {"tried_to_fuse", tried_to_fuse_},
       {"summary_written", summary_written_},
+      {"is_composed", is_composed_},
+      {"near_cut", near_ ? nlohmann::json(*near_) : nlohmann::json()},
       {"errands", errands_.describe()},
       {"is_over", over_}};
 }

@@ -1,4 +1,5 @@
 #include <set>
+#include <utility>
 
 #include "compiler/graph/graph_json.hpp"
 #include "compiler/graph/subgraph.hpp"
@@ -78,6 +79,9 @@ Json plan_to_value(const Plan& plan) {
   for (const Plan& other : plan.others) {
     value["others"].push_back(plan_to_value(other));
   }
+  for (const Plan& near : plan.near_cut) {
+    value["near_cut"].push_back(plan_to_value(near));
+  }
   return value;
 }
 
@@ -105,12 +109,16 @@ Result<Plan> plan_from_value(const Json& value, bool is_whole) {
       strings_from_value(value.value("stand_ins", Json::array()), "stand_ins");
   if (!stand_ins) return misfit(stand_ins.error().message);
   plan.stand_ins = std::move(*stand_ins);
-  for (const Json& item : value.value("others", Json::array())) {
-    if (!is_whole) return misfit("another cut has others of its own");
-    auto other = plan_from_value(item, false);
-    if (!other) return std::unexpected(other.error());
-    plan.others.push_back(std::move(*other));
+  for (const auto& [field, cuts] : {std::pair{"others", &plan.others},
+                                    std::pair{"near_cut", &plan.near_cut}}) {
+    for (const Json& item : value.value(field, Json::array())) {
+      if (!is_whole) return misfit("another cut has others of its own");
+      auto other = plan_from_value(item, false);
+      if (!other) return std::unexpected(other.error());
+      cuts->push_back(std::move(*other));
+    }
   }
+  if (plan.near_cut.size() > 1) return misfit("two near cuts");
   return plan;
 }
 

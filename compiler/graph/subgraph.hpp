@@ -43,6 +43,10 @@ struct Plan {
   /// Other cuts of the same model, which only timing can tell from this one:
   /// whole plans, without others of their own.
   std::vector<Plan> others{};
+  /// The cut whose products are the framework's own, for where no other is near
+  /// to eager; what only it has is searched for then, not before. One at most,
+  /// without others of its own.
+  std::vector<Plan> near_cut{};
 };
 
 struct Target;
@@ -66,6 +70,9 @@ struct CutOptions {
   /// library's, with a causal mask told to it, or all masks given.
   enum class Attention { written, told, given };
   Attention attention = Attention::written;
+  /// What the framework computes in TF32 stays its own, called as the model
+  /// calls it; where it computes nothing so, all products do.
+  bool as_eager = false;
   /// The library's convolutions work channels last where that may pay.
   bool relays = true;
   DeviceRates rates{};  ///< of the device that the kernels are for
@@ -90,6 +97,11 @@ Plan partition_in_ways(const Graph& model, const Target& target,
 Plan partition_in_brief(const Graph& model, const Target& target,
                         CutOptions cut = {});
 
+/// Gives the plan of that model its near cut, where that leaves something to us
+/// and is no plan's only cut.
+void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
+                  Plan& plan);
+
 /// A plan in which the model's growth, and that of each piece, is known: of the
 /// same model captured at several sizes, which must be cut alike. `size` is one
 /// of them, and the plan's. wrong_input says what cannot be for any size.
@@ -100,7 +112,8 @@ Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
 /// Such a plan at another size; itself where nothing grows. Ids stay.
 Result<Plan> plan_at(const Plan& plan, std::int64_t size);
 
-/// The plan's distinct subgraphs and those of its other cuts.
+/// The plan's distinct subgraphs and those of its other cuts; without those of
+/// its near cut.
 std::vector<Subgraph> all_subgraphs(const Plan& plan);
 
 /// Names of the operators that stay externs, with how often each occurs.

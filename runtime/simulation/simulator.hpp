@@ -42,6 +42,7 @@ struct SimulationOptions {
   Faults faults;
   Replay::MakeRole make_role;
   std::uint64_t events_max = 200'000;
+  std::string target = "cpu";
   /// Beside the library and the compiler.
   std::vector<std::string> more_sources;
   /// The run goes on from here; nullptr: it begins.

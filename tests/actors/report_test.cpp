@@ -193,12 +193,17 @@ TEST_CASE("the report says by which rules the module is right") {
 TEST_CASE("a module that is near to eager is told of beside the other") {
   Made made;
   made.report.verdict.near_eager.outcome = "far";
-  made.report.near = {true, {made.plan.subgraphs[0].id}, 0, {}, {}};
+  const std::string id = made.plan.subgraphs[0].id;
+  made.report.near.made = true;
+  made.report.near.used = {id};
+  made.report.near.externs = {{"aten.mm.default", 2}, {"aten.tanh.default", 1}};
   made.report.near.timing = timed(1.5, 1.4, 1.6);
   CHECK(summary_line(made.report)
             .ends_with("another module is: 1.50× (1.40–1.60) over eager"));
   const std::string text = report_markdown(made.report, made.plan);
-  CHECK(text.contains("with 1 of the 2 kernels above"));
+  CHECK(text.contains("Kernels of ours: " + id +
+                      ". The framework's operators: aten.mm.default × 2, "
+                      "aten.tanh.default × 1."));
   const std::string csv = results_csv(made.report, made.plan);
   CHECK(csv.contains("\nnear_eager,"));
 }

@@ -149,6 +149,22 @@ TEST_CASE("products of float32 are ours: the library's take longer") {
   CHECK(whose(graph, graph.nodes[2], {}) == Whose::contested);
 }
 
+TEST_CASE("a convolution of the near cut works in the layout of the model") {
+  const Graph graph = filtered({.channels = 256, .results = 256});
+  Plan plan = partition(graph, *find_target("triton"));
+  add_near_cut(graph, *find_target("triton"), {}, plan);
+  const auto layout_in = [](const Plan& cut) {
+    const auto call =
+        std::ranges::find(cut.model.nodes, "aten.convolution.default",
+                          [](const Node& node) { return node.target; });
+    return call->values.front()->stride;
+  };
+  REQUIRE(plan.near_cut.size() == 1);
+  const auto as_captured = graph.find("y")->values.front()->stride;
+  CHECK(layout_in(plan) != as_captured);  // channels last is faster
+  CHECK(layout_in(plan.near_cut.front()) == as_captured);
+}
+
 TEST_CASE("a plan travels with its other cuts") {
   const Plan plan = ways(filtered({.channels = 32}));
   const auto back = parse_plan(plan_to_json(plan));

@@ -18,6 +18,29 @@ CANCELS = problem_with(
             "return ((y - 3) * 1e6).sum(-1)",
     inputs="[torch.randn(2048, 96)]")
 
+# The framework's own product loses what TF32 loses, as a GPU's library does: an
+# exact one is right, and far from it. Kernels are judged where this file is not
+# loaded, against exact products.
+LOSSY = problem_with(
+    head="""
+def lossy_mm(a, b):
+    def lose(t):
+        if t.dtype != torch.float32:
+            return t
+        bits = t.contiguous().view(torch.int32)
+        return ((bits + 4096) & ~0x1FFF).view(torch.float32)
+    return torch.bmm(lose(a)[None], lose(b)[None])[0]
+
+if not hasattr(torch, "lossy_products"):  # for good, and once a process
+    torch.lossy_products = torch.library.Library("aten", "IMPL")
+    torch.lossy_products.impl("mm", lossy_mm, "CPU")
+
+""",
+    init="self.weight = nn.Parameter(torch.randn(64, 64))",
+    forward="y = torch.relu(x - 0.5) @ self.weight; "
+            "return nn.functional.gelu(y) - y.mean(0)",
+    inputs="[torch.randn(48, 64)]")
+
 # In five trials, by KernelBench's seeds, in a process of its own.
 JUDGE = """
 import importlib.util, sys, torch
@@ -90,6 +113,25 @@ class NearRuns(WeftCase):
         self.assertIsNone(told["near_module"])
         self.assertTrue(
             self.is_near(os.path.join(run, "composed", "model_new.py")))
+
+    def test_what_lost_its_product_is_ours_around_the_framework_s_own(self):
+        run, told = self.run_of("both", problem=LOSSY)
+        self.assertTrue(told["verdict"]["correct"])
+        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "far")
+        ours = [part["id"] for part in told["subgraphs"] if part["ours"]]
+        self.assertEqual(len(ours), 1)
+        self.assertEqual(told["externs"], {})
+        beside = told["near_module"]
+        self.assertEqual(beside["verdict"]["near_eager"]["outcome"], "near")
+        self.assertTrue(beside["verdict"]["correct"])
+        self.assertEqual(len(beside["ours"]), 2)
+        self.assertEqual(beside["externs"], {"aten.matmul.default": 1})
+        listed = {part["id"] for part in told["subgraphs"]}
+        self.assertLessEqual(set(beside["ours"]), listed)
+        self.assertFalse(
+            self.is_near(os.path.join(run, "composed", "model_new.py")))
+        self.assertTrue(self.is_near(os.path.join(run, beside["file"])))
+        self.assert_replays(run)
 
     def test_what_draws_is_not_judged_and_so_not_verified_by_that_rule(self):
         draws = problem_with(

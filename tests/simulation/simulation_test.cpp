@@ -176,6 +176,28 @@ TEST_CASE("a thousand seeds with language models that fail") {
   CHECK(ends[4] > static_cast<int>(kSeeds) / 50);  // out of budget
 }
 
+TEST_CASE("invariants hold where the near cut is searched, too") {
+  int asked = 0;
+  int searched = 0;
+  for (const char* source : {"slow", "llm"}) {
+    auto options = with_roles(&make_with_slow_source);
+    options.more_sources = {source};
+    options.target = "triton";  // whose products are ours
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      const SimulationEnd end = simulate(seed, options);
+      CHECK_MESSAGE(end.problem.empty(), source << ", seed " << seed
+                                                << ", event " << end.events
+                                                << ": " << end.problem);
+      for (const Envelope& envelope : end.journal) {
+        asked += envelope.type == SearchNearCut::name;
+        searched += envelope.type == NearCutSearched::name;
+      }
+    }
+  }
+  CHECK(asked > 5);
+  CHECK(searched > 5);
+}
+
 /// The first problem of a few seeds with language models.
 std::string first_llm_problem(Replay::MakeRole make) {
   auto options = with_roles(std::move(make));

@@ -11,17 +11,20 @@ namespace weft {
 namespace {
 
 /// Whether a language model may still be asked: one is among the seeds, and not
-/// all subgraphs have their verdicts.
+/// all subgraphs have their verdicts, those of the near cut among them where
+/// that is being searched.
 Result<bool> may_ask_model(const Journal& journal, const RunOptions& options) {
   if (std::ranges::find(options.seeds, kLlmSource) == options.seeds.end()) {
     return false;
   }
   bool is_searched = false;
   const auto read = journal.read(1, [&](const Envelope& envelope) {
+    if (envelope.type == SearchNearCut::name) is_searched = false;
     is_searched =
-        envelope.type == Compose::name ||
+        is_searched || envelope.type == Compose::name ||
+        envelope.type == NearCutSearched::name ||
         (envelope.dst == address::user && envelope.type == RunFinished::name);
-    return !is_searched;
+    return true;
   });
   if (!read) return std::unexpected(read.error());
   return !is_searched;

@@ -21,6 +21,15 @@ function verdictWord() {
   return ["bad", end.exit_code === 1 ? "Not verified" : "Failed"];
 }
 
+/// "1 kernel of ours; the framework's: aten.mm.default × 1".
+function nearModuleWords(other) {
+  const externs = Object.entries(other.externs || {}).map(
+    ([name, times]) => `${name} × ${times}`);
+  const kernels = other.ours.length;
+  return `${kernels} kernel${kernels === 1 ? "" : "s"} of ours` +
+    (externs.length ? "; the framework\u2019s: " + externs.join(", ") : "");
+}
+
 function ruleBlocks() {
   const result = view.result;
   if (!result || !result.verdict) return [];
@@ -41,7 +50,8 @@ function ruleBlocks() {
     counts ? h("div", {class: "pair"},
       speedup("over eager", timing.over_eager),
       speedup("over torch.compile", timing.over_compile))
-      : h("p", {class: "soft small"}, near.reason)));
+      : h("p", {class: "soft small"}, near.reason),
+    other ? h("p", {class: "soft small"}, nearModuleWords(other)) : null));
 }
 
 function spentFacts() {

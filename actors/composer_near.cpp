@@ -1,0 +1,241 @@
+// The composer's second module: near to eager, where the whole is not.
+#include <algorithm>
+#include <utility>
+
+#include "actors/composer.hpp"
+#include "actors/device.hpp"
+#include "actors/outcome.hpp"
+#include "compiler/graph/operator_facts.hpp"
+
+namespace weft {
+namespace {
+
+/// Calls of the framework's in a module that has those kernels alone.
+std::map<std::string, int> externs_beside(Plan plan,
+                                          const std::set<std::string>& used) {
+  std::erase_if(plan.placements, [&](const Placement& placement) {
+    return !used.contains(placement.subgraph);
+  });
+  return extern_counts(plan);
+}
+
+bool has_product(const Plan& plan, const std::string& id) {
+  const auto found = std::ranges::find(plan.subgraphs, id, &Subgraph::id);
+  return found != plan.subgraphs.end() &&
+         std::ranges::any_of(found->graph.nodes, [](const Node& node) {
+           return node.kind == NodeKind::call && is_product(node.target);
+         });
+}
+
+}  // namespace
+
+/// Where torch.compile's module is not near either, none is asked for, unless
+/// no other is wanted.
+bool Composer::wants_near(const Verdict& verdict) const {
+  const std::string& accept = compose_->run.options.accept;
+  if (!verdict.correct || verdict.near_eager.outcome != near_outcome::far) {
+    return false;
+  }
+  const std::string& compiled = verdict.near_eager.compiled;
+  const bool others_are = compiled.empty() || compiled == near_outcome::near;
+  return accept == rule::near_eager || (accept == "both" && others_are);
+}
+
+/// Of the cuts that were timed as a whole, the fastest that is near.
+bool Composer::take_near_trial() {
+  const CutTrial* trial = near_cut_ ? trials_.near() : nullptr;
+  if (!trial) return false;
+  near_module_ = {};
+  near_module_.made = true;
+  near_module_.verdict = trial->verdict;
+  near_module_.timing = trial->timing;
+  tell_near(trial->source);
+  tell_kernels(trials_.plan_of(trial->cut), trial->chosen);
+  report_.near = std::exchange(near_module_, {});
+  return true;
+}
+
+void Composer::tell_near(const std::string& source) {
+  near_module_.source = source;
+  NearEager& found = near_module_.verdict.near_eager;
+  found.compiled = report_.verdict.near_eager.compiled;
+  found.compiled_reason = report_.verdict.near_eager.compiled_reason;
+}
+
+void Composer::tell_kernels(const Plan& cut,
+                            const std::vector<const SubgraphDone*>& chosen) {
+  for (const SubgraphDone* done : chosen) {
+    near_module_.used.insert(done->subgraph);
+  }
+  near_module_.stand_ins = cut.stand_ins.size();
+  near_module_.externs = externs_beside(cut, near_module_.used);
+}
+
+/// Nearest to eager first.
+void Composer::rank() {
+  ranked_ = chosen_;
+  std::ranges::stable_sort(ranked_, {}, [](const SubgraphDone* done) {
+    const Verdict& verdict = done->best.verdict;
+    return verdict.max_error + verdict.framework_error;
+  });
+  near_ = 0;
+  far_ = ranked_.size() + (plan_.stand_ins.empty() ? 0 : 1);
+}
+
+/// The framework's own forward() is near; with all kernels it is not.
+void Composer::seek(Context& context) {
+  if (stage_ == Stage::whole) rank();
+  const bool is_found = far_ - near_ <= 1 || is_late(context);
+  stage_ = is_found ? Stage::near : Stage::seeking;
+  changes_ = is_found ? near_ : (near_ + far_) / 2;
+  if (is_near_cut_ && changes_ == 0) return near_settled(context);
+  keeps_forward_ = changes_ == 0;
+  chosen_ = ranked_;
+  chosen_.resize(plan_.stand_ins.empty() || keeps_forward_ ? changes_
+                                                           : changes_ - 1);
+  attempt(context);
+}
+
+void Composer::checked_near(const Verdict& verdict, Context& context) {
+  const bool is_near = verdict.near_eager.outcome == near_outcome::near;
+  if (stage_ == Stage::seeking) {
+    (is_near ? near_ : far_) = changes_;
+    return seek(context);
+  }
+  const bool is_first_of_near_cut = far_ > ranked_.size() && is_near_cut_;
+  if (verdict.correct && !is_near && is_first_of_near_cut) {
+    far_ = changes_;
+    return seek(context);
+  }
+  if (!verdict.correct || !is_near) {
+    const std::string& why =
+        verdict.correct ? verdict.near_eager.reason : verdict.reason;
+    if (!keeps_forward_) return drop_all(context);
+    report_.notes.push_back("Not even Model's own forward is near to eager: " +
+                            why);
+    return near_settled(context);
+  }
+  near_module_.made = true;
+  near_module_.verdict = verdict;
+  if (!can_time(compose_->run.options, compose_->run.machine)) {
+    return near_settled(context);
+  }
+  if (!is_late(context)) return time(context);
+  report_.notes.push_back(kOutOfTime);
+  near_settled(context);
+}
+
+void Composer::timed_near(const TimeReply& reply, Context& context) {
+  const bool is_slower = slower_than_eager(reply.timing);
+  if (!keeps_forward_ && is_slower && !was_slower_ && !is_late(context)) {
+    was_slower_ = true;
+    return time(context);
+  }
+  if (!keeps_forward_ && (is_slower || !reply.rejected.empty())) {
+    return drop_all(context);
+  }
+  near_module_.timing = reply.timing;
+  near_settled(context);
+}
+
+/// The near module of the cut at hand is made, or there is none.
+void Composer::near_settled(Context& context) {
+  if (near_module_.made) {
+    tell_near(near_source_);
+    if (!keeps_forward_) tell_kernels(plan_, chosen_);
+  }
+  const bool is_taken = is_better_near();
+  if (is_taken) report_.near = near_module_;
+  near_module_ = {};
+  if (wants_near_cut(context)) return ask_for_near_cut(context);
+  if (is_near_cut_) leave_near_cut(is_taken);
+  probe_at_last(context);
+}
+
+/// Than the one that there is; of what is not timed, the one with more kernels.
+bool Composer::is_better_near() const {
+  if (!near_module_.made || !report_.near.made) return near_module_.made;
+  const Timing& own = near_module_.timing;
+  const Timing& other = report_.near.timing;
+  if (!can_time(compose_->run.options, compose_->run.machine)) {
+    return near_module_.used.size() > report_.near.used.size();
+  }
+  const bool is_timed = own.over_eager.ratio > 0;
+  return is_timed && (other.over_eager.ratio <= 0 || is_faster(own, other));
+}
+
+/// Its module has kernels around the framework's own products. Kernels that
+/// left for a product are worth that, and so is it where all left: then it may
+/// be that the library was called otherwise than the model calls it.
+bool Composer::wants_near_cut(const Context& context) const {
+  if (!near_cut_ || is_near_cut_ || is_late(context)) return false;
+  const NearModule& near = report_.near;
+  if (!near.made) return false;
+  if (near.used.empty() && near.stand_ins == 0) return true;
+  return std::ranges::any_of(ranked_, [&](const SubgraphDone* done) {
+    return !near.used.contains(done->subgraph) &&
+           has_product(plan_, done->subgraph);
+  });
+}
+
+/// Half of what is left of the run's time is for the search.
+void Composer::ask_for_near_cut(Context& context) {
+  SearchNearCut ask;
+  if (compose_->ends_us != 0) {
+    ask.until_us = context.now_us() + left_ms(context) / 2 * 1'000;
+  }
+  context.send(address::user,
+               Progress{"", "compose",
+                        "kernels around the framework's own products: those "
+                        "in ours are not near to eager"});
+  is_near_cut_ = true;
+  context.send(address::dispatcher, ask);
+}
+
+void Composer::near_cut_searched(const NearCutSearched& searched,
+                                 Context& context) {
+  if (!is_near_cut_ || !near_results_.empty()) return;
+  near_results_ = searched.results;
+  report_.subgraphs.insert(report_.subgraphs.end(), near_results_.begin(),
+                           near_results_.end());
+  std::swap(plan_, *near_cut_);
+  choose_placed();
+  if (chosen_.empty() || is_late(context)) return near_settled(context);
+  rank();
+  far_ = ranked_.size() + 1;  // all of them may be near
+  changes_ = ranked_.size();
+  stage_ = Stage::near;
+  keeps_forward_ = false;
+  attempt(context);
+}
+
+/// The report tells of all cuts, by the module's own first.
+void Composer::leave_near_cut(bool is_taken) {
+  const bool is_only =
+      is_taken && compose_->run.options.accept == rule::near_eager;
+  if (!is_only) std::swap(plan_, *near_cut_);
+  Plan other = std::move(*near_cut_);
+  near_cut_.reset();
+  std::vector<Plan> others = std::exchange(other.others, {});
+  plan_.others.push_back(std::move(other));
+  for (Plan& one : others) plan_.others.push_back(std::move(one));
+}
+
+/// By this rule alone: the other module does not count.
+void Composer::take_near() {
+  if (report_.near.made) {
+    report_.verdict = report_.near.verdict;
+    report_.timing = report_.near.timing;
+    report_.used = report_.near.used;
+    report_.stand_ins = report_.near.stand_ins;
+    source_ = report_.near.source;
+    report_.near = {};
+  } else if (report_.verdict.correct &&
+             report_.verdict.near_eager.outcome != near_outcome::near) {
+    report_.verdict.correct = false;
+    report_.verdict.kind = "far_from_eager";
+    report_.verdict.reason = report_.verdict.near_eager.reason;
+  }
+}
+
+}  // namespace weft

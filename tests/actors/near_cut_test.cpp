@@ -1,0 +1,420 @@
+// The cut whose products are the framework's own: who is asked for it, and when
+// its module is the one near to eager.
+#include <algorithm>
+
+#include "actors/composer.hpp"
+#include "actors/dispatcher.hpp"
+#include "actors/extractor.hpp"
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+/// relu(x) @ x, then tanh: one piece, and with the product left out two.
+Plan plan_with_near_cut() {
+  const Target& target = *find_target("triton");
+  Plan plan = partition(two_piece_graph(), target);
+  add_near_cut(two_piece_graph(), target, {}, plan);
+  return plan;
+}
+
+struct NearCutBench : RunBench<Composer> {
+  explicit NearCutBench(const std::string& accept = "both",
+                        const std::string& target = "cpu",
+                        std::int64_t ends_us = 0)
+      : NearCutBench(plan_with_near_cut(), accept, target, ends_us) {}
+
+  NearCutBench(const Plan& of, const std::string& accept,
+               const std::string& target, std::int64_t ends_us) {
+    plan = of;
+    Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
+    compose.run.options.accept = accept;
+    compose.run.options.target = target;
+    compose.ends_us = ends_us;
+    for (const Subgraph& subgraph : all_subgraphs(plan)) {
+      compose.results.push_back(won(subgraph.id));
+    }
+    sent = say(address::dispatcher, compose);
+  }
+  SubgraphDone won(const std::string& id) {
+    SubgraphDone done;
+    done.subgraph = id;
+    done.outcome = "won";
+    done.best.verdict.correct = true;
+    done.best.seed.target = "cpu";
+    done.best.seed.source = blobs.put("// kernel of " + id);
+    return done;
+  }
+  void checked(const std::string& near, bool correct = true) {
+    CheckReply reply;
+    reply.effect = one<CheckRequest>(sent).effect;
+    reply.verdict.correct = correct;
+    reply.verdict.kind = correct ? "correct" : "wrong";
+    reply.verdict.near_eager = {near, "", 5, 0, 1e-4, "near", ""};
+    sent = say(address::verify, reply);
+  }
+  void timed(double over_eager) {
+    TimeReply reply;
+    reply.effect = one<TimeRequest>(sent).effect;
+    reply.timing.over_eager = {over_eager, over_eager * 0.99,
+                               over_eager * 1.01};
+    sent = say(address::verify, reply);
+  }
+  /// The module of the plan's cut is far, and only Model's forward is not.
+  void finds_forward_near() {
+    checked("far");
+    timed(2.0);
+    checked("near");
+    timed(1.0);
+  }
+  /// Those of the near cut won, or so many of them.
+  void searched(std::size_t count = 2) {
+    NearCutSearched reply;
+    for (const Subgraph& subgraph : plan.near_cut.front().subgraphs) {
+      reply.results.push_back(won(subgraph.id));
+      if (reply.results.size() > count) reply.results.back().outcome = "lost";
+    }
+    sent = say(address::dispatcher, reply);
+  }
+  bool asks() const { return !only<SearchNearCut>(sent).empty(); }
+  WriteFilesRequest files() {
+    if (!only<ProbeRequest>(sent).empty()) {
+      sent =
+          say(address::verify,
+              ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
+    }
+    return one<WriteFilesRequest>(sent);
+  }
+  std::string file(const std::string& path) {
+    for (const FileToWrite& file : files().files) {
+      if (file.path == path) return *blobs.get(file.blob);
+    }
+    return "";
+  }
+  std::string near_module() { return file("composed/near_eager/model_new.py"); }
+  std::string composed() {
+    return *blobs.get(one<CheckRequest>(sent).subject.source);
+  }
+  /// How many of the near cut's kernels are in that text.
+  std::size_t count(const std::string& text) const {
+    const auto& subgraphs = plan.near_cut.front().subgraphs;
+    return static_cast<std::size_t>(
+        std::ranges::count_if(subgraphs, [&](const Subgraph& subgraph) {
+          return text.contains("// kernel of " + subgraph.id);
+        }));
+  }
+
+  Plan plan;
+  std::vector<Outgoing> sent;
+};
+
+}  // namespace
+
+TEST_CASE("the near cut leaves the product to the framework") {
+  const Plan plan = plan_with_near_cut();
+  CHECK(extern_counts(plan).empty());
+  REQUIRE(plan.near_cut.size() == 1);
+  const Plan& near = plan.near_cut.front();
+  CHECK(near.subgraphs.size() == 2);
+  CHECK(extern_counts(near) ==
+        std::map<std::string, int>{{"aten.mm.default", 1}});
+  CHECK(all_subgraphs(plan).size() == 1);  // searched when it is asked for
+}
+
+TEST_CASE("a plan travels with its near cut") {
+  Plan plan = plan_with_near_cut();
+  const auto back = parse_plan(plan_to_json(plan));
+  REQUIRE(back.has_value());
+  CHECK(plan_to_json(*back) == plan_to_json(plan));
+  plan.near_cut.push_back(plan.near_cut.front());
+  CHECK_FALSE(parse_plan(plan_to_json(plan)).has_value());
+}
+
+TEST_CASE("of products in TF32 and in float32 the first are the framework's") {
+  const TensorType square = dense({64, 64});
+  GraphBuilder builder;
+  builder.input("x", square)
+      .call("a", "mm", {"x", "x"}, square)
+      .call("b", "relu", {"a"}, square)
+      .call("c", "mm", {"b", "x"}, square)
+      .call("d", "tanh", {"c"}, square)
+      .outputs({"d"});
+  const Target& target = *find_target("triton");
+  for (const bool has_tf32 : {true, false}) {
+    for (Node& node : builder.graph.nodes) {
+      if (node.name == "c") node.tf32 = has_tf32;
+    }
+    Plan plan = partition(builder.graph, target);
+    add_near_cut(builder.graph, target, {}, plan);
+    REQUIRE(plan.near_cut.size() == 1);
+    CHECK(extern_counts(plan.near_cut.front()).at("aten.mm.default") ==
+          (has_tf32 ? 1 : 2));
+  }
+}
+
+TEST_CASE("there is no near cut where it is the only one, or not allowed") {
+  const Graph graph = two_piece_graph();
+  Plan plan = partition(graph, *find_target("cpu"));
+  add_near_cut(graph, *find_target("cpu"), {}, plan);
+  CHECK(plan.near_cut.empty());
+  const CutOptions no_extern{.no_extern = true};
+  plan = partition(graph, *find_target("triton"), no_extern);
+  add_near_cut(graph, *find_target("triton"), no_extern, plan);
+  CHECK(plan.near_cut.empty());
+}
+
+TEST_CASE("a plan has a near cut where a near module is wanted") {
+  for (const char* accept : {"weft", "near-eager", "both"}) {
+    RunBench<Extractor> extractor;
+    RunStart start = small_run(extractor.blobs);
+    start.options.target = "triton";
+    start.options.accept = accept;
+    const auto capture =
+        one<CaptureRequest>(extractor.say(address::user, start));
+    const std::string graph =
+        extractor.blobs.put(graph_to_json(two_piece_graph()));
+    const auto files = one<WriteFilesRequest>(extractor.say(
+        address::capture, CaptureReply{capture.effect, {}, graph, 9}));
+    const auto dispatch = one<Dispatch>(
+        extractor.say(address::files, WriteFilesReply{files.effect, {}}));
+    const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
+    REQUIRE(plan.has_value());
+    CHECK(plan->near_cut.empty() == (accept == std::string("weft")));
+  }
+}
+
+TEST_CASE("kernels around the framework's own product make the near module") {
+  NearCutBench composer;
+  composer.checked("far");
+  composer.timed(2.0);
+  CHECK_FALSE(composer.asks());
+  composer.checked("near");  // Model's forward
+  CHECK_FALSE(composer.asks());
+  composer.timed(1.0);
+  CHECK(composer.asks());
+  CHECK(only<ProbeRequest>(composer.sent).empty());
+  composer.searched();
+  CHECK(composer.count(composer.composed()) == 2);
+  CHECK(one<CheckRequest>(composer.sent).rules ==
+        std::vector<std::string>{"weft", "near-eager"});
+  composer.checked("near");
+  composer.timed(1.4);
+  CHECK(composer.count(composer.near_module()) == 2);
+  const std::string report = composer.file("report.md");
+  CHECK(report.contains("The framework's operators: aten.mm.default × 1."));
+  CHECK(report.contains("another module is: 1.40×"));
+  CHECK(report.contains("| relu | 0 | won | ours, near to eager |"));
+  const std::string whole = composer.file("composed/model_new.py");
+  CHECK(whole.contains("// kernel of " + composer.plan.subgraphs[0].id));
+}
+
+TEST_CASE("the other near module stays where it is faster") {
+  NearCutBench composer;
+  composer.finds_forward_near();
+  composer.searched();
+  composer.checked("near");
+  composer.timed(0.99);
+  CHECK(composer.near_module().contains("class ModelNew"));
+  CHECK(composer.count(composer.near_module()) == 0);
+  CHECK(composer.file("report.md").contains("all, in Model's own forward"));
+}
+
+TEST_CASE("a near cut's module that is far loses kernels by halves") {
+  NearCutBench composer;
+  composer.finds_forward_near();
+  composer.searched();
+  composer.checked("far");
+  CHECK(one<CheckRequest>(composer.sent).rules ==
+        std::vector<std::string>{"near-eager"});
+  CHECK(composer.count(composer.composed()) == 1);
+  composer.checked("near");
+  composer.checked("near");  // by both rules
+  composer.timed(1.2);
+  CHECK(composer.count(composer.near_module()) == 1);
+}
+
+TEST_CASE("a near cut none of whose kernels is near leaves the other module") {
+  NearCutBench composer;
+  composer.finds_forward_near();
+  composer.searched();
+  composer.checked("far");
+  composer.checked("far");
+  CHECK(only<CheckRequest>(composer.sent).empty());
+  CHECK(composer.count(composer.near_module()) == 0);
+  CHECK(composer.near_module().contains("class ModelNew"));
+}
+
+TEST_CASE("a near cut that is wrong, lost or lacks kernels leaves it, too") {
+  for (const int how : {0, 1, 2}) {
+    CAPTURE(how);
+    NearCutBench composer;
+    composer.finds_forward_near();
+    composer.searched(how == 0 ? 0 : 2);
+    if (how == 1) composer.checked("near", false);
+    for (int tries = 0; how == 2 && tries < 2; ++tries) {
+      CheckReply reply;
+      reply.effect = one<CheckRequest>(composer.sent).effect;
+      reply.failure = {"failed", "out of memory"};
+      composer.sent = composer.say(address::verify, reply);
+    }
+    CHECK(composer.count(composer.near_module()) == 0);
+    CHECK(composer.near_module().contains("class ModelNew"));
+  }
+}
+
+TEST_CASE("a kernel without products that leaves is not worth a near cut") {
+  Plan plan = partition(two_piece_graph(), *find_target("cpu"));
+  plan.near_cut = {plan};
+  NearCutBench composer(plan, "both", "cpu", 0);
+  composer.checked("far");
+  composer.timed(2.0);
+  composer.checked("near");  // one of two kernels stays
+  composer.checked("near");
+  composer.timed(1.0);
+  CHECK_FALSE(composer.asks());
+}
+
+TEST_CASE("where all kernels left, the library's calls may be why") {
+  Plan plan = partition(two_piece_graph(), *find_target("cpu"));
+  plan.near_cut = {plan};
+  NearCutBench composer(plan, "both", "cpu", 0);
+  composer.checked("far");
+  composer.timed(2.0);
+  composer.checked("far");
+  composer.checked("near");
+  composer.timed(1.0);
+  CHECK(composer.asks());
+}
+
+TEST_CASE("with no time left there is no search, with some it has half") {
+  for (const bool is_late : {true, false}) {
+    NearCutBench composer("both", "cpu", 1'000'000'000);
+    composer.checked("far");
+    composer.timed(2.0);
+    composer.checked("near");
+    composer.now_us = is_late ? 2'000'000'000 : 600'000'000;
+    composer.timed(1.0);
+    CHECK(composer.asks() == !is_late);
+    if (is_late) continue;
+    CHECK(one<SearchNearCut>(composer.sent).until_us == 800'000'000);
+  }
+}
+
+TEST_CASE("where nothing is timed the module with more kernels is taken") {
+  NearCutBench composer("both", "triton");
+  composer.checked("far");
+  composer.checked("near");
+  CHECK(composer.asks());
+  composer.searched();
+  composer.checked("near");
+  CHECK(composer.count(composer.near_module()) == 2);
+}
+
+TEST_CASE("by the near rule alone the report is of the near cut") {
+  NearCutBench composer("near-eager");
+  composer.checked("far");
+  composer.checked("near");
+  composer.timed(1.0);
+  composer.searched();
+  composer.checked("near");
+  composer.timed(1.4);
+  CHECK(composer.near_module().empty());
+  CHECK(composer.count(composer.file("composed/model_new.py")) == 2);
+  const std::string report = composer.file("report.md");
+  CHECK(report.contains("* aten.mm.default × 1"));
+  CHECK(report.contains("relu+mm+tanh"));
+}
+
+TEST_CASE("another cut's module that was timed and is near spares the search") {
+  Plan plan = plan_with_near_cut();
+  plan.way = "ours";
+  plan.others = plan.near_cut;
+  plan.others.front().way = "the library's";
+  NearCutBench composer(plan, "both", "cpu", 0);
+  composer.checked("far");
+  composer.timed(2.0);
+  composer.checked("near");
+  composer.timed(1.5);
+  CHECK_FALSE(composer.asks());
+  CHECK(only<CheckRequest>(composer.sent).empty());
+  CHECK(composer.count(composer.near_module()) == 2);
+  const std::string report = composer.file("report.md");
+  CHECK(report.contains("another module is: 1.50×"));
+  CHECK(report.contains("The framework's operators: aten.mm.default × 1."));
+}
+
+namespace {
+
+struct NearDispatch : RunBench<Dispatcher> {
+  explicit NearDispatch(const Plan& of) : plan(of) {
+    RunStart run = small_run(blobs);
+    run.options.jobs = 4;
+    take(say(address::extractor, Dispatch{blobs.put(plan_to_json(of)), run}));
+  }
+  void take(const std::vector<Outgoing>& sent) {
+    for (const auto& [to, m] : only<OptimizeSubgraph>(sent)) {
+      started.push_back(m.subgraph);
+    }
+    for (const auto& [to, m] : only<TimerRequest>(sent)) {
+      timers_ms.push_back(m.after_ms);
+    }
+    composed += only<Compose>(sent).size();
+    for (const auto& [to, m] : only<NearCutSearched>(sent)) {
+      searched.push_back(m);
+    }
+    for (const auto& [to, m] : only<WriteFilesRequest>(sent)) {
+      take(say(address::files, WriteFilesReply{m.effect, {}}));
+    }
+  }
+  void done(const std::string& id) {
+    SubgraphDone message;
+    message.subgraph = id;
+    message.outcome = "lost";
+    take(say(address::agent(id), message));
+  }
+
+  Plan plan;
+  std::vector<std::string> started;
+  std::vector<std::int64_t> timers_ms;
+  std::vector<NearCutSearched> searched;
+  std::size_t composed = 0;
+};
+
+}  // namespace
+
+TEST_CASE("what only the near cut has is searched once it is asked for") {
+  for (const std::int64_t until_us : {0, 90'000'000}) {
+    NearDispatch dispatcher(plan_with_near_cut());
+    // Asked before its time it does nothing.
+    dispatcher.take(dispatcher.say(address::composer, SearchNearCut{}));
+    REQUIRE(dispatcher.started.size() == 1);
+    dispatcher.done(dispatcher.started[0]);
+    CHECK(dispatcher.composed == 1);
+    CHECK(dispatcher.started.size() == 1);
+    dispatcher.take(dispatcher.say(address::composer, SearchNearCut{until_us}));
+    REQUIRE(dispatcher.started.size() == 3);
+    CHECK(dispatcher.timers_ms.size() == (until_us > 0 ? 2 : 0));
+    dispatcher.done(dispatcher.started[1]);
+    CHECK(dispatcher.searched.empty());
+    dispatcher.done(dispatcher.started[2]);
+    REQUIRE(dispatcher.searched.size() == 1);
+    CHECK(dispatcher.searched[0].results.size() == 2);
+    CHECK(dispatcher.composed == 1);
+    // That was all.
+    dispatcher.take(dispatcher.say(address::composer, SearchNearCut{}));
+    CHECK(dispatcher.searched.size() == 1);
+  }
+}
+
+TEST_CASE("a near cut of known pieces is answered at once") {
+  Plan plan = plan_with_near_cut();
+  plan.others = plan.near_cut;
+  NearDispatch dispatcher(plan);
+  const std::vector<std::string> started = dispatcher.started;
+  for (const std::string& id : started) dispatcher.done(id);
+  CHECK(dispatcher.composed == 1);
+  dispatcher.take(dispatcher.say(address::composer, SearchNearCut{}));
+  REQUIRE(dispatcher.searched.size() == 1);
+  CHECK(dispatcher.searched[0].results.empty());
+}
