@@ -276,7 +276,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   }
   // Who cuts otherwise afterwards has no use for it.
   const bool wants_near = run_->options.accept != rule::weft && !model.group &&
-                          !model.fuse && batch_ == 0;
+                          !model.fuse && size_ == 0;
   if (wants_near) add_near_cut(*graph, *target, options, cut_);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);
