@@ -221,6 +221,8 @@ def reduction_cases():
         ("min_all", lambda x: x.min(), (x.double(),)),
         ("prod_all", lambda x: x.prod(), (numbers(13),)),
         ("argmax_all", lambda x: x.argmax(), (x,)),
+        ("argmax_of_one", lambda x: x.argmax(1), (numbers(5, 1),)),
+        ("max_of_one", lambda x: torch.max(x, 1), (numbers(5, 1),)),
         ("argmax_moved", lambda x: x.argmax(), (x.permute(3, 1, 0, 2),)),
         ("argmin_int", lambda x: x.argmin(0), (torch.arange(60).view(12, 5)
                                                % 7,)),

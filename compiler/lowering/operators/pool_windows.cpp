@@ -55,7 +55,7 @@ Virtual element_counts(Lowering& in, DType dtype, const Shape& shape,
 }
 
 Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
-  const Virtual first = in.fold(Fold::argmax, all, dims)[1];
+  const Virtual first = fold_with_position(in, Fold::argmax, all, dims)[1];
   if (!is_float(all.dtype())) return first;
   const Virtual places(DType::i64, all.shape(), [=, &in](const Position& at) {
     Index flat;

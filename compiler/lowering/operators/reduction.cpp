@@ -6,6 +6,25 @@
 #include "compiler/lowering/operators/table.hpp"
 
 namespace weft {
+
+std::vector<Virtual> fold_with_position(Lowering& in, Fold fold,
+                                        const Virtual& value,
+                                        const Shape& dims) {
+  Shape outer;
+  bool is_only = !dims.empty();
+  for (std::size_t i = 0; i < value.shape().size(); ++i) {
+    if (std::ranges::find(dims, static_cast<std::int64_t>(i)) == dims.end()) {
+      outer.push_back(value.shape()[i]);
+    } else {
+      is_only = is_only && value.shape()[i] == 1;
+    }
+  }
+  if (!is_only) return in.fold(fold, value, dims);
+  // The only element: there is nothing to walk.
+  return {in.reshape(value, outer),
+          in.broadcast(in.number(DType::i64, 0), outer)};
+}
+
 namespace {
 
 using Values = std::vector<std::optional<Virtual>>;
@@ -85,7 +104,7 @@ Rule extreme_with_position(Fold fold) {
     const Virtual value = call.tensor(0, "self");
     const Shape dims = call.dims(1, "dim", value.shape().size());
     const bool keep = call.flag(2, "keepdim", false);
-    const auto folded = in.fold(fold, value, dims);
+    const auto folded = fold_with_position(in, fold, value, dims);
     return {kept(call, folded[0], dims, keep),
             kept(call, folded[1], dims, keep)};
   };
@@ -95,8 +114,8 @@ Rule extreme_position(Fold fold) {
   return [=](const Call& call) -> Values {
     const Virtual value = call.tensor(0, "self");
     const Shape dims = call.dims(1, "dim", value.shape().size());
-    return {kept(call, call.in().fold(fold, value, dims)[1], dims,
-                 call.flag(2, "keepdim", false))};
+    return {kept(call, fold_with_position(call.in(), fold, value, dims)[1],
+                 dims, call.flag(2, "keepdim", false))};
   };
 }
 

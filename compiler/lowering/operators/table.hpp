@@ -77,6 +77,11 @@ void check_contractions(const Call& call);
 /// The last `rank` of a value's dimensions.
 Shape last_dims(const Virtual& value, std::size_t rank);
 
+/// The largest or smallest element over the dims, and where it is.
+std::vector<Virtual> fold_with_position(Lowering& in, Fold fold,
+                                        const Virtual& value,
+                                        const Shape& dims);
+
 /// What nothing is less than: minus infinity, where the type has it.
 ExprId lowest(Lowering& in, DType dtype);
 
