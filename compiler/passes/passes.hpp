@@ -36,9 +36,9 @@ Graph join_written_pieces(Graph graph);
 /// pair that leaves least first. What leaves the model stays as it is.
 Graph einsum_by_pairs(const Graph& graph);
 
-/// Whether a causal mask is told to the operator, so that it leaves out what is
-/// masked, or given: what is not finite among the masked values then spreads
-/// as it does in the model.
+/// Whether a causal mask is told to the operator, which then leaves out what is
+/// masked (and what keys that nobody sees make nan in the model is added
+/// back), or given to it as any other mask is.
 enum class AttentionMasks { told, given };
 
 struct FusedAttention {
