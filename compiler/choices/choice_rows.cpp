@@ -73,6 +73,9 @@ void visit_lowering(LoweringChoices& choices, const VisitChoice& visit) {
   visit(
       {"lowering.sparse_outputs_min", "outputs for one", kDivisor, kH200Nov23},
       &choices.sparse_outputs_min);
+  visit({"lowering.summed_places_max", "rows or entries", kAnySize,
+         "rule, 2026-11-26"},
+        &choices.summed_places_max);
 }
 
 void visit_loops(LoopChoices& choices, const VisitChoice& visit) {

@@ -20,6 +20,10 @@ struct LoweringChoices {
   /// A transposed convolution of which one in so many outputs meets an input
   /// at all computes only those. H200, 2026-11-23.
   std::int64_t sparse_outputs_min = 4;
+  /// A sum to where an index says looks at each entry for each row that it may
+  /// be of: with more rows than this, and more entries, it is the framework's,
+  /// which adds in place.
+  std::int64_t summed_places_max = 64;
 };
 
 }  // namespace weft

@@ -99,13 +99,14 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
 }  // namespace
 
 bool can_lower(const Graph& graph, const Node& call) {
-  return can_lower(graph, call, {});
+  return can_lower(graph, call, {.adds_in_place = true});
 }
 
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                const LoopFacts& facts,
                                                int variants_max,
                                                LoweringOptions options) {
+  options.adds_in_place = true;
   if (!subgraph.graph.growth.grows()) {
     return generate_at(subgraph, facts, variants_max, options);
   }

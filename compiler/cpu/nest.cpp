@@ -130,6 +130,7 @@ void NestPrinter::print_body(const Pass& pass, PrintScope scope) {
   emit(pass, scope, vector_level(pass));
   step(pass, scope, false);
   for (const Stage* stage : pass.stages) {
+    if (stage->adds) print_add(*stage, scope);
     if (!stage->stores()) continue;
     out_.line(store_text(scope, program().buffers[stage->output].name,
                          stage->offset, operand_text(scope, stage->value)));

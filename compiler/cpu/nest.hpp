@@ -59,6 +59,7 @@ class NestPrinter {
   void declare_scan(const Stage& scan);
   void print_scan(const Pass& pass, PrintScope& scope);
   bool is_scanned(const Scalar& node) const;
+  void print_add(const Stage& stage, const PrintScope& scope);
   void hoist_columns(const Pass& pass, PrintScope& scope);
   void declare(const Pass& pass, bool totals);
   void merge_totals(const Pass& pass);

@@ -20,7 +20,7 @@ bool NestPrinter::is_turned(const Scalar& load, LoopVar row) const {
 const LoopVar* NestPrinter::tile_variable() const {
   if (!nest_.columns || nest_.split || nest_.stages.size() != 1) return nullptr;
   const Stage& stage = nest_.stages.front();
-  if (stage.folds || !stage.inner.empty()) return nullptr;
+  if (!stage.stores() || !stage.inner.empty()) return nullptr;
   const LoopVar lane = nest_.outer.back();
   if (stage.offset.coefficient(lane.id) != 1 || lane.extent < variant_.lanes) {
     return nullptr;

@@ -27,7 +27,10 @@ std::string signature_text(const Schedule& plan, bool for_sizes) {
 bool checks_indices(const Schedule& plan) {
   std::vector<ExprId> roots;
   for (const Nest& nest : plan.nests) {
-    for (const Stage& stage : nest.stages) roots.push_back(stage.value);
+    for (const Stage& stage : nest.stages) {
+      roots.push_back(stage.value);
+      if (stage.adds) roots.push_back(stage.position);
+    }
   }
   const auto all = plan.program.arena.reachable(roots);
   return std::ranges::any_of(all, [&](ExprId id) {

@@ -266,6 +266,20 @@ std::string store_text(const PrintScope& scope, const std::string& pointer,
          lane_lambda(scope, offset) + ");";
 }
 
+std::string add_text(const PrintScope& scope, const std::string& pointer,
+                     const Index& offset, const std::string& place, bool is_one,
+                     const std::string& value) {
+  if (is_one && is_contiguous(scope, offset)) {
+    return "add_row(" + pointer + " + " + offset.text() + ", " + place + ", " +
+           value + ", lanes);";
+  }
+  const std::string at = offset.uses(scope.vector_variable)
+                             ? lane_lambda(scope, offset)
+                             : "[=](int64_t) { return " + offset.text() + "; }";
+  return "add_lanes(" + pointer + ", " + place + ", " + value + ", lanes, " +
+         at + ");";
+}
+
 std::string reducer(const Program& program, const Stage& stage) {
   const DType dtype = program.arena[stage.value].dtype;
   const std::string type = "<" + vector_type(dtype) + ">";

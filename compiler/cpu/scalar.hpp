@@ -31,6 +31,12 @@ std::string operand_text(const PrintScope& scope, ExprId id);
 std::string store_text(const PrintScope& scope, const std::string& pointer,
                        const Index& offset, const std::string& value);
 
+/// Statement that adds lanes of `value` to elements of `pointer`: at `offset`
+/// moved by `place`, which all lanes share if it `is_one`.
+std::string add_text(const PrintScope& scope, const std::string& pointer,
+                     const Index& offset, const std::string& place, bool is_one,
+                     const std::string& value);
+
 /// The prelude's type that folds what the stage computes.
 std::string reducer(const Program& program, const Stage& stage);
 

@@ -40,17 +40,23 @@ enum class Fold { sum, prod, max, min, argmax, argmin };
 /// values from 0 to each point of the one inner variable is kept: the result
 /// has an element for every point of outer × inner, and `result_index` names
 /// the inner variable too. A scan from the end, or one that leaves out its own
-/// point, is one whose `value` and readers are indexed so. With neither,
-/// `value` is stored at `offset` of `output`, where all `bounds` hold.
+/// point, is one whose `value` and readers are indexed so. If it adds, each
+/// point of outer × inner, the inner in order, adds its `value` to the element
+/// at `result_index` + `position` of the one of `results`, which a stage before
+/// has filled; where `position` is negative, to none. Points of outer never
+/// meet. With none of these, `value` is stored at `offset` of `output`, where
+/// all `bounds` hold.
 struct Stage {
   bool folds = false;
   bool scans = false;  ///< never both
-  bool stores() const { return !folds && !scans; }
+  bool adds = false;   ///< nor this; only where a target adds in place
+  bool stores() const { return !folds && !scans && !adds; }
   Fold fold = Fold::sum;
   std::vector<LoopVar> outer;
   std::vector<LoopVar> inner;
   ExprId value = 0;
-  ExprId position = -1;  ///< of an argmax: the index that it would return
+  /// Of an argmax: the index that it would return.
+  ExprId position = -1;
   std::vector<int> results;
   /// Where a point stands in the results' own dimensions.
   std::vector<Index> result_index;

@@ -14,9 +14,18 @@ bool holds(const Variables& list, int id) {
                      [&](const LoopVar& v) { return v.id == id; });
 }
 
+/// What is computed at each of its points.
+std::vector<ExprId> roots_of(const Stage& stage) {
+  std::vector<ExprId> roots = {stage.value};
+  if (stage.position >= 0) roots.push_back(stage.position);
+  return roots;
+}
+
 std::set<int> results_read(const Program& program, const Stage& stage) {
   std::set<int> read;
-  for (const ExprId id : program.arena.reachable({stage.value})) {
+  // What is added to is read, too.
+  if (stage.adds) read.insert(stage.results.begin(), stage.results.end());
+  for (const ExprId id : program.arena.reachable(roots_of(stage))) {
     const Scalar& node = program.arena[id];
     if (node.op == ScalarOp::load &&
         program.buffers[node.buffer].kind == BufferKind::result) {
@@ -36,6 +45,8 @@ bool makes_any(const Nest& nest, const std::set<int>& results) {
 }
 
 bool scans(const Nest& nest) { return nest.stages.front().scans; }
+
+bool adds(const Nest& nest) { return nest.stages.front().adds; }
 
 // True if the stage's stores are strided where its dominant reads are
 // contiguous. Fusing it would trade coalesced stores for coalesced reads;
@@ -58,11 +69,11 @@ bool stores_transposed(const Program& program, const Stage& stage,
 }
 
 // Fuses the stage into the nest, if it can share its loops. Scans fuse only
-// with stages that consume their results in scan order. On a GPU a transposed
-// store is never fused.
+// with stages that consume their results in scan order. Additions in place are
+// done when their nest is. On a GPU a transposed store is never fused.
 bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
               const LoopFacts& facts) {
-  if (stage.scans) return false;
+  if (stage.scans || stage.adds || adds(nest)) return false;
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
   Nest tried = nest;
   Stage aligned = stage;
@@ -165,6 +176,7 @@ void sort_by_stride(Variables& variables, const Index& index) {
 bool finds_position(const Stage& stage) { return stage.position >= 0; }
 
 void order_loops(const Program& program, Nest& nest) {
+  if (adds(nest)) return;
   const Index main = dominant(program, nest);
   sort_by_stride(nest.outer, main);
   const bool positions =
@@ -249,7 +261,7 @@ void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
   Program& program = plan.program;
   for (Stage& stage : nest.stages) {
     std::map<ExprId, ExprId> replaced;
-    for (const ExprId id : program.arena.reachable({stage.value})) {
+    for (const ExprId id : program.arena.reachable(roots_of(stage))) {
       Scalar node = program.arena[id];
       for (ExprId& argument : node.arguments) argument = replaced.at(argument);
       if (node.op == ScalarOp::load &&
@@ -265,6 +277,7 @@ void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
       }
     }
     stage.value = replaced.at(stage.value);
+    if (stage.position >= 0) stage.position = replaced.at(stage.position);
   }
 }
 
@@ -272,6 +285,7 @@ void resolve_results(Schedule& plan, const Innermost& innermost, Nest& nest) {
 void flatten_result_index(const Schedule& plan, const Innermost& innermost,
                           Stage& stage) {
   const bool spills =
+      stage.adds ||
       std::any_of(stage.results.begin(), stage.results.end(),
                   [&](int buffer) { return plan.spilled.contains(buffer); });
   if (!spills) {
@@ -286,9 +300,7 @@ std::vector<Index> indices_of(const Program& program, const Stage& stage) {
   std::vector<Index> all = stage.result_index;
   all.push_back(stage.offset);
   for (const auto& [index, extent] : stage.bounds) all.push_back(index);
-  std::vector<ExprId> roots = {stage.value};
-  if (stage.position >= 0) roots.push_back(stage.position);
-  for (const ExprId id : program.arena.reachable(roots)) {
+  for (const ExprId id : program.arena.reachable(roots_of(stage))) {
     const auto& index = program.arena[id].index;
     all.insert(all.end(), index.begin(), index.end());
   }
@@ -407,6 +419,14 @@ void choose_vectors(const Program& program, Nest& nest,
   const bool folds = !nest.stages.front().stores();
   if (nest.outer.empty()) {
     nest.columns = false;
+    return;
+  }
+  if (adds(nest)) {
+    // Vectors along what lies together in the result; else along the entries,
+    // whose lanes are added one after the other.
+    const auto& index = nest.stages.front().result_index;
+    nest.columns =
+        !index.empty() && index.back().coefficient(nest.outer.back().id) == 1;
     return;
   }
   if (!folds) {

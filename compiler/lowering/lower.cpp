@@ -465,10 +465,13 @@ void Lowering::drop_unused() {
         std::any_of(stage.results.begin(), stage.results.end(),
                     [&](int buffer) { return needed.contains(buffer); });
     if (!wanted) continue;
-    if (stage.position >= 0 && !needed.contains(stage.results[1])) {
+    std::vector<ExprId> roots = {stage.value};
+    if (stage.adds) {
+      roots.push_back(stage.position);
+    } else if (stage.position >= 0 && !needed.contains(stage.results[1])) {
       forget_position(stage);
     }
-    for (const ExprId id : arena().reachable({stage.value})) {
+    for (const ExprId id : arena().reachable(roots)) {
       if (arena()[id].op == ScalarOp::load) needed.insert(arena()[id].buffer);
     }
     kept.insert(kept.begin(), std::move(stage));
@@ -576,6 +579,7 @@ Result<Program> Lowering::run(const Graph& graph) try {
     store_output(*value->front(), *node->values[0], outputs++);
   }
   drop_unused();
+  add_into_outputs();
   return std::move(program_);
 } catch (const Unsupported& reason) {
   return fail(ErrorCode::wrong_input, "cannot lower " + reason.what);

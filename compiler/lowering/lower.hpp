@@ -90,6 +90,20 @@ class Lowering {
   std::vector<Virtual> fold(Fold fold, const Virtual& value, const Shape& dims);
   /// The running sum or product along a dimension, in the same shape.
   Virtual scan(Fold fold, const Virtual& value, std::int64_t dim);
+  /// What is added to an element of a tensor: `value`, to the element at those
+  /// places in the dimensions that are picked, where all of `holds`.
+  struct Addition {
+    Guard holds;
+    std::vector<ExprId> places;
+    ExprId value = 0;
+  };
+  using AdditionAt =
+      std::function<Addition(const Position& point, const Position& entry)>;
+  /// `base` with an addition for each entry at each point, in the order of the
+  /// entries. Points go over `extents`, but for the dimensions in `picked`.
+  Virtual add_in_place(const Virtual& base, const Shape& picked,
+                       const Shape& extents, const Shape& entries,
+                       const AdditionAt& at);
   /// A dimension of one again where `dims` says (positions in the result).
   Virtual restore(const Virtual& value, const Shape& dims);
   Virtual broadcast(const Virtual& value, const Shape& shape);
@@ -147,6 +161,8 @@ class Lowering {
   void store(const Virtual& value, const TensorType& type, int output,
              const Index& offset);
   void drop_unused();
+  /// Adds to an output itself where nothing else is made of the sums.
+  void add_into_outputs();
 
   LoweringOptions options_;
   Program program_;

@@ -23,6 +23,9 @@ struct LoweringOptions {
   bool contractions = false;
   /// Even so, convolutions of single channels become folds of windows.
   bool depthwise = false;
+  /// Stages that add in place have code; without, sums to where an index says
+  /// are folds over all its entries.
+  bool adds_in_place = false;
   /// float16 and bfloat16 are read and written, and computed in as float32.
   bool halves = false;
   /// What stands between two operators is not rounded to its type, and

@@ -112,8 +112,6 @@ def movement_cases():
         backward_case("d_max_pool", lambda x: F.max_pool2d(x, 2), image),
         backward_case("d_max_pool_over", lambda x: F.max_pool2d(x, 3, 2, 1),
                       image),
-        backward_case("d_nearest", lambda x: F.interpolate(
-            x, scale_factor=2), image),
         backward_case("d_shuffle", lambda x: F.pixel_shuffle(x[:, :4], 2),
                       image),
     ]
@@ -146,8 +144,6 @@ def loss_cases():
 class BackwardKernels(KernelCases, unittest.TestCase):
     groups = (pointwise_cases, norm_cases, movement_cases, loss_cases)
     variants = (CpuVariant("first", 0, 2, 64, 0, 1, "-O1"),)
-    # Sums to places that are only known as values.
-    refused = frozenset(("d_nearest", "d_embedding"))
 
 
 if __name__ == "__main__":

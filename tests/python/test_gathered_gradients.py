@@ -81,6 +81,7 @@ def adaptive_cases():
         adaptive_case("even", (2, 3, 8, 6), (4, 3)),
         adaptive_case("more", image, (13, 21)),
         adaptive_case("one", image, (1, 7)),
+        adaptive_case("each", image, (11, 7)),
         adaptive_case("3d", cube, (3, 4, 7)),
         adaptive_case("unbatched", image[1:], (3, 2)),
         *adaptive_max_case("uneven", numbers(*image), (4, 5)),
@@ -90,6 +91,7 @@ def adaptive_cases():
                            (3, 4)),
         *adaptive_max_case("unknown", unknown, (4, 7)),
         *adaptive_max_case("one", numbers(*image), (1, 1)),
+        *adaptive_max_case("each", numbers(2, 3, 4, 5), (4, 5)),
         *adaptive_max_case("3d", numbers(*cube), (2, 4, 3)),
     ]
 
@@ -146,7 +148,68 @@ def upsample_cases():
     return cases
 
 
-GROUPS = (pad_cases, adaptive_cases, upsample_cases)
+def sum_cases():
+    table, x = numbers(11, 6), numbers(3, 5, 7)
+    index = torch.tensor([[3, 0, 3], [10, 3, 1]])
+    either_end = torch.tensor([-1, 0, 4, -11, 0])
+    rows = numbers(4, 6, seed=2)
+
+    def put(x, at, values):
+        return aten.index_put(x, list(at), values, accumulate=True)
+
+    def embedding(count, padding=-1):
+        return lambda g, i: aten.embedding_dense_backward(
+            g, i, count, padding, False)
+    return [
+        ("d_embedding", embedding(11), (numbers(2, 3, 6), index)),
+        ("d_embedding_padded", embedding(11, 3), (numbers(2, 3, 6), index)),
+        ("d_embedding_small", embedding(2),
+         (numbers(300, 40), torch.arange(300, dtype=torch.int32) % 2)),
+        ("d_embedding_long", embedding(50),
+         (numbers(1500, 48), torch.arange(1500) * 7 % 50)),
+        ("d_embedding_one", embedding(1),
+         (numbers(6, 1), torch.zeros(6, dtype=torch.int64))),
+        ("d_embedding_of_one", embedding(70), (numbers(6),
+                                               torch.tensor(69))),
+        ("put", lambda x, i, v: put(x, (i,), v),
+         (table, either_end, numbers(5, 6))),
+        ("put_relu", lambda x, i, v: put(x * 2, (i,), v.exp()).relu().sum(1),
+         (table, either_end, numbers(5, 6))),
+        ("put_twice", lambda x, i, v: [put(put(x, (i,), v), (i,), v * v),
+                                       put(x, (i,), v).relu()],
+         (table, either_end, numbers(5, 6))),
+        ("put_middle", lambda x, i, v: put(x, (None, i), v),
+         (x, index % 5, numbers(3, 2, 3, 7))),
+        ("put_two", lambda x, i, j, v: put(x, (None, i, j), v),
+         (x, torch.tensor([[1], [4]]), torch.tensor([0, 6, -1, 0]),
+          numbers(3, 2, 4))),
+        ("put_alike", lambda x, i, v: put(x, (i,), v),
+         (table, either_end, numbers(1, 6))),
+        ("put_number", lambda x, i, v: put(x, (i,), v),
+         (table, either_end, torch.tensor(0.3))),
+        ("put_integers", lambda x, i, v: put(x, (i,), v),
+         (torch.arange(11), either_end, torch.arange(5))),
+        ("index_add", lambda x, i, s: x.index_add(0, i, s),
+         (table, index[0].repeat(2)[:4], rows)),
+        ("index_add_last", lambda x, i, s: x.index_add(-1, i, s, alpha=-0.7),
+         (x, torch.tensor([6, 0, 6]), numbers(3, 5, 3))),
+        ("index_add_one", lambda x, i, s: x.index_add(1, i, s),
+         (x, torch.tensor(4), numbers(3, 1, 7))),
+        ("scatter_add", lambda x, i, s: x.scatter_add(0, i, s),
+         (table, index, numbers(3, 4))),
+        ("scatter_add_last", lambda x, i, s: x.scatter_add(1, i, s),
+         (table, index % 6, numbers(5, 6))),
+        ("scatter_add_rows", lambda x, i, s: x.scatter_add(
+            1, i.unsqueeze(-1).expand(2, 3, 7), s),
+         (x, index % 5, numbers(2, 3, 7))),
+        ("d_gather", lambda g, i: g.new_zeros(11, 6).scatter_add(0, i, g),
+         (numbers(2, 3), index)),
+        ("put_special", lambda x, i, v: put(x, (i,), v),
+         (special(11, 6), either_end, special(5, 6))),
+    ]
+
+
+GROUPS = (pad_cases, adaptive_cases, upsample_cases, sum_cases)
 
 
 def some_cases():
@@ -158,6 +221,7 @@ def derivative_cases():
     """(name, function, its gradient of (what comes in, …), and the rest of what
     that is given), in float64."""
     x, image = numbers(2, 3, 5), numbers(1, 2, 4, 5)
+    index = torch.tensor([2, 0, 2, 1])
     places = F.adaptive_max_pool2d(image, (3, 2), return_indices=True)[1]
     return [
         ("replicate", lambda x: F.pad(x, (2, 1), mode="replicate"), x,
@@ -171,6 +235,12 @@ def derivative_cases():
         ("nearest", lambda x: F.interpolate(x, (9, 7)), image,
          lambda g: aten.upsample_nearest2d_backward(
              g, [9, 7], [1, 2, 4, 5], None, None), ()),
+        ("embedding", lambda w: F.embedding(index, w), numbers(3, 4),
+         lambda g, i: aten.embedding_dense_backward(g, i, 3, -1, False),
+         (index,)),
+        ("index", lambda x: x[index], numbers(3, 4),
+         lambda g, i: torch.zeros(3, 4, dtype=g.dtype).index_put(
+             (i,), g, accumulate=True), (index,)),
     ]
 
 
@@ -178,8 +248,39 @@ class GatheredGradients(KernelCases, unittest.TestCase):
     groups = GROUPS
     variants = (CpuVariant("first", 0, 2, 64, 0, 1, "-O1"),)
 
+    def test_an_index_outside_is_refused(self):
+        outside = {"put": (1, 11), "index_add": (1, -1), "scatter_add": (1, 11)}
+        tried = 0
+        for label, i, kernel in self.kernels:
+            name, function, inputs = self.cases[i]
+            if name not in outside:
+                continue
+            tried += 1
+            argument, value = outside[name]
+            given = [one.clone() for one in inputs]
+            given[argument].view(-1)[1] = value
+            with self.subTest(case=name):
+                with self.assertRaises((IndexError, RuntimeError)):
+                    function(*given)
+                with self.assertRaises(IndexError):
+                    kernel(given)
+        self.assertEqual(tried, len(outside))
+
+    def test_terms_are_added_in_the_order_of_eager(self):
+        wanted = {"d_embedding_long", "put", "put_two", "index_add",
+                  "scatter_add"}
+        for _, i, kernel in self.kernels:
+            name, function, inputs = self.cases[i]
+            if name in wanted:
+                wanted.remove(name)
+                (got,) = kernel(inputs)
+                with self.subTest(case=name):
+                    self.assertTrue(torch.equal(got, function(*inputs)))
+        self.assertEqual(wanted, set())
+
     def test_what_has_a_rule_stays_one_call(self):
-        wanted = {"d_reflect_2d", "d_replicate_2d", "d_adaptive_max_even"}
+        wanted = {"d_reflect_2d", "d_replicate_2d", "d_embedding", "index_add",
+                  "scatter_add", "d_adaptive_max_even"}
         for (name, *_), graph in zip(self.cases, self.graphs):
             if name in wanted:
                 calls = [one for one in graph["nodes"] if one["kind"] == "call"]

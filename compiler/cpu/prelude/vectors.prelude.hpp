@@ -252,6 +252,21 @@ INLINE void scatter(T* to, lanes_of<T> value, L lanes, At at) {
   for (int l = 0; l < lanes.count; ++l) to[at(l)] = stored<T>(value[l]);
 }
 
+// --- Additions in place, to elements moved by `place`; none where it is < 0.
+template <class T, class L>
+INLINE void add_row(T* to, i64v place, lanes_of<T> value, L lanes) {
+  if (place[0] < 0) return;
+  to += place[0];
+  store<T, false>(to, load(to, lanes) + value, lanes);
+}
+// Lane after lane: several may mean one element.
+template <class T, class L, class At>
+INLINE void add_lanes(T* to, i64v place, lanes_of<T> value, L lanes, At at) {
+  for (int l = 0; l < lanes.count; ++l) {
+    if (place[l] >= 0) to[at(l) + place[l]] += value[l];
+  }
+}
+
 // --- Lanes that lie in memory from the last to the first.
 template <class V>
 INLINE V reversed(V value) {

@@ -1,11 +1,12 @@
 // Reading where an integer tensor says. An index that is out of range, which
 // the framework refuses, is refused by the kernel (Lowering::in_bounds).
+#include "compiler/lowering/operators/lookup.hpp"
+
+#include <algorithm>
+
 #include "compiler/lowering/operators/table.hpp"
 
 namespace weft {
-namespace {
-
-using Values = std::vector<std::optional<Virtual>>;
 
 Virtual index_values(const Call& call, const Virtual& index) {
   if (is_float(index.dtype()) || index.dtype() == DType::boolean) {
@@ -13,6 +14,47 @@ Virtual index_values(const Call& call, const Virtual& index) {
   }
   return call.in().cast(index, DType::i64);
 }
+
+// An index below zero counts from the end.
+ExprId from_either_end(Lowering& in, ExprId place, std::int64_t extent) {
+  ScalarArena& arena = in.arena();
+  const ExprId negative =
+      arena.call("lt", DType::boolean, {place, arena.integer(DType::i64, 0)});
+  const ExprId raised =
+      arena.call("add", DType::i64, {place, arena.integer(DType::i64, extent)});
+  return arena.call("select", DType::i64, {negative, raised, place});
+}
+
+IndexTensors index_tensors(const Call& call) {
+  const auto given = call.optional_tensors(1, "indices");
+  IndexTensors index;
+  while (index.first < given.size() && !given[index.first]) ++index.first;
+  for (std::size_t i = index.first; i < given.size() && given[i]; ++i) {
+    index.chosen.push_back(index_values(call, *given[i]));
+    const Shape& shape = index.chosen.back().shape();
+    Shape& together = index.together;
+    if (shape.size() > together.size()) {
+      together.insert(together.begin(), shape.size() - together.size(), 1);
+    }
+    const std::size_t skip = together.size() - shape.size();
+    for (std::size_t k = 0; k < shape.size(); ++k) {
+      if (together[skip + k] == 1) together[skip + k] = shape[k];
+    }
+  }
+  for (std::size_t i = index.first + index.chosen.size(); i < given.size();
+       ++i) {
+    if (given[i]) throw Unsupported{"index tensors with a gap between"};
+  }
+  if (index.chosen.empty()) throw Unsupported{"index without a tensor"};
+  for (Virtual& one : index.chosen) {
+    one = call.in().broadcast(one, index.together);
+  }
+  return index;
+}
+
+namespace {
+
+using Values = std::vector<std::optional<Virtual>>;
 
 // `at` with dimension `dim` where the index's value says.
 ExprId looked_up(Lowering& in, const Virtual& value, Position at,
@@ -95,37 +137,16 @@ Values scatter(const Call& call) {
   })};
 }
 
-// An index below zero counts from the end.
-ExprId from_either_end(Lowering& in, ExprId place, std::int64_t extent) {
-  ScalarArena& arena = in.arena();
-  const ExprId negative =
-      arena.call("lt", DType::boolean, {place, arena.integer(DType::i64, 0)});
-  const ExprId raised =
-      arena.call("add", DType::i64, {place, arena.integer(DType::i64, extent)});
-  return arena.call("select", DType::i64, {negative, raised, place});
-}
-
 // value[:, i, j, :]: index tensors for dimensions beside one another, which
 // broadcast together and stand where the first of them stood.
 Values index(const Call& call) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "self");
-  const auto given = call.optional_tensors(1, "indices");
-  std::size_t first = 0;
-  while (first < given.size() && !given[first]) ++first;
-  std::vector<Virtual> chosen;
-  std::size_t rank = 0;
-  for (std::size_t i = first; i < given.size() && given[i]; ++i) {
-    chosen.push_back(index_values(call, *given[i]));
-    rank = std::max(rank, chosen.back().shape().size());
-  }
-  for (std::size_t i = first + chosen.size(); i < given.size(); ++i) {
-    if (given[i]) throw Unsupported{"index tensors with a gap between"};
-  }
-  if (chosen.empty()) throw Unsupported{"index without a tensor"};
   const Shape& shape = call.result().shape;
-  const Shape together(shape.begin() + first, shape.begin() + first + rank);
-  for (Virtual& one : chosen) one = in.broadcast(one, together);
+  const IndexTensors index = index_tensors(call);
+  const std::size_t first = index.first;
+  const std::size_t rank = index.together.size();
+  const std::vector<Virtual> chosen = index.chosen;
   return {Virtual(value.dtype(), shape, [=, &in](const Position& at) {
     const Position of_index(at.begin() + first, at.begin() + first + rank);
     Position inner(at.begin(), at.begin() + first);

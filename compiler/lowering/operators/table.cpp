@@ -167,6 +167,7 @@ const RuleTable& operator_rules() {
     add_norm_rules(rules);
     add_movement_rules(rules);
     add_lookup_rules(rules);
+    add_sum_rules(rules);
     add_pool_rules(rules);
     add_adaptive_pool_rules(rules);
     add_pool_gradient_rules(rules);

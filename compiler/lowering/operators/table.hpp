@@ -61,6 +61,7 @@ void add_upsample_gradient_rules(RuleTable& table);
 void add_loss_rules(RuleTable& table);
 void add_gradient_rules(RuleTable& table);
 void add_lookup_rules(RuleTable& table);
+void add_sum_rules(RuleTable& table);
 void add_contraction_rules(RuleTable& table);
 void add_convolution_rules(RuleTable& table);
 void add_attention_rules(RuleTable& table);

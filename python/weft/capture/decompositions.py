@@ -53,6 +53,7 @@ KEPT_MOVEMENT = (
     "tril", "triu", "take", "nll_loss_forward", "nll_loss2d_forward",
     "renorm", "select_scatter", "reflection_pad1d_backward",
     "reflection_pad2d_backward", "reflection_pad3d_backward",
+    "embedding_dense_backward", "index_add",
 )
 
 # Another operator would draw other numbers from the same generator.

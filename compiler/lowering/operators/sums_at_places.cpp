@@ -1,0 +1,228 @@
+// Sums to where an index tensor says. Where the target adds in place, each
+// entry's values are added in order, as the framework's. Elsewhere each element
+// of the result looks at every entry and adds up what is meant for it: nothing
+// is written twice, so the result does not depend on who comes first. That is
+// work for each entry at each row; where both are many it stays the
+// framework's.
+#include <algorithm>
+
+#include "compiler/lowering/operators/lookup.hpp"
+#include "compiler/lowering/operators/table.hpp"
+
+namespace weft {
+namespace {
+
+using Values = std::vector<std::optional<Virtual>>;
+
+/// What is added to what.
+struct Sums {
+  Virtual base;
+  Virtual values;  ///< what is added
+  Shape picked;    ///< the dimensions of base for which the index says where
+  Shape extents;   ///< of the other dimensions, as far as anything is added
+  Shape entries;   ///< of the index
+};
+
+/// An entry, seen from a point of the other dimensions: whether it counts, the
+/// places that it says, and where its value is.
+struct Entry {
+  Guard counts;
+  std::vector<ExprId> places;
+  Position source;
+};
+using EntryAt =
+    std::function<Entry(const Position& point, const Position& entry)>;
+
+std::int64_t product_of(const Shape& extents) {
+  std::int64_t product = 1;
+  for (const std::int64_t extent : extents) product *= extent;
+  return product;
+}
+
+Virtual folded(const Call& call, const Sums& sums, const EntryAt& entry_at) {
+  Lowering& in = call.in();
+  const DType dtype = sums.base.dtype();
+  const Shape& shape = sums.base.shape();
+  std::int64_t rows = 1;
+  for (const std::int64_t dim : sums.picked) rows *= shape[dim];
+  const std::int64_t most = in.options().choices.summed_places_max;
+  if (std::min(rows, product_of(sums.entries)) > most) {
+    throw Unsupported{call.node().target + ": many entries for many rows"};
+  }
+  Shape all = shape;
+  all.insert(all.end(), sums.entries.begin(), sums.entries.end());
+  const Virtual terms(dtype, all, [=, &in](const Position& at) {
+    const Position point(at.begin(), at.begin() + shape.size());
+    const Position entry(at.begin() + shape.size(), at.end());
+    const Entry found = entry_at(point, entry);
+    Guard meant = found.counts;
+    for (std::size_t i = 0; i < sums.picked.size(); ++i) {
+      const ExprId here = in.arena().position(point[sums.picked[i]]);
+      meant = in.both(meant, in.arena().call("eq", DType::boolean,
+                                             {found.places[i], here}));
+    }
+    return in.read_if(sums.values, found.source, meant,
+                      in.arena().integer(dtype, 0));
+  });
+  const Virtual sum =
+      in.fold(Fold::sum, terms, last_dims(terms, sums.entries.size()))[0];
+  return in.pointwise("add", dtype, {sums.base, sum});
+}
+
+Virtual summed(const Call& call, const Sums& sums, const EntryAt& entry_at) {
+  Lowering& in = call.in();
+  if (sums.base.dtype() == DType::boolean) {
+    throw Unsupported{"a sum of truth values"};
+  }
+  if (!in.options().adds_in_place) return folded(call, sums, entry_at);
+  return in.add_in_place(
+      sums.base, sums.picked, sums.extents, sums.entries,
+      [=, &in](const Position& point, const Position& entry) {
+        const Entry found = entry_at(point, entry);
+        const ExprId value =
+            in.read_if(sums.values, found.source, found.counts,
+                       in.arena().integer(sums.base.dtype(), 0));
+        return Lowering::Addition{found.counts, found.places, value};
+      });
+}
+
+// The rows of a table's gradient. An index outside is of no row, as the
+// framework has it: reading the table has refused it.
+Values embedding(const Call& call) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Shape& shape = call.result().shape;
+  const Virtual index = index_values(call, call.tensor(1, "indices"));
+  const std::int64_t padding = call.integer(3, "padding_idx", -1);
+  if (call.flag(4, "scale_grad_by_freq", false)) {
+    throw Unsupported{"a gradient scaled by how often a row was read"};
+  }
+  const Sums sums{in.broadcast(in.number(dtype, 0), shape),
+                  in.cast(call.tensor(0, "grad_output"), dtype),
+                  {0},
+                  shape,
+                  index.shape()};
+  return {summed(
+      call, sums, [=, &in](const Position& point, const Position& entry) {
+        ScalarArena& arena = in.arena();
+        const ExprId row = index.at(entry);
+        const auto compared = [&](const char* how, std::int64_t number) {
+          return arena.call(how, DType::boolean,
+                            {row, arena.integer(DType::i64, number)});
+        };
+        Guard counts = in.both(compared("ge", 0), compared("lt", shape[0]));
+        if (padding >= 0) counts = in.both(counts, compared("ne", padding));
+        Position source = entry;
+        source.push_back(point[1]);
+        return Entry{counts, {row}, source};
+      })};
+}
+
+// self[:, i, j, :] += values, with each entry's part where entries are equal.
+Values index_put(const Call& call) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  if (!call.flag(3, "accumulate", false)) {
+    throw Unsupported{"index_put, where the last of equal places wins"};
+  }
+  const Shape& shape = call.result().shape;
+  const IndexTensors index = index_tensors(call);
+  const std::size_t first = index.first;
+  const std::size_t behind = first + index.chosen.size();
+  Shape picked;
+  for (std::size_t i = first; i < behind; ++i) picked.push_back(i);
+  Shape whole(shape.begin(), shape.begin() + first);
+  whole.insert(whole.end(), index.together.begin(), index.together.end());
+  whole.insert(whole.end(), shape.begin() + behind, shape.end());
+  const Sums sums{in.cast(call.tensor(0, "self"), dtype),
+                  in.broadcast(in.cast(call.tensor(2, "values"), dtype), whole),
+                  picked, shape, index.together};
+  return {summed(
+      call, sums, [=, &in](const Position& point, const Position& entry) {
+        Entry found;
+        for (std::size_t i = first; i < behind; ++i) {
+          const ExprId given = index.chosen[i - first].at(entry);
+          found.counts =
+              in.both(found.counts, in.in_bounds(given, -shape[i], shape[i]));
+          found.places.push_back(from_either_end(in, given, shape[i]));
+        }
+        found.source.assign(point.begin(), point.begin() + first);
+        found.source.insert(found.source.end(), entry.begin(), entry.end());
+        found.source.insert(found.source.end(), point.begin() + behind,
+                            point.end());
+        return found;
+      })};
+}
+
+Values index_add(const Call& call) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Shape& shape = call.result().shape;
+  if (shape.empty()) throw Unsupported{"index_add to a number"};
+  const std::int64_t dim = wrap(call.integer(1, "dim", 0), shape.size());
+  const Virtual index = index_values(call, call.tensor(2, "index"));
+  const bool is_one = index.shape().empty();
+  Virtual values = in.cast(call.tensor(3, "source"), dtype);
+  if (values.shape().size() != shape.size()) {
+    throw Unsupported{"index_add of a number"};
+  }
+  if (call.given(4, "alpha")) {
+    values = in.pointwise("mul", dtype,
+                          {values, in.cast(call.tensor(4, "alpha"), dtype)});
+  }
+  const Sums sums{in.cast(call.tensor(0, "self"), dtype),
+                  values,
+                  {dim},
+                  shape,
+                  {values.shape()[dim]}};
+  return {summed(
+      call, sums, [=, &in](const Position& point, const Position& entry) {
+        const ExprId place = index.at(is_one ? Position{} : entry);
+        Position source = point;
+        source[dim] = entry[0];
+        return Entry{in.in_bounds(place, 0, shape[dim]), {place}, source};
+      })};
+}
+
+// Of other dimensions only what the index has.
+Values scatter_add(const Call& call) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Shape& shape = call.result().shape;
+  if (shape.empty()) throw Unsupported{"scatter_add to a number"};
+  const std::int64_t dim = wrap(call.integer(1, "dim", 0), shape.size());
+  const Virtual index = index_values(call, call.tensor(2, "index"));
+  const Virtual values = in.cast(call.tensor(3, "src"), dtype);
+  if (index.shape().size() != shape.size() ||
+      values.shape().size() != shape.size()) {
+    throw Unsupported{"scatter_add of a number"};
+  }
+  const Sums sums{in.cast(call.tensor(0, "self"), dtype),
+                  values,
+                  {dim},
+                  index.shape(),
+                  {index.shape()[dim]}};
+  return {summed(
+      call, sums, [=, &in](const Position& point, const Position& entry) {
+        Position source = point;
+        source[dim] = entry[0];
+        // Where there is no entry the index is taken for 0, which is inside.
+        const Guard within = in.inside(source, index.shape());
+        const ExprId place = in.read_if(index, source, within,
+                                        in.arena().integer(DType::i64, 0));
+        return Entry{in.both(within, in.in_bounds(place, 0, shape[dim])),
+                     {place},
+                     source};
+      })};
+}
+
+}  // namespace
+
+void add_sum_rules(RuleTable& table) {
+  table["embedding_dense_backward"] = embedding;
+  table["index_put"] = table["_unsafe_index_put"] = index_put;
+  table["index_add"] = index_add;
+  table["scatter_add"] = scatter_add;
+}
+
+}  // namespace weft
