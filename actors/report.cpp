@@ -424,12 +424,17 @@ std::string why_no_kernel(const Report& report) {
   if (report.subgraphs.empty()) return "all of it is the library's own work";
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
   const auto right = [](const SubgraphDone& done) { return done.right > 0; };
+  const auto late = [](const SubgraphDone& done) {
+    return done.reason.contains("the search's part of the budget");
+  };
+  const bool none_is_right = std::ranges::none_of(report.subgraphs, right);
+  if (none_is_right && std::ranges::any_of(report.subgraphs, late)) {
+    return "there was no time to find a kernel of ours";
+  }
   if (std::ranges::none_of(report.subgraphs, tried)) {
     return "no kernel of ours was tried";
   }
-  if (std::ranges::none_of(report.subgraphs, right)) {
-    return "no kernel of ours was right";
-  }
+  if (none_is_right) return "no kernel of ours was right";
   return "no kernel of ours is faster here";
 }
 

@@ -131,6 +131,9 @@ TEST_CASE("no kernel is called slower that was never timed") {
   CHECK(told("no kernel of ours was right"));
   for (auto& done : made.report.subgraphs) done.seeds = 0;
   CHECK(told("no kernel of ours was tried"));
+  made.report.subgraphs.front().reason =
+      "not begun: the search's part of the budget of 3 s is over";
+  CHECK(told("there was no time to find a kernel of ours"));
   made.report.subgraphs.clear();
   CHECK(told("all of it is the library's own work"));
 }
