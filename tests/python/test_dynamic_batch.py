@@ -200,6 +200,7 @@ class DynamicCalls(BackendCase):
         module = Block().eval()
         for _ in range(3):  # again where the machine is too busy
             self.searches.clear()
+            weft.cache.clear()
             ours, report = weft.optimize(
                 module, [made(BATCH)], variants=1, target="cpu",
                 budget_s=600, dynamic_dim=1)

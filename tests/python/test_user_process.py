@@ -164,6 +164,20 @@ class Memory(BackendCase):
         self.assertIn("of the program's memory", "\n".join(told.output))
         self.assertNotIn("--dynamic-dim", self.words()[0])
 
+    @torch.no_grad()
+    def test_a_branch_beyond_all_samples_is_seen(self):
+        class Branch(torch.nn.Module):
+            def forward(self, x):
+                return x.relu() * 2 if x.shape[1] > 1000 else x.relu() + 1
+
+        for dim in (1, -1, 7):
+            with self.assertLogs("weft", "INFO") as told:
+                weft.optimize(Branch(), torch.randn(4, 50), dynamic_dim=dim)
+            self.assertIn("kernels are for one size", "\n".join(told.output))
+        self.assertNotIn("--dynamic-dim", str(self.words()))
+        weft.optimize(Net(), [torch.randn(7, 12)], dynamic_dim=-2)
+        self.assertIn("--dynamic-dim", self.words()[-1])
+
 
 class Told(BackendCase):
     """WEFT_LOG, of a program that does not import weft itself at first."""

@@ -113,15 +113,19 @@ def capture_sizes(module, args, kwargs, captured, position, dim):
     def has_it(leaf):
         return isinstance(leaf, torch.Tensor) and leaf.dim() > dim
 
-    named = (next((leaf for leaf in leaves if isinstance(leaf, torch.Tensor)),
-                  None) if position is None else leaves[position])
-    old = named.shape[dim] if has_it(named) else 0
+    named = leaves[position] if position is not None else next(
+        (leaf for leaf in leaves if isinstance(leaf, torch.Tensor)
+         and leaf.dim()), None)
+    if dim < 0 and isinstance(named, torch.Tensor):
+        dim += named.dim()
+    old = named.shape[dim] if dim >= 0 and has_it(named) else 0
     if old < 2:
         raise Unsupported(f"the input has no dimension {dim} of 2 or more")
     growing = [leaf for leaf in leaves if has_it(leaf)
                and leaf.shape[dim] == old]
     if not all(leaf.is_contiguous() for leaf in growing):
         raise Unsupported("an input that grows is not contiguous")
+    _check_any_size(module, args, kwargs, growing, dim)
 
     def resized(leaf, size):
         if not any(leaf is one for one in growing):
@@ -152,6 +156,24 @@ def capture_sizes(module, args, kwargs, captured, position, dim):
             argument.grows = tuple(d for d, (n, m) in enumerate(
                 zip(a.shape, b.shape)) if n != m)
     return old, graphs
+
+
+def _check_any_size(module, args, kwargs, growing, dim):
+    """Unsupported, where the model is another one at some sizes: samples cannot
+    tell of a branch that is taken beyond all of them, and the exporter can."""
+    shapes, size = torch.export.ShapesCollection(), torch.export.Dim(
+        "size", min=2)
+    for leaf in growing:
+        shapes[leaf] = {dim: size}
+    try:
+        with torch.no_grad(), _quietly():
+            torch.export.export(
+                module, args, kwargs, strict=False,
+                dynamic_shapes=shapes.dynamic_shapes(module, args, kwargs))
+    except Exception as error:
+        raise Unsupported("torch.export cannot give it a size that is a symbol: "
+                          f"{type(error).__name__}: {_first_line(error)}"
+                          ) from None
 
 
 @contextlib.contextmanager
