@@ -95,6 +95,8 @@ class Rechecks:
             answer.seek(0)
             answer.truncate()
             with self._turn:
+                if self._ends.is_set():
+                    return None, "", 0
                 begin = time.monotonic()
                 code, said = program.run(words, limit_s, self, answer)
                 seconds = time.monotonic() - begin
@@ -134,14 +136,12 @@ class _Task:
         self.identity = composed.identity
         self.path, self.digest = composed.identity
         self.text = composed.text
-        # Whose user is gone need not be judged.
         self._kernels = weakref.ref(kernels)
-        self._composed = weakref.ref(composed)
 
     def judge(self, turns):
         """Has it judged, and does what follows from that; what is to be said of
         it. Raises where nothing is known."""
-        if self._composed() is None or is_disabled():
+        if is_disabled():
             return ""
         with store.claimed(self.path, turns.is_ending):
             facts = facts_of(self.source)
@@ -187,6 +187,12 @@ class _Task:
                 _write(problem, text)
                 reason, seconds = self._verdict(turns, problem, candidate,
                                                 left_s)
+                if reason.startswith("crashed"):  # or the machine lacked room
+                    again, more = self._verdict(turns, problem, candidate,
+                                                left_s)
+                    seconds += more
+                    if not again.startswith("crashed"):
+                        raise _NotJudged(f"{reason}; not so a second time")
                 if reason:
                     return reason
                 left_s = max(0, left_s - seconds)

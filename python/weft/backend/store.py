@@ -118,6 +118,8 @@ def claimed(path, is_ending):
                 break
         yield
     finally:
+        with contextlib.suppress(OSError):  # a child may have the file open, too
+            fcntl.flock(claim, fcntl.LOCK_UN)
         os.close(claim)
 
 
@@ -147,7 +149,10 @@ def remember_verdict(path, digest, facts, **verdict):
         with os.fdopen(made, "w", encoding="utf-8") as file:
             json.dump({"format": FORMAT, "module": digest, "facts": facts,
                        "seconds": int(time.time()), **verdict}, file)
-        os.rename(name, os.path.join(path, "verdict.json"))
+        try:
+            os.rename(name, os.path.join(path, "verdict.json"))
+        except OSError:  # the entry is gone
+            os.unlink(name)
 
 
 def remove_module(path, digest):
