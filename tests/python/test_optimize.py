@@ -160,6 +160,24 @@ class Optimized(BackendCase):
                 self.check(True, x)
 
     @torch.no_grad()
+    def test_hooks_of_all_modules_are_called(self):
+        called = []
+        handle = nn.modules.module.register_module_forward_hook(
+            lambda module, args, result: called.append(type(module)))
+        self.addCleanup(handle.remove)
+        self.check(False)
+        self.assertEqual(len(called), 6)  # three modules, mine and its own
+        handle.remove()
+        self.check(True)
+
+    @torch.no_grad()
+    def test_looking_at_a_call_raises_nothing(self):
+        with mock.patch.object(optimize, "_is_special",
+                               side_effect=AttributeError("another PyTorch")):
+            self.check(False)
+        self.assertIn("another PyTorch", str(weft.explain(self.mine)))
+
+    @torch.no_grad()
     def test_entries_that_come_hide_no_other(self):
         """A call goes through the entries that there were, at whichever line
         of it another thread adds one."""

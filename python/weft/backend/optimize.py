@@ -16,6 +16,9 @@ from weft.backend.options import is_disabled, log, options_from
 from weft.backend.piece import Piece, tracing
 
 ENTRIES_MAX = 16
+#: Hooks of every module. (torch 2.6 has no function that looks at them all.)
+_HOOKS_OF_ALL = ("_global_forward_hooks", "_global_forward_pre_hooks",
+                 "_global_backward_hooks", "_global_backward_pre_hooks")
 
 
 @dataclasses.dataclass
@@ -159,6 +162,9 @@ class _Pending:
 
     def entry(self):
         kernels = self.kernels
+        if kernels.source is None or not kernels.source.any_size:
+            for one in self.captured.arguments:
+                one.grows = ()
         return _Entry(self.captured, kernels.source, kernels.composed,
                       kernels.summary, kernels.reason, kernels.from_store,
                       kernels.path)
@@ -243,10 +249,17 @@ class _Dispatch:
         return twin
 
     def compute(self, module, args, kwargs):
-        """(whether an entry computed it, the result)."""
-        if _is_special():
+        """(whether an entry computed it, the result). Nothing of ours is raised:
+        what goes wrong is told by explain(), and the call is the module's own."""
+        try:
+            if _is_special():
+                return False, None
+            bounds = self._bounds(module)
+        except Exception as error:
+            self.reason = ("calls cannot be looked at: "
+                           f"{type(error).__name__}: {error}")
             return False, None
-        for bound, entry in self._bounds(module):
+        for bound, entry in bounds:
             try:
                 done, result = _compute(bound, entry, args, kwargs)
             except composed_module.Declined:
@@ -405,7 +418,8 @@ def _is_special():
             or torch._C._len_torch_dispatch_stack() > 0
             or torch._C._len_torch_function_stack() > 0
             or torch._C._functorch.peek_interpreter_stack() is not None
-            or torch.nn.modules.module._has_any_global_hook())
+            or any(getattr(torch.nn.modules.module, name)
+                   for name in _HOOKS_OF_ALL))
 
 
 class _WithKernels:
