@@ -135,7 +135,7 @@ class Whole(WeftCase):
 
     def test_what_a_candidate_says_ends_no_table(self):
         results = {mode: {"verdict": {"correct": False, "reason": "a |\n<b>"},
-                          "subgraphs": [], "timing": {}, "summary": ""}
+                          "why_no_kernel": "", "timing": {}, "summary": ""}
                    for mode in ("eval", "train")}
         self.assertIn("| eval | a \\| \\<b> |", driver.report(
             {"problem": "p.py"}, results, ""))
