@@ -23,10 +23,20 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
+/// The same program without "..": a sandbox has not the folders that such a
+/// path only passes through.
+fs::path direct(const fs::path& program) {
+  const fs::path plain = fs::absolute(program).lexically_normal();
+  std::error_code error;
+  const bool is_same = fs::equivalent(
+      plain.parent_path(), fs::absolute(program).parent_path(), error);
+  return is_same ? plain : program;
+}
+
 /// `program` as the shell would find it; empty when it would not.
 fs::path on_path(const std::string& program) {
   if (program.find('/') != std::string::npos) {
-    return access(program.c_str(), X_OK) == 0 ? fs::path(program) : fs::path();
+    return access(program.c_str(), X_OK) == 0 ? direct(program) : fs::path();
   }
   const std::string path = variable("PATH");
   for (std::size_t from = 0; from <= path.size();) {

@@ -79,6 +79,19 @@ TEST_CASE("Python is looked for in the order that is promised") {
   CHECK(says(find_installation({}), "no Python: install python3"));
 }
 
+TEST_CASE("a Python by way of another folder has a path without it") {
+  World world;
+  fs::create_directories(world.folder / "other/deep");
+  CHECK(value(find_installation(world.folder / "other/../flagged")).python ==
+        world.folder / "flagged");
+  // Where ".." is that of a link's target, the path stays.
+  fs::create_directory_symlink(world.folder / "other/deep",
+                               world.folder / "link");
+  fs::copy(world.folder / "flagged", world.folder / "other/flagged");
+  const fs::path through = world.folder / "link/../flagged";
+  CHECK(value(find_installation(through)).python == through);
+}
+
 TEST_CASE("a Python is asked what it has") {
   World world;
   const Installation found = value(find_installation({}));
