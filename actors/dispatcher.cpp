@@ -101,7 +101,7 @@ void Dispatcher::skip(const Subgraph& subgraph, Context& context) {
 }
 
 std::string Dispatcher::budget_words() const {
-  return "the search's part of the budget of " +
+  return std::string(kSearchTimeOver) + " of " +
          std::to_string(dispatch_->run.options.budget_ms / 1'000) +
          " s is over";
 }

@@ -2,6 +2,8 @@
 // exit codes and winners, in one place.
 #pragma once
 
+#include <string_view>
+
 #include "messages/run.hpp"
 #include "messages/vocabulary.hpp"
 
@@ -10,6 +12,11 @@ namespace weft {
 /// Of a run whose module is verified, but some call to a language model was not
 /// made because it could have exceeded the budget.
 inline constexpr int kBudgetExitCode = 4;
+
+/// How a subgraph's reason begins, or goes on, whose search the run's time cut
+/// short.
+inline constexpr std::string_view kSearchTimeOver =
+    "the search's part of the budget";
 
 /// 2 wrong input, 3 something missing on the machine, else 1.
 int exit_code_of(const Failure& failure);

@@ -425,7 +425,7 @@ std::string why_no_kernel(const Report& report) {
   const auto tried = [](const SubgraphDone& done) { return done.seeds > 0; };
   const auto right = [](const SubgraphDone& done) { return done.right > 0; };
   const auto late = [](const SubgraphDone& done) {
-    return done.reason.contains("the search's part of the budget");
+    return done.reason.contains(kSearchTimeOver);
   };
   const bool none_is_right = std::ranges::none_of(report.subgraphs, right);
   if (none_is_right && std::ranges::any_of(report.subgraphs, late)) {

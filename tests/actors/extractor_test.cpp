@@ -212,17 +212,8 @@ TEST_CASE("on a GPU what only timing can tell is cut in both ways") {
     RunStart start = small_run(extractor.blobs);
     start.options.target = "triton";
     if (has_gpu) start.machine.gpus = {Gpu{}};
-    const auto capture =
-        one<CaptureRequest>(extractor.say(address::user, start));
-    const std::string graph =
-        extractor.blobs.put(graph_to_json(two_piece_graph()));
-    const auto files = one<WriteFilesRequest>(extractor.say(
-        address::capture, CaptureReply{capture.effect, {}, graph, 9}));
-    const auto dispatch = one<Dispatch>(
-        extractor.say(address::files, WriteFilesReply{files.effect, {}}));
-    const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
-    REQUIRE(plan.has_value());
-    CHECK(plan->others.size() == (has_gpu ? 1 : 0));
-    CHECK(plan->subgraphs.size() == 1);
+    const Plan plan = plan_of(extractor, start, two_piece_graph());
+    CHECK(plan.others.size() == (has_gpu ? 1 : 0));
+    CHECK(plan.subgraphs.size() == 1);
   }
 }

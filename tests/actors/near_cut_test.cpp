@@ -170,17 +170,8 @@ TEST_CASE("a plan has a near cut where a near module is wanted") {
     RunStart start = small_run(extractor.blobs);
     start.options.target = "triton";
     start.options.accept = accept;
-    const auto capture =
-        one<CaptureRequest>(extractor.say(address::user, start));
-    const std::string graph =
-        extractor.blobs.put(graph_to_json(two_piece_graph()));
-    const auto files = one<WriteFilesRequest>(extractor.say(
-        address::capture, CaptureReply{capture.effect, {}, graph, 9}));
-    const auto dispatch = one<Dispatch>(
-        extractor.say(address::files, WriteFilesReply{files.effect, {}}));
-    const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
-    REQUIRE(plan.has_value());
-    CHECK(plan->near_cut.empty() == (accept == std::string("weft")));
+    const Plan plan = plan_of(extractor, start, two_piece_graph());
+    CHECK(plan.near_cut.empty() == (accept == std::string("weft")));
   }
 }
 

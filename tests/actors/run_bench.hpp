@@ -1,6 +1,7 @@
 // A role that runs errands, on the bench: its leases are granted at once.
 #pragma once
 
+#include "actors/extractor.hpp"
 #include "compiler/graph/subgraph.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/bench.hpp"
@@ -55,6 +56,20 @@ inline RunStart small_run(Blobs& blobs) {
   start.machine.cores = 2;
   start.options.jobs = 1;
   return start;
+}
+
+/// How the extractor cuts that graph.
+inline Plan plan_of(RunBench<Extractor>& extractor, const RunStart& start,
+                    const Graph& graph) {
+  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  const std::string blob = extractor.blobs.put(graph_to_json(graph));
+  const auto files = one<WriteFilesRequest>(extractor.say(
+      address::capture, CaptureReply{capture.effect, {}, blob, 9}));
+  const auto dispatch = one<Dispatch>(
+      extractor.say(address::files, WriteFilesReply{files.effect, {}}));
+  const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
+  REQUIRE(plan.has_value());
+  return *plan;
 }
 
 }  // namespace weft
