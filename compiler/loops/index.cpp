@@ -276,6 +276,15 @@ Index floor_mod(const Index& value, std::int64_t divisor) {
   return Index::of_atom(std::move(atom));
 }
 
+Index flat_place(const std::vector<Index>& at,
+                 const std::vector<std::int64_t>& shape, std::size_t first) {
+  Index flat;
+  for (std::size_t i = first; i < at.size(); ++i) {
+    flat = flat * shape[i] + at[i];
+  }
+  return flat;
+}
+
 std::int64_t elements_of(const Index& index) {
   std::map<int, LoopVar> variables;
   index.collect(variables);

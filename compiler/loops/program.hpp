@@ -26,10 +26,14 @@ struct Buffer {
   std::int64_t span = 0;
 };
 
-inline std::int64_t elements_of(const Buffer& buffer) {
+inline std::int64_t elements_of(const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
-  for (const std::int64_t extent : buffer.shape) count *= extent;
+  for (const std::int64_t extent : shape) count *= extent;
   return count;
+}
+
+inline std::int64_t elements_of(const Buffer& buffer) {
+  return elements_of(buffer.shape);
 }
 
 enum class Fold { sum, prod, max, min, argmax, argmin };
@@ -66,6 +70,14 @@ struct Stage {
   std::vector<std::pair<Index, std::int64_t>> bounds;
   std::string note;  ///< the call it came from, for people
 };
+
+/// What a stage computes for each element: its value and, of an argmax or
+/// argmin, or where it adds, the position.
+inline std::vector<ExprId> roots_of(const Stage& stage) {
+  std::vector<ExprId> roots = {stage.value};
+  if (stage.position >= 0) roots.push_back(stage.position);
+  return roots;
+}
 
 struct Program {
   ScalarArena arena;

@@ -14,13 +14,6 @@ bool holds(const Variables& list, int id) {
                      [&](const LoopVar& v) { return v.id == id; });
 }
 
-/// What is computed at each of its points.
-std::vector<ExprId> roots_of(const Stage& stage) {
-  std::vector<ExprId> roots = {stage.value};
-  if (stage.position >= 0) roots.push_back(stage.position);
-  return roots;
-}
-
 std::set<int> results_read(const Program& program, const Stage& stage) {
   std::set<int> read;
   // What is added to is read, too.

@@ -11,12 +11,6 @@ bool fits_32_bits(const Index& index) {
   return low >= -most && high <= most;
 }
 
-std::vector<ExprId> roots_of(const Stage& stage) {
-  std::vector<ExprId> roots = {stage.value};
-  if (stage.position >= 0) roots.push_back(stage.position);
-  return roots;
-}
-
 std::vector<Index> positions_of(const Program& program, const Nest& nest) {
   std::vector<Index> all;
   for (const Stage& stage : nest.stages) {

@@ -10,10 +10,6 @@ namespace weft {
 /// Whether 32 bits hold it, and what is added where a tile reaches too far.
 bool fits_32_bits(const Index& index);
 
-/// What a stage computes for each element: its value and, of an argmax or
-/// argmin, the position.
-std::vector<ExprId> roots_of(const Stage& stage);
-
 /// All positions in a nest's memory, those that it computes with, and how far
 /// its loops count.
 std::vector<Index> positions_of(const Program& program, const Nest& nest);

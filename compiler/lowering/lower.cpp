@@ -211,10 +211,7 @@ Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {
 Virtual Lowering::reshape(const Virtual& value, const Shape& shape) {
   if (value.shape() == shape) return value;
   return Virtual(value.dtype(), shape, [=](const Position& at) {
-    Index flat;
-    for (std::size_t i = 0; i < shape.size(); ++i) {
-      flat = flat * shape[i] + at[i];
-    }
+    const Index flat = flat_place(at, shape);
     Position inner(value.shape().size());
     std::int64_t stride = 1;
     for (std::size_t i = inner.size(); i-- > 0;) {

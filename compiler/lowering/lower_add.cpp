@@ -60,18 +60,9 @@ Virtual Lowering::add_in_place(const Virtual& base, const Shape& picked,
 namespace {
 
 bool reads(const ScalarArena& arena, const Stage& stage, int buffer) {
-  std::vector<ExprId> roots = {stage.value};
-  if (stage.position >= 0) roots.push_back(stage.position);
-  return std::ranges::any_of(arena.reachable(roots), [&](ExprId id) {
+  return std::ranges::any_of(arena.reachable(roots_of(stage)), [&](ExprId id) {
     return arena[id].op == ScalarOp::load && arena[id].buffer == buffer;
   });
-}
-
-// Row-major.
-Index flat_place(const std::vector<Index>& at, const Shape& shape) {
-  Index flat;
-  for (std::size_t i = 0; i < shape.size(); ++i) flat = flat * shape[i] + at[i];
-  return flat;
 }
 
 /// Whether the stage copies that buffer as it is to an output, and no more.

@@ -27,11 +27,7 @@ Moved without_places(const Index& index, const Places& places) {
 // Results are row-major.
 Index flat_index(const Scalar& load, const Buffer& buffer) {
   if (load.index.size() == 1) return load.index[0];
-  Index flat;
-  for (std::size_t i = 0; i < load.index.size(); ++i) {
-    flat = flat * buffer.shape[i] + load.index[i];
-  }
-  return flat;
+  return flat_place(load.index, buffer.shape);
 }
 
 ExprId sum_of(ScalarArena& arena, const Moved& moved, const Places& places) {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <map>
 
-#include "compiler/loops/width.hpp"
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {

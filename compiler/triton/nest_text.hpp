@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "compiler/loops/width.hpp"
 #include "compiler/triton/fold.hpp"
 #include "compiler/triton/nest.hpp"
 

@@ -2,7 +2,6 @@
 // persistent: each pass over it but the first reads registers.
 #include <algorithm>
 
-#include "compiler/loops/width.hpp"
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {

@@ -2,7 +2,6 @@
 // points, and a second kernel folds what they left.
 #include <algorithm>
 
-#include "compiler/loops/width.hpp"
 #include "compiler/triton/nest_text.hpp"
 
 namespace weft {

@@ -81,32 +81,6 @@ Rule average_gradient(std::size_t rank) {
   };
 }
 
-// The flat place in the source's space, from the place in the window.
-Virtual places_of(Lowering& in, const Virtual& in_window,
-                  const std::vector<Span>& windows) {
-  const std::size_t before = in_window.shape().size() - windows.size();
-  return Virtual(DType::i64, in_window.shape(), [=, &in](const Position& at) {
-    ScalarArena& arena = in.arena();
-    const auto call = [&](const char* function, ExprId a, std::int64_t b) {
-      return arena.call(function, DType::i64,
-                        {a, arena.integer(DType::i64, b)});
-    };
-    ExprId rest = in_window.at(at);
-    ExprId flat = arena.integer(DType::i64, 0);
-    std::int64_t scale = 1;
-    for (std::size_t i = windows.size(); i-- > 0;) {
-      const Span& w = windows[i];
-      const ExprId place = arena.call("add", DType::i64,
-                                      {arena.position(w.first(at[before + i])),
-                                       call("remainder", rest, w.taps)});
-      rest = call("div_floor", rest, w.taps);
-      flat = arena.call("add", DType::i64, {flat, call("mul", place, scale)});
-      scale *= w.source;
-    }
-    return flat;
-  });
-}
-
 Rule maximum(std::size_t rank) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
@@ -115,7 +89,13 @@ Rule maximum(std::size_t rank) {
     const Virtual all = windowed(in, value, windows, lowest(in, value.dtype()));
     const Shape dims = last_dims(all, rank);
     return {in.fold(Fold::max, all, dims)[0],
-            places_of(in, place_of_maximum(in, all, dims), windows)};
+            flat_places(in, place_of_maximum(in, all, dims), windows,
+                        [&in](const Span& w, const Index& window, ExprId tap) {
+                          ScalarArena& arena = in.arena();
+                          return arena.call(
+                              "add", DType::i64,
+                              {arena.position(w.first(window)), tap});
+                        })};
   };
 }
 
@@ -132,7 +112,7 @@ Rule maximum_gradient(std::size_t rank) {
         windows_of(source, gradient.shape(), rank), in,
         [=, &in](const Position& at, const Position& window, Guard guard) {
           return where_found(in, gradient, places, window, guard,
-                             flat_place(at, source, rank));
+                             flat_place(at, source, source.size() - rank));
         })};
   };
 }

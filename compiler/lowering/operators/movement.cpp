@@ -85,9 +85,7 @@ Values roll(const Call& call) {
   const Shape shifts = call.integers(1, "shifts");
   Shape dims = call.integers(2, "dims");
   if (dims.empty()) {
-    std::int64_t count = 1;
-    for (const std::int64_t extent : whole) count *= extent;
-    value = in.reshape(value, {count});
+    value = in.reshape(value, {elements_of(whole)});
     dims = {0};
   }
   for (std::size_t i = 0; i < dims.size(); ++i) {

@@ -96,37 +96,21 @@ bool overlap(const std::vector<Windows>& windows) {
                      [](const Windows& w) { return w.overlap(); });
 }
 
-// The flat place in the source's space, from the place in the window. Where
-// nothing beats minus infinity, the place is the window's first in the source.
-Virtual places_of(Lowering& in, const Virtual& in_window,
-                  const std::vector<Windows>& windows) {
-  const std::size_t before = in_window.shape().size() - windows.size();
-  return Virtual(DType::i64, in_window.shape(), [=, &in](const Position& at) {
-    ScalarArena& arena = in.arena();
-    const auto call = [&](const char* function, ExprId a, std::int64_t b) {
-      return arena.call(function, DType::i64,
-                        {a, arena.integer(DType::i64, b)});
-    };
-    ExprId rest = in_window.at(at);
-    ExprId flat = arena.integer(DType::i64, 0);
-    std::int64_t scale = 1;
-    for (std::size_t i = windows.size(); i-- > 0;) {
-      const Windows& w = windows[i];
-      const ExprId tap = call("remainder", rest, w.taps);
-      rest = call("div_floor", rest, w.taps);
-      ExprId place = arena.call("add", DType::i64,
-                                {arena.position(w.first(at[before + i])),
-                                 call("mul", tap, w.dilation)});
-      const ExprId negative = arena.call("lt", DType::boolean,
-                                         {place, arena.integer(DType::i64, 0)});
-      place =
-          arena.call("select", DType::i64,
-                     {negative, call("remainder", place, w.dilation), place});
-      flat = arena.call("add", DType::i64, {flat, call("mul", place, scale)});
-      scale *= w.source;
-    }
-    return flat;
-  });
+// Where nothing beats minus infinity, the place is the window's first in the
+// source.
+ExprId place_of(Lowering& in, const Windows& w, const Index& window,
+                ExprId tap) {
+  ScalarArena& arena = in.arena();
+  const auto call = [&](const char* function, ExprId a, std::int64_t b) {
+    return arena.call(function, DType::i64, {a, arena.integer(DType::i64, b)});
+  };
+  const ExprId place = arena.call(
+      "add", DType::i64,
+      {arena.position(w.first(window)), call("mul", tap, w.dilation)});
+  const ExprId negative =
+      arena.call("lt", DType::boolean, {place, arena.integer(DType::i64, 0)});
+  return arena.call("select", DType::i64,
+                    {negative, call("remainder", place, w.dilation), place});
 }
 
 Rule max_pool(std::size_t rank, bool with_indices) {
@@ -139,7 +123,11 @@ Rule max_pool(std::size_t rank, bool with_indices) {
     const Shape dims = last_dims(all, rank);
     Values values = {in.fold(Fold::max, all, dims)[0]};
     if (with_indices) {
-      values.push_back(places_of(in, place_of_maximum(in, all, dims), windows));
+      values.push_back(
+          flat_places(in, place_of_maximum(in, all, dims), windows,
+                      [&in](const Windows& w, const Index& window, ExprId tap) {
+                        return place_of(in, w, window, tap);
+                      }));
     }
     return values;
   };

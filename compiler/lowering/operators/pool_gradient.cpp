@@ -124,7 +124,7 @@ Rule max_pool(std::size_t rank) {
         in, dtype, source, windows,
         [=, &in](const Position& at, const Position& window, Guard guard) {
           return where_found(in, gradient, places, window, guard,
-                             flat_place(at, source, rank));
+                             flat_place(at, source, source.size() - rank));
         })};
   };
 }

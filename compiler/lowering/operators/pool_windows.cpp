@@ -74,14 +74,6 @@ Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims) {
        first, last});
 }
 
-Index flat_place(const Position& at, const Shape& source, std::size_t rank) {
-  Index flat;
-  for (std::size_t i = source.size() - rank; i < source.size(); ++i) {
-    flat = flat * source[i] + at[i];
-  }
-  return flat;
-}
-
 ExprId where_found(Lowering& in, const Virtual& gradient, const Virtual& places,
                    const Position& window, Guard guard, const Index& here) {
   ScalarArena& arena = in.arena();

@@ -37,8 +37,33 @@ Virtual element_counts(Lowering& in, DType dtype, const Shape& shape,
 /// first, but of several that are no numbers the last, as the framework has it.
 Virtual place_of_maximum(Lowering& in, const Virtual& all, const Shape& dims);
 
-/// Where that position of the source is, in its last `rank` dimensions alone.
-Index flat_place(const Position& at, const Shape& source, std::size_t rank);
+/// The flat place in the source's space, from the place in the window:
+/// place_of(windows of a dimension, one of them, tap) is where the tap is.
+template <class Window, class PlaceOf>
+Virtual flat_places(Lowering& in, const Virtual& in_window,
+                    const std::vector<Window>& windows,
+                    const PlaceOf& place_of) {
+  const std::size_t before = in_window.shape().size() - windows.size();
+  return Virtual(DType::i64, in_window.shape(), [=, &in](const Position& at) {
+    ScalarArena& arena = in.arena();
+    const auto call = [&](const char* function, ExprId a, std::int64_t b) {
+      return arena.call(function, DType::i64,
+                        {a, arena.integer(DType::i64, b)});
+    };
+    ExprId rest = in_window.at(at);
+    ExprId flat = arena.integer(DType::i64, 0);
+    std::int64_t scale = 1;
+    for (std::size_t i = windows.size(); i-- > 0;) {
+      const Window& w = windows[i];
+      const ExprId tap = call("remainder", rest, w.taps);
+      rest = call("div_floor", rest, w.taps);
+      const ExprId place = place_of(w, at[before + i], tap);
+      flat = arena.call("add", DType::i64, {flat, call("mul", place, scale)});
+      scale *= w.source;
+    }
+    return flat;
+  });
+}
 
 /// The window's gradient where its maximum was found here, else 0.
 ExprId where_found(Lowering& in, const Virtual& gradient, const Virtual& places,

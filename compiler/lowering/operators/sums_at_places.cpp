@@ -33,12 +33,6 @@ struct Entry {
 using EntryAt =
     std::function<Entry(const Position& point, const Position& entry)>;
 
-std::int64_t product_of(const Shape& extents) {
-  std::int64_t product = 1;
-  for (const std::int64_t extent : extents) product *= extent;
-  return product;
-}
-
 Virtual folded(const Call& call, const Sums& sums, const EntryAt& entry_at) {
   Lowering& in = call.in();
   const DType dtype = sums.base.dtype();
@@ -46,7 +40,7 @@ Virtual folded(const Call& call, const Sums& sums, const EntryAt& entry_at) {
   std::int64_t rows = 1;
   for (const std::int64_t dim : sums.picked) rows *= shape[dim];
   const std::int64_t most = in.options().choices.summed_places_max;
-  if (std::min(rows, product_of(sums.entries)) > most) {
+  if (std::min(rows, elements_of(sums.entries)) > most) {
     throw Unsupported{call.node().target + ": many entries for many rows"};
   }
   Shape all = shape;
