@@ -2,13 +2,15 @@
 pieces, verified or explained, timed against eager and torch.compile.
 
     PYTHONPATH=python python benchmarks/zoo.py [--only NAME,…] [--budget-s N]
-        [--device cuda] [--large]
+        [--device cuda] [--large] [--batch N] [--fallback inductor]
 
-Prints a table, a line a model. Models of torchvision, timm and transformers are
+Prints a table, a line a model; speedups are medians of rounds, with their quartiles. Models of torchvision, timm and transformers are
 there where those packages are installed; --large gives them their own sizes
-instead of small ones."""
+instead of small ones, --batch so many samples. On a GPU several of these may run
+at once: each times with the device to itself."""
 
 import argparse
+import contextlib
 import os
 import statistics
 import sys
@@ -19,16 +21,18 @@ import torch
 
 import zoo_models
 
-ROUNDS = 15
+from weft.capture.capture import lock_of
+
+ROUNDS = 25
 COLUMNS = ("model", "graphs", "breaks", "state", "as eager", "eager ms",
-           "torch.compile ms", "weft ms", "over torch.compile", "search s",
-           "why not")
+           "torch.compile ms", "weft ms", "over torch.compile", "over eager",
+           "search s", "why not")
 
 
 def in_turns(functions, inputs):
-    """Median seconds of each, called one after the other in every round."""
+    """Seconds of each in every round, where they are called one after the other."""
     times = [[] for _ in functions]
-    with torch.no_grad():
+    with torch.no_grad(), alone_on(inputs[0].device):
         for function in functions:
             for _ in range(3):
                 function(*inputs)
@@ -39,7 +43,21 @@ def in_turns(functions, inputs):
                 function(*inputs)
                 _settle(inputs)
                 found.append(time.perf_counter() - begin)
-    return [statistics.median(found) for found in times]
+    return times
+
+
+@contextlib.contextmanager
+def alone_on(device):
+    """No timing of a run, nor another's here, is on that device meanwhile."""
+    with contextlib.closing(lock_of(device)) as lock, lock.exclusive():
+        yield
+
+
+def speedup(theirs, ours):
+    """The median of the rounds' ratios, and their quartiles."""
+    low, middle, high = statistics.quantiles(
+        [one / other for one, other in zip(theirs, ours)], n=4)
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
 
 
 def _settle(inputs):
@@ -69,13 +87,14 @@ def row_of(name, make, options):
     graphs = [graph for graph in weft.explain().graphs[before:]
               if graph.role == "inference"]
     breaks = weft.explain(model, inputs).breaks
-    eager, theirs, ours = in_turns([model, torch.compile(model), mine], inputs)
+    times = in_turns([model, torch.compile(model), mine], inputs)
+    eager, theirs, ours = times
     reasons = [graph.reason for graph in graphs if graph.reason] + breaks
     return (name, len(graphs), len(breaks),
             ", ".join(graph.state for graph in graphs) or "none",
-            "yes" if verdict else verdict.reason, f"{eager * 1e3:.2f}",
-            f"{theirs * 1e3:.2f}", f"{ours * 1e3:.2f}",
-            f"{theirs / ours:.2f}", f"{seconds:.0f}",
+            "yes" if verdict else verdict.reason,
+            *[f"{statistics.median(one) * 1e3:.2f}" for one in times],
+            speedup(theirs, ours), speedup(eager, ours), f"{seconds:.0f}",
             "; ".join(reasons)[:options.reason_chars])
 
 
@@ -90,11 +109,12 @@ def main():
     parser.add_argument("--budget-s", type=float, default=120)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--batch", type=int, help="samples; each model's own else")
     parser.add_argument("--fallback", default="eager",
                         choices=("eager", "inductor"))
     parser.add_argument("--reason-chars", type=int, default=160)
     options = parser.parse_args()
-    models, absent = zoo_models.models(options.large)
+    models, absent = zoo_models.models(options.large, options.batch)
     wanted = options.only.split(",") if options.only else list(models)
     unknown = [name for name in wanted if name not in models]
     if unknown:

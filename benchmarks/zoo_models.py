@@ -280,16 +280,17 @@ class EncoderAndDecoder(nn.Module):
         return self.model(input_ids=given, decoder_input_ids=so_far)[0]
 
 
-def own_models(large):
+def own_models(large, batch=None):
     """{name: a function that gives (model, inputs)}"""
+    batch = batch or 2
     wide, side, length = (64, 56, 512) if large else (16, 32, 64)
     many = 512 if large else 64
 
     def image(channels=wide):
-        return [torch.randn(2, channels, side, side)]
+        return [torch.randn(batch, channels, side, side)]
 
     def tokens():
-        return [torch.randn(2, length, many)]
+        return [torch.randn(batch, length, many)]
 
     return {
         "residual convolutions": lambda: (nn.Sequential(
@@ -307,17 +308,17 @@ def own_models(large):
         "GRU": lambda: (FirstResult(
             nn.GRU(many, many, batch_first=True)), tokens()),
         "selective scan": lambda: (SelectiveScan(many, 16),
-                                   [torch.randn(2, 16, many)]),
+                                   [torch.randn(batch, 16, many)]),
         "chunked scan": lambda: (ChunkedScan(many, 4, 16, length // 4),
                                  tokens()),
         "squeeze and expand": lambda: (nn.Sequential(
             *[SqueezeAndExpand(wide) for _ in range(2)]), image()),
         "diffusion U-Net": lambda: (DiffusionUNet(wide), [
-            *image(3), torch.tensor([3.0, 700.0])]),
+            *image(3), torch.linspace(3, 700, batch)]),
     }
 
 
-def _torchvision_models(large):
+def _torchvision_models(large, batch=None):
     torchvision = _import_torchvision()
     side = 224 if large else 64
     names = ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_small",
@@ -328,7 +329,7 @@ def _torchvision_models(large):
         def make():
             words = {"image_size": side} if name.startswith("vit") else {}
             return (torchvision.models.get_model(name, weights=None, **words),
-                    [torch.randn(1, 3, side, side)])
+                    [torch.randn(batch or 1, 3, side, side)])
         return make
     return {f"torchvision {name}": maker(name) for name in names}
 
@@ -354,7 +355,7 @@ def _import_torchvision():
     return torchvision
 
 
-def _timm_models(large):
+def _timm_models(large, batch=None):
     _import_torchvision()
     import timm
 
@@ -366,12 +367,12 @@ def _timm_models(large):
         def make():
             words = {"img_size": side} if "vit" in name or "swin" in name else {}
             return (timm.create_model(name, pretrained=False, **words),
-                    [torch.randn(1, 3, side, side)])
+                    [torch.randn(batch or 1, 3, side, side)])
         return make
     return {f"timm {name}": maker(name) for name in names}
 
 
-def _transformers_models(large):
+def _transformers_models(large, batch=None):
     import transformers as t
 
     width, layers, length = (512, 6, 256) if large else (64, 2, 64)
@@ -381,7 +382,7 @@ def _transformers_models(large):
     decoder = {**words, "num_key_value_heads": 2, "use_cache": False}
 
     def ids():
-        return [torch.randint(500, (2, length))]
+        return [torch.randint(500, (batch or 2, length))]
 
     def of(kind, **configuration):
         def make():
@@ -397,7 +398,7 @@ def _transformers_models(large):
             pad_token_id=0, bos_token_id=1, eos_token_id=2,
             decoder_start_token_id=1)
         encoder = t.WhisperModel(config).get_encoder()
-        return FirstResult(encoder), [torch.randn(1, 16, 2 * length)]
+        return FirstResult(encoder), [torch.randn(batch or 1, 16, 2 * length)]
 
     t5_words = {"d_model": width, "d_kv": width // 4, "d_ff": 2 * width,
                 "num_layers": layers, "num_heads": 4, "vocab_size": 500,
@@ -425,14 +426,14 @@ def _transformers_models(large):
     }
 
 
-def models(large=False):
+def models(large=False, batch=None):
     """({name: a function that gives (model, inputs)}, what is absent and why)"""
-    found, absent = own_models(large), []
+    found, absent = own_models(large, batch), []
     for name, more in (("torchvision", _torchvision_models),
                        ("timm", _timm_models),
                        ("transformers", _transformers_models)):
         try:
-            found.update(more(large))
+            found.update(more(large, batch))
         except Exception as error:  # not installed, or for another PyTorch
             absent.append(f"without {name}: {type(error).__name__}: {error}")
     return found, absent
