@@ -44,10 +44,15 @@ def evaluate(words):
         time.sleep(600)
     if how == "fails":
         sys.exit("weft: the judge fell over")
-    kind = "correct" if how in ("accepted", "hangs once") else how
-    print(json.dumps({"accepted": kind == "correct", "verdict": {
-        "kind": kind, "reason": "" if kind == "correct" else "by a third"}}))
-    return 0 if kind == "correct" else 1
+    is_right = how in ("accepted", "hangs once") or (
+        how == "near once" and not is_first)
+    kind = {"near": "wrong", "near once": "wrong"}.get(how, how)
+    print(json.dumps({"accepted": is_right, "verdict": {
+        "kind": "correct" if is_right else kind,
+        "reason": "" if is_right else "by a third",
+        "beyond": {"near": 1.5, "near once": 1.5, "wrong": 1000.0}.get(how, 0),
+    }}))
+    return 0 if is_right else 1
 
 
 def main(words):

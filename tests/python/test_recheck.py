@@ -130,6 +130,7 @@ class Verdicts(RecheckCase):
         self.set_environment(FAKE_WEFT_EVAL="wrong")
         compiled = self.start_twice()
         self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(len(self.evals()), 1)
         self.assertIn("withdrawn by a full verdict: wrong: by a third",
                       str(weft.explain()))
         self.assertEqual(store.entries(), [])
@@ -138,6 +139,22 @@ class Verdicts(RecheckCase):
         self.set_environment(FAKE_WEFT="declines")  # another module
         self.start()
         self.assertEqual(self.runs(), 2)
+
+    def test_numbers_near_their_bound_are_withdrawn_by_a_second_verdict(self):
+        self.set_environment(FAKE_WEFT_EVAL="near")
+        self.start_twice()
+        self.assertEqual(self.states(), ["framework"])
+        self.assertEqual(len(self.evals()), 2)
+
+    def test_and_stay_where_that_one_says_otherwise(self):
+        self.set_environment(FAKE_WEFT_EVAL="near once")
+        self.start_twice()
+        self.assertEqual(self.states(), ["ready"])
+        self.assertEqual(len(self.evals()), 2)
+        self.assertIn("by a third; not so a second time", str(weft.explain()))
+        self.start()  # another process asks
+        self.judged()
+        self.assertIn(recheck.RIGHT, str(weft.explain()))
 
     @torch.no_grad()
     def test_wrong_kernels_of_an_optimised_module_are_withdrawn(self):

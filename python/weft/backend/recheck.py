@@ -8,6 +8,7 @@ start. Who is wrong is withdrawn: no call after that takes its kernels.
 """
 
 import contextlib
+import dataclasses
 import json
 import os
 import platform
@@ -27,6 +28,8 @@ from weft.backend.options import is_disabled, log
 #: Verdicts that say that kernels are not right. After any other nothing is
 #: known of them: the machine was too busy, or too small.
 REFUSED = ("wrong", "crashed", "cheated")
+#: Numbers that exceed their bound by no more may be an unlucky draw's.
+NEAR = 16.0
 #: A verdict that did not come to an end is asked for by so many processes.
 TRIES_MAX = 3
 #: Kernels for any batch are judged at these besides, and at a larger one, as
@@ -127,6 +130,27 @@ class Rechecks:
             self.queue.task_done()
 
 
+@dataclasses.dataclass
+class _Found:
+    """What one verdict found; `kind` and `reason` are empty of right kernels."""
+
+    seconds: float
+    kind: str = ""
+    reason: str = ""
+    beyond: float = 0.0  #: of refused numbers, how many times their bound
+
+    @property
+    def needs_another(self):
+        """Whether it counts only where a second one, by another seed, says so
+        too: the machine may have lacked room, and near a bound a draw decides."""
+        return self.kind == "crashed" or (
+            self.kind == "wrong" and 0 < self.beyond < NEAR)
+
+    def confirms(self, before):
+        return self.kind == before.kind or (
+            self.kind != "" and not self.needs_another)
+
+
 class _Task:
     """One module of the store that this process has loaded."""
 
@@ -185,21 +209,20 @@ class _Task:
             for number, text in enumerate(_problems(self.source)):
                 problem = os.path.join(folder, f"problem_{number}.py")
                 _write(problem, text)
-                reason, seconds = self._verdict(turns, problem, candidate,
-                                                left_s)
-                if reason.startswith("crashed"):  # or the machine lacked room
-                    again, more = self._verdict(turns, problem, candidate,
-                                                left_s)
-                    seconds += more
-                    if not again.startswith("crashed"):
-                        raise _NotJudged(f"{reason}; not so a second time")
-                if reason:
-                    return reason
-                left_s = max(0, left_s - seconds)
+                found = self._verdict(turns, problem, candidate, left_s)
+                left_s = max(0, left_s - found.seconds)
+                if found.needs_another:
+                    again = self._verdict(turns, problem, candidate, left_s)
+                    left_s = max(0, left_s - again.seconds)
+                    if not again.confirms(found):
+                        raise _NotJudged(
+                            f"{found.reason}; not so a second time")
+                if found.kind:
+                    return found.reason
         return ""
 
     def _verdict(self, turns, problem, candidate, limit_s):
-        """(as _judged(), the seconds that it took)"""
+        """The _Found of one draw; _NotJudged."""
         words = ["eval", problem, candidate, "--target", self.options.target,
                  "--json", "--no-timing"]
         with tempfile.TemporaryFile("w+", encoding="utf-8") as answer:
@@ -214,14 +237,15 @@ class _Task:
             found = json.loads(lines[-1])
             verdict = found["verdict"]
             kind, reason = verdict["kind"], verdict["reason"]
+            beyond = float(verdict.get("beyond", 0))
         except (ValueError, LookupError, TypeError):
             raise _NotJudged(said or f"weft eval ended with the code {code}"
                              ) from None
         if found.get("accepted") is True:
-            return "", seconds
+            return _Found(seconds)
         if kind not in REFUSED:
             raise _NotJudged(f"{kind}: {reason}")
-        return f"{kind}: {reason}", seconds
+        return _Found(seconds, kind, f"{kind}: {reason}", beyond)
 
 
 def _problems(source):

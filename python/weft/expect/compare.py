@@ -68,6 +68,8 @@ class Expected:
     #: For an index output: value of the operand at each index, and the best.
     operand: torch.Tensor | None = None
     operand_dim: int | None = None
+    #: Whether the framework's error is that of several draws (redraws.py).
+    is_redrawn: bool = False
 
     @property
     def allows_tf32(self):
@@ -98,6 +100,9 @@ class Finding:
     error: float = 0.0
     reason: str = ""
     together: float = 0.0  #: root of the mean square of all elements' errors
+    #: Of a refused result, how many times its bound the error is; 0 where it was
+    #: not for the size of errors.
+    beyond: float = 0.0
 
 
 def expect(name, framework, wide, reduction_length=1):
@@ -127,6 +132,21 @@ def expect(name, framework, wide, reduction_length=1):
     else:
         made.rms_tolerance = max(FRAMEWORK_RMS_FACTOR * together, floor)
     return made
+
+
+def learn(made, drawn):
+    """Holds results against the worse of two draws of the framework's error:
+    `drawn` is the expectation of nearby inputs."""
+    if made.wide is None or drawn.wide is None:
+        return
+    made.framework_error = max(made.framework_error, drawn.framework_error)
+    made.framework_rms = max(made.framework_rms, drawn.framework_rms)
+    made.tolerance = max(made.tolerance, drawn.tolerance)
+    made.rms_tolerance = max(made.rms_tolerance, drawn.rms_tolerance)
+    if made.slices is not None and drawn.slices is not None:
+        slices.learn(made.slices, drawn.slices)
+    else:
+        made.slices = None
 
 
 def _is_told(made):
@@ -249,20 +269,23 @@ def compare(got, made):
         return _compare_exact(got, made)
     held = error_sums.hold(got, made)
     if held.place is not None:
-        return Finding(held.worst, _place(made, got, held.place, held.worst))
+        is_size = math.isfinite(held.worst) and made.tolerance > 0
+        return Finding(held.worst, _place(made, got, held.place, held.worst),
+                       beyond=held.worst / made.tolerance if is_size else 0.0)
     together = math.sqrt(held.squares / got.numel())
     if not together <= made.rms_tolerance:
         return Finding(held.worst, f"output {made.name}: its elements' errors "
                        f"have a root mean square of {together:.3g} > "
                        f"{made.rms_tolerance:.3g}; {_worst(made, got)}",
-                       together)
+                       together, together / made.rms_tolerance)
     if made.slices is not None:
         found = slices.hold(got, made.truth, made.framework, made.slices)
         if found is not None:
             return Finding(held.worst, f"output {made.name}: {found.place} is "
                            f"off by {found.error:.3g} of its own size > "
                            f"{made.slices.tolerance:.3g}; "
-                           f"{_worst(made, got, found.elements)}", together)
+                           f"{_worst(made, got, found.elements)}", together,
+                           found.error / made.slices.tolerance)
     return Finding(held.worst, together=together)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from weft.expect import compare, inputs, summed_terms, tf32
+from weft.expect import compare, inputs, redraws, summed_terms, tf32
 from weft.device.arena import BufferSet
 from weft.device.device import HOST
 from weft.device.laps import lap
@@ -382,6 +382,10 @@ class CaseMaker:
         if self.multiplies and tf32.is_asked(self._device.torch):
             self.allow_tf32(storages, made)
         return made
+
+    def expect_scaled(self, storages, factor):
+        """The same of these inputs times that factor."""
+        return self.expect(redraws.scaled(storages, factor))
 
     def allow_tf32(self, storages, made):
         """Widens these expectations by what TF32 costs on that data."""

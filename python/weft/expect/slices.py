@@ -128,6 +128,12 @@ def widen(slices, lossy, truth, factor):
                 slices.tolerance, factor * float(one[held].max()))
 
 
+def learn(slices, drawn):
+    """Holds those that both draws hold, against the worse of the two."""
+    slices.held = [one & other for one, other in zip(slices.held, drawn.held)]
+    slices.tolerance = max(slices.tolerance, drawn.tolerance)
+
+
 def near(framework, tolerance):
     """Those of a result that is held against the framework's alone."""
     if not has_slices(framework.shape):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 
 from weft.candidate import gpu_package, harness
-from weft.expect import compare, mismatches
+from weft.expect import compare, mismatches, redraws
 from weft.device.arena import BufferSet, new_arena
 from weft.device.device import HOST
 from weft.device.laps import lap
@@ -76,6 +76,8 @@ class Verdict:
     framework_precision: str = ""  #: … and the framework's
     #: Of a module: near_eager.NearEager's, where that was asked.
     near_eager: dict = field(default_factory=dict)
+    #: Of a result refused for its errors, how many times the bound; else 0.
+    beyond: float = 0.0
     #: Of a wrong result, the first elements (mismatches.first).
     mismatches: list = field(default_factory=list)
     wall_ms: float = 0.0
@@ -223,11 +225,12 @@ def _run_cases(slot, keeper, cases, job, limits, verdict):
         got = run_case(slot, sets[which].bind(arena), which, case, limits)
         verdict.cases = number + 1
         again = first if number == cases.count else None
-        reason = _reason(got, again, case, verdict)
+        reason = _reason(got, again, case, verdict, cases.maker.expect_scaled)
         if reason and case.is_near:
             del case  # before the next is made: it may fill half a device
             case = cases.case(chosen)
-            reason = _reason(got, again, case, verdict)
+            reason = _reason(got, again, case, verdict,
+                             cases.maker.expect_scaled)
         if reason:
             if again is None and is_of_tf32(
                     got, case.outputs, cases.maker,
@@ -279,18 +282,22 @@ def run_case(slot, buffers, which, case, limits):
     return buffers.output_views
 
 
-def _reason(got, first, case, verdict):
+def _reason(got, first, case, verdict, expect_scaled):
     """Why these results are wrong, or "". `first`: those of the same inputs
     before, or None."""
+    draws = redraws.Redraws(
+        case.outputs, None if case.is_near
+        else lambda factor: expect_scaled(case.storages, factor))
     for x, made in zip(got, case.outputs):
         with lap("compare"):
-            finding = compare.compare(x, made)
+            finding = draws.compare(x, made)
         decides = not (finding.reason and case.is_near)
         if decides:
             verdict.hold(finding.error, made.tolerance)
         if finding.reason:
             if decides:
                 verdict.mismatches = mismatches.first(x, made)
+                verdict.beyond = finding.beyond
             return finding.reason
         verdict.show(compare.precision_shown(finding, made, case.is_near))
     return "" if first is None else _difference(got, first, case, verdict)

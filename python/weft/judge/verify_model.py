@@ -9,7 +9,7 @@ from itertools import islice
 
 import torch
 
-from weft.expect import compare, mismatches, other_numbers
+from weft.expect import compare, mismatches, other_numbers, redraws
 from weft.expect.expected import Controls
 from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, TOUCHES
 from weft.device.laps import lap
@@ -317,8 +317,9 @@ def _run_case(slot, whole, case, limits, verdict, **how):
         whole.framework_used_tf32)
     errors = [m.framework_error for m in case.expectations]
     verdict.framework_error = max([verdict.framework_error, *errors])
+    expect = None if "number" in how else partial(whole.expect_scaled, case)
     with lap("compare"):
-        _compare(whole, case, verdict, where)
+        _compare(whole, case, verdict, where, expect)
 
 
 def hold_kernels(answer, where):
@@ -329,12 +330,15 @@ def hold_kernels(answer, where):
         raise Ended("not_used", f"{where}: none of its kernels ran: {why}")
 
 
-def _compare(whole, case, verdict, where):
+def _compare(whole, case, verdict, where, expect):
+    """`expect`: redraws.Redraws', or None."""
+    draws = redraws.Redraws(case.expectations, expect)
     for view, made in zip(whole.buffers.output_views, case.expectations):
-        finding = compare.compare(view, made)
+        finding = draws.compare(view, made)
         verdict.hold(finding.error, made.tolerance)
         if finding.reason:
             verdict.mismatches = mismatches.first(view, made)
+            verdict.beyond = finding.beyond
             reason = finding.reason
             if _is_of_tf32(whole, case):
                 verdict.precision = "tf32"

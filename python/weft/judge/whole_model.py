@@ -15,7 +15,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from weft.capture import calls_in_a_row
-from weft.expect import compare, inputs, other_numbers, tf32
+from weft.expect import compare, inputs, other_numbers, redraws, tf32
 from weft.device.arena import BufferSet
 from weft.capture.capture import generators, set_generators
 from weft.device.device import HOST
@@ -317,6 +317,17 @@ class WholeModel:
         return ModelCase(
             distribution, _is_finite(distribution), seed, leaves, state,
             narrow["described"], *made)
+
+    def expect_scaled(self, case, factor):
+        """What is expected of the inputs of that case times that factor; of its
+        state times that, where no input is of a floating type."""
+        leaves, state = case.leaves, case.state
+        if any(leaf.is_floating_point() for leaf in leaves):
+            leaves = self.as_laid_out(redraws.scaled(leaves, factor))
+        else:
+            state = agreed(self.state, redraws.scaled(state, factor))
+        return self.expect(
+            case.distribution, case.seed, leaves, state).expectations
 
     def allow_tf32(self, leaves, state, seed, made):
         """Widens these expectations (a list for each of what a run leaves) by

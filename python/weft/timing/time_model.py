@@ -1,11 +1,12 @@
 """The bench for a whole model: Model eager and compiled against ModelNew."""
 
+import functools
 import statistics
 from dataclasses import replace
 
 import torch
 
-from weft.expect import compare, inputs
+from weft.expect import inputs, redraws
 from weft.device.laps import lap
 from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
                                 QUIET_SHARE, QUIET_USUAL_SHARE, OffClock,
@@ -255,12 +256,13 @@ class ModelBench:
             self.baseline_rested = True
         case = self._whole.expect("given", self._seed, *self._case)
         self._like = case.without_tensors()
-        return self._difference(answer, case)
+        return self._difference(
+            answer, case, functools.partial(self._whole.expect_scaled, case))
 
-    def _difference(self, answer, case):
+    def _difference(self, answer, case, expect=None):
+        draws = redraws.Redraws(case.expectations, expect)
         return (layout_difference(answer, case.described)
-                or compare.first_reason(
-                    self._whole.buffers.output_views, case.expectations))
+                or draws.first_reason(self._whole.buffers.output_views))
 
     def examine(self, slot, limits, dice):
         """(1, why the last call was wrong)."""

@@ -11,7 +11,7 @@ import random
 import time
 
 from weft.build import built_code
-from weft.expect import compare, inputs
+from weft.expect import compare, inputs, redraws
 from weft.device.arena import BufferSet
 from weft.candidate.baseline import COMPILE_MODES
 from weft.expect.expected import CaseMaker
@@ -418,7 +418,9 @@ class SubgraphBench:
         self._rest()
         made = self._maker.expect(kept)
         self._like = [one.without_tensors() for one in made]
-        reason = compare.first_reason(views, made)
+        reason = redraws.Redraws(
+            made, lambda factor: self._maker.expect_scaled(kept, factor)
+        ).first_reason(views)
         if self.is_large:
             del made
             self._device.give_back()  # the baseline needs it again
