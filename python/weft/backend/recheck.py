@@ -22,7 +22,7 @@ import weakref
 
 import torch
 
-from weft.backend import composed_module, program, search, store
+from weft.backend import composed_module, program, search, store, workspace
 from weft.backend.options import is_disabled, log
 
 #: Verdicts that say that kernels are not right. After any other nothing is
@@ -201,8 +201,7 @@ class _Task:
 
     def _judged(self, turns):
         """"" of right kernels, else why not; _NotJudged."""
-        with tempfile.TemporaryDirectory(prefix="verdict-",
-                                         dir=search.runs_folder()) as folder:
+        with workspace.made("verdict-") as folder:
             candidate = os.path.join(folder, "model_new.py")
             _write(candidate, self.text)
             left_s = self.options.budget_s

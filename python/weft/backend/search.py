@@ -7,10 +7,9 @@ import json
 import os
 import platform
 import shutil
-import tempfile
 import time
 
-from weft.backend import program, store
+from weft.backend import program, store, workspace
 from weft.backend.options import log
 
 #: Of the budget, for timing one kernel and the best one.
@@ -65,6 +64,7 @@ def key_of(source, options):
 def known(source, options):
     """The Outcome of an earlier process's search, or None: there is none, or
     its time was over before it was done, and it is worth another."""
+    workspace.sweep()
     found = store.find(key_of(source, options)) if options.cache else None
     if found is None:
         return None
@@ -90,19 +90,9 @@ def _tries(about):
 def search(source, options, cancelled=None):
     """The Outcome of a run of weft on that source; SearchFailed says why there
     is none. Blocks for limit_s() at most, and some seconds."""
-    folder = tempfile.mkdtemp(prefix="run-", dir=runs_folder())
-    try:
+    is_kept = bool(os.environ.get("WEFT_KEEP_RUNS"))
+    with workspace.made("run-", is_kept) as folder:
         return _search(source, options, cancelled, folder)
-    finally:
-        if not os.environ.get("WEFT_KEEP_RUNS"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def runs_folder():
-    """Where what the program works on lies as long as it does; it is made."""
-    path = os.path.join(os.path.dirname(store.folder()), "runs")
-    os.makedirs(path, exist_ok=True)
-    return path
 
 
 def limit_s(options):

@@ -1,0 +1,97 @@
+"""Folders that a process works in, swept by a later one if it is killed.
+
+The file `in-use` in it is locked as long as its process lives. One whose lock is
+free is nobody's.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+
+from weft.backend import store
+
+LOCK = "in-use"
+#: Of a folder without that file (a verdict's by an earlier weft, or one whose
+#: process is about to write it): untouched for so long, it is nobody's.
+UNLOCKED_S = 24 * 3600.0
+
+_swept = set()  # by this process
+
+
+def place():
+    """Where they are; it is made."""
+    path = os.path.join(os.path.dirname(store.folder()), "runs")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+@contextlib.contextmanager
+def made(prefix, is_kept=False):
+    """A new folder, which goes in the end, unless it is kept for a person."""
+    sweep()
+    if is_kept:
+        yield tempfile.mkdtemp(prefix=prefix, dir=place())
+        return
+    path, lock = _made(prefix)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _made(prefix):
+    while True:
+        path = tempfile.mkdtemp(prefix=prefix, dir=place())
+        try:
+            lock = os.open(os.path.join(path, LOCK),
+                           os.O_WRONLY | os.O_CREAT, 0o600)
+        except FileNotFoundError:
+            continue
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.path.exists(os.path.join(path, LOCK)):
+            return path, lock
+        os.close(lock)  # a sweep was between the two calls
+
+
+def sweep():
+    """Removes what processes left that were killed; once in a process, and never
+    raises."""
+    folder = os.path.join(os.path.dirname(store.folder()), "runs")
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    try:
+        found = [entry.path for entry in os.scandir(folder)
+                 if entry.name.startswith(("run-", "verdict-"))]
+    except OSError:
+        return
+    for path in found:
+        _sweep(path)
+
+
+def _sweep(path):
+    try:
+        lock = os.open(os.path.join(path, LOCK), os.O_WRONLY)
+    except OSError:
+        _sweep_unlocked(path)
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    except OSError:  # in use, or nothing tells whether it is
+        pass
+    finally:
+        os.close(lock)
+
+
+def _sweep_unlocked(path):
+    """Runs without the file are kept for a person (WEFT_KEEP_RUNS)."""
+    with contextlib.suppress(OSError):
+        if (os.path.basename(path).startswith("verdict-")
+                and time.time() - os.stat(path).st_mtime > UNLOCKED_S):
+            shutil.rmtree(path, ignore_errors=True)
