@@ -175,6 +175,44 @@ class Verdicts(RecheckCase):
             self.assertEqual(one.__dict__["_weft"].calls, calls)
             self.assertIn("by a third", one.__dict__["_weft"].reason)
 
+    def saved(self):
+        """The path of an optimised module, whose process is gone."""
+        path = os.path.join(self.folder, "module.pt")
+        weft.save(weft.optimize(self.net, self.x, budget_s=BUDGET_S)[0], path)
+        weft.cache.clear()
+        self.begin_process()
+        return path
+
+    @torch.no_grad()
+    def test_a_loaded_module_is_judged_from_its_first_call_on(self):
+        path = self.saved()
+        mine = weft.load(path)
+        self.judged()
+        self.assertEqual(self.evals(), [])  # as long as it is not called
+        for _ in range(2):
+            self.assert_same(mine(self.x), self.net(self.x))
+            self.judged()
+        self.assertEqual(len(self.evals()), 1)
+        self.assertIn(recheck.RIGHT, str(weft.explain(mine)))
+        self.begin_process()
+        mine = weft.load(path)
+        self.assert_same(mine(self.x), self.net(self.x))
+        self.judged()
+        self.assertIn(recheck.RIGHT_BEFORE, str(weft.explain(mine)))
+        self.assertEqual(len(self.evals()), 1)
+
+    @torch.no_grad()
+    def test_wrong_kernels_of_a_loaded_module_are_withdrawn(self):
+        path = self.saved()
+        self.set_environment(FAKE_WEFT_EVAL="wrong")
+        mine = weft.load(path)
+        for calls in (1, 1):
+            self.assert_same(mine(self.x), self.net(self.x))
+            self.judged()
+            self.assertEqual(mine.__dict__["_weft"].calls, calls)
+        self.assertIn("by a third", mine.__dict__["_weft"].reason)
+        self.assertEqual(store.entries(), [])
+
     def test_kernels_that_are_loaded_again_stay_withdrawn(self):
         self.set_environment(FAKE_WEFT_EVAL="crashed")
         self.start_twice()

@@ -14,6 +14,7 @@ from weft.backend import captured as captures, composed_module, store
 from weft.backend.graph_source import Unsupported
 from weft.backend.options import is_disabled, log, options_from
 from weft.backend.piece import Piece, tracing
+from weft.backend.recheck import rechecks
 
 ENTRIES_MAX = 16
 #: Hooks of every module. (torch 2.6 has no function that looks at them all.)
@@ -181,6 +182,21 @@ class _Entry:
     reason: str
     from_store: bool
     path: str
+    #: It was loaded: what its kernels were judged with is not known here.
+    needs_verdict: bool = False
+
+    def settle(self, _, reason):
+        """By a full verdict that withdraws its kernels."""
+        self.reason = reason
+
+    def have_judged(self, options):
+        """The full verdict on what a file brought, in the background; once.
+        Raises nothing."""
+        self.needs_verdict = False
+        try:
+            rechecks.begin(self, self.composed, options or options_from({}))
+        except Exception as error:  # no thread, no memory
+            log.info("a loaded module is not judged: %s", error)
 
     def __getstate__(self):
         """With the texts of its files: they are built again where it is
@@ -202,6 +218,7 @@ class _Entry:
             self.path = store.keep_files(files)
             self.composed = composed_module.ComposedModule(
                 self.source, self.path)
+            self.needs_verdict = True
         except Exception as error:
             self.reason = f"{type(error).__name__}: {error}"
             log.warning("a saved module's kernels cannot be built here: %s",
@@ -269,6 +286,8 @@ class _Dispatch:
                 done = False
             if done:
                 self.calls += 1
+                if entry.needs_verdict:
+                    entry.have_judged(self.options)
                 return True, result
         self.declined += 1
         return self._compute_other(module, args, kwargs)
