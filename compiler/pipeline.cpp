@@ -183,7 +183,9 @@ Plan partition(const Graph& model, const Target& target,
   FusedAttention start = with_attention(model, cut);
   const auto is_kept = kept_as_eager(start.graph, cut);
   const auto lowerable = [&](const Graph& graph, const Node& call) {
-    return !is_kept(call) && target.can_lower(graph, call, cut);
+    const auto side = cut.sides.find(call.name);
+    const bool is_theirs = side != cut.sides.end() && !side->second;
+    return !is_theirs && !is_kept(call) && target.can_lower(graph, call, cut);
   };
   Plan plan;
   if (target.on_gpu) {

@@ -2,7 +2,11 @@
 // and the cuts are held against each other piece by piece.
 #include <algorithm>
 
+#include "compiler/fusion/lowerable.hpp"
 #include "compiler/fusion/signature.hpp"
+#include "compiler/graph/graph_check.hpp"
+#include "compiler/graph/operator_facts.hpp"
+#include "compiler/lowering/any_size.hpp"
 #include "compiler/targets.hpp"
 
 namespace weft {
@@ -46,6 +50,59 @@ Result<Growth> growth(const Plans& plans, std::int64_t size, const Of& of) {
   return growth_of(graphs, size);
 }
 
+Plans plans_at(const std::map<std::int64_t, Graph>& models,
+               const Target& target, const CutOptions& cut) {
+  Plans plans;
+  for (const auto& [size, model] : models) {
+    plans.emplace(size, partition(model, target, cut));
+  }
+  return plans;
+}
+
+/// Whether a call of that name, one of the models', has code for any size, as
+/// far as the call alone tells.
+bool has_any_size(const Plans& plans, const std::string& name) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> elements;
+  std::vector<Graph> alone;
+  for (const auto& [size, plan] : plans) {
+    const Node* call = plan.model.find(name);
+    if (call == nullptr) return false;
+    auto graph = call_alone(plan.model, *call);
+    if (!graph) return false;
+    for (const Node& node : graph->nodes) {
+      const bool is_result = node.kind == NodeKind::call && !node.is_tuple;
+      if (is_result) graph->outputs.push_back(node.name);
+    }
+    alone.push_back(std::move(*graph));
+    if (call->values.empty() || !call->values[0]) continue;
+    elements.emplace_back(size, element_count(*call->values[0]));
+  }
+  // A square of the size is no multiple.
+  return (elements.empty() || multiple_of_size(elements)) &&
+         !walk_growing(alone.front(), alone.back());
+}
+
+/// Whose calls are at every size: the framework's where ours would not be for
+/// any, and sums of products as what they take at that size tells.
+std::map<std::string, bool> sides_of(const Plans& plans, std::int64_t size) {
+  std::map<std::string, bool> sides;
+  const Plan& plan = plans.at(size);
+  std::set<std::string> ours;
+  for (const Placement& placement : plan.placements) {
+    ours.insert(placement.nodes.begin(), placement.nodes.end());
+  }
+  for (const Node& node : plan.model.nodes) {
+    if (node.kind != NodeKind::call) continue;
+    const bool is_ours = ours.contains(node.name);
+    if (is_ours && !has_any_size(plans, node.name)) {
+      sides[node.name] = false;
+    } else if (is_product(node.target)) {
+      sides[node.name] = is_ours;
+    }
+  }
+  return sides;
+}
+
 /// Other kernels than those of the same calls at one size alone.
 void name_anew(Plan& plan) {
   std::map<std::string, std::string> taken;
@@ -74,10 +131,10 @@ void name_anew(Plan& plan) {
 Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
                                  std::int64_t size, const Target& target,
                                  const CutOptions& cut) {
-  Plans plans;
-  for (const auto& [at, model] : models) {
-    plans.emplace(at, partition(model, target, cut));
-  }
+  Plans plans = plans_at(models, target, cut);
+  CutOptions alike = cut;
+  alike.sides = sides_of(plans, size);
+  if (!alike.sides.empty()) plans = plans_at(models, target, alike);
   Plan plan = plans.at(size);
   for (const auto& [at, other] : plans) {
     if (auto alike = are_cut_alike(plan, other); !alike) {

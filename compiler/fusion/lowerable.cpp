@@ -37,21 +37,13 @@ class Arguments {
 
 }  // namespace
 
-bool can_lower(const Graph& graph, const Node& call,
-               const LoweringOptions& options) {
-  if (call.kind != NodeKind::call) return false;
-  if (call.target == "getitem") {
-    const auto* ref =
-        call.args.empty() ? nullptr : std::get_if<NodeRef>(&call.args[0].value);
-    const Node* tuple = ref == nullptr ? nullptr : graph.find(ref->name);
-    return tuple != nullptr && can_lower(graph, *tuple, options);
-  }
+std::optional<Graph> call_alone(const Graph& graph, const Node& call) {
   Arguments arguments(graph);
   for (const Arg& arg : call.args) {
-    if (!arguments.add(arg)) return false;
+    if (!arguments.add(arg)) return std::nullopt;
   }
   for (const auto& [name, arg] : call.kwargs) {
-    if (!arguments.add(arg)) return false;
+    if (!arguments.add(arg)) return std::nullopt;
   }
   Graph one;
   one.nodes = arguments.take();
@@ -64,7 +56,20 @@ bool can_lower(const Graph& graph, const Node& call,
     const auto* ref = std::get_if<NodeRef>(&node.args[0].value);
     if (ref != nullptr && ref->name == call.name) one.nodes.push_back(node);
   }
-  return lower(one, options).has_value();
+  return one;
+}
+
+bool can_lower(const Graph& graph, const Node& call,
+               const LoweringOptions& options) {
+  if (call.kind != NodeKind::call) return false;
+  if (call.target == "getitem") {
+    const auto* ref =
+        call.args.empty() ? nullptr : std::get_if<NodeRef>(&call.args[0].value);
+    const Node* tuple = ref == nullptr ? nullptr : graph.find(ref->name);
+    return tuple != nullptr && can_lower(graph, *tuple, options);
+  }
+  const auto one = call_alone(graph, call);
+  return one && lower(*one, options).has_value();
 }
 
 }  // namespace weft

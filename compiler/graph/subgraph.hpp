@@ -75,6 +75,9 @@ struct CutOptions {
   bool as_eager = false;
   /// The library's convolutions work channels last where that may pay.
   bool relays = true;
+  /// Calls whose side is known, by their names: the framework's, or ours
+  /// whatever they take. Of a model that is cut alike at several sizes.
+  std::map<std::string, bool> sides{};
   DeviceRates rates{};  ///< of the device that the kernels are for
   Choices choices{};    ///< what is decided by speed alone
 };

@@ -5,19 +5,22 @@ namespace {
 
 /// False where there are more of the one than of the other.
 bool add_growing(const std::vector<LoopVar>& at,
-                 const std::vector<LoopVar>& there, std::set<int>& growing) {
+                 const std::vector<LoopVar>& there,
+                 std::map<int, std::int64_t>& growing) {
   if (at.size() != there.size()) return false;
   for (std::size_t i = 0; i < at.size(); ++i) {
-    if (at[i].extent != there[i].extent) growing.insert(at[i].id);
+    if (at[i].extent != there[i].extent) {
+      growing.emplace(at[i].id, there[i].extent);
+    }
   }
   return true;
 }
 
 }  // namespace
 
-std::optional<std::set<int>> growing_variables(const Schedule& plan,
-                                               const Schedule& other) {
-  std::set<int> growing;
+std::optional<std::map<int, std::int64_t>> growing_variables(
+    const Schedule& plan, const Schedule& other) {
+  std::map<int, std::int64_t> growing;
   if (plan.nests.size() != other.nests.size()) return {};
   for (std::size_t i = 0; i < plan.nests.size(); ++i) {
     const Nest& nest = plan.nests[i];

@@ -25,6 +25,9 @@ struct LoopFacts {
   bool on_gpu = false;
   DeviceRates rates{};  ///< of the GPU, where it is one
   Choices choices{};    ///< what is decided by speed alone
+  /// The graph grows (compiler/graph/growth.hpp): which factor of a product is
+  /// longer, or how its loops lie in that one, is nothing to go by.
+  bool for_sizes = false;
   /// Stages with code of their own: only what follows them at the same points,
   /// without a loop, joins their nest. Null: none.
   std::function<bool(const Program&, const Stage&)> is_alone{};

@@ -168,8 +168,8 @@ void sort_by_stride(Variables& variables, const Index& index) {
 
 bool finds_position(const Stage& stage) { return stage.position >= 0; }
 
-void order_loops(const Program& program, Nest& nest) {
-  if (adds(nest)) return;
+void order_loops(const Program& program, Nest& nest, const LoopFacts& facts) {
+  if (adds(nest) || (nest.alone && facts.for_sizes)) return;
   const Index main = dominant(program, nest);
   sort_by_stride(nest.outer, main);
   const bool positions =
@@ -436,6 +436,28 @@ void choose_vectors(const Program& program, Nest& nest,
       is_window(nest, choices);
 }
 
+// Two variables of one where a read tells two dimensions apart: the longest
+// read, or any where that is not known.
+void split_as_decisive_reads(Program& program, Stage& stage,
+                             const LoopFacts& facts) {
+  const bool has_no_longest = facts.for_sizes && facts.is_alone != nullptr &&
+                              facts.is_alone(program, stage);
+  if (!has_no_longest) {
+    return split_as_read(program, stage, program.arena.main_read(stage.value));
+  }
+  const auto variables = [&] {
+    return stage.outer.size() + stage.inner.size();
+  };
+  for (std::size_t before = 0; before != variables();) {
+    before = variables();
+    for (const ExprId id : loads_of(program, stage)) {
+      const auto& index = program.arena[id].index;
+      if (index.size() == 1) split_as_read(program, stage, Index(index[0]));
+      if (variables() != before) break;
+    }
+  }
+}
+
 std::int64_t work_of(const Nest& nest) {
   std::int64_t most = 1;
   for (const Stage& stage : nest.stages) {
@@ -549,12 +571,12 @@ Schedule schedule(Program program, const LoopFacts& facts) {
   program.stages.clear();
   for (Stage& stage : stages) {
     if (facts.on_gpu && !stage.scans) {
-      split_as_read(program, stage, program.arena.main_read(stage.value));
+      split_as_decisive_reads(program, stage, facts);
     }
     fuse_or_append(program, placed, std::move(stage), facts);
   }
   for (Nest& nest : placed) {
-    order_loops(program, nest);
+    order_loops(program, nest, facts);
     choose_vectors(program, nest, facts.choices.loops);
     nest.work = work_of(nest);
   }
@@ -571,7 +593,7 @@ Schedule schedule(Program program, const LoopFacts& facts) {
     for (Stage& stage : nest.stages) {
       flatten_result_index(plan, innermost, stage);
     }
-    order_loops(plan.program, nest);
+    order_loops(plan.program, nest, facts);
     while (merge_once(plan.program, nest)) {
     }
     if (facts.on_gpu) split_inner_alike(plan.program, nest);

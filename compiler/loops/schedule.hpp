@@ -4,6 +4,8 @@
 // vectors, and a way to share the work among threads.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -39,7 +41,9 @@ struct Schedule {
   Program program;
   std::vector<Nest> nests;
   std::set<int> spilled;  ///< results that a later nest reads, in scratch
-  std::set<int> growing;  ///< variables longer at other sizes (growing.hpp)
+  /// Variables that are longer at other sizes (growing.hpp): to their extents
+  /// at a size that is the same whatever this plan's, of the problem's order.
+  std::map<int, std::int64_t> growing;
 };
 
 Schedule schedule(Program program, const LoopFacts& facts);

@@ -65,6 +65,14 @@ std::string walks_size(const Program& small, const Program& large) {
 
 }  // namespace
 
+bool walk_growing(const Graph& one, const Graph& other) {
+  LoweringOptions options;
+  options.contractions = true;
+  options.halves = true;
+  const auto small = lower(one, options), large = lower(other, options);
+  return small && large && !walks_size(*small, *large).empty();
+}
+
 Result<void> check_any_size(const Graph& graph,
                             const LoweringOptions& options) {
   std::vector<std::int64_t> sizes = sample_sizes(graph);

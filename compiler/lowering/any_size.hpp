@@ -12,4 +12,9 @@ namespace weft {
 /// its sums are taken in pieces, and divided by counts, of one length.
 Result<void> check_any_size(const Graph& graph, const LoweringOptions& options);
 
+/// Whether two graphs, the same at two sizes, fold or scan what is longer in
+/// one of them: a piece with such a call has no code for any size. With all the
+/// rules of lowering that there are.
+bool walk_growing(const Graph& one, const Graph& other);
+
 }  // namespace weft

@@ -10,6 +10,8 @@ namespace weft {
 // transposed convolutions of the library's gain by another layout.
 bool competes_with_library(const Graph& graph, const Node& call,
                            const CutOptions& cut) {
+  const auto side = cut.sides.find(call.name);
+  if (side != cut.sides.end()) return side->second;
   if (!is_product(call.target)) return true;
   const auto convolution = convolution_of(graph, call);
   if (!convolution && operator_name(call.target) == "convolution") return false;

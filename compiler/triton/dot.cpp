@@ -4,6 +4,7 @@
 
 #include "compiler/loops/width.hpp"
 #include "compiler/triton/dot_text.hpp"
+#include "compiler/triton/tiles.hpp"
 
 namespace weft {
 namespace {
@@ -34,17 +35,19 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
   rows_ = extent_of(it_.rows);
   columns_ = extent_of(it_.columns);
   folded_ = extent_of(it_.folded);
-  const auto clip = [](std::int64_t tile, std::int64_t extent) {
-    return std::clamp(power_of_two(extent), kTileMin, tile);
+  const auto clip = [&](std::int64_t tile,
+                        const std::vector<LoopVar>& variables) {
+    return std::clamp(usual_tile(plan_, variables), kTileMin, tile);
   };
-  tile_rows_ = clip(variant.dot_rows, rows_);
-  tile_columns_ = clip(variant.dot_columns, columns_);
+  tile_rows_ = clip(variant.dot_rows, it_.rows);
+  tile_columns_ = clip(variant.dot_columns, it_.columns);
   // Of halves, as many bytes at a time.
   tile_folded_ =
       clip(gathers() ? variant.gathered
                      : variant.dot_folded * 4 / element_bytes(dtype_),
-           folded_);
-  tiles_ = ceil_div(rows_, tile_rows_) * ceil_div(columns_, tile_columns_);
+           it_.folded);
+  down_ = tiles_of(plan_, it_.rows, tile_rows_);
+  across_ = tiles_of(plan_, it_.columns, tile_columns_);
   choose_shares(facts);
   packs_ = wants_presplit();
   lays_out_ = wants_layout();
@@ -109,9 +112,12 @@ void DotText::sort_outer() {
   sort_by(place, it_.batch);
 }
 
-// With too few tiles to go round, programs share the sums.
+// With too few tiles to go round, programs share the sums. How many those are
+// of what grows is not known.
 void DotText::choose_shares(const GpuFacts& facts) {
-  const std::int64_t programs = tiles_ * extent_of(it_.batch);
+  const Count all = product(tiles(), tiles_of(plan_, it_.batch, 1));
+  if (all.grows) return;
+  const std::int64_t programs = all.value;
   const std::int64_t steps = ceil_div(folded_, tile_folded_);
   if (programs >= facts.sms || steps < choices_.split_steps_min) return;
   const std::int64_t wanted =
@@ -122,40 +128,47 @@ void DotText::choose_shares(const GpuFacts& facts) {
   shares_ = ceil_div(folded_, share_);
 }
 
+void DotText::choose_width(TritonKernel& kernel) const {
+  kernel.set_wide(module_.for_sizes || needs_wide(plan_.program, nest_));
+}
+
+std::string DotText::wide(const TritonKernel& kernel) {
+  return kernel.wide() ? ".to(" + kernel.wide_type() + ")" : "";
+}
+
 // Which tile, batch and share the program has.
 void DotText::open_program(TritonKernel& kernel) const {
-  const std::int64_t down = ceil_div(rows_, tile_rows_);
-  const std::int64_t across = ceil_div(columns_, tile_columns_);
-  kernel.line("tile = tl.program_id(0)");
+  kernel.line("tile = " +
+              (module_.for_sizes ? kernel.program_id() : "tl.program_id(0)"));
   if (shares_ > 1) {
     kernel.line("share = tile % " + text(shares_));
     kernel.line("tile = tile // " + text(shares_));
   }
   if (!it_.batch.empty()) {
-    const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
-    kernel.line("batch = (tile // " + text(tiles_) + ")" + wide);
-    kernel.line("tile = tile % " + text(tiles_));
-    kernel.name_variables(it_.batch, "batch", Axis::none, "");
+    kernel.line("matrix = (tile // " + tiles().text + ")" + wide(kernel));
+    kernel.line("tile = tile % " + tiles().text);
+    kernel.name_variables(it_.batch, "matrix", Axis::none, "");
   }
-  if (down > 1 && across > 1) {
-    const std::string many = text(choices_.tiles_together * across);
+  if (!down_.is_one && !across_.is_one) {
+    const std::string many = product(choices_.tiles_together, across_).text;
     kernel.line("first = tile // " + many + " * " +
                 text(choices_.tiles_together));
-    kernel.line("high = tl.minimum(" + text(down) + " - first, " +
+    kernel.line("high = tl.minimum(" + down_.text + " - first, " +
                 text(choices_.tiles_together) + ")");
     kernel.line("row = first + tile % " + many + " % high");
     kernel.line("column = tile % " + many + " // high");
   } else {
-    kernel.line(down > 1 ? "row, column = tile, 0" : "row, column = 0, tile");
+    kernel.line(down_.is_one ? "row, column = 0, tile"
+                             : "row, column = tile, 0");
   }
 }
 
 // Where a position in tiles of that size is none of padding and in range.
 std::string DotText::mask(TritonKernel& kernel, const std::string& name,
                           const std::string& padding, std::int64_t extent,
-                          std::int64_t tile) {
+                          bool ragged) {
   std::string inside = padding;
-  if (extent % tile != 0) {
+  if (ragged) {
     inside +=
         (inside.empty() ? "(" : " & (") + name + " < " + text(extent) + ")";
   }
@@ -168,15 +181,15 @@ void DotText::open_tile(TritonKernel& kernel) const {
   const auto open = [&](const char* name, const char* block,
                         const std::vector<LoopVar>& variables,
                         std::int64_t tile, Axis axis) {
-    const std::int64_t extent = extent_of(variables);
-    const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
     const char* spread = axis == Axis::rows ? "[:, None]" : "[None, :]";
     kernel.line(std::string(name) + " = (" + block + " * " + text(tile) +
-                " + tl.arange(0, " + text(tile) + ")" + spread + ")" + wide);
+                " + tl.arange(0, " + text(tile) + ")" + spread + ")" +
+                wide(kernel));
     const std::string padding =
         axis == Axis::columns ? phase_mask(name) : row_mask(name);
     kernel.name_variables(variables, name, axis,
-                          mask(kernel, name, padding, extent, tile));
+                          mask(kernel, name, padding, extent_of(variables),
+                               is_ragged(plan_, variables, tile)));
   };
   open("m", "row", it_.rows, tile_rows_, Axis::rows);
   open("n", "column", it_.columns, tile_columns_, Axis::columns);
@@ -188,8 +201,9 @@ void DotText::print_factor(TritonKernel& kernel, ExprId factor,
                            const std::string& shape) const {
   const char* spread = folded == Axis::rows ? "[:, None]" : "[None, :]";
   const std::string k = std::string("k") + name;
-  kernel.line(k + " = " + first() + " + tl.arange(0, " + text(tile_folded_) +
-              ")" + spread);
+  const std::string at =
+      first() + " + tl.arange(0, " + text(tile_folded_) + ")" + spread;
+  kernel.line(k + " = " + (kernel.wide() ? "(" + at + ")" + wide(kernel) : at));
   std::string mask;
   if (folded_ % (shares_ > 1 ? share_ : tile_folded_) != 0) {
     mask = k + "m";
@@ -238,7 +252,7 @@ void DotText::print_step(TritonKernel& kernel) const {
 
 void DotText::print_product() {
   TritonKernel kernel(plan_.program, module_);
-  kernel.set_wide(needs_wide(plan_.program, nest_));
+  choose_width(kernel);
   const std::string shape =
       "(" + text(tile_rows_) + ", " + text(tile_columns_) + ")";
   open_program(kernel);
@@ -273,8 +287,8 @@ void DotText::print_product() {
   } else {
     print_epilogue(kernel, shape);
   }
-  kernel.finish(tiles_ * extent_of(it_.batch) * shares_, variant_.dot_warps,
-                stages_);
+  const Count programs = product(tiles(), tiles_of(plan_, it_.batch, 1));
+  kernel.finish(product(programs, shares_), variant_.dot_warps, stages_);
 }
 
 // The matrix units know no guard. That takes long, and infinities are rare.
@@ -312,7 +326,7 @@ void DotText::store_part(TritonKernel& kernel) {
   if (!mask.empty() && !other.empty()) mask += " & ";
   mask += other;
   const std::string block =
-      it_.batch.empty() ? "share" : "(share * " + text(batches) + " + batch)";
+      it_.batch.empty() ? "share" : "(share * " + text(batches) + " + matrix)";
   kernel.line("tl.store(" + part() + " + (" + block + " * " +
               text(rows_ * columns_) + " + m * " + text(columns_) +
               " + n), sums" + (mask.empty() ? ")" : ", mask=" + mask + ")"));
@@ -360,14 +374,14 @@ void DotText::print_merge() {
   const std::int64_t elements = extent_of(it_.batch) * rows_ * columns_;
   const std::int64_t block = std::min(variant_.tile, power_of_two(elements));
   TritonKernel kernel(plan_.program, module_);
-  kernel.set_wide(needs_wide(plan_.program, nest_));
+  choose_width(kernel);
   kernel.line("r = " + kernel.program_id() + " * " + text(block) +
               " + tl.arange(0, " + text(block) + ")[None, :]");
   std::string padding = phase_mask("r");
   const std::string of_rows = row_mask("(r // " + text(columns_) + ")");
   if (!padding.empty() && !of_rows.empty()) padding += " & ";
   const std::string inside =
-      mask(kernel, "r", padding + of_rows, elements, block);
+      mask(kernel, "r", padding + of_rows, elements, elements % block != 0);
   std::vector<LoopVar> all = it_.batch;
   all.insert(all.end(), it_.rows.begin(), it_.rows.end());
   all.insert(all.end(), it_.columns.begin(), it_.columns.end());
@@ -430,10 +444,10 @@ bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId a,
 
 }  // namespace
 
-std::optional<Contraction> contraction_of(const Program& program,
-                                          const Stage& stage,
-                                          const std::vector<LoopVar>& outer,
-                                          const TritonProductChoices& choices) {
+std::optional<Contraction> contraction_of(
+    const Program& program, const Stage& stage,
+    const std::vector<LoopVar>& outer, const TritonProductChoices& choices,
+    const std::map<int, std::int64_t>& growing) {
   Contraction found;
   ExprId value = stage.value;
   if (calls(program.arena[value], "select")) {
@@ -462,12 +476,17 @@ std::optional<Contraction> contraction_of(const Program& program,
     const bool b = of_b.contains(v.id);
     (a == b ? found.batch : a ? found.rows : found.columns).push_back(v);
   }
-  if (extent_of(found.rows) < extent_of(found.columns)) {
+  const auto length = [&](const std::vector<LoopVar>& variables) {
+    const bool grows = std::ranges::any_of(
+        variables, [&](const LoopVar& v) { return growing.contains(v.id); });
+    return grows ? INT64_MAX : extent_of(variables);
+  };
+  if (length(found.rows) < length(found.columns)) {
     std::swap(found.a, found.b);
     std::swap(found.rows, found.columns);
   }
-  if (extent_of(found.rows) < choices.rows_min ||
-      extent_of(found.columns) < choices.columns_min ||
+  if (length(found.rows) < choices.rows_min ||
+      length(found.columns) < choices.columns_min ||
       extent_of(found.folded) < choices.folded_min) {
     return std::nullopt;
   }

@@ -23,11 +23,13 @@ struct Contraction {
   std::vector<LoopVar> folded;
 };
 
-/// Nothing where the stage is no such fold, or too thin for matrix units.
-std::optional<Contraction> contraction_of(const Program& program,
-                                          const Stage& stage,
-                                          const std::vector<LoopVar>& outer,
-                                          const TritonProductChoices& choices);
+/// Nothing where the stage is no such fold, or too thin for matrix units. Its
+/// rows are longer than its columns; of variables that are longer at another
+/// size (growing.hpp) it knows no extent but that they are longer than others.
+std::optional<Contraction> contraction_of(
+    const Program& program, const Stage& stage,
+    const std::vector<LoopVar>& outer, const TritonProductChoices& choices,
+    const std::map<int, std::int64_t>& growing = {});
 
 /// Whether a stage, before it is scheduled, is one: then only what has no loop
 /// of its own may join its nest.

@@ -37,13 +37,17 @@ class DotText {
   std::string in_tf32(TritonKernel& kernel, const std::string& factor) const;
 
   void print_product();
+  void choose_width(TritonKernel& kernel) const;
+  /// ".to(…)", if positions are wide.
+  static std::string wide(const TritonKernel& kernel);
+  Count tiles() const { return product(down_, across_); }
   /// Which tile, batch and share the program has.
   void open_program(TritonKernel& kernel) const;
   void open_tile(TritonKernel& kernel) const;
   /// The name of a mask, which it prints; "" where none is needed.
   static std::string mask(TritonKernel& kernel, const std::string& name,
                           const std::string& padding, std::int64_t extent,
-                          std::int64_t tile);
+                          bool ragged);
   void print_step(TritonKernel& kernel) const;
   /// One factor's tile at this step of the fold.
   void print_factor(TritonKernel& kernel, ExprId factor, const char* name,
@@ -109,7 +113,8 @@ class DotText {
   std::int64_t tile_columns_ = 16;
   std::int64_t tile_folded_ = 16;
   std::int64_t phases_ = 0;  ///< the last column's, if they are interleaved
-  std::int64_t tiles_ = 1;
+  Count down_;               ///< tiles of rows,
+  Count across_;             ///< and of columns
   std::int64_t share_ = 0;   ///< of the folded elements, a program's
   std::int64_t shares_ = 1;  ///< programs for one tile
   bool packs_ = false;

@@ -62,8 +62,9 @@ std::string DotText::row_mask(const std::string& row) const {
 // Not what lies so already.
 bool DotText::wants_layout() const {
   const Scalar& read = plan_.program.arena[it_.b];
-  if (may_presplit() || !gathers() || rows_ < choices_.layout_rows_min ||
-      read.op != ScalarOp::load || read.dtype != DType::f32 ||
+  if (module_.for_sizes || may_presplit() || !gathers() ||
+      rows_ < choices_.layout_rows_min || read.op != ScalarOp::load ||
+      read.dtype != DType::f32 ||
       extent_of(it_.batch) * laid_out_elements() >
           choices_.layout_elements_max) {
     return false;
@@ -90,7 +91,7 @@ std::int64_t DotText::laid_out_elements() const {
 void DotText::print_layout() {
   const std::int64_t elements = laid_out_elements();
   TritonKernel kernel(plan_.program, module_);
-  kernel.set_wide(needs_wide(plan_.program, nest_));
+  choose_width(kernel);
   kernel.line("r = " + kernel.program_id() + " * " + text(kBlock) +
               " + tl.arange(0, " + text(kBlock) + ")[None, :]");
   kernel.line("k = r % " + text(laid_out_width()));
@@ -100,9 +101,9 @@ void DotText::print_layout() {
       "(k < " + text(folded_) + ") & (n < " + text(columns_) + ")";
   if (!phase_mask("n").empty()) inside += " & " + phase_mask("n");
   if (!it_.batch.empty()) {
-    kernel.line("batch = r // " + text(elements));
-    kernel.name_variables(it_.batch, "batch", Axis::columns, "");
-    inside += " & (batch < " + text(extent_of(it_.batch)) + ")";
+    kernel.line("matrix = r // " + text(elements));
+    kernel.name_variables(it_.batch, "matrix", Axis::columns, "");
+    inside += " & (matrix < " + text(extent_of(it_.batch)) + ")";
   } else {
     inside += " & (r < " + text(elements) + ")";
   }
@@ -124,7 +125,7 @@ void DotText::print_layout() {
 void DotText::print_laid_out(TritonKernel& kernel) const {
   kernel.use(laid_out());
   const std::string of_batch =
-      it_.batch.empty() ? "" : "batch * " + text(laid_out_elements()) + " + ";
+      it_.batch.empty() ? "" : "matrix * " + text(laid_out_elements()) + " + ";
   kernel.line("b = tl.load(" + laid_out() + " + (" + of_batch + "n * " +
               text(laid_out_width()) + " + (" + first() + ") + tl.arange(0, " +
               text(tile_folded_) + ")[:, None]))");

@@ -49,16 +49,29 @@ bool has_function(const std::string& function, DType dtype) {
       .has_value();
 }
 
-/// What is for any size has no products: their tiles and shares go by how large
-/// they are.
+/// Of a sum of products that is for any size: convolutions' windows, and
+/// attention's scores, are laid out by how large they are.
+bool has_any_size(const Node& call) {
+  return is_product(call.target) && operator_name(call.target) != "convolution";
+}
+
+/// Whether the graph's sums of products have code.
+bool has_contractions(const Graph& graph) {
+  return !graph.growth.grows() ||
+         std::ranges::none_of(graph.nodes, [](const Node& node) {
+           return node.kind == NodeKind::call && is_product(node.target) &&
+                  !has_any_size(node);
+         });
+}
+
 LoweringOptions lowering_options(const TritonVariant& variant,
                                  const LoweringChoices& choices,
-                                 bool free_rounding, bool for_sizes) {
+                                 bool free_rounding, bool contractions) {
   LoweringOptions options;
   options.choices = choices;
   options.choices.single_pass_elements = variant.row_max;
   options.has_function = &has_function;
-  options.contractions = !for_sizes;
+  options.contractions = contractions;
   options.halves = true;
   options.free_rounding = free_rounding;
   return options;
@@ -72,7 +85,7 @@ bool is_product_of_halves(const Graph& graph, const Node& call,
       !is_half(call.values[0]->dtype)) {
     return false;
   }
-  LoweringOptions options = lowering_options({}, choices, false, true);
+  LoweringOptions options = lowering_options({}, choices, false, false);
   options.depthwise = true;
   return !can_lower(graph, call, options);
 }
@@ -82,7 +95,7 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   const bool for_sizes = graph.growth.grows();
   Result<Program> program =
       lower(graph, lowering_options(variant, facts.choices.lowering,
-                                    free_rounding, for_sizes));
+                                    free_rounding, has_contractions(graph)));
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
   schedule_facts.cores = facts.sms;
@@ -90,11 +103,10 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   schedule_facts.on_gpu = true;
   schedule_facts.rates = facts.rates;
   schedule_facts.choices = facts.choices;
-  if (!for_sizes) {
-    schedule_facts.is_alone = [&facts](const Program& of, const Stage& stage) {
-      return is_contraction(of, stage, facts.choices.triton.product);
-    };
-  }
+  schedule_facts.for_sizes = for_sizes;
+  schedule_facts.is_alone = [&facts](const Program& of, const Stage& stage) {
+    return is_contraction(of, stage, facts.choices.triton.product);
+  };
   Schedule plan = schedule(std::move(*program), schedule_facts);
   if (variant.jams) unroll_and_jam(plan, facts.choices.loops);
   // At another size, a bound may hold elsewhere.
@@ -102,27 +114,27 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   return plan;
 }
 
-/// The variables of `plan` that are longer at another size: a prime as this one
-/// is, so that jammed windows are as many.
-std::set<int> growing_in(const Schedule& plan, const Graph& graph,
-                         const TritonVariant& variant, const GpuFacts& facts,
-                         bool free_rounding) {
-  const auto other = graph_at(graph, sample_sizes(graph).front());
-  if (!other) throw Unsupported{other.error().message};
-  const auto growing = growing_variables(
-      plan, schedule_of(*other, variant, facts, free_rounding));
-  if (!growing) throw Unsupported{"its loops are others at another size"};
-  return *growing;
+/// The graph at the size by which tiles go, whatever size is printed: no
+/// sample, so that what grows is told by it, but a prime as these are, so that
+/// jammed windows are as many.
+Result<Graph> usual_graph(const Graph& graph) {
+  const auto last = graph_at(graph, sample_sizes(graph).back());
+  if (!last) return last;
+  return graph_at(graph, sample_sizes(*last).front());
 }
 
-TritonModule print_module(const Graph& graph, const TritonVariant& variant,
-                          const GpuFacts& facts, bool free_rounding) {
+TritonModule print_module(const Graph& graph, const Graph& usual,
+                          const TritonVariant& variant, const GpuFacts& facts,
+                          bool free_rounding) {
   Schedule plan = schedule_of(graph, variant, facts, free_rounding);
   TritonModule module;
   module.free_rounding = free_rounding;
   module.for_sizes = graph.growth.grows();
   if (module.for_sizes) {
-    plan.growing = growing_in(plan, graph, variant, facts, free_rounding);
+    auto growing = growing_variables(
+        plan, schedule_of(usual, variant, facts, free_rounding));
+    if (!growing) throw Unsupported{"its loops are others at another size"};
+    plan.growing = std::move(*growing);
   }
   for (const Buffer& buffer : plan.program.buffers) {
     const std::int64_t span = std::max(buffer.span, elements_of(buffer));
@@ -143,7 +155,7 @@ TritonModule print_module(const Graph& graph, const TritonVariant& variant,
 /// Of a graph that grows, at its size: what is common to those of several is
 /// the source for any.
 Result<std::vector<KernelSource>> generate_at(
-    const Subgraph& subgraph, const GpuFacts& facts,
+    const Subgraph& subgraph, const Graph& usual, const GpuFacts& facts,
     const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
@@ -151,8 +163,8 @@ Result<std::vector<KernelSource>> generate_at(
   for (TritonVariant variant : triton_variants()) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     variant.exact = variant.exact || !tf32;
-    const TritonModule module =
-        print_module(subgraph.graph, variant, facts, options.free_rounding);
+    const TritonModule module = print_module(subgraph.graph, usual, variant,
+                                             facts, options.free_rounding);
     if (!seen.insert(triton_source(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant, tf32);
     sources.push_back({name, triton_source(subgraph, name, module)});
@@ -167,7 +179,8 @@ Result<std::vector<KernelSource>> generate_at(
 bool triton_can_lower(const Graph& graph, const Node& call,
                       const CutOptions& cut) {
   const LoweringChoices& choices = cut.choices.lowering;
-  const auto lowering = lowering_options({}, choices, false, cut.for_sizes);
+  const auto lowering = lowering_options({}, choices, false,
+                                         !cut.for_sizes || has_any_size(call));
   if (!can_lower(graph, call, lowering)) return false;
   return cut.no_extern || (competes_with_library(graph, call, cut) &&
                            !is_product_of_halves(graph, call, choices));
@@ -176,21 +189,25 @@ bool triton_can_lower(const Graph& graph, const Node& call,
 Result<std::vector<KernelSource>> generate_triton(
     const Subgraph& subgraph, const GpuFacts& facts,
     const GenerateOptions& options) {
-  if (!subgraph.graph.growth.grows()) {
-    return generate_at(subgraph, facts, options);
+  const Graph& graph = subgraph.graph;
+  if (!graph.growth.grows()) {
+    return generate_at(subgraph, graph, facts, options);
   }
   for (const TritonVariant& variant : triton_variants()) {
-    const auto same = check_any_size(
-        subgraph.graph, lowering_options(variant, facts.choices.lowering,
-                                         options.free_rounding, true));
+    const auto same =
+        check_any_size(graph, lowering_options(variant, facts.choices.lowering,
+                                               options.free_rounding,
+                                               has_contractions(graph)));
     if (!same) return std::unexpected(same.error());
   }
+  const auto usual = usual_graph(graph);
+  if (!usual) return std::unexpected(usual.error());
   auto sources = sources_for_sizes(subgraph, [&](const Subgraph& at) {
-    return generate_at(at, facts, options);
+    return generate_at(at, *usual, facts, options);
   });
   if (!sources) return sources;
   for (KernelSource& source : *sources) {
-    source.text += triton_batches(subgraph.graph.growth.size);
+    source.text += triton_batches(graph.growth.size);
   }
   return sources;
 }

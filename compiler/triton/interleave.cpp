@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "compiler/triton/dot_text.hpp"
+#include "compiler/triton/tiles.hpp"
 
 namespace weft {
 // Phases are columns, the fastest of them, padded to what a tile is split by;
@@ -50,21 +51,22 @@ std::string DotText::turned(const std::string& value) const {
 void DotText::open_turned(TritonKernel& kernel) const {
   const std::int64_t phases = it_.columns.back().extent;
   const std::int64_t others = tile_columns_ / phases;
-  const std::string wide = kernel.wide() ? ".to(tl.int64)" : "";
   std::vector<LoopVar> across = it_.columns;
   across.pop_back();
   kernel.line("t = tl.arange(0, " + text(tile_rows_ * phases) + ")[None, :]");
   kernel.line("m = (row * " + text(tile_rows_) + " + t // " + text(phases) +
-              ")" + wide);
+              ")" + wide(kernel));
   kernel.name_variables(it_.rows, "m", Axis::columns,
-                        mask(kernel, "m", row_mask("m"), rows_, tile_rows_));
+                        mask(kernel, "m", row_mask("m"), rows_,
+                             is_ragged(plan_, it_.rows, tile_rows_)));
   kernel.line("phase = t % " + text(phases));
   kernel.name_variables({it_.columns.back()}, "phase", Axis::columns,
-                        mask(kernel, "phase", "", phases_, phases));
+                        mask(kernel, "phase", "", phases_, phases_ != phases));
   kernel.line("n = (column * " + text(others) + " + tl.arange(0, " +
-              text(others) + ")[:, None])" + wide);
+              text(others) + ")[:, None])" + wide(kernel));
   kernel.name_variables(across, "n", Axis::rows,
-                        mask(kernel, "n", "", extent_of(across), others));
+                        mask(kernel, "n", "", extent_of(across),
+                             is_ragged(plan_, across, others)));
 }
 
 }  // namespace weft

@@ -5,6 +5,7 @@
 #include "compiler/loops/width.hpp"
 #include "compiler/triton/dot.hpp"
 #include "compiler/triton/nest_text.hpp"
+#include "compiler/triton/tiles.hpp"
 
 namespace weft {
 namespace {
@@ -40,9 +41,7 @@ std::int64_t NestText::longest() const {
 }
 
 bool NestText::grows(const std::vector<LoopVar>& variables) const {
-  return std::ranges::any_of(variables, [&](const LoopVar& v) {
-    return plan_.growing.contains(v.id);
-  });
+  return weft::grows(plan_, variables);
 }
 
 std::int64_t NestText::tile_max(const std::vector<LoopVar>& variables) const {
@@ -51,17 +50,12 @@ std::int64_t NestText::tile_max(const std::vector<LoopVar>& variables) const {
 
 Count NestText::tiles_of(const std::vector<LoopVar>& variables,
                          std::int64_t extent) const {
-  return parts_of(extent_of(variables), extent, grows(variables), "//");
+  return weft::tiles_of(plan_, variables, extent);
 }
 
-// What grows is a multiple of what does not, and may be of nothing else.
 bool NestText::is_ragged(const std::vector<LoopVar>& variables,
                          std::int64_t extent) const {
-  std::int64_t known = 1;
-  for (const LoopVar& v : variables) {
-    if (!plan_.growing.contains(v.id)) known *= v.extent;
-  }
-  return known % extent != 0;
+  return weft::is_ragged(plan_, variables, extent);
 }
 
 void NestText::choose_width(TritonKernel& kernel, bool has_wide_lanes) const {
@@ -172,7 +166,7 @@ void print_triton_nest(const Schedule& plan, const Nest& nest,
   }
   const auto contraction =
       contraction_of(plan.program, nest.stages.front(), nest.outer,
-                     facts.choices.triton.product);
+                     facts.choices.triton.product, plan.growing);
   print_triton_dot(plan, nest, contraction.value(), variant, facts, module);
 }
 

@@ -94,13 +94,12 @@ class NestText {
   }
   /// Elements of the longest row; of one that grows, more than any tile.
   std::int64_t longest() const;
+  // tiles.hpp
   bool grows(const std::vector<LoopVar>& variables) const;
   /// A power of two that a tile along these need not exceed.
   std::int64_t tile_max(const std::vector<LoopVar>& variables) const;
-  /// How many tiles of that extent they are.
   Count tiles_of(const std::vector<LoopVar>& variables,
                  std::int64_t extent) const;
-  /// Whether the last of these tiles may be short.
   bool is_ragged(const std::vector<LoopVar>& variables,
                  std::int64_t extent) const;
   void choose_width(TritonKernel& kernel, bool has_wide_lanes) const;

@@ -32,8 +32,9 @@ std::int64_t DotText::padded_folded() const {
   return rounded_up(read, std::max(kSquare, tile_folded_));
 }
 
+// How much scratch, and whether a pass over a factor pays, goes by the size.
 bool DotText::may_presplit() const {
-  return variant_.presplits && precision() == "tf32x3";
+  return variant_.presplits && precision() == "tf32x3" && !module_.for_sizes;
 }
 
 bool DotText::wants_presplit() const {
@@ -61,15 +62,15 @@ void DotText::print_presplit(ExprId factor, const char* name,
   const std::int64_t across = wide / kSquare;
   const std::int64_t squares = high / kSquare * across;
   TritonKernel kernel(plan_.program, module_);
-  kernel.set_wide(needs_wide(plan_.program, nest_));
+  choose_width(kernel);
   const std::string lanes = "tl.arange(0, " + text(kSquare) + ")";
   kernel.line("tile = tl.program_id(0)");
   std::string place = "m";
   if (!it_.batch.empty()) {
-    kernel.line("batch = tile // " + text(squares));
+    kernel.line("matrix = tile // " + text(squares));
     kernel.line("tile = tile % " + text(squares));
-    kernel.name_variables(it_.batch, "batch", Axis::none, "");
-    place = "(batch * " + text(high) + " + m)";
+    kernel.name_variables(it_.batch, "matrix", Axis::none, "");
+    place = "(matrix * " + text(high) + " + m)";
   }
   kernel.line("m = tile // " + text(across) + " * " + text(kSquare) + " + " +
               lanes + "[:, None]");
@@ -106,7 +107,7 @@ void DotText::open_presplit(TritonKernel& kernel) const {
     const std::int64_t tile = is_a ? tile_rows_ : tile_columns_;
     const std::int64_t high = padded(is_a ? rows_ : columns_, tile);
     const std::string base =
-        it_.batch.empty() ? "" : "batch * " + text(high) + " + ";
+        it_.batch.empty() ? "" : "matrix * " + text(high) + " + ";
     kernel.line(std::string("at_") + name + " = (" + base +
                 (is_a ? "row" : "column") + " * " + text(tile) +
                 " + tl.arange(0, " + text(tile) + ")[:, None]) * " +

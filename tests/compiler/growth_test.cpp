@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "compiler/compose/problem_at.hpp"
+#include "compiler/fusion/contraction_cost.hpp"
 #include "compiler/targets.hpp"
 #include "compiler/text/common_text.hpp"
 #include "tests/compiler/graph_builder.hpp"
@@ -126,6 +129,76 @@ TEST_CASE("a model's plan for any size has pieces of a name of their own") {
   const auto read = parse_plan(plan_to_json(*plan));
   REQUIRE(read.has_value());
   CHECK(read->subgraphs.front().graph.growth == piece.graph.growth);
+}
+
+TEST_CASE("what folds the size is left out, and its neighbours are not") {
+  std::map<std::int64_t, Graph> models;
+  for (const std::int64_t n : {8, 37, 41, 43}) {
+    GraphBuilder b;
+    b.input("x", dense({n, 3}));
+    b.call("r", "exp", {"x"}, dense({n, 3}));
+    b.call("s", "sum.dim_IntList", {"r"}, dense({3}),
+           {Arg{Arg::List{Arg{std::int64_t{0}}}}});
+    b.call("m", "amax", {"r"}, dense({n, 1}),
+           {Arg{Arg::List{Arg{std::int64_t{1}}}}, Arg{true}});
+    b.call("t", "add.Tensor", {"m", "s"}, dense({n, 3}));
+    models[n] = b.outputs({"t"}).graph;
+  }
+  const Target& cpu = *find_target("cpu");
+  REQUIRE(partition(models[8], cpu).placements.size() == 1);
+  const auto plan = partition_for_sizes(models, 8, cpu);
+  REQUIRE(plan.has_value());
+  std::set<std::string> ours;
+  for (const Placement& placement : plan->placements) {
+    ours.insert(placement.nodes.begin(), placement.nodes.end());
+  }
+  CHECK(ours == std::set<std::string>{"r", "m", "t"});
+}
+
+Graph of_products(std::int64_t n) {
+  GraphBuilder b;
+  b.input("x", dense({n, 512}));
+  b.input("w", dense({512, 512}));
+  b.call("p", "mm", {"x", "w"}, dense({n, 512}));
+  b.call("t", "permute", {"x"}, {DType::f32, {512, n}, {1, 512}},
+         {Arg{Arg::List{Arg{std::int64_t{1}}, Arg{std::int64_t{0}}}}});
+  b.call("folded", "mm", {"t", "p"}, dense({512, 512}));
+  b.call("squared", "mm", {"x", "t"}, dense({n, n}));
+  b.call("e", "exp", {"p"}, dense({n, 512}));
+  Graph graph = b.outputs({"e", "folded", "squared"}).graph;
+  for (Node& node : graph.nodes) node.tf32 = node.target.contains(".mm.");
+  return graph;
+}
+
+TEST_CASE("whose a product is goes by what it takes at the plan's own size") {
+  const Target& triton = *find_target("triton");
+  CutOptions cut;
+  cut.for_sizes = true;
+  // Then only few rows are worth a kernel of ours.
+  cut.choices.contraction.our_product = {0.01, 0.02};
+  const auto is_ours = [&](std::int64_t n) {
+    const Graph graph = of_products(n);
+    return whose(graph, *graph.find("p"), cut) != Whose::library;
+  };
+  std::int64_t n = 4;
+  while (n < (1 << 20) && is_ours(n) == is_ours(n + 1)) ++n;
+  REQUIRE(is_ours(n) != is_ours(n + 1));
+  std::map<std::int64_t, Graph> models;
+  for (std::int64_t size : {n, n + 1, n + 2, n + 3}) {
+    models[size] = of_products(size);
+  }
+  for (const std::int64_t size : {n, n + 1}) {
+    const auto plan = partition_for_sizes(models, size, triton, cut);
+    REQUIRE(plan.has_value());
+    std::set<std::string> ours;
+    for (const Placement& placement : plan->placements) {
+      ours.insert(placement.nodes.begin(), placement.nodes.end());
+    }
+    CHECK(ours.contains("e"));
+    CHECK(ours.contains("p") == is_ours(size));
+    CHECK_FALSE(ours.contains("folded"));
+    CHECK_FALSE(ours.contains("squared"));
+  }
 }
 
 TEST_CASE("a problem at another size ends in its inputs at that") {

@@ -106,15 +106,50 @@ TEST_CASE(
   CHECK(has(text, "in0 + outer * 16773120 + (p + (r * 4095))"));
 }
 
-TEST_CASE("Products are no target's for any size, and what is beside them is") {
-  const Graph graph = product(512, 512, 512);
+TEST_CASE("Convolutions are no target's for any size, and products are") {
+  Graph windows;
+  add_input(windows, "x", dense({8, 4, 20}));
+  add_input(windows, "w", dense({8, 4, 3}));
+  add_call(windows, "y", "aten.convolution.default",
+           {ref("x"),
+            ref("w"),
+            {},
+            list({1}),
+            list({0}),
+            list({1}),
+            truth(false),
+            list({0}),
+            integer(1)},
+           dense({8, 8, 18}));
+  windows.outputs = {"y"};
+  const Graph factors = product(512, 512, 512);
   CutOptions cut;
   cut.no_extern = true;
-  CHECK(triton_can_lower(graph, graph.nodes.back(), cut));
-  cut.for_sizes = true;
-  CHECK_FALSE(triton_can_lower(graph, graph.nodes.back(), cut));
-  const Graph windows = pooled(200);
   CHECK(triton_can_lower(windows, windows.nodes.back(), cut));
+  cut.for_sizes = true;
+  CHECK_FALSE(triton_can_lower(windows, windows.nodes.back(), cut));
+  CHECK(triton_can_lower(factors, factors.nodes.back(), cut));
+  const Graph pools = pooled(200);
+  CHECK(triton_can_lower(pools, pools.nodes.back(), cut));
+}
+
+TEST_CASE("A product whose rows grow has tiles of their order, and no shares") {
+  const auto grown = [](std::int64_t rows) {
+    Graph graph = product(rows, 4096, 512);
+    graph.growth = {
+        rows,
+        {{"/nodes/0/values/0/shape/0", 1}, {"/nodes/2/values/0/shape/0", 1}}};
+    return first(graph);
+  };
+  CHECK(has(first(product(32, 4096, 512)), "share"));
+  const std::string few = grown(32), many = grown(4000);
+  for (const std::string& text : {few, many}) {
+    CHECK(has(text, "tl.dot("));
+    CHECK_FALSE(has(text, "share"));
+    CHECK(has(text, "mm = (m < batch)"));
+  }
+  CHECK(has(few, "kernel0[((((batch + 31) // 32) * 4),)]"));
+  CHECK(has(many, "kernel0[((((batch + 127) // 128) * 4),)]"));
 }
 
 TEST_CASE("Of a graph that grows, the source is one for any size") {

@@ -63,11 +63,16 @@ def refused_cases(batch):
 
 class AnySize:
     """For a unittest.TestCase, which says what its target is: BATCHES,
-    generate(graphs), built({case: text}) and run(kernel, graph, inputs, batch)."""
+    generate(graphs), built({case: text}) and run(kernel, graph, inputs, batch);
+    and, where they are others, what CASES have code and which are REFUSED."""
+
+    TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+    CASES = staticmethod(cases)
+    REFUSED = staticmethod(refused_cases)
 
     @classmethod
     def setUpClass(cls):
-        cls.graphs = dict(growing(cases))
+        cls.graphs = dict(growing(cls.CASES))
         cls.answers = dict(zip(cls.graphs, cls.generate(cls.graphs.values())))
 
     def test_one_text_computes_what_the_framework_does_at_every_batch(self):
@@ -78,21 +83,21 @@ class AnySize:
             texts[name] = variants[i % len(variants)]["text"]
         kernels = self.built(texts)
         for batch in self.BATCHES:
-            for name, function, inputs in cases(batch):
+            for name, function, inputs in self.CASES(batch):
                 with self.subTest(name, batch=batch):
                     graph = at_size(self.graphs[name], batch)
                     got = self.run_kernel(kernels[name], graph, inputs, batch)
                     wanted = captured_cases.as_list(function(*inputs))
                     for one, want in zip(got, wanted, strict=True):
-                        torch.testing.assert_close(one, want, rtol=1e-5,
-                                                   atol=1e-5)
+                        torch.testing.assert_close(one, want,
+                                                   **self.TOLERANCE)
 
     def test_what_the_batch_cannot_be_is_said(self):
-        graphs = dict(growing(refused_cases))
+        graphs = dict(growing(self.REFUSED))
         for name, answer in zip(graphs, self.generate(graphs.values())):
             with self.subTest(name):
                 self.assertRegex(answer.get("error", "it has code"),
-                                 "any batch|another size")
+                                 "any batch|another size|differs in|framework")
 
     def sources_of_other_captures(self):
         """(case, sources, sources) of the same graphs, had at two batches."""

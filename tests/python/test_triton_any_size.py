@@ -12,16 +12,70 @@ import unittest
 from unittest import mock
 
 import torch
+import torch.nn.functional as F
 import triton.language as tl
 
 import captured_cases
 from any_size_case import AnySize, cases
-from sized_cases import at_size
+from kernel_cases import numbers
+from sized_cases import at_size, growing
 
 
-class TritonAnySize(AnySize, unittest.TestCase):
-    #: Few: an interpreter takes its time.
-    BATCHES = (1, 67)
+def products(batch):
+    """(name, function, inputs): sums of products with what is fused to them; the
+    size is that of rows, of columns or of the batch of a product."""
+    rows, few = numbers(batch, 48), numbers(batch, 24)
+    deep = numbers(batch, 5, 24)
+    sequences = numbers(3, batch, 24)
+    weight, bias = numbers(40, 48, seed=1), numbers(40, seed=2)
+    narrow = numbers(18, 24, seed=3)
+    return [
+        ("linear", lambda x, w, b: F.gelu(F.linear(x.tanh(), w, b)) * 2,
+         (rows, weight, bias)),
+        ("many_columns", lambda x, w: F.linear(x, w).relu(),
+         (few, numbers(300, 24))),
+        ("long_sums", lambda x, w: x @ w, (numbers(batch, 600),
+                                           numbers(600, 32))),
+        ("sixteen_columns", lambda x, w: (x @ w).sigmoid(),
+         (rows, numbers(48, 16))),
+        ("transposed", lambda x, w: (w @ x.t()).relu() + 1, (rows, weight)),
+        ("folded_afterwards", lambda x, w, b: F.linear(x, w, b).softmax(-1) + b,
+         (rows, weight, bias)),
+        ("two_in_turn", lambda x, v, w: F.linear(F.linear(x, v).relu(), w),
+         (few, numbers(48, 24, seed=4), weight)),
+        ("rows_of_sequences", lambda x, w, y: F.linear(x, w).relu() + y,
+         (deep, narrow, numbers(batch, 5, 18))),
+        ("sequences", lambda x, w: F.silu(F.linear(x * 2, w)),
+         (sequences, narrow)),
+        ("sequences_by_matrices", lambda x, y: (x @ y).relu(),
+         (sequences, numbers(3, 24, 18))),
+        ("batches", lambda x, y: (x.exp() @ y - 1).relu(),
+         (numbers(batch, 20, 24), numbers(batch, 24, 18))),
+        ("heads", lambda x, y: (x @ y.transpose(-1, -2)).softmax(-1),
+         (numbers(batch, 2, 17, 16), numbers(batch, 2, 19, 16))),
+        ("einsum", lambda x, y: torch.einsum("bik,bjk->bji", x, y) * 2,
+         (numbers(batch, 18, 24), numbers(batch, 20, 24))),
+        ("added", lambda x, y, z: torch.baddbmm(z, x, y, beta=2, alpha=3),
+         (numbers(batch, 20, 24), numbers(batch, 24, 18),
+          numbers(batch, 20, 18))),
+        ("by_vector", lambda x, v: (x @ v).relu(), (rows, numbers(48))),
+        ("thin", lambda x, w: F.linear(x, w).relu(),
+         (rows, numbers(3, 48))),
+    ]
+
+
+def refused_products(batch):
+    rows = numbers(batch, 48)
+    return [
+        ("folded", lambda x, y: x.t() @ y, (rows, numbers(batch, 40))),
+        ("squared", lambda x: (x @ x.t()).relu(), (rows,)),
+        ("windows", lambda x, w: F.conv1d(x, w).relu(),
+         (numbers(batch, 4, 20), numbers(8, 4, 3))),
+    ]
+
+
+class Interpreted:
+    """For AnySize."""
 
     @staticmethod
     def generate(graphs):
@@ -45,6 +99,19 @@ class TritonAnySize(AnySize, unittest.TestCase):
             text = text.replace("> 1 << 30", "> 30")
         return self.built({name: text})[name]
 
+    def test_no_kernel_holds_the_size_that_it_was_captured_at(self):
+        for name, one, other in self.sources_of_other_captures():
+            with self.subTest(name):
+                self.assertEqual(
+                    [source["text"].partition("\nBATCHES")[0] for source in one],
+                    [source["text"].partition("\nBATCHES")[0]
+                     for source in other])
+
+
+class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
+    #: Few: an interpreter takes its time.
+    BATCHES = (1, 67)
+
     def test_positions_of_64_bits_are_as_right(self):
         for name, function, inputs in cases(13):
             if name not in ("softmax", "pooled", "turned_batch", "windows",
@@ -58,6 +125,24 @@ class TritonAnySize(AnySize, unittest.TestCase):
                 for one, want in zip(got, wanted, strict=True):
                     torch.testing.assert_close(one, want, rtol=1e-5, atol=1e-5)
 
+    def test_a_row_that_grows_is_walked(self):
+        """Few and long: each a loop to a number that is an argument."""
+        def walked(batch):
+            return [("walked", lambda x, y: x.sum((1, 2))[:, None, None] + y,
+                     (numbers(2, 24, 18), numbers(2, batch, 20)))]
+
+        (name, graph), = growing(walked)
+        answer, = self.generate([graph])
+        self.assertEqual(answer.get("error", ""), "")
+        text = answer["variants"][0]["text"]
+        self.assertIn("in range(0, (20 * batch)", text)
+        kernel = self.built({name: text})[name]
+        for batch in (1, 67):
+            (_, function, inputs), = walked(batch)
+            got, = self.run_kernel(kernel, at_size(graph, batch), inputs, batch)
+            torch.testing.assert_close(got, function(*inputs), rtol=1e-5,
+                                       atol=1e-5)
+
     def test_positions_have_64_bits_where_32_may_not_do(self):
         function = self.kernel_of("wide_rows")
         kernel = mock.MagicMock()
@@ -68,13 +153,41 @@ class TritonAnySize(AnySize, unittest.TestCase):
                 self.assertEqual(launched.kwargs["integer"], integer)
                 self.assertEqual(launched.kwargs["batch"], batch)
 
-    def test_no_kernel_holds_the_size_that_it_was_captured_at(self):
-        for name, one, other in self.sources_of_other_captures():
+
+class TritonProductsAnySize(Interpreted, AnySize, unittest.TestCase):
+    BATCHES = (1, 13, 67)
+    #: Of sums of some hundred terms, in another order than the framework's.
+    TOLERANCE = {"rtol": 1e-4, "atol": 2e-4}
+    CASES = staticmethod(products)
+    REFUSED = staticmethod(refused_products)
+
+    def test_products_are_on_the_matrix_units_whatever_grows(self):
+        for name, answer in self.answers.items():
+            for source in answer["variants"]:
+                with self.subTest(name, variant=source["variant"]):
+                    self.assertEqual("tl.dot(" in source["text"],
+                                     name not in ("by_vector", "thin"))
+
+    def test_every_variant_is_right(self):
+        for name, function, inputs in products(67):
+            if name not in ("linear", "many_columns", "batches"):
+                continue
+            wanted = function(*inputs)
+            graph = at_size(self.graphs[name], 67)
+            for source in self.answers[name]["variants"]:
+                with self.subTest(name, variant=source["variant"]):
+                    kernel = self.built({name: source["text"]})[name]
+                    got, = self.run_kernel(kernel, graph, inputs, 67)
+                    torch.testing.assert_close(got, wanted, **self.TOLERANCE)
+
+    def test_positions_of_64_bits_are_as_right(self):
+        for name, function, inputs in products(13):
             with self.subTest(name):
-                self.assertEqual(
-                    [source["text"].partition("\nBATCHES")[0] for source in one],
-                    [source["text"].partition("\nBATCHES")[0]
-                     for source in other])
+                got, = self.run_kernel(self.kernel_of(name, wide=True),
+                                       at_size(self.graphs[name], 13), inputs,
+                                       13)
+                torch.testing.assert_close(got, function(*inputs),
+                                           **self.TOLERANCE)
 
 
 if __name__ == "__main__":

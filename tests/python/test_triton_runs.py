@@ -52,16 +52,27 @@ CAST = problem_with(
 
 # The second piece's inputs have three times the batch as their first dimension.
 ROWS = problem_with(
-    init="self.linear = nn.Linear(11, 8); self.norm = nn.LayerNorm(8)",
+    init="self.norm = nn.LayerNorm(11)",
     forward="""
-        y = self.linear((x.tanh() * 2).reshape(-1, 11))
-        return (self.norm(y).softmax(-1) + y).reshape(x.shape[0], 24)""",
+        y = (x.tanh() * 2).reshape(-1, 11).sort(-1).values
+        return (self.norm(y).softmax(-1) + y).reshape(x.shape)""",
     inputs="[torch.rand(16, 33)]")
+
+# A sequence's rows are those of two products, and are what a third folds, which
+# is the framework's. Its batch is that of all.
+PRODUCTS = problem_with(
+    init="self.first = nn.Linear(24, 18); self.second = nn.Linear(18, 20)",
+    forward="""
+        y = F.gelu(self.first(x.tanh()))
+        context = (x * 2).transpose(1, 2) @ y
+        return torch.relu(self.second(y)) + context.tanh().mean((1, 2))[
+            :, None, None]""",
+    inputs="[torch.rand(3, 19, 24)]", head="import torch.nn.functional as F")
 
 
 class TritonRuns(WeftCase):
-    def run_of(self, problem, *flags):
-        run = self.path("run")
+    def run_of(self, problem, *flags, name="run"):
+        run = self.path(name)
         done = self.weft(
             "run", self.write("tiny.py", problem), "--out", run, "--target",
             "triton", "--variants", "1", "--no-compile-baseline", *flags,
@@ -137,6 +148,26 @@ class TritonRuns(WeftCase):
         # Two kernels, and the module of them.
         self.assertEqual([len(each) for each in against.values()], [4, 4, 4])
         self.assert_replays(run)
+
+    def test_products_for_any_batch_or_sequence_are_proven(self):
+        for size, theirs in (("--dynamic-batch", 0), ("--dynamic-dim 1", 1)):
+            with self.subTest(size):
+                run = self.run_of(PRODUCTS, *size.split(), name=size.split()[0])
+                rows = self.assert_proven(run)
+                self.assertEqual({row["kernel"] for row in rows.values()},
+                                 {"ours"})
+                texts = ""
+                for name in rows:
+                    source = os.path.join(run, "kernels", name, "kernel.py")
+                    with open(source, encoding="utf-8") as file:
+                        texts += file.read()
+                self.assertIn("do_not_specialize", texts)
+                self.assertEqual(texts.count("sums = tl.dot("), 3 - theirs)
+                with open(os.path.join(run, "composed", "model_new.py"),
+                          encoding="utf-8") as file:
+                    text = file.read()
+                self.assertEqual(text.count("_matmul_default("), theirs)
+                self.assert_replays(run)
 
     def test_a_product_is_proven_in_the_interpreter(self):
         run = self.run_of(PRODUCT)

@@ -1,5 +1,6 @@
 """What Triton's interpreter does otherwise than a GPU: it cuts bfloat16 off where
-it should round, reads small numbers as zero, and knows no assertions."""
+it should round, reads small numbers as zero, knows no assertions, and with
+NumPy 2.4 counts in no loop to a number that is an argument."""
 
 import contextlib
 import functools
@@ -19,6 +20,8 @@ def mend():
     convert = interpreter._convert_float
     if not isinstance(convert, functools.partial):
         interpreter._convert_float = functools.partial(_converted, convert)
+        interpreter._patch_lang_tensor = functools.partial(
+            _patched, interpreter._patch_lang_tensor)
         builder = interpreter.InterpreterBuilder
         builder.create_assert = lambda _, condition, message: _assert(
             condition, message)
@@ -37,6 +40,13 @@ def plainly():
         while error.__cause__ is not None:
             error = error.__cause__
         raise error from None
+
+
+def _patched(patch, tensor, *scope):
+    """Triton's own makes a number of an array of one element by int()."""
+    patch(tensor, *scope)
+    place = scope[0].set_attr if scope else setattr
+    place(tensor, "__index__", lambda self: self.handle.data.item())
 
 
 def _assert(condition, message):
