@@ -98,6 +98,8 @@ def movement_cases():
         backward_case("d_product", lambda x: x.prod(1), rows[:, :5]),
         backward_case("d_cumsum", lambda x: x.cumsum(1), rows),
         backward_case("d_pad", lambda x: F.pad(x, (1, 2)) ** 2, rows),
+        backward_case("d_pad_circular", lambda x: F.pad(
+            x, (2, 1, 1, 3), mode="circular") ** 2, image),
         backward_case("d_slice", lambda x: x[:, 1::2] ** 2, rows),
         backward_case("d_join", lambda x: torch.cat([x, x * x], 1), rows),
         backward_case("d_turn", lambda x: x.t() ** 2, rows),

@@ -157,12 +157,19 @@ def sum_cases():
     def put(x, at, values):
         return aten.index_put(x, list(at), values, accumulate=True)
 
-    def embedding(count, padding=-1):
+    def embedding(count, padding=-1, by_frequency=False):
         return lambda g, i: aten.embedding_dense_backward(
-            g, i, count, padding, False)
+            g, i, count, padding, by_frequency)
+
+    def over(x, at, value):
+        return aten.index_put(x, list(at), value)
     return [
         ("d_embedding", embedding(11), (numbers(2, 3, 6), index)),
         ("d_embedding_padded", embedding(11, 3), (numbers(2, 3, 6), index)),
+        ("d_embedding_frequency", embedding(11, -1, True),
+         (numbers(2, 3, 6), index)),
+        ("d_embedding_frequency_padded", embedding(11, 3, True),
+         (numbers(2, 3, 6), index)),
         ("d_embedding_small", embedding(2),
          (numbers(300, 40), torch.arange(300, dtype=torch.int32) % 2)),
         ("d_embedding_long", embedding(50),
@@ -189,6 +196,12 @@ def sum_cases():
          (table, either_end, torch.tensor(0.3))),
         ("put_integers", lambda x, i, v: put(x, (i,), v),
          (torch.arange(11), either_end, torch.arange(5))),
+        ("put_zeros", lambda x, i: over(x, (i,), x.new_zeros(5, 6)),
+         (table, either_end)),
+        ("put_one_over", lambda x, i, v: over(x.relu(), (i,), v) + 1,
+         (table, either_end, torch.tensor(0.3))),
+        ("put_zeros_two", lambda x, i, j: over(x, (None, i, j), x.new_zeros(
+            1)), (x, torch.tensor([[1], [4]]), torch.tensor([0, 6, -1, 0]))),
         ("index_add", lambda x, i, s: x.index_add(0, i, s),
          (table, index[0].repeat(2)[:4], rows)),
         ("index_add_last", lambda x, i, s: x.index_add(-1, i, s, alpha=-0.7),
@@ -210,6 +223,12 @@ def sum_cases():
 
 
 GROUPS = (pad_cases, adaptive_cases, upsample_cases, sum_cases)
+
+
+def open_cases():
+    """Which of equal places wins is not said."""
+    return [("put_over", lambda x, i, v: aten.index_put(x, [i], v),
+             (numbers(11, 6), torch.tensor([3, 0, 3]), numbers(3, 6)))]
 
 
 def some_cases():
@@ -245,7 +264,8 @@ def derivative_cases():
 
 
 class GatheredGradients(KernelCases, unittest.TestCase):
-    groups = GROUPS
+    groups = (*GROUPS, open_cases)
+    refused = {"put_over"}
     variants = (CpuVariant("first", 0, 2, 64, 0, 1, "-O1"),)
 
     def test_an_index_outside_is_refused(self):

@@ -80,6 +80,41 @@ Virtual summed(const Call& call, const Sums& sums, const EntryAt& entry_at) {
       });
 }
 
+// How often each place is named, of `rows` of them in each picked dimension.
+Virtual counted(const Call& call, const Shape& rows, const Shape& entries,
+                const std::function<Entry(const Position& entry)>& entry_at) {
+  Lowering& in = call.in();
+  Shape picked;
+  for (std::size_t i = 0; i < rows.size(); ++i) picked.push_back(i);
+  const Sums ones{in.broadcast(in.number(DType::i64, 0), rows),
+                  in.broadcast(in.number(DType::i64, 1), entries), picked, rows,
+                  entries};
+  return summed(call, ones, [=](const Position&, const Position& entry) {
+    Entry found = entry_at(entry);
+    found.source = entry;
+    return found;
+  });
+}
+
+// Each row over how often it was read, padding too; one that was not is zero.
+Virtual over_frequency(const Call& call, const Virtual& sums,
+                       const Virtual& index) {
+  Lowering& in = call.in();
+  const std::int64_t rows = sums.shape()[0];
+  const Virtual count =
+      counted(call, {rows}, index.shape(), [=, &in](const Position& entry) {
+        const ExprId row = index.at(entry);
+        return Entry{in.in_bounds(row, 0, rows), {row}, {}};
+      });
+  const DType wide = sums.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Virtual often =
+      in.restore(in.cast(in.pointwise("maximum", DType::i64,
+                                      {count, in.number(DType::i64, 1)}),
+                         wide),
+                 {1});
+  return in.pointwise("div", sums.dtype(), {sums, often});
+}
+
 // The rows of a table's gradient. An index outside is of no row, as the
 // framework has it: reading the table has refused it.
 Values embedding(const Call& call) {
@@ -88,15 +123,12 @@ Values embedding(const Call& call) {
   const Shape& shape = call.result().shape;
   const Virtual index = index_values(call, call.tensor(1, "indices"));
   const std::int64_t padding = call.integer(3, "padding_idx", -1);
-  if (call.flag(4, "scale_grad_by_freq", false)) {
-    throw Unsupported{"a gradient scaled by how often a row was read"};
-  }
   const Sums sums{in.broadcast(in.number(dtype, 0), shape),
                   in.cast(call.tensor(0, "grad_output"), dtype),
                   {0},
                   shape,
                   index.shape()};
-  return {summed(
+  const Virtual rows = summed(
       call, sums, [=, &in](const Position& point, const Position& entry) {
         ScalarArena& arena = in.arena();
         const ExprId row = index.at(entry);
@@ -109,20 +141,72 @@ Values embedding(const Call& call) {
         Position source = entry;
         source.push_back(point[1]);
         return Entry{counts, {row}, source};
-      })};
+      });
+  const bool is_scaled = call.flag(4, "scale_grad_by_freq", false);
+  return {is_scaled ? over_frequency(call, rows, index) : rows};
+}
+
+// The one value of all elements, if it can be seen that they are alike.
+std::optional<ExprId> only_value(Lowering& in, const Virtual& values) {
+  const auto somewhere = [&] {
+    Position at;
+    for (const std::int64_t extent : values.shape()) {
+      at.push_back(extent == 1 ? Index(0) : Index(in.new_variable(extent)));
+    }
+    return values.at(at);
+  };
+  const ExprId one = somewhere();
+  if (one != somewhere()) return {};
+  return one;
+}
+
+// self[:, i, j, :] = value. Of several values for equal places the last would
+// win: they must be one.
+Virtual index_put_alike(const Call& call, const IndexTensors& index,
+                        const std::function<Entry(const Position&)>& entry_at) {
+  Lowering& in = call.in();
+  const DType dtype = call.result().dtype;
+  const Shape& shape = call.result().shape;
+  const auto value = only_value(in, in.cast(call.tensor(2, "values"), dtype));
+  if (!value) {
+    throw Unsupported{"index_put, where the last of equal places wins"};
+  }
+  const auto from = shape.begin() + index.first;
+  const Virtual count = counted(call, Shape(from, from + index.chosen.size()),
+                                index.together, entry_at);
+  const Virtual self = in.cast(call.tensor(0, "self"), dtype);
+  return Virtual(dtype, shape, [=, &in](const Position& at) {
+    ScalarArena& arena = in.arena();
+    const auto first = at.begin() + index.first;
+    const ExprId is_named =
+        arena.call("gt", DType::boolean,
+                   {count.at(Position(first, first + index.chosen.size())),
+                    arena.integer(DType::i64, 0)});
+    return arena.call("select", dtype, {is_named, *value, self.at(at)});
+  });
 }
 
 // self[:, i, j, :] += values, with each entry's part where entries are equal.
 Values index_put(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  if (!call.flag(3, "accumulate", false)) {
-    throw Unsupported{"index_put, where the last of equal places wins"};
-  }
   const Shape& shape = call.result().shape;
   const IndexTensors index = index_tensors(call);
   const std::size_t first = index.first;
   const std::size_t behind = first + index.chosen.size();
+  const auto entry_at = [=, &in](const Position& entry) {
+    Entry found;
+    for (std::size_t i = first; i < behind; ++i) {
+      const ExprId given = index.chosen[i - first].at(entry);
+      found.counts =
+          in.both(found.counts, in.in_bounds(given, -shape[i], shape[i]));
+      found.places.push_back(from_either_end(in, given, shape[i]));
+    }
+    return found;
+  };
+  if (!call.flag(3, "accumulate", false)) {
+    return {index_put_alike(call, index, entry_at)};
+  }
   Shape picked;
   for (std::size_t i = first; i < behind; ++i) picked.push_back(i);
   Shape whole(shape.begin(), shape.begin() + first);
@@ -131,21 +215,14 @@ Values index_put(const Call& call) {
   const Sums sums{in.cast(call.tensor(0, "self"), dtype),
                   in.broadcast(in.cast(call.tensor(2, "values"), dtype), whole),
                   picked, shape, index.together};
-  return {summed(
-      call, sums, [=, &in](const Position& point, const Position& entry) {
-        Entry found;
-        for (std::size_t i = first; i < behind; ++i) {
-          const ExprId given = index.chosen[i - first].at(entry);
-          found.counts =
-              in.both(found.counts, in.in_bounds(given, -shape[i], shape[i]));
-          found.places.push_back(from_either_end(in, given, shape[i]));
-        }
-        found.source.assign(point.begin(), point.begin() + first);
-        found.source.insert(found.source.end(), entry.begin(), entry.end());
-        found.source.insert(found.source.end(), point.begin() + behind,
-                            point.end());
-        return found;
-      })};
+  return {summed(call, sums, [=](const Position& point, const Position& entry) {
+    Entry found = entry_at(entry);
+    found.source.assign(point.begin(), point.begin() + first);
+    found.source.insert(found.source.end(), entry.begin(), entry.end());
+    found.source.insert(found.source.end(), point.begin() + behind,
+                        point.end());
+    return found;
+  })};
 }
 
 Values index_add(const Call& call) {
