@@ -66,8 +66,8 @@ std::int64_t size_in(const Graph& graph, const RunOptions& options) {
 
 Result<Plan> plan_for_sizes(const std::map<std::int64_t, std::string>& blobs,
                             std::int64_t size, const Target& target,
-                            const CutOptions& options, const std::string& flag,
-                            Context& context) {
+                            const CutOptions& options, bool in_ways,
+                            const std::string& flag, Context& context) {
   std::map<std::int64_t, Graph> graphs;
   for (const auto& [at, blob] : blobs) {
     const auto text = context.blobs().get(blob);
@@ -76,7 +76,9 @@ Result<Plan> plan_for_sizes(const std::map<std::int64_t, std::string>& blobs,
     if (!graph) return std::unexpected(graph.error());
     graphs.emplace(at, std::move(*graph));
   }
-  auto plan = partition_for_sizes(graphs, size, target, options);
+  auto plan = in_ways
+                  ? partition_for_sizes_in_ways(graphs, size, target, options)
+                  : partition_for_sizes(graphs, size, target, options);
   if (plan) return plan;
   return fail(plan.error().code,
               flag + ": " + plan.error().message +
@@ -265,8 +267,9 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
   const bool has_time = run_->options.budget_ms == 0;
   if (size_ != 0) {
-    auto plan = plan_for_sizes(graphs_, size_, *target, options,
-                               size_flag(run_->options), context);
+    auto plan =
+        plan_for_sizes(graphs_, size_, *target, options, has_ways && has_time,
+                       size_flag(run_->options), context);
     if (!plan) return finish(to_failure(plan.error()), context);
     cut_ = std::move(*plan);
   } else {

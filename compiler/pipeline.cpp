@@ -165,9 +165,9 @@ void add_attention(const Graph& model, const Target& target, CutOptions cut,
   const std::string one = kInOneCall;
   if (questions_of(model, target, cut).whose) {
     cut.contested = CutOptions::Contested::ours;
-    add(one + ", contractions of ours");
+    add(one + ", " + kOurContractions);
     cut.contested = CutOptions::Contested::library;
-    add(one + ", the library's contractions");
+    add(one + ", " + kLibrarysContractions);
   } else {
     add(one);
   }
@@ -224,11 +224,11 @@ Plan partition_in_ways(const Graph& model, const Target& target,
     plan.others.push_back(std::move(other));
   };
   cut.contested = CutOptions::Contested::library;
-  if (open.whose) add("the library's contractions");
+  if (open.whose) add(kLibrarysContractions);
   cut.relays = false;
   if (open.layout) add("the library's contractions in their captured layout");
   if (!plan.others.empty()) {
-    plan.way = open.whose ? "contractions of ours"
+    plan.way = open.whose ? kOurContractions
                           : "the library's contractions channels last";
   }
   add_attention(model, target, usual, plan);

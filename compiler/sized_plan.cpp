@@ -155,4 +155,21 @@ Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
   return plan;
 }
 
+Result<Plan> partition_for_sizes_in_ways(
+    const std::map<std::int64_t, Graph>& models, std::int64_t size,
+    const Target& target, CutOptions cut) {
+  auto plan = partition_for_sizes(models, size, target, cut);
+  if (!plan || !target.on_gpu) return plan;
+  cut.contested = CutOptions::Contested::library;
+  auto other = partition_for_sizes(models, size, target, cut);
+  if (!other || other->placements.empty() ||
+      plan_to_json(*other) == plan_to_json(*plan)) {
+    return plan;
+  }
+  plan->way = kOurContractions;
+  other->way = kLibrarysContractions;
+  plan->others.push_back(std::move(*other));
+  return plan;
+}
+
 }  // namespace weft

@@ -49,6 +49,11 @@ struct Plan {
   std::vector<Plan> near_cut{};
 };
 
+/// What is particular about two cuts that only timing can tell apart.
+inline constexpr const char* kOurContractions = "contractions of ours";
+inline constexpr const char* kLibrarysContractions =
+    "the library's contractions";
+
 struct Target;
 
 /// How a model is cut into what is ours and what stays the framework's.
@@ -111,6 +116,12 @@ void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
 Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
                                  std::int64_t size, const Target& target,
                                  const CutOptions& cut = {});
+
+/// The same with the cut beside it in which contested products are the
+/// library's, where that leaves something to us: timing decides.
+Result<Plan> partition_for_sizes_in_ways(
+    const std::map<std::int64_t, Graph>& models, std::int64_t size,
+    const Target& target, CutOptions cut = {});
 
 /// Such a plan at another size; itself where nothing grows. Ids stay.
 Result<Plan> plan_at(const Plan& plan, std::int64_t size);

@@ -366,7 +366,14 @@ namespace {
 
 /// A model that is cut in two ways: of both pieces, or of the second alone.
 struct TwoWaysBench : ComposerBench {
-  TwoWaysBench() {
+  explicit TwoWaysBench(bool for_sizes = false) {
+    if (for_sizes) {
+      plan.model.growth.size = 64;
+      for (std::size_t i = 0; i < plan.model.nodes.size(); ++i) {
+        const std::string node = "/nodes/" + std::to_string(i);
+        plan.model.growth.per[node + "/values/0/shape/0"] = 1;
+      }
+    }
     Plan both = plan;
     both.way = "both";
     Plan second = plan;
@@ -409,6 +416,24 @@ TEST_CASE("of two cuts the one whose module is faster is taken") {
                                                 : "Taken: second"));
     CHECK(composer.finish().summary.contains(second < 2 ? "2.00" : "3.00"));
   }
+}
+
+TEST_CASE("of two cuts for any batch each is right at all that are judged") {
+  const std::size_t judged = 1 + judged_sizes(64).size();
+  TwoWaysBench composer(true);
+  for (const double speed : {2.0, 3.0}) {
+    for (std::size_t i = 0; i < judged; ++i) composer.checked(true);
+    composer.timed(speed);
+  }
+  composer.probed();
+  CHECK(composer.report().contains("Taken: second"));
+  TwoWaysBench other(true);
+  for (std::size_t i = 0; i < judged; ++i) other.checked(true);
+  other.timed(2.0);
+  other.checked(true);
+  other.checked(false);
+  other.probed();
+  CHECK(other.holds(other.module(), 0));
 }
 
 TEST_CASE("a cut whose module is wrong leaves the other") {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/compose/problem_at.hpp"
@@ -142,7 +143,12 @@ TEST_CASE("what folds the size is left out, and its neighbours are not") {
     b.call("m", "amax", {"r"}, dense({n, 1}),
            {Arg{Arg::List{Arg{std::int64_t{1}}}}, Arg{true}});
     b.call("t", "add.Tensor", {"m", "s"}, dense({n, 3}));
-    models[n] = b.outputs({"t"}).graph;
+    b.tuple("v", "var_mean.correction", {"r"}, {dense({1, 3}), dense({1, 3})});
+    b.graph.nodes.back().args.push_back(Arg{Arg::List{Arg{std::int64_t{0}}}});
+    b.graph.nodes.back().kwargs.emplace_back("keepdim", Arg{true});
+    b.getitem("mean", "v", 1);
+    b.call("u", "add.Tensor", {"t", "mean"}, dense({n, 3}));
+    models[n] = b.outputs({"u"}).graph;
   }
   const Target& cpu = *find_target("cpu");
   REQUIRE(partition(models[8], cpu).placements.size() == 1);
@@ -152,7 +158,7 @@ TEST_CASE("what folds the size is left out, and its neighbours are not") {
   for (const Placement& placement : plan->placements) {
     ours.insert(placement.nodes.begin(), placement.nodes.end());
   }
-  CHECK(ours == std::set<std::string>{"r", "m", "t"});
+  CHECK(ours == std::set<std::string>{"r", "m", "t", "u"});
 }
 
 Graph of_products(std::int64_t n) {
@@ -199,6 +205,29 @@ TEST_CASE("whose a product is goes by what it takes at the plan's own size") {
     CHECK_FALSE(ours.contains("folded"));
     CHECK_FALSE(ours.contains("squared"));
   }
+}
+
+TEST_CASE("with a contested product there is a cut around the library's") {
+  std::map<std::int64_t, Graph> models;
+  for (const std::int64_t size : {8, 37, 41, 43}) {
+    models[size] = of_products(size);
+  }
+  CutOptions cut;
+  cut.for_sizes = true;
+  const auto plan =
+      partition_for_sizes_in_ways(models, 8, *find_target("triton"), cut);
+  REQUIRE(plan.has_value());
+  REQUIRE(plan->others.size() == 1);
+  const Plan& other = plan->others.front();
+  CHECK(other.model.growth.grows());
+  CHECK(other.subgraphs.front().graph.growth.grows());
+  const auto takes = [](const Plan& one) {
+    return std::ranges::any_of(one.placements, [](const Placement& each) {
+      return std::ranges::find(each.nodes, "p") != each.nodes.end();
+    });
+  };
+  CHECK(takes(*plan));
+  CHECK_FALSE(takes(other));
 }
 
 TEST_CASE("a problem at another size ends in its inputs at that") {
