@@ -116,7 +116,7 @@ void Composer::settle(Context& context) {
   if (is_late(context)) return probed(nullptr, context);
   const bool has_far = wants_near(report_.verdict);
   if (has_far && !take_near_trial()) return seek(context);
-  probe_at_last(context);
+  finish(context);
 }
 
 /// Till the run should be over; very long where nobody said.
@@ -295,8 +295,17 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   if (is_timed && go_on(context)) return;
   if (is_timed) report_.notes.push_back(kOutOfTime);
   take_all();
-  if (wants_near(verdict) && !is_late(context)) return seek(context);
-  probed(nullptr, context);
+  if (is_late(context)) return probed(nullptr, context);
+  if (wants_near(verdict)) return seek(context);
+  finish(context);
+}
+
+/// The modules of the plan's cuts are made.
+void Composer::finish(Context& context) {
+  if (lacks_product() && may_search_near_cut(context)) {
+    return ask_for_near_cut(context);
+  }
+  probe_at_last(context);
 }
 
 /// All is composed: the machine is asked about.

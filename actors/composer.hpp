@@ -14,7 +14,9 @@
 // cut's module that was timed and is near spares that. Where kernels leave for
 // their products, the dispatcher is asked for the plan's near cut, whose
 // products are the framework's own: its module is tried, too, and the faster
-// one is the near module.
+// one is the near module. Where no kernel with a product is in the whole, as
+// none was right or faster, that cut is searched as well, and its module
+// becomes the whole where it is faster.
 //
 // When the run's time is over (Compose::ends_us), what was composed is checked
 // all the same; nothing is tried or timed any more that need not be.
@@ -67,10 +69,16 @@ class Composer : public Role {
   void seek(Context& context);
   void near_settled(Context& context);
   bool is_better_near() const;
+  void finish(Context& context);
+  bool lacks_product() const;
+  bool may_search_near_cut(const Context& context) const;
   bool wants_near_cut(const Context& context) const;
+  bool suits(const Verdict& verdict) const;
+  bool is_better_whole() const;
+  void replace_whole(NearModule with);
   void ask_for_near_cut(Context& context);
   void near_cut_searched(const NearCutSearched& searched, Context& context);
-  void leave_near_cut(bool is_taken);
+  void leave_near_cut(bool is_whole);
   std::int64_t left_ms(const Context& context) const;
   bool has_stand_ins() const;
   bool is_late(const Context& context) const { return left_ms(context) <= 0; }

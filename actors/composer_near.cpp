@@ -96,8 +96,14 @@ void Composer::seek(Context& context) {
   attempt(context);
 }
 
+/// By weft's rule alone, what is right; else what is near, too.
+bool Composer::suits(const Verdict& verdict) const {
+  return compose_->run.options.accept == rule::weft ||
+         verdict.near_eager.outcome == near_outcome::near;
+}
+
 void Composer::checked_near(const Verdict& verdict, Context& context) {
-  const bool is_near = verdict.near_eager.outcome == near_outcome::near;
+  const bool is_near = suits(verdict);
   if (stage_ == Stage::seeking) {
     (is_near ? near_ : far_) = changes_;
     return seek(context);
@@ -144,12 +150,39 @@ void Composer::near_settled(Context& context) {
     tell_near(near_source_);
     if (!keeps_forward_) tell_kernels(plan_, chosen_);
   }
-  const bool is_taken = is_better_near();
+  const bool is_whole = is_better_whole();
+  const bool is_taken =
+      !is_whole && wants_near(report_.verdict) && is_better_near();
+  if (is_whole) {
+    report_.notes.push_back(
+        "The products are the framework's own: kernels around them make a "
+        "faster module than those with them.");
+    replace_whole(std::exchange(near_module_, {}));
+  }
   if (is_taken) report_.near = near_module_;
   near_module_ = {};
   if (wants_near_cut(context)) return ask_for_near_cut(context);
-  if (is_near_cut_) leave_near_cut(is_taken);
+  if (is_near_cut_) {
+    const bool is_only = compose_->run.options.accept == rule::near_eager;
+    leave_near_cut(is_whole || (is_taken && is_only));
+  }
   probe_at_last(context);
+}
+
+/// Whether the near cut's module is to be the whole: it is faster, or, where
+/// nothing is timed, has more kernels where the whole lacks one with a product.
+bool Composer::is_better_whole() const {
+  if (!is_near_cut_ || !near_module_.made || keeps_forward_) return false;
+  const bool gives_way = compose_->run.options.accept == rule::near_eager &&
+                         wants_near(report_.verdict);
+  if (!compose_->run.seeks_products || gives_way) return false;
+  const Timing& own = near_module_.timing;
+  if (!can_time(compose_->run.options, compose_->run.machine)) {
+    return lacks_product() && near_module_.used.size() > report_.used.size();
+  }
+  const bool is_timed = own.over_eager.ratio > 0;
+  return is_timed && (report_.timing.over_eager.ratio <= 0 ||
+                      is_faster(own, report_.timing));
 }
 
 /// Than the one that there is; of what is not timed, the one with more kernels.
@@ -164,11 +197,29 @@ bool Composer::is_better_near() const {
   return is_timed && (other.over_eager.ratio <= 0 || is_faster(own, other));
 }
 
+/// Whether a product is in no module's kernel: none was right, or it lost.
+bool Composer::lacks_product() const {
+  const Plan& whole = is_near_cut_ ? *near_cut_ : plan_;
+  return std::ranges::any_of(whole.placements, [&](const Placement& placement) {
+    return !report_.used.contains(placement.subgraph) &&
+           !report_.near.used.contains(placement.subgraph) &&
+           has_product(whole, placement.subgraph);
+  });
+}
+
+/// For the sake of the whole. A language model is not paid for that.
+bool Composer::may_search_near_cut(const Context& context) const {
+  return compose_->run.seeks_products &&
+         compose_->run.options.llm.name.empty() && near_cut_ && !is_near_cut_ &&
+         report_.verdict.correct && !is_late(context);
+}
+
 /// Its module has kernels around the framework's own products. Kernels that
 /// left for a product are worth that, and so is it where all left: then it may
 /// be that the library was called otherwise than the model calls it.
 bool Composer::wants_near_cut(const Context& context) const {
   if (!near_cut_ || is_near_cut_ || is_late(context)) return false;
+  if (may_search_near_cut(context) && lacks_product()) return true;
   const NearModule& near = report_.near;
   if (!near.made) return false;
   if (near.used.empty() && near.stand_ins == 0) return true;
@@ -186,8 +237,11 @@ void Composer::ask_for_near_cut(Context& context) {
   }
   context.send(address::user,
                Progress{"", "compose",
-                        "kernels around the framework's own products: those "
-                        "in ours are not near to eager"});
+                        lacks_product()
+                            ? "kernels around the framework's own products: "
+                              "with them there is none that is right and wins"
+                            : "kernels around the framework's own products: "
+                              "those in ours are not near to eager"});
   is_near_cut_ = true;
   context.send(address::dispatcher, ask);
 }
@@ -200,7 +254,13 @@ void Composer::near_cut_searched(const NearCutSearched& searched,
                            near_results_.end());
   std::swap(plan_, *near_cut_);
   choose_placed();
-  if (chosen_.empty() || is_late(context)) return near_settled(context);
+  const bool has_more = std::ranges::any_of(chosen_, [&](const auto* done) {
+    return !report_.used.contains(done->subgraph);
+  });
+  const bool is_new = has_more || wants_near(report_.verdict);
+  if (chosen_.empty() || !is_new || is_late(context)) {
+    return near_settled(context);
+  }
   rank();
   far_ = ranked_.size() + 1;  // all of them may be near
   changes_ = ranked_.size();
@@ -210,10 +270,8 @@ void Composer::near_cut_searched(const NearCutSearched& searched,
 }
 
 /// The report tells of all cuts, by the module's own first.
-void Composer::leave_near_cut(bool is_taken) {
-  const bool is_only =
-      is_taken && compose_->run.options.accept == rule::near_eager;
-  if (!is_only) std::swap(plan_, *near_cut_);
+void Composer::leave_near_cut(bool is_whole) {
+  if (!is_whole) std::swap(plan_, *near_cut_);
   Plan other = std::move(*near_cut_);
   near_cut_.reset();
   std::vector<Plan> others = std::exchange(other.others, {});
@@ -221,15 +279,19 @@ void Composer::leave_near_cut(bool is_taken) {
   for (Plan& one : others) plan_.others.push_back(std::move(one));
 }
 
+void Composer::replace_whole(NearModule with) {
+  report_.verdict = std::move(with.verdict);
+  report_.timing = std::move(with.timing);
+  report_.used = std::move(with.used);
+  report_.stand_ins = with.stand_ins;
+  source_ = std::move(with.source);
+  report_.near = {};
+}
+
 /// By this rule alone: the other module does not count.
 void Composer::take_near() {
   if (report_.near.made) {
-    report_.verdict = report_.near.verdict;
-    report_.timing = report_.near.timing;
-    report_.used = report_.near.used;
-    report_.stand_ins = report_.near.stand_ins;
-    source_ = report_.near.source;
-    report_.near = {};
+    replace_whole(std::exchange(report_.near, {}));
   } else if (report_.verdict.correct &&
              report_.verdict.near_eager.outcome != near_outcome::near) {
     report_.verdict.correct = false;

@@ -278,8 +278,10 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
                       : partition_in_brief(*graph, *target, options);
   }
   // Who cuts otherwise afterwards has no use for it.
-  const bool wants_near = run_->options.accept != rule::weft && !model.group &&
-                          !model.fuse && size_ == 0;
+  const bool seeks_products = run_->seeks_products && model.name.empty();
+  const bool wants_near =
+      (seeks_products || run_->options.accept != rule::weft) && !model.group &&
+      !model.fuse && size_ == 0;
   if (wants_near) add_near_cut(*graph, *target, options, cut_);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);

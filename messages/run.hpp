@@ -124,8 +124,11 @@ struct RunStart {
   std::string decisions{};  ///< decisions_version() of it; empty: not said
   /// Blob: a model in plain words, of which a problem file is to be made.
   std::string description{};
+  /// The cut around the framework's own products is searched, too, where a
+  /// kernel with one is not right, or lost.
+  bool seeks_products = false;
   WEFT_FIELDS(problem_name, problem, options, machine, weft_version, graph,
-              vocabulary, decisions, description)
+              vocabulary, decisions, description, seeks_products)
   bool operator==(const RunStart&) const = default;
 };
 

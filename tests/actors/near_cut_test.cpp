@@ -164,14 +164,17 @@ TEST_CASE("there is no near cut where it is the only one, or not allowed") {
   CHECK(plan.near_cut.empty());
 }
 
-TEST_CASE("a plan has a near cut where a near module is wanted") {
-  for (const char* accept : {"weft", "near-eager", "both"}) {
-    RunBench<Extractor> extractor;
-    RunStart start = small_run(extractor.blobs);
-    start.options.target = "triton";
-    start.options.accept = accept;
-    const Plan plan = plan_of(extractor, start, two_piece_graph());
-    CHECK(plan.near_cut.empty() == (accept == std::string("weft")));
+TEST_CASE("a plan has a near cut, of old runs where near modules are wanted") {
+  for (const bool is_old : {false, true}) {
+    for (const char* accept : {"weft", "near-eager", "both"}) {
+      RunBench<Extractor> extractor;
+      RunStart start = small_run(extractor.blobs);
+      start.seeks_products = !is_old;
+      start.options.target = "triton";
+      start.options.accept = accept;
+      const Plan plan = plan_of(extractor, start, two_piece_graph());
+      CHECK(plan.near_cut.empty() == (is_old && accept == std::string("weft")));
+    }
   }
 }
 

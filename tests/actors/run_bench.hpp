@@ -55,6 +55,7 @@ inline RunStart small_run(Blobs& blobs) {
   start.problem = blobs.put(small_problem);
   start.machine.cores = 2;
   start.options.jobs = 1;
+  start.seeks_products = true;
   return start;
 }
 

@@ -178,6 +178,7 @@ TEST_CASE("a thousand seeds with language models that fail") {
 
 TEST_CASE("invariants hold where the near cut is searched, too") {
   int asked = 0;
+  int asked_by_own_rule = 0;
   int searched = 0;
   for (const char* source : {"slow", "llm"}) {
     auto options = with_roles(&make_with_slow_source);
@@ -188,13 +189,22 @@ TEST_CASE("invariants hold where the near cut is searched, too") {
       CHECK_MESSAGE(end.problem.empty(), source << ", seed " << seed
                                                 << ", event " << end.events
                                                 << ": " << end.problem);
+      bool is_own_rule = false;
       for (const Envelope& envelope : end.journal) {
-        asked += envelope.type == SearchNearCut::name;
+        if (envelope.type == RunStart::name) {
+          const auto start = decode(envelope.type, envelope.body);
+          REQUIRE(start.has_value());
+          is_own_rule = std::get<RunStart>(*start).options.accept == rule::weft;
+        }
+        const bool asks = envelope.type == SearchNearCut::name;
+        asked += asks;
+        asked_by_own_rule += asks && is_own_rule;
         searched += envelope.type == NearCutSearched::name;
       }
     }
   }
   CHECK(asked > 5);
+  CHECK(asked_by_own_rule > 5);
   CHECK(searched > 5);
 }
 

@@ -182,6 +182,7 @@ RunStart make_start(const RunOptions& options, const Machine& machine,
   start.weft_version = weft_version();
   start.vocabulary = vocabulary_version;
   start.decisions = decisions_version();
+  start.seeks_products = true;
   return start;
 }
 

@@ -1,0 +1,191 @@
+// The cut around the framework's own products, where no kernel with one is
+// right or wins: its module becomes the whole where it is better.
+#include <algorithm>
+
+#include "actors/composer.hpp"
+#include "tests/actors/run_bench.hpp"
+
+using namespace weft;
+
+namespace {
+
+/// relu(x) @ x, then tanh: one piece, whose kernels are all wrong or slower.
+struct LostProductBench : RunBench<Composer> {
+  explicit LostProductBench(const std::string& accept = "weft",
+                            const std::string& target = "cpu",
+                            bool seeks_products = true, bool has_won = false,
+                            const std::string& model = "") {
+    const Target& triton = *find_target("triton");
+    plan = partition(two_piece_graph(), triton);
+    add_near_cut(two_piece_graph(), triton, {}, plan);
+    Compose compose{blobs.put(plan_to_json(plan)), small_run(blobs), {}};
+    compose.run.options.accept = accept;
+    compose.run.options.target = target;
+    compose.run.seeks_products = seeks_products;
+    compose.run.options.llm.name = model;
+    compose.results = {result(plan.subgraphs.front().id, has_won)};
+    sent = say(address::dispatcher, compose);
+  }
+  SubgraphDone result(const std::string& id, bool has_won) {
+    SubgraphDone done;
+    done.subgraph = id;
+    done.outcome = has_won ? "won" : "rejected";
+    done.reason = has_won ? "" : "wrong: its errors are larger";
+    done.best.verdict.correct = has_won;
+    done.best.seed.target = "cpu";
+    done.best.seed.source = blobs.put("// kernel of " + id);
+    return done;
+  }
+  void checked(const std::string& near, bool correct = true) {
+    CheckReply reply;
+    reply.effect = one<CheckRequest>(sent).effect;
+    reply.verdict.correct = correct;
+    reply.verdict.kind = correct ? "correct" : "wrong";
+    reply.verdict.near_eager = {near, "", 5, 0, 1e-4, "near", ""};
+    sent = say(address::verify, reply);
+  }
+  void timed(double over_eager) {
+    TimeReply reply;
+    reply.effect = one<TimeRequest>(sent).effect;
+    reply.timing.over_eager = {over_eager, over_eager * 0.99,
+                               over_eager * 1.01};
+    sent = say(address::verify, reply);
+  }
+  void searched() {
+    NearCutSearched reply;
+    for (const Subgraph& subgraph : plan.near_cut.front().subgraphs) {
+      reply.results.push_back(result(subgraph.id, true));
+    }
+    sent = say(address::dispatcher, reply);
+  }
+  bool asks() const { return !only<SearchNearCut>(sent).empty(); }
+  std::string file(const std::string& path) {
+    if (!only<ProbeRequest>(sent).empty()) {
+      sent =
+          say(address::verify,
+              ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
+    }
+    for (const FileToWrite& file : one<WriteFilesRequest>(sent).files) {
+      if (file.path == path) return *blobs.get(file.blob);
+    }
+    return "";
+  }
+  /// How many of the near cut's kernels are in the module that is written.
+  std::size_t kernels() { return count(file("composed/model_new.py")); }
+  /// … and in the one that is to be checked.
+  std::size_t composed_kernels() {
+    return count(*blobs.get(one<CheckRequest>(sent).subject.source));
+  }
+  std::size_t count(const std::string& text) const {
+    const auto& subgraphs = plan.near_cut.front().subgraphs;
+    return static_cast<std::size_t>(
+        std::ranges::count_if(subgraphs, [&](const Subgraph& subgraph) {
+          return text.contains("// kernel of " + subgraph.id);
+        }));
+  }
+  bool has_near_module() {
+    return !file("composed/near_eager/model_new.py").empty();
+  }
+
+  Plan plan;
+  std::vector<Outgoing> sent;
+};
+
+}  // namespace
+
+TEST_CASE("kernels around a product of which none is right make the module") {
+  for (const char* accept : {"weft", "near-eager", "both"}) {
+    CAPTURE(accept);
+    LostProductBench composer(accept);
+    composer.checked("near");  // Model's own forward
+    CHECK_FALSE(composer.asks());
+    composer.timed(1.0);
+    REQUIRE(composer.asks());
+    composer.searched();
+    composer.checked("near");
+    composer.timed(1.4);
+    CHECK(composer.kernels() == 2);
+    CHECK_FALSE(composer.has_near_module());
+    const std::string report = composer.file("report.md");
+    CHECK(report.contains("* aten.mm.default × 1"));
+    CHECK(report.contains("1.40×"));
+    CHECK(report.contains("The products are the framework's own"));
+  }
+}
+
+TEST_CASE("so it is where the module with the product's kernel is slower") {
+  LostProductBench composer("weft", "cpu", true, true);
+  composer.checked("near");
+  composer.timed(0.5);
+  composer.timed(0.5);
+  composer.checked("near");  // Model's own forward
+  composer.timed(1.0);
+  REQUIRE(composer.asks());
+  composer.searched();
+  composer.checked("near");
+  composer.timed(1.3);
+  CHECK(composer.kernels() == 2);
+}
+
+TEST_CASE("a product whose kernel is in the module is not sought") {
+  LostProductBench composer("weft", "cpu", true, true);
+  composer.checked("near");
+  composer.timed(2.0);
+  CHECK_FALSE(composer.asks());
+  CHECK(composer.kernels() == 0);
+}
+
+TEST_CASE("a language model is not paid for it") {
+  LostProductBench composer("both", "cpu", true, false, "a model");
+  composer.checked("near");
+  composer.timed(1.0);
+  CHECK_FALSE(composer.asks());
+}
+
+TEST_CASE("a run of before does not search for it") {
+  for (const char* accept : {"weft", "both"}) {
+    LostProductBench composer(accept, "cpu", false);
+    composer.checked("near");
+    composer.timed(1.0);
+    CHECK_FALSE(composer.asks());
+  }
+}
+
+TEST_CASE("what is around the product does not count where it is no better") {
+  for (const int how : {0, 1, 2}) {
+    CAPTURE(how);
+    LostProductBench composer;
+    composer.checked("near");
+    composer.timed(1.0);
+    composer.searched();
+    composer.checked("near", how != 0);
+    if (how > 0) composer.timed(how == 1 ? 0.9 : 0.99);
+    if (how == 1) composer.timed(0.9);  // once more
+    CHECK(composer.kernels() == 0);
+    CHECK_FALSE(composer.has_near_module());
+    CHECK_FALSE(composer.file("report.md").contains("framework's own: kern"));
+  }
+}
+
+TEST_CASE("by weft's rule alone what is around it may be far from eager") {
+  LostProductBench weft("weft"), both("both");
+  for (LostProductBench* composer : {&weft, &both}) {
+    composer->checked("near");
+    composer->timed(1.0);
+    composer->searched();
+    composer->checked("far");
+  }
+  weft.timed(1.4);
+  CHECK(weft.kernels() == 2);
+  CHECK(both.composed_kernels() == 1);  // it is sought by halves what is near
+}
+
+TEST_CASE("where nothing is timed more kernels are better") {
+  LostProductBench composer("both", "triton");
+  composer.checked("near");
+  REQUIRE(composer.asks());
+  composer.searched();
+  composer.checked("near");
+  CHECK(composer.kernels() == 2);
+  CHECK_FALSE(composer.has_near_module());
+}
