@@ -82,8 +82,8 @@ def row_of(name, make, options):
     begin = time.monotonic()
     with torch.no_grad():
         mine(*inputs)
-    seconds = time.monotonic() - begin
-    verdict = weft.verify(model, mine, inputs)
+        seconds = time.monotonic() - begin
+        verdict = weft.verify(model, mine, inputs)
     graphs = [graph for graph in weft.explain().graphs[before:]
               if graph.role == "inference"]
     breaks = weft.explain(model, inputs).breaks

@@ -57,7 +57,9 @@ std::string compose_at(const ProblemSource& problem, const Plan& plan,
 
   std::string text(kTitle);
   text += problem.before + "import inspect\n" +
-          (used.empty() ? "import torch\n\n" : loaders(kernels, used)) +
+          (used.empty() ? "import torch\n" +
+                              std::string(target->loader.device_source) + "\n"
+                        : loaders(kernels, used)) +
           forward.before;
   for (const Subgraph& subgraph : plan.subgraphs) {
     if (!used.contains(subgraph.id)) continue;

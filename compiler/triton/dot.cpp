@@ -348,8 +348,10 @@ void DotText::print_epilogue(TritonKernel& kernel,
   for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
     const Stage& stage = nest_.stages[i];
     kernel.compute({stage.value}, false);
-    values.push_back("tl.broadcast_to(" + kernel.operand(stage.value) + ", " +
-                     shape + ")");
+    const std::string value = kernel.operand(stage.value);
+    // A fold of one element is that element.
+    if (stage.folds) kernel.set_result(stage.results[0], value, false);
+    values.push_back("tl.broadcast_to(" + value + ", " + shape + ")");
   }
   if (turns) {
     for (std::string& value : values) value = turned(value);
@@ -360,6 +362,12 @@ void DotText::print_epilogue(TritonKernel& kernel,
   }
   for (std::size_t i = 1; i < nest_.stages.size(); ++i) {
     const Stage& stage = nest_.stages[i];
+    if (stage.folds) {
+      if (plan_.spilled.contains(stage.results[0])) {
+        kernel.store(stage.results[0], stage.result_index[0], values[i]);
+      }
+      continue;
+    }
     std::string inside;
     for (const auto& [index, extent] : stage.bounds) {
       inside += (inside.empty() ? "(" : " & (") + kernel.index(index) + " < " +

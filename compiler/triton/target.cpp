@@ -55,6 +55,9 @@ Target triton_target() {
   target.built_file = "kernel.json";
   target.build_command = &build_command;
   target.loader.device_condition = "(tensor.is_cuda or _weft_interpreted)";
+  target.loader.device_source =
+      "import os\n\n_weft_interpreted = "
+      "os.environ.get(\"TRITON_INTERPRET\") == \"1\"\n";
   target.loader.module_source = &loader;
   target.loader.function_source = &function_source;
   return target;

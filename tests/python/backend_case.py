@@ -61,6 +61,7 @@ class BackendCase(unittest.TestCase):
     def compiled(self, module, **options):
         return torch.compile(module, backend=weft.backend.compile,
                              options={"wait": True, "budget_s": BUDGET_S,
+                                      "trial_s": 0,
                                       **options})
 
     def pieces(self, role=None):

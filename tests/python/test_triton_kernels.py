@@ -156,6 +156,11 @@ def convolution_cases():
                     groups=18, padding=1),
         convolution("units_conv2d_fused", 2, 8, 16, (9, 7), (3, 3),
                     then=lambda x: F.group_norm(F.mish(x), 4).mean((2, 3))),
+        # What a window reads of it is computed once, beside the sum.
+        convolution("units_conv2d_pooled", 2, 8, 16, (9, 7), (3, 3), padding=1,
+                    then=lambda x: F.max_pool2d(F.mish(x), 3, 1, 1)),
+        convolution("transposed2d_units_pooled", 2, 16, 18, (5, 4), (3, 3),
+                    stride=2, then=lambda x: F.max_pool2d(F.mish(x), 3, 1, 1)),
         convolution("units_conv3d", 3, 4, 16, (4, 5, 3), (3, 2, 3),
                     padding=1),
         convolution("transposed1d_units", 1, 16, 17, (11,), (4,), stride=2,

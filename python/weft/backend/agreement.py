@@ -11,22 +11,25 @@ import torch
 ELEMENTS_MAX = 1 << 18
 #: Of the root mean square of what is expected, by the size of an element.
 TOLERANCES = {2: 2e-2, 4: 1e-3, 8: 1e-5}
+#: Products in TF32 keep as many bits of their factors as float16 has.
+TF32_TOLERANCE = TOLERANCES[2]
 
 
 @torch.no_grad()
-def difference(expected, got):
+def difference(expected, got, precision=""):
     """"" if they agree, else what differs. Both are lists of tensors, numbers
-    and None."""
+    and None. `precision`: of the framework's products of float32, "tf32" where
+    they are."""
     if len(expected) != len(got):
         return f"{len(got)} results instead of {len(expected)}"
     for number, (a, b) in enumerate(zip(expected, got)):
-        why = _difference(a, b)
+        why = _difference(a, b, precision)
         if why:
             return f"result {number}: {why}"
     return ""
 
 
-def _difference(a, b):
+def _difference(a, b, precision):
     if not isinstance(a, torch.Tensor):
         return "" if a == b else f"{b!r} instead of {a!r}"
     if not isinstance(b, torch.Tensor):
@@ -38,7 +41,7 @@ def _difference(a, b):
         return f"strides {b.stride()} instead of {a.stride()}"
     if not a.dtype.is_floating_point:
         return "" if torch.equal(a, b) else "other values"
-    return _error(a, b)
+    return _error(a, b, precision)
 
 
 def _same_strides(a, b):
@@ -47,7 +50,7 @@ def _same_strides(a, b):
                    a.numel() == 0)
 
 
-def _error(a, b):
+def _error(a, b, precision):
     count, squares = 0, 0.0
     for a_part, b_part in _parts(a, b):
         finite = torch.isfinite(a_part)
@@ -59,6 +62,8 @@ def _error(a, b):
     if count == 0:
         return ""
     tolerance = TOLERANCES[min(8, max(2, a.itemsize))]
+    if precision == "tf32" and a.dtype == torch.float32:
+        tolerance = TF32_TOLERANCE
     error = max(_error_of(*parts, (squares / count) ** 0.5)
                 for parts in _parts(a, b))
     return "" if error <= tolerance else f"an error of {error:.2g}"

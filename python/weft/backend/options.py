@@ -34,6 +34,9 @@ class Options:
     seeds: str = "auto"
     #: Sizes for which one graph gets kernels of its own, at most.
     shapes_max: int = 4
+    #: Seconds that one call may be held up to see that kernels are as fast here
+    #: as who computes without them; 0: the search's word is enough.
+    trial_s: float = 0.5
     #: Whether composed modules of earlier processes are used, and kept.
     cache: bool = True
     mode: str | None = None
@@ -46,6 +49,7 @@ class Options:
             raise ValueError(f"weft's option seeds is {self.seeds!r}: it is "
                              "'auto', or a text as weft run --seeds takes it")
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
+        _check_range("trial_s", self.trial_s, 0, 60)
         _check_range("variants", self.variants, 0, 64)
         _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)
 

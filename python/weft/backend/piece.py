@@ -18,8 +18,10 @@ from weft.backend import (
     composed_module,
     program,
     search,
+    trial,
 )
 from weft.backend.graph_source import Unsupported, source_of
+from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import is_disabled, log
 from weft.backend.recheck import rechecks
 
@@ -57,6 +59,8 @@ class Kernels:
         #: An earlier process found them: they are to be judged once more.
         self.needs_verdict = False
         self.path = ""
+        #: Of the framework's products, by the search's verdict: "tf32".
+        self.precision = ""
         self.source = None
         self.composed = None
         self.declined = 0
@@ -225,6 +229,7 @@ class Piece:
                 continue
             kernels.source, kernels.path = source, theirs.path
             kernels.summary, kernels.from_store = theirs.summary, True
+            kernels.precision = theirs.precision
             kernels.needs_verdict = theirs.needs_verdict
             kernels.settle("loaded")
             return True
@@ -253,17 +258,32 @@ class Piece:
                            f"framework failed with {failure}")
             return self._framework(arguments)
         try:
-            why = agreement.difference(list(expected), got)
+            why = self._why_not(kernels, arguments, list(expected), got)
         except Exception as error:
             why = _told(error)
         if why:
-            kernels.settle("framework", "on the program's own data the kernels "
-                           f"came to something else: {why}")
+            kernels.settle("framework", why)
         else:
             kernels.settle("ready")
             if kernels.needs_verdict:
                 rechecks.begin(kernels, composed, self.options)
         return expected
+
+    def _why_not(self, kernels, arguments, expected, got):
+        """"" where what the kernels came to is right, and as fast to have."""
+        why = agreement.difference(expected, got, kernels.precision)
+        if why and self.options.fallback != "eager" and not self._draws:
+            # Another compiler may round otherwise; what counts is eager.
+            why = agreement.difference(list(self.graph_module(*arguments)), got,
+                                       kernels.precision)
+        if why:
+            return ("on the program's own data the kernels came to something "
+                    f"else: {why}")
+        factor = 0.0 if self._draws else trial.slowdown(
+            self._framework, kernels.composed, arguments, self.options.trial_s)
+        return "" if not factor else (
+            f"in this program the kernels take {factor:.2f} times as long as "
+            + ("eager" if self.options.fallback == "eager" else "Inductor's code"))
 
     def _beside(self, arguments):
         """(the framework's results, what it failed with)"""
@@ -334,6 +354,7 @@ class _Searches:
             kernels.from_store = outcome.from_store
             kernels.needs_verdict = outcome.from_store
             kernels.path = outcome.path
+            kernels.precision = search.precision_in(outcome.path)
             if not outcome.has_kernels:
                 kernels.settle("framework", outcome.reason)
                 return
@@ -399,41 +420,7 @@ def _framework_of(piece):
 
     if piece.options.fallback != "inductor":
         return eager
-    return _Inductor(piece, eager)
-
-
-class _Inductor:
-    """The graph by torch.compile's own backend, made at the first call."""
-
-    def __init__(self, piece, eager):
-        self._piece = weakref.ref(piece)
-        self._eager = eager
-        self._compiled = None
-
-    def __call__(self, arguments):
-        if self._compiled is None:
-            self._compile()
-        try:
-            return self._compiled(arguments)
-        except Exception as error:
-            if self._compiled is self._eager:
-                raise
-            log.info("Inductor failed: %s", _told(error))
-            piece = self._piece()
-            if piece is not None:
-                piece.fallback_reason = "Inductor failed with " + _told(error)
-            self._compiled = self._eager
-        return self._eager(arguments)
-
-    def _compile(self):
-        piece = self._piece()
-        module = piece.graph_module
-        mode = piece.options.mode
-        compiled = torch.compile(
-            lambda *arguments: module(*arguments), backend="inductor",
-            dynamic=None if piece._sizes else False,
-            mode=None if mode == "default" else mode)
-        self._compiled = lambda arguments: compiled(*arguments)
+    return InductorFallback(piece, eager, tracing)
 
 
 def _random_states(arguments):

@@ -95,6 +95,14 @@ def search(source, options, cancelled=None):
         return _search(source, options, cancelled, folder)
 
 
+def precision_in(path):
+    """Of the framework's products, by the verdict on the module that is kept
+    there; "" where it does not say."""
+    verdict = (_result(path) or {}).get("verdict")
+    found = verdict.get("framework_precision") if isinstance(verdict, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
 def limit_s(options):
     """When a search is stopped that goes on beyond its budget."""
     return options.budget_s * (1 + LATE_SHARE) + LATE_S

@@ -1,0 +1,46 @@
+"""Whether kernels are worth their calls here: in the program that calls them.
+
+The search timed them in a process of its own. What the program's own call takes
+besides, and another compiler's code where the search had no time to look at it,
+are known only here.
+"""
+
+import time
+
+import torch
+
+#: Rounds that are compared, after one that warms up.
+ROUNDS = 5
+#: So much slower in the mean of all rounds, and slower in every one.
+SLOWER = 1.03
+
+
+def slowdown(framework, kernels, arguments, seconds):
+    """How many times as long the kernels take as the framework, if they are
+    slower in every round; else 0. Both are called with lists of arguments, a few
+    times in turn, for `seconds` at most (0: they are not called at all): where
+    that is too little for every round, the search's word stands."""
+    until = time.monotonic() + seconds
+    devices = {one.device for one in arguments
+               if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
+    ratios = []
+    for number in range(ROUNDS + 1):
+        if time.monotonic() >= until:
+            return 0.0
+        # Who comes first changes from round to round.
+        sides = [framework, kernels][::-1 if number % 2 else 1]
+        taken = {side: _seconds(side, arguments, devices) for side in sides}
+        if number:
+            ratios.append(taken[kernels] / max(taken[framework], 1e-9))
+    mean = sum(ratios) / len(ratios)
+    return mean if min(ratios) > 1 and mean > SLOWER else 0.0
+
+
+def _seconds(function, arguments, devices):
+    for device in devices:
+        torch.cuda.synchronize(device)
+    begin = time.perf_counter()
+    function(list(arguments))
+    for device in devices:
+        torch.cuda.synchronize(device)
+    return time.perf_counter() - begin
