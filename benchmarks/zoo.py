@@ -32,17 +32,18 @@ COLUMNS = ("model", "graphs", "breaks", "state", "as eager", "eager ms",
 def in_turns(functions, inputs):
     """Seconds of each in every round, where they are called one after the other."""
     times = [[] for _ in functions]
-    with torch.no_grad(), alone_on(inputs[0].device):
+    with torch.no_grad():
         for function in functions:
             for _ in range(3):
                 function(*inputs)
-        for _ in range(ROUNDS):
-            for function, found in zip(functions, times):
-                _settle(inputs)
-                begin = time.perf_counter()
-                function(*inputs)
-                _settle(inputs)
-                found.append(time.perf_counter() - begin)
+        with alone_on(inputs[0].device):
+            for _ in range(ROUNDS):
+                for function, found in zip(functions, times):
+                    _settle(inputs)
+                    begin = time.perf_counter()
+                    function(*inputs)
+                    _settle(inputs)
+                    found.append(time.perf_counter() - begin)
     return times
 
 

@@ -247,6 +247,7 @@ Plan partition_in_ways(const Graph& model, const Target& target,
 
 Plan partition_in_brief(const Graph& model, const Target& target,
                         CutOptions cut) {
+  cut.relays = false;
   Plan written = partition(model, target, cut);
   if (cut.no_extern) return written;
   cut.attention = CutOptions::Attention::told;

@@ -100,8 +100,9 @@ Plan partition_in_ways(const Graph& model, const Target& target,
                        CutOptions cut = {});
 
 /// For runs with little time: with attention that the model writes out as one
-/// call, and as written in its one other cut. Without such attention the same
-/// as partition().
+/// call, and as written in its one other cut. Convolutions work in the layout of
+/// the model: in another they gain only where kernels of ours, which there may be
+/// no time to find, do the copies. Else the same as partition().
 Plan partition_in_brief(const Graph& model, const Target& target,
                         CutOptions cut = {});
 

@@ -62,6 +62,17 @@ void check_has(const std::string& text, const std::string& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 
+TEST_CASE("a module without a kernel has what its guards read") {
+  Plan plan = cut(sample());
+  plan.stand_ins = {"attention"};
+  for (const char* name : {"gpu", "triton"}) {
+    const auto text = compose_source(kProblem, plan, {}, find_target(name));
+    REQUIRE(text);
+    check_has(*text, "_weft_interpreted)");
+    check_has(*text, "\n_weft_interpreted = ");
+  }
+}
+
 TEST_CASE("without kernels the composition is the problem, renamed") {
   const auto text = compose_source(kProblem, cut(sample()), {});
   REQUIRE(text);

@@ -149,6 +149,16 @@ TEST_CASE("products of float32 are ours: the library's take longer") {
   CHECK(whose(graph, graph.nodes[2], {}) == Whose::contested);
 }
 
+TEST_CASE("with little time convolutions work in the layout of the model") {
+  const Graph graph = filtered({.channels = 256, .results = 256});
+  const Target& target = *find_target("triton");
+  CHECK_FALSE(partition(graph, target).model.nodes.size() ==
+              graph.nodes.size());  // with copies into another
+  const Plan plan = partition_in_brief(graph, target);
+  CHECK(plan.model.nodes.size() == graph.nodes.size());
+  CHECK_FALSE(plan.placements.empty());
+}
+
 TEST_CASE("a convolution of the near cut works in the layout of the model") {
   const Graph graph = filtered({.channels = 256, .results = 256});
   Plan plan = partition(graph, *find_target("triton"));

@@ -5,13 +5,14 @@ besides, and another compiler's code where the search had no time to look at it,
 are known only here.
 """
 
+import statistics
 import time
 
 import torch
 
 #: Rounds that are compared, after one that warms up.
 ROUNDS = 5
-#: So much slower in the mean of all rounds, and slower in every one.
+#: So much slower in the middle of all rounds, and slower in every one.
 SLOWER = 1.03
 
 
@@ -32,8 +33,8 @@ def slowdown(framework, kernels, arguments, seconds):
         taken = {side: _seconds(side, arguments, devices) for side in sides}
         if number:
             ratios.append(taken[kernels] / max(taken[framework], 1e-9))
-    mean = sum(ratios) / len(ratios)
-    return mean if min(ratios) > 1 and mean > SLOWER else 0.0
+    middle = statistics.median(ratios)
+    return middle if min(ratios) > 1 and middle > SLOWER else 0.0
 
 
 def _seconds(function, arguments, devices):

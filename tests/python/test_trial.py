@@ -1,0 +1,187 @@
+"""Kernels that are slower in the program than who computes without them, and
+Inductor as that: what a call takes, and what it comes to."""
+
+import unittest
+from unittest import mock
+
+import torch
+from backend_case import BackendCase, Net
+from torch import nn
+
+from weft.backend import agreement, inductor_fallback, trial
+from weft.backend.inductor_fallback import compiled_graph
+
+
+class Trial(unittest.TestCase):
+    """By played times: seconds that each call of a side takes."""
+
+    def slowdown(self, framework, kernels, seconds=30):
+        played = {"framework": iter(framework), "kernels": iter(kernels)}
+        self.clock = 0.0
+
+        def taken(side, arguments, devices):
+            self.clock += (one := next(played[side]))
+            return one
+
+        with mock.patch.object(trial, "_seconds", taken), mock.patch.object(
+                trial.time, "monotonic", lambda: self.clock):
+            return trial.slowdown("framework", "kernels", [torch.zeros(2)],
+                                  seconds)
+
+    def test_who_is_slower_in_every_round_is_told_by_how_much(self):
+        found = self.slowdown([9, 2, 2, 2, 2, 2], [1, 3, 3, 3, 90, 3], 300)
+        self.assertEqual(found, 1.5)
+
+    def test_who_is_faster_stays(self):
+        self.assertEqual(self.slowdown([2] * 6, [1] * 6), 0)
+
+    def test_who_is_hardly_slower_stays(self):
+        self.assertEqual(self.slowdown([1] * 6, [1.02] * 6), 0)
+
+    def test_one_round_of_the_other_kind_decides_for_the_kernels(self):
+        self.assertEqual(self.slowdown([1] * 6, [3, 3, 3, 0.9, 3, 3]), 0)
+
+    def test_where_the_time_is_over_the_search_s_word_stands(self):
+        self.assertEqual(self.slowdown([1] * 6, [9] * 6, 25), 0)
+        self.assertEqual(self.clock, 30)  # of 60 seconds for all rounds
+        self.assertEqual(self.slowdown([1] * 6, [9] * 6, 0), 0)
+        self.assertEqual(self.clock, 0)
+
+
+class InThePiece(BackendCase):
+    def test_slower_kernels_are_given_up_and_why_is_told(self):
+        net = Net().eval()
+        with mock.patch.object(trial, "slowdown", lambda *_: 1.5):
+            mine = self.compiled(net, trial_s=1)
+            x = torch.randn(5, 12)
+            with torch.no_grad():
+                for _ in range(2):
+                    self.assert_same(mine(x), net(x))
+        self.assertEqual(self.states("inference"), ["framework"])
+        self.assertIn("in this program the kernels take 1.50 times as long as "
+                      "eager", self.reasons())
+
+    def test_a_graph_that_draws_is_not_called_again(self):
+        class Draws(nn.Module):
+            def forward(self, x):
+                return torch.tanh(x) + torch.rand_like(x)
+
+        def never(*_):
+            raise AssertionError("it was tried")
+
+        with mock.patch.object(trial, "slowdown", never), torch.no_grad():
+            mine = self.compiled(Draws(), trial_s=1)
+            for _ in range(2):
+                mine(torch.randn(4, 8))
+        self.assertNotIn("tried", " ".join(self.reasons()))
+
+    def test_where_inductor_rounds_otherwise_eager_decides(self):
+        """A step where a value stands at the boundary of two."""
+        net = Net().eval()
+        x = torch.randn(5, 12)
+        with torch.no_grad():
+            mine = self.compiled(net, fallback="inductor")
+            (expected,) = [net(x)]
+            with mock.patch.object(
+                    inductor_fallback, "compiled_graph",
+                    lambda *_: lambda arguments: [expected + 1]):
+                self.assert_same(mine(x), expected + 1)
+            self.assert_same(mine(x), expected)
+        self.assertEqual(self.states("inference"), ["ready"], self.reasons())
+
+
+class Precision(unittest.TestCase):
+    def test_products_in_tf32_keep_as_many_bits_as_halves(self):
+        expected = [torch.ones(64)]
+        got = [torch.ones(64) * 1.004]
+        self.assertIn("an error of", agreement.difference(expected, got))
+        self.assertEqual(agreement.difference(expected, got, "tf32"), "")
+        far = [torch.ones(64) * 1.1]
+        self.assertIn("an error of",
+                      agreement.difference(expected, far, "tf32"))
+        wide = [one.double() for one in expected], [one.double() for one in got]
+        self.assertIn("an error of", agreement.difference(*wide, "tf32"))
+
+
+class Chain(nn.Module):
+    """Many parameters, little work; a convolution, whose results Inductor likes
+    to lay out in another way."""
+
+    def __init__(self):
+        super().__init__()
+        self.filters = nn.Conv2d(3, 8, 3, padding=1)
+        self.scales = nn.ParameterList(
+            [nn.Parameter(torch.rand(8, 1, 1)) for _ in range(20)])
+
+    def forward(self, x):
+        y = self.filters(x)
+        for scale in self.scales:
+            y = torch.tanh(y * scale)
+        return y, y.mean((2, 3)), y.transpose(1, 2)
+
+
+class Fallback(BackendCase):
+    def setUp(self):
+        super().setUp()
+        self.set_environment(FAKE_WEFT="fails")
+
+    def test_it_computes_what_eager_does_and_lays_it_out_so(self):
+        net = Chain().eval()
+        x = torch.randn(2, 3, 9, 7)
+        with torch.no_grad():
+            mine = self.compiled(net, fallback="inductor")
+            for _ in range(2):
+                for got, expected in zip(mine(x), net(x), strict=True):
+                    self.assert_same(got, expected)
+                    self.assertEqual(got.stride(), expected.stride())
+        self.assertEqual(self.fallback_reasons(), [""])
+
+    def test_dynamo_is_not_asked_a_second_time(self):
+        net = Chain().eval()
+        with torch.no_grad(), mock.patch.object(
+                torch, "compile", wraps=torch.compile) as asked:
+            mine = self.compiled(net, fallback="inductor")
+            before = asked.call_count
+            mine(torch.randn(2, 3, 9, 7))
+            self.assertEqual(asked.call_count, before)
+
+    def test_gradients_are_eager_s(self):
+        net = Chain()
+        found = {}
+        for name, one in (("eager", net), (
+                "mine", self.compiled(net, fallback="inductor"))):
+            x = torch.linspace(-1, 1, 3 * 63).reshape(1, 3, 9, 7)
+            x.requires_grad_()
+            net.zero_grad()
+            sum(result.sum() for result in one(x)).backward()
+            found[name] = [x.grad, *[one.grad for one in net.parameters()]]
+        for got, expected in zip(found["mine"], found["eager"], strict=True):
+            self.assert_same(got, expected)
+        self.assertEqual(set(self.fallback_reasons()), {""})
+
+    def test_one_that_inductor_does_not_take_so_goes_by_torch_compile(self):
+        def refuses(*_):
+            raise RuntimeError("not as it is")
+
+        net, x = Net().eval(), torch.randn(5, 12)
+        with torch.no_grad(), mock.patch.object(
+                inductor_fallback, "compiled_graph", refuses):
+            self.assert_same(
+                self.compiled(net, fallback="inductor")(x), net(x))
+        self.assertEqual(self.fallback_reasons(), [""])
+
+    def test_results_in_another_layout_are_refused(self):
+        graph = torch.fx.experimental.proxy_tensor.make_fx(
+            lambda x: (x * 2,))(torch.randn(3, 4))
+        with mock.patch("torch._inductor.compile_fx.compile_fx_inner",
+                        lambda *_, **__: lambda arguments: [
+                            arguments[0].t().contiguous().t()]):
+            with self.assertRaisesRegex(RuntimeError, "strides"):
+                compiled_graph(graph, [torch.randn(3, 4)], True)
+
+    def fallback_reasons(self):
+        return [piece.fallback_reason for piece in self.pieces()]
+
+
+if __name__ == "__main__":
+    unittest.main()
