@@ -15,9 +15,9 @@ from weft.backend.options import log
 
 
 class InductorFallback:
-    """Made at the first call. Where Inductor cannot compile the graph, or its
-    code fails, the graph is run as it is, and the piece's `fallback_reason` says
-    so."""
+    """Made at the first call; `tracing` is held meanwhile. Where Inductor cannot
+    compile the graph, or its code fails, the graph is run as it is, and the
+    piece's `fallback_reason` says so."""
 
     def __init__(self, piece, eager, tracing):
         self._piece = weakref.ref(piece)
@@ -30,6 +30,10 @@ class InductorFallback:
             self._compiled = self._compile(arguments)
         try:
             return self._compiled(arguments)
+        except LaidOtherwise as error:
+            log.info("Inductor did not take the graph as it is: %s", error)
+            self._compiled = self._by_torch_compile(arguments)
+            return self(arguments)
         except Exception as error:
             if self._compiled is self._eager:
                 raise
@@ -43,36 +47,50 @@ class InductorFallback:
 
     def _compile(self, arguments):
         piece = self._piece()
-        module, mode = piece.graph_module, piece.options.mode
-        if mode in (None, "default") and not any(
-                isinstance(one, (int, torch.SymInt)) for one in arguments):
+        # What draws needs Inductor's own numbers, sizes its guards.
+        if piece.options.mode in (None, "default") and not piece.draws \
+                and not _has_sizes(arguments):
             try:
                 with self._tracing:
-                    return compiled_graph(module, arguments,
+                    return compiled_graph(piece.graph_module, arguments,
                                           piece.role == "inference")
             except Exception as error:
                 log.info("Inductor did not take the graph as it is: %s: %s",
                          type(error).__name__, str(error)[:1000])
-        sizes = any(isinstance(one, (int, torch.SymInt)) for one in arguments)
+        return self._by_torch_compile(arguments)
+
+    def _by_torch_compile(self, arguments):
+        piece = self._piece()
+        module, mode = piece.graph_module, piece.options.mode
         compiled = torch.compile(
             lambda *arguments: module(*arguments), backend="inductor",
-            dynamic=None if sizes else False,
+            dynamic=None if _has_sizes(arguments) else False,
             mode=None if mode == "default" else mode)
         return lambda arguments: compiled(*arguments)
 
 
+class LaidOtherwise(Exception):
+    """A result lies in memory otherwise than the graph's own."""
+
+
+def _has_sizes(arguments):
+    return any(isinstance(one, (int, torch.SymInt)) for one in arguments)
+
+
 def compiled_graph(module, arguments, is_inference):
-    """A function of a list of tensors like these, whose results lie in memory as
-    the graph's own do."""
+    """A function of a list of tensors like these; its first call raises
+    LaidOtherwise where results do not lie in memory as the graph's own do."""
     from torch._inductor.compile_fx import compile_fx_inner
     from torch._inductor.decomposition import select_decomp_table
     from torch._inductor.fx_passes.joint_graph import joint_graph_passes
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    # Inductor empties the list that it is called with: the caller's stays whole.
-    arguments = list(arguments)
-    with torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+    # With an environment of shapes, though none is a symbol: what Inductor keeps
+    # from one process to the next goes by it.
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    with torch.no_grad(), mode:
         fakes = [mode.from_tensor(one, static_shapes=True)
                  if isinstance(one, torch.Tensor) else one for one in arguments]
         graph = make_fx(
@@ -87,12 +105,21 @@ def compiled_graph(module, arguments, is_inference):
         results.meta["user_visible_output_idxs"] = list(range(len(strides)))
         results.meta["original_output_strides"] = strides
         compiled = compile_fx_inner(graph, fakes, is_inference=is_inference)
-    found = compiled(list(arguments))
-    for one, stride in zip(found, strides, strict=True):
-        if stride is not None and one.stride() != stride:
-            raise RuntimeError(f"a result's strides are {one.stride()} instead "
-                               f"of {stride}")
-    return lambda arguments: compiled(list(arguments))
+    is_checked = False
+
+    def call(arguments):
+        nonlocal is_checked
+        # Inductor empties the list that it is called with.
+        found = compiled(list(arguments))
+        if not is_checked:
+            for one, stride in zip(found, strides, strict=True):
+                if stride is not None and one.stride() != stride:
+                    raise LaidOtherwise(
+                        f"strides {one.stride()} instead of {stride}")
+            is_checked = True
+        return found
+
+    return call
 
 
 @contextlib.contextmanager

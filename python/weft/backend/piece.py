@@ -6,6 +6,7 @@ weft.explain(), and the call returns what the framework computes.
 """
 
 import atexit
+import functools
 import queue
 import threading
 import weakref
@@ -33,8 +34,30 @@ DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
 ANY = "any batch"
 
-#: Of torch.export and make_fx, which are not for two threads at a time.
-tracing = threading.RLock()
+class _Tracing:
+    """Of torch.export and make_fx, which are not for two threads at a time, nor
+    beside Dynamo: they change nn.Module meanwhile. So it is Dynamo's own lock."""
+
+    def acquire(self, blocking=True):
+        return self._lock().acquire(blocking)
+
+    def release(self):
+        self._lock().release()
+
+    def __enter__(self):
+        self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+    @functools.cache
+    def _lock(self):
+        from torch._dynamo import convert_frame
+
+        return getattr(convert_frame, "compile_lock", None) or threading.RLock()
+
+
+tracing = _Tracing()
 
 _pieces = weakref.WeakSet()
 _number = 0
@@ -104,7 +127,7 @@ class Piece:
         self._lock = threading.Lock()
         self._sizes = _symbolic_positions(graph_module)
         self._batches = batches
-        self._draws = _draws(graph_module)
+        self.draws = _draws(graph_module)
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
                           else None)
         self._framework = _framework_of(self)
@@ -272,14 +295,17 @@ class Piece:
     def _why_not(self, kernels, arguments, expected, got):
         """"" where what the kernels came to is right, and as fast to have."""
         why = agreement.difference(expected, got, kernels.precision)
-        if why and self.options.fallback != "eager" and not self._draws:
+        if why and self.options.fallback != "eager" and not self.draws:
             # Another compiler may round otherwise; what counts is eager.
             why = agreement.difference(list(self.graph_module(*arguments)), got,
                                        kernels.precision)
         if why:
             return ("on the program's own data the kernels came to something "
                     f"else: {why}")
-        factor = 0.0 if self._draws else trial.slowdown(
+        # CUDA graphs may write a next call's results where these are.
+        is_alone = not self.draws and self.options.mode in (
+            None, "default", "max-autotune-no-cudagraphs")
+        factor = 0.0 if not is_alone else trial.slowdown(
             self._framework, kernels.composed, arguments, self.options.trial_s)
         return "" if not factor else (
             f"in this program the kernels take {factor:.2f} times as long as "
@@ -287,7 +313,7 @@ class Piece:
 
     def _beside(self, arguments):
         """(the framework's results, what it failed with)"""
-        random = _random_states(arguments) if self._draws else None
+        random = _random_states(arguments) if self.draws else None
         try:
             return self._framework(list(arguments)), ""
         except Exception as error:
@@ -300,7 +326,7 @@ class Piece:
         """The kernels' results; the framework then draws the same numbers.
         Generators are touched only for graphs that draw: another thread may
         be drawing from them."""
-        if not self._draws:
+        if not self.draws:
             return kernels.composed(list(arguments))
         random = _random_states(arguments)
         try:

@@ -19,18 +19,21 @@ SLOWER = 1.03
 def slowdown(framework, kernels, arguments, seconds):
     """How many times as long the kernels take as the framework, if they are
     slower in every round; else 0. Both are called with lists of arguments, a few
-    times in turn, for `seconds` at most (0: they are not called at all): where
-    that is too little for every round, the search's word stands."""
-    until = time.monotonic() + seconds
+    times in turn. No round begins that would end after `seconds` if it took as
+    long as the last (0: there is none): where that is too little for all rounds,
+    the search's word stands."""
+    until, last = time.monotonic() + seconds, 0.0
     devices = {one.device for one in arguments
                if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
     ratios = []
     for number in range(ROUNDS + 1):
-        if time.monotonic() >= until:
+        begin = time.monotonic()
+        if begin + last >= until:
             return 0.0
         # Who comes first changes from round to round.
         sides = [framework, kernels][::-1 if number % 2 else 1]
         taken = {side: _seconds(side, arguments, devices) for side in sides}
+        last = time.monotonic() - begin
         if number:
             ratios.append(taken[kernels] / max(taken[framework], 1e-9))
     middle = statistics.median(ratios)
