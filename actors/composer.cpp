@@ -146,7 +146,7 @@ void Composer::attempt(Context& context) {
   const Target* run_target = find_target(compose_->run.options.target);
   const auto text = compose_source(*problem, plan_, kernels,
                                    keeps_forward_ ? nullptr : run_target);
-  if (!text && plan_.model.growth.size != 0 && stage_ == Stage::whole &&
+  if (!text && !plan_.model.growth.sizes.empty() && stage_ == Stage::whole &&
       !chosen_.empty()) {
     return drop_some("no module for any batch: " + text.error().message,
                      context);
@@ -156,18 +156,17 @@ void Composer::attempt(Context& context) {
   was_slower_ = false;
   const std::string source = context.blobs().put(*text);
   (stage_ == Stage::whole ? source_ : near_source_) = source;
+  judged_.clear();
   sizes_.clear();
-  size_ = 0;
-  if (plan_.model.growth.size != 0 && !kernels.empty() &&
-      stage_ != Stage::seeking) {
-    sizes_ = judged_sizes(plan_.model.growth.size);
+  if (!kernels.empty() && stage_ != Stage::seeking) {
+    judged_ = judged_sizes(plan_.model.growth.sizes);
   }
   check(source, context);
 }
 
 Subject Composer::subject(const std::string& source) const {
-  Subject subject{"model", size_ == 0 ? compose_->run.problem : sized_problem_,
-                  source};
+  Subject subject{
+      "model", sizes_.empty() ? compose_->run.problem : sized_problem_, source};
   if (compose_->run.options.mode != "as-is") {
     subject.mode = compose_->run.options.mode;
   }
@@ -176,14 +175,13 @@ Subject Composer::subject(const std::string& source) const {
 
 /// False: it has been right at all of them, or is for one alone.
 bool Composer::check_another_size(Context& context) {
-  if (sizes_.empty()) return false;
+  if (judged_.empty()) return false;
   const auto problem = context.blobs().get(compose_->run.problem);
   if (!problem) return false;  // it was there when the module was made of it
-  size_ = sizes_.front();
-  sizes_.erase(sizes_.begin());
+  sizes_ = judged_.front();
+  judged_.erase(judged_.begin());
   sized_problem_ = context.blobs().put(
-      problem_at(*problem, size_, compose_->run.options.dynamic_input,
-                 compose_->run.options.dynamic_dim));
+      problem_at(*problem, sizes_, size_places(compose_->run.options)));
   check(stage_ == Stage::whole ? source_ : near_source_, context);
   return true;
 }
@@ -200,9 +198,9 @@ void Composer::check(const std::string& source, Context& context) {
   request.subject = subject(source);
   request.rules = {rule::weft, rule::near_eager};
   if (stage_ == Stage::seeking) request.rules = {rule::near_eager};
-  if (size_ != 0) request.rules = {rule::weft};
+  if (!sizes_.empty()) request.rules = {rule::weft};
   request.with_compile = options.compile_baseline && stage_ == Stage::whole &&
-                         size_ == 0 && left_ms(context) >= kCompileLeftMs;
+                         sizes_.empty() && left_ms(context) >= kCompileLeftMs;
   request.seed = options.seed;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;
@@ -254,15 +252,15 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
   if (end.failure) return give_up(end.failure, context);
   if (const auto* reply = std::get_if<CheckReply>(&*end.reply)) {
     // What is told of the module is told of the problem's own size.
-    Verdict verdict = size_ == 0 ? reply->verdict : std::move(verdict_);
-    if (size_ != 0 && !reply->verdict.correct) {
+    Verdict verdict = sizes_.empty() ? reply->verdict : std::move(verdict_);
+    if (!sizes_.empty() && !reply->verdict.correct) {
       verdict = reply->verdict;
       verdict.reason =
-          "at the size " + std::to_string(size_) + ": " + reply->verdict.reason;
+          "at " + sizes_text(sizes_) + ": " + reply->verdict.reason;
     }
     verdict_ = verdict;
     if (verdict.correct && check_another_size(context)) return;
-    size_ = 0;
+    sizes_.clear();
     if (stage_ == Stage::whole) return checked(verdict, context);
     return checked_near(verdict, context);
   }

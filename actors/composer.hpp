@@ -124,12 +124,12 @@ class Composer : public Role {
   std::uint64_t timing_ = 0;  ///< the errand that times the whole
   std::uint64_t making_ = 0;  ///< the one that checks or times a module
   std::uint64_t probe_ = 0;   ///< the errand that asks about the machine
-  /// Of a module for any batch: those that it is still to be checked at, and
-  /// the one that it is; 0: the problem's.
-  std::vector<std::int64_t> sizes_;
-  std::int64_t size_ = 0;
-  std::string sized_problem_;  ///< blob: the problem at that batch
-  Verdict verdict_;            ///< at the problem's batch
+  /// Of a module for any sizes: those that it is still to be checked at, and
+  /// those that it is; empty: the problem's.
+  std::vector<Sizes> judged_;
+  Sizes sizes_;
+  std::string sized_problem_;  ///< blob: the problem at those
+  Verdict verdict_;            ///< at the problem's own
   bool over_ = false;
 };
 

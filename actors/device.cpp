@@ -58,7 +58,7 @@ std::int64_t device_bytes(const Graph& graph) {
   std::int64_t edges = edge_bytes(graph);
   if (graph.growth.grows()) {  // it is judged at larger sizes than its own
     const auto largest =
-        graph_at(graph, judged_sizes(graph.growth.size).back());
+        graph_at(graph, judged_sizes(graph.growth.sizes).back());
     if (largest) edges = edge_bytes(*largest);
   }
   return kCopies * edges + kContextsBytes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
@@ -47,28 +48,30 @@ CutOptions::Others others_of(const std::vector<std::string>& seeds) {
                                        : CutOptions::Others::none;
 }
 
-/// What the dimension is that the options name; 0: there is none.
-std::int64_t size_in(const Graph& graph, const RunOptions& options) {
+/// The dimension of that place: (position of its input, size). A size of 0:
+/// there is none.
+std::pair<int, std::int64_t> size_in(const Graph& graph,
+                                     const SizePlace& place) {
   int position = 0;
   for (const Node& node : graph.nodes) {
     if (node.kind != NodeKind::input) continue;
+    const int at = position++;
     const bool is_tensor = !node.values.empty() && node.values[0] &&
                            !node.values[0]->shape.empty();
-    const bool is_named = options.dynamic_input == position++ ||
-                          (options.dynamic_input < 0 && is_tensor);
+    const bool is_named = place.input == at || (place.input < 0 && is_tensor);
     if (!is_named) continue;
-    const auto dim = static_cast<std::size_t>(options.dynamic_dim);
+    const auto dim = static_cast<std::size_t>(place.dim);
     const bool has_it = is_tensor && dim < node.values[0]->shape.size();
-    return has_it ? node.values[0]->shape[dim] : 0;
+    return {at, has_it ? node.values[0]->shape[dim] : 0};
   }
-  return 0;
+  return {-1, 0};
 }
 
-Result<Plan> plan_for_sizes(const std::map<std::int64_t, std::string>& blobs,
-                            std::int64_t size, const Target& target,
+Result<Plan> plan_for_sizes(const std::map<Sizes, std::string>& blobs,
+                            const Sizes& sizes, const Target& target,
                             const CutOptions& options, bool in_ways,
                             const std::string& flag, Context& context) {
-  std::map<std::int64_t, Graph> graphs;
+  std::map<Sizes, Graph> graphs;
   for (const auto& [at, blob] : blobs) {
     const auto text = context.blobs().get(blob);
     if (!text) return std::unexpected(text.error());
@@ -77,8 +80,8 @@ Result<Plan> plan_for_sizes(const std::map<std::int64_t, std::string>& blobs,
     graphs.emplace(at, std::move(*graph));
   }
   auto plan = in_ways
-                  ? partition_for_sizes_in_ways(graphs, size, target, options)
-                  : partition_for_sizes(graphs, size, target, options);
+                  ? partition_for_sizes_in_ways(graphs, sizes, target, options)
+                  : partition_for_sizes(graphs, sizes, target, options);
   if (plan) return plan;
   return fail(plan.error().code,
               flag + ": " + plan.error().message +
@@ -101,7 +104,7 @@ void Extractor::receive(const Address&, const Message& message,
   if (is_over_) return;
   if (end->id == capture_) {
     captured(*end, context);
-  } else if (sizes_.contains(end->id)) {
+  } else if (captures_.contains(end->id)) {
     captured_size(*end, context);
   } else {
     written(*end, context);
@@ -175,7 +178,7 @@ Failure Extractor::without_sizes() const {
   const RunOptions& options = run_->options;
   if (!options.dynamic_batch) return {};
   const auto refused = [&options](const std::string& why) {
-    return Failure{"wrong_input", size_flag(options) + " " + why};
+    return Failure{"wrong_input", size_flags(options) + " " + why};
   };
   if (!run_->graph.empty()) return refused("needs a problem file");
   const Target* target = find_target(options.target);
@@ -193,49 +196,68 @@ Failure Extractor::without_sizes() const {
   return {};
 }
 
+/// Of the dimensions that the options name.
+Result<Sizes> Extractor::sizes_in(const Graph& graph) const {
+  Sizes sizes;
+  std::set<std::pair<int, int>> known;
+  for (const SizePlace& place : size_places(run_->options)) {
+    const auto [input, size] = size_in(graph, place);
+    const std::string flag = size_flag(place);
+    if (size < 2) {
+      return fail(
+          ErrorCode::wrong_input,
+          flag + ": " +
+              (place.input < 0 ? "the first tensor"
+                               : "the input " + std::to_string(place.input)) +
+              " of " + run_->problem_name + " has no dimension " +
+              std::to_string(place.dim) +
+              " of 2 or more, which would be of any size");
+    }
+    if (!known.insert({input, place.dim}).second) {
+      return fail(ErrorCode::wrong_input,
+                  size_flags(run_->options) + ": that is one dimension of " +
+                      run_->problem_name + ", named twice");
+    }
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
 void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
   const auto text = context.blobs().get(graph_blob);
   if (!text) return finish({"failed", text.error().message}, context);
   auto graph = parse_graph(*text);
   if (!graph) return finish(to_failure(graph.error()), context);
-  const RunOptions& options = run_->options;
-  size_ = size_in(*graph, options);
-  if (size_ < 2) {
-    return finish(
-        {"wrong_input",
-         size_flag(options) + ": " +
-             (options.dynamic_input < 0
-                  ? "the first tensor"
-                  : "the input " + std::to_string(options.dynamic_input)) +
-             " of " + run_->problem_name + " has no dimension " +
-             std::to_string(options.dynamic_dim) +
-             " of 2 or more, which would be of any size"},
-        context);
-  }
+  auto sizes = sizes_in(*graph);
+  if (!sizes) return finish(to_failure(sizes.error()), context);
   const auto problem = context.blobs().get(run_->problem);
   if (!problem) return finish({"failed", problem.error().message}, context);
-  graphs_[size_] = graph_blob;
-  graph->growth.size = size_;
-  for (const std::int64_t size : sample_sizes(*graph)) {
+  sizes_ = std::move(*sizes);
+  graphs_[sizes_] = graph_blob;
+  graph->growth.sizes = sizes_;
+  for (const Sizes& sample : sample_sizes(*graph)) {
     const std::string at = context.blobs().put(
-        problem_at(*problem, size, options.dynamic_input, options.dynamic_dim));
-    sizes_[start_capture(at, context)] = size;
+        problem_at(*problem, sample, size_places(run_->options)));
+    captures_[start_capture(at, context)] = sample;
+  }
+  std::string own;
+  for (const std::int64_t size : sizes_) {
+    own += (own.empty() ? "" : " and ") + std::to_string(size);
   }
   context.send(address::user,
-               Progress{"", "capture",
-                        "capturing other sizes than " + std::to_string(size_)});
+               Progress{"", "capture", "capturing other sizes than " + own});
 }
 
 void Extractor::captured_size(const ErrandEnd& end, Context& context) {
-  const std::int64_t size = sizes_.extract(end.id).mapped();
+  const Sizes sizes = captures_.extract(end.id).mapped();
   if (end.failure) {
-    sizes_.clear();  // one refusal is enough
-    return finish({end.failure.code, "at the size " + std::to_string(size) +
-                                         ": " + end.failure.message},
+    captures_.clear();  // one refusal is enough
+    return finish({end.failure.code,
+                   "at " + sizes_text(sizes) + ": " + end.failure.message},
                   context);
   }
-  graphs_[size] = std::get<CaptureReply>(*end.reply).graph;
-  if (sizes_.empty()) cut(graphs_.at(size_), "", context);
+  graphs_[sizes] = std::get<CaptureReply>(*end.reply).graph;
+  if (captures_.empty()) cut(graphs_.at(sizes_), "", context);
 }
 
 void Extractor::cut(const std::string& graph_blob, const std::string& how,
@@ -266,10 +288,10 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool has_ways =
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
   const bool has_time = run_->options.budget_ms == 0;
-  if (size_ != 0) {
+  if (!sizes_.empty()) {
     auto plan =
-        plan_for_sizes(graphs_, size_, *target, options, has_ways && has_time,
-                       size_flag(run_->options), context);
+        plan_for_sizes(graphs_, sizes_, *target, options, has_ways && has_time,
+                       size_flags(run_->options), context);
     if (!plan) return finish(to_failure(plan.error()), context);
     cut_ = std::move(*plan);
   } else {
@@ -281,7 +303,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool seeks_products = run_->seeks_products && model.name.empty();
   const bool wants_near =
       (seeks_products || run_->options.accept != rule::weft) && !model.group &&
-      !model.fuse && size_ == 0;
+      !model.fuse && sizes_.empty();
   if (wants_near) add_near_cut(*graph, *target, options, cut_);
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);

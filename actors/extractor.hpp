@@ -3,7 +3,7 @@
 // the plan to the dispatcher. By the user's choice a language model proposes
 // the cut; what cannot be is refused with the reason, and asked for again.
 // With --dynamic-batch (or -dim) the problem is captured at several sizes, and
-// the cuts are held against each other: what grows is a symbol.
+// the cuts are held against each other: what grows with them is found so.
 #pragma once
 
 #include <map>
@@ -30,6 +30,7 @@ class Extractor : public Role {
   void capture_sizes(const std::string& graph_blob, Context& context);
   void captured_size(const ErrandEnd& end, Context& context);
   Failure without_sizes() const;
+  Result<Sizes> sizes_in(const Graph& graph) const;
   std::uint64_t start_capture(const std::string& problem, Context& context);
   void cut(const std::string& graph_blob, const std::string& how,
            Context& context);
@@ -42,11 +43,11 @@ class Extractor : public Role {
   std::optional<RunStart> run_;
   Errands errands_;
   std::uint64_t capture_ = 0;  ///< the capture's errand
-  /// Where a size is a symbol: what it is in the problem, the same problem's
-  /// captures at others (errand → size), and the graphs (size → blob).
-  std::int64_t size_ = 0;
-  std::map<std::uint64_t, std::int64_t> sizes_;
-  std::map<std::int64_t, std::string> graphs_;
+  /// Where sizes are symbols: what they are in the problem, the same problem's
+  /// captures at others (errand → sizes), and the graphs (sizes → blob).
+  Sizes sizes_;
+  std::map<std::uint64_t, Sizes> captures_;
+  std::map<Sizes, std::string> graphs_;
   Plan cut_;
   std::string plan_;           ///< blob
   std::int64_t begun_us_ = 0;  ///< 0: the run's time has no limit

@@ -147,7 +147,7 @@ void VerificationWorker::built(const BuildReply& reply, Context& context) {
 void VerificationWorker::refute(Verdict verdict) {
   result_.verdict = std::move(verdict);
   result_.verdict.reason =
-      "at the size " + std::to_string(size_) + ": " + result_.verdict.reason;
+      "at " + sizes_text(sizes_) + ": " + result_.verdict.reason;
 }
 
 /// False: it has been right at all of them, or is for one alone.
@@ -157,11 +157,11 @@ bool VerificationWorker::check_another_size(Context& context) {
   const auto graph =
       text ? parse_graph(*text) : Result<Graph>(std::unexpected(text.error()));
   if (!graph || !graph->growth.grows()) return false;
-  if (size_ == 0) sizes_ = judged_sizes(graph->growth.size);
-  if (sizes_.empty()) return false;
-  size_ = sizes_.front();
-  sizes_.erase(sizes_.begin());
-  const auto at = graph_at(*graph, size_);
+  if (sizes_.empty()) judged_ = judged_sizes(graph->growth.sizes);
+  if (judged_.empty()) return false;
+  sizes_ = judged_.front();
+  judged_.erase(judged_.begin());
+  const auto at = graph_at(*graph, sizes_);
   if (at) {
     check(context.blobs().put(graph_to_json(*at)), context);
   } else {
@@ -177,8 +177,8 @@ bool VerificationWorker::check_another_size(Context& context) {
 
 void VerificationWorker::checked(const CheckReply& reply, Context& context) {
   // The evidence is that of its own size, unless another refutes it.
-  if (size_ == 0) result_.verdict = reply.verdict;
-  if (size_ != 0 && !reply.verdict.correct) refute(reply.verdict);
+  if (sizes_.empty()) result_.verdict = reply.verdict;
+  if (!sizes_.empty() && !reply.verdict.correct) refute(reply.verdict);
   if (reply.verdict.correct && check_another_size(context)) return;
   const bool timed = can_time(work_->options, work_->machine);
   if (!reply.verdict.correct || !timed) return report(context);

@@ -9,6 +9,7 @@
 
 #include "actors/errands.hpp"
 #include "actors/role.hpp"
+#include "compiler/graph/growth.hpp"
 
 namespace weft {
 
@@ -39,9 +40,9 @@ class VerificationWorker : public Role {
   Address agent_;
   SeedResult result_;
   std::string artefact_;  ///< blob: what the build made, if the port gave it
-  /// Of a graph that grows: sizes that it is still to be checked at …
-  std::vector<std::int64_t> sizes_;
-  std::int64_t size_ = 0;  ///< … and the one that it is; 0: its own
+  /// Of a graph that grows: at which it is still to be checked at …
+  std::vector<Sizes> judged_;
+  Sizes sizes_;  ///< … and those that it is; empty: its own
   Errands errands_;
 };
 

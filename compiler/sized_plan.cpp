@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-using Plans = std::map<std::int64_t, Plan>;
+using Plans = std::map<Sizes, Plan>;
 
 std::unexpected<Error> cut_otherwise(const std::string& what) {
   return fail(ErrorCode::wrong_input,
@@ -44,17 +44,25 @@ Result<void> are_cut_alike(const Plan& one, const Plan& other) {
 
 /// What grows in the graph that `of` takes of each plan.
 template <typename Of>
-Result<Growth> growth(const Plans& plans, std::int64_t size, const Of& of) {
-  std::map<std::int64_t, Graph> graphs;
+Result<Growth> growth(const Plans& plans, const Sizes& sizes, const Of& of) {
+  std::map<Sizes, Graph> graphs;
   for (const auto& [at, plan] : plans) graphs.emplace(at, of(plan));
-  return growth_of(graphs, size);
+  return growth_of(graphs, sizes);
 }
 
-Plans plans_at(const std::map<std::int64_t, Graph>& models,
-               const Target& target, const CutOptions& cut) {
+std::string joined(const Sizes& numbers) {
+  std::string text;
+  for (const std::int64_t number : numbers) {
+    text += (text.empty() ? "" : ",") + std::to_string(number);
+  }
+  return text;
+}
+
+Plans plans_at(const std::map<Sizes, Graph>& models, const Target& target,
+               const CutOptions& cut) {
   Plans plans;
-  for (const auto& [size, model] : models) {
-    plans.emplace(size, partition(model, target, cut));
+  for (const auto& [sizes, model] : models) {
+    plans.emplace(sizes, partition(model, target, cut));
   }
   return plans;
 }
@@ -62,9 +70,9 @@ Plans plans_at(const std::map<std::int64_t, Graph>& models,
 /// Whether a call of that name, one of the models', has code for any size, as
 /// far as the call alone tells.
 bool has_any_size(const Plans& plans, const std::string& name) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> elements;
+  std::vector<std::pair<Sizes, std::int64_t>> elements;
   std::vector<Graph> alone;
-  for (const auto& [size, plan] : plans) {
+  for (const auto& [sizes, plan] : plans) {
     const Node* call = plan.model.find(name);
     if (call == nullptr) return false;
     auto graph = call_alone(plan.model, *call);
@@ -75,18 +83,18 @@ bool has_any_size(const Plans& plans, const std::string& name) {
     }
     alone.push_back(std::move(*graph));
     if (call->values.empty() || !call->values[0]) continue;
-    elements.emplace_back(size, element_count(*call->values[0]));
+    elements.emplace_back(sizes, element_count(*call->values[0]));
   }
-  // A square of the size is no multiple.
-  return (elements.empty() || multiple_of_size(elements)) &&
+  // The square of a size is no multiple.
+  return (elements.empty() || multiple_of_sizes(elements)) &&
          !walk_growing(alone.front(), alone.back());
 }
 
 /// Whose calls are at every size: the framework's where ours would not be for
 /// any, and sums of products as what they take at that size tells.
-std::map<std::string, bool> sides_of(const Plans& plans, std::int64_t size) {
+std::map<std::string, bool> sides_of(const Plans& plans, const Sizes& sizes) {
   std::map<std::string, bool> sides;
-  const Plan& plan = plans.at(size);
+  const Plan& plan = plans.at(sizes);
   std::set<std::string> ours;
   for (const Placement& placement : plan.placements) {
     ours.insert(placement.nodes.begin(), placement.nodes.end());
@@ -108,14 +116,18 @@ void name_anew(Plan& plan) {
   std::map<std::string, std::string> taken;
   for (Subgraph& subgraph : plan.subgraphs) {
     const Growth& growth = subgraph.graph.growth;
-    if (growth.size == 0) {
+    if (growth.sizes.empty()) {
       taken[subgraph.id] = subgraph.signature;
       continue;
     }
     const std::string before = subgraph.id;
-    subgraph.signature += "for any " + std::to_string(growth.size) + ":";
+    subgraph.signature += "for any " + joined(growth.sizes) + ":";
     for (const auto& [pointer, per] : growth.per) {
-      subgraph.signature += " " + pointer + " by " + std::to_string(per);
+      const bool is_one = growth.sizes.size() == 1;
+      subgraph.signature +=
+          " " + pointer + " by " +
+          joined(is_one ? Sizes{per.first}
+                        : Sizes{per.first, per.second, per.product});
     }
     subgraph.signature += "\n";
     subgraph.id = fresh_id(subgraph.signature, taken);
@@ -128,26 +140,26 @@ void name_anew(Plan& plan) {
 
 }  // namespace
 
-Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
-                                 std::int64_t size, const Target& target,
+Result<Plan> partition_for_sizes(const std::map<Sizes, Graph>& models,
+                                 const Sizes& sizes, const Target& target,
                                  const CutOptions& cut) {
   Plans plans = plans_at(models, target, cut);
   CutOptions alike = cut;
-  alike.sides = sides_of(plans, size);
+  alike.sides = sides_of(plans, sizes);
   if (!alike.sides.empty()) plans = plans_at(models, target, alike);
-  Plan plan = plans.at(size);
+  Plan plan = plans.at(sizes);
   for (const auto& [at, other] : plans) {
     if (auto alike = are_cut_alike(plan, other); !alike) {
       return std::unexpected(alike.error());
     }
   }
   const auto whole =
-      growth(plans, size, [](const Plan& one) { return one.model; });
+      growth(plans, sizes, [](const Plan& one) { return one.model; });
   if (!whole) return std::unexpected(whole.error());
   plan.model.growth = *whole;
   for (std::size_t i = 0; i < plan.subgraphs.size(); ++i) {
     const auto piece = growth(
-        plans, size, [&](const Plan& one) { return one.subgraphs[i].graph; });
+        plans, sizes, [&](const Plan& one) { return one.subgraphs[i].graph; });
     if (!piece) return std::unexpected(piece.error());
     if (piece->grows()) plan.subgraphs[i].graph.growth = *piece;
   }
@@ -155,13 +167,13 @@ Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
   return plan;
 }
 
-Result<Plan> partition_for_sizes_in_ways(
-    const std::map<std::int64_t, Graph>& models, std::int64_t size,
-    const Target& target, CutOptions cut) {
-  auto plan = partition_for_sizes(models, size, target, cut);
+Result<Plan> partition_for_sizes_in_ways(const std::map<Sizes, Graph>& models,
+                                         const Sizes& sizes,
+                                         const Target& target, CutOptions cut) {
+  auto plan = partition_for_sizes(models, sizes, target, cut);
   if (!plan || !target.on_gpu) return plan;
   cut.contested = CutOptions::Contested::library;
-  auto other = partition_for_sizes(models, size, target, cut);
+  auto other = partition_for_sizes(models, sizes, target, cut);
   if (!other || other->placements.empty() ||
       plan_to_json(*other) == plan_to_json(*plan)) {
     return plan;

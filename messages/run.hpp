@@ -45,6 +45,16 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
+/// One dimension of the model's inputs whose size is a symbol.
+struct SizePlace {
+  /// Of the input with that position (-1: the first that is a tensor), and of
+  /// each that has this size there.
+  int input = -1;
+  int dim = 0;
+  WEFT_FIELDS(input, dim)
+  bool operator==(const SizePlace&) const = default;
+};
+
 /// All that a user can choose for a run.
 struct RunOptions {
   std::string target = "cpu";
@@ -85,28 +95,46 @@ struct RunOptions {
   /// One dimension of the model's inputs is a symbol: kernels, and the module
   /// that is composed, are for any size of it.
   bool dynamic_batch = false;
-  /// Which: of the input with that position (-1: the first that is a tensor),
-  /// and of each that has this size there.
+  /// Which one: a SizePlace's.
   int dynamic_input = -1;
   int dynamic_dim = 0;
+  /// And further ones, each a symbol of its own (compiler/graph/growth.hpp).
+  std::vector<SizePlace> dynamic_more{};
   WEFT_FIELDS(target, seeds, jobs, variants_max, capture_ms, call_ms,
               memory_bytes, timing_ms, final_timing_ms, compile_baseline, seed,
               precision, rounding, no_extern, device, autotune_baseline,
               MSGPACK_NVP("library", known_kernels), devices, accept, mode, llm,
-              budget_ms, choices, dynamic_batch, dynamic_input, dynamic_dim)
+              budget_ms, choices, dynamic_batch, dynamic_input, dynamic_dim,
+              dynamic_more)
   bool operator==(const RunOptions&) const = default;
 };
 
-/// What asked for any size: "--dynamic-batch", "--dynamic-dim 1", "… 2:1".
-inline std::string size_flag(const RunOptions& options) {
-  if (options.dynamic_input < 0 && options.dynamic_dim == 0) {
-    return "--dynamic-batch";
-  }
+/// Which sizes are symbols, in their order.
+inline std::vector<SizePlace> size_places(const RunOptions& options) {
+  if (!options.dynamic_batch) return {};
+  std::vector<SizePlace> places = {
+      {options.dynamic_input, options.dynamic_dim}};
+  places.insert(places.end(), options.dynamic_more.begin(),
+                options.dynamic_more.end());
+  return places;
+}
+
+/// What asks for a size to be one: "--dynamic-batch", "--dynamic-dim 1", "…
+/// 2:1".
+inline std::string size_flag(const SizePlace& place) {
+  if (place == SizePlace{}) return "--dynamic-batch";
   return "--dynamic-dim " +
-         (options.dynamic_input < 0
-              ? ""
-              : std::to_string(options.dynamic_input) + ":") +
-         std::to_string(options.dynamic_dim);
+         (place.input < 0 ? "" : std::to_string(place.input) + ":") +
+         std::to_string(place.dim);
+}
+
+/// All that asked for any size; empty: nothing did.
+inline std::string size_flags(const RunOptions& options) {
+  std::string text;
+  for (const SizePlace& place : size_places(options)) {
+    text += (text.empty() ? "" : " ") + size_flag(place);
+  }
+  return text;
 }
 
 /// user -> extractor: the first envelope of every run.

@@ -11,8 +11,8 @@ nlohmann::json VerificationWorker::describe() const {
           {"is_stopped", stopped_},
           {"result", to_state(result_)},
           {"artefact", artefact_},
-          {"batches_to_check", sizes_},
-          {"batch", size_},
+          {"sizes_to_check", judged_},
+          {"sizes", sizes_},
           {"errands", errands_.describe()}};
 }
 

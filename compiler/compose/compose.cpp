@@ -89,8 +89,8 @@ Result<std::string> compose_source(
   const auto problem = split_problem(problem_source);
   if (!problem) return std::unexpected(problem.error());
   return python_for_sizes(
-      plan.model, [&](std::int64_t size) -> Result<std::string> {
-        const auto at = plan_at(plan, size);
+      plan.model, [&](const Sizes& sizes) -> Result<std::string> {
+        const auto at = plan_at(plan, sizes);
         if (!at) return std::unexpected(at.error());
         return compose_at(*problem, *at, kernels, used, target);
       });

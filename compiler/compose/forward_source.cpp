@@ -82,7 +82,7 @@ class ForwardWriter {
     const std::string original = problem_.self + ".forward_reference";
     text += in + "if " + watched_condition() + ":\n" + in + "    return " +
             original + "(" + passed_on() + ")\n";
-    text += size_line(in);
+    text += size_lines(in);
     const std::string state = prefix_ + "state";
     if (!read_.empty()) {
       text += in + state + " = _weft_state(" + problem_.self + ")\n";
@@ -106,7 +106,7 @@ class ForwardWriter {
                  target_.loader.device_condition);
     if (!read_.empty())
       fits += modules() + std::string(embedded::compiler_compose_python_state);
-    if (plan_.model.growth.size != 0)
+    if (!plan_.model.growth.sizes.empty())
       fits += embedded::compiler_compose_python_size_of;
     return {operators() + pass_on_source() + fits +
                 parts_source(plan_.model.parts) + gradient_functions(),
@@ -114,14 +114,21 @@ class ForwardWriter {
   }
 
  private:
-  /// Where forward() finds the size that is a symbol.
-  std::string size_line(const std::string& in) {
-    const auto source = size_source(plan_.model);
-    if (plan_.model.growth.size == 0 || !source) return "";
-    return in + std::string(kPythonSize) +
-           " = _weft_size_of(lambda: " + local(source->node) + ", " +
-           std::to_string(source->dim) + ") // " + std::to_string(source->per) +
-           "\n";
+  /// Where forward() finds the sizes that are symbols.
+  std::string size_lines(const std::string& in) {
+    const auto sources = size_sources(plan_.model);
+    if (!sources) return "";
+    std::string text;
+    const auto names = python_sizes(plan_.model.growth.sizes.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const SizeSource& source = (*sources)[i];
+      const std::string node = source.node.empty() ? "" : local(source.node);
+      text += in + std::string(names[i]) + " = " +
+              python_size(source, "_weft_size_of(lambda: " + node + ", " +
+                                      std::to_string(source.dim) + ")") +
+              "\n";
+    }
+    return text;
   }
 
   std::string local(const std::string& node) { return locals_.at(node); }
@@ -228,8 +235,9 @@ class ForwardWriter {
 
   std::vector<Condition> conditions() {
     std::vector<Condition> all;
-    if (plan_.model.growth.size != 0) {
-      all.push_back({std::string(kPythonSize) + " > 0",
+    for (const std::string_view name :
+         python_sizes(plan_.model.growth.sizes.size())) {
+      all.push_back({std::string(name) + " > 0",
                      "the argument that has the batch is no tensor, or empty"});
     }
     const std::string captured = plan_.model.training ? "train" : "eval";

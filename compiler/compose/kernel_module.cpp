@@ -33,13 +33,27 @@ bool overlaps(const TensorType& type) {
   return false;
 }
 
-/// Where a kernel's Python finds the size that is a symbol.
-std::string size_line(const Graph& graph) {
-  const auto source = size_source(graph);
-  if (!source) return "";  // the check of such a kernel says what is wrong
-  return "    " + std::string(kPythonSize) + " = " + source->node + ".shape[" +
-         std::to_string(source->dim) + "] // " + std::to_string(source->per) +
-         "\n";
+/// Where a kernel's Python finds the sizes that are symbols.
+std::string size_lines(const Graph& graph) {
+  const auto sources = size_sources(graph);
+  if (!sources) return "";  // the check of such a kernel says what is wrong
+  std::string text;
+  const auto names = python_sizes(graph.growth.sizes.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const SizeSource& source = (*sources)[i];
+    text += "    " + std::string(names[i]) + " = " +
+            python_size(source, source.node + ".shape[" +
+                                    std::to_string(source.dim) + "]") +
+            "\n";
+  }
+  return text;
+}
+
+/// What a call takes after its tensors.
+void append_sizes(const Graph& graph, std::vector<std::string>& arguments) {
+  if (!graph.growth.grows()) return;
+  const auto names = python_sizes(graph.growth.sizes.size());
+  arguments.insert(arguments.end(), names.begin(), names.end());
 }
 
 }  // namespace
@@ -57,7 +71,7 @@ std::string restride_source() {
 }
 
 std::string opening_lines(const Graph& graph, const std::string& name) {
-  std::string body = graph.growth.grows() ? size_line(graph) : "";
+  std::string body = graph.growth.grows() ? size_lines(graph) : "";
   for (const std::string& input : input_names(graph)) {
     const TensorType& type = tensor_type(graph, input);
     const std::string stride = python_tuple(type.stride);
@@ -87,7 +101,6 @@ std::string loader_source(const std::vector<std::string>& build_flags) {
 std::string kernel_function_source(const Graph& graph, const std::string& name,
                                    std::string_view cpp_source) {
   const auto inputs = input_names(graph);
-  const bool grows = graph.growth.grows();
   std::string body = opening_lines(graph, name);
   std::vector<std::string> addresses;
   for (const std::string& input : inputs) {
@@ -104,9 +117,12 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
     addresses.push_back(results.back() + ".data_ptr()");
   }
   const std::string call = "_weft_call_" + name;
-  const std::string counts =
-      std::to_string(addresses.size()) + (grows ? ", 1" : "");
-  if (grows) addresses.emplace_back(kPythonSize);
+  const std::size_t tensors = addresses.size();
+  append_sizes(graph, addresses);
+  std::string counts = std::to_string(tensors);
+  if (graph.growth.grows()) {
+    counts += ", " + std::to_string(addresses.size() - tensors);
+  }
   return call + " = _weft_open(" + python_text_block(cpp_source) + ", " +
          counts + ")\n\n\ndef " + name + "(" + joined_names(inputs) + "):\n" +
          body + "    " + call + "(" + joined_names(addresses) +
@@ -122,12 +138,12 @@ std::string kernel_module_source(const Subgraph& subgraph,
            kernel.target->loader.function_source(graph, "kernel_function",
                                                  kernel.source);
   };
-  auto text = python_for_sizes(subgraph.graph,
-                               [&](std::int64_t size) -> Result<std::string> {
-                                 const auto at = graph_at(subgraph.graph, size);
-                                 if (!at) return std::unexpected(at.error());
-                                 return printed(*at);
-                               });
+  auto text = python_for_sizes(
+      subgraph.graph, [&](const Sizes& sizes) -> Result<std::string> {
+        const auto at = graph_at(subgraph.graph, sizes);
+        if (!at) return std::unexpected(at.error());
+        return printed(*at);
+      });
   return text ? std::move(*text) : printed(subgraph.graph);
 }
 
@@ -137,7 +153,7 @@ std::string opened_function_source(const Graph& graph, const std::string& name,
                                    const std::string& after) {
   std::vector<std::string> inputs = input_names(graph);
   const std::string parameters = joined_names(inputs);
-  if (graph.growth.grows()) inputs.emplace_back(kPythonSize);
+  append_sizes(graph, inputs);
   const std::string call = "_weft_call_" + name;
   return call + " = " + opening + "\n\n\ndef " + name + "(" + parameters +
          "):\n" + opening_lines(graph, name) + "    return " + before + call +

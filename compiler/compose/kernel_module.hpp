@@ -24,7 +24,7 @@ std::string cache_source();
 std::string launch_source();
 std::string restride_source();
 
-/// Lines with which a function's body begins: the size, where the graph grows,
+/// Lines with which a function's body begins: the sizes, where the graph grows,
 /// and what brings inputs into the captured layout.
 std::string opening_lines(const Graph& graph, const std::string& name);
 
@@ -35,7 +35,7 @@ std::string kernel_function_source(const Graph& graph, const std::string& name,
 
 /// `def <name>(x0, …)` for a target whose kernels a Python expression opens
 /// once, when the module is imported: `opening`. What it opens is called with
-/// the inputs and, where the graph grows, the size. What a call returns may be
+/// the inputs and, where the graph grows, the sizes. What a call returns may be
 /// handed on, as `before` + call + `after`.
 std::string opened_function_source(const Graph& graph, const std::string& name,
                                    const std::string& opening,

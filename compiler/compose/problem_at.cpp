@@ -4,11 +4,19 @@
 
 namespace weft {
 
-std::string problem_at(std::string_view problem, std::int64_t size, int input,
-                       int dim) {
-  return std::string(problem) + "\n\nWEFT_SIZE = " + std::to_string(size) +
-         "\nWEFT_PLACE = (" + std::to_string(input) + ", " +
-         std::to_string(dim) + ")\n" +
+std::string problem_at(std::string_view problem, const Sizes& sizes,
+                       std::span<const SizePlace> places) {
+  std::string numbers, pairs;
+  for (const std::int64_t size : sizes) {
+    numbers += (numbers.empty() ? "" : ", ") + std::to_string(size);
+  }
+  for (const SizePlace& place : places) {
+    pairs += std::string(pairs.empty() ? "" : ", ") + "(" +
+             std::to_string(place.input) + ", " + std::to_string(place.dim) +
+             ")";
+  }
+  return std::string(problem) + "\n\nWEFT_SIZES = [" + numbers +
+         "]\nWEFT_PLACES = [" + pairs + "]\n" +
          std::string(embedded::compiler_compose_python_at_size);
 }
 

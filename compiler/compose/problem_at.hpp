@@ -1,16 +1,19 @@
-// A problem file at another size of one dimension of its inputs: the same text,
-// whose get_inputs() gives more or fewer rows. Whoever reads a problem file
-// knows nothing of it.
+// A problem file at other sizes of some dimensions of its inputs: the same
+// text, whose get_inputs() gives more or fewer rows. Whoever reads a problem
+// file knows nothing of it.
 #pragma once
 
-#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "compiler/graph/growth.hpp"
+#include "messages/run.hpp"
+
 namespace weft {
 
-/// `input` (-1: the first that is a tensor) and `dim` say which dimension.
-std::string problem_at(std::string_view problem, std::int64_t size, int input,
-                       int dim);
+/// A size for each of these places.
+std::string problem_at(std::string_view problem, const Sizes& sizes,
+                       std::span<const SizePlace> places);
 
 }  // namespace weft

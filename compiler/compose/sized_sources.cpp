@@ -5,32 +5,52 @@
 #include "compiler/text/common_text.hpp"
 
 namespace weft {
+namespace {
+
+constexpr std::string_view kKernelSizes[] = {"batch", "sequence"};
+constexpr std::string_view kPythonSizes[] = {"_weft_batch", "_weft_sequence"};
+
+}  // namespace
+
+std::span<const std::string_view> kernel_sizes(std::size_t symbols) {
+  return std::span(kKernelSizes).first(symbols);
+}
+
+std::span<const std::string_view> python_sizes(std::size_t symbols) {
+  return std::span(kPythonSizes).first(symbols);
+}
+
+std::string python_size(const SizeSource& source, const std::string& dim) {
+  if (source.node.empty()) return "1";
+  return dim + " // " + std::to_string(source.per);
+}
 
 Result<std::vector<KernelSource>> sources_for_sizes(
     const Subgraph& subgraph,
     const std::function<Result<std::vector<KernelSource>>(const Subgraph&)>&
         generate) {
-  std::map<std::int64_t, std::vector<KernelSource>> all;
-  for (const std::int64_t size : sample_sizes(subgraph.graph)) {
-    auto graph = graph_at(subgraph.graph, size);
+  std::map<Sizes, std::vector<KernelSource>> all;
+  for (const Sizes& sizes : sample_sizes(subgraph.graph)) {
+    auto graph = graph_at(subgraph.graph, sizes);
     if (!graph) return std::unexpected(graph.error());
     Subgraph at = subgraph;
     at.graph = std::move(*graph);
     auto sources = generate(at);
     if (!sources) return std::unexpected(sources.error());
-    all[size] = std::move(*sources);
+    all[sizes] = std::move(*sources);
   }
   std::vector<KernelSource> common;
   Error error{ErrorCode::wrong_input, "each size has other variants"};
   for (const KernelSource& first : all.begin()->second) {
-    std::map<std::int64_t, std::string> texts;
-    for (const auto& [size, sources] : all) {
+    std::map<Sizes, std::string> texts;
+    for (const auto& [sizes, sources] : all) {
       const auto found =
           std::ranges::find(sources, first.variant, &KernelSource::variant);
-      if (found != sources.end()) texts[size] = found->text;
+      if (found != sources.end()) texts[sizes] = found->text;
     }
     if (texts.size() != all.size()) continue;
-    auto text = common_text(texts, kKernelSize);
+    auto text =
+        common_text(texts, kernel_sizes(subgraph.graph.growth.sizes.size()));
     if (text) {
       common.push_back({first.variant, std::move(*text)});
     } else {
@@ -43,15 +63,15 @@ Result<std::vector<KernelSource>> sources_for_sizes(
 
 Result<std::string> python_for_sizes(
     const Graph& graph,
-    const std::function<Result<std::string>(std::int64_t)>& print) {
-  if (graph.growth.size == 0) return print(0);
-  std::map<std::int64_t, std::string> texts;
-  for (const std::int64_t size : sample_sizes(graph)) {
-    auto text = print(size);
+    const std::function<Result<std::string>(const Sizes&)>& print) {
+  if (graph.growth.sizes.empty()) return print({});
+  std::map<Sizes, std::string> texts;
+  for (const Sizes& sizes : sample_sizes(graph)) {
+    auto text = print(sizes);
     if (!text) return text;
-    texts[size] = std::move(*text);
+    texts[sizes] = std::move(*text);
   }
-  return common_text(texts, kPythonSize);
+  return common_text(texts, python_sizes(graph.growth.sizes.size()));
 }
 
 }  // namespace weft

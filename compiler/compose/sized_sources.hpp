@@ -1,32 +1,37 @@
-// Code for any size of a model: what is printed for some sizes, less what they
-// have not in common. So a code generator knows extents that are numbers, and
-// where it goes by more of one than how long a loop is (whether it is a
+// Code for any sizes of a model: what is printed for some of them, less what
+// they have not in common. So a code generator knows extents that are numbers,
+// and where it goes by more of one than how long a loop is (whether it is a
 // multiple of a vector, or a row fits a cache), the texts differ and there is
 // none.
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "compiler/compose/target.hpp"
 
 namespace weft {
 
-/// The size's name, as a kernel's last parameter and in Python.
-inline constexpr std::string_view kKernelSize = "batch";
-inline constexpr std::string_view kPythonSize = "_weft_batch";
+/// The sizes' names, as a kernel's last parameters and in Python, of so many
+/// symbols.
+std::span<const std::string_view> kernel_sizes(std::size_t symbols);
+std::span<const std::string_view> python_sizes(std::size_t symbols);
+
+/// Where Python finds a size: `dim` is the text of the dimension that is read.
+std::string python_size(const SizeSource& source, const std::string& dim);
 
 /// Those variants of a subgraph that grows whose texts, printed by `generate`
-/// for each of its sample sizes (the graph at it, which grows still), have one
+/// for each of its samples (the graph at it, which grows still), have one
 /// text in common. An error if none has.
 Result<std::vector<KernelSource>> sources_for_sizes(
     const Subgraph& subgraph,
     const std::function<Result<std::vector<KernelSource>>(const Subgraph&)>&
         generate);
 
-/// The same of Python, which `print` gives for a size of that graph, and which
-/// finds the size in a variable. Where nothing grows, it is printed once.
+/// The same of Python, which `print` gives for sizes of that graph, and which
+/// finds the sizes in variables. Where nothing grows, it is printed once.
 Result<std::string> python_for_sizes(
     const Graph& graph,
-    const std::function<Result<std::string>(std::int64_t)>& print);
+    const std::function<Result<std::string>(const Sizes&)>& print);
 
 }  // namespace weft

@@ -88,7 +88,8 @@ Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
     const Schedule plan = schedule(std::move(*program), facts);
     CpuVariant rounded = variant;
     rounded.free_rounding = options.free_rounding;
-    rounded.for_sizes = subgraph.graph.growth.grows();
+    const Growth& growth = subgraph.graph.growth;
+    rounded.symbols = growth.grows() ? growth.sizes.size() : 0;
     std::string text = print_cpu(plan, rounded, facts, "");
     if (!seen.insert(text).second) continue;
     sources.push_back({name, title_text(subgraph, name) + text});

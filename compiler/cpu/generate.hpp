@@ -24,7 +24,8 @@ bool can_lower(const Graph& graph, const Node& call);
 /// with the subgraph's inputs, then its outputs, in order; C++ element types;
 /// outputs are allocated by the caller with the graph's shape and stride.
 /// The options are for what the target does not lower by default. Where the
-/// graph grows, the last parameter is the size: `const int64_t batch`.
+/// graph grows, the last parameters are its sizes: `const int64_t batch`, and
+/// `const int64_t sequence` where a second is a symbol.
 Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                const LoopFacts& facts,
                                                int variants_max,

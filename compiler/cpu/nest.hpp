@@ -35,7 +35,7 @@ class NestPrinter {
 
   /// The pieces of that size in an extent.
   Count parts(std::int64_t extent, std::int64_t size) const {
-    return parts_of(extent, size, variant_.for_sizes, "/");
+    return parts_of(extent, size, variant_.for_sizes(), "/");
   }
   void choose_block();
   bool blocks_outside() const;

@@ -29,7 +29,7 @@ void NestPrinter::choose_block() {
     block = std::min(block, choices.down_columns_max);
   }
   // Of another size there may be more of them.
-  if (!variant_.for_sizes) block = std::min(block, extent);
+  if (!variant_.for_sizes()) block = std::min(block, extent);
   block_ = (block + lanes - 1) / lanes * lanes;
 }
 
@@ -71,7 +71,7 @@ void NestPrinter::open_points(bool parallel) {
     if (!below.is_one) value += " / " + below.text;
     const LoopVar variable = nest_.outer[i];
     below = product(below, count(variable));
-    if (i > 0 ? below.value < points.value || variant_.for_sizes
+    if (i > 0 ? below.value < points.value || variant_.for_sizes()
               : outside && !blocks.is_one)
       value += " % " + count(variable).text;
     if (tiled != nullptr && variable == *tiled) {

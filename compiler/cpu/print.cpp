@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "compiler/compose/sized_sources.hpp"
 #include "compiler/cpu/nest.hpp"
 #include "compiler/cpu/prelude/prelude.hpp"
 
 namespace weft {
 namespace {
 
-std::string signature_text(const Schedule& plan, bool for_sizes) {
+std::string signature_text(const Schedule& plan, std::size_t symbols) {
   std::string parameters;
   for (const bool output : {false, true}) {
     for (const Buffer& buffer : plan.program.buffers) {
@@ -19,7 +20,9 @@ std::string signature_text(const Schedule& plan, bool for_sizes) {
                     "* __restrict " + buffer.name;
     }
   }
-  if (for_sizes) parameters += ", const int64_t batch";
+  for (const std::string_view size : kernel_sizes(symbols)) {
+    parameters += ", const int64_t " + std::string(size);
+  }
   return "extern \"C\" void kernel_function(" + parameters + ")";
 }
 
@@ -48,7 +51,7 @@ constexpr std::string_view kOutside =
 std::string print_cpu(const Schedule& plan, const CpuVariant& variant,
                       const LoopFacts& facts, const std::string& title) {
   Writer out;
-  out.open(signature_text(plan, variant.for_sizes));
+  out.open(signature_text(plan, variant.symbols));
   const bool checks = checks_indices(plan);
   if (checks) out.line("int64_t outside = 0;");
   for (const int result : plan.spilled) {

@@ -1,6 +1,7 @@
 // Prints a schedule as C++: the loop nests of one kernel.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "compiler/loops/schedule.hpp"
@@ -15,9 +16,12 @@ struct CpuVariant {
   bool keep_values = false;    ///< dear values are kept for the next pass
   bool stream_stores = false;  ///< full vectors go past the cache
   bool free_rounding = false;  ///< see LoweringOptions
-  /// One of several texts of which those for any size are made: the kernel's
-  /// last parameter is the size, and what is no multiple of it is spelled out.
-  bool for_sizes = false;
+  /// One of several texts of which those for any sizes are made: the kernel's
+  /// last parameters are so many sizes, and what is no multiple of them is
+  /// spelled out.
+  std::size_t symbols = 0;
+
+  bool for_sizes() const { return symbols != 0; }
 };
 
 /// The whole source, prelude included. `title` goes into its first comment.

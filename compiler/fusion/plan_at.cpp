@@ -1,14 +1,14 @@
-// A plan at another size of the model.
+// A plan at other sizes of the model.
 #include "compiler/graph/subgraph.hpp"
 
 namespace weft {
 
-Result<Plan> plan_at(const Plan& plan, std::int64_t size) {
+Result<Plan> plan_at(const Plan& plan, const Sizes& sizes) {
   Plan made = plan;
   std::vector<Graph*> graphs{&made.model};
   for (Subgraph& subgraph : made.subgraphs) graphs.push_back(&subgraph.graph);
   for (Graph* graph : graphs) {
-    auto at = graph_at(*graph, size);
+    auto at = graph_at(*graph, sizes);
     if (!at) return std::unexpected(at.error());
     *graph = std::move(*at);
   }

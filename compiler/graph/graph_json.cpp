@@ -264,24 +264,62 @@ Result<Node> node_from_value(const Json& value, std::size_t index) {
   return node;
 }
 
+/// A number, or as many as are wanted; nothing of anything else.
+std::optional<std::vector<std::int64_t>> numbers_of(const Json& value,
+                                                    std::size_t count) {
+  std::vector<std::int64_t> numbers;
+  const Json list = value.is_array() ? value : Json::array({value});
+  for (const Json& item : list) {
+    if (!item.is_number_integer()) return std::nullopt;
+    numbers.push_back(item.get<std::int64_t>());
+  }
+  if (numbers.size() != count) return std::nullopt;
+  return numbers;
+}
+
 /// Every number that grows is there, and is a whole one.
 Result<Growth> growth_from_value(const Json& symbol, const Json& graph) {
   const Json size = symbol.is_object() ? symbol.value("size", Json()) : Json();
-  if (!size.is_number_integer()) return misfit("symbol", "has no size");
-  Growth growth{size.get<std::int64_t>(), {}};
+  const std::size_t count = size.is_array() ? size.size() : 1;
+  auto sizes = numbers_of(size, count);
+  if (!sizes || count == 0 || count > kSymbolsMax) {
+    return misfit("symbol", "has no size");
+  }
+  Growth growth{std::move(*sizes), {}};
   const Json grows = symbol.value("grows", Json::object());
-  for (const auto& [pointer, per] : grows.items()) {
+  for (const auto& [pointer, value] : grows.items()) {
+    const auto per = numbers_of(value, count == 1 ? 1 : 3);
     const bool is_there =
-        pointer.starts_with('/') && per.is_number_integer() &&
+        pointer.starts_with('/') && per &&
         graph.contains(Json::json_pointer(pointer)) &&
         graph.at(Json::json_pointer(pointer)).is_number_integer();
     if (!is_there) return misfit("symbol", pointer + " is no integer in it");
-    growth.per[pointer] = per.get<std::int64_t>();
+    Rates& rates = growth.per[pointer];
+    rates.first = per->front();
+    if (count > 1) rates = {per->at(0), per->at(1), per->at(2)};
   }
   return growth;
 }
 
+/// Of one size: {pointer: per}. Of two: {pointer: [first, second, product]}.
+Json growth_to_value(const Growth& growth) {
+  Json grows = Json::object();
+  for (const auto& [pointer, per] : growth.per) {
+    if (growth.sizes.size() == 1) {
+      grows[pointer] = per.first;
+    } else {
+      grows[pointer] = {per.first, per.second, per.product};
+    }
+  }
+  return {{"size", sizes_to_value(growth.sizes)}, {"grows", grows}};
+}
+
 }  // namespace
+
+Json sizes_to_value(const Sizes& sizes) {
+  if (sizes.size() == 1) return sizes[0];
+  return sizes;
+}
 
 Json arg_to_value(const Arg& arg) {
   struct Writer {
@@ -324,9 +362,8 @@ Json graph_to_value(const Graph& graph) {
   for (const Part& part : graph.parts) {
     value["parts"].push_back(part_to_value(part));
   }
-  if (graph.growth.size != 0) {
-    value["symbol"] =
-        Json{{"size", graph.growth.size}, {"grows", graph.growth.per}};
+  if (!graph.growth.sizes.empty()) {
+    value["symbol"] = growth_to_value(graph.growth);
   }
   return value;
 }

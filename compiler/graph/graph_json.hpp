@@ -18,6 +18,9 @@ Result<Graph> graph_from_value(const Json& value);
 
 Json arg_to_value(const Arg& arg);
 
+/// One size is a number, and several are a list.
+Json sizes_to_value(const Sizes& sizes);
+
 /// The strings of a list of strings, or wrong_input that names `what`.
 Result<std::vector<std::string>> strings_from_value(const Json& value,
                                                     const std::string& what);

@@ -1,6 +1,17 @@
-// One size of a model that is a symbol: the batch, say. A graph is always that
-// of one size; beside it stands which of its integers grow with the size, and
-// by how much, so that the same graph can be had at any other.
+// Sizes of a model that are symbols: the batch, say, or the batch and a
+// sequence's length; two at most. A graph is always that of some sizes; beside
+// it stands which of its integers grow with them, and by how much, so that the
+// same graph can be had at any others. Such an integer is
+//
+//     rest + first * B + second * S + product * B * S
+//
+// in whole numbers, B and S being the sizes (of one symbol: rest + first * B).
+// It is found from what it is at several samples. Those of two symbols are the
+// four corners of a rectangle, (p1, q1), (p1, q2), (p2, q1) and (p2, q2), whose
+// differences are the four numbers, and (p3, q3), which must agree, as must the
+// sizes that the graph has itself. All p and q are primes, none twice, and no
+// extent in the graph: so a number in a sample can be that of one size alone,
+// and what grows with a size's square fits no two of them and the third.
 #pragma once
 
 #include <cstdint>
@@ -17,56 +28,82 @@ namespace weft {
 
 struct Graph;
 
+/// What each symbol is, in their order; empty: no size is a symbol.
+using Sizes = std::vector<std::int64_t>;
+
+inline constexpr std::size_t kSymbolsMax = 2;
+
+/// "the size 8", "the sizes 8 and 32".
+std::string sizes_text(const Sizes& sizes);
+
+/// By how much an integer grows with one more of the first size, of the second
+/// one, and of their product.
+struct Rates {
+  std::int64_t first = 0;
+  std::int64_t second = 0;
+  std::int64_t product = 0;
+
+  /// How much of it is had by these sizes.
+  std::int64_t at(const Sizes& sizes) const;
+  bool operator==(const Rates&) const = default;
+};
+
 struct Growth {
-  std::int64_t size = 0;  ///< at which the graph is; 0: none is a symbol
-  /// JSON pointer into docs/graph.md's form ("/nodes/2/values/0/shape/0") → by
-  /// how much the integer there grows with each one more of the size.
-  std::map<std::string, std::int64_t> per{};
+  Sizes sizes{};  ///< at which the graph is
+  /// JSON pointer into docs/graph.md's form ("/nodes/2/values/0/shape/0") → how
+  /// the integer there grows.
+  std::map<std::string, Rates> per{};
 
   /// Whether anything in the graph grows.
   bool grows() const { return !per.empty(); }
   bool operator==(const Growth&) const = default;
 };
 
-/// rest + per * size.
+/// An integer at any sizes: rest, and what grows.
 struct Multiple {
-  std::int64_t per = 0;
+  Rates per;
   std::int64_t rest = 0;
 };
 
-/// What all these values (each with its size, two at least) are; nothing if no
-/// number and multiple is.
-std::optional<Multiple> multiple_of_size(
-    std::span<const std::pair<std::int64_t, std::int64_t>> values);
+/// So many values are needed to tell what grows, and that nothing else does.
+std::size_t samples_min(std::size_t symbols);
 
-/// What grows, of the same graph at several sizes: the differences between
-/// two, which must explain the others. wrong_input names what is not a number
-/// plus a multiple of the size. `size` is one of them, and the result's.
-Result<Growth> growth_of(const std::map<std::int64_t, Graph>& graphs,
-                         std::int64_t size);
+/// What all these values (each with its sizes, among them a sample's corners)
+/// are; nothing if they are no such integer.
+std::optional<Multiple> multiple_of_sizes(
+    std::span<const std::pair<Sizes, std::int64_t>> values);
 
-/// The graph at another size; itself where nothing grows. wrong_input where
-/// there is none of that size: an extent would be below zero.
-Result<Graph> graph_at(const Graph& graph, std::int64_t size);
+/// What grows, of the same graph at several sizes: what the corners of the
+/// samples say, which must explain the others. wrong_input names what is no
+/// such integer. `sizes` are those of one of them, and the result's.
+Result<Growth> growth_of(const std::map<Sizes, Graph>& graphs,
+                         const Sizes& sizes);
 
-/// Three primes above the size: what is printed for all of them alike holds by
-/// no chance (of a size that is a multiple of a vector, or another extent's).
-/// None of them is an extent in the graph.
-std::vector<std::int64_t> sample_sizes(const Graph& graph);
+/// The graph at other sizes; itself where nothing grows. wrong_input where
+/// there is none of those: an extent would be below zero.
+Result<Graph> graph_at(const Graph& graph, const Sizes& sizes);
 
-/// At which a kernel for any size is judged besides its own: 1, a prime and a
-/// larger one, none of them a sample.
-std::vector<std::int64_t> judged_sizes(std::int64_t size);
+/// Primes above the sizes, in samples as above (of one symbol: three of them):
+/// what is printed for all of them alike holds by no chance (of a size that is
+/// a multiple of a vector, or another extent's).
+std::vector<Sizes> sample_sizes(const Graph& graph);
 
-/// Where the size is read from: the first dimension of an input that is it, or
-/// else a multiple of it.
+/// At which a kernel for any sizes is judged besides its own: 1 (of two
+/// symbols: both, and one of them), primes, and larger ones; no samples.
+std::vector<Sizes> judged_sizes(const Sizes& sizes);
+
+/// Where a size is read from.
 struct SizeSource {
-  std::string node;
+  /// The input; empty: whatever it is, nothing depends on it, and it may be
+  /// taken to be 1.
+  std::string node{};
   int dim = 0;
   std::int64_t per = 1;  ///< what it is divided by
 };
 
-/// wrong_input where no input has the size, or a multiple, as a dimension.
-Result<SizeSource> size_source(const Graph& graph);
+/// For each size the first dimension of an input that is it, or else a multiple
+/// of it. Where nothing grows but with the product of both, the first size is
+/// taken to be that. wrong_input where no input says one of them.
+Result<std::vector<SizeSource>> size_sources(const Graph& graph);
 
 }  // namespace weft

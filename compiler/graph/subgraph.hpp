@@ -100,9 +100,9 @@ Plan partition_in_ways(const Graph& model, const Target& target,
                        CutOptions cut = {});
 
 /// For runs with little time: with attention that the model writes out as one
-/// call, and as written in its one other cut. Convolutions work in the layout of
-/// the model: in another they gain only where kernels of ours, which there may be
-/// no time to find, do the copies. Else the same as partition().
+/// call, and as written in its one other cut. Convolutions work in the layout
+/// of the model: in another they gain only where kernels of ours, which there
+/// may be no time to find, do the copies. Else the same as partition().
 Plan partition_in_brief(const Graph& model, const Target& target,
                         CutOptions cut = {});
 
@@ -112,20 +112,21 @@ void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
                   Plan& plan);
 
 /// A plan in which the model's growth, and that of each piece, is known: of the
-/// same model captured at several sizes, which must be cut alike. `size` is one
-/// of them, and the plan's. wrong_input says what cannot be for any size.
-Result<Plan> partition_for_sizes(const std::map<std::int64_t, Graph>& models,
-                                 std::int64_t size, const Target& target,
+/// same model captured at several sizes, which must be cut alike. `sizes` are
+/// those of one, and the plan's. wrong_input says what cannot be for any.
+Result<Plan> partition_for_sizes(const std::map<Sizes, Graph>& models,
+                                 const Sizes& sizes, const Target& target,
                                  const CutOptions& cut = {});
 
 /// The same with the cut beside it in which contested products are the
 /// library's, where that leaves something to us: timing decides.
-Result<Plan> partition_for_sizes_in_ways(
-    const std::map<std::int64_t, Graph>& models, std::int64_t size,
-    const Target& target, CutOptions cut = {});
+Result<Plan> partition_for_sizes_in_ways(const std::map<Sizes, Graph>& models,
+                                         const Sizes& sizes,
+                                         const Target& target,
+                                         CutOptions cut = {});
 
-/// Such a plan at another size; itself where nothing grows. Ids stay.
-Result<Plan> plan_at(const Plan& plan, std::int64_t size);
+/// Such a plan at other sizes; itself where nothing grows. Ids stay.
+Result<Plan> plan_at(const Plan& plan, const Sizes& sizes);
 
 /// The plan's distinct subgraphs and those of its other cuts; without those of
 /// its near cut.

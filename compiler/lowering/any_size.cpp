@@ -6,8 +6,10 @@
 namespace weft {
 namespace {
 
+constexpr std::string_view kNames[] = {"batch", "sequence"};
+
 /// No threshold on an index is as low, or as high.
-constexpr std::int64_t kSmallSize = 2, kLargeSize = 1'000'003;
+constexpr std::int64_t kSmall[] = {2, 3}, kLarge[] = {1'000'003, 100'003};
 
 std::string extents_text(const std::vector<LoopVar>& variables) {
   std::string text;
@@ -75,17 +77,22 @@ bool walk_growing(const Graph& one, const Graph& other) {
 
 Result<void> check_any_size(const Graph& graph,
                             const LoweringOptions& options) {
-  std::vector<std::int64_t> sizes = sample_sizes(graph);
-  sizes.insert(sizes.end(), {kSmallSize, kLargeSize});
-  std::map<std::int64_t, Program> programs;
-  std::map<std::int64_t, std::string> texts;
-  for (const std::int64_t size : sizes) {
-    const auto at = graph_at(graph, size);
+  if (auto told = size_sources(graph); !told) {
+    return std::unexpected(told.error());
+  }
+  const std::size_t symbols = graph.growth.sizes.size();
+  std::vector<Sizes> all = sample_sizes(graph);
+  all.emplace_back(kSmall, kSmall + symbols);
+  all.emplace_back(kLarge, kLarge + symbols);
+  std::map<Sizes, Program> programs;
+  std::map<Sizes, std::string> texts;
+  for (const Sizes& sizes : all) {
+    const auto at = graph_at(graph, sizes);
     if (!at) return std::unexpected(at.error());
     auto program = lower(*at, options);
     if (!program) return std::unexpected(program.error());
-    texts[size] = program_text(*program);
-    programs[size] = std::move(*program);
+    texts[sizes] = program_text(*program);
+    programs[sizes] = std::move(*program);
   }
   const std::string walked =
       walks_size(programs.begin()->second, programs.rbegin()->second);
@@ -95,7 +102,7 @@ Result<void> check_any_size(const Graph& graph,
                     " folds or scans over the batch, which code for any "
                     "batch does not");
   }
-  const auto common = common_text(texts, "size");
+  const auto common = common_text(texts, std::span(kNames).first(symbols));
   if (!common) {
     return fail(
         ErrorCode::wrong_input,

@@ -1,4 +1,4 @@
-// Whether a graph that grows is the same loops at every size.
+// Whether a graph that grows is the same loops at all sizes.
 #pragma once
 
 #include "compiler/graph/graph.hpp"
@@ -6,10 +6,11 @@
 
 namespace weft {
 
-/// wrong_input where its loops, lowered at the sample sizes, at 2 and at more
-/// than a million, differ in more than numbers that grow: an index was
-/// simplified by how long a loop is. Or where a fold or a scan walks the size:
-/// its sums are taken in pieces, and divided by counts, of one length.
+/// wrong_input where its loops, lowered at the sample sizes, at 2 (or 2 and 3)
+/// and at more than a million (or that and 100,003), differ in more than
+/// numbers that grow: an index was simplified by how long a loop is. Or where a
+/// fold or a scan walks the size: its sums are taken in pieces, and divided by
+/// counts, of one length. Or where no input says what a size is.
 Result<void> check_any_size(const Graph& graph, const LoweringOptions& options);
 
 /// Whether two graphs, the same at two sizes, fold or scan what is longer in

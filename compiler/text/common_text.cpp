@@ -17,7 +17,7 @@ bool joins(char c) {
 }
 
 struct Cursor {
-  std::int64_t size;
+  Sizes sizes;
   std::string_view text;
   std::size_t at = 0;
 
@@ -41,25 +41,38 @@ struct Cursor {
 std::unexpected<Error> misfit(const std::vector<Cursor>& cursors) {
   return fail(
       ErrorCode::wrong_input,
-      "for the sizes " + std::to_string(cursors[0].size) + " and " +
-          std::to_string(cursors[1].size) +
-          " it differs in more than whole numbers: " + cursors[0].around());
+      "for " + sizes_text(cursors[0].sizes) + ", and for " +
+          sizes_text(cursors[1].sizes) +
+          ", it differs in more than whole numbers: " + cursors[0].around());
 }
 
-std::string expression(const Multiple& of, std::string_view name) {
-  const auto [per, rest] = of;
-  std::string text = per == 1 ? std::string(name)
-                              : std::to_string(per) + " * " + std::string(name);
-  if (rest != 0) {
-    text += (rest < 0 ? " - " : " + ") + std::to_string(std::abs(rest));
+using Names = std::span<const std::string_view>;
+
+std::string expression(const Multiple& of, const Names& names) {
+  std::string text;
+  const auto add = [&text](std::int64_t number, const std::string& name) {
+    if (number == 0) return;
+    const std::int64_t much = text.empty() ? number : std::abs(number);
+    if (!text.empty()) text += number < 0 ? " - " : " + ";
+    text += name.empty() ? std::to_string(much)
+            : much == 1  ? name
+                         : std::to_string(much) + " * " + name;
+  };
+  const std::string first(names[0]);
+  add(of.per.first, first);
+  if (names.size() > 1) {
+    const std::string second(names[1]);
+    add(of.per.second, second);
+    add(of.per.product, first + " * " + second);
   }
-  return per == 1 && rest == 0 ? text : "(" + text + ")";
+  add(of.rest, "");
+  const bool is_name = std::ranges::find(names, text) != names.end();
+  return is_name ? text : "(" + text + ")";
 }
 
 /// The numbers at the cursors, as one; moves over them.
-Result<std::string> number(std::vector<Cursor>& cursors,
-                           std::string_view name) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> values;
+Result<std::string> number(std::vector<Cursor>& cursors, const Names& names) {
+  std::vector<std::pair<Sizes, std::int64_t>> values;
   for (const Cursor& cursor : cursors) {
     const std::string_view digits = cursor.digits();
     const std::size_t end = cursor.at + digits.size();
@@ -69,12 +82,12 @@ Result<std::string> number(std::vector<Cursor>& cursors,
     if (digits.empty() || digits.size() > 18 || !is_alone) {
       return misfit(cursors);
     }
-    values.emplace_back(cursor.size, std::stoll(std::string(digits)));
+    values.emplace_back(cursor.sizes, std::stoll(std::string(digits)));
   }
-  const auto found = multiple_of_size(values);
+  const auto found = multiple_of_sizes(values);
   if (!found) return misfit(cursors);
   for (Cursor& cursor : cursors) cursor.at += cursor.digits().size();
-  return expression(*found, name);
+  return expression(*found, names);
 }
 
 bool are_alike(const std::vector<Cursor>& cursors) {
@@ -91,12 +104,13 @@ bool begin_alike(const std::vector<Cursor>& cursors) {
 
 }  // namespace
 
-Result<std::string> common_text(
-    const std::map<std::int64_t, std::string>& texts, std::string_view name) {
+Result<std::string> common_text(const std::map<Sizes, std::string>& texts,
+                                Names names) {
   std::vector<Cursor> cursors;
-  for (const auto& [size, text] : texts) cursors.push_back({size, text});
-  if (cursors.size() < 3) {
-    return fail(ErrorCode::failed, "three sizes are needed to tell what grows");
+  for (const auto& [sizes, text] : texts) cursors.push_back({sizes, text});
+  if (cursors.size() < samples_min(names.size())) {
+    return fail(ErrorCode::failed,
+                "more samples are needed to tell what grows");
   }
   std::string common;
   while (!std::ranges::any_of(cursors, &Cursor::is_over)) {
@@ -104,7 +118,7 @@ Result<std::string> common_text(
     const bool some_digits = std::ranges::any_of(
         cursors, [](const Cursor& cursor) { return is_digit(cursor.now()); });
     if (some_digits && !begin_alike(cursors)) {
-      auto one = number(cursors, name);
+      auto one = number(cursors, names);
       if (!one) return std::unexpected(one.error());
       common += *one;
       continue;

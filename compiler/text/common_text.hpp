@@ -1,22 +1,25 @@
 // What texts that were printed for several sizes have in common: one text in
-// which numbers that grow with the size are expressions of it.
+// which numbers that grow with the sizes are expressions of them.
 #pragma once
 
-#include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "compiler/graph/growth.hpp"
 #include "messages/result.hpp"
 
 namespace weft {
 
-/// The text of which `texts` (by the size that each was printed for; three at
-/// least, so that every expression is one that a third size confirms) differ in
-/// nothing but whole numbers, each a number plus a multiple of the size. The
-/// result has `name` in them: "name", "(8 * name)", "(8 * name + 3)".
+/// The text of which `texts` (by the sizes that each was printed for; as many
+/// at least as samples_min() tells, so that another confirms every expression)
+/// differ in nothing but whole numbers, each an integer that grows as
+/// growth.hpp tells. The result has the symbols' names in them: "name", "(8 *
+/// name)",
+/// "(8 * name + 3)", "(name * other)", "(3 * name + 8 * name * other - 2)".
 /// wrong_input tells where the texts differ otherwise.
-Result<std::string> common_text(
-    const std::map<std::int64_t, std::string>& texts, std::string_view name);
+Result<std::string> common_text(const std::map<Sizes, std::string>& texts,
+                                std::span<const std::string_view> names);
 
 }  // namespace weft

@@ -130,6 +130,7 @@ TritonModule print_module(const Graph& graph, const Graph& usual,
   TritonModule module;
   module.free_rounding = free_rounding;
   module.for_sizes = graph.growth.grows();
+  module.sizes = kernel_sizes(graph.growth.sizes.size());
   if (module.for_sizes) {
     auto growing = growing_variables(
         plan, schedule_of(usual, variant, facts, free_rounding));
@@ -207,7 +208,7 @@ Result<std::vector<KernelSource>> generate_triton(
   });
   if (!sources) return sources;
   for (KernelSource& source : *sources) {
-    source.text += triton_batches(graph.growth.size);
+    source.text += triton_batches(graph.growth.sizes);
   }
   return sources;
 }

@@ -22,9 +22,10 @@ bool triton_can_lower(const Graph& graph, const Node& call,
 /// (shape, stride and dtype of each input), its @triton.jit kernels, and
 ///   def kernel_function(in0, …)
 /// that allocates the outputs, launches, and returns them. Where the graph
-/// grows, its last parameter is `batch`, and so it is of its kernels, but for a
-/// constant: the type of positions. Then inputs_at(batch) takes the place of
-/// INPUTS, and BATCHES says for which a package is built (docs/gpu-package.md).
+/// grows, its last parameter is `batch` (of two symbols its last ones are
+/// `batch` and `sequence`), and so it is of its kernels, but for a constant:
+/// the type of positions. Then inputs_at(batch) takes the place of INPUTS, and
+/// BATCHES says for which a package is built (docs/gpu-package.md).
 Result<std::vector<KernelSource>> generate_triton(
     const Subgraph& subgraph, const GpuFacts& facts,
     const GenerateOptions& options);

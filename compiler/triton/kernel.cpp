@@ -140,10 +140,15 @@ void TritonKernel::finish(const Count& programs, int warps, int stages) {
   std::string head = "@triton.jit\n", begin;
   if (module_.for_sizes) {
     // One kernel, also for sizes that Triton would make others for.
-    const std::string size(kKernelSize);
-    head = "@triton.jit(do_not_specialize=[\"" + size + "\"])\n";
-    parameters += ", " + size + ", integer: tl.constexpr";
-    begin = "    " + size + " = tl.cast(" + size + ", integer)\n";
+    std::string names;
+    for (const std::string_view name : module_.sizes) {
+      const std::string size(name);
+      names += (names.empty() ? "\"" : ", \"") + size + "\"";
+      parameters += ", " + size;
+      begin += "    " + size + " = tl.cast(" + size + ", integer)\n";
+    }
+    head = "@triton.jit(do_not_specialize=[" + names + "])\n";
+    parameters += ", integer: tl.constexpr";
   }
   module_.kernels += head + "def " + launch.kernel + "(" + parameters + "):\n" +
                      begin + body_ + "\n\n";

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compiler/choices/triton_variants.hpp"
@@ -41,9 +43,10 @@ struct TritonModule {
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
   bool free_rounding = false;  ///< see LoweringOptions
-  /// For any size, which kernels take as their last argument but for the type
-  /// of positions, `integer`: 32 bits where these are enough at that size.
+  /// For any sizes, which kernels take as their last arguments but for the type
+  /// of positions, `integer`: 32 bits where these are enough at those sizes.
   bool for_sizes = false;
+  std::span<const std::string_view> sizes{};  ///< their names
   /// How far apart elements lie of what kernels read and write, at most.
   std::vector<std::int64_t> spans;
 };

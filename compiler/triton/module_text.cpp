@@ -10,7 +10,17 @@
 namespace weft {
 namespace {
 
-std::string inputs_text(const Graph& graph, bool for_sizes) {
+/// "batch, sequence"
+std::string sizes_of(const TritonModule& module) {
+  std::string text;
+  for (const std::string_view name : module.sizes) {
+    text += (text.empty() ? "" : ", ") + std::string(name);
+  }
+  return text;
+}
+
+std::string inputs_text(const Graph& graph, const TritonModule& module) {
+  const bool for_sizes = module.for_sizes;
   const std::string indent(for_sizes ? 4 : 0, ' ');
   std::string list = "[\n";
   for (const std::string& name : input_names(graph)) {
@@ -19,9 +29,9 @@ std::string inputs_text(const Graph& graph, bool for_sizes) {
             python_tuple(type.stride) + ", " + torch_type(type.dtype) + "),\n";
   }
   list += indent + "]\n";
-  return for_sizes ? "def inputs_at(" + std::string(kKernelSize) +
-                         "):\n    return " + list
-                   : "INPUTS = " + list;
+  return for_sizes
+             ? "def inputs_at(" + sizes_of(module) + "):\n    return " + list
+             : "INPUTS = " + list;
 }
 
 std::string names_text(const std::string& prefix, std::size_t count) {
@@ -38,8 +48,11 @@ std::string launch_text(const TritonModule& module,
       "    " + launch.kernel + "[(" + launch.programs.text + ",)](";
   for (const std::string& name : launch.tensors) text += name + ", ";
   if (module.for_sizes) {
-    const std::string size(kKernelSize);
-    text += size + "=" + size + ", integer=integer, ";
+    for (const std::string_view name : module.sizes) {
+      const std::string size(name);
+      text += size + "=" + size + ", ";
+    }
+    text += "integer=integer, ";
   }
   return text + "num_warps=" + std::to_string(launch.warps) +
          ", num_stages=" + std::to_string(launch.stages) +
@@ -88,7 +101,7 @@ std::string function_text(const Subgraph& subgraph,
   const Graph& graph = subgraph.graph;
   const std::size_t inputs = input_names(graph).size();
   std::string text = "def kernel_function(" + names_text("in", inputs);
-  if (module.for_sizes) text += ", " + std::string(kKernelSize);
+  if (module.for_sizes) text += ", " + sizes_of(module);
   text += "):\n";
   if (module.for_sizes) text += integer_line(module);
   std::map<std::string, std::string> due = allocations(graph, module);
@@ -112,16 +125,21 @@ std::string triton_source(const Subgraph& subgraph, const std::string& variant,
          "; made by weft.\"\"\"\n\nimport torch\nimport triton\n"
          "import triton.language as tl\n\n#: Shape, stride and type of each "
          "input, which kernels are made for.\n" +
-         inputs_text(subgraph.graph, module.for_sizes) + "\n\n" +
+         inputs_text(subgraph.graph, module) + "\n\n" +
          triton_helpers(module.helpers) + module.kernels +
          function_text(subgraph, module);
 }
 
-std::string triton_batches(std::int64_t size) {
-  std::vector<std::int64_t> sizes = judged_sizes(size);
-  sizes.insert(sizes.begin(), size);
-  return "\n\n#: Batches that a package is built for.\nBATCHES = " +
-         python_tuple(sizes) + "\n";
+std::string triton_batches(const Sizes& sizes) {
+  std::vector<Sizes> all = judged_sizes(sizes);
+  all.insert(all.begin(), sizes);
+  std::string text;
+  for (const Sizes& one : all) {
+    text += (text.empty() ? "" : ", ") +
+            (one.size() == 1 ? std::to_string(one[0]) : python_tuple(one));
+  }
+  return "\n\n#: Batches that a package is built for.\nBATCHES = (" + text +
+         ")\n";
 }
 
 }  // namespace weft

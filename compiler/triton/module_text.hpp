@@ -3,7 +3,6 @@
 // contract).
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "compiler/graph/subgraph.hpp"
@@ -14,8 +13,8 @@ namespace weft {
 std::string triton_source(const Subgraph& subgraph, const std::string& variant,
                           const TritonModule& module);
 
-/// What a source for any size ends in: at which ones a package of it, which is
+/// What a source for any sizes ends in: at which ones a package of it, which is
 /// built ahead of time, is launched. They are those that it is judged at.
-std::string triton_batches(std::int64_t size);
+std::string triton_batches(const Sizes& sizes);
 
 }  // namespace weft

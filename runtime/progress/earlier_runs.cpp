@@ -30,8 +30,9 @@ auto what_decides(const RunOptions& options) {
                   options.final_timing_ms, options.compile_baseline,
                   options.autotune_baseline, options.no_extern, options.accept,
                   options.mode, options.dynamic_batch, options.dynamic_input,
-                  options.dynamic_dim, options.budget_ms, options.llm.name,
-                  options.llm.rounds, options.llm.samples, options.llm.search);
+                  options.dynamic_dim, options.dynamic_more, options.budget_ms,
+                  options.llm.name, options.llm.rounds, options.llm.samples,
+                  options.llm.search);
 }
 
 /// Journals of the run directories beside that one, the newest first.

@@ -99,7 +99,7 @@ std::string command_text(const RunStart& start) {
   words.add("--rounding", options.rounding, usual.rounding);
   words.add("--mode", options.mode, usual.mode);
   words.flag("--no-extern", options.no_extern);
-  words.flag(size_flag(options), options.dynamic_batch);
+  words.flag(size_flags(options), options.dynamic_batch);
   words.add("--seeds", joined(options.seeds), joined(usual.seeds));
   words.add("--variants", options.variants_max, usual.variants_max);
   words.add("--seed", static_cast<std::int64_t>(options.seed), 1);

@@ -85,7 +85,7 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
   std::vector<Outgoing> sent;
   for (const CaptureRequest& capture : captures) {
     const std::string text = *extractor.blobs.get(capture.problem);
-    const auto at = text.find("WEFT_SIZE = ");
+    const auto at = text.find("WEFT_SIZES = [");
     REQUIRE(at != std::string::npos);
     CHECK(only<WriteFilesRequest>(sent).empty());  // not before all are there
     sent = extractor.say(
@@ -93,7 +93,7 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
         CaptureReply{
             capture.effect,
             {},
-            graph_at_batch(extractor, std::stoll(text.substr(at + 12))),
+            graph_at_batch(extractor, std::stoll(text.substr(at + 14))),
             9});
   }
   const auto files = one<WriteFilesRequest>(sent);
@@ -101,7 +101,7 @@ TEST_CASE("a run for any batch captures others, and its pieces grow") {
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
   REQUIRE(plan.has_value());
-  CHECK(plan->subgraphs.front().graph.growth.size == 8);
+  CHECK(plan->subgraphs.front().graph.growth.sizes == Sizes{8});
   CHECK(plan->subgraphs.front().graph.growth.grows());
 }
 
@@ -126,12 +126,49 @@ TEST_CASE("any size can be of another dimension, or of another input") {
                      extractor.blobs.put(graph_to_json(builder.graph)),
                      9});
     CHECK(one<Progress>(sent).text.ends_with(input < 0 ? " 8" : " 12"));
-    const std::string at =
-        input < 0 ? "\nWEFT_PLACE = (-1, 1)\n" : "\nWEFT_PLACE = (1, 1)\n";
+    const std::string at = input < 0 ? "\nWEFT_PLACES = [(-1, 1)]\n"
+                                     : "\nWEFT_PLACES = [(1, 1)]\n";
     for (const auto& [to, request] : only<CaptureRequest>(sent)) {
       CHECK(extractor.blobs.get(request.problem)->contains(at));
     }
   }
+}
+
+TEST_CASE("two dimensions are captured at pairs of primes") {
+  ExtractorBench extractor;
+  RunStart start = any_batch(extractor);
+  start.options.dynamic_more = {{-1, 1}};
+  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  GraphBuilder builder;
+  builder.input("x", dense({5, 8, 3}))
+      .call("a", "relu", {"x"}, dense({5, 8, 3}))
+      .outputs({"a"});
+  const auto sent = extractor.say(
+      address::capture,
+      CaptureReply{capture.effect,
+                   {},
+                   extractor.blobs.put(graph_to_json(builder.graph)),
+                   9});
+  CHECK(one<Progress>(sent).text.ends_with(" 5 and 8"));
+  const auto requests = only<CaptureRequest>(sent);
+  CHECK(requests.size() == 5);
+  const std::string text =
+      *extractor.blobs.get(requests.front().second.problem);
+  CHECK(text.contains("\nWEFT_SIZES = [37, 47]\n"));
+  CHECK(text.contains("\nWEFT_PLACES = [(-1, 0), (-1, 1)]\n"));
+}
+
+TEST_CASE("one dimension that is named in two ways is said") {
+  ExtractorBench extractor;
+  RunStart start = any_batch(extractor);
+  start.options.dynamic_more = {{0, 0}};
+  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  const auto finished = one<RunFinished>(extractor.say(
+      address::capture,
+      CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
+  CHECK(finished.exit_code == 2);
+  CHECK(finished.summary.starts_with("--dynamic-batch --dynamic-dim 0:0: "));
+  CHECK(finished.summary.ends_with("named twice"));
 }
 
 TEST_CASE("a dimension that no input has is said with the flag") {

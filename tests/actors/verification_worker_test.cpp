@@ -108,7 +108,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
   WorkerBench worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({64, 3})).outputs({"x"}).graph;
-  graph.growth = {64, {{"/nodes/0/values/0/shape/0", 1}}};
+  graph.growth = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};
   worker.graph = worker.blobs.put(graph_to_json(graph));
   const auto build = one<BuildRequest>(worker.begin());
   auto check = one<CheckRequest>(
@@ -117,12 +117,12 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
   CheckReply reply;
   reply.verdict.correct = true;
   reply.verdict.cases = 7;
-  for (const std::int64_t batch : judged_sizes(64)) {
+  for (const Sizes& sizes : judged_sizes({64})) {
     reply.effect = check.effect;
     check = one<CheckRequest>(worker.say(address::verify, reply));
     const auto text = worker.blobs.get(check.subject.against);
     REQUIRE(text.has_value());
-    CHECK(parse_graph(*text)->nodes[0].values[0]->shape[0] == batch);
+    CHECK(parse_graph(*text)->nodes[0].values[0]->shape[0] == sizes[0]);
   }
   SUBCASE("right at all of them") {
     reply.effect = check.effect;
@@ -146,7 +146,7 @@ TEST_CASE("a seed for any batch is rejected where there is no such graph") {
   WorkerBench worker;
   worker.dynamic_batch = true;
   Graph graph = GraphBuilder().input("x", dense({62, 3})).outputs({"x"}).graph;
-  graph.growth = {64, {{"/nodes/0/values/0/shape/0", 1}}};  // less two rows
+  graph.growth = {{64}, {{"/nodes/0/values/0/shape/0", {1}}}};  // less two rows
   worker.graph = worker.blobs.put(graph_to_json(graph));
   const auto build = one<BuildRequest>(worker.begin());
   const auto check = one<CheckRequest>(

@@ -22,34 +22,73 @@ Graph at_batch(std::int64_t n) {
   return b.outputs({"e"}).graph;
 }
 
-std::map<std::int64_t, Graph> captures() {
-  return {{8, at_batch(8)}, {37, at_batch(37)}, {41, at_batch(41)}};
+std::map<Sizes, Graph> captures() {
+  std::map<Sizes, Graph> graphs;
+  for (const std::int64_t n : {8, 37, 41}) graphs[{n}] = at_batch(n);
+  return graphs;
 }
 
 Graph growing() {
   Graph graph = at_batch(8);
-  graph.growth = *growth_of(captures(), 8);
+  graph.growth = *growth_of(captures(), {8});
   return graph;
 }
+
+/// A batch and a sequence, which a view joins.
+Graph at_sizes(std::int64_t n, std::int64_t length) {
+  GraphBuilder b;
+  b.input("x", dense({n, length, 3}));
+  b.call("r", "relu", {"x"}, dense({n, length, 3}));
+  b.call("v", "view", {"r"}, dense({n * length, 3}));
+  return b.outputs({"v"}).graph;
+}
+
+const std::vector<Sizes> kPairs = {{8, 16},  {37, 43}, {37, 47},
+                                   {41, 43}, {41, 47}, {53, 59}};
+
+std::map<Sizes, Graph> pair_captures() {
+  std::map<Sizes, Graph> graphs;
+  for (const Sizes& pair : kPairs) graphs[pair] = at_sizes(pair[0], pair[1]);
+  return graphs;
+}
+
+Graph growing_twice() {
+  Graph graph = at_sizes(8, 16);
+  graph.growth = *growth_of(pair_captures(), {8, 16});
+  return graph;
+}
+
+/// A text by the pairs that have code, less the graph's own.
+template <typename Of>
+std::map<Sizes, std::string> pair_texts(const Of& of) {
+  std::map<Sizes, std::string> texts;
+  for (const Sizes& pair : kPairs) {
+    if (pair[0] > 8) texts[pair] = of(pair[0], pair[1]);
+  }
+  return texts;
+}
+
+constexpr std::string_view kOne[] = {"n"};
+constexpr std::string_view kTwo[] = {"n", "m"};
 
 }  // namespace
 
 TEST_CASE("what differs between captures grows by what it differs by") {
-  const auto growth = growth_of(captures(), 8);
+  const auto growth = growth_of(captures(), {8});
   REQUIRE(growth.has_value());
-  CHECK(growth->size == 8);
+  CHECK(growth->sizes == Sizes{8});
   CHECK(growth->per.size() == 3);
-  CHECK(growth->per.at("/nodes/0/values/0/shape/0") == 1);
+  CHECK(growth->per.at("/nodes/0/values/0/shape/0") == Rates{1});
 }
 
 TEST_CASE("a graph that grows can be had at any size, and is itself again") {
   const Graph graph = growing();
-  Graph other = *graph_at(graph, 101);
-  CHECK(other.growth.size == 101);
-  CHECK(*graph_at(other, 8) == graph);
+  Graph other = *graph_at(graph, {101});
+  CHECK(other.growth.sizes == Sizes{101});
+  CHECK(*graph_at(other, {8}) == graph);
   other.growth = {};
   CHECK(other == at_batch(101));
-  CHECK_FALSE(graph_at(graph, -1).has_value());
+  CHECK_FALSE(graph_at(graph, {-1}).has_value());
 }
 
 TEST_CASE("what grows survives the graph's JSON") {
@@ -63,8 +102,8 @@ TEST_CASE("what grows survives the graph's JSON") {
 
 TEST_CASE("captures that differ otherwise are told apart by node and place") {
   auto graphs = captures();
-  graphs[41].nodes[1].values[0]->shape[1] = 4;
-  const auto growth = growth_of(graphs, 8);
+  graphs[{41}].nodes[1].values[0]->shape[1] = 4;
+  const auto growth = growth_of(graphs, {8});
   REQUIRE(!growth.has_value());
   CHECK(growth.error().message.contains("r (aten.relu.default)"));
   CHECK(growth.error().message.contains("values/0/shape/1"));
@@ -75,10 +114,10 @@ TEST_CASE("samples are primes that are no extent, judged sizes others") {
   Graph graph = growing();
   graph.nodes[0].values[0]->shape[1] = 41;
   const auto samples = sample_sizes(graph);
-  CHECK(samples == std::vector<std::int64_t>{37, 43, 47});
-  for (const std::int64_t judged : judged_sizes(8)) {
+  CHECK(samples == std::vector<Sizes>{{37}, {43}, {47}});
+  for (const Sizes& judged : judged_sizes({8})) {
     CHECK(std::ranges::find(samples, judged) == samples.end());
-    CHECK(judged != 8);
+    CHECK(judged != Sizes{8});
   }
 }
 
@@ -86,41 +125,132 @@ TEST_CASE("the size is read from a dimension that is it, or a multiple") {
   GraphBuilder b;
   b.input("w", dense({5, 8})).input("x", dense({32, 8}));
   Graph graph = b.input("y", dense({8, 3})).outputs({"y"}).graph;
-  graph.growth = {8, {{"/nodes/1/values/0/shape/0", 4}}};
-  const auto multiple = size_source(graph);
+  graph.growth = {{8}, {{"/nodes/1/values/0/shape/0", {4}}}};
+  const auto multiple = size_sources(graph);
   REQUIRE(multiple.has_value());
-  CHECK(multiple->node == "x");
-  CHECK(multiple->per == 4);
-  graph.growth.per["/nodes/2/values/0/shape/0"] = 1;
-  CHECK(size_source(graph)->node == "y");
-  graph.growth.per = {{"/nodes/0/values/0/shape/0", 1}};
-  CHECK_FALSE(size_source(graph).has_value());
+  CHECK(multiple->front().node == "x");
+  CHECK(multiple->front().per == 4);
+  graph.growth.per["/nodes/2/values/0/shape/0"] = {1};
+  CHECK(size_sources(graph)->front().node == "y");
+  graph.growth.per = {{"/nodes/0/values/0/shape/0", {1}}};
+  CHECK_FALSE(size_sources(graph).has_value());
 }
 
 TEST_CASE("texts have in common what does not grow") {
-  const auto text = common_text({{37, "a[37] + 2.5f * v37 + 74 - 35"},
-                                 {41, "a[41] + 2.5f * v37 + 82 - 39"},
-                                 {43, "a[43] + 2.5f * v37 + 86 - 41"}},
-                                "n");
+  const auto text = common_text({{{37}, "a[37] + 2.5f * v37 + 74 - 35"},
+                                 {{41}, "a[41] + 2.5f * v37 + 82 - 39"},
+                                 {{43}, "a[43] + 2.5f * v37 + 86 - 41"}},
+                                kOne);
   REQUIRE(text.has_value());
   CHECK(*text == "a[n] + 2.5f * v37 + (2 * n) - (n - 2)");
 }
 
 TEST_CASE("a name, a fraction or what grows unevenly is nothing in common") {
   for (const auto* format : {"v", "1.", "2 * "}) {
-    std::map<std::int64_t, std::string> texts;
+    std::map<Sizes, std::string> texts;
     for (const std::int64_t n : {37, 41, 43}) {
       const bool evenly = std::string_view(format) != "2 * ";
-      texts[n] = format + std::to_string(evenly ? n : n * n);
+      texts[{n}] = format + std::to_string(evenly ? n : n * n);
     }
-    CHECK(!common_text(texts, "n").has_value());
+    CHECK(!common_text(texts, kOne).has_value());
   }
-  CHECK(!common_text({{37, "a"}, {41, "a"}, {43, "ab"}}, "n").has_value());
+  CHECK(
+      !common_text({{{37}, "a"}, {{41}, "a"}, {{43}, "ab"}}, kOne).has_value());
+}
+
+TEST_CASE("of two sizes an integer grows with each and with their product") {
+  const auto growth = growth_of(pair_captures(), {8, 16});
+  REQUIRE(growth.has_value());
+  CHECK(growth->per.at("/nodes/0/values/0/shape/0") == Rates{1, 0, 0});
+  CHECK(growth->per.at("/nodes/0/values/0/shape/1") == Rates{0, 1, 0});
+  CHECK(growth->per.at("/nodes/0/values/0/stride/0") == Rates{0, 3, 0});
+  CHECK(growth->per.at("/nodes/2/values/0/shape/0") == Rates{0, 0, 1});
+  const Graph graph = growing_twice();
+  Graph other = *graph_at(graph, {1, 101});
+  CHECK(*graph_at(other, {8, 16}) == graph);
+  CHECK(*parse_graph(graph_to_json(graph)) == graph);
+  other.growth = {};
+  CHECK(other == at_sizes(1, 101));
+}
+
+TEST_CASE("four coefficients are found, and one sample more checks them") {
+  const auto found = [](const auto& of, std::size_t count) {
+    std::vector<std::pair<Sizes, std::int64_t>> values;
+    for (std::size_t i = 1; i <= count; ++i) {
+      values.emplace_back(kPairs[i], of(kPairs[i][0], kPairs[i][1]));
+    }
+    return multiple_of_sizes(values);
+  };
+  const auto even = [](std::int64_t n, std::int64_t m) {
+    return 5 - 7 * n + 2 * m + 3 * n * m;
+  };
+  const auto multiple = found(even, 5);
+  REQUIRE(multiple.has_value());
+  CHECK(multiple->per == Rates{-7, 2, 3});
+  CHECK(multiple->rest == 5);
+  CHECK_FALSE(found(even, 3).has_value());  // a corner is missing
+  const auto square = [](std::int64_t, std::int64_t m) { return m * m; };
+  CHECK(found(square, 4).has_value());  // which is why there is a fifth
+  CHECK_FALSE(found(square, 5).has_value());
+  const auto half = [](std::int64_t n, std::int64_t m) { return n * m / 2; };
+  CHECK_FALSE(found(half, 5).has_value());
+}
+
+TEST_CASE("pairs of samples are primes, none twice and none an extent") {
+  Graph graph = growing_twice();
+  graph.nodes[0].values[0]->shape[2] = 47;
+  const auto samples = sample_sizes(graph);
+  CHECK(samples ==
+        std::vector<Sizes>{{37, 53}, {37, 59}, {41, 53}, {41, 59}, {43, 61}});
+  std::set<Sizes> judged;
+  for (const Sizes& pair : judged_sizes({8, 16})) {
+    CHECK(std::ranges::find(samples, pair) == samples.end());
+    CHECK((pair[0] != pair[1] || pair[0] == 1));
+    judged.insert(pair);
+  }
+  CHECK(judged.contains({1, 1}));
+  CHECK(judged.size() == 5);
+}
+
+TEST_CASE("a text for two sizes has them and their product in it") {
+  const auto number = [](auto n) { return std::to_string(n); };
+  const auto text = common_text(
+      pair_texts([&](std::int64_t n, std::int64_t m) {
+        return "a[" + number(n) + ", " + number(m) + "] " + number(n * m) +
+               " " + number(3 * m + 8 * n * m - 2) + " " + number(2 * m - n);
+      }),
+      kTwo);
+  REQUIRE(text.has_value());
+  CHECK(*text == "a[n, m] (n * m) (3 * m + 8 * n * m - 2) (-1 * n + 2 * m)");
+  const auto uneven = [&](std::int64_t n, std::int64_t m) {
+    return number(std::max(n, m - 4));
+  };
+  CHECK_FALSE(common_text(pair_texts(uneven), kTwo).has_value());
+}
+
+TEST_CASE("each of two sizes is read where a dimension is a multiple of it") {
+  const auto shape = [](int node, int dim) {
+    return "/nodes/" + std::to_string(node) + "/values/0/shape/" +
+           std::to_string(dim);
+  };
+  const auto sources = size_sources(growing_twice());
+  REQUIRE(sources.has_value());
+  CHECK((*sources)[0].dim == 0);
+  CHECK((*sources)[1].dim == 1);
+  GraphBuilder b;
+  Graph graph = b.input("x", dense({3 * 8 * 16, 2})).outputs({"x"}).graph;
+  graph.growth = {{8, 16}, {{shape(0, 0), {0, 0, 3}}}};
+  const auto joined = size_sources(graph);  // the product does for the first
+  REQUIRE(joined.has_value());
+  CHECK((*joined)[0].per == 3);
+  CHECK((*joined)[1].node.empty());
+  graph.growth.per[shape(0, 1)] = {0, 1, 0};
+  CHECK_FALSE(size_sources(graph).has_value());
 }
 
 TEST_CASE("a model's plan for any size has pieces of a name of their own") {
   const Target& cpu = *find_target("cpu");
-  const auto plan = partition_for_sizes(captures(), 8, cpu);
+  const auto plan = partition_for_sizes(captures(), {8}, cpu);
   REQUIRE(plan.has_value());
   REQUIRE(plan->subgraphs.size() == 1);
   const Subgraph& piece = plan->subgraphs.front();
@@ -133,7 +263,7 @@ TEST_CASE("a model's plan for any size has pieces of a name of their own") {
 }
 
 TEST_CASE("what folds the size is left out, and its neighbours are not") {
-  std::map<std::int64_t, Graph> models;
+  std::map<Sizes, Graph> models;
   for (const std::int64_t n : {8, 37, 41, 43}) {
     GraphBuilder b;
     b.input("x", dense({n, 3}));
@@ -148,11 +278,11 @@ TEST_CASE("what folds the size is left out, and its neighbours are not") {
     b.graph.nodes.back().kwargs.emplace_back("keepdim", Arg{true});
     b.getitem("mean", "v", 1);
     b.call("u", "add.Tensor", {"t", "mean"}, dense({n, 3}));
-    models[n] = b.outputs({"u"}).graph;
+    models[{n}] = b.outputs({"u"}).graph;
   }
   const Target& cpu = *find_target("cpu");
-  REQUIRE(partition(models[8], cpu).placements.size() == 1);
-  const auto plan = partition_for_sizes(models, 8, cpu);
+  REQUIRE(partition(models[{8}], cpu).placements.size() == 1);
+  const auto plan = partition_for_sizes(models, {8}, cpu);
   REQUIRE(plan.has_value());
   std::set<std::string> ours;
   for (const Placement& placement : plan->placements) {
@@ -189,12 +319,12 @@ TEST_CASE("whose a product is goes by what it takes at the plan's own size") {
   std::int64_t n = 4;
   while (n < (1 << 20) && is_ours(n) == is_ours(n + 1)) ++n;
   REQUIRE(is_ours(n) != is_ours(n + 1));
-  std::map<std::int64_t, Graph> models;
+  std::map<Sizes, Graph> models;
   for (std::int64_t size : {n, n + 1, n + 2, n + 3}) {
-    models[size] = of_products(size);
+    models[{size}] = of_products(size);
   }
   for (const std::int64_t size : {n, n + 1}) {
-    const auto plan = partition_for_sizes(models, size, triton, cut);
+    const auto plan = partition_for_sizes(models, {size}, triton, cut);
     REQUIRE(plan.has_value());
     std::set<std::string> ours;
     for (const Placement& placement : plan->placements) {
@@ -208,14 +338,14 @@ TEST_CASE("whose a product is goes by what it takes at the plan's own size") {
 }
 
 TEST_CASE("with a contested product there is a cut around the library's") {
-  std::map<std::int64_t, Graph> models;
+  std::map<Sizes, Graph> models;
   for (const std::int64_t size : {8, 37, 41, 43}) {
-    models[size] = of_products(size);
+    models[{size}] = of_products(size);
   }
   CutOptions cut;
   cut.for_sizes = true;
   const auto plan =
-      partition_for_sizes_in_ways(models, 8, *find_target("triton"), cut);
+      partition_for_sizes_in_ways(models, {8}, *find_target("triton"), cut);
   REQUIRE(plan.has_value());
   REQUIRE(plan->others.size() == 1);
   const Plan& other = plan->others.front();
@@ -231,9 +361,11 @@ TEST_CASE("with a contested product there is a cut around the library's") {
 }
 
 TEST_CASE("a problem at another size ends in its inputs at that") {
-  const std::string text = problem_at("class Model: pass\n", 67, -1, 1);
+  const std::string text = problem_at("class Model: pass\n", {67, 5},
+                                      std::vector<SizePlace>{{-1, 1}, {2, 0}});
   CHECK(text.starts_with("class Model: pass\n"));
-  CHECK(text.contains("\nWEFT_SIZE = 67\nWEFT_PLACE = (-1, 1)\n"));
+  CHECK(text.contains("\nWEFT_SIZES = [67, 5]\n"));
+  CHECK(text.contains("\nWEFT_PLACES = [(-1, 1), (2, 0)]\n"));
 }
 
 }  // namespace weft

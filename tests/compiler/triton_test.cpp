@@ -136,9 +136,9 @@ TEST_CASE("Convolutions are no target's for any size, and products are") {
 TEST_CASE("A product whose rows grow has tiles of their order, and no shares") {
   const auto grown = [](std::int64_t rows) {
     Graph graph = product(rows, 4096, 512);
-    graph.growth = {
-        rows,
-        {{"/nodes/0/values/0/shape/0", 1}, {"/nodes/2/values/0/shape/0", 1}}};
+    graph.growth = {{rows},
+                    {{"/nodes/0/values/0/shape/0", {1}},
+                     {"/nodes/2/values/0/shape/0", {1}}}};
     return first(graph);
   };
   CHECK(has(first(product(32, 4096, 512)), "share"));
@@ -155,7 +155,8 @@ TEST_CASE("A product whose rows grow has tiles of their order, and no shares") {
 TEST_CASE("Of a graph that grows, the source is one for any size") {
   Graph graph = pooled(4096);
   graph.growth = {
-      4, {{"/nodes/0/values/0/shape/0", 1}, {"/nodes/1/values/0/shape/0", 1}}};
+      {4},
+      {{"/nodes/0/values/0/shape/0", {1}}, {"/nodes/1/values/0/shape/0", {1}}}};
   const std::string text = first(graph);
   CHECK(has(text, "@triton.jit(do_not_specialize=[\"batch\"])"));
   CHECK(has(text, "def kernel_function(in0, batch):"));

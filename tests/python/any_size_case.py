@@ -1,5 +1,5 @@
-"""What the tests of kernels for any batch share, whatever their target: graphs
-that grow, and the check of one text against the framework at many batches.
+"""What the tests of kernels for any sizes share, whatever their target: graphs
+that grow, and the check of one text against the framework at many of them.
 """
 
 import torch
@@ -61,48 +61,98 @@ def refused_cases(batch):
     ]
 
 
+def pair_cases(batch, length):
+    """The same for any batch and any length of a sequence."""
+    deep = numbers(batch, length, 24)
+    other = numbers(batch, length, 24, seed=4)
+    weight, bias = numbers(24, seed=1), numbers(24, seed=2)
+    table = numbers(11, 24, seed=3)
+    places = torch.arange(batch * length).reshape(batch, length) * 7 % 11
+    heads = deep.view(batch, length, 4, 6)
+    return [
+        ("two_dimensions", lambda x: x.relu() * 2, (deep[..., 0].contiguous(),)),
+        ("rows", lambda x, w: (x + w).sigmoid(), (deep, weight)),
+        ("wide_rows", lambda x: x.tanh() - 1, (numbers(batch, length, 1000),)),
+        ("two_inputs", lambda x, y: x * y + 1, (deep, numbers(batch, length, 1))),
+        ("of_each_size", lambda x, b, s: x * b + s,
+         (deep, numbers(batch, 1, 1), numbers(length, 24))),
+        ("softmax", lambda x: x.softmax(-1), (deep,)),
+        ("layer_norm", lambda x, w, b: F.gelu(F.layer_norm(x, (24,), w, b)),
+         (deep, weight, bias)),
+        ("row_sums", lambda x: [x.sum(-1), x.amax(-1)], (deep,)),
+        ("flattened", lambda x: (x.view(-1, 24) * 2).relu(), (deep,)),
+        ("heads_to_the_front", lambda x: x.transpose(1, 2).contiguous() + 1,
+         (heads,)),
+        ("sequence_first", lambda x: x.transpose(0, 1).contiguous() * 2, (deep,)),
+        ("joined_rows", lambda x, y: torch.cat([x, y.relu()], 2), (deep, other)),
+        ("joined_sequences", lambda x, y: torch.cat([x, y.relu()], 1),
+         (deep, numbers(batch, 3, 24))),
+        ("looked_up", lambda t, i: F.embedding(i, t) + 1, (table, places)),
+        ("longer", lambda x: F.pad(x, (0, 0, 2, 1)).relu() + 1, (deep,)),
+        ("of_the_product_alone", lambda x: x.relu() + 1,
+         (numbers(batch * length, 24),)),
+        ("of_the_length_alone", lambda x: x.relu() + 1, (numbers(length, 24),)),
+    ]
+
+
+def refused_pair_cases(batch, length):
+    deep = numbers(batch, length, 24)
+    return [
+        ("sum_of_sequence", lambda x: x.sum(1) * 2, (deep,)),
+        ("softmax_of_sequence", lambda x: x.softmax(1), (deep,)),
+        ("sum_of_batch", lambda x: x.sum(0) * 2, (deep,)),
+        ("rolled_sequence", lambda x: x.roll(3, 1) + 1, (deep,)),
+        ("length_unknown", lambda x, y: x.view(batch, length, 24) + y,
+         (numbers(batch * length, 24), numbers(batch, 1, 24))),
+    ]
+
+
 class AnySize:
-    """For a unittest.TestCase, which says what its target is: BATCHES,
-    generate(graphs), built({case: text}) and run(kernel, graph, inputs, batch);
-    and, where they are others, what CASES have code and which are REFUSED."""
+    """For a unittest.TestCase, which says what its target is: SIZES,
+    generate(graphs), built({case: text}) and
+    run_kernel(kernel, graph, inputs, sizes); and, where they are others, how many
+    SYMBOLS there are, what CASES have code and which are REFUSED."""
 
     TOLERANCE = {"rtol": 1e-5, "atol": 1e-5}
+    SYMBOLS = 1
     CASES = staticmethod(cases)
     REFUSED = staticmethod(refused_cases)
 
     @classmethod
     def setUpClass(cls):
-        cls.graphs = dict(growing(cls.CASES))
+        cls.graphs = dict(growing(cls.CASES, cls.SYMBOLS))
         cls.answers = dict(zip(cls.graphs, cls.generate(cls.graphs.values())))
 
-    def test_one_text_computes_what_the_framework_does_at_every_batch(self):
+    def test_one_text_computes_what_the_framework_does_at_every_size(self):
         texts = {}
         for i, (name, answer) in enumerate(self.answers.items()):
             self.assertEqual(answer.get("error", ""), "", name)
             variants = answer["variants"]  # each of them in some case
             texts[name] = variants[i % len(variants)]["text"]
         kernels = self.built(texts)
-        for batch in self.BATCHES:
-            for name, function, inputs in self.CASES(batch):
-                with self.subTest(name, batch=batch):
-                    graph = at_size(self.graphs[name], batch)
-                    got = self.run_kernel(kernels[name], graph, inputs, batch)
+        for sizes in self.SIZES:
+            for name, function, inputs in self.CASES(*sizes):
+                with self.subTest(name, sizes=sizes):
+                    graph = at_size(self.graphs[name], *sizes)
+                    got = self.run_kernel(kernels[name], graph, inputs, sizes)
                     wanted = captured_cases.as_list(function(*inputs))
                     for one, want in zip(got, wanted, strict=True):
                         torch.testing.assert_close(one, want,
                                                    **self.TOLERANCE)
 
-    def test_what_the_batch_cannot_be_is_said(self):
-        graphs = dict(growing(self.REFUSED))
+    def test_what_a_size_cannot_be_is_said(self):
+        graphs = dict(growing(self.REFUSED, self.SYMBOLS))
         for name, answer in zip(graphs, self.generate(graphs.values())):
             with self.subTest(name):
                 self.assertRegex(answer.get("error", "it has code"),
-                                 "any batch|another size|differs in|framework")
+                                 "any batch|another size|differs in|framework|"
+                                 "as a dimension")
 
     def sources_of_other_captures(self):
-        """(case, sources, sources) of the same graphs, had at two batches."""
+        """(case, sources, sources) of the same graphs, had at two sizes."""
         graphs = self.graphs.values()
-        low, high = (self.generate([at_size(graph, size) for graph in graphs])
-                     for size in (8, 24))
+        low, high = (self.generate([at_size(graph, *sizes) for graph in graphs])
+                     for sizes in ((8, 10)[:self.SYMBOLS],
+                                   (24, 22)[:self.SYMBOLS]))
         for name, one, other in zip(self.graphs, low, high):
             yield name, one["variants"], other["variants"]

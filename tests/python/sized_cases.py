@@ -1,54 +1,85 @@
-"""A captured graph at several batch sizes, as the compiler wants it: one graph,
-and which of its integers grow (docs/graph.md, "symbol"). Told here in Python, so
-that the compiler's own word for it is not what tests rest on.
+"""A captured graph at several sizes, as the compiler wants it: one graph, and which
+of its integers grow (docs/graph.md, "symbol"). Told here in Python, so that the
+compiler's own word for it is not what tests rest on.
 """
 
 import copy
+import math
 
 from captured_cases import graphs_of
 
-SAMPLES = (8, 12)
+#: Of a batch, and of a batch and a length: what differs is told by differences.
+SAMPLES = {1: ((8,), (12,)), 2: ((8, 10), (12, 10), (8, 15), (12, 15))}
 
 
-def growing(cases_at):
-    """[(name, graph)] of the cases that `cases_at(batch)` gives."""
-    low, high = (graphs_of(cases_at(size)) for size in SAMPLES)
-    names = [name for name, _, _ in cases_at(1)]
-    return list(zip(names, map(grown, low, high)))
+def growing(cases_at, symbols=1):
+    """[(name, graph)] of the cases that `cases_at(size, …)` gives."""
+    samples = SAMPLES[symbols]
+    graphs = [graphs_of(cases_at(*sizes)) for sizes in samples]
+    names = [name for name, _, _ in cases_at(*samples[0])]
+    return list(zip(names, (grown(samples, one) for one in zip(*graphs))))
 
 
-def grown(low, high):
+def grown(samples, graphs):
     grows = {}
-    _walk(low, high, "", grows)
-    return {**copy.deepcopy(low),
-            "symbol": {"size": SAMPLES[0], "grows": grows}}
+    _walk(samples, graphs, "", grows)
+    size = samples[0][0] if len(samples[0]) == 1 else list(samples[0])
+    return {**copy.deepcopy(graphs[0]),
+            "symbol": {"size": size, "grows": grows}}
 
 
-def _walk(low, high, pointer, grows):
-    if isinstance(low, dict):
-        for key in low:
-            _walk(low[key], high[key], f"{pointer}/{key}", grows)
-    elif isinstance(low, list):
-        assert len(low) == len(high), pointer
-        for i, (a, b) in enumerate(zip(low, high)):
-            _walk(a, b, f"{pointer}/{i}", grows)
-    elif type(low) is int and low != high:
-        per, rest = divmod(high - low, SAMPLES[1] - SAMPLES[0])
-        assert rest == 0, pointer
-        grows[pointer] = per
+def _walk(samples, values, pointer, grows):
+    first = values[0]
+    if isinstance(first, dict):
+        for key in first:
+            _walk(samples, [one[key] for one in values], f"{pointer}/{key}",
+                  grows)
+    elif isinstance(first, list):
+        assert all(len(one) == len(first) for one in values), pointer
+        for i, inner in enumerate(zip(*values)):
+            _walk(samples, inner, f"{pointer}/{i}", grows)
+    elif type(first) is int and len(set(values)) > 1:
+        rates = _rates(samples, values)
+        rest = {value - _at(rates, sizes)
+                for sizes, value in zip(samples, values)}
+        assert len(rest) == 1, pointer
+        grows[pointer] = rates[0] if len(rates) == 1 else rates
     elif not pointer.endswith("/name"):
-        assert low == high, (pointer, low, high)
+        assert all(one == first for one in values), (pointer, values)
 
 
-def at_size(graph, size):
-    """The same graph at that batch."""
+def _rates(samples, values):
+    (low, *_), (high, *_) = samples[:2]
+    if len(samples) == 2:
+        return [(values[1] - values[0]) // (high - low)]
+    (_, short), (_, long) = samples[0], samples[3]
+    corner, more, longer, both = values
+    product = (both - more - longer + corner) // ((high - low) * (long - short))
+    return [(more - corner) // (high - low) - product * short,
+            (longer - corner) // (long - short) - product * low, product]
+
+
+def _at(rates, sizes):
+    """How much of a number is had by these sizes."""
+    terms = sizes if len(sizes) == 1 else [*sizes, math.prod(sizes)]
+    return sum(rate * term for rate, term in zip(rates, terms, strict=True))
+
+
+def _listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def at_size(graph, *sizes):
+    """The same graph at that batch, or at that batch and length."""
     graph = copy.deepcopy(graph)
-    for pointer, per in graph["symbol"]["grows"].items():
+    symbol = graph["symbol"]
+    for pointer, rates in symbol["grows"].items():
         *path, last = pointer.strip("/").split("/")
         place = graph
         for part in path:
             place = place[int(part) if isinstance(place, list) else part]
         last = int(last) if isinstance(place, list) else last
-        place[last] += per * (size - graph["symbol"]["size"])
-    graph["symbol"]["size"] = size
+        place[last] += (_at(_listed(rates), sizes)
+                        - _at(_listed(rates), _listed(symbol["size"])))
+    symbol["size"] = sizes[0] if len(sizes) == 1 else list(sizes)
     return graph

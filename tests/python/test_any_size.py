@@ -1,5 +1,5 @@
-"""Kernels for the `cpu` target whose batch is a parameter: one text, held against
-the framework at many batches, 1 and primes among them.
+"""Kernels for the `cpu` target whose batch is a parameter, or whose batch and
+length are: one text, held against the framework at many, 1 and primes among them.
 
 Needs the program cpu_codegen_cli (tests/compiler/tools): its path is in
 WEFT_CPU_CODEGEN, or it stands in build/.
@@ -14,11 +14,11 @@ import unittest
 
 import captured_cases
 import cpu_kernels
-from any_size_case import AnySize
+from any_size_case import AnySize, pair_cases, refused_pair_cases
 
 
 class CpuAnySize(AnySize, unittest.TestCase):
-    BATCHES = (1, 2, 3, 7, 8, 13, 64, 129, 1031)
+    SIZES = ((1,), (2,), (3,), (7,), (8,), (13,), (64,), (129,), (1031,))
 
     @staticmethod
     def generate(graphs):
@@ -42,9 +42,9 @@ class CpuAnySize(AnySize, unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             return dict(zip(texts, pool.map(build, texts)))
 
-    def run_kernel(self, kernel, graph, inputs, batch):
+    def run_kernel(self, kernel, graph, inputs, sizes):
         def call(*addresses):
-            kernel.kernel_function(*addresses, ctypes.c_int64(batch))
+            kernel.kernel_function(*addresses, *map(ctypes.c_int64, sizes))
 
         return cpu_kernels.run(
             call, graph, getattr(kernel, "kernel_outside", None), inputs)
@@ -53,6 +53,14 @@ class CpuAnySize(AnySize, unittest.TestCase):
         for name, one, other in self.sources_of_other_captures():
             with self.subTest(name):
                 self.assertTrue(one == other)
+
+
+class CpuAnyTwoSizes(CpuAnySize):
+    SIZES = ((1, 1), (1, 13), (13, 1), (2, 3), (8, 8), (7, 129), (129, 7),
+             (64, 32), (3, 1031))
+    SYMBOLS = 2
+    CASES = staticmethod(pair_cases)
+    REFUSED = staticmethod(refused_pair_cases)
 
 
 if __name__ == "__main__":

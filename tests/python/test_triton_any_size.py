@@ -1,5 +1,6 @@
-"""Kernels for the `triton` target whose batch is an argument: one text, run by
-Triton's interpreter and held against the framework at several batches.
+"""Kernels for the `triton` target whose batch is an argument, or whose batch and
+length are: one text, run by Triton's interpreter and held against the framework at
+several of them.
 
 Needs the program triton_codegen_cli (tests/compiler/tools): its path is in
 WEFT_TRITON_CODEGEN, or it stands in build/.
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 import triton.language as tl
 
 import captured_cases
-from any_size_case import AnySize, cases
+from any_size_case import AnySize, cases, pair_cases, refused_pair_cases
 from kernel_cases import numbers
 from sized_cases import at_size, growing
 
@@ -74,6 +75,25 @@ def refused_products(batch):
     ]
 
 
+def pair_products(batch, length):
+    """Of a batch and a length: both are rows, or one is the product's batch."""
+    deep = numbers(batch, length, 24)
+    narrow = numbers(18, 24, seed=3)
+    return [
+        ("rows", lambda x, w, b: F.gelu(F.linear(x.tanh(), w, b)) * 2,
+         (deep, narrow, numbers(18, seed=2))),
+        ("rows_of_batches", lambda x, y: (x.exp() @ y - 1).relu(),
+         (deep, numbers(batch, 24, 18))),
+        ("columns_of_batches", lambda x, y: (y @ x.transpose(1, 2)).sigmoid(),
+         (deep, numbers(batch, 18, 24))),
+    ]
+
+
+def refused_pair_products(batch, length):
+    deep = numbers(batch, length, 24)
+    return [("folded", lambda x: (x.transpose(1, 2) @ x).relu(), (deep,))]
+
+
 class Interpreted:
     """For AnySize."""
 
@@ -89,8 +109,8 @@ class Interpreted:
         return {name: triton_kernels.load(text, folder.name)
                 for name, text in texts.items()}
 
-    def run_kernel(self, kernel, graph, inputs, batch):
-        return triton_kernels.run(kernel, (*inputs, batch))
+    def run_kernel(self, kernel, graph, inputs, sizes):
+        return triton_kernels.run(kernel, (*inputs, *sizes))
 
     def kernel_of(self, name, wide=False):
         text = self.answers[name]["variants"][0]["text"]
@@ -110,7 +130,7 @@ class Interpreted:
 
 class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
     #: Few: an interpreter takes its time.
-    BATCHES = (1, 67)
+    SIZES = ((1,), (67,))
 
     def test_positions_of_64_bits_are_as_right(self):
         for name, function, inputs in cases(13):
@@ -120,7 +140,7 @@ class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
             with self.subTest(name):
                 got = self.run_kernel(self.kernel_of(name, wide=True),
                                       at_size(self.graphs[name], 13), inputs,
-                                      13)
+                                      (13,))
                 wanted = captured_cases.as_list(function(*inputs))
                 for one, want in zip(got, wanted, strict=True):
                     torch.testing.assert_close(one, want, rtol=1e-5, atol=1e-5)
@@ -139,7 +159,8 @@ class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
         kernel = self.built({name: text})[name]
         for batch in (1, 67):
             (_, function, inputs), = walked(batch)
-            got, = self.run_kernel(kernel, at_size(graph, batch), inputs, batch)
+            got, = self.run_kernel(kernel, at_size(graph, batch), inputs,
+                                   (batch,))
             torch.testing.assert_close(got, function(*inputs), rtol=1e-5,
                                        atol=1e-5)
 
@@ -155,7 +176,7 @@ class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
 
 
 class TritonProductsAnySize(Interpreted, AnySize, unittest.TestCase):
-    BATCHES = (1, 13, 67)
+    SIZES = ((1,), (13,), (67,))
     #: Of sums of some hundred terms, in another order than the framework's.
     TOLERANCE = {"rtol": 1e-4, "atol": 2e-4}
     CASES = staticmethod(products)
@@ -177,7 +198,7 @@ class TritonProductsAnySize(Interpreted, AnySize, unittest.TestCase):
             for source in self.answers[name]["variants"]:
                 with self.subTest(name, variant=source["variant"]):
                     kernel = self.built({name: source["text"]})[name]
-                    got, = self.run_kernel(kernel, graph, inputs, 67)
+                    got, = self.run_kernel(kernel, graph, inputs, (67,))
                     torch.testing.assert_close(got, wanted, **self.TOLERANCE)
 
     def test_positions_of_64_bits_are_as_right(self):
@@ -185,9 +206,33 @@ class TritonProductsAnySize(Interpreted, AnySize, unittest.TestCase):
             with self.subTest(name):
                 got, = self.run_kernel(self.kernel_of(name, wide=True),
                                        at_size(self.graphs[name], 13), inputs,
-                                       13)
+                                       (13,))
                 torch.testing.assert_close(got, function(*inputs),
                                            **self.TOLERANCE)
+
+
+class TritonAnyTwoSizes(Interpreted, AnySize, unittest.TestCase):
+    SIZES = ((1, 1), (5, 19), (19, 5))
+    SYMBOLS = 2
+    CASES = staticmethod(pair_cases)
+    REFUSED = staticmethod(refused_pair_cases)
+
+    def test_both_sizes_are_arguments_of_one_kernel(self):
+        text = self.answers["rows"]["variants"][0]["text"]
+        self.assertIn(
+            '@triton.jit(do_not_specialize=["batch", "sequence"])', text)
+        self.assertIn("def inputs_at(batch, sequence):", text)
+        self.assertIn("batch=batch, sequence=sequence, integer=integer", text)
+        self.assertIn("\nBATCHES = ((8, 10), (1, 1), (1, 17), (13, 1), "
+                      "(13, 7), (19, 67))\n", text)
+
+
+class TritonProductsAnyTwoSizes(Interpreted, AnySize, unittest.TestCase):
+    SIZES = ((1, 1), (5, 19), (19, 5))
+    TOLERANCE = {"rtol": 1e-4, "atol": 2e-4}
+    SYMBOLS = 2
+    CASES = staticmethod(pair_products)
+    REFUSED = staticmethod(refused_pair_products)
 
 
 if __name__ == "__main__":

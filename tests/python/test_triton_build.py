@@ -246,6 +246,24 @@ class TritonBuild(unittest.TestCase):
                              ["in0", "out0", int(batch)])
             self.assertEqual(launch["grid"], [-(-int(batch) // 16), 1, 1])
 
+    def test_a_package_for_two_sizes_has_a_launch_for_each_pair(self):
+        (_, graph), = sized_cases.growing(lambda batch, length: [(
+            "rows", lambda x: x.softmax(2), (torch.ones(batch, length, 48),))],
+            symbols=2)
+        cli = captured_cases.program("triton_codegen_cli",
+                                     "WEFT_TRITON_CODEGEN")
+        answer, = captured_cases.generate([graph], [cli, "4", "1"])
+        package = self.build(answer["variants"][0]["text"])
+        self.assertEqual(list(package["batches"]), [
+            "8,10", "1,1", "1,17", "13,1", "13,7", "19,67"])
+        self.assertEqual(len(package["modules"]), 1)
+        for pair, told in package["batches"].items():
+            batch, length = map(int, pair.split(","))
+            launch, = told["launches"]
+            self.assertEqual(launch["arguments"][:4],
+                             ["in0", "out0", batch, length])
+            self.assertEqual(launch["grid"], [-(-batch * length // 16), 1, 1])
+
     def test_one_number_under_the_guard_of_a_block_builds(self):
         sources = generated_sources(3, SCALED)
         self.assertTrue(any(", 0, 0), mask=" in text for text in sources))

@@ -34,5 +34,13 @@ TEST_CASE("a run's command has what differs from the defaults alone") {
   CHECK(!text.contains("--llm-fuses"));
 }
 
+TEST_CASE("a run's command has each size that is a symbol") {
+  RunOptions options;
+  options.dynamic_batch = true;
+  options.dynamic_more = {{2, 1}};
+  const std::string text = command_text(start_of(options));
+  CHECK_MESSAGE(text.contains(" --dynamic-batch --dynamic-dim 2:1 "), text);
+}
+
 }  // namespace
 }  // namespace weft

@@ -98,7 +98,7 @@ int run_as_asked(const CommonFlags& common, const RunFlags& flags) {
       (flags.train || flags.options.mode == kBothModes)) {
     return report_error(common,
                         {ErrorCode::wrong_input,
-                         size_flag(flags.options) +
+                         size_flags(flags.options) +
                              " is for a run of one mode: leave out --train "
                              "and --mode both"});
   }

@@ -1,15 +1,16 @@
 #include "tools/weft/run_flags.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "actors/llm_search.hpp"
 #include "actors/roster.hpp"
 #include "compiler/choices/choices.hpp"
+#include "compiler/graph/growth.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/store/library.hpp"
 
@@ -37,22 +38,45 @@ std::string check_seed_source(const std::string& name) {
          "' (try: library,compiler,inductor,llm)";
 }
 
-/// Position of an input (-1: the first tensor), and dimension.
-using Place = std::pair<int, int>;
-
 /// "1", or "2:1".
-std::optional<Place> place_in(std::string_view text) {
+std::optional<SizePlace> place_in(std::string_view text) {
   const std::size_t colon = text.find(':');
   const auto input = colon == text.npos ? std::optional(-1)
                                         : small_number(text.substr(0, colon));
   const auto dim = small_number(text.substr(colon + 1));  // npos + 1 is 0
   if (!input || !dim) return std::nullopt;
-  return Place{*input, *dim};
+  return SizePlace{*input, *dim};
 }
 
 std::string check_place(const std::string& text) {
   if (place_in(text)) return "";
   return "'" + text + "' is no dimension: 1, or 2:1 for the third input's";
+}
+
+/// Those of --dynamic-dim, after that of --dynamic-batch.
+void set_places(RunOptions& options, const std::vector<std::string>& dims) {
+  std::vector<SizePlace> places;
+  if (options.dynamic_batch) places.emplace_back();
+  for (const std::string& text : dims) {
+    const SizePlace place = place_in(text).value();
+    if (std::ranges::find(places, place) != places.end()) {
+      throw CLI::ValidationError("--dynamic-dim",
+                                 size_flag(place) +
+                                     " is there twice: each dimension "
+                                     "is a symbol once");
+    }
+    places.push_back(place);
+  }
+  if (places.size() > kSymbolsMax) {
+    throw CLI::ValidationError("--dynamic-dim",
+                               "two sizes can be symbols, and these are " +
+                                   std::to_string(places.size()) +
+                                   ": leave out those that stay as they are");
+  }
+  options.dynamic_batch = true;
+  options.dynamic_input = places.front().input;
+  options.dynamic_dim = places.front().dim;
+  options.dynamic_more.assign(places.begin() + 1, places.end());
 }
 
 /// What is built, and by which rules.
@@ -96,15 +120,14 @@ Options add_subject(CLI::App& app, RunOptions& options) {
                    "Kernels, and ModelNew, for any batch: the first dimension "
                    "of the inputs (--target " +
                        any_size_targets() + ")"),
-      app.add_option_function<std::string>(
+      app.add_option_function<std::vector<std::string>>(
              "--dynamic-dim",
-             [&options](const std::string& text) {
-               options.dynamic_batch = true;
-               std::tie(options.dynamic_input, options.dynamic_dim) =
-                   place_in(text).value();
+             [&options](const std::vector<std::string>& dims) {
+               set_places(options, dims);
              },
              "The same for another dimension than the first: 1 (a sequence), "
-             "or 2:1 for the third input's")
+             "or 2:1 for the third input's; two of both flags may be given")
+          ->allow_extra_args(false)
           ->check(CLI::Validator(check_place, "[INPUT:]DIM")),
       app.add_option("--seeds", options.seeds,
                      "Sources of candidate kernels, with commas")

@@ -31,8 +31,8 @@ class _WeftDirect:
     def launch(self, grid, *tensors, **options):
         taken = [tensor.data_ptr() for tensor in tensors]
         aligned = not functools.reduce(operator.or_, taken) % 16
-        if "batch" in options:
-            taken.append(options["batch"])
+        taken += [options[size] for size in ("batch", "sequence")
+                  if size in options]
         key = tensors[0].get_device(), grid, options.get("integer")
         known = self.known.get(key)
         if known is not None and aligned:

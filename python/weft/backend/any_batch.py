@@ -1,14 +1,16 @@
-"""One problem file for a graph at every batch.
+"""One problem file for a graph at every batch, or at every batch and length.
 
-The graph is had at three batches, and so is its problem file's text. What these
+The graph is had at several sizes, and so is its problem file's text. What these
 have in common is the text for any: where they differ, they differ in numbers
-that are a multiple of the batch plus a number (compiler/text/common_text.hpp does
-the same with kernels).
+that are a number, plus multiples of the sizes and of their product
+(compiler/graph/growth.hpp and compiler/text/common_text.hpp do the same with
+kernels). Below, sizes are a tuple: one for each symbol.
 """
 
 import dataclasses
 import hashlib
 import json
+import math
 import re
 
 import torch
@@ -17,14 +19,18 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from weft.backend.graph_source import Unsupported, source_of
 
-#: Primes, so that no size of another kind is one of them by design.
-SAMPLES = (53, 59, 61)
-NAME = "weft_batch"
+#: By the number of symbols, primes, so that no size of another kind is one of them
+#: by design. Of two symbols the first four are the corners of a rectangle, whose
+#: differences are what grows; the last one, whose first is the larger, checks it.
+SAMPLES = {1: ((53,), (59,), (61,)),
+           2: ((53, 67), (53, 71), (59, 67), (59, 71), (79, 61))}
+SYMBOLS_MAX = len(SAMPLES)
+NAMES = ("weft_batch", "weft_sequence")
 _NUMBERS = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 class Symbolic:
-    """A graph of AOTAutograd's of which one size is a symbol, at any."""
+    """A graph of AOTAutograd's of which one size is a symbol, or two, at any."""
 
     def __init__(self, graph_module):
         self.graph_module = graph_module
@@ -32,30 +38,32 @@ class Symbolic:
                        graph_module.graph.find_nodes(op="placeholder")]
         sizes = [value for value in self.values
                  if isinstance(value, torch.SymInt)]
-        symbols = {symbol for value in sizes
-                   for symbol in value.node.expr.free_symbols}
-        #: None: no size is a symbol, or several are.
-        self.symbol = symbols.pop() if len(symbols) == 1 else None
+        symbols = [symbol for value in sizes for symbol in
+                   sorted(value.node.expr.free_symbols, key=str)]
+        symbols = tuple(dict.fromkeys(symbols))  # each once, in their order
+        #: None: no size is a symbol, or more are than there is code for.
+        self.symbols = symbols if len(symbols) <= SYMBOLS_MAX else ()
 
-    def batch_of(self, arguments):
-        """The symbol's value in a call; None where no argument says it."""
-        for value, given in zip(self.values, arguments):
-            if isinstance(value, torch.SymInt) and \
-                    value.node.expr == self.symbol:
-                return given
-        return None
+    def sizes_of(self, arguments):
+        """The symbols' values in a call; None where no argument says one."""
+        known = {value.node.expr: given
+                 for value, given in zip(self.values, arguments)
+                 if isinstance(value, torch.SymInt)}
+        if any(symbol not in known for symbol in self.symbols):
+            return None
+        return tuple(known[symbol] for symbol in self.symbols)
 
-    def at(self, size):
-        """(graph module, {argument: Look}) at that size."""
+    def at(self, sizes):
+        """(graph module, {argument: Look}) at these sizes."""
         looks, given = {}, []
         with FakeTensorMode(allow_non_fake_inputs=True):
             for i, value in enumerate(self.values):
                 if not isinstance(value, torch.Tensor):
-                    given.append(self._number(value, size))
+                    given.append(self._number(value, sizes))
                     continue
                 looks[i] = Look(
-                    tuple(self._number(n, size) for n in value.shape),
-                    tuple(self._number(n, size) for n in value.stride()))
+                    tuple(self._number(n, sizes) for n in value.shape),
+                    tuple(self._number(n, sizes) for n in value.stride()))
                 given.append(torch.empty_strided(
                     looks[i].shape, looks[i].stride, dtype=value.dtype,
                     device=value.device))
@@ -63,97 +71,132 @@ class Symbolic:
         made.graph.eliminate_dead_code()  # parts of results that nobody reads
         return made, looks
 
-    def _number(self, value, size):
+    def _number(self, value, sizes):
         if not isinstance(value, torch.SymInt):
             return value
-        return int(value.node.expr.subs({self.symbol: size}))
+        return int(value.node.expr.subs(dict(zip(self.symbols, sizes))))
 
     def samples(self):
-        return {size: self.at(size) for size in SAMPLES}
+        return {sizes: self.at(sizes)
+                for sizes in SAMPLES[len(self.symbols)]}
 
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """Of an argument at one batch."""
+    """Of an argument at some sizes."""
 
     shape: tuple
     stride: tuple
 
 
-def source_for_any(graphs, batch, arguments, state):
-    """The Source of a graph at any batch. `graphs` has for each of SAMPLES
-    (graph module, {argument: Look}); `batch` is that of these arguments.
+def source_for_any(graphs, sizes, arguments, state):
+    """The Source of a graph at any sizes. `graphs` has for each of SAMPLES
+    (graph module, {argument: Look}); `sizes` are those of these arguments.
     Unsupported says why there is none."""
-    made = {size: source_of(graph, arguments, state, looks)
-            for size, (graph, looks) in graphs.items()}
-    first = made[SAMPLES[0]]
+    made = {at: source_of(graph, arguments, state, looks)
+            for at, (graph, looks) in graphs.items()}
+    first = next(iter(made.values()))
     for one in made.values():
         if (one.inputs, one.state, one.count) != (
                 first.inputs, first.state, first.count):
-            raise Unsupported("it is another graph at another batch")
+            raise Unsupported("it is another graph at another size")
         if repr(one.outputs) != repr(first.outputs):
-            raise Unsupported("a result says the batch itself")
-    where, dim = _place_of_batch(graphs, first.inputs)
-    text = common_text({size: one.text for size, one in made.items()})
-    position = first.inputs.index(where)
-    text = _with_batch(text, position, dim, batch)
-    key = json.dumps(["any batch", *(made[size].key for size in SAMPLES)])
+            raise Unsupported("a result says a size itself")
+    places = [(first.inputs.index(i), dim)
+              for i, dim in _places_of_sizes(graphs, first.inputs)]
+    text = common_text({at: one.text for at, one in made.items()})
+    text = _with_sizes(text, places, sizes)
+    key = json.dumps(["any batch", *(one.key for one in made.values())])
     return dataclasses.replace(
-        first, text=text, any_size=f"{position}:{dim}", batch=batch,
+        first, text=text, sizes=tuple(sizes),
+        any_size=",".join(f"{position}:{dim}" for position, dim in places),
         key=hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def _place_of_batch(graphs, inputs):
-    """(argument, dimension) of an input that is the batch."""
-    looks = [(size, looks) for size, (_, looks) in graphs.items()]
-    for i in inputs:
-        for dim in range(len(looks[0][1][i].shape)):
-            if all(each[i].shape[dim] == size for size, each in looks):
-                return i, dim
-    raise Unsupported("no input has the batch as a dimension")
+def _places_of_sizes(graphs, inputs):
+    """For each symbol (argument, dimension) of an input that is it."""
+    all_looks = [(sizes, looks) for sizes, (_, looks) in graphs.items()]
+
+    def place_of(symbol):
+        for i in inputs:
+            for dim in range(len(all_looks[0][1][i].shape)):
+                if all(looks[i].shape[dim] == sizes[symbol]
+                       for sizes, looks in all_looks):
+                    return i, dim
+        raise Unsupported("no input has a size that is a symbol as a dimension")
+
+    return [place_of(i) for i in range(len(all_looks[0][0]))]
 
 
-def _with_batch(text, position, dim, batch):
-    """The text, in which forward() and get_inputs() know the batch."""
+def _with_sizes(text, places, sizes):
+    """The text, in which forward() and get_inputs() know the sizes."""
     header = re.search(r"    def forward\(self, ([^)]*)\):\n", text)
-    name = header[1].split(", ")[position]
-    text = (text[:header.end()]
-            + f"        {NAME} = {name}.shape[{dim}]\n" + text[header.end():])
+    inputs = header[1].split(", ")
+    lines = "".join(f"        {name} = {inputs[position]}.shape[{dim}]\n"
+                    for name, (position, dim) in zip(NAMES, places))
+    names = ", ".join(NAMES[:len(sizes)])
+    numbers = ", ".join(map(str, sizes))
+    text = text[:header.end()] + lines + text[header.end():]
     return (text.replace("\ndef get_inputs():\n",
-                         f"\ndef get_inputs_at({NAME}):\n")
-            + f"\n\ndef get_inputs():\n    return get_inputs_at({batch})\n")
+                         f"\ndef get_inputs_at({names}):\n")
+            + f"\n\ndef get_inputs():\n    return get_inputs_at({numbers})\n")
 
 
 def common_text(texts):
-    """What texts by batch have in common, with NAME in it."""
-    low, high, *_ = sorted(texts)
-    parts, numbers = {}, {}
-    for size, text in texts.items():
-        parts[size] = _NUMBERS.split(text)
-        numbers[size] = _NUMBERS.findall(text)
-    if any(one != parts[low] for one in parts.values()):
-        raise Unsupported("it is another graph at another batch")
-    common = [parts[low][0]]
-    for i, after in enumerate(parts[low][1:]):
-        values = {size: int(each[i]) for size, each in numbers.items()}
-        per = (values[high] - values[low]) // (high - low)
-        rest = values[low] - per * low
-        if any(value != per * size + rest for size, value in values.items()):
-            raise Unsupported("a number in it is no multiple of the batch plus "
-                              "a number")
-        common += [_expression(per, rest) if per else numbers[low][i], after]
+    """What texts by sizes, those of SAMPLES, have in common, with NAMES in it."""
+    parts = {sizes: _NUMBERS.split(text) for sizes, text in texts.items()}
+    numbers = [_NUMBERS.findall(text) for text in texts.values()]
+    first, *others = parts.values()
+    if any(one != first for one in others):
+        raise Unsupported("it is another graph at another size")
+    common = [first[0]]
+    for at_each, after in zip(zip(*numbers), first[1:]):
+        is_one = len(set(at_each)) == 1
+        common += [at_each[0] if is_one else _expression(
+            dict(zip(texts, map(int, at_each)))), after]
     return "".join(common)
 
 
-def _expression(per, rest):
-    text = NAME if per == 1 else f"{per} * {NAME}"
-    if rest:
-        text += f" {'+' if rest > 0 else '-'} {abs(rest)}"
-    return text if text == NAME else f"({text})"
+def _expression(values):
+    """What a number is whose values are these: a sum of so many of each size, of
+    their product, and a number."""
+    terms, rest = _rates(values), 0
+    for i, (sizes, value) in enumerate(values.items()):
+        left = value - sum(per * _of(name, sizes) for name, per in terms.items())
+        if i and left != rest:
+            raise Unsupported("a number in it is no number plus a multiple of "
+                              "a size")
+        rest = left
+    text = ""
+    for name, number in [*terms.items(), ("", rest)]:
+        if number:
+            text += "" if not text else " + " if number > 0 else " - "
+            much = number if text == "" else abs(number)
+            text += (str(much) if not name else
+                     name if much == 1 else f"{much} * {name}")
+    return text if text in NAMES else f"({text})"
+
+
+def _rates(values):
+    """{symbol, or a product of symbols: by how much a number grows with it}"""
+    if len(next(iter(values))) == 1:
+        (low, at_low), (high, at_high), *_ = values.items()
+        return {NAMES[0]: (at_high - at_low) // (high[0] - low[0])}
+    (low, corner), (_, longer), (_, more), (high, both), *_ = values.items()
+    n, m = high[0] - low[0], high[1] - low[1]
+    product = (both - more - longer + corner) // (n * m)
+    return {NAMES[0]: (more - corner) // n - product * low[1],
+            NAMES[1]: (longer - corner) // m - product * low[0],
+            " * ".join(NAMES): product}
+
+
+def _of(name, sizes):
+    """A symbol's value, or the product's."""
+    return (sizes[NAMES.index(name)] if name in NAMES else math.prod(sizes))
 
 
 def source_like(graph_and_looks, arguments, source, any_source):
-    """The Source of a graph for any batch at that of another's arguments."""
+    """The Source of a graph for any sizes at those of another's arguments."""
     graph, looks = graph_and_looks
     mine = [*source.inputs, *source.state]
     theirs = [*any_source.inputs, *any_source.state]
@@ -167,11 +210,11 @@ def source_like(graph_and_looks, arguments, source, any_source):
 
 
 def adopted(source, any_source, any_at_that):
-    """The Source of a graph of one batch alone, whose kernels are those of
-    `any_source`: if that is the same graph (`any_at_that`: its Source at that
-    batch); else None. Dynamo makes a graph of its own for a batch of 1."""
+    """The Source of a graph of some sizes alone, whose kernels are those of
+    `any_source`: if that is the same graph (`any_at_that`: its Source at those);
+    else None. Dynamo makes a graph of its own for sizes of 1."""
     if source.shape != any_at_that.shape:
         return None
     state = dict(zip(source.state, any_source.state.values(), strict=True))
     return dataclasses.replace(source, text=any_source.text, state=state,
-                               any_size=any_source.any_size, batch=any_source.batch)
+                               any_size=any_source.any_size, sizes=any_source.sizes)

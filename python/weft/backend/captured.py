@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import itertools
 import logging
+import math
 import operator
 import warnings
 
@@ -32,7 +33,7 @@ class Argument:
     value: object = None
     #: (shape, stride, dtype, device) of a tensor.
     look: tuple = ()
-    #: Its dimensions that grow with the size that is a symbol.
+    #: Its dimensions that grow with the sizes that are symbols.
     grows: tuple = ()
 
     def fits(self, value):
@@ -103,68 +104,99 @@ def capture(module, args, kwargs):
         results=_results(program, arguments)), program.graph_module
 
 
-def capture_sizes(module, args, kwargs, captured, position, dim):
-    """(size, what any_batch.source_for_any() takes) of a module captured so: the
-    size is that of this dimension of the leaf with that position (None: its first
-    tensor), and of each leaf that has as many there. Marks what grows in
-    `captured`. Unsupported says why not."""
+def capture_sizes(module, args, kwargs, captured, places):
+    """(sizes, what any_batch.source_for_any() takes) of a module captured so: for
+    each place (position, dim) the size is that of this dimension of the leaf with
+    that position (None: its first tensor), and of each leaf that has as many
+    there. Marks what grows in `captured`. Unsupported says why not."""
     leaves, structure = pytree.tree_flatten((args, kwargs))
-
-    def has_it(leaf):
-        return isinstance(leaf, torch.Tensor) and leaf.dim() > dim
-
-    named = leaves[position] if position is not None else next(
-        (leaf for leaf in leaves if isinstance(leaf, torch.Tensor)
-         and leaf.dim()), None)
-    if dim < 0 and isinstance(named, torch.Tensor):
-        dim += named.dim()
-    old = named.shape[dim] if dim >= 0 and has_it(named) else 0
-    if old < 2:
-        raise Unsupported(f"the input has no dimension {dim} of 2 or more")
-    growing = [leaf for leaf in leaves if has_it(leaf)
-               and leaf.shape[dim] == old]
-    if not all(leaf.is_contiguous() for leaf in growing):
+    places = [_place(leaves, *place) for place in places]
+    owners = _owners(leaves, places)
+    old = tuple(leaves[i].shape[dim] for i, dim in places)
+    growing = [i for i, owned in enumerate(owners) if owned]
+    if not all(leaves[i].is_contiguous() for i in growing):
         raise Unsupported("an input that grows is not contiguous")
-    _check_any_size(module, args, kwargs, growing, dim)
+    _check_any_size(module, args, kwargs, leaves, owners)
 
-    def resized(leaf, size):
-        if not any(leaf is one for one in growing):
-            return leaf
-        taken = torch.arange(size, device=leaf.device) % old
-        return leaf.index_select(dim, taken)
+    def resized(leaf, owned, sizes):
+        for dim, symbol in owned.items():
+            taken = torch.arange(sizes[symbol], device=leaf.device)
+            leaf = leaf.index_select(dim, taken % old[symbol])
+        return leaf
 
-    sized = sum(leaf.nbytes // old * max(any_batch.SAMPLES)
-                for leaf in growing)
+    samples = any_batch.SAMPLES[len(places)]
+    sized = max(_bytes_at(sizes, old, leaves, owners) for sizes in samples)
     if sized > SAMPLE_BYTES_MAX:
         raise Unsupported(
-            f"its inputs at a size of {max(any_batch.SAMPLES)} would take "
+            f"its inputs at a size of {max(samples[-1])} would take "
             f"{sized >> 20} MiB of the program's memory, and may take "
             f"{SAMPLE_BYTES_MAX >> 20}")
     graphs = {}
-    for size in any_batch.SAMPLES:
-        at = [resized(leaf, size) for leaf in leaves]
+    for sizes in samples:
+        at = [resized(leaf, owned, sizes)
+              for leaf, owned in zip(leaves, owners)]
         one, graph = capture(module, *pytree.tree_unflatten(at, structure))
         if one.results != captured.results:
             raise Unsupported("it is another graph at another size")
-        graphs[size] = graph, {
+        graphs[sizes] = graph, {
             i: any_batch.Look(tuple(argument.look[0]), argument.look[1])
             for i, argument in enumerate(one.arguments) if argument.look}
-    low, high, *_ = any_batch.SAMPLES
     for i, argument in enumerate(captured.arguments):
-        if argument.look:
-            a, b = graphs[low][1][i], graphs[high][1][i]
+        if argument.look:  # of the last sample all sizes are others
+            a, b = (graphs[at][1][i] for at in (samples[0], samples[-1]))
             argument.grows = tuple(d for d, (n, m) in enumerate(
                 zip(a.shape, b.shape)) if n != m)
     return old, graphs
 
 
-def _check_any_size(module, args, kwargs, growing, dim):
+def _bytes_at(sizes, old, leaves, owners):
+    """Of the leaves that grow, at these sizes."""
+    def share(owned, of):
+        return math.prod(of[symbol] for symbol in owned.values())
+
+    return sum(leaf.nbytes // share(owned, old) * share(owned, sizes)
+               for leaf, owned in zip(leaves, owners) if owned)
+
+
+def _place(leaves, position, dim):
+    """(leaf, dimension from 0 on) that is meant."""
+    if position is None:
+        position = next((i for i, leaf in enumerate(leaves)
+                         if isinstance(leaf, torch.Tensor) and leaf.dim()), 0)
+    named = leaves[position]
+    rank = named.dim() if isinstance(named, torch.Tensor) else 0
+    at = dim + rank if dim < 0 else dim
+    if not 0 <= at < rank or named.shape[at] < 2:
+        raise Unsupported(f"the input has no dimension {dim} of 2 or more")
+    return position, at
+
+
+def _owners(leaves, places):
+    """Of each leaf {dimension: which place's size it has}."""
+    if len(places) > any_batch.SYMBOLS_MAX:
+        raise Unsupported(f"{len(places)} sizes are symbols, and "
+                          f"{any_batch.SYMBOLS_MAX} can be")
+    if len(set(places)) != len(places):
+        raise Unsupported("one dimension is there twice")
+    owners = [{} for _ in leaves]
+    for symbol, (i, dim) in enumerate(places):
+        owners[i][dim] = symbol
+    for symbol, (named, dim) in enumerate(places):
+        for i, leaf in enumerate(leaves):
+            if (isinstance(leaf, torch.Tensor) and leaf.dim() > dim
+                    and leaf.shape[dim] == leaves[named].shape[dim]):
+                owners[i].setdefault(dim, symbol)
+    return owners
+
+
+def _check_any_size(module, args, kwargs, leaves, owners):
     """Unsupported, where the model is another one at some sizes: samples cannot
     tell of a branch that is taken beyond all of them, and the exporter can."""
-    shapes, size = torch.export.ShapesCollection(), torch.export.Dim(
-        "size", min=2)
-    for leaf in growing:
-        shapes[leaf] = {dim: size}
+    symbols = [torch.export.Dim(name, min=2) for name in any_batch.NAMES]
+    shapes = torch.export.ShapesCollection()
+    for leaf, owned in zip(leaves, owners):
+        if owned:
+            shapes[leaf] = {dim: symbols[i] for dim, i in owned.items()}
     try:
         with torch.no_grad(), _quietly():
             torch.export.export(

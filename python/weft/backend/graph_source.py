@@ -79,11 +79,19 @@ class Source:
     outputs: list
     #: Of graphs that compute the same, whatever their names and arguments.
     shape: str = ""
-    #: "INPUT:DIM" of forward(): the file has get_inputs_at(size), and is the
-    #: graph at any size of that dimension. "": it is for these sizes.
+    #: "INPUT:DIM" of forward(), or two with a comma: the file has
+    #: get_inputs_at(size) or get_inputs_at(size, size), and is the graph at any
+    #: sizes of these dimensions. "": it is for its own.
     any_size: str = ""
-    #: What that size was where the file was written.
-    batch: int = 0
+    #: What these were where the file was written.
+    sizes: tuple = ()
+
+    def __setstate__(self, state):
+        """Also that of a module that was saved when one size could be a symbol."""
+        one = state.pop("batch", 0)
+        self.__dict__.update(state)
+        if one:
+            self.sizes = (one,)
 
 
 def source_of(graph_module, arguments, state, looks=None):

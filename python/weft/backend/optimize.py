@@ -10,7 +10,7 @@ import time
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.backend import captured as captures, composed_module, store
+from weft.backend import any_batch, captured as captures, composed_module, store
 from weft.backend.graph_source import Unsupported
 from weft.backend.options import is_disabled, log, options_from
 from weft.backend.piece import Piece, tracing
@@ -56,8 +56,9 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     With dynamic_batch there is one search for kernels of any batch: the first
     dimension of the first tensor, and of each that has it as its first. With
     dynamic_dim=1 (a sequence, say), or where torch._dynamo.mark_dynamic(x, 1) was
-    said of an input, it is another dimension. Where that cannot be, kernels are
-    for this size (WEFT_LOG=info says why).
+    said of an input, it is another dimension; with dynamic_dim=(0, 1), or two
+    that are marked, kernels are for any two sizes. Where that cannot be, they are
+    for these sizes (WEFT_LOG=info says why).
 
     Blocks until the search is over. Nothing that goes wrong here is raised but
     wrong arguments; the report says it."""
@@ -72,21 +73,33 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     made = module if _dispatch_of(module) else _optimized(module)
     kwargs = dict(kwargs or {})
-    if dynamic_batch or dynamic_dim is not None:
-        place = (None, dynamic_dim or 0)
-    else:
-        place = _marked_place(args, kwargs)
-    return made, _learn(made, args, kwargs, options, place)
+    places = _asked_places(dynamic_batch, dynamic_dim)
+    return made, _learn(made, args, kwargs, options,
+                        places or _marked_places(args, kwargs))
 
 
-def _learn(module, args, kwargs, options, place):
+def _asked_places(dynamic_batch, dynamic_dim):
+    """[(None, dimension)] of the first tensor; ValueError says what is wrong."""
+    dims = dynamic_dim if isinstance(dynamic_dim, (tuple, list)) else (
+        [] if dynamic_dim is None else [dynamic_dim])
+    dims = [0] * bool(dynamic_batch) + list(dims)
+    if len(set(dims)) < len(dims):
+        raise ValueError("weft.optimize: a dimension is there twice in "
+                         f"{dims}, and is a symbol once")
+    if len(dims) > any_batch.SYMBOLS_MAX:
+        raise ValueError(f"weft.optimize: {len(dims)} dimensions are to be of "
+                         f"any size, and {any_batch.SYMBOLS_MAX} can be")
+    return [(None, dim) for dim in dims]
+
+
+def _learn(module, args, kwargs, options, places):
     begin, entry, reason = time.monotonic(), None, ""
     dispatch = _dispatch_of(module)
     dispatch.begin(_kind_of(args, kwargs))
     try:
         if is_disabled():
             raise Unsupported("WEFT_DISABLE is set")
-        entry = _search(module, args, kwargs, options, place)
+        entry = _search(module, args, kwargs, options, places)
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
@@ -110,13 +123,13 @@ def _report_of(entry, reason="", seconds=0.0):
         path=entry.path if entry else "")
 
 
-def _search(module, args, kwargs, options, place):
+def _search(module, args, kwargs, options, places):
     """The _Entry of a search that is over."""
-    pending, _ = _begin(module, args, kwargs, options, place)
+    pending, _ = _begin(module, args, kwargs, options, places)
     return pending.entry()
 
 
-def _begin(module, args, kwargs, options, place):
+def _begin(module, args, kwargs, options, places):
     """(_Pending, results): what was captured, whose search is under way, and
     what the framework computes for these inputs, as the graph gives it."""
     with tracing:
@@ -127,10 +140,10 @@ def _begin(module, args, kwargs, options, place):
         if arguments is None or not bound.parts_fit():
             raise Unsupported("the call changes the module itself")
         sizes = None
-        if place is not None:
+        if places:
             try:
                 sizes = captures.capture_sizes(plain, args, kwargs, captured,
-                                               *place)
+                                               places)
             except Unsupported as error:
                 log.info("kernels are for one size: %s", error)
     state = {i: "parameter" if one.kind == "parameter" else one.name
@@ -143,13 +156,14 @@ def _begin(module, args, kwargs, options, place):
     return _Pending(captured, bound, piece), results
 
 
-def _marked_place(args, kwargs):
-    """(leaf of the call, dimension): the first that torch._dynamo.mark_dynamic()
-    said is of any size; None where it said so of none."""
-    return next(((i, dim) for i, leaf in
-                 enumerate(pytree.tree_leaves((args, kwargs)))
-                 for dim in sorted(getattr(leaf, "_dynamo_dynamic_indices",
-                                           ()))), None)
+def _marked_places(args, kwargs):
+    """[(leaf of the call, dimension)] that torch._dynamo.mark_dynamic() said are
+    of any size: of those with the same size in the same dimension, the first."""
+    places = {}
+    for i, leaf in enumerate(pytree.tree_leaves((args, kwargs))):
+        for dim in sorted(getattr(leaf, "_dynamo_dynamic_indices", ())):
+            places.setdefault((dim, leaf.shape[dim]), (i, dim))
+    return list(places.values())
 
 
 class _Pending:
@@ -337,7 +351,7 @@ class _Dispatch:
                     module, args, kwargs):
                 return False, None
             pending, results = _begin(module, args, kwargs, self.options,
-                                      _marked_place(args, kwargs))
+                                      _marked_places(args, kwargs))
             self._pending = pending
         finally:
             tracing.release()

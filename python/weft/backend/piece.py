@@ -114,7 +114,7 @@ class Piece:
     def __init__(self, graph_module, options, role, state=None, batches=None):
         """role: "inference", "forward" or "backward", for people; state: for
         positions of arguments "parameter" or a buffer's name; batches: of a
-        graph that is wanted for any batch, the batch that it is for and what
+        graph that is wanted for any sizes, those that it is for and what
         any_batch.source_for_any() takes."""
         global _number
         self.graph_module = graph_module
@@ -151,7 +151,7 @@ class Piece:
         are not known to be impossible."""
         for_all = self.kernels.get(ANY)
         has_batch = self._batches is not None or (
-            self._symbolic is not None and self._symbolic.symbol is not None)
+            self._symbolic is not None and bool(self._symbolic.symbols))
         if has_batch and (for_all is None or not for_all.is_refused):
             return ANY
         return tuple(arguments[i] for i in self._sizes)
@@ -222,15 +222,15 @@ class Piece:
             return source_of(
                 _at_these_sizes(self.graph_module, arguments, self._sizes),
                 arguments, self.state)
-        batch, graphs = self._batches or (
-            self._symbolic.batch_of(arguments), self._symbolic.samples())
-        if batch is None:
-            raise Unsupported("no argument is the batch")
-        return any_batch.source_for_any(graphs, batch, arguments, self.state)
+        sizes, graphs = self._batches or (
+            self._symbolic.sizes_of(arguments), self._symbolic.samples())
+        if sizes is None:
+            raise Unsupported("no argument is a size that is a symbol")
+        return any_batch.source_for_any(graphs, sizes, arguments, self.state)
 
     def _adopt(self, kernels, arguments):
         """Takes the kernels of another graph of the same model, which Dynamo
-        made for every batch but 1, where this one is that for 1."""
+        made for every size but 1, where this one is that for 1 alone."""
         if self._sizes or self._batches is not None:
             return False
         for other in all_pieces():
@@ -240,8 +240,9 @@ class Piece:
             try:
                 source = any_batch.adopted(
                     kernels.source, theirs.source,
-                    any_batch.source_like(other._symbolic.at(1), arguments,
-                                          kernels.source, theirs.source))
+                    any_batch.source_like(
+                        other._symbolic.at((1,) * len(theirs.source.sizes)),
+                        arguments, kernels.source, theirs.source))
                 if source is None:
                     continue
                 kernels.composed = composed_module.ComposedModule(

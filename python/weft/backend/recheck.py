@@ -32,9 +32,10 @@ REFUSED = ("wrong", "crashed", "cheated")
 NEAR = 16.0
 #: A verdict that did not come to an end is asked for by so many processes.
 TRIES_MAX = 3
-#: Kernels for any batch are judged at these besides, and at a larger one, as
-#: the search judges them (docs/dynamic-batch.md).
-BATCHES = ("1", "13", "2 * {batch} + 3")
+#: Kernels for any sizes are judged at these besides, by the number of symbols, and
+#: at larger ones, as the search judges them (docs/dynamic-batch.md).
+SIZES = {1: ("1", "13", "2 * {0} + 3"),
+         2: ("1, 1", "1, 17", "13, 1", "13, 7", "2 * {0} + 3, 2 * {1} + 5")}
 
 WAITS = "its full verdict is under way"
 RIGHT = "right by a full verdict"
@@ -248,13 +249,13 @@ class _Task:
 
 
 def _problems(source):
-    """The texts that a module is judged by: of one for any batch, one a batch."""
+    """The texts that a module is judged by: of one for any sizes, several."""
     yield source.text
     if source.any_size:
-        for batch in BATCHES:
-            size = batch.format(batch=source.batch)
+        for one in SIZES[len(source.sizes)]:
+            sizes = one.format(*source.sizes)
             yield (f"{source.text}\n\ndef get_inputs():\n"
-                   f"    return get_inputs_at({size})\n")
+                   f"    return get_inputs_at({sizes})\n")
 
 
 def facts_of(source):

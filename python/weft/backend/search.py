@@ -157,8 +157,8 @@ def _words(options, any_size):
     seeds = _seeds(options, any_size)
     if seeds:
         words += ["--seeds", ",".join(seeds)]
-    if any_size:
-        words += ["--dynamic-dim", any_size]
+    for place in filter(None, any_size.split(",")):
+        words += ["--dynamic-dim", place]
     # Whoever has Inductor already wants what is faster than that.
     if options.fallback != "inductor":
         words.append("--no-compile-baseline")

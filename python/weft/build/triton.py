@@ -238,9 +238,12 @@ def package_of(path, arch):
     module, package = load(path), Package(arch)
     if not hasattr(module, "inputs_at"):
         return package.to_json(package.launches_of(module, module.INPUTS))
-    return package.to_json({"batches": {
-        batch: package.launches_of(module, module.inputs_at(batch), batch)
-        for batch in module.BATCHES}})
+    batches = {}
+    for one in module.BATCHES:  # a number, or one for each symbol
+        sizes = one if isinstance(one, tuple) else (one,)
+        batches[",".join(map(str, sizes))] = package.launches_of(
+            module, module.inputs_at(*sizes), *sizes)
+    return package.to_json({"batches": batches})
 
 
 def main(arguments=None):

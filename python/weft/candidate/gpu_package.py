@@ -60,7 +60,7 @@ def _at_batch(package, sizes):
     """Launches and scratch: the package's, or its own for that batch."""
     if "batches" not in package:
         return package
-    batch = str(sizes[0]) if sizes else "none"
+    batch = ",".join(map(str, sizes)) if sizes else "none"
     if batch not in package["batches"]:
         raise BadPackage(f"a package for the batches "
                          f"{', '.join(package['batches'])}, not for {batch}")

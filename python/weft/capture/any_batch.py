@@ -1,9 +1,9 @@
 """Whether a model is the same graph at every size, by the exporter's word.
 
 A run with --dynamic-batch (or -dim) captures a problem at several sizes (its text
-then says WEFT_SIZE) and compares the graphs. That cannot tell of a branch that is
-taken beyond all of them; the exporter, which is given the size as a symbol, says
-what the model asks of it.
+then says WEFT_SIZES, one for each symbol) and compares the graphs. That cannot tell
+of a branch that is taken beyond all of them; the exporter, which is given the sizes
+as symbols, says what the model asks of them.
 """
 
 import contextlib
@@ -14,9 +14,13 @@ from weft.capture import decompositions, export
 from weft.problem.problem import ProblemError
 
 
-def batch_of(problem):
-    """The size that the problem file was given, or None."""
-    return getattr(problem.module, "WEFT_SIZE", None)
+#: What the exporter calls the symbols, in their order.
+NAMES = ("batch", "sequence")
+
+
+def sizes_of(problem):
+    """The sizes that the problem file was given, no two alike; or None."""
+    return getattr(problem.module, "WEFT_SIZES", None)
 
 
 def check(problem, model, inputs):
@@ -24,16 +28,17 @@ def check(problem, model, inputs):
     import torch
     from torch.utils import _pytree as pytree
 
-    size = batch_of(problem)
-    batch = torch.export.Dim("batch", min=2)
+    symbols = {size: torch.export.Dim(name, min=2)
+               for name, size in zip(NAMES, sizes_of(problem))}
 
     def shape(leaf):
         if not isinstance(leaf, torch.Tensor):
             return None
-        return {i: batch for i, n in enumerate(leaf.shape) if n == size}
+        return {i: symbols[n] for i, n in enumerate(leaf.shape)
+                if n in symbols}
 
     shapes = pytree.tree_map(shape, tuple(inputs))
-    if not any(pytree.tree_leaves(shapes)):
+    if set(pytree.tree_leaves(shapes)) != set(symbols.values()):
         raise refusal(problem, "no input has the size as a dimension")
     quiet = io.StringIO()
     try:
@@ -56,9 +61,10 @@ def refusal(problem, why):
 
 
 def _why(error):
-    """What the exporter says of the batch, of its many lines."""
+    """What the exporter says of the sizes, of its many lines."""
     lines = [line.strip(" -") for line in str(error).splitlines()]
     for line in lines:
-        if re.search(r"batch.*(satisf|specializ|constant)|Not all values", line):
+        if re.search(r"(batch|sequence).*(satisf|specializ|constant)|"
+                     "Not all values", line):
             return line[:300]
     return export.first_sentence(error)

@@ -220,7 +220,7 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is"):
             settle(place)
     with watch.step("export"):
         program = capture_export.export(problem, model, state.inputs)
-        if any_batch.batch_of(problem) is not None:
+        if any_batch.sizes_of(problem) is not None:
             any_batch.check(problem, model, state.inputs)
     with watch.step("write"):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)

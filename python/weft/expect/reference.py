@@ -106,10 +106,11 @@ class Reference:
             else:
                 self.inputs.append(spec)
         self.outputs = [self._output_spec(name) for name in graph["outputs"]]
-        #: What a kernel takes after its tensors: the batch, where that is a
-        #: symbol of the graph's.
+        #: What a kernel takes after its tensors: the batch, say, where that is a
+        #: symbol of the graph's. Two that are symbols are a list there.
         symbol = graph.get("symbol") or {}
-        self.sizes = [symbol["size"]] if symbol.get("grows") else []
+        size = symbol["size"] if symbol.get("grows") else []
+        self.sizes = size if isinstance(size, list) else [size]
 
     def _output_spec(self, name):
         if name not in self.nodes:
