@@ -40,7 +40,8 @@ struct GenerateOptions {
 struct KernelLoader {
   /// An expression: whether `tensor` lies where the kernels run.
   std::string_view device_condition;
-  /// What that reads, in a module with no kernel and so without module_source().
+  /// What that reads, in a module with no kernel and so without
+  /// module_source().
   std::string_view device_source;
   /// Once a module: what function_source() calls.
   std::string (*module_source)() = nullptr;

@@ -368,10 +368,10 @@ namespace {
 struct TwoWaysBench : ComposerBench {
   explicit TwoWaysBench(bool for_sizes = false) {
     if (for_sizes) {
-      plan.model.growth.size = 64;
+      plan.model.growth.sizes = {64};
       for (std::size_t i = 0; i < plan.model.nodes.size(); ++i) {
         const std::string node = "/nodes/" + std::to_string(i);
-        plan.model.growth.per[node + "/values/0/shape/0"] = 1;
+        plan.model.growth.per[node + "/values/0/shape/0"] = {1};
       }
     }
     Plan both = plan;
@@ -419,7 +419,7 @@ TEST_CASE("of two cuts the one whose module is faster is taken") {
 }
 
 TEST_CASE("of two cuts for any batch each is right at all that are judged") {
-  const std::size_t judged = 1 + judged_sizes(64).size();
+  const std::size_t judged = 1 + judged_sizes({64}).size();
   TwoWaysBench composer(true);
   for (const double speed : {2.0, 3.0}) {
     for (std::size_t i = 0; i < judged; ++i) composer.checked(true);
