@@ -14,7 +14,7 @@ from torch import nn
 
 import weft
 import weft.backend
-from weft.backend import piece as pieces
+from weft.backend import piece as pieces, trial
 from weft.backend.recheck import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
@@ -47,11 +47,18 @@ class BackendCase(unittest.TestCase):
         self.set_environment(
             WEFT_CACHE_DIR=os.path.join(self.folder, "cache"), WEFT_BIN=FAKE,
             WEFT_NICE="0", FAKE_WEFT="right", FAKE_WEFT_RUNS=self.runs_file)
+        # Played kernels are not faster; what comes of that is test_trial's.
+        self.patch(trial, "slowdown", lambda *_: 0.0)
         self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)
         self.before = {id(piece) for piece in pieces.all_pieces()}
         self.alive = list(pieces.all_pieces())  # ids are not used twice
+
+    def patch(self, where, name, value):
+        patch = mock.patch.object(where, name, value)
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def set_environment(self, **variables):
         patch = mock.patch.dict(os.environ, variables)
@@ -61,7 +68,6 @@ class BackendCase(unittest.TestCase):
     def compiled(self, module, **options):
         return torch.compile(module, backend=weft.backend.compile,
                              options={"wait": True, "budget_s": BUDGET_S,
-                                      "trial_s": 0,
                                       **options})
 
     def pieces(self, role=None):
