@@ -110,7 +110,7 @@ bool Composer::go_on(Context& context) {
   return true;
 }
 
-/// The whole is right and timed.
+/// The whole is right, and timed if it can be.
 void Composer::settle(Context& context) {
   take_all();
   if (is_late(context)) return probed(nullptr, context);
@@ -292,17 +292,12 @@ void Composer::checked(const Verdict& verdict, Context& context) {
   if (is_timed && !is_late(context)) return time(context);
   if (is_timed && go_on(context)) return;
   if (is_timed) report_.notes.push_back(kOutOfTime);
-  take_all();
-  if (is_late(context)) return probed(nullptr, context);
-  if (wants_near(verdict)) return seek(context);
-  finish(context);
+  settle(context);
 }
 
 /// The modules of the plan's cuts are made.
 void Composer::finish(Context& context) {
-  if (lacks_product() && may_search_near_cut(context)) {
-    return ask_for_near_cut(context);
-  }
+  if (may_search_near_cut(context)) return ask_for_near_cut(context);
   probe_at_last(context);
 }
 

@@ -69,6 +69,7 @@ class Composer : public Role {
   void seek(Context& context);
   void near_settled(Context& context);
   bool is_better_near() const;
+  bool is_near_better_than(const Timing& other, std::size_t kernels) const;
   void finish(Context& context);
   bool lacks_product() const;
   bool may_search_near_cut(const Context& context) const;

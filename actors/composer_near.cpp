@@ -1,4 +1,5 @@
-// The composer's second module: near to eager, where the whole is not.
+// The composer's second module: near to eager, where the whole is not; and that
+// of the near cut, which may become the whole.
 #include <algorithm>
 #include <utility>
 
@@ -176,25 +177,27 @@ bool Composer::is_better_whole() const {
   const bool gives_way = compose_->run.options.accept == rule::near_eager &&
                          wants_near(report_.verdict);
   if (!compose_->run.seeks_products || gives_way) return false;
-  const Timing& own = near_module_.timing;
-  if (!can_time(compose_->run.options, compose_->run.machine)) {
-    return lacks_product() && near_module_.used.size() > report_.used.size();
-  }
-  const bool is_timed = own.over_eager.ratio > 0;
-  return is_timed && (report_.timing.over_eager.ratio <= 0 ||
-                      is_faster(own, report_.timing));
+  const bool is_timed = can_time(compose_->run.options, compose_->run.machine);
+  return (is_timed || lacks_product()) &&
+         is_near_better_than(report_.timing, report_.used.size());
 }
 
-/// Than the one that there is; of what is not timed, the one with more kernels.
+/// Than the one that there is.
 bool Composer::is_better_near() const {
   if (!near_module_.made || !report_.near.made) return near_module_.made;
-  const Timing& own = near_module_.timing;
-  const Timing& other = report_.near.timing;
+  return is_near_better_than(report_.near.timing, report_.near.used.size());
+}
+
+/// Than a module of that timing; of what is not timed, the one with more
+/// kernels.
+bool Composer::is_near_better_than(const Timing& other,
+                                   std::size_t kernels) const {
   if (!can_time(compose_->run.options, compose_->run.machine)) {
-    return near_module_.used.size() > report_.near.used.size();
+    return near_module_.used.size() > kernels;
   }
-  const bool is_timed = own.over_eager.ratio > 0;
-  return is_timed && (other.over_eager.ratio <= 0 || is_faster(own, other));
+  const Timing& own = near_module_.timing;
+  return own.over_eager.ratio > 0 &&
+         (other.over_eager.ratio <= 0 || is_faster(own, other));
 }
 
 /// Whether a product is in no module's kernel: none was right, or it lost.
@@ -207,11 +210,12 @@ bool Composer::lacks_product() const {
   });
 }
 
-/// For the sake of the whole. A language model is not paid for that.
+/// For the sake of the whole, which lacks a product. A language model is not
+/// paid for that.
 bool Composer::may_search_near_cut(const Context& context) const {
   return compose_->run.seeks_products &&
          compose_->run.options.llm.name.empty() && near_cut_ && !is_near_cut_ &&
-         report_.verdict.correct && !is_late(context);
+         report_.verdict.correct && !is_late(context) && lacks_product();
 }
 
 /// Its module has kernels around the framework's own products. Kernels that
@@ -219,7 +223,7 @@ bool Composer::may_search_near_cut(const Context& context) const {
 /// be that the library was called otherwise than the model calls it.
 bool Composer::wants_near_cut(const Context& context) const {
   if (!near_cut_ || is_near_cut_ || is_late(context)) return false;
-  if (may_search_near_cut(context) && lacks_product()) return true;
+  if (may_search_near_cut(context)) return true;
   const NearModule& near = report_.near;
   if (!near.made) return false;
   if (near.used.empty() && near.stand_ins == 0) return true;

@@ -6,8 +6,8 @@
 // Told that the head offers nothing, it waits for nodes. By the user's choice
 // neighbours that won get an agent once more, as one piece: that is kept where
 // it is faster than they are one by one, and may be fused again. Where the
-// composer finds that no module is near to eager, the plan's near cut is
-// searched, too: what it has that the others have not.
+// composer finds that no module is near to eager, or that a product is in no
+// kernel of it, the plan's near cut is searched, too: what only it has.
 #pragma once
 
 #include <map>

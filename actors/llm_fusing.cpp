@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-/// Less is noise (docs/performance.md).
+/// Less is noise (docs/experiments, lab notes).
 constexpr double kGainMin = 1.03;
 
 bool won(const Verdicts& done, const std::string& subgraph) {

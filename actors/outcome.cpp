@@ -4,8 +4,8 @@ namespace weft {
 namespace {
 
 constexpr double kGainMin = 1.03;
-/// Two processes with the same code may lie as far apart (docs/performance.md)
-/// where many are timed at once.
+/// Two processes with the same code may lie as far apart where many are timed
+/// at once (docs/experiments, lab notes).
 constexpr double kLossMin = 0.95;
 /// A module that loses more is timed once more; and then the framework's own
 /// forward is as fast at least.

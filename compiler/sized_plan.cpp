@@ -50,14 +50,6 @@ Result<Growth> growth(const Plans& plans, const Sizes& sizes, const Of& of) {
   return growth_of(graphs, sizes);
 }
 
-std::string joined(const Sizes& numbers) {
-  std::string text;
-  for (const std::int64_t number : numbers) {
-    text += (text.empty() ? "" : ",") + std::to_string(number);
-  }
-  return text;
-}
-
 Plans plans_at(const std::map<Sizes, Graph>& models, const Target& target,
                const CutOptions& cut) {
   Plans plans;
@@ -121,13 +113,13 @@ void name_anew(Plan& plan) {
       continue;
     }
     const std::string before = subgraph.id;
-    subgraph.signature += "for any " + joined(growth.sizes) + ":";
+    subgraph.signature += "for any " + numbers_text(growth.sizes) + ":";
     for (const auto& [pointer, per] : growth.per) {
       const bool is_one = growth.sizes.size() == 1;
       subgraph.signature +=
           " " + pointer + " by " +
-          joined(is_one ? Sizes{per.first}
-                        : Sizes{per.first, per.second, per.product});
+          numbers_text(is_one ? Sizes{per.first}
+                              : Sizes{per.first, per.second, per.product});
     }
     subgraph.signature += "\n";
     subgraph.id = fresh_id(subgraph.signature, taken);

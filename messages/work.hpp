@@ -182,8 +182,8 @@ struct Compose {
   bool operator==(const Compose&) const = default;
 };
 
-/// composer -> dispatcher: with all its kernels no module is near to eager.
-/// What kernels are there of the plan's near cut?
+/// composer -> dispatcher: no module is near to eager with all its kernels, or
+/// none has a product in one. What kernels are there of the plan's near cut?
 struct SearchNearCut {
   static constexpr std::string_view name = "SearchNearCut";
   std::int64_t until_us = 0;  ///< by the journal's clock; 0: no limit

@@ -116,19 +116,10 @@ class ForwardWriter {
  private:
   /// Where forward() finds the sizes that are symbols.
   std::string size_lines(const std::string& in) {
-    const auto sources = size_sources(plan_.model);
-    if (!sources) return "";
-    std::string text;
-    const auto names = python_sizes(plan_.model.growth.sizes.size());
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const SizeSource& source = (*sources)[i];
-      const std::string node = source.node.empty() ? "" : local(source.node);
-      text += in + std::string(names[i]) + " = " +
-              python_size(source, "_weft_size_of(lambda: " + node + ", " +
-                                      std::to_string(source.dim) + ")") +
-              "\n";
-    }
-    return text;
+    return weft::size_lines(plan_.model, in, [&](const SizeSource& source) {
+      return "_weft_size_of(lambda: " + local(source.node) + ", " +
+             std::to_string(source.dim) + ")";
+    });
   }
 
   std::string local(const std::string& node) { return locals_.at(node); }

@@ -33,20 +33,12 @@ bool overlaps(const TensorType& type) {
   return false;
 }
 
-/// Where a kernel's Python finds the sizes that are symbols.
+/// Where a kernel's Python finds the sizes that are symbols. Where it cannot,
+/// the check of such a kernel says what is wrong.
 std::string size_lines(const Graph& graph) {
-  const auto sources = size_sources(graph);
-  if (!sources) return "";  // the check of such a kernel says what is wrong
-  std::string text;
-  const auto names = python_sizes(graph.growth.sizes.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const SizeSource& source = (*sources)[i];
-    text += "    " + std::string(names[i]) + " = " +
-            python_size(source, source.node + ".shape[" +
-                                    std::to_string(source.dim) + "]") +
-            "\n";
-  }
-  return text;
+  return weft::size_lines(graph, "    ", [](const SizeSource& source) {
+    return source.node + ".shape[" + std::to_string(source.dim) + "]";
+  });
 }
 
 /// What a call takes after its tensors.

@@ -7,22 +7,34 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kKernelSizes[] = {"batch", "sequence"};
 constexpr std::string_view kPythonSizes[] = {"_weft_batch", "_weft_sequence"};
 
 }  // namespace
 
 std::span<const std::string_view> kernel_sizes(std::size_t symbols) {
-  return std::span(kKernelSizes).first(symbols);
+  return std::span(kSizeNames).first(symbols);
 }
 
 std::span<const std::string_view> python_sizes(std::size_t symbols) {
   return std::span(kPythonSizes).first(symbols);
 }
 
-std::string python_size(const SizeSource& source, const std::string& dim) {
-  if (source.node.empty()) return "1";
-  return dim + " // " + std::to_string(source.per);
+std::string size_lines(
+    const Graph& graph, const std::string& in,
+    const std::function<std::string(const SizeSource&)>& dim) {
+  const auto sources = size_sources(graph);
+  if (!sources) return "";
+  std::string text;
+  const auto names = python_sizes(graph.growth.sizes.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const SizeSource& source = (*sources)[i];
+    text += in + std::string(names[i]) + " = " +
+            (source.node.empty()
+                 ? "1"
+                 : dim(source) + " // " + std::to_string(source.per)) +
+            "\n";
+  }
+  return text;
 }
 
 Result<std::vector<KernelSource>> sources_for_sizes(

@@ -17,8 +17,11 @@ namespace weft {
 std::span<const std::string_view> kernel_sizes(std::size_t symbols);
 std::span<const std::string_view> python_sizes(std::size_t symbols);
 
-/// Where Python finds a size: `dim` is the text of the dimension that is read.
-std::string python_size(const SizeSource& source, const std::string& dim);
+/// Lines of Python, indented by `in`, that set those variables; `dim` gives the
+/// text of a dimension that is read. "" where no tensor of the graph shows one.
+std::string size_lines(
+    const Graph& graph, const std::string& in,
+    const std::function<std::string(const SizeSource&)>& dim);
 
 /// Those variants of a subgraph that grows whose texts, printed by `generate`
 /// for each of its samples (the graph at it, which grows still), have one

@@ -6,14 +6,6 @@ namespace weft {
 
 namespace {
 
-std::string joined(const std::vector<std::int64_t>& numbers) {
-  std::string text;
-  for (std::int64_t number : numbers) {
-    text += (text.empty() ? "" : ",") + std::to_string(number);
-  }
-  return text;
-}
-
 std::string values_text(const Node& node) {
   std::string text;
   for (const auto& value : node.values) {
@@ -34,9 +26,17 @@ std::string id_from(std::uint64_t hash) {
 
 }  // namespace
 
+std::string numbers_text(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::int64_t number : numbers) {
+    text += (text.empty() ? "" : ",") + std::to_string(number);
+  }
+  return text;
+}
+
 std::string type_text(const TensorType& type) {
-  return std::string(dtype_name(type.dtype)) + "[" + joined(type.shape) + "]{" +
-         joined(type.stride) + "}";
+  return std::string(dtype_name(type.dtype)) + "[" + numbers_text(type.shape) +
+         "]{" + numbers_text(type.stride) + "}";
 }
 
 std::string signature_of(const Graph& graph) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compiler/graph/graph.hpp"
 
@@ -29,6 +30,9 @@ using Hash = std::function<std::uint64_t(std::string_view)>;
 std::string fresh_id(const std::string& signature,
                      const std::map<std::string, std::string>& taken,
                      const Hash& hash = fnv1a64);
+
+/// "2,3"
+std::string numbers_text(const std::vector<std::int64_t>& numbers);
 
 /// "float32[2,3]{3,1}": dtype, shape, stride.
 std::string type_text(const TensorType& type);

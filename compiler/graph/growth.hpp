@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct Graph;
 using Sizes = std::vector<std::int64_t>;
 
 inline constexpr std::size_t kSymbolsMax = 2;
+
+/// The sizes' names in kernels.
+inline constexpr std::string_view kSizeNames[kSymbolsMax] = {"batch",
+                                                             "sequence"};
 
 /// "the size 8", "the sizes 8 and 32".
 std::string sizes_text(const Sizes& sizes);

@@ -44,8 +44,8 @@ struct Plan {
   /// whole plans, without others of their own.
   std::vector<Plan> others{};
   /// The cut whose products are the framework's own, for where no other is near
-  /// to eager; what only it has is searched for then, not before. One at most,
-  /// without others of its own.
+  /// to eager or has a product in a kernel; what only it has is searched for
+  /// then, not before. One at most, without others of its own.
   std::vector<Plan> near_cut{};
 };
 

@@ -48,6 +48,9 @@ struct Schedule {
 
 Schedule schedule(Program program, const LoopFacts& facts);
 
+/// Whether it makes one of these buffers.
+bool makes_any(const Nest& nest, const std::set<int>& results);
+
 /// Elements of a domain.
 std::int64_t extent_of(const std::vector<LoopVar>& variables);
 

@@ -6,8 +6,6 @@
 namespace weft {
 namespace {
 
-constexpr std::string_view kNames[] = {"batch", "sequence"};
-
 /// No threshold on an index is as low, or as high.
 constexpr std::int64_t kSmall[] = {2, 3}, kLarge[] = {1'000'003, 100'003};
 
@@ -102,7 +100,7 @@ Result<void> check_any_size(const Graph& graph,
                     " folds or scans over the batch, which code for any "
                     "batch does not");
   }
-  const auto common = common_text(texts, std::span(kNames).first(symbols));
+  const auto common = common_text(texts, std::span(kSizeNames).first(symbols));
   if (!common) {
     return fail(
         ErrorCode::wrong_input,

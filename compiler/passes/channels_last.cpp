@@ -51,9 +51,9 @@ class Relayer {
   }
 
  private:
-  /// Measured on an H200 (docs/performance.md): images and volumes gain, but
-  /// for pointwise and grouped convolutions; of those that stand alone, whose
-  /// copies no other kernel does, the transposed ones.
+  /// Measured on an H200 (docs/experiments, lab notes): images and volumes
+  /// gain, but for pointwise and grouped convolutions; of those that stand
+  /// alone, whose copies no other kernel does, the transposed ones.
   bool pays(const Node& node) const {
     const auto one = convolution_of(graph_, node);
     if (!one || !node.tf32 || can_lower(node) || one->groups != 1 ||

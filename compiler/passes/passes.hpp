@@ -60,7 +60,7 @@ Graph separate_bias(Graph graph, const Lowerable& lowerable);
 /// Transposed convolutions in TF32 of volumes that step by one become ordinary
 /// ones with their window flipped, of the same products: for those the
 /// library has kernels that are two to seven times as fast
-/// (docs/performance.md).
+/// (docs/experiments/2026-11-25-lab-notes.md).
 Graph convolve_forward(const Graph& graph);
 
 /// A graph, and its calls that must not be fused with others.

@@ -129,7 +129,7 @@ void DotText::choose_shares(const GpuFacts& facts) {
 }
 
 void DotText::choose_width(TritonKernel& kernel) const {
-  kernel.set_wide(module_.for_sizes || needs_wide(plan_.program, nest_));
+  kernel.set_wide(module_.for_sizes() || needs_wide(plan_.program, nest_));
 }
 
 std::string DotText::wide(const TritonKernel& kernel) {
@@ -139,7 +139,7 @@ std::string DotText::wide(const TritonKernel& kernel) {
 // Which tile, batch and share the program has.
 void DotText::open_program(TritonKernel& kernel) const {
   kernel.line("tile = " +
-              (module_.for_sizes ? kernel.program_id() : "tl.program_id(0)"));
+              (module_.for_sizes() ? kernel.program_id() : "tl.program_id(0)"));
   if (shares_ > 1) {
     kernel.line("share = tile % " + text(shares_));
     kernel.line("tile = tile // " + text(shares_));

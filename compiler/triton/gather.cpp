@@ -62,7 +62,7 @@ std::string DotText::row_mask(const std::string& row) const {
 // Not what lies so already.
 bool DotText::wants_layout() const {
   const Scalar& read = plan_.program.arena[it_.b];
-  if (module_.for_sizes || may_presplit() || !gathers() ||
+  if (module_.for_sizes() || may_presplit() || !gathers() ||
       rows_ < choices_.layout_rows_min || read.op != ScalarOp::load ||
       read.dtype != DType::f32 ||
       extent_of(it_.batch) * laid_out_elements() >

@@ -1,6 +1,8 @@
 #include "compiler/triton/generate.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "compiler/compose/sized_sources.hpp"
 #include "compiler/fusion/lowerable.hpp"
@@ -123,17 +125,18 @@ Result<Graph> usual_graph(const Graph& graph) {
   return graph_at(graph, sample_sizes(*last).front());
 }
 
-TritonModule print_module(const Graph& graph, const Graph& usual,
+/// Of each variant, that graph's schedule.
+using Schedules = std::function<const Schedule&(const TritonVariant&)>;
+
+TritonModule print_module(const Graph& graph, const Schedules& usual,
                           const TritonVariant& variant, const GpuFacts& facts,
                           bool free_rounding) {
   Schedule plan = schedule_of(graph, variant, facts, free_rounding);
   TritonModule module;
   module.free_rounding = free_rounding;
-  module.for_sizes = graph.growth.grows();
-  module.sizes = kernel_sizes(graph.growth.sizes.size());
-  if (module.for_sizes) {
-    auto growing = growing_variables(
-        plan, schedule_of(usual, variant, facts, free_rounding));
+  if (graph.growth.grows()) {
+    module.sizes = kernel_sizes(graph.growth.sizes.size());
+    auto growing = growing_variables(plan, usual(variant));
     if (!growing) throw Unsupported{"its loops are others at another size"};
     plan.growing = std::move(*growing);
   }
@@ -156,7 +159,7 @@ TritonModule print_module(const Graph& graph, const Graph& usual,
 /// Of a graph that grows, at its size: what is common to those of several is
 /// the source for any.
 Result<std::vector<KernelSource>> generate_at(
-    const Subgraph& subgraph, const Graph& usual, const GpuFacts& facts,
+    const Subgraph& subgraph, const Schedules& usual, const GpuFacts& facts,
     const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
@@ -192,7 +195,7 @@ Result<std::vector<KernelSource>> generate_triton(
     const GenerateOptions& options) {
   const Graph& graph = subgraph.graph;
   if (!graph.growth.grows()) {
-    return generate_at(subgraph, graph, facts, options);
+    return generate_at(subgraph, {}, facts, options);
   }
   for (const TritonVariant& variant : triton_variants()) {
     const auto same =
@@ -203,8 +206,18 @@ Result<std::vector<KernelSource>> generate_triton(
   }
   const auto usual = usual_graph(graph);
   if (!usual) return std::unexpected(usual.error());
+  std::map<std::string, Schedule> known;  // once, whatever size is printed
+  const Schedules usual_schedule =
+      [&](const TritonVariant& variant) -> const Schedule& {
+    const std::string name = variant_name(variant, true);
+    if (!known.contains(name)) {
+      known.emplace(name,
+                    schedule_of(*usual, variant, facts, options.free_rounding));
+    }
+    return known.at(name);
+  };
   auto sources = sources_for_sizes(subgraph, [&](const Subgraph& at) {
-    return generate_at(at, *usual, facts, options);
+    return generate_at(at, usual_schedule, facts, options);
   });
   if (!sources) return sources;
   for (KernelSource& source : *sources) {

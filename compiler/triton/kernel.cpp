@@ -18,7 +18,7 @@ TritonKernel::TritonKernel(const Program& program, TritonModule& module)
 }
 
 std::string TritonKernel::wide_type() const {
-  return module_.for_sizes ? "integer" : "tl.int64";
+  return module_.for_sizes() ? "integer" : "tl.int64";
 }
 
 std::string TritonKernel::program_id() const {
@@ -138,7 +138,7 @@ void TritonKernel::finish(const Count& programs, int warps, int stages) {
     parameters += (parameters.empty() ? "" : ", ") + name;
   }
   std::string head = "@triton.jit\n", begin;
-  if (module_.for_sizes) {
+  if (module_.for_sizes()) {
     // One kernel, also for sizes that Triton would make others for.
     std::string names;
     for (const std::string_view name : module_.sizes) {

@@ -43,10 +43,11 @@ struct TritonModule {
   std::vector<TritonScratch> scratch;
   std::set<std::string> helpers;
   bool free_rounding = false;  ///< see LoweringOptions
-  /// For any sizes, which kernels take as their last arguments but for the type
-  /// of positions, `integer`: 32 bits where these are enough at those sizes.
-  bool for_sizes = false;
-  std::span<const std::string_view> sizes{};  ///< their names
+  /// Names of the sizes that it is for any of, which kernels take as their last
+  /// arguments but for the type of positions, `integer`: 32 bits where these
+  /// are enough at those sizes.
+  std::span<const std::string_view> sizes{};
+  bool for_sizes() const { return !sizes.empty(); }
   /// How far apart elements lie of what kernels read and write, at most.
   std::vector<std::int64_t> spans;
 };

@@ -20,7 +20,7 @@ std::string sizes_of(const TritonModule& module) {
 }
 
 std::string inputs_text(const Graph& graph, const TritonModule& module) {
-  const bool for_sizes = module.for_sizes;
+  const bool for_sizes = module.for_sizes();
   const std::string indent(for_sizes ? 4 : 0, ' ');
   std::string list = "[\n";
   for (const std::string& name : input_names(graph)) {
@@ -47,7 +47,7 @@ std::string launch_text(const TritonModule& module,
   std::string text =
       "    " + launch.kernel + "[(" + launch.programs.text + ",)](";
   for (const std::string& name : launch.tensors) text += name + ", ";
-  if (module.for_sizes) {
+  if (module.for_sizes()) {
     for (const std::string_view name : module.sizes) {
       const std::string size(name);
       text += size + "=" + size + ", ";
@@ -101,9 +101,9 @@ std::string function_text(const Subgraph& subgraph,
   const Graph& graph = subgraph.graph;
   const std::size_t inputs = input_names(graph).size();
   std::string text = "def kernel_function(" + names_text("in", inputs);
-  if (module.for_sizes) text += ", " + sizes_of(module);
+  if (module.for_sizes()) text += ", " + sizes_of(module);
   text += "):\n";
-  if (module.for_sizes) text += integer_line(module);
+  if (module.for_sizes()) text += integer_line(module);
   std::map<std::string, std::string> due = allocations(graph, module);
   for (const TritonLaunch& launch : module.launches) {
     for (const std::string& name : launch.tensors) {

@@ -59,7 +59,7 @@ bool NestText::is_ragged(const std::vector<LoopVar>& variables,
 }
 
 void NestText::choose_width(TritonKernel& kernel, bool has_wide_lanes) const {
-  const bool wide = module_.for_sizes || needs_wide(program(), nest_);
+  const bool wide = module_.for_sizes() || needs_wide(program(), nest_);
   kernel.set_wide(wide, wide && has_wide_lanes);
 }
 

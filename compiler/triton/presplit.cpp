@@ -34,7 +34,7 @@ std::int64_t DotText::padded_folded() const {
 
 // How much scratch, and whether a pass over a factor pays, goes by the size.
 bool DotText::may_presplit() const {
-  return variant_.presplits && precision() == "tf32x3" && !module_.for_sizes;
+  return variant_.presplits && precision() == "tf32x3" && !module_.for_sizes();
 }
 
 bool DotText::wants_presplit() const {

@@ -5,6 +5,7 @@
 #include "compiler/triton/generate.hpp"
 #include "embedded/compiler/triton/python/direct.py"
 #include "embedded/compiler/triton/python/imports.py"
+#include "embedded/compiler/triton/python/interpreted.py"
 #include "embedded/compiler/triton/python/loader.py"
 
 namespace weft {
@@ -31,6 +32,7 @@ std::vector<std::string> build_command(const BuildTools& tools) {
 std::string loader() {
   return std::string(embedded::compiler_triton_python_imports) +
          cache_source() + launch_source() +
+         std::string(embedded::compiler_triton_python_interpreted) + "\n\n" +
          std::string(embedded::compiler_triton_python_direct) +
          std::string(embedded::compiler_triton_python_loader) +
          restride_source();
@@ -55,9 +57,10 @@ Target triton_target() {
   target.built_file = "kernel.json";
   target.build_command = &build_command;
   target.loader.device_condition = "(tensor.is_cuda or _weft_interpreted)";
-  target.loader.device_source =
-      "import os\n\n_weft_interpreted = "
-      "os.environ.get(\"TRITON_INTERPRET\") == \"1\"\n";
+  static const std::string interpreted =
+      std::string("import os\n\n") +
+      embedded::compiler_triton_python_interpreted;
+  target.loader.device_source = interpreted;
   target.loader.module_source = &loader;
   target.loader.function_source = &function_source;
   return target;

@@ -62,6 +62,14 @@ RunStart any_batch(ExtractorBench& extractor) {
   return start;
 }
 
+/// What the run says that ends with its first capture.
+RunFinished ended_by_capture(ExtractorBench& extractor, const RunStart& start) {
+  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
+  return one<RunFinished>(extractor.say(
+      address::capture,
+      CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
+}
+
 /// The captures at other batches, in order.
 std::vector<CaptureRequest> other_captures(ExtractorBench& extractor) {
   const auto capture =
@@ -162,10 +170,7 @@ TEST_CASE("one dimension that is named in two ways is said") {
   ExtractorBench extractor;
   RunStart start = any_batch(extractor);
   start.options.dynamic_more = {{0, 0}};
-  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
-  const auto finished = one<RunFinished>(extractor.say(
-      address::capture,
-      CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
+  const auto finished = ended_by_capture(extractor, start);
   CHECK(finished.exit_code == 2);
   CHECK(finished.summary.starts_with("--dynamic-batch --dynamic-dim 0:0: "));
   CHECK(finished.summary.ends_with("named twice"));
@@ -176,10 +181,7 @@ TEST_CASE("a dimension that no input has is said with the flag") {
   RunStart start = any_batch(extractor);
   start.options.dynamic_input = 2;
   start.options.dynamic_dim = 1;
-  const auto capture = one<CaptureRequest>(extractor.say(address::user, start));
-  const auto finished = one<RunFinished>(extractor.say(
-      address::capture,
-      CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
+  const auto finished = ended_by_capture(extractor, start);
   CHECK(finished.exit_code == 2);
   CHECK(finished.summary.starts_with("--dynamic-dim 2:1: the input 2 of "));
 }

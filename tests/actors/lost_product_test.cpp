@@ -1,16 +1,13 @@
 // The cut around the framework's own products, where no kernel with one is
 // right or wins: its module becomes the whole where it is better.
-#include <algorithm>
-
-#include "actors/composer.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/composer_bench.hpp"
 
 using namespace weft;
 
 namespace {
 
 /// relu(x) @ x, then tanh: one piece, whose kernels are all wrong or slower.
-struct LostProductBench : RunBench<Composer> {
+struct LostProductBench : NearCutCase {
   explicit LostProductBench(const std::string& accept = "weft",
                             const std::string& target = "cpu",
                             bool seeks_products = true, bool has_won = false,
@@ -23,72 +20,17 @@ struct LostProductBench : RunBench<Composer> {
     compose.run.options.target = target;
     compose.run.seeks_products = seeks_products;
     compose.run.options.llm.name = model;
-    compose.results = {result(plan.subgraphs.front().id, has_won)};
+    SubgraphDone product =
+        done(plan.subgraphs.front().id, has_won ? "won" : "rejected", has_won);
+    product.reason = has_won ? "" : "wrong: its errors are larger";
+    compose.results = {product};
     sent = say(address::dispatcher, compose);
-  }
-  SubgraphDone result(const std::string& id, bool has_won) {
-    SubgraphDone done;
-    done.subgraph = id;
-    done.outcome = has_won ? "won" : "rejected";
-    done.reason = has_won ? "" : "wrong: its errors are larger";
-    done.best.verdict.correct = has_won;
-    done.best.seed.target = "cpu";
-    done.best.seed.source = blobs.put("// kernel of " + id);
-    return done;
-  }
-  void checked(const std::string& near, bool correct = true) {
-    CheckReply reply;
-    reply.effect = one<CheckRequest>(sent).effect;
-    reply.verdict.correct = correct;
-    reply.verdict.kind = correct ? "correct" : "wrong";
-    reply.verdict.near_eager = {near, "", 5, 0, 1e-4, "near", ""};
-    sent = say(address::verify, reply);
-  }
-  void timed(double over_eager) {
-    TimeReply reply;
-    reply.effect = one<TimeRequest>(sent).effect;
-    reply.timing.over_eager = {over_eager, over_eager * 0.99,
-                               over_eager * 1.01};
-    sent = say(address::verify, reply);
-  }
-  void searched() {
-    NearCutSearched reply;
-    for (const Subgraph& subgraph : plan.near_cut.front().subgraphs) {
-      reply.results.push_back(result(subgraph.id, true));
-    }
-    sent = say(address::dispatcher, reply);
-  }
-  bool asks() const { return !only<SearchNearCut>(sent).empty(); }
-  std::string file(const std::string& path) {
-    if (!only<ProbeRequest>(sent).empty()) {
-      sent =
-          say(address::verify,
-              ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
-    }
-    for (const FileToWrite& file : one<WriteFilesRequest>(sent).files) {
-      if (file.path == path) return *blobs.get(file.blob);
-    }
-    return "";
   }
   /// How many of the near cut's kernels are in the module that is written.
   std::size_t kernels() { return count(file("composed/model_new.py")); }
   /// … and in the one that is to be checked.
-  std::size_t composed_kernels() {
-    return count(*blobs.get(one<CheckRequest>(sent).subject.source));
-  }
-  std::size_t count(const std::string& text) const {
-    const auto& subgraphs = plan.near_cut.front().subgraphs;
-    return static_cast<std::size_t>(
-        std::ranges::count_if(subgraphs, [&](const Subgraph& subgraph) {
-          return text.contains("// kernel of " + subgraph.id);
-        }));
-  }
-  bool has_near_module() {
-    return !file("composed/near_eager/model_new.py").empty();
-  }
-
-  Plan plan;
-  std::vector<Outgoing> sent;
+  std::size_t composed_kernels() { return count(composed()); }
+  bool has_near_module() { return !near_module().empty(); }
 };
 
 }  // namespace

@@ -1,11 +1,8 @@
 // The cut whose products are the framework's own: who is asked for it, and when
 // its module is the one near to eager.
-#include <algorithm>
-
-#include "actors/composer.hpp"
 #include "actors/dispatcher.hpp"
 #include "actors/extractor.hpp"
-#include "tests/actors/run_bench.hpp"
+#include "tests/actors/composer_bench.hpp"
 
 using namespace weft;
 
@@ -19,7 +16,7 @@ Plan plan_with_near_cut() {
   return plan;
 }
 
-struct NearCutBench : RunBench<Composer> {
+struct NearCutBench : NearCutCase {
   explicit NearCutBench(const std::string& accept = "both",
                         const std::string& target = "cpu",
                         std::int64_t ends_us = 0)
@@ -33,33 +30,9 @@ struct NearCutBench : RunBench<Composer> {
     compose.run.options.target = target;
     compose.ends_us = ends_us;
     for (const Subgraph& subgraph : all_subgraphs(plan)) {
-      compose.results.push_back(won(subgraph.id));
+      compose.results.push_back(done(subgraph.id, "won"));
     }
     sent = say(address::dispatcher, compose);
-  }
-  SubgraphDone won(const std::string& id) {
-    SubgraphDone done;
-    done.subgraph = id;
-    done.outcome = "won";
-    done.best.verdict.correct = true;
-    done.best.seed.target = "cpu";
-    done.best.seed.source = blobs.put("// kernel of " + id);
-    return done;
-  }
-  void checked(const std::string& near, bool correct = true) {
-    CheckReply reply;
-    reply.effect = one<CheckRequest>(sent).effect;
-    reply.verdict.correct = correct;
-    reply.verdict.kind = correct ? "correct" : "wrong";
-    reply.verdict.near_eager = {near, "", 5, 0, 1e-4, "near", ""};
-    sent = say(address::verify, reply);
-  }
-  void timed(double over_eager) {
-    TimeReply reply;
-    reply.effect = one<TimeRequest>(sent).effect;
-    reply.timing.over_eager = {over_eager, over_eager * 0.99,
-                               over_eager * 1.01};
-    sent = say(address::verify, reply);
   }
   /// The module of the plan's cut is far, and only Model's forward is not.
   void finds_forward_near() {
@@ -68,45 +41,6 @@ struct NearCutBench : RunBench<Composer> {
     checked("near");
     timed(1.0);
   }
-  /// Those of the near cut won, or so many of them.
-  void searched(std::size_t count = 2) {
-    NearCutSearched reply;
-    for (const Subgraph& subgraph : plan.near_cut.front().subgraphs) {
-      reply.results.push_back(won(subgraph.id));
-      if (reply.results.size() > count) reply.results.back().outcome = "lost";
-    }
-    sent = say(address::dispatcher, reply);
-  }
-  bool asks() const { return !only<SearchNearCut>(sent).empty(); }
-  WriteFilesRequest files() {
-    if (!only<ProbeRequest>(sent).empty()) {
-      sent =
-          say(address::verify,
-              ProbeReply{one<ProbeRequest>(sent).effect, {}, "2", 10, 2, {}});
-    }
-    return one<WriteFilesRequest>(sent);
-  }
-  std::string file(const std::string& path) {
-    for (const FileToWrite& file : files().files) {
-      if (file.path == path) return *blobs.get(file.blob);
-    }
-    return "";
-  }
-  std::string near_module() { return file("composed/near_eager/model_new.py"); }
-  std::string composed() {
-    return *blobs.get(one<CheckRequest>(sent).subject.source);
-  }
-  /// How many of the near cut's kernels are in that text.
-  std::size_t count(const std::string& text) const {
-    const auto& subgraphs = plan.near_cut.front().subgraphs;
-    return static_cast<std::size_t>(
-        std::ranges::count_if(subgraphs, [&](const Subgraph& subgraph) {
-          return text.contains("// kernel of " + subgraph.id);
-        }));
-  }
-
-  Plan plan;
-  std::vector<Outgoing> sent;
 };
 
 }  // namespace

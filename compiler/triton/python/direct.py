@@ -1,6 +1,3 @@
-_weft_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
-
-
 def _weft_launches_of(made, grid, taken):
     """What Triton made of a kernel that takes so many arguments, launched
     without it; or None, where that asks for more than the driver's ordinary

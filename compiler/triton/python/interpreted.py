@@ -1,0 +1,1 @@
+_weft_interpreted = os.environ.get("TRITON_INTERPRET") == "1"
