@@ -3,6 +3,7 @@ and a program that gives modules at once."""
 
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -14,13 +15,17 @@ from torch import nn
 
 import weft
 import weft.backend
-from weft.backend import piece as pieces, trial
+import weft_case
+from weft.backend import piece as pieces, program, trial
 from weft.backend.recheck import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
 BUDGET_S = 3000
 #: For what is under way on a busy machine.
 WAIT_S = 300
+#: What a search comes to on a machine that others keep busy.
+BUSY = ("no kernel of ours is faster|there was no time|stopped after|not timed"
+        "|budget")
 FAKE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake_weft.py")
 
 
@@ -52,8 +57,8 @@ class BackendCase(unittest.TestCase):
         self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)
-        self.before = {id(piece) for piece in pieces.all_pieces()}
         self.alive = list(pieces.all_pieces())  # ids are not used twice
+        self.before = {id(piece) for piece in self.alive}
 
     def patch(self, where, name, value):
         patch = mock.patch.object(where, name, value)
@@ -123,3 +128,56 @@ class BackendCase(unittest.TestCase):
 
     def assert_same(self, got, expected):
         torch.testing.assert_close(got, expected)
+
+
+class RealSearches(BackendCase):
+    """By the program that was built, on a processor; its calls are counted."""
+
+    def setUp(self):
+        super().setUp()
+        self.set_environment(WEFT_BIN=weft_case.WEFT, **weft_case.ENVIRONMENT)
+        self.searches = []
+        real = program.run
+
+        def counted(words, *rest):
+            self.searches.append(words)
+            return real(words, *rest)
+
+        self.patch(program, "run", counted)
+
+    def until_ours(self, work, ready=None):
+        """What work() gives, once kernels of ours compute: anew where the
+        machine was too busy to see that they are faster."""
+        for _ in range(3):
+            torch._dynamo.reset()
+            weft.cache.clear()
+            self.searches.clear()
+            self.alive += self.pieces()
+            self.before = {id(one) for one in self.alive}
+            made = work()
+            if ready(made) if ready else "ready" in self.states():
+                return made
+            for reason in self.reasons():
+                self.assertRegex(reason, BUSY)
+            print(weft.explain(), file=sys.stderr)
+        self.fail(f"no kernel of ours ran:\n{weft.explain()}")
+
+    def optimized(self, module, x, **asked):
+        """By one search."""
+        ours, _ = self.until_ours(
+            lambda: weft.optimize(module, [x], variants=1, target="cpu",
+                                  budget_s=600, **asked),
+            ready=lambda made: made[1].ready)
+        return ours
+
+    def compiled_for(self, module, x, marks):
+        """By one search, with those dimensions of x marked as dynamic."""
+        def work():
+            compiled, marked = self.compiled(module, variants=1), x.clone()
+            for dim in marks:
+                torch._dynamo.mark_dynamic(marked, dim)
+            with torch.no_grad():
+                self.assert_same(compiled(marked), module(x))
+            return compiled
+
+        return self.until_ours(work)

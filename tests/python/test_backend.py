@@ -352,8 +352,7 @@ class AsEager(BackendCase):
     @torch.no_grad()
     def test_a_module_compiled_in_place_is_pickled_as_itself(self):
         self.twin.compile(backend=weft.backend.compile,
-                          options={"wait": True, "budget_s": BUDGET_S,
-                                   "trial_s": 0})
+                          options={"wait": True, "budget_s": BUDGET_S})
         self.mine = self.twin
         self.call()
         self.assert_used()

@@ -1,12 +1,11 @@
 """The backend with the real program: found, verified, taken over."""
 
 import os
-import sys
-from unittest import main, mock
+from unittest import main
 
 import torch
 import weft_case
-from backend_case import BackendCase
+from backend_case import RealSearches
 from torch import nn
 
 import weft
@@ -26,33 +25,11 @@ class Chain(nn.Module):
         return (y.relu() + x).clamp(-1, 1) * y.exp()
 
 
-#: What a search comes to on a machine that others keep busy.
-BUSY = "no kernel of ours is faster|there was no time|stopped after|not timed|budget"
-
-
-class Runs(BackendCase):
+class Runs(RealSearches):
     def setUp(self):
         super().setUp()
-        self.set_environment(WEFT_BIN=weft_case.WEFT, **weft_case.ENVIRONMENT)
         for name, limits in (("TIMING_MS", (50, 100)), ("FINAL_MS", (100, 300))):
-            patch = mock.patch.object(search, name, limits)
-            patch.start()
-            self.addCleanup(patch.stop)
-
-    def until_ours(self, work):
-        """work() until kernels of ours computed a call: anew where the machine
-        was too busy to see that they are faster."""
-        for _ in range(3):
-            torch._dynamo.reset()
-            weft.cache.clear()
-            self.before = {id(one) for one in self.pieces()} | self.before
-            work()
-            if "ready" in self.states():
-                return
-            for reason in self.reasons():
-                self.assertRegex(reason, BUSY)
-            print(weft.explain(), file=sys.stderr)
-        self.fail(f"no kernel of ours ran:\n{weft.explain()}")
+            self.patch(search, name, limits)
 
     def calls(self):
         """That kernels computed."""

@@ -103,8 +103,8 @@ class Redraws(unittest.TestCase):
 
     def test_who_is_far_beyond_a_bound_asks_for_none(self):
         y = torch.ones(4)
-        made = compare.expect("y", y, y.double())
         for times, asked in ((1.5, 1), (2 * redraws.NEAR, 0)):
+            made = compare.expect("y", y, y.double())
             expect = mock.Mock(return_value=[made])
             draws = redraws.Redraws([made], expect)
             got = y + 2 * times * made.tolerance

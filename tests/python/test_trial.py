@@ -9,6 +9,7 @@ from backend_case import BackendCase, Net
 from torch import nn
 
 from weft.backend import agreement, inductor_fallback, trial
+from weft.backend.composed_module import ComposedModule
 from weft.backend.inductor_fallback import LaidOtherwise, compiled_graph
 
 
@@ -51,7 +52,13 @@ class Trial(unittest.TestCase):
 class InThePiece(BackendCase):
     def test_slower_kernels_are_given_up_and_why_is_told(self):
         net = Net().eval()
-        with mock.patch.object(trial, "slowdown", lambda *_: 1.5):
+        def slow(framework, kernels, arguments, seconds):
+            self.assertIsInstance(kernels, ComposedModule)
+            self.assertNotIsInstance(framework, ComposedModule)
+            self.assertEqual((len(arguments) > 0, seconds), (True, 1))
+            return 1.5
+
+        with mock.patch.object(trial, "slowdown", slow):
             mine = self.compiled(net, trial_s=1)
             x = torch.randn(5, 12)
             with torch.no_grad():
@@ -74,6 +81,7 @@ class InThePiece(BackendCase):
             for _ in range(2):
                 mine(torch.randn(4, 8))
         self.assertNotIn("tried", " ".join(self.reasons()))
+        self.assertEqual(self.states(), ["ready"])
 
     def test_where_inductor_rounds_otherwise_eager_decides(self):
         """A step where a value stands at the boundary of two."""
@@ -81,7 +89,7 @@ class InThePiece(BackendCase):
         x = torch.randn(5, 12)
         with torch.no_grad():
             mine = self.compiled(net, fallback="inductor")
-            (expected,) = [net(x)]
+            expected = net(x)
             with mock.patch.object(
                     inductor_fallback, "compiled_graph",
                     lambda *_: lambda arguments: [expected + 1]):

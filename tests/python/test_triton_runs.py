@@ -98,6 +98,15 @@ class TritonRuns(WeftCase):
                 self.assertIn("triton.jit", file.read())
         return rows
 
+    def kernels_of(self, run, names):
+        """Their texts, one after the other."""
+        texts = ""
+        for name in names:
+            source = os.path.join(run, "kernels", name, "kernel.py")
+            with open(source, encoding="utf-8") as file:
+                texts += file.read()
+        return texts
+
     def test_a_norm_is_proven_in_the_interpreter(self):
         run = self.run_of(NORM)
         for row in self.assert_proven(run).values():
@@ -108,11 +117,7 @@ class TritonRuns(WeftCase):
         run = self.run_of(MIXED)
         rows = self.assert_proven(run)
         self.assertEqual({row["verdict"] for row in rows.values()}, {"proven"})
-        texts = ""
-        for name in rows:
-            source = os.path.join(run, "kernels", name, "kernel.py")
-            with open(source, encoding="utf-8") as file:
-                texts += file.read()
+        texts = self.kernels_of(run, rows)
         self.assertIn(".to(tl.bfloat16)", texts)
         self.assertNotIn("tl.dot(", texts)
 
@@ -139,12 +144,7 @@ class TritonRuns(WeftCase):
     def test_kernels_for_any_batch_are_proven_at_several(self):
         run = self.run_of(ROWS, "--dynamic-batch")
         self.assertEqual(len(self.assert_proven(run)), 2)
-        against = {}
-        for event in weft_case.events_of(run):
-            if event["type"] == "CheckRequest":
-                subject = event["body"]["subject"]
-                against.setdefault(subject["source"], set()).add(
-                    subject["against"])
+        against = weft_case.held_against(run, "source")
         # Two kernels, and the module of them.
         self.assertEqual([len(each) for each in against.values()], [4, 4, 4])
         self.assert_replays(run)
@@ -156,11 +156,7 @@ class TritonRuns(WeftCase):
                 rows = self.assert_proven(run)
                 self.assertEqual({row["kernel"] for row in rows.values()},
                                  {"ours"})
-                texts = ""
-                for name in rows:
-                    source = os.path.join(run, "kernels", name, "kernel.py")
-                    with open(source, encoding="utf-8") as file:
-                        texts += file.read()
+                texts = self.kernels_of(run, rows)
                 self.assertIn("do_not_specialize", texts)
                 self.assertEqual(texts.count("sums = tl.dot("), 3 - theirs)
                 with open(os.path.join(run, "composed", "model_new.py"),

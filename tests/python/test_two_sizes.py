@@ -7,17 +7,16 @@ import pickle
 import sys
 import unittest
 import warnings
-from unittest import mock
 
 import torch
 import weft_case
-from backend_case import BackendCase, Net
+from backend_case import BackendCase, Net, RealSearches
 from test_dynamic_batch import Block
 from torch import nn
 from weft_case import WeftCase, module_of, problem_with
 
 import weft
-from weft.backend import any_batch, captured, graph_source, program
+from weft.backend import any_batch, captured, graph_source
 
 #: None of them is a pair that anything was captured, printed or judged at.
 PAIRS = ((1, 2), (2, 1), (3, 100), (100, 3), (7, 5), (5, 7), (1, 997), (41, 2),
@@ -111,12 +110,7 @@ class RunsForTwoSizes(WeftCase):
 
     def judged_at(self, run):
         """Each kernel, and the module, at its own pair and at five others."""
-        against = {}
-        for event in weft_case.events_of(run):
-            if event["type"] == "CheckRequest":
-                subject = event["body"]["subject"]
-                against.setdefault(subject["target"], set()).add(
-                    subject["against"])
+        against = weft_case.held_against(run, "target")
         self.assertEqual(len(against["model"]), 6)
         self.assertEqual(len(against["cpu"]) % 6, 0)
 
@@ -152,21 +146,7 @@ class RunsForTwoSizes(WeftCase):
                 self.assert_ends(self.run_of(text, *words), 2, said)
 
 
-class CallsForTwoSizes(BackendCase):
-    def setUp(self):
-        super().setUp()
-        self.set_environment(WEFT_BIN=weft_case.WEFT, **weft_case.ENVIRONMENT)
-        self.searches = []
-        real = program.run
-
-        def counted(words, *rest):
-            self.searches.append(words)
-            return real(words, *rest)
-
-        patch = mock.patch.object(program, "run", counted)
-        patch.start()
-        self.addCleanup(patch.stop)
-
+class CallsForTwoSizes(RealSearches):
     def check(self, module, call, pairs):
         with torch.no_grad():
             for pair in ((BATCH, LENGTH), (BATCH, LENGTH), *pairs):
@@ -195,15 +175,8 @@ class CallsForTwoSizes(BackendCase):
 
     def test_optimize_searches_once_for_a_batch_and_a_sequence(self):
         module = Block().eval()
-        for _ in range(3):  # again where the machine is too busy
-            self.searches.clear()
-            weft.cache.clear()
-            ours, report = weft.optimize(
-                module, [torch.randn(BATCH, LENGTH, 128)], variants=1,
-                target="cpu", budget_s=600, dynamic_dim=(0, 1))
-            if report.ready:
-                break
-        self.assertTrue(report.ready, report)
+        ours = self.optimized(module, torch.randn(BATCH, LENGTH, 128),
+                              dynamic_dim=(0, 1))
         self.check(module, ours, PAIRS)
         dispatch = ours.__dict__["_weft"]
         self.assertEqual(dispatch.declined, 0)

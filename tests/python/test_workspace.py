@@ -25,9 +25,7 @@ with workspace.made("verdict-") as path:
 class Workspaces(BackendCase):
     def setUp(self):
         super().setUp()
-        patch = mock.patch.object(workspace, "_swept", set())
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.patch(workspace, "_swept", set())
 
     def begin(self):
         """(another process, the folder that it works in)"""

@@ -117,6 +117,17 @@ def events_of(run):
     return [json.loads(line) for line in shown.stdout.splitlines()]
 
 
+def held_against(run, by):
+    """{that field ("source", "target") of what was checked in the run: all
+    that it was held against}"""
+    found = {}
+    for event in events_of(run):
+        if event["type"] == "CheckRequest":
+            subject = event["body"]["subject"]
+            found.setdefault(subject[by], set()).add(subject["against"])
+    return found
+
+
 class WeftCase(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="weft-case-")

@@ -41,7 +41,7 @@ class Symbolic:
         symbols = [symbol for value in sizes for symbol in
                    sorted(value.node.expr.free_symbols, key=str)]
         symbols = tuple(dict.fromkeys(symbols))  # each once, in their order
-        #: None: no size is a symbol, or more are than there is code for.
+        #: Empty: no size is a symbol, or more are than there is code for.
         self.symbols = symbols if len(symbols) <= SYMBOLS_MAX else ()
 
     def sizes_of(self, arguments):

@@ -24,12 +24,11 @@ import torch
 
 from weft.backend import composed_module, program, search, store, workspace
 from weft.backend.options import is_disabled, log
+from weft.expect.redraws import NEAR
 
 #: Verdicts that say that kernels are not right. After any other nothing is
 #: known of them: the machine was too busy, or too small.
 REFUSED = ("wrong", "crashed", "cheated")
-#: Numbers that exceed their bound by no more may be an unlucky draw's.
-NEAR = 16.0
 #: A verdict that did not come to an end is asked for by so many processes.
 TRIES_MAX = 3
 #: Kernels for any sizes are judged at these besides, by the number of symbols, and

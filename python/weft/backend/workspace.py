@@ -21,9 +21,14 @@ UNLOCKED_S = 24 * 3600.0
 _swept = set()  # by this process
 
 
+def _path():
+    """Where they are."""
+    return os.path.join(os.path.dirname(store.folder()), "runs")
+
+
 def place():
-    """Where they are; it is made."""
-    path = os.path.join(os.path.dirname(store.folder()), "runs")
+    """The same; it is made."""
+    path = _path()
     os.makedirs(path, exist_ok=True)
     return path
 
@@ -61,7 +66,7 @@ def _made(prefix):
 def sweep():
     """Removes what processes left that were killed; once in a process, and never
     raises."""
-    folder = os.path.join(os.path.dirname(store.folder()), "runs")
+    folder = _path()
     if folder in _swept:
         return
     _swept.add(folder)
