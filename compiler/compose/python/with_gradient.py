@@ -8,9 +8,25 @@ _weft_dotted = [".".join((*path, name))
                 for path, names in _weft_names for name in names]
 _weft_kept_at = [place for place, name in enumerate(_weft_dotted)
                  if name not in _weft_written]
-_weft_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks",
-                      lambda _: None)
 _weft_flatten = torch.utils._pytree.tree_flatten
+
+
+def _weft_takes_no_hooks(_):
+    """For a PyTorch that does not tell whether there are hooks, as 2.6: what is
+    saved where there are some takes no more of them."""
+    one = torch.ones((), device="cpu", requires_grad=True)
+    with torch.enable_grad():
+        kept = one * one
+    try:
+        kept.grad_fn._raw_saved_self.register_hooks(
+            lambda tensor: tensor, lambda tensor: tensor)
+    except RuntimeError:
+        return True
+    return None
+
+
+_weft_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks",
+                      _weft_takes_no_hooks)
 
 
 class _WeftPlace(int):
