@@ -309,19 +309,22 @@ TEST_CASE("small calls do not for ever take what a large one waits for") {
   CHECK(now_us <= LlmQuota::kPatienceUs + 80'000'000);
 }
 
-/// When each of so many calls, all asked for at the start, is allowed: each
-/// answers at once, and takes all its tokens.
+/// When each of so many calls, of which there are always some that wait, is
+/// allowed: each answers at once, and takes all its tokens.
 std::vector<std::int64_t> allowed_at(const LlmOptions& options, int calls,
                                      std::int64_t tokens = 100) {
   LlmQuota quota;
   quota.allow(options);
-  for (int i = 1; i <= calls; ++i) {
-    const auto ticket = static_cast<std::uint64_t>(i);
-    quota.ask({"a", ticket}, call(ticket, "sg", tokens), 0);
-  }
   std::vector<std::int64_t> at_us;
   std::int64_t now_us = 0;
-  while (at_us.size() < static_cast<std::size_t>(calls)) {
+  const auto all = static_cast<std::size_t>(calls);
+  std::uint64_t asked = 0;
+  while (at_us.size() < all) {
+    // More than may ever be granted at once, and not all: each is looked at.
+    while (asked < std::min(all, at_us.size() + 100)) {
+      ++asked;
+      quota.ask({"a", asked}, call(asked, "sg", tokens), now_us);
+    }
     const auto said = quota.serve(now_us);
     for (const auto& one : said.granted) {
       at_us.push_back(now_us);

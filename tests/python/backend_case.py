@@ -16,7 +16,7 @@ from torch import nn
 import weft
 import weft.backend
 import weft_case
-from weft.backend import piece as pieces, program, trial
+from weft.backend import piece as pieces, program, search, trial
 from weft.backend.recheck import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
@@ -136,6 +136,8 @@ class RealSearches(BackendCase):
     def setUp(self):
         super().setUp()
         self.set_environment(WEFT_BIN=weft_case.WEFT, **weft_case.ENVIRONMENT)
+        for name, limits in (("TIMING_MS", (50, 100)), ("FINAL_MS", (100, 300))):
+            self.patch(search, name, limits)
         self.searches = []
         real = program.run
 

@@ -84,7 +84,8 @@ class AttentionRuns(WeftCase):
         run = self.path(name)
         problem = self.write("attention.py", text)
         done = self.weft("run", problem, "--out", run, "--variants", "1",
-                         "--no-compile-baseline", *flags, timeout=500)
+                         "--no-compile-baseline", "--timing-ms", "200",
+                         "--final-timing-ms", "600", *flags, timeout=500)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         with open(os.path.join(run, "result.json"), encoding="utf-8") as file:
             return run, problem, json.load(file)

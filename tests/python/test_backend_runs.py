@@ -9,7 +9,7 @@ from backend_case import RealSearches
 from torch import nn
 
 import weft
-from weft.backend import recheck, search
+from weft.backend import recheck
 from weft.backend.recheck import rechecks
 
 
@@ -26,11 +26,6 @@ class Chain(nn.Module):
 
 
 class Runs(RealSearches):
-    def setUp(self):
-        super().setUp()
-        for name, limits in (("TIMING_MS", (50, 100)), ("FINAL_MS", (100, 300))):
-            self.patch(search, name, limits)
-
     def calls(self):
         """That kernels computed."""
         return sum(kernels.calls for piece in self.pieces()

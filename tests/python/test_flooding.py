@@ -39,8 +39,7 @@ class Flooding(WeftCase):
         file = self.write("problem.py", problem_with(
             head=PRINTS, forward="flood()\n        return torch.relu(x) * 2"))
         run = self.path("run")
-        done = self.weft("run", file, "--out", run, *QUICK, "--timing-ms", "20",
-                         "--final-timing-ms", "20", timeout=600)
+        done = self.weft("run", file, "--out", run, *QUICK, timeout=600)
         self.assert_ends(done, 0)
         self.assertLess(len(done.stdout) + len(done.stderr), 1 << 20)
         logs = self.assert_bounded(run)

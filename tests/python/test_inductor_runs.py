@@ -1,6 +1,7 @@
 """Whole runs whose kernels are TorchInductor's: verified as any, in a module
 that needs PyTorch alone, journaled so that they replay and resume."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,13 +10,14 @@ import unittest
 
 from test_resume import has_event, waited_for
 from test_whole_runs import BARE, COMPARE
-from weft_case import QUICK, WEFT, WeftCase, environment, events_of, problem_with
+from weft_case import WEFT, WeftCase, environment, events_of, problem_with
 
 # Eager mode reads and writes all of it five times.
 CHAIN = problem_with(
     "return torch.softmax(torch.tanh(x * 0.5 + 1) * torch.sigmoid(x), -1)",
     inputs="[torch.randn(1024, 768)]")
-INDUCTOR = ("--seeds", "inductor", *QUICK, "--timing-ms", "300")
+INDUCTOR = ("--seeds", "inductor", "--no-compile-baseline", "--timing-ms", "200",
+            "--final-timing-ms", "600")
 
 
 class InductorRuns(WeftCase):
@@ -28,10 +30,24 @@ class InductorRuns(WeftCase):
         return [event["body"] for event in events_of(self.run_folder)
                 if event["type"] == "SeedResult"]
 
+    def run_that_wins(self):
+        """Its folder is run_folder: asked again where the machine was too busy to
+        see that the kernel is faster."""
+        for attempt in range(3):
+            self.run_folder = self.path(f"run{attempt}")
+            done = self.weft("run", self.problem, "--out", self.run_folder,
+                             *INDUCTOR)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(os.path.join(self.run_folder, "result.json"),
+                      encoding="utf-8") as file:
+                result = json.load(file)
+            if any(one["ours"] for one in result["subgraphs"]):
+                return
+            print("no kernel was faster:", result["summary"], file=sys.stderr)
+        self.fail(result)
+
     def test_its_code_is_verified_and_composed(self):
-        done = self.weft("run", self.problem, "--out", self.run_folder,
-                         *INDUCTOR)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.run_that_wins()
         result = self.results()[0]
         self.assertEqual(result["seed"]["origin"], "inductor")
         self.assertTrue(result["verdict"]["correct"], result["verdict"])

@@ -10,8 +10,8 @@ from weft_case import WeftCase, problem_with
 
 PROBLEM = problem_with("return torch.relu(x) * 1.75",
                        inputs="[torch.rand(256, 512)]")
-SHORT = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "300",
-         "--final-timing-ms", "1000")
+SHORT = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "100",
+         "--final-timing-ms", "300")
 
 
 class LibraryTest(WeftCase):

@@ -15,6 +15,7 @@ import weft_case
 from weft_case import QUICK, TINY, WEFT, WeftCase, environment
 
 KILLS = 30
+AT_ONCE = (*QUICK, "--jobs", "2")
 # Most kills come at any moment of the first seconds; every fourth waits for
 # the journal to grow, so that the moments spread over the whole run.
 QUICK_SECONDS = 1.5
@@ -96,7 +97,7 @@ class ResumeTest(WeftCase):
         if last_event(self.run_folder) == 0:
             # Nothing was delivered yet, so nothing can be lost.
             shutil.rmtree(self.run_folder, ignore_errors=True)
-            words = ["run", self.problem, "--out", self.run_folder, *QUICK]
+            words = ["run", self.problem, "--out", self.run_folder, *AT_ONCE]
         else:
             words = ["resume", self.run_folder]
         with open(self.path("output.txt"), "a", encoding="utf-8") as output:
@@ -133,7 +134,7 @@ class ResumeTest(WeftCase):
     def in_peace(self):
         """The same run, undisturbed."""
         run = self.path("in-peace")
-        done = self.weft("run", self.problem, "--out", run, *QUICK)
+        done = self.weft("run", self.problem, "--out", run, *AT_ONCE)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return weft_case.events_of(run)
 

@@ -15,9 +15,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
 WEFT = os.environ.get("WEFT_BIN", os.path.join(ROOT, "build", "weft"))
 
 # The Python that runs the tests has PyTorch, so weft's own can be the same. No
-# test uses the user's kernel library, or another's.
+# test uses the user's kernel library, or another's. A run judges one subgraph at a
+# time, unless it is told: for the second one it would load PyTorch twice more, and
+# tests run beside each other as it is.
 ENVIRONMENT = {"WEFT_HOME": ROOT, "WEFT_PYTHON": sys.executable,
-               "WEFT_LIBRARY": ""}
+               "WEFT_LIBRARY": "", "WEFT_RUN_JOBS": "1"}
 
 # Two subgraphs around an extern, one of which is used twice.
 TINY = """
@@ -55,7 +57,8 @@ def load(name, path):
 old, new = load("old", sys.argv[1]), load("new", sys.argv[2])
 """
 
-QUICK = ("--variants", "2", "--no-compile-baseline")
+QUICK = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "50",
+         "--final-timing-ms", "100")
 
 
 def module_of(path):
