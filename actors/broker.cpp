@@ -21,6 +21,11 @@ bool will_do(const LeaseRequest& request, const Place& place) {
   return is_named && !contains(request.avoid, place);
 }
 
+/// The higher one goes first.
+std::pair<int, std::int64_t> rank(const LeaseRequest& request) {
+  return {request.priority, request.worth};
+}
+
 /// It names what it had, none of which it offers any more: it went of its own
 /// will, and its node hands back what was asked of it, whatever arrived there.
 bool has_left(const Capacities& capacities) {
@@ -213,7 +218,7 @@ void Broker::enqueue(const Address& from, const LeaseRequest& request,
   }
   auto& queue = resource.queues[request.group];
   const auto behind = std::ranges::find_if(queue, [&](const Waiting& other) {
-    return other.request.priority < request.priority;
+    return rank(other.request) < rank(request);
   });
   queue.insert(behind, {{from, request.ticket}, request, context.now_us()});
   ++waiting_;
@@ -317,7 +322,7 @@ bool Broker::serve_one(const std::string& name, Context& context) {
 }
 
 /// The groups in the order in which their next requests are looked at: who
-/// waits for units already, then by priority, then in turn.
+/// waits for units already, then by priority and worth, then in turn.
 std::vector<std::string> Broker::turns(const Resource& resource) const {
   std::vector<std::string> order;
   const auto add = [&](const std::string& group) {
@@ -337,7 +342,7 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
   std::ranges::stable_sort(
       order.begin() + first, order.end(), std::ranges::greater(),
       [&](const std::string& group) {
-        return resource.queues.at(group).front().request.priority;
+        return rank(resource.queues.at(group).front().request);
       });
   return order;
 }

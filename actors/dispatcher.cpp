@@ -184,15 +184,17 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   const bool is_whole = plan_.placements.size() == 1 &&
                         plan_.placements.front().subgraph == subgraph.id &&
                         extern_counts(plan_).empty();
-  if (is_whole) {
+  // With a budget, so is the module alone: beside a piece, torch.compile takes
+  // as long as judging three kernels.
+  if (is_whole || search_until_us_ > 0) {
     // But a language model is told what torch.compile takes, before that.
     const bool asks =
         std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
     options.compile_baseline = options.compile_baseline && asks;
-    // A device's events need no longer look: the module has it.
-    if (!dispatch_->run.machine.gpus.empty()) {
-      options.final_timing_ms = options.timing_ms;
-    }
+  }
+  // A device's events need no longer look: the module has it.
+  if (is_whole && !dispatch_->run.machine.gpus.empty()) {
+    options.final_timing_ms = options.timing_ms;
   }
   OptimizeSubgraph work{subgraph.id, subgraph.type, subgraph.signature,
                         graph,       options,       dispatch_->run.machine};
@@ -204,6 +206,8 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
     }
   }
   ask_to_fuse(work);
+  // What costs the most is judged first, where there may be no time for all.
+  if (search_until_us_ > 0) work.worth = shares_.cost(subgraph.id);
   ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;

@@ -87,6 +87,7 @@ void Errands::attempt(Open open, std::uint64_t effect, Context& context) {
   lease.avoid = open.avoid;
   lease.priority = open.terms.priority;
   lease.memory_bytes = open.terms.memory_bytes;
+  lease.worth = open.terms.worth;
   context.send(address::broker, std::move(lease));
   open_[effect] = std::move(open);
 }

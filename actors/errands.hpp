@@ -35,6 +35,7 @@ struct LeaseTerms {
   std::vector<Place> places{};    ///< that will do; empty: any
   int priority = 0;               ///< higher goes first
   std::int64_t memory_bytes = 0;  ///< of the device's memory at the place
+  std::int64_t worth = 0;         ///< LeaseRequest's
 };
 
 /// A large number of units: the broker clips it to all there are.

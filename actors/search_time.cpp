@@ -56,6 +56,11 @@ SearchShares::SearchShares(const Plan& plan) {
   });
 }
 
+std::int64_t SearchShares::cost(const std::string& subgraph) const {
+  const auto found = costs_.find(subgraph);
+  return found == costs_.end() ? 0 : static_cast<std::int64_t>(found->second);
+}
+
 std::int64_t SearchShares::take(const std::string& subgraph,
                                 std::int64_t left_ms, std::size_t jobs) {
   double all = 0;

@@ -27,6 +27,9 @@ class SearchShares {
   /// Indices of plan.subgraphs: those whose kernels would gain most go first.
   const std::vector<std::size_t>& order() const { return order_; }
 
+  /// Of one that is not begun: bytes that move, or what takes as long.
+  std::int64_t cost(const std::string& subgraph) const;
+
   /// What the subgraph may take of `left_ms`, in which so many are searched for
   /// beside each other. It counts as begun from here on: what it does not use
   /// is left to the others.

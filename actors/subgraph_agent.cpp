@@ -140,10 +140,16 @@ void SubgraphAgent::verify(const Seed& seed, Context& context) {
   order.placed = !work_->places.empty();
   order.place = place();
   order.device_bytes = work_->device_bytes;
+  order.worth = worth(seeds_.size());
   context.send(worker(seed.id), std::move(order));
   if (seed.id != known_id_) return;
   context.send(address::user, Progress{work_->subgraph, "verify",
                                        "the library's " + seed.variant});
+}
+
+/// The first kernel gains the most; a second one may gain a little more.
+std::int64_t SubgraphAgent::worth(std::size_t look) const {
+  return work_->worth / static_cast<std::int64_t>(look);
 }
 
 /// The library's kernel is judged alone: it may spare the others.
@@ -316,7 +322,8 @@ bool SubgraphAgent::ask_model(Context& context) {
     context.send(address::user,
                  Progress{work_->subgraph, "time",
                           "beside torch.compile, for the model"});
-    context.send(worker(compared_), TimeSeed{work_->options.timing_ms, true});
+    context.send(worker(compared_), TimeSeed{work_->options.timing_ms, true,
+                                             worth(seeds_.size() + 1)});
   } else {
     send_asks(context);
   }
@@ -377,7 +384,8 @@ void SubgraphAgent::decide(Context& context) {
     context.send(address::user,
                  Progress{work_->subgraph, "time", best->seed.variant});
     context.send(worker(final_), TimeSeed{work_->options.final_timing_ms,
-                                          work_->options.compile_baseline});
+                                          work_->options.compile_baseline,
+                                          worth(seeds_.size() + 1)});
     return;
   }
   const bool none_judged = results_.empty();

@@ -38,6 +38,7 @@ class SubgraphAgent : public Role {
   void result_came(const SeedResult& result, Context& context);
   void known_judged(const SeedResult& result, Context& context);
   Place place() const;
+  std::int64_t worth(std::size_t look) const;
   bool is_elsewhere(const SeedResult& result) const;
   void place_lost(const SeedResult& result, Context& context);
   void move(Context& context);

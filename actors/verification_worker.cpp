@@ -36,6 +36,7 @@ void VerificationWorker::receive(const Address& from, const Message& message,
   } else if (const auto* again = std::get_if<TimeSeed>(&message)) {
     if (!work_ || stopped_ || !errands_.idle()) return;
     result_.failure = {};  // of a timing before
+    work_->worth = again->worth;
     time(again->budget_ms, again->with_compile, context);
   } else if (const auto end = errands_.receive(message, context)) {
     if (!stopped_) ended(*end, context);
@@ -107,6 +108,7 @@ void VerificationWorker::start(const Address& port, const Message& request,
   terms.group = work_->subgraph;
   terms.ttl_ms = wall_ms + kLeaseSlackMs;
   terms.priority = work_->seed.round;
+  terms.worth = work_->worth;
   errands_.start(port, request, terms, context, kTries);
 }
 

@@ -51,8 +51,11 @@ struct OptimizeSubgraph {
   std::vector<Place> places{};
   std::int64_t device_bytes = 0;  ///< of a device, that a check may take
   std::vector<Seed> parts{};  ///< winners that one fused kernel is to replace
+  /// What there is to gain, beside other subgraphs' that wait for the same
+  /// device; 0: each has its turn, as there is time for all.
+  std::int64_t worth = 0;
   WEFT_FIELDS(subgraph, type, signature, graph, options, machine, places,
-              device_bytes, parts)
+              device_bytes, parts, worth)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 
@@ -98,8 +101,9 @@ struct VerifySeed {
   Place place{};          ///< of checks and timings, where `placed`
   bool placed = false;
   std::int64_t device_bytes = 0;  ///< of a device, that a check may take
+  std::int64_t worth = 0;         ///< LeaseRequest's
   WEFT_FIELDS(subgraph, graph, seed, options, machine, thorough, place, placed,
-              device_bytes)
+              device_bytes, worth)
   bool operator==(const VerifySeed&) const = default;
 };
 
@@ -108,7 +112,8 @@ struct TimeSeed {
   static constexpr std::string_view name = "TimeSeed";
   std::int64_t budget_ms = 0;
   bool with_compile = false;
-  WEFT_FIELDS(budget_ms, with_compile)
+  std::int64_t worth = 0;  ///< LeaseRequest's
+  WEFT_FIELDS(budget_ms, with_compile, worth)
   bool operator==(const TimeSeed&) const = default;
 };
 

@@ -32,6 +32,7 @@ nlohmann::json Broker::describe() const {
                           {"units", waiting.request.units},
                           {"memory_bytes", waiting.request.memory_bytes},
                           {"priority", waiting.request.priority},
+                          {"worth", waiting.request.worth},
                           {"places", waiting.request.places},
                           {"avoid", waiting.request.avoid}});
       }

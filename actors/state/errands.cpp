@@ -19,6 +19,7 @@ nlohmann::json Errands::describe() const {
                     {"units", open.terms.units},
                     {"ttl_ms", open.terms.ttl_ms},
                     {"priority", open.terms.priority},
+                    {"worth", open.terms.worth},
                     {"tries_left", open.tries},
                     {"is_wanted", open.is_wanted},
                     {"avoid", open.avoid},

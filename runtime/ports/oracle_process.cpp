@@ -6,6 +6,10 @@ namespace weft {
 
 using nlohmann::json;
 
+/// On an H200 a check takes 0.1 to 2 s and a timing 1 to 2 s, and an oracle 8 s
+/// until it has imported PyTorch, opened the device and built a large model.
+constexpr std::int64_t kPatienceMs = 5'000;
+
 LineCommand oracle_command(const Installation& installation,
                            const OracleOptions& options) {
   SandboxRequest sandbox;
@@ -49,13 +53,13 @@ LineCommand oracle_command(const Installation& installation,
   return command;
 }
 
-OracleAnswer ask_oracle(LineProcess& oracle, json request,
-                        std::int64_t wall_ms) {
+OracleAnswer ask_oracle(LineProcess& oracle, json request, std::int64_t wall_ms,
+                        const std::stop_token& unwanted) {
   const auto broken = [](const std::string& why) {
     return OracleAnswer(fail(ErrorCode::failed, why), false);
   };
   request["id"] = 1;
-  const auto line = oracle.ask(request.dump(), wall_ms);
+  const auto line = oracle.ask(request.dump(), wall_ms, unwanted, kPatienceMs);
   if (!line) return broken("the oracle: " + line.error().message);
   json reply = json::parse(*line, nullptr, false);
   if (!reply.is_object()) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +40,11 @@ struct OracleAnswer {
 };
 
 /// Asks one request, which gets its `id` here. An error in the reply comes
-/// back as an error here; it leaves the oracle usable.
+/// back as an error here; it leaves the oracle usable. A request that is under
+/// way cannot be taken back: once it is not wanted any more it has a few
+/// seconds to end, since most do, and a new oracle takes longer to begin.
 OracleAnswer ask_oracle(LineProcess& oracle, nlohmann::json request,
-                        std::int64_t wall_ms);
+                        std::int64_t wall_ms,
+                        const std::stop_token& unwanted = {});
 
 }  // namespace weft

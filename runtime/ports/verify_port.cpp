@@ -243,11 +243,7 @@ Result<json> VerifyPort::ask(json request, std::int64_t wall_ms,
     give_back(slot, true);
     return std::unexpected(oracle.error());
   }
-  auto answer = [&] {
-    // A request that is under way cannot be taken back from an oracle.
-    const std::stop_callback stop(cancelled, [&] { (*oracle)->kill(); });
-    return ask_oracle(**oracle, std::move(request), wall_ms);
-  }();
+  auto answer = ask_oracle(**oracle, std::move(request), wall_ms, cancelled);
   give_back(slot, !answer.is_usable);
   if (!answer.is_usable) {
     answer.reply.error().message += " (its log is in the run's logs/)";

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -21,6 +22,8 @@ namespace {
 
 /// So long at most until a dead process's last words are in its log.
 constexpr std::int64_t kLastWordsMs = 1'000;
+/// So often it looks whether the answer is still wanted.
+constexpr std::int64_t kLookMs = 100;
 /// A reply is one JSON object; more than this is no reply.
 constexpr std::size_t kLineBytesMax = std::size_t{16} << 20;
 
@@ -141,7 +144,9 @@ void LineProcess::kill() {
 }
 
 Result<std::string> LineProcess::ask(std::string_view line,
-                                     std::int64_t wall_ms) {
+                                     std::int64_t wall_ms,
+                                     const std::stop_token& unwanted,
+                                     std::int64_t patience_ms) {
   const std::int64_t deadline_ms = monotonic_ms() + wall_ms;
   std::string bytes(line);
   bytes += '\n';
@@ -149,7 +154,7 @@ Result<std::string> LineProcess::ask(std::string_view line,
     kill();
     return std::unexpected(sent.error());
   }
-  auto reply = receive(deadline_ms);
+  auto reply = receive(deadline_ms, unwanted, patience_ms);
   if (reply) return reply;
   kill();
   if (log_) log_->settle(kLastWordsMs);
@@ -174,8 +179,11 @@ Result<void> LineProcess::send(std::string_view bytes,
   return {};
 }
 
-Result<std::string> LineProcess::receive(std::int64_t deadline_ms) {
+Result<std::string> LineProcess::receive(std::int64_t deadline_ms,
+                                         const std::stop_token& unwanted,
+                                         std::int64_t patience_ms) {
   char buffer[65536];
+  bool is_wanted = true;
   while (true) {
     const auto newline = pending_.find('\n');
     if (newline != std::string::npos) {
@@ -186,7 +194,15 @@ Result<std::string> LineProcess::receive(std::int64_t deadline_ms) {
     if (pending_.size() > kLineBytesMax) {
       return fail(ErrorCode::failed, "the process's answer has no end");
     }
-    const int ready = wait_for(from_, POLLIN, deadline_ms);
+    if (is_wanted && unwanted.stop_requested()) {
+      is_wanted = false;
+      deadline_ms = std::min(deadline_ms, monotonic_ms() + patience_ms);
+    }
+    const bool looks = is_wanted && unwanted.stop_possible();
+    const std::int64_t until_ms =
+        looks ? std::min(deadline_ms, monotonic_ms() + kLookMs) : deadline_ms;
+    const int ready = wait_for(from_, POLLIN, until_ms);
+    if (ready == 0 && until_ms < deadline_ms) continue;
     if (ready == 0) {
       return fail(ErrorCode::failed, "no answer within the time limit");
     }

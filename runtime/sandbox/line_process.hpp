@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,9 +35,12 @@ class LineProcess {
   LineProcess& operator=(LineProcess&&) = delete;
   ~LineProcess();
 
-  /// Sends `line` (without its newline) and waits for one line back. After a
-  /// failure the process is gone.
-  Result<std::string> ask(std::string_view line, std::int64_t wall_ms);
+  /// Sends `line` (without its newline) and waits for one line back: no longer
+  /// than `patience_ms` once that is not wanted any more. After a failure the
+  /// process is gone.
+  Result<std::string> ask(std::string_view line, std::int64_t wall_ms,
+                          const std::stop_token& unwanted = {},
+                          std::int64_t patience_ms = 0);
 
   /// Kills it: a waiting ask() fails at once. Any thread.
   void kill();
@@ -45,7 +49,9 @@ class LineProcess {
   LineProcess(pid_t pid, int to, int from, std::unique_ptr<BoundedLog> log)
       : pid_(pid), to_(to), from_(from), log_(std::move(log)) {}
   Result<void> send(std::string_view bytes, std::int64_t deadline_ms);
-  Result<std::string> receive(std::int64_t deadline_ms);
+  Result<std::string> receive(std::int64_t deadline_ms,
+                              const std::stop_token& unwanted,
+                              std::int64_t patience_ms);
 
   pid_t pid_ = -1;
   int to_ = -1;

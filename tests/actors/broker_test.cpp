@@ -295,6 +295,35 @@ TEST_CASE("higher priorities go first, within a group and among groups") {
   CHECK(second.front().first == "highest");
 }
 
+TEST_CASE("of one priority, what is worth more goes first") {
+  PlaceBench broker;
+  broker.give("holder", broker.gpu(1, {"/GPU-a"}));
+  broker.give("next", broker.gpu(1, {"/GPU-a"}, "first"));
+  const auto ask = [&](const Address& who, const std::string& group,
+                       std::int64_t worth, int priority = 0) {
+    auto request = broker.gpu(1, {"/GPU-a"}, group);
+    request.ticket = 2;
+    request.worth = worth;
+    request.priority = priority;
+    broker.give(who, request);
+  };
+  ask("cheap", "a", 10);
+  ask("dear", "b", 30);
+  ask("its second", "b", 15);
+  ask("later round", "c", 0, 1);
+  std::vector<Address> order;
+  const auto release = [&](const Address& who, std::uint64_t ticket) {
+    const auto next =
+        only<LeaseGranted>(broker.give(who, LeaseReleased{ticket}));
+    if (!next.empty()) order.push_back(next.front().first);
+  };
+  release("holder", 1);
+  release("next", 1);
+  while (order.size() < 5) release(order.back(), 2);
+  CHECK(order == std::vector<Address>{"next", "later round", "dear",
+                                      "its second", "cheap"});
+}
+
 TEST_CASE("who deals out the subgraphs hears of devices and nodes") {
   PlaceBench broker;
   const auto told = only<Capacities>(broker.device("/GPU-c"));

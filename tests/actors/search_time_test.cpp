@@ -134,6 +134,47 @@ TEST_CASE("an agent is told when its share of the budget is over") {
   CHECK(one<StopSearch>(told).reason.contains("100 s"));
 }
 
+TEST_CASE("with a budget, dearer subgraphs have the device first") {
+  BudgetBench dispatcher;
+  const auto dear = one<OptimizeSubgraph>(dispatcher.sent);
+  const auto cheap = one<OptimizeSubgraph>(dispatcher.done(dispatcher.id(1)));
+  CHECK(cheap.worth > 0);
+  CHECK(dear.worth >= 8 * cheap.worth);
+}
+
+TEST_CASE("with a budget, torch.compile is timed beside the module alone") {
+  BudgetBench dispatcher;
+  CHECK(!one<OptimizeSubgraph>(dispatcher.sent).options.compile_baseline);
+}
+
+TEST_CASE("without one, subgraphs take turns") {
+  RunBench<Dispatcher> dispatcher;
+  const Plan plan = uneven_plan();
+  const auto sent = dispatcher.say(
+      address::extractor, Dispatch{dispatcher.blobs.put(plan_to_json(plan)),
+                                   small_run(dispatcher.blobs), 0});
+  CHECK(one<OptimizeSubgraph>(sent).worth == 0);
+  CHECK(one<OptimizeSubgraph>(sent).options.compile_baseline);
+}
+
+TEST_CASE(
+    "a second kernel is worth less than the first, and a last look less") {
+  Bench<SubgraphAgent> agent;
+  OptimizeSubgraph work;
+  work.subgraph = "sg";
+  work.worth = 600;
+  agent.give(address::dispatcher, work);
+  const auto begun = only<VerifySeed>(
+      agent.give("seeds/compiler",
+                 SeedsReply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}}));
+  REQUIRE(begun.size() == 2);
+  CHECK(begun[0].second.worth == 600);
+  CHECK(begun[1].second.worth == 300);
+  agent.give("worker/sg.a", right("a", 2));
+  const auto sent = agent.give("worker/sg.b", right("b", 3));
+  CHECK(one<TimeSeed>(sent).worth == 200);
+}
+
 TEST_CASE("an agent that is done is not told anything") {
   BudgetBench dispatcher;
   const auto timer = one<TimerRequest>(dispatcher.sent);

@@ -40,6 +40,19 @@ class ErrorModel(unittest.TestCase):
             got = torch.tensor([value, 1.0])
             self.assertEqual(not compare.compare(got, made).reason, is_right)
 
+    def test_what_the_framework_leaves_alone_must_be_left_alone(self):
+        for was in (torch.tensor([1.0, 0.0]), torch.tensor([1.0, float("nan")])):
+            made = compare.untouched("weight", was.clone())
+            for value, is_right in ((1.0, True), (1.0 + 2**-22, True),
+                                    (1.001, False), (float("nan"), False)):
+                got = was.clone()
+                got[0] = value
+                self.assertEqual(not compare.compare(got, made).reason,
+                                 is_right, (was, value))
+        made = compare.untouched("count", torch.tensor([3]))
+        self.assertFalse(compare.compare(torch.tensor([3]), made).reason)
+        self.assertTrue(compare.compare(torch.tensor([4]), made).reason)
+
     def test_where_float64_is_lost_the_framework_is_the_measure(self):
         for lost in (float("nan"), float("inf"), float("-inf")):
             made = compare.expect("y", torch.tensor([2.0, 1.0]),

@@ -104,6 +104,20 @@ class ReferenceTest(unittest.TestCase):
             "return x * self.m")
 
 
+    def test_what_forward_leaves_alone_is_not_worked_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "problem.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(problem_with("return self.norm(x)",
+                                        init="self.norm = nn.BatchNorm1d(16)"))
+            whole = WholeModel(path, 1)
+        case = whole.case("given", whole.device.generator(1))
+        self.assertEqual(
+            [made.name for made in case.expectations if not made.is_untouched],
+            ["output0", "norm.running_mean", "norm.running_var",
+             "norm.num_batches_tracked"])
+
+
 class JudgedTest(WeftCase):
     def judge(self, reference, *candidates):
         """The run, and what was said of each candidate's (init, forward)."""
@@ -123,6 +137,18 @@ class JudgedTest(WeftCase):
                          [True, True, False], found)
         for one in found:
             self.assertLess(one["verdict"]["tolerance"], 1e-4)
+
+    def test_who_writes_what_model_leaves_alone_is_wrong(self):
+        init = "self.lin = nn.Linear(16, 16)"
+        forward = "y = self.lin(x)\n        {}\n        return y"
+        writes = "self.lin.bias.data[0] {}"
+        _, found = self.judge((init, "return self.lin(x)"), *(
+            (init, forward.format(writes.format(change)))
+            for change in ("*= 1", "*= 1.01", "*= float('nan')")))
+        self.assertEqual([one["accepted"] for one in found],
+                         [True, False, False], found)
+        for one in found[1:]:
+            self.assertIn("lin.bias[0]", one["verdict"]["reason"])
 
     def test_one_tensor_in_two_plain_attributes_is_refused(self):
         forward = "self.row.copy_(x[1])\n        return self.cache + x"

@@ -80,6 +80,25 @@ TEST_CASE("a waiting question fails when another thread kills the process") {
   CHECK(says(process.ask("?", 600'000), "has ended"));
 }
 
+TEST_CASE("an answer that is not wanted any more may still come soon") {
+  auto process = shell("read a; sleep 0.3; echo late; read b; echo next");
+  std::stop_source unwanted;
+  unwanted.request_stop();
+  const auto told = process.ask("", 600'000, unwanted.get_token(), 600'000);
+  CHECK(value(told) == "late");
+  CHECK(value(process.ask("", 600'000)) == "next");
+}
+
+TEST_CASE("nobody waits long for an answer that is not wanted any more") {
+  auto process = shell("echo $$; exec sleep 1000");
+  const std::string pid = value(process.ask("", 600'000));
+  std::stop_source unwanted;
+  std::jthread asker([&] { unwanted.request_stop(); });
+  CHECK(says(process.ask("?", 600'000, unwanted.get_token(), 50),
+             "no answer within the time limit"));
+  CHECK(ends(pid));
+}
+
 /// The answer of a shell that writes to that log; it has ended.
 std::string answer_of(const std::string& script,
                       const std::filesystem::path& log) {

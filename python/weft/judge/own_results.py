@@ -24,11 +24,19 @@ def of_its_own(results, others):
 
 
 def unless_changed(after, before):
-    """`before` itself if forward() left it alone: one copy less is held."""
-    if after.dtype != before.dtype or not after.is_cuda:
+    """`before` itself if forward() left it alone: one copy less is held, and
+    nothing has to be worked out of what a candidate should leave there."""
+    if after.dtype != before.dtype:
         return after
     flat = after.contiguous().reshape(-1)
     return before if same_bytes(flat, before.reshape(-1)) else after
+
+
+def copied_if_changed(after, before):
+    """That of each tensor, or a copy of it."""
+    made = map(unless_changed, after, before)
+    return [found if found is was else found.clone()
+            for found, was in zip(made, before)]
 
 
 def attributes(model):

@@ -297,14 +297,15 @@ class WholeModel:
         made = []
         is_wide = wide is not None
         for key in _KEYS:
-            truths = wide.pop(key) if is_wide else [None] * len(narrow[key])
-            if key == "inputs_after":  # left alone, they need no float64
-                truths = [None if x is leaf else truth for x, leaf, truth
-                          in zip(narrow[key], leaves, truths)]
-            names = self._names(key, len(truths))
+            results = narrow[key]
+            truths = wide.pop(key) if is_wide else [None] * len(results)
+            before = {"inputs_after": leaves, "state_after": state}.get(
+                key, [None] * len(results))
             made.append([
+                compare.untouched(name, x) if x is was else
                 compare.expect(name, x, truth, self._length_for(x, truth))
-                for name, x, truth in zip(names, narrow[key], truths)])
+                for name, x, was, truth in zip(
+                    self._names(key, len(results)), results, before, truths)])
         wide = None  # what is expected holds it
         if used_tf32:
             for one in chain(*made):
@@ -415,7 +416,7 @@ class WholeModel:
                 [*owners, *after, *own_results.attributes(model)]),
             "inputs_after": [own_results.unless_changed(t, leaf)
                              for t, leaf in zip(mine, leaves)],
-            "state_after": [t.clone() for t in after],
+            "state_after": own_results.copied_if_changed(after, state),
             "described": describe(result, mine, lain, held.named, after),
             "drew": drawn != rng_state(self.device.torch),
         }
