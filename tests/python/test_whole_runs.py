@@ -46,18 +46,23 @@ def setUpModule():
     problem = os.path.join(folder, "tiny.py")
     with open(problem, "w", encoding="utf-8") as file:
         file.write(TINY)
-    run = os.path.join(folder, "run")
     # A working folder whose files are called as the library's modules are.
     work = os.path.join(folder, "work")
     os.mkdir(work)
     for name in ("json.py", "random.py", "types.py"):
         with open(os.path.join(work, name), "w", encoding="utf-8") as file:
             file.write("raise SystemExit('this is no module of yours')\n")
-    done = subprocess.run(
-        [WEFT, "run", problem, "--out", run, "--variants", "2", "--jobs", "2",
-         "--no-compile-baseline", "--timing-ms", "300", "--final-timing-ms",
-         "2000"], capture_output=True, text=True, env=environment(),
-        timeout=400, check=False, cwd=work)
+    for attempt in range(3):  # a busy machine may not see what is faster
+        run = os.path.join(folder, f"run{attempt}")
+        done = subprocess.run(
+            [WEFT, "run", problem, "--out", run, "--variants", "2", "--jobs",
+             "2", "--no-compile-baseline", "--timing-ms", "300",
+             "--final-timing-ms", "2000"], capture_output=True, text=True,
+            env=environment(), timeout=400, check=False, cwd=work)
+        if os.path.exists(os.path.join(run, "results.csv")) and results()[
+                "model"]["eager_median_us"]:
+            return
+        print(done.stdout, file=sys.stderr)
 
 
 def tearDownModule():
@@ -67,6 +72,13 @@ def tearDownModule():
         assert checked.returncode == 0, checked.stderr
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def results():
+    """The run's table, by what a row is about."""
+    with open(os.path.join(run, "results.csv"), newline="",
+              encoding="utf-8") as file:
+        return {row["id"]: row for row in csv.DictReader(file)}
 
 
 def kernels():
@@ -93,10 +105,7 @@ class WholeRunTest(WeftCase):
         self.assertIn("Verdict: correct", report)
 
     def test_the_results_are_a_table_with_the_whole_model(self):
-        with open(os.path.join(run, "results.csv"), newline="",
-                  encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        by_id = {row["id"]: row for row in rows}
+        by_id = results()
         self.assertEqual(by_id["model"]["verdict"], "correct")
         self.assertGreater(float(by_id["model"]["eager_median_us"]), 0)
         for name in kernels():
