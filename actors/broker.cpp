@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/device.hpp"
+#include "actors/search_time.hpp"
 
 namespace weft {
 namespace {
@@ -32,11 +33,6 @@ bool has_left(const Capacities& capacities) {
   return !capacities.units.empty() &&
          std::ranges::all_of(capacities.units,
                              [](const auto& item) { return item.second == 0; });
-}
-
-std::string seconds_text(std::int64_t us) {
-  const std::int64_t tenths = us / 100'000;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
 #include "actors/result_json.hpp"
+#include "actors/search_time.hpp"
 #include "compiler/compose/compose.hpp"
 #include "compiler/compose/problem_at.hpp"
 #include "compiler/targets.hpp"
@@ -411,6 +412,9 @@ void Composer::drop_some(const std::string& why, Context& context) {
 void Composer::probed(const ProbeReply* reply, Context& context) {
   if (reply) report_.machine = *reply;
   if (compose_->run.options.accept == rule::near_eager) take_near();
+  if (compose_->searched_us > 0) {
+    report_.notes.push_back(time_spent(*compose_, context.now_us()));
+  }
   Blobs& blobs = context.blobs();
   WriteFilesRequest files;
   files.files = {

@@ -84,10 +84,11 @@ void Dispatcher::start_agents(Context& context) {
 }
 
 void Dispatcher::limit_time(Context& context) {
-  const std::int64_t gone_ms = (context.now_us() - dispatch_->begun_us) / 1'000;
+  captured_us_ = context.now_us();
+  const std::int64_t gone_ms = (captured_us_ - dispatch_->begun_us) / 1'000;
   const std::int64_t left_ms =
       search_ms(dispatch_->run.options.budget_ms, gone_ms);
-  search_until_us_ = context.now_us() + left_ms * 1'000;
+  search_until_us_ = captured_us_ + left_ms * 1'000;
   shares_ = SearchShares(plan_);
   order_ = shares_.order();
 }
@@ -290,6 +291,9 @@ void Dispatcher::hand_over(Context& context) {
   if (search_until_us_ > 0) {
     compose.ends_us =
         dispatch_->begun_us + dispatch_->run.options.budget_ms * 1'000;
+    compose.begun_us = dispatch_->begun_us;
+    compose.captured_us = captured_us_;
+    compose.searched_us = context.now_us();
   }
   for (const Subgraph& subgraph : plan_.subgraphs) {
     compose.results.push_back(done_.at(subgraph.id));

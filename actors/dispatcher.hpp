@@ -60,6 +60,7 @@ class Dispatcher : public Role {
   std::size_t next_ = 0;              ///< in it; those before it were started
   std::size_t working_ = 0;           ///< agents without a verdict yet
   std::int64_t search_until_us_ = 0;  ///< 0: there is no limit
+  std::int64_t captured_us_ = 0;      ///< where there is one
   SearchShares shares_;
   std::map<std::uint64_t, std::string> alarms_;  ///< whose share is over then
   std::map<std::string, SubgraphDone> done_;

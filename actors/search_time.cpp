@@ -37,6 +37,21 @@ std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms) {
   return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
 }
 
+std::string seconds_text(std::int64_t us) {
+  const std::int64_t tenths = us / 100'000;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::string time_spent(const Compose& compose, std::int64_t now_us) {
+  return "Time: of the budget of " +
+         std::to_string(compose.run.options.budget_ms / 1'000) + " s, " +
+         seconds_text(compose.captured_us - compose.begun_us) +
+         " went to the capture, " +
+         seconds_text(compose.searched_us - compose.captured_us) +
+         " to the search, " + seconds_text(now_us - compose.searched_us) +
+         " to checking and timing the module";
+}
+
 SearchShares::SearchShares(const Plan& plan) {
   for (const Subgraph& subgraph : plan.subgraphs) {
     const auto count_in = [&](const Plan& cut) {

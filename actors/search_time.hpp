@@ -11,12 +11,19 @@
 #include <vector>
 
 #include "compiler/graph/subgraph.hpp"
+#include "messages/vocabulary.hpp"
 
 namespace weft {
 
 /// Of a budget of which so much is gone (for capturing the model); the rest is
 /// for checking and timing what was composed. 0: nothing is left to search in.
 std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms);
+
+/// "12.3 s"
+std::string seconds_text(std::int64_t us);
+
+/// What a run with a budget took for its parts, so far, for the report.
+std::string time_spent(const Compose& compose, std::int64_t now_us);
 
 /// The subgraphs of a plan, dearest first, and what is dealt out among them.
 class SearchShares {

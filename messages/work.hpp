@@ -183,7 +183,12 @@ struct Compose {
   std::vector<SubgraphDone> results;  ///< in the plan's order
   /// When the run should be over, by the journal's clock; 0: whenever.
   std::int64_t ends_us = 0;
-  WEFT_FIELDS(plan, run, results, ends_us)
+  /// Where that is limited: when the run began, its model was captured, and the
+  /// search ended.
+  std::int64_t begun_us = 0;
+  std::int64_t captured_us = 0;
+  std::int64_t searched_us = 0;
+  WEFT_FIELDS(plan, run, results, ends_us, begun_us, captured_us, searched_us)
   bool operator==(const Compose&) const = default;
 };
 

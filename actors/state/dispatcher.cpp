@@ -23,6 +23,7 @@ nlohmann::json Dispatcher::describe() const {
       {"order", order_},
       {"started", next_},
       {"search_until_us", search_until_us_},
+      {"captured_us", captured_us_},
       {"shares", shares_.describe()},
       {"alarms", std::move(alarms)},
       {"outcomes", std::move(outcomes)},

@@ -175,6 +175,17 @@ TEST_CASE(
   CHECK(one<TimeSeed>(sent).worth == 200);
 }
 
+TEST_CASE("the report says where a budget went") {
+  Compose compose;
+  compose.run.options.budget_ms = 45'000;
+  compose.begun_us = 1 * kSecondUs;
+  compose.captured_us = 11 * kSecondUs + 449'999;
+  compose.searched_us = 25 * kSecondUs;
+  CHECK(time_spent(compose, 51 * kSecondUs) ==
+        "Time: of the budget of 45 s, 10.4 s went to the capture, 13.5 s to "
+        "the search, 26.0 s to checking and timing the module");
+}
+
 TEST_CASE("an agent that is done is not told anything") {
   BudgetBench dispatcher;
   const auto timer = one<TimerRequest>(dispatcher.sent);
@@ -189,6 +200,9 @@ TEST_CASE("what is left when the search's time is over is not begun") {
   CHECK(only<OptimizeSubgraph>(sent).empty());
   const auto compose = one<Compose>(sent);
   CHECK(compose.ends_us == 100 * kSecondUs);
+  CHECK(compose.begun_us == 0);
+  CHECK(compose.captured_us == 10 * kSecondUs);
+  CHECK(compose.searched_us == 90 * kSecondUs);
   REQUIRE(compose.results.size() == 2);
   CHECK(compose.results[0].outcome == "failed");
   CHECK(compose.results[0].reason.contains("not begun"));

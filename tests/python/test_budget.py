@@ -21,6 +21,9 @@ class Budget(WeftCase):
         self.assertTrue(result["verdict"]["correct"])
         for subgraph in result["subgraphs"]:
             self.assertIn("budget of 1 s", subgraph["reason"])
+        (told,) = [note for note in result["notes"] if "Time:" in note]
+        self.assertRegex(told, r"of the budget of 1 s, \d+\.\d s went to the "
+                         r"capture, 0\.\d s to the search, \d+\.\d s to")
         self.assert_replays(run)
 
     def test_a_budget_is_a_number_of_seconds(self):
