@@ -9,7 +9,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import unittest
 
@@ -132,12 +131,6 @@ class BenchTest(WeftCase):
         self.assert_ends(other, 2, "run_flags", "--rerun")
         self.problems(**{"4_broken": GOOD})
         mended = self.bench("--only", "4_*", "--json")
-        for _ in range(2):
-            if "before or after the time that is taken" not in mended.stdout:
-                break
-            # A busy machine: times lie where an honest module has none.
-            print("asked again: " + mended.stdout[:400], file=sys.stderr)
-            mended = self.bench("--only", "4_*", "--json", "--rerun-failed")
         self.assert_ends(mended, 0)
         row, whole = map(json.loads, mended.stdout.splitlines())
         self.assertTrue(row["verified"])

@@ -13,7 +13,9 @@ import torch
 
 from weft.device.device import HOST
 from weft.candidate.slot import Ended
+from weft.candidate.work_clock import Worked
 from weft.timing.device_rounds import DeviceRounds
+from weft.timing.off_clock import Message, off_clock_by
 from weft.timing.rounds import Rounds
 from weft.timing.time_model import ModelBench
 from weft.judge.verify import ArenaKeeper
@@ -82,6 +84,8 @@ def get_init_inputs():
 class WatchingSlot:
     """Notes what it is asked for, and whether the inputs were there then."""
 
+    worked = Worked(400_000, 500_000)
+
     def __init__(self, bench, whole):
         self._bench, self._whole = bench, whole
         self.asked = []
@@ -91,6 +95,11 @@ class WatchingSlot:
         is_there = torch.equal(held.reshape(-1), self._bench._kept[0])
         self.asked.append((*steps, is_there))
         return {"ns": 1}, 0.001
+
+
+def work(seconds):
+    """A message in which one thread worked, and nothing waited."""
+    return Message(seconds, seconds, seconds)
 
 
 class OneModel(unittest.TestCase):
@@ -124,10 +133,12 @@ class Timing(OneModel):
 
     def off_clock(self, loads, usual, timed=None, exports=None):
         bench = self.bench
-        bench._loads = loads
-        bench._exports = exports or {len(loads) - 1: 0.001}
-        bench._usual_loads, bench._usual_exports = usual, [0.001]
-        return bench.off_clock(timed or [0.003] * len(loads))
+        exports = exports or {len(loads) - 1: 0.001}
+        bench._loads = list(map(work, loads))
+        bench._exports = {at: work(one) for at, one in exports.items()}
+        bench._usual_loads = list(map(work, usual))
+        bench._usual_exports = [work(0.001)]
+        return bench.off_clock(list(map(work, timed or [0.003] * len(loads))))
 
     def test_noise_beside_the_clock_is_not_surely_there(self):
         median, least, *_ = self.off_clock(
@@ -166,16 +177,27 @@ class Timing(OneModel):
         dice = random.Random(1)
 
         def waits(count):
-            return [0.001 + 0.004 * (dice.random() < 0.5) for _ in range(count)]
-        for work in (0.002, 0.0):
-            bench = self.bench
-            bench._usual_loads, bench._usual_exports = waits(120), waits(60)
-            bench._loads = waits(60)
-            bench._exports = {number: work + seconds
-                              for number, seconds in enumerate(waits(60))}
-            found = bench.off_clock([0.0001] * 60)
-            self.assertAlmostEqual(found.quiet_s, work, msg=found)
-            self.assertGreater(found.most_s, work + 0.003)
+            return [work(0.001 + 0.004 * (dice.random() < 0.5))
+                    for _ in range(count)]
+        for hidden in (0.002, 0.0):
+            found = off_clock_by(
+                "seconds", [work(0.0001)] * 60, waits(60),
+                {number: work(hidden + one.seconds)
+                 for number, one in enumerate(waits(60))},
+                waits(120), waits(60))
+            self.assertAlmostEqual(found.quiet_s, hidden, msg=found)
+            self.assertGreater(found.most_s, hidden + 0.003)
+
+    def test_a_device_works_while_processors_wait(self):
+        bench = self.bench
+        waits = Message(0.009, 0.0001, 0.0001)
+        bench._loads = [work(0.001)] * 20
+        bench._exports = dict.fromkeys(range(20), waits)
+        bench._usual_loads = bench._usual_exports = [work(0.001)] * 20
+        for flush, least in (({"flush": True}, 0.008), ({}, 0.0)):
+            bench._flush = flush
+            found = bench.off_clock([work(0.003)] * 20)
+            self.assertAlmostEqual(found.least_s, least)
 
     def test_the_call_that_wakes_counts_as_loading(self):
         device = types.SimpleNamespace(
@@ -187,8 +209,9 @@ class Timing(OneModel):
             self.ask(flush)
             rounds = kind(None, self.slot, self.bench, ["eager"], None)
             rounds._time_baseline("eager")
-            self.assertEqual(self.bench._loads, [messages * 0.001])
-            self.assertEqual(self.bench._usual_loads, [messages * 0.001])
+            took = Message(messages * 0.001, messages * 0.0004, messages * 0.0005)
+            self.assertEqual(self.bench._loads, [took])
+            self.assertEqual(self.bench._usual_loads, [took])
 
     def test_on_the_host_it_does_not_warm_up(self):
         # No message but those whose time is counted.

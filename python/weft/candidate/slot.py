@@ -15,6 +15,7 @@ import sys
 import time
 
 from weft.candidate import fault, gpu_package
+from weft.candidate.work_clock import Worked
 from weft.device import process
 from weft.device.laps import lap
 
@@ -74,6 +75,8 @@ class Slot:
         self._may_rest = False
         self._rests = 0
         self.is_private = False
+        #: From the answer before the last one to the last.
+        self.worked = Worked()
 
     def launch(self):
         """Starts the zygote if there is none, and leaves it to warm up."""
@@ -289,6 +292,7 @@ class Slot:
         except Ended as ended:
             self._lose(ended.kind, ended.reason)
         if source == "Z" and message.get("frozen"):
+            self.worked = Worked(*message["worked"])
             return
         if source == "Z":
             self._raise_end(message)

@@ -20,6 +20,7 @@ import socket
 import sys
 import time
 
+from weft.candidate.work_clock import WorkClock
 from weft.device import process
 
 #: A child that says more than this at once is not answering, but flooding.
@@ -35,8 +36,9 @@ class Child:
     `to_child` is a socket, because a job comes with the arena's descriptor.
     """
 
-    def __init__(self, pid, to_child, from_child, printed):
+    def __init__(self, pid, to_child, from_child, printed, is_private):
         self.pid = pid
+        self.work = WorkClock(pid, is_private)
         self.to_child = to_child
         self.from_child = from_child
         self.printed = printed
@@ -98,7 +100,8 @@ class Zygote:
         theirs.close()
         for fd in (answers[1], printed[1]):
             os.close(fd)
-        self.child = Child(pid, ours, answers[0], printed[0])
+        self.child = Child(pid, ours, answers[0], printed[0],
+                           self.is_private)
         os.set_blocking(printed[0], False)
 
     def turn(self):
@@ -157,7 +160,7 @@ class Zygote:
             self.signal_all(signal.SIGSTOP)
             self.await_stop()
             self.is_frozen = True
-            self.say({"frozen": True})
+            self.say({"frozen": True, "worked": self.child.work.lap()})
 
     def rested(self, lines):
         """What the child said to that: it serves on, or it could not."""

@@ -63,8 +63,9 @@ class DeviceRounds(Rounds):
     def _time_empty(self, party):
         """The framework's messages beside their events say it all."""
 
-    def _waits_s(self):
-        return 0.0
+    def _unhurried(self, party):
+        """A processor's time says nothing of a device's."""
+        return self._seconds(party)
 
     def _read_clocks(self, party):
         """Right after a party's call: as fast as it ran, or less."""

@@ -5,13 +5,13 @@ empty call costs at least. The party's own clock can only make a time longer.
 On a GPU its events decide, where our own code reads them (device_rounds.py).
 """
 
-import math
 import statistics
 import time
-import typing
 
 from weft.device.laps import lap
 from weft.candidate.slot import Ended
+from weft.timing.off_clock import QUIET_SHARE, Message
+from weft.timing.quantiles import median_bounds, quantile
 
 ROUNDS_MIN = 3
 ROUNDS_MAX = 400
@@ -56,36 +56,9 @@ CLOCK_SLACK_S = 0.001
 #: low end of an interval: a busy machine makes it longer, never shorter.
 OFF_CLOCK_SLACK_S = 0.0002
 OFF_CLOCK_SHARE = 0.5
-#: So many times what an empty call takes in the median may pass beside the clock
-#: where every process waits for the processor.
-OFF_CLOCK_EMPTY_CALLS = 8
 #: Beyond this share of eager's time, by its low end, and beyond the noise of the
 #: framework's side, it is hidden work.
 OFF_CLOCK_EAGER_SHARE = 1 / 3
-#: What stands for the quietest rounds: the candidate's that such a share lies
-#: below, and this of each message of the framework's. (Two cores with two and
-#: with four busy loops, 2026-11-26: 23 timings of honest modules had 0.12 ms
-#: beside the clock by these at most, 12 of 1 to 2 ms of work 0.5 ms at least;
-#: by medians of all rounds 5.6 ms and nothing. An honest one beside two other
-#: tests had 1.9: so they accept nobody, and call nobody a cheat.)
-QUIET_SHARE = 0.05
-QUIET_USUAL_SHARE = 0.1
-
-
-class OffClock(typing.NamedTuple):
-    """Seconds of work a call that lie beside the clock."""
-
-    median_s: float = 0.0
-    #: By the low end of the median's interval.
-    least_s: float = 0.0
-    #: How many the framework's own may exceed their median by there, but for
-    #: the longest tenth before the clock, and after it.
-    noise_s: float = 0.0
-    #: By the quietest rounds of both sides: a machine that is busy for most of
-    #: the time hides nothing of them.
-    quiet_s: float = 0.0
-    #: The median, held against the framework's quietest: it is no more.
-    most_s: float = 0.0
 
 
 class TooBusy(Exception):
@@ -124,6 +97,8 @@ class Rounds:
         self._parties = ["candidate", *parties]
         self._empty = []
         self._clocks = {name: [] for name in self._parties}
+        #: What processors worked for these.
+        self._worked = {name: [] for name in self._parties}
         self._examining_s = 0.0
         self._outputs_checked = 0
         self._outputs_wrong = 0
@@ -194,21 +169,16 @@ class Rounds:
         return self._is_charged(max(found.median_s, found.quiet_s))
 
     def _off_clock(self):
-        return self._bench.off_clock(self._seconds("candidate"))
+        return self._bench.off_clock(self._messages("candidate"))
 
     def _is_meant(self, found):
         """Whether no busy machine puts so many seconds beside the clock."""
         return (self._is_charged(found.least_s)
-                and found.least_s > max(
-                    self._honest_s(), found.noise_s, self._waits_s()))
-
-    def _waits_s(self):
-        """What a process may wait for the processor in each call."""
-        return OFF_CLOCK_EMPTY_CALLS * statistics.median(self._empty)
+                and found.least_s > max(self._honest_s(), found.noise_s))
 
     def _honest_s(self, is_quiet=False):
         """No honest module has more beside the clock."""
-        eager_s = self._seconds("eager")
+        eager_s = self._unhurried("eager")
         eager = (quantile(eager_s, QUIET_SHARE) if is_quiet
                  else median_bounds(eager_s)[1])
         return self.off_clock_slack_s + OFF_CLOCK_EAGER_SHARE * eager
@@ -251,7 +221,9 @@ class Rounds:
             else:
                 answer, seconds = self._time_baseline(party)
             if number >= 0:
+                slot = self._slot if party == "candidate" else self._baseline
                 self._clocks[party].append((seconds, answer["ns"] / 1e9))
+                self._worked[party].append(Message.last_of(slot, seconds))
                 self._note(party, seconds, answer)
 
     def _note(self, party, seconds, answer):
@@ -293,8 +265,8 @@ class Rounds:
             raise TooBusy(
                 "the machine is too busy: "
                 f"{max(hidden.median_s, hidden.most_s) * 1e3:.1f} ms a call seem "
-                "to lie beside the time that is taken, and so does the "
-                "framework's own noise; try again when less runs here")
+                "to lie beside the time that is taken, and whether that is noise "
+                "cannot be told; try again when less runs here")
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
         if not rejected and self._may_have_false_clock():
@@ -346,10 +318,23 @@ class Rounds:
         overhead = self._overhead()
         return [net_s(both, overhead) for both in self._clocks[party]]
 
+    def _messages(self, party):
+        """Those that were timed, with such seconds."""
+        return [one._replace(seconds=seconds) for one, seconds
+                in zip(self._worked[party], self._seconds(party))]
+
+    def _unhurried(self, party):
+        """Its seconds as if none of its threads had waited for a processor: what
+        lies beside the clock may be a share of them, which must not grow with
+        what else runs."""
+        return [min(one.seconds,
+                    max(one.answering_s, one.by_all_s / self._slot.threads))
+                for one in self._messages(party)]
+
     def _is_charged(self, hidden):
         """Whether work done while no time was taken is more than a share of
         the candidate's times."""
-        own = statistics.median(self._seconds("candidate"))
+        own = statistics.median(self._unhurried("candidate"))
         return hidden > self.off_clock_slack_s + OFF_CLOCK_SHARE * own
 
     def _charge(self, hidden):
@@ -394,22 +379,6 @@ def net_s(both, overhead):
     """Seconds of one message's work from (outside, inside)."""
     outside, own = both
     return max(outside - overhead, own, 1e-9)
-
-
-def median_bounds(values):
-    """The median and its 95 % confidence interval from order statistics (no
-    assumption on the noise); the whole range when there are few values."""
-    ordered = sorted(values)
-    count = len(ordered)
-    reach = 0.98 * math.sqrt(count)  # 1.96 standard deviations of a binomial
-    high = min(count - 1, math.ceil(count / 2 + reach))
-    return statistics.median(ordered), ordered[count - 1 - high], ordered[high]
-
-
-def quantile(values, share):
-    """The value that such a share of them lies below, at most."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def median_interval(values):

@@ -1,7 +1,6 @@
 """The bench for a whole model: Model eager and compiled against ModelNew."""
 
 import functools
-import statistics
 from dataclasses import replace
 
 import torch
@@ -9,8 +8,9 @@ import torch
 from weft.expect import inputs, redraws
 from weft.device.laps import lap
 from weft.timing.rounds import (BASELINE_START_MS, BASELINE_WALL_MS,
-                                QUIET_SHARE, QUIET_USUAL_SHARE, OffClock,
-                                ask_baseline, median_bounds, quantile)
+                                ask_baseline)
+from weft.timing.off_clock import (Message, OffClock, off_clock,
+                                   off_clock_by)
 from weft.candidate.slot import Ended
 from weft.judge.verify import Limits, Verdict
 from weft.judge.verify_model import begin, hold_kernels, layout_difference
@@ -40,7 +40,7 @@ class ModelBench:
         self._flush = {"flush": True} if whole.device.is_cuda else {}
         #: What the call took that woke the baseline. On a device it is the warm
         #: one, with no inputs in sight, and no empty one is made.
-        self._woken_s = 0.0
+        self._woken = Message()
         #: What was expected of the first compared call, less the tensors.
         self._like = None
         self.bytes_written = sum(
@@ -100,8 +100,8 @@ class ModelBench:
         self._load(self._baseline, BASELINE_WALL_MS, True)
 
     def begin(self, slot, job, limits):
-        #: Seconds that calls take and that are not timed: the candidate's in
-        #: each round, and by the number of rounds that were compared, …
+        #: What calls take that are not timed: the candidate's in each round,
+        #: and by the number of rounds that were compared, …
         self._loads, self._exports = [], {}
         #: … and the framework's.
         self._usual_loads, self._usual_exports = [], []
@@ -165,17 +165,18 @@ class ModelBench:
             self._whole.device.synchronize()
 
     def call_candidate(self, slot, wall_ms):
-        woken = 0.0
+        woken = Message()
         if not self._flush:
             # By an empty call, as the baseline was; it counts as loading.
-            _, woken = slot.call(wall_ms, steps=[])
+            _, seconds = slot.call(wall_ms, steps=[])
+            woken = Message.last_of(slot, seconds)
         self._warm(slot, wall_ms)
         with lap("loads"):
             # Of the round before: a message of its own would be one in which
             # nobody counts what a candidate does.
             told, seconds = self._load(
                 slot, wall_ms, False, self._reuse, before=["ran"])
-        self._loads.append(woken + seconds)
+        self._loads.append(woken.then(Message.last_of(slot, seconds)))
         hold_kernels(told, "timed call")
         with lap("timed calls"):
             answer, seconds = slot.call(wall_ms, steps=["run"], **self._flush)
@@ -189,7 +190,7 @@ class ModelBench:
 
     def call_empty(self, baseline, party):
         answer, seconds = baseline.call(BASELINE_WALL_MS, steps=[])
-        self._woken_s = seconds
+        self._woken = Message.last_of(baseline, seconds)
         return answer, seconds
 
     def call_baseline(self, baseline, party):
@@ -197,43 +198,27 @@ class ModelBench:
         with lap("loads"):
             _, seconds = self._load(
                 baseline, BASELINE_WALL_MS, False, self._reuse)
-        self._usual_loads.append(self._woken_s + seconds)
+        self._usual_loads.append(
+            self._woken.then(Message.last_of(baseline, seconds)))
         with lap("timed calls"):
             return baseline.call(BASELINE_WALL_MS, steps=["run"],
                                  function=party, **self._flush)
 
     def off_clock(self, timed):
-        """The OffClock of a candidate whose timed calls took so many seconds in
-        each round that counts: how much longer a call takes it with what is not
-        timed, beyond what that takes the baseline, since both copy the same
-        inputs and results. Work may lie before the clock in one round and after
-        it in another: so all is added up by the round."""
+        """The OffClock of a candidate with these timed messages, in each round
+        that counts."""
         if not self._usual_exports:
             return OffClock()  # no result was right: it is rejected for that
-        # Of the rounds that count; the first export was before them.
-        loads = self._usual_loads[-len(timed):]
-        exports = self._usual_exports[1:] or self._usual_exports
         first = len(self._loads) - len(timed)
-        begun = {number: timed[number - first] + seconds
-                 for number, seconds in enumerate(self._loads)
-                 if number >= first}
-        ended = [begun[number] + seconds
-                 for number, seconds in self._exports.items() if number >= first]
-        own, load = statistics.median(timed), statistics.median(loads)
-        beyond = [[seconds - own - load for seconds
-                   in median_bounds(begun.values())[:2]]]
-        if not ended:
-            median, least = beyond[0]
-            return OffClock(max(0.0, median), max(0.0, least), _spread(loads))
-        usual = own + load + statistics.median(exports)
-        beyond.append([seconds - usual for seconds in median_bounds(ended)[:2]])
-        median, least = map(max, zip(*beyond))
-        quiet = own + quantile(loads, QUIET_USUAL_SHARE) + quantile(
-            exports, QUIET_USUAL_SHARE)
-        return OffClock(
-            max(0.0, median), max(0.0, least), _spread(loads) + _spread(exports),
-            max(0.0, quantile(ended, QUIET_SHARE) - quiet),
-            max(0.0, median, statistics.median(ended) - quiet))
+        exports = {number - first: one for number, one in self._exports.items()
+                   if number >= first}
+        # Of the rounds that count; the first export was before them.
+        messages = (timed, self._loads[first:], exports,
+                    self._usual_loads[-len(timed):],
+                    self._usual_exports[1:] or self._usual_exports)
+        if self._flush:  # a processor may sleep while the device works
+            return off_clock_by("seconds", *messages)
+        return off_clock(*messages)
 
     def _is_near(self, answer):
         """Whether what the last call left is right by Model's answer alone,
@@ -267,7 +252,7 @@ class ModelBench:
     def examine(self, slot, limits, dice):
         """(1, why the last call was wrong)."""
         answer, seconds = slot.call(limits.wall_ms, steps=["export"])
-        self._exports[len(self._loads) - 1] = seconds
+        self._exports[len(self._loads) - 1] = Message.last_of(slot, seconds)
         wrong = self._late_write or self._whole.buffers.trespass(self._kept)
         if wrong:
             raise Ended("cheated", wrong)
@@ -280,11 +265,5 @@ class ModelBench:
         # Last: it writes where the candidate's results were. The candidate
         # stands still until they are overwritten.
         _, seconds = ask_baseline(self._baseline, steps=["export"])
-        self._usual_exports.append(seconds)
+        self._usual_exports.append(Message.last_of(self._baseline, seconds))
         return 1, ""
-
-
-def _spread(values):
-    """By how much nine of ten exceed their median at most."""
-    ordered = sorted(values)
-    return ordered[(9 * len(ordered) - 1) // 10] - statistics.median(ordered)

@@ -23,7 +23,6 @@ from weft.timing.rounds import (
     BASELINE_START_MS,
     BASELINE_WALL_MS,
     BaselineLost,
-    OffClock,
     Rounds,
     TooBusy,
     ask_baseline,
@@ -31,6 +30,7 @@ from weft.timing.rounds import (
 )
 from weft.candidate.slot import Ended
 from weft.judge.verify import ArenaKeeper, Limits
+from weft.timing.off_clock import OffClock
 
 #: One message asks for so many calls that the way there and back is noise.
 BATCH_TARGET_S = 0.002
