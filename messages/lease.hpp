@@ -46,8 +46,7 @@ struct LeaseRequest {
   std::vector<Place> avoid{};   ///< that will not, whatever `places` says
   int priority = 0;             ///< higher first, within groups and among them
   std::int64_t memory_bytes = 0;  ///< of "gpu_memory" at the same place
-  std::int64_t worth =
-      0;  ///< of one priority, more first; alike: turns go round
+  std::int64_t worth = 0;  ///< of one priority, more first; alike: in turns
   WEFT_FIELDS(ticket, resource, units, group, ttl_ms, places, avoid, priority,
               memory_bytes, worth)
   bool operator==(const LeaseRequest&) const = default;
