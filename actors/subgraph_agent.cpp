@@ -94,6 +94,7 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 
 void SubgraphAgent::stop_search(const std::string& why, Context& context) {
   out_of_time_ = why;
+  if (!settled_) ending_ = unjudged();
   if (!final_.empty()) stop(final_, why, context);
   if (!asks_.empty()) stop(compared_, why, context);
   asks_.clear();
@@ -173,16 +174,19 @@ void SubgraphAgent::result_came(const SeedResult& result, Context& context) {
   if (!seeds_.contains(result.seed.id)) return;
   places_lost_[result.seed.id] += result.lost;
   if (is_elsewhere(result)) return;
+  const bool was_ending = ending_.erase(result.seed.id) > 0;
+  if (was_ending && result.failure) return decide(context);
   if (result.failure.code == "lost") return place_lost(result, context);
   if (!asks_.empty() && result.seed.id == compared_) {
     return compared(result, context);
   }
   const bool last_timing = result.seed.id == final_;
   const bool late = settled_ || results_.contains(result.seed.id);
-  if (!last_timing && late) return;
+  if (!last_timing && !was_ending && late) return;
   results_[result.seed.id] = result;
   judged_us_[result.seed.id] = context.now_us();
   if (result.seed.id == known_id_) return known_judged(result, context);
+  if (was_ending) return decide(context);
   if (!last_timing) {
     if (result.seed.origin == kLlmSource &&
         is_at_floor(result, work_->machine)) {
@@ -223,10 +227,7 @@ void SubgraphAgent::known_judged(const SeedResult& result, Context& context) {
 void SubgraphAgent::stop_others(const std::string& why, Context& context) {
   settled_ = true;
   stop_model(why, context);
-  for (const auto& [id, seed] : seeds_) {
-    if (results_.contains(id)) continue;
-    stop(id, why, context);
-  }
+  for (const std::string& id : unjudged()) stop(id, why, context);
   if (work_->places.empty()) return;
   for (const std::string& source : sources_open_) {
     context.send(address::seeds(source), StopSeed{why, true});
@@ -235,7 +236,16 @@ void SubgraphAgent::stop_others(const std::string& why, Context& context) {
 
 void SubgraphAgent::stop(const std::string& seed, const std::string& why,
                          Context& context) {
-  context.send(worker(seed), StopSeed{why, !work_->places.empty()});
+  const bool cancels = !work_->places.empty() || !out_of_time_.empty();
+  context.send(worker(seed), StopSeed{why, cancels});
+}
+
+std::set<std::string> SubgraphAgent::unjudged() const {
+  std::set<std::string> all;
+  for (const auto& [id, seed] : seeds_) {
+    if (!results_.contains(id)) all.insert(id);
+  }
+  return all;
 }
 
 Place SubgraphAgent::place() const {
@@ -366,7 +376,7 @@ void SubgraphAgent::stop_model(const std::string& why, Context& context) {
 void SubgraphAgent::decide(Context& context) {
   const bool waits = !sources_open_.empty() || model_.open() > 0 ||
                      results_.size() < seeds_.size();
-  if (waits && !settled_) return;
+  if (settled_ ? !ending_.empty() : waits) return;
   if (out_of_time_.empty() && ask_model(context)) return;
   if (!can_time(work_->options, work_->machine)) {
     if (const SeedResult* right = first_right()) {

@@ -5,8 +5,8 @@
 // outdone before is spared. A kernel that can hardly be bettered stops the
 // other seeds, and so does a right one where none can be timed. A language
 // model is asked last, and only where that leaves something to gain. The best
-// one is kept in the library. Told that its time is over, it takes the best
-// that has been timed, as it is. All kernels are timed on one device: where it
+// one is kept in the library. Told that its time is over, it waits for what is
+// being timed, which ends in a few seconds, and takes the best as it is. All kernels are timed on one device: where it
 // is gone, those that are right are verified anew on another one like it. Ends
 // in exactly one SubgraphDone.
 #pragma once
@@ -62,6 +62,7 @@ class SubgraphAgent : public Role {
   const SeedResult* of_library() const;
   const SeedResult* fastest() const;
   const SeedResult* first_right() const;
+  std::set<std::string> unjudged() const;
 
   std::optional<OptimizeSubgraph> work_;
   std::set<std::string> sources_open_;      ///< that may reply yet
@@ -78,7 +79,8 @@ class SubgraphAgent : public Role {
   bool can_keep_ = false;      ///< the library answered
   std::string final_;          ///< the seed in its last timing
   std::string complaint_;      ///< a source that failed said this
-  bool settled_ = false;       ///< no further seed is waited for
+  bool settled_ = false;       ///< no further seed is waited for …
+  std::set<std::string> ending_;  ///< … but those, as the time is over
   std::string out_of_time_;    ///< why nothing is begun any more; empty: it is
   std::optional<SubgraphDone> done_;  ///< until all is kept
   LlmSearch model_;                   ///< what a language model is asked

@@ -22,10 +22,8 @@ constexpr std::int64_t kLeaseSlackMs = 30'000;
 
 void VerificationWorker::receive(const Address& from, const Message& message,
                                  Context& context) {
-  if (const auto* stop = std::get_if<StopSeed>(&message)) {
-    stopped_ = true;
-    if (stop->cancel) return errands_.cancel(stop->reason, context);
-    errands_.withdraw(context);
+  if (const auto* order = std::get_if<StopSeed>(&message)) {
+    if (!stopped_) stop(*order, context);
   } else if (const auto* work = std::get_if<VerifySeed>(&message)) {
     if (work_ || stopped_) return;
     work_ = *work;
@@ -39,8 +37,24 @@ void VerificationWorker::receive(const Address& from, const Message& message,
     work_->worth = again->worth;
     time(again->budget_ms, again->with_compile, context);
   } else if (const auto end = errands_.receive(message, context)) {
-    if (!stopped_) ended(*end, context);
+    if (!stopped_ || timing_) ended(*end, context);
   }
+}
+
+void VerificationWorker::stop(const StopSeed& order, Context& context) {
+  stopped_ = true;
+  const bool owes_answer = !errands_.idle();
+  if (order.cancel) {
+    errands_.cancel(order.reason, context);
+  } else {
+    errands_.withdraw(context);
+  }
+  const bool ends_timing = order.cancel && timing_ && !errands_.idle();
+  timing_ = ends_timing;
+  if (!order.cancel || !owes_answer || ends_timing) return;
+  result_.failure = {"cancelled", order.reason};
+  result_.timed = false;
+  report(context);
 }
 
 void VerificationWorker::build(Context& context) {
@@ -89,6 +103,7 @@ void VerificationWorker::check(const std::string& graph, Context& context) {
 
 void VerificationWorker::time(std::int64_t budget_ms, bool with_compile,
                               Context& context) {
+  timing_ = true;
   TimeRequest request;
   request.subject = subject();
   request.seed = work_->options.seed;

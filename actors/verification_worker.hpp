@@ -1,7 +1,8 @@
 // Verifies one seed: builds it, checks it against the oracle, times it when it
 // is right; times it again when asked. A seed for any batch is checked at
-// several. Answers each request with one
-// SeedResult, unless it is stopped.
+// several. Answers each request with one SeedResult, unless it is stopped. One
+// that is cancelled answers, too: with the timing that is under way, which has
+// a few seconds to end, or else at once that there is none.
 #pragma once
 
 #include <optional>
@@ -20,6 +21,7 @@ class VerificationWorker : public Role {
   nlohmann::json describe() const override;
 
  private:
+  void stop(const StopSeed& order, Context& context);
   void build(Context& context);
   void check(const std::string& graph, Context& context);
   bool check_another_size(Context& context);
@@ -37,6 +39,7 @@ class VerificationWorker : public Role {
 
   std::optional<VerifySeed> work_;
   bool stopped_ = false;
+  bool timing_ = false;  ///< the errand under way is a timing
   Address agent_;
   SeedResult result_;
   std::string artefact_;  ///< blob: what the build made, if the port gave it

@@ -121,7 +121,7 @@ struct TimeSeed {
 struct StopSeed {
   static constexpr std::string_view name = "StopSeed";
   std::string reason;
-  bool cancel = false;  ///< what a port works on for it is stopped, too
+  bool cancel = false;  ///< a port at work on it is stopped, and it answers
   WEFT_FIELDS(reason, cancel)
   bool operator==(const StopSeed&) const = default;
 };

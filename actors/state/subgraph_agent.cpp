@@ -23,6 +23,7 @@ nlohmann::json SubgraphAgent::describe() const {
           {"final", final_},
           {"complaint", complaint_},
           {"is_settled", settled_},
+          {"ending", ending_},
           {"out_of_time", out_of_time_},
           {"done", done_ ? to_state(*done_) : nlohmann::json()},
           {"model", model_.describe()},

@@ -9,6 +9,7 @@ nlohmann::json VerificationWorker::describe() const {
   return {{"work", work_ ? to_state(*work_) : nlohmann::json()},
           {"agent", agent_},
           {"is_stopped", stopped_},
+          {"is_timing", timing_},
           {"result", to_state(result_)},
           {"artefact", artefact_},
           {"sizes_to_check", judged_},

@@ -76,10 +76,10 @@ SeedResult right(const std::string& id, double over_eager) {
 
 /// An agent that verifies two seeds.
 struct StoppedBench : Bench<SubgraphAgent> {
-  StoppedBench() {
+  explicit StoppedBench(const std::vector<Place>& places = {""}) {
     OptimizeSubgraph work;
     work.subgraph = "sg";
-    work.places = {""};
+    work.places = places;
     give(address::dispatcher, work);
     SeedsReply reply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}};
     give("seeds/compiler", reply);
@@ -89,6 +89,16 @@ struct StoppedBench : Bench<SubgraphAgent> {
   }
   std::vector<Outgoing> stop() {
     return give(address::dispatcher, StopSearch{"time is over"});
+  }
+  /// The worker's word that nothing is being timed.
+  std::vector<Outgoing> cancelled(const std::string& id) {
+    return failed(id, "cancelled");
+  }
+  std::vector<Outgoing> failed(const std::string& id, const std::string& code) {
+    SeedResult r;
+    r.seed = seed(id);
+    r.failure = {code, "time is over"};
+    return result(r);
   }
 };
 
@@ -211,14 +221,59 @@ TEST_CASE("what is left when the search's time is over is not begun") {
 TEST_CASE("an agent whose time is over takes the best that was timed") {
   StoppedBench agent;
   agent.result(right("a", 2));
-  const auto sent = agent.stop();
-  CHECK(only<StopSeed>(sent).front().first == "worker/sg.b");
+  const auto stopped = agent.stop();
+  CHECK(only<StopSeed>(stopped).front().first == "worker/sg.b");
+  CHECK(one<StopSeed>(stopped).cancel);
+  CHECK(only<SubgraphDone>(stopped).empty());
+  const auto sent = agent.cancelled("b");
   CHECK(only<TimeSeed>(sent).empty());
   const auto done = one<SubgraphDone>(sent);
   CHECK(done.outcome == "won");
   CHECK(done.reason == "time is over");
   CHECK(done.best.seed.id == "a");
   CHECK(agent.result(right("b", 3)).empty());
+}
+
+TEST_CASE("a timing that ends soon after the time is over counts") {
+  for (const std::vector<Place>& places : {{}, std::vector<Place>{""}}) {
+    StoppedBench agent(places);
+    for (const auto& [to, stop] : only<StopSeed>(agent.stop())) {
+      CHECK(stop.cancel);
+    }
+    CHECK(agent.result(right("a", 2)).empty());
+    const auto done = one<SubgraphDone>(agent.cancelled("b"));
+    CHECK(done.outcome == "won");
+    CHECK(done.best.seed.id == "a");
+  }
+}
+
+TEST_CASE("a cheat that is named after the time is over is told") {
+  StoppedBench agent;
+  agent.stop();
+  SeedResult cheat = right("a", 2);
+  cheat.timed = cheat.verdict.correct = false;
+  cheat.verdict.reason = "it works after its time";
+  CHECK(agent.result(cheat).empty());
+  const auto done = one<SubgraphDone>(agent.cancelled("b"));
+  CHECK(done.outcome == "wrong");
+  CHECK(done.reason.contains("it works after its time"));
+}
+
+TEST_CASE("an agent whose time is over does not move to another place") {
+  StoppedBench agent({"", "n1"});
+  agent.result(right("a", 2));
+  agent.stop();
+  const auto sent = agent.failed("b", "lost");
+  CHECK(only<VerifySeed>(sent).empty());
+  CHECK(one<SubgraphDone>(sent).best.seed.id == "a");
+}
+
+TEST_CASE("what was stopped before the time is over is not waited for") {
+  StoppedBench agent;
+  agent.result(right("a", 2));
+  const auto sent = agent.failed("b", "lost");  // with its last place
+  CHECK(only<TimeSeed>(sent).size() == 1);
+  CHECK(one<SubgraphDone>(agent.stop()).best.seed.id == "a");
 }
 
 TEST_CASE("a last timing that is under way when time is over is stopped") {
@@ -232,7 +287,9 @@ TEST_CASE("a last timing that is under way when time is over is stopped") {
 
 TEST_CASE("with nothing judged when time is over, that is the reason") {
   StoppedBench agent;
-  const auto done = one<SubgraphDone>(agent.stop());
+  agent.stop();
+  CHECK(agent.cancelled("a").empty());
+  const auto done = one<SubgraphDone>(agent.cancelled("b"));
   CHECK(done.outcome == "failed");
   CHECK(done.reason == "time is over");
 }

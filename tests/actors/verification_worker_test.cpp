@@ -248,6 +248,39 @@ TEST_CASE("a stopped seed goes no further and gives its lease back") {
   CHECK(sent.size() == 1);
 }
 
+TEST_CASE("a cancelled seed that is not being timed answers at once") {
+  WorkerBench worker;
+  const auto build = one<BuildRequest>(worker.begin());
+  const auto sent = worker.give("agent/sg", StopSeed{"enough", true});
+  CHECK(one<CancelEffect>(sent).effect == build.effect);
+  const auto result = one<SeedResult>(sent);
+  CHECK(result.failure.code == "cancelled");
+  CHECK(result.failure.message == "enough");
+  CHECK(worker.give("agent/sg", StopSeed{"enough", true}).empty());
+  const auto ended =
+      worker.give(address::build, BuildReply{build.effect, {}, "", 1});
+  CHECK(one<LeaseReleased>(ended).ticket == build.effect);
+  CHECK(ended.size() == 1);
+}
+
+TEST_CASE("a timing that is cancelled is told of when it ends") {
+  for (const bool ends : {true, false}) {
+    WorkerBench worker;
+    const auto time = worker.until_timing();
+    const auto sent = worker.give("agent/sg", StopSeed{"enough", true});
+    CHECK(one<CancelEffect>(sent).effect == time.effect);
+    CHECK(only<SeedResult>(sent).empty());
+    TimeReply reply;
+    reply.effect = time.effect;
+    reply.timing.candidate = {50, 49, 51, 9};
+    if (!ends) reply.failure = {"cancelled", "the asker did not want it"};
+    const auto result = one<SeedResult>(worker.say(address::verify, reply));
+    CHECK(result.timed == ends);
+    CHECK(result.verdict.correct);
+    CHECK(result.failure.code == (ends ? "" : "cancelled"));
+  }
+}
+
 TEST_CASE("with --no-extern Inductor's file is built to call no operators") {
   for (const bool no_extern : {false, true}) {
     for (const std::string target : {"inductor", "cpu", "python"}) {
