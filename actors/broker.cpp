@@ -318,7 +318,8 @@ bool Broker::serve_one(const std::string& name, Context& context) {
 }
 
 /// The groups in the order in which their next requests are looked at: who
-/// waits for units already, then by priority and worth, then in turn.
+/// waits for units already, then by priority and worth, then in turn. Where
+/// time is limited, what is worth more does not stand behind what came first.
 std::vector<std::string> Broker::turns(const Resource& resource) const {
   std::vector<std::string> order;
   const auto add = [&](const std::string& group) {
@@ -327,7 +328,11 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
       order.push_back(group);
     }
   };
-  for (const auto& [place, group] : resource.reserved) add(group);
+  for (const auto& [place, group] : resource.reserved) {
+    const auto queue = resource.queues.find(group);
+    if (queue == resource.queues.end()) continue;
+    if (queue->second.front().request.worth == 0) add(group);
+  }
   const auto first = static_cast<std::ptrdiff_t>(order.size());
   if (resource.turn < kTurnMax) add(resource.last_group);
   for (auto next = resource.queues.upper_bound(resource.last_group);

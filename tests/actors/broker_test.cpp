@@ -295,6 +295,19 @@ TEST_CASE("higher priorities go first, within a group and among groups") {
   CHECK(second.front().first == "highest");
 }
 
+TEST_CASE("what came first and is worth less waits for what is worth more") {
+  PlaceBench broker;
+  broker.give("holder", broker.gpu(1, {"/GPU-a"}));
+  for (const std::int64_t worth : {10, 30}) {
+    auto request = broker.gpu(1, {"/GPU-a"}, std::to_string(worth));
+    request.worth = worth;
+    broker.give(std::to_string(worth), request);
+  }
+  const auto next = only<LeaseGranted>(broker.give("holder", LeaseReleased{1}));
+  REQUIRE(next.size() == 1);
+  CHECK(next.front().first == "30");
+}
+
 TEST_CASE("of one priority, what is worth more goes first") {
   PlaceBench broker;
   broker.give("holder", broker.gpu(1, {"/GPU-a"}));

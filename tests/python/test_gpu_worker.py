@@ -27,7 +27,6 @@ from weft.candidate import zygote as candidate  # noqa: E402
 from weft.expect import reference  # noqa: E402
 from weft.candidate import slot  # noqa: E402
 from weft.judge import verify  # noqa: E402
-from weft.oracle.places import Places  # noqa: E402
 from weft.candidate.slot import Ended  # noqa: E402
 
 import torch  # noqa: E402
@@ -461,18 +460,21 @@ class Resting(unittest.TestCase):
         self.assertNotEqual(self.pid_of(), first)
 
 
-class CompilerLoadedAhead(unittest.TestCase):
-    def last_word(self, folder, compiler="ahead"):
+class CompilersLoadedAhead(unittest.TestCase):
+    def last_word(self, folder, device="cuda:0"):
         """A warm zygote's last; that folder may hold a libcuda.so.1."""
         place = slot.Slot([], 1, {**os.environ, "LD_LIBRARY_PATH": folder},
-                          compiler=compiler)
+                          device=device)
         self.addCleanup(place.kill)
         place.start()
         with open(f"/proc/{place._process.pid}/cmdline", "rb") as file:
             return file.read().split(b"\0")[-2]
 
-    def test_it_is_loaded_where_that_leaves_the_driver_alone(self):
-        self.assertEqual(self.last_word(tempfile.gettempdir()), b"ahead")
+    def test_they_are_loaded_where_that_leaves_the_driver_alone(self):
+        self.assertEqual(self.last_word(tempfile.gettempdir()), b"compilers")
+
+    def test_the_host_has_none(self):
+        self.assertEqual(self.last_word(tempfile.gettempdir(), "cpu"), b"")
 
     def test_a_process_that_used_the_driver_begins_anew_without_it(self):
         folder = tempfile.mkdtemp()
@@ -483,45 +485,15 @@ class CompilerLoadedAhead(unittest.TestCase):
                        input=text, text=True, check=True)
         self.assertEqual(self.last_word(folder), b"")
 
-    def test_a_candidates_zygote_has_tritons(self):
+    def test_a_zygote_has_tritons_and_inductors(self):
         code = ("from weft.candidate import harness; import sys; "
-                "harness.prepare('triton'); "
-                "print('triton.backends.nvidia.compiler' in sys.modules)")
+                "harness.prepare(True); "
+                "print('triton.backends.nvidia.compiler' in sys.modules, "
+                "'torch._inductor.select_algorithm' in sys.modules)")
         done = subprocess.run([sys.executable, "-c", code], text=True,
                               cwd=PACKAGES,
                               capture_output=True, check=True)
-        self.assertEqual(done.stdout.strip(), "True")
-        self.assertEqual(self.last_word(tempfile.gettempdir(), "triton"),
-                         b"triton")
-
-    def test_a_child_loads_it_while_no_job_comes(self):
-        ours, theirs = socket.socketpair()
-        self.addCleanup(ours.close)
-        self.addCleanup(theirs.close)
-        loaded = []
-
-        def load(name):
-            loaded.append(name)
-            if len(loaded) == 7:
-                ours.send(b"a job")
-            return types.SimpleNamespace()
-
-        with (mock.patch.object(harness.importlib, "import_module", load),
-              mock.patch.object(harness, "IDLE_S", 0.05)):
-            harness.load_compiler_if_idle(theirs)
-            self.assertEqual(tuple(loaded), harness.COMPILER_PARTS)
-            harness.load_compiler_if_idle(theirs)  # it comes after two parts
-            self.assertEqual(len(loaded), 7)
-            harness.load_compiler_if_idle(theirs)  # it is there
-            self.assertEqual(len(loaded), 7)
-
-    def test_who_is_asked_to_compile_at_once_has_it_at_once(self):
-        places = Places([], 1, {}, device="cuda:0")
-        self.assertEqual(
-            [one.compiler for one in (places.candidate, places.baseline,
-                                      places.model_baseline)],
-            ["triton", "idle", "ahead"])
-        self.assertEqual(Places([], 1, {}).baseline.compiler, "")
+        self.assertEqual(done.stdout.strip(), "True True")
 
 
 class OpenedAhead(unittest.TestCase):

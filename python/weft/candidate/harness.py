@@ -7,12 +7,10 @@ clock. `answer` lines are JSON objects with the number of the call.
 import contextlib
 import ctypes
 import faulthandler
-import importlib
 import json
 import mmap
 import os
 import resource
-import select
 import socket
 import time
 
@@ -23,13 +21,6 @@ from weft.problem import precision
 from weft.candidate.gpu_package import KINDS
 
 
-#: A child that has waited so long for its job has time to spare. (A kernel that
-#: the library knew was mostly checked, and is to be timed, within two seconds.)
-IDLE_S = 3.0
-#: What loads torch.compile's compiler, in parts of some tenths of a second.
-COMPILER_PARTS = ("sympy", "torch._inductor.config",
-                  "torch._functorch.aot_autograd", "torch._inductor.kernel.mm",
-                  "torch._inductor.compile_fx")
 #: Of glibc's mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 #: What is larger comes from the kernel each time, page by page; glibc's
@@ -40,27 +31,25 @@ MAPPED_BYTES = 32 << 20
 _TOUCHED_BYTES = 1024
 
 
-def prepare(compiler):
+def prepare(loads_compilers):
     """What the zygote can do once for all its children."""
     keep_memory()
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    if compiler == "ahead":
-        load_compiler()
-        let_go_of_nvml()
-    if compiler == "triton":
+    if loads_compilers:
+        load_inductor()
         load_triton()
+        let_go_of_nvml()
 
 
-def load_compiler(is_wanted=lambda: True):
-    """torch.compile's, which takes seconds; no further than it is wanted."""
-    for name in COMPILER_PARTS:
-        if not is_wanted():
-            return
-        module = importlib.import_module(name)
-        if name.endswith(".config"):
-            # Before the rest, which would start processes.
-            module.compile_threads = 1
+def load_inductor():
+    """What torch.compile imports, and files of Inductor's: else every child that
+    has one would, for 2 to 3 seconds."""
+    from torch._inductor import config
+
+    config.compile_threads = 1  # before the rest, which would start processes
+    import torch._inductor.compile_fx
+    import torch._inductor.kernel.mm  # noqa: F401
 
 
 def load_triton():
@@ -73,16 +62,6 @@ def load_triton():
         from triton.runtime.cache import triton_key
 
         triton_key()  # reads all of Triton
-
-
-def load_compiler_if_idle(link):
-    """Until an order comes: it may be for a job that needs none, which should
-    not wait for it; and one that does will load what is missing."""
-    def is_idle(seconds=0.0):
-        return not select.select([link], [], [], seconds)[0]
-
-    if is_idle(IDLE_S):
-        load_compiler(is_idle)
 
 
 def keep_memory():
@@ -178,13 +157,11 @@ def receive_arena(link):
     return fds[0]
 
 
-def run_job(commands, answers, device, compiles=False):
+def run_job(commands, answers, device):
     """Serves jobs, mostly one, until its input ends. Never returns."""
     faulthandler.enable()  # of a fault, slot.py tells where it was
     open_ahead(device)
     link = socket.socket(fileno=commands)
-    if compiles:
-        load_compiler_if_idle(link)
     line = Line(link, answers)
     while True:
         # Nothing is read ahead: an order comes when the one before is done.

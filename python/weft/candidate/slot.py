@@ -49,13 +49,12 @@ class Slot:
     """One zygote under a sandbox prefix. Not thread-safe."""
 
     def __init__(self, prefix, threads, environment, precision="framework",
-                 device="cpu", compiler=""):
-        """compiler: torch.compile is loaded by the zygote, before it is ready
-        ("ahead"); by a child that waits long for its job ("idle"); or by the
-        first job that needs it (""). "triton": Triton's compiler ahead."""
+                 device="cpu"):
+        """On a device the zygote loads Triton's and torch.compile's compilers
+        before it is ready: there kernels are compiled by the process that runs
+        them. On the host a job that needs one loads it."""
         self.precision = precision
         self.device = device
-        self.compiler = compiler
         self.prefix = list(prefix)
         self.environment = environment
         self.threads = threads
@@ -92,10 +91,10 @@ class Slot:
         # -P and -s: not a module may come from the scratch folder (the working
         # folder and home), where an earlier candidate could have left it.
         words = ["-P", "-s", "-c", program, process.pid_namespace(),
-                 self.device, self.compiler]
+                 self.device, "" if self.device == "cpu" else "compilers"]
         command = [sys.executable, *words]
         environment = {**self.environment, "WEFT_ORACLE_PID": str(os.getpid())}
-        if self.compiler == "ahead":
+        if self.device != "cpu":
             # Else PyTorch uses the driver to count devices, and a process that
             # has used it cannot fork another that does.
             environment["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"

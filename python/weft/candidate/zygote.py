@@ -53,10 +53,10 @@ class Child:
 
 
 class Zygote:
-    def __init__(self, link, is_private, device, compiler):
+    def __init__(self, link, is_private, device):
         self.link = link
-        #: What a child opens while it waits for its job, and may load.
-        self.device, self.compiler = device, compiler
+        #: What a child opens while it waits for its job.
+        self.device = device
         #: Everything else in this PID namespace is ours to kill.
         self.is_private = is_private
         self.arena = -1
@@ -94,7 +94,7 @@ class Zygote:
         if pid == 0:
             try:
                 _become_child(theirs.fileno(), answers[1], printed[1],
-                              self.device, self.compiler == "idle")
+                              self.device)
             finally:
                 os._exit(70)
         theirs.close()
@@ -351,7 +351,7 @@ def _await_exit(pid, seconds):
         time.sleep(0.002)
 
 
-def _become_child(commands, answers, printed, device, compiles):
+def _become_child(commands, answers, printed, device):
     """In the fork: only the job's own descriptors stay open."""
     os.setsid()
     process.die_with_parent()
@@ -365,16 +365,16 @@ def _become_child(commands, answers, printed, device, compiles):
     os.closerange(3, 200)
     from weft.candidate import harness
 
-    harness.run_job(*high, device, compiles)
+    harness.run_job(*high, device)
 
 
-def load(link, compiler):
-    """What all jobs need; a compiler too, if that leaves CUDA alone."""
+def load(link, loads_compilers):
+    """What all jobs need; compilers too, if that leaves CUDA alone."""
     from weft.candidate import harness  # imports torch, runs nothing
     from weft.device import driver  # imports torch, runs nothing
 
-    harness.prepare(compiler)
-    if compiler in ("ahead", "triton") and driver.is_in_use():
+    harness.prepare(loads_compilers)
+    if loads_compilers and driver.is_in_use():
         # By some PyTorch's way to ask for devices. From the start, without.
         for fd in (0, 1):
             os.dup2(link.fileno(), fd)
@@ -390,12 +390,12 @@ def main():
     if os.getppid() == int(os.environ.get("WEFT_ORACLE_PID", "-1")):
         process.die_with_parent()
     process.adopt_orphans()
-    outside, device, compiler = sys.argv[1:]
-    load(link, compiler)
+    outside, device, compilers = sys.argv[1:]
+    load(link, compilers == "compilers")
     is_private = process.pid_namespace() != outside
     process.harden()
     try:
-        Zygote(link, is_private, device, compiler).serve()
+        Zygote(link, is_private, device).serve()
     except (BrokenPipeError, ConnectionResetError):
         os._exit(0)
 

@@ -15,18 +15,15 @@ class Places:
 
     def __init__(self, prefix, threads, environment, precision="framework",
                  device="cpu"):
-        def slot(sandbox, compiler):
-            return Slot(sandbox, threads, environment, precision, device,
-                        compiler if device != "cpu" else "")
+        def slot(sandbox):
+            return Slot(sandbox, threads, environment, precision, device)
 
-        self.candidate = slot(prefix, "triton")
-        #: A kernel that the library knew is first timed beside eager alone.
-        self.baseline = slot([], "idle")
+        self.candidate = slot(prefix)
+        self.baseline = slot([])
         #: On a device a model is compiled ahead, and its baseline outlives
         #: those of the subgraphs; on the host that would cost more than it
         #: saves.
-        self.model_baseline = (
-            slot([], "ahead") if device != "cpu" else self.baseline)
+        self.model_baseline = slot([]) if device != "cpu" else self.baseline
         #: Those that a first request needs. On the host baselines would
         #: disturb what is timed if they began unasked.
         self._first = [self.candidate]
