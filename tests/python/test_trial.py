@@ -9,7 +9,7 @@ from backend_case import BackendCase, Net
 from torch import nn
 
 from weft.backend import agreement, inductor_fallback, trial
-from weft.backend.composed_module import ComposedModule
+from weft.backend.composed_module import ComposedModule, Constants
 from weft.backend.inductor_fallback import LaidOtherwise, compiled_graph
 
 
@@ -243,6 +243,24 @@ class Fallback(BackendCase):
 
     def fallback_reasons(self):
         return [piece.fallback_reason for piece in self.pieces()]
+
+
+class OwnConstants(unittest.TestCase):
+    """As torchvision's Swin makes them: numbers on the processor, on a GPU."""
+
+    def test_numbers_are_where_the_arguments_are(self):
+        table = torch.arange(3)
+        given = Constants([torch.tensor(2.0), table])
+        number, other = given.beside([4, torch.empty(2, device="meta")])
+        self.assertEqual(number.device.type, "meta")
+        self.assertIs(other, table)
+
+    def test_on_the_processor_they_are_what_they_are_now(self):
+        number = torch.tensor(2.0)
+        given = Constants([number])
+        self.assertEqual(given.beside([torch.empty(2)])[0].item(), 2)
+        number.data.fill_(3)
+        self.assertEqual(given.beside([torch.empty(2)])[0].item(), 3)
 
 
 if __name__ == "__main__":

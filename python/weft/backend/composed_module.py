@@ -7,6 +7,8 @@ import itertools
 import os
 import sys
 
+import torch
+
 from weft.backend.graph_call import _WeftGraphCall
 
 _count = itertools.count()
@@ -40,6 +42,7 @@ class ComposedModule:
         """Builds its kernels, which takes a compiler's time. Raises what the
         file does."""
         self.source = source
+        self._constants = Constants(source.constants)
         self.text = _text_of(path)
         self._digest = digest_of(self.text)
         self.identity = path, self._digest
@@ -53,11 +56,37 @@ class ComposedModule:
     def __call__(self, arguments):
         """The graph's results for its arguments, a list."""
         self._raise_if_withdrawn()
-        return self._call([*arguments, *self.source.constants])
+        return self._call([*arguments, *self._constants.beside(arguments)])
 
     def _raise_if_withdrawn(self):
         if self._digest in _withdrawn:
             raise Withdrawn(_withdrawn[self._digest])
+
+
+class Constants:
+    """A graph's own tensors. Dynamo leaves a number that a model makes on the
+    processor; what was verified had it on the device that the model is on."""
+
+    def __init__(self, given):
+        self._given = given
+        self._numbers = [i for i, one in enumerate(given)
+                         if one.dim() == 0 and one.device.type == "cpu"]
+        self._moved, self._values = None, []
+
+    def beside(self, arguments):
+        """As they are now, numbers where the graph's arguments are."""
+        if not self._numbers:
+            return self._given
+        values = [self._given[i].item() for i in self._numbers]
+        if self._moved is None or values != self._values:
+            device = next((one.device for one in arguments
+                           if isinstance(one, torch.Tensor)
+                           and one.device.type != "cpu"), "cpu")
+            self._moved = list(self._given)
+            for i in self._numbers:
+                self._moved[i] = self._given[i].to(device, copy=True)
+            self._values = values
+        return self._moved
 
 
 def _decline(*_, **__):
