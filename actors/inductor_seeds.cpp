@@ -1,5 +1,8 @@
 #include "actors/inductor_seeds.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "compiler/python/inductor.hpp"
 
 namespace weft {
@@ -10,26 +13,48 @@ constexpr std::int64_t compile_ms = 180'000;
 /// The port answers within its limit; the lease is its safety net.
 constexpr std::int64_t lease_slack_ms = 30'000;
 constexpr int tries = 2;
+/// One in so many of the builds that may run at once.
+constexpr int share = 4;
 
 }  // namespace
 
 void InductorSeeds::receive(const Address& from, const Message& message,
                             Context& context) {
   if (const auto* request = std::get_if<SeedsRequest>(&message)) {
-    ask(from, request->work, context);
+    waiting_.push_back({from, request->work});
+  } else if (std::holds_alternative<StopSeed>(message)) {
+    std::erase_if(waiting_, [&](const Waiting& one) { return one.by == from; });
   } else if (const auto end = errands_.receive(message, context)) {
     answered(*end, context);
   }
+  while (begin_next(context)) {
+  }
 }
 
-void InductorSeeds::ask(const Address& by, const OptimizeSubgraph& work,
-                        Context& context) {
+/// False: nothing waits, or as many are under way as may be.
+bool InductorSeeds::begin_next(Context& context) {
+  const auto worth = [](const Waiting& one) { return one.work.worth; };
+  const auto next = std::ranges::max_element(waiting_, {}, worth);
+  if (next == waiting_.end()) return false;
+  const int most = std::max(1, next->work.options.jobs / share);
+  if (worth(*next) > 0 && std::cmp_greater_equal(asked_.size(), most)) {
+    return false;
+  }
+  const Waiting one = std::move(*next);
+  waiting_.erase(next);
+  begin(one, context);
+  return true;
+}
+
+void InductorSeeds::begin(const Waiting& next, Context& context) {
+  const OptimizeSubgraph& work = next.work;
   BuildRequest request;
   request.target = kInductorGraph;
   request.source = work.graph;
   request.wall_ms = compile_ms;
   LeaseTerms terms;
   terms.group = work.subgraph;
+  terms.worth = work.worth;
   terms.ttl_ms = compile_ms + lease_slack_ms;
   if (!work.places.empty()) terms.places = {node_of(work.places.front())};
   if (!work.places.empty() && !work.machine.gpus.empty()) {
@@ -37,7 +62,7 @@ void InductorSeeds::ask(const Address& by, const OptimizeSubgraph& work,
   }
   const auto errand =
       errands_.start(address::build, request, terms, context, tries);
-  asked_[errand] = {by, work.subgraph};
+  asked_[errand] = {next.by, work.subgraph};
 }
 
 void InductorSeeds::answered(const ErrandEnd& end, Context& context) {

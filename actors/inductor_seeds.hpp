@@ -2,11 +2,14 @@
 // subgraph is one seed, judged as any other: where it is the fastest that is
 // right, the subgraph is no slower than torch.compile makes it. What it wrote
 // comes from port/build, where it works in the sandbox as other compilers do.
-// One role serves all subgraphs.
+// One role serves all subgraphs; with a limited time it leaves most processors
+// to builds of our own, which take a tenth as long, and begins with what is
+// worth most.
 #pragma once
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "actors/errands.hpp"
 #include "actors/role.hpp"
@@ -27,11 +30,17 @@ class InductorSeeds : public Role {
     Address by;
     std::string subgraph;
   };
-  void ask(const Address& by, const OptimizeSubgraph& work, Context& context);
+  struct Waiting {
+    Address by;
+    OptimizeSubgraph work;
+  };
+  bool begin_next(Context& context);
+  void begin(const Waiting& next, Context& context);
   void answered(const ErrandEnd& end, Context& context);
 
   Errands errands_;
   std::map<std::uint64_t, Asked> asked_;  ///< by errand
+  std::vector<Waiting> waiting_;
 };
 
 }  // namespace weft

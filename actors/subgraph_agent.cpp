@@ -228,7 +228,7 @@ void SubgraphAgent::stop_others(const std::string& why, Context& context) {
   settled_ = true;
   stop_model(why, context);
   for (const std::string& id : unjudged()) stop(id, why, context);
-  if (work_->places.empty()) return;
+  if (work_->places.empty() && out_of_time_.empty()) return;
   for (const std::string& source : sources_open_) {
     context.send(address::seeds(source), StopSeed{why, true});
   }

@@ -6,9 +6,9 @@
 // other seeds, and so does a right one where none can be timed. A language
 // model is asked last, and only where that leaves something to gain. The best
 // one is kept in the library. Told that its time is over, it waits for what is
-// being timed, which ends in a few seconds, and takes the best as it is. All kernels are timed on one device: where it
-// is gone, those that are right are verified anew on another one like it. Ends
-// in exactly one SubgraphDone.
+// being timed, which ends in a few seconds, and takes the best as it is. All
+// kernels are timed on one device: where it is gone, those that are right are
+// verified anew on another one like it. Ends in exactly one SubgraphDone.
 #pragma once
 
 #include <map>
@@ -72,16 +72,16 @@ class SubgraphAgent : public Role {
   std::map<std::string, Seed> seeds_;       ///< those being verified, by id
   std::map<std::string, SeedResult> results_;
   std::map<std::string, std::int64_t> judged_us_;  ///< when, by seed
-  std::vector<Seed> waiting_;  ///< for what comes of the library's kernel
-  std::string known_id_;       ///< of the library's kernel; empty: none
-  KnownKernel known_;          ///< what the library remembers of it
-  bool holds_ = false;         ///< it is right, and as fast as remembered
-  bool can_keep_ = false;      ///< the library answered
-  std::string final_;          ///< the seed in its last timing
-  std::string complaint_;      ///< a source that failed said this
-  bool settled_ = false;       ///< no further seed is waited for …
+  std::vector<Seed> waiting_;     ///< for what comes of the library's kernel
+  std::string known_id_;          ///< of the library's kernel; empty: none
+  KnownKernel known_;             ///< what the library remembers of it
+  bool holds_ = false;            ///< it is right, and as fast as remembered
+  bool can_keep_ = false;         ///< the library answered
+  std::string final_;             ///< the seed in its last timing
+  std::string complaint_;         ///< a source that failed said this
+  bool settled_ = false;          ///< no further seed is waited for …
   std::set<std::string> ending_;  ///< … but those, as the time is over
-  std::string out_of_time_;    ///< why nothing is begun any more; empty: it is
+  std::string out_of_time_;  ///< why nothing is begun any more; empty: it is
   std::optional<SubgraphDone> done_;  ///< until all is kept
   LlmSearch model_;                   ///< what a language model is asked
   std::vector<RefineRequest> asks_;   ///< of it, once torch.compile is timed …

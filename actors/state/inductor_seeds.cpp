@@ -11,7 +11,13 @@ nlohmann::json InductorSeeds::describe() const {
     asked.push_back(
         {{"errand", errand}, {"by", one.by}, {"subgraph", one.subgraph}});
   }
-  return {{"asked", std::move(asked)}, {"errands", errands_.describe()}};
+  auto waiting = nlohmann::json::array();
+  for (const Waiting& one : waiting_) {
+    waiting.push_back({{"by", one.by}, {"work", to_state(one.work)}});
+  }
+  return {{"asked", std::move(asked)},
+          {"waiting", std::move(waiting)},
+          {"errands", errands_.describe()}};
 }
 
 }  // namespace weft

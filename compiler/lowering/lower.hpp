@@ -130,13 +130,15 @@ class Lowering {
   LoopVar new_variable(std::int64_t extent) {
     return program_.new_variable(extent);
   }
-  /// The mean over the dims, and the sum of squares about it.
+  /// The mean over the dims, and the sum of squares about it: of equal numbers,
+  /// however large, that number and 0.
   struct Moments {
     Virtual mean;
     Virtual squares;
     double count = 1;
   };
   Moments moments(const Virtual& value, const Shape& dims);
+  Virtual mean_of_first(const Virtual& value, const Shape& dims);
   /// Whether what the value is mostly made of has its second dimension
   /// innermost in memory: an image's rows lie apart, its channels together.
   bool lies_channels_last(const Virtual& value);

@@ -72,6 +72,7 @@ LoweringOptions lowering_options(const TritonVariant& variant,
   LoweringOptions options;
   options.choices = choices;
   options.choices.single_pass_elements = variant.row_max;
+  options.mended_means = true;
   options.has_function = &has_function;
   options.contractions = contractions;
   options.halves = true;

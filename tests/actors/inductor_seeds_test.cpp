@@ -71,6 +71,28 @@ TEST_CASE("each subgraph gets its own answer, in whatever order they come") {
   }
 }
 
+TEST_CASE("with limited time it compiles few at once, the dearest first") {
+  RunBench<InductorSeeds> role;
+  const auto ask = [&](const std::string& subgraph, std::int64_t worth) {
+    SeedsRequest request = request_for(subgraph);
+    request.work.options.jobs = 8;
+    request.work.worth = worth;
+    request.work.graph = subgraph;
+    return only<BuildRequest>(role.say("agent/" + subgraph, request));
+  };
+  const auto first = ask("a", 1);
+  REQUIRE(first.size() == 1);
+  CHECK(ask("b", 1).size() == 1);
+  CHECK(ask("c", 2).empty());
+  CHECK(ask("d", 4).empty());
+  CHECK(ask("e", 3).empty());
+  role.say("agent/d", StopSeed{"its time is over"});
+  const auto next = only<BuildRequest>(role.say(
+      address::build, BuildReply{first.front().second.effect, {}, "", 9}));
+  REQUIRE(next.size() == 1);
+  CHECK(next.front().second.source == "e");
+}
+
 TEST_CASE("of a device, Inductor compiles at the subgraph's place") {
   RunBench<InductorSeeds> role;
   SeedsRequest request = request_for("sg");

@@ -50,6 +50,9 @@ def load_inductor():
     config.compile_threads = 1  # before the rest, which would start processes
     import torch._inductor.compile_fx
     import torch._inductor.kernel.mm  # noqa: F401
+    from torch._inductor.codecache import torch_key
+
+    torch_key()  # reads all of Inductor
 
 
 def load_triton():
