@@ -389,7 +389,7 @@ class Resting(unittest.TestCase):
         if pid == 0:
             ours.close()
             try:
-                candidate.Zygote(theirs, False, "cpu", "").serve()
+                candidate.Zygote(theirs, False, "cpu").serve()
             except OSError:  # the test is over
                 pass
             finally:
