@@ -319,7 +319,7 @@ bool Broker::serve_one(const std::string& name, Context& context) {
 
 /// The groups in the order in which their next requests are looked at: who
 /// waits for units already, then by priority and worth, then in turn. Where
-/// time is limited, what is worth more does not stand behind what came first.
+/// time is limited, who waits goes before those of its worth alone.
 std::vector<std::string> Broker::turns(const Resource& resource) const {
   std::vector<std::string> order;
   const auto add = [&](const std::string& group) {
@@ -328,12 +328,17 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
       order.push_back(group);
     }
   };
-  for (const auto& [place, group] : resource.reserved) {
-    const auto queue = resource.queues.find(group);
-    if (queue == resource.queues.end()) continue;
-    if (queue->second.front().request.worth == 0) add(group);
-  }
+  const auto add_reserved = [&](bool is_limited) {
+    for (const auto& [place, group] : resource.reserved) {
+      const auto queue = resource.queues.find(group);
+      if (queue == resource.queues.end()) continue;
+      const bool has_worth = queue->second.front().request.worth > 0;
+      if (has_worth == is_limited) add(group);
+    }
+  };
+  add_reserved(false);
   const auto first = static_cast<std::ptrdiff_t>(order.size());
+  add_reserved(true);
   if (resource.turn < kTurnMax) add(resource.last_group);
   for (auto next = resource.queues.upper_bound(resource.last_group);
        next != resource.queues.end(); ++next) {

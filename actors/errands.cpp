@@ -220,18 +220,30 @@ void Errands::stop(Entry errand, const std::string& reason, Context& context) {
 
 void Errands::withdraw(Context& context) {
   for (auto next = open_.begin(); next != open_.end();) {
-    const auto errand = next++;
-    Open& open = errand->second;
-    open.is_wanted = false;
-    open.tries = 1;
-    if (open.state == State::waiting) {
-      // Should the lease be under way already, this gives it back.
-      context.send(address::broker, LeaseReleased{errand->first});
-    }
-    if (open.state == State::waiting || open.state == State::resting) {
-      open_.erase(errand);
-    }
+    withdraw(next++, context);
   }
+}
+
+void Errands::withdraw(Entry errand, Context& context) {
+  Open& open = errand->second;
+  open.is_wanted = false;
+  open.tries = 1;
+  if (open.state == State::waiting) {
+    // Should the lease be under way already, this gives it back.
+    context.send(address::broker, LeaseReleased{errand->first});
+  }
+  if (open.state == State::waiting || open.state == State::resting) {
+    open_.erase(errand);
+  }
+}
+
+void Errands::cancel(std::uint64_t id, const std::string& reason,
+                     Context& context) {
+  const auto errand = std::ranges::find_if(
+      open_, [&](const auto& item) { return item.second.id == id; });
+  if (errand == open_.end()) return;
+  if (errand->second.state == State::working) stop(errand, reason, context);
+  withdraw(errand, context);
 }
 
 void Errands::cancel(const std::string& reason, Context& context) {

@@ -71,6 +71,9 @@ class Errands {
   /// when it has answered, as a failure "cancelled" or as ever.
   void cancel(const std::string& reason, Context& context);
 
+  /// The same of one; its end is not told.
+  void cancel(std::uint64_t id, const std::string& reason, Context& context);
+
   /// On a resume by another weft: that request was made, and not the one that
   /// was begun. It is what a next try asks for, too.
   void recall(const Message& request);
@@ -104,6 +107,7 @@ class Errands {
 
   void attempt(Open open, std::uint64_t effect, Context& context);
   void stop(Entry errand, const std::string& reason, Context& context);
+  void withdraw(Entry errand, Context& context);
   std::optional<ErrandEnd> expired(const LeaseExpired& expiry,
                                    Context& context);
   std::optional<ErrandEnd> lost(const LeaseLost& loss, Context& context);

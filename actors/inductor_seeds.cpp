@@ -13,8 +13,13 @@ constexpr std::int64_t compile_ms = 180'000;
 /// The port answers within its limit; the lease is its safety net.
 constexpr std::int64_t lease_slack_ms = 30'000;
 constexpr int tries = 2;
-/// One in so many of the builds that may run at once.
+/// With a limited time so many subgraphs are at work for each that Inductor
+/// compiles.
 constexpr int share = 4;
+
+std::string node_for(const OptimizeSubgraph& work) {
+  return work.places.empty() ? "" : node_of(work.places.front());
+}
 
 }  // namespace
 
@@ -22,8 +27,8 @@ void InductorSeeds::receive(const Address& from, const Message& message,
                             Context& context) {
   if (const auto* request = std::get_if<SeedsRequest>(&message)) {
     waiting_.push_back({from, request->work});
-  } else if (std::holds_alternative<StopSeed>(message)) {
-    std::erase_if(waiting_, [&](const Waiting& one) { return one.by == from; });
+  } else if (const auto* order = std::get_if<StopSeed>(&message)) {
+    stop(from, order->reason, context);
   } else if (const auto end = errands_.receive(message, context)) {
     answered(*end, context);
   }
@@ -31,15 +36,33 @@ void InductorSeeds::receive(const Address& from, const Message& message,
   }
 }
 
-/// False: nothing waits, or as many are under way as may be.
+void InductorSeeds::stop(const Address& by, const std::string& reason,
+                         Context& context) {
+  std::erase_if(waiting_, [&](const Waiting& one) { return one.by == by; });
+  std::erase_if(asked_, [&](const auto& item) {
+    if (item.second.by != by) return false;
+    errands_.cancel(item.first, reason, context);
+    return true;
+  });
+}
+
+bool InductorSeeds::has_room(const OptimizeSubgraph& work) const {
+  if (work.worth == 0) return true;  // there is time for all
+  const auto there = std::ranges::count_if(asked_, [&](const auto& item) {
+    return item.second.node == node_for(work);
+  });
+  return there < std::max(1, work.options.jobs / share);
+}
+
+/// False: there is none that may be begun.
 bool InductorSeeds::begin_next(Context& context) {
-  const auto worth = [](const Waiting& one) { return one.work.worth; };
-  const auto next = std::ranges::max_element(waiting_, {}, worth);
-  if (next == waiting_.end()) return false;
-  const int most = std::max(1, next->work.options.jobs / share);
-  if (worth(*next) > 0 && std::cmp_greater_equal(asked_.size(), most)) {
-    return false;
+  auto next = waiting_.end();
+  for (auto one = waiting_.begin(); one != waiting_.end(); ++one) {
+    const bool is_dearer =
+        next == waiting_.end() || one->work.worth > next->work.worth;
+    if (is_dearer && has_room(one->work)) next = one;
   }
+  if (next == waiting_.end()) return false;
   const Waiting one = std::move(*next);
   waiting_.erase(next);
   begin(one, context);
@@ -56,13 +79,13 @@ void InductorSeeds::begin(const Waiting& next, Context& context) {
   terms.group = work.subgraph;
   terms.worth = work.worth;
   terms.ttl_ms = compile_ms + lease_slack_ms;
-  if (!work.places.empty()) terms.places = {node_of(work.places.front())};
+  if (!work.places.empty()) terms.places = {node_for(work)};
   if (!work.places.empty() && !work.machine.gpus.empty()) {
     request.arch = work.machine.gpus.front().arch;
   }
   const auto errand =
       errands_.start(address::build, request, terms, context, tries);
-  asked_[errand] = {next.by, work.subgraph};
+  asked_[errand] = {next.by, work.subgraph, node_for(work)};
 }
 
 void InductorSeeds::answered(const ErrandEnd& end, Context& context) {

@@ -2,9 +2,8 @@
 // subgraph is one seed, judged as any other: where it is the fastest that is
 // right, the subgraph is no slower than torch.compile makes it. What it wrote
 // comes from port/build, where it works in the sandbox as other compilers do.
-// One role serves all subgraphs; with a limited time it leaves most processors
-// to builds of our own, which take a tenth as long, and begins with what is
-// worth most.
+// One role serves all subgraphs; with a limited time few are compiled at once
+// at a node, the dearest first: builds of our own take a tenth as long.
 #pragma once
 
 #include <map>
@@ -29,11 +28,14 @@ class InductorSeeds : public Role {
   struct Asked {
     Address by;
     std::string subgraph;
+    std::string node;
   };
   struct Waiting {
     Address by;
     OptimizeSubgraph work;
   };
+  bool has_room(const OptimizeSubgraph& work) const;
+  void stop(const Address& by, const std::string& reason, Context& context);
   bool begin_next(Context& context);
   void begin(const Waiting& next, Context& context);
   void answered(const ErrandEnd& end, Context& context);

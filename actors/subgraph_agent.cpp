@@ -94,7 +94,8 @@ void SubgraphAgent::begin(const OptimizeSubgraph& work, Context& context) {
 
 void SubgraphAgent::stop_search(const std::string& why, Context& context) {
   out_of_time_ = why;
-  if (!settled_) ending_ = unjudged();
+  // Where nothing is cancelled (an old journal's run), nobody answers.
+  if (!settled_ && !work_->places.empty()) ending_ = unjudged();
   if (!final_.empty()) stop(final_, why, context);
   if (!asks_.empty()) stop(compared_, why, context);
   asks_.clear();
@@ -228,16 +229,15 @@ void SubgraphAgent::stop_others(const std::string& why, Context& context) {
   settled_ = true;
   stop_model(why, context);
   for (const std::string& id : unjudged()) stop(id, why, context);
-  if (work_->places.empty() && out_of_time_.empty()) return;
-  for (const std::string& source : sources_open_) {
+  if (work_->places.empty()) return;
+  for (const std::string& source : std::exchange(sources_open_, {})) {
     context.send(address::seeds(source), StopSeed{why, true});
   }
 }
 
 void SubgraphAgent::stop(const std::string& seed, const std::string& why,
                          Context& context) {
-  const bool cancels = !work_->places.empty() || !out_of_time_.empty();
-  context.send(worker(seed), StopSeed{why, cancels});
+  context.send(worker(seed), StopSeed{why, !work_->places.empty()});
 }
 
 std::set<std::string> SubgraphAgent::unjudged() const {

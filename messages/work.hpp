@@ -121,7 +121,7 @@ struct TimeSeed {
 struct StopSeed {
   static constexpr std::string_view name = "StopSeed";
   std::string reason;
-  bool cancel = false;  ///< a port at work on it is stopped, and it answers
+  bool cancel = false;  ///< ports at work on it stop, and a worker answers
   WEFT_FIELDS(reason, cancel)
   bool operator==(const StopSeed&) const = default;
 };

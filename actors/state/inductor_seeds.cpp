@@ -8,8 +8,10 @@ namespace weft {
 nlohmann::json InductorSeeds::describe() const {
   auto asked = nlohmann::json::array();
   for (const auto& [errand, one] : asked_) {
-    asked.push_back(
-        {{"errand", errand}, {"by", one.by}, {"subgraph", one.subgraph}});
+    asked.push_back({{"errand", errand},
+                     {"by", one.by},
+                     {"subgraph", one.subgraph},
+                     {"node", one.node}});
   }
   auto waiting = nlohmann::json::array();
   for (const Waiting& one : waiting_) {

@@ -130,8 +130,8 @@ class Lowering {
   LoopVar new_variable(std::int64_t extent) {
     return program_.new_variable(extent);
   }
-  /// The mean over the dims, and the sum of squares about it: of equal numbers,
-  /// however large, that number and 0.
+  /// The mean over the dims, and the sum of squares about it: of equal numbers
+  /// that number and 0, where means are mended (lowering_options.hpp).
   struct Moments {
     Virtual mean;
     Virtual squares;

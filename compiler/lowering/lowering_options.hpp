@@ -19,8 +19,8 @@ struct LoweringOptions {
   /// tiny and huge numbers are numbers.
   bool wide_moments = false;
   /// A variance's mean is put right by what the numbers are off it, so that of
-  /// equal ones nothing is left, as of the framework's. Without, the target
-  /// folds both in one walk that has this, or takes them wide.
+  /// equal ones nothing is left, as of the framework's. (Code for CUDA has
+  /// this where it folds both in one walk, and else lacks it.)
   bool mended_means = false;
   /// Matrix products, convolutions and attention become sums of products;
   /// without, they have no rule and stay the framework's.

@@ -91,6 +91,14 @@ TEST_CASE("with limited time it compiles few at once, the dearest first") {
       address::build, BuildReply{first.front().second.effect, {}, "", 9}));
   REQUIRE(next.size() == 1);
   CHECK(next.front().second.source == "e");
+  const auto stopped = role.say("agent/e", StopSeed{"its time is over", true});
+  CHECK(one<CancelEffect>(stopped).effect == next.front().second.effect);
+  CHECK(one<BuildRequest>(stopped).source == "c");
+  CHECK(only<SeedsReply>(
+            role.say(address::build,
+                     BuildReply{
+                         next.front().second.effect, {"cancelled", ""}, "", 9}))
+            .empty());
 }
 
 TEST_CASE("of a device, Inductor compiles at the subgraph's place") {

@@ -109,8 +109,6 @@ def long_row_cases():
     few, many = numbers(2, 17_001), numbers(9, 16_500) + 3
     tall = numbers(17_001, 3)
     image = numbers(7, 3, 50, 50) + 30
-    # All numbers of a row are one: what is left of them is 0, times 1,000.
-    level = numbers(7, 1) * 20_000
     return [
         ("few_softmax", lambda x: x.softmax(1), (few,)),
         ("few_softmax_down", lambda x: x.softmax(0), (tall,)),
@@ -123,15 +121,25 @@ def long_row_cases():
         ("few_group_norm", lambda x: F.group_norm(x, 1), (image[:2],)),
         ("many_softmax", lambda x: x.softmax(1), (many,)),
         ("many_layer_norm", lambda x: F.layer_norm(x, (16_500,)), (many,)),
+        ("many_special", lambda x: x.logsumexp(1), (special(9, 16_500),)),
+        ("many_results", lambda x: [x.softmax(-1), x.sum(0)],
+         (numbers(30, 120),)),
+    ]
+
+
+def level_row_cases():
+    """All numbers of a row are one: what is left of them is 0, times 1,000."""
+    level = numbers(7, 1) * 20_000
+    return [
         ("level_layer_norm", lambda x: F.layer_norm(
             x.repeat(1, 96), (96,), eps=1e-6), (level,)),
         ("level_long_layer_norm", lambda x: F.layer_norm(
             x.repeat(1, 16_500), (16_500,), eps=1e-6), (level,)),
         ("level_group_norm", lambda x: F.group_norm(
             x.repeat(1, 12).reshape(7, 3, 4), 3, eps=1e-6), (level,)),
-        ("many_special", lambda x: x.logsumexp(1), (special(9, 16_500),)),
-        ("many_results", lambda x: [x.softmax(-1), x.sum(0)],
-         (numbers(30, 120),)),
+        ("level_last_group_norm", lambda x: F.group_norm(
+            x.contiguous(), 3, eps=1e-6), (level[:2].reshape(2, 1, 1, 1).repeat(
+                1, 33, 5, 7).contiguous(memory_format=torch.channels_last),)),
     ]
 
 

@@ -47,7 +47,8 @@ class Runs(RealSearches):
         self.judged()
         self.assertIn("there is no full verdict: WEFT_BIN names /nowhere/weft",
                       str(weft.explain()))
-        # With the program it is judged, too.
+        # With the program it is judged, too, whatever the weights are by then.
+        net = Chain()
         self.before |= {id(one) for one in self.pieces()}
         self.set_environment(WEFT_BIN=weft_case.WEFT)
         rechecks._told.clear()

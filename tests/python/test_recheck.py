@@ -257,6 +257,27 @@ class Verdicts(RecheckCase):
             for batch in ("4", "1", "13", "2 * 4 + 3")])
 
 
+class OtherWeights(unittest.TestCase):
+    PROBLEM = ("class Model(nn.Module):\n"
+               "    def __init__(self):\n"
+               "        super().__init__()\n"
+               "        self.weight = drawn(2.0)\n\n"
+               "    def forward(self, x):\n"
+               "        return x\n")
+
+    def test_a_module_is_constructed_as_the_problem_s_model_is(self):
+        found = self.PROBLEM.replace("Model", "ModelNew").replace(
+            "2.0", "1.0,\n            3").replace("return x", "return 0 + x")
+        self.assertEqual(
+            recheck.constructed_as(found, self.PROBLEM),
+            self.PROBLEM.replace("class Model", "class ModelNew").replace(
+                "return x", "return 0 + x"))
+
+    def test_one_without_a_constructor_stays(self):
+        found = "class ModelNew(Model):\n    pass\n"
+        self.assertEqual(recheck.constructed_as(found, self.PROBLEM), found)
+
+
 class Limits(RecheckCase):
     def test_switched_off(self):
         self.start()

@@ -262,6 +262,11 @@ class OwnConstants(unittest.TestCase):
         number.data.fill_(3)
         self.assertEqual(given.beside([torch.empty(2)])[0].item(), 3)
 
+    def test_what_is_a_result_stays_where_it_is(self):
+        given = Constants([torch.tensor(2.0), torch.tensor(1)], {0, 1})
+        there = given.beside([torch.empty(2, device="meta")])
+        self.assertEqual([one.device.type for one in there], ["cpu", "meta"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -25,6 +25,7 @@ from kernel_cases import (
     KernelCases,
     channels_last_cases,
     half_cases,
+    level_row_cases,
     long_row_cases,
     numbers,
     special,
@@ -58,6 +59,7 @@ def row_cases():
     many = numbers(9, 16_500) + 3
     return [
         *long_row_cases(),
+        *level_row_cases(),
         *channels_last_cases(),
         ("many_largest", lambda x: torch.max(x, 1), (many,)),
         ("many_truths", lambda x: (x > 4).sum(1), (many,)),

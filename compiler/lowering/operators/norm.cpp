@@ -122,9 +122,16 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
   const Virtual squares = in.reshape(each.squares, grouped);
   Lowering::Moments all;
   all.count = each.count * static_cast<double>(grouped[2]);
-  all.mean = math("div", in.fold(Fold::sum, mean, {2})[0],
-                  math.number(static_cast<double>(grouped[2])));
-  const Virtual off = math("sub", mean, in.restore(all.mean, {2}));
+  const auto mean_of = [&](const Virtual& each) {
+    return math("div", in.fold(Fold::sum, each, {2})[0],
+                math.number(static_cast<double>(grouped[2])));
+  };
+  all.mean = mean_of(mean);
+  Virtual off = math("sub", mean, in.restore(all.mean, {2}));
+  if (in.options().mended_means) {
+    all.mean = math("add", all.mean, mean_of(off));
+    off = math("sub", mean, in.restore(all.mean, {2}));
+  }
   all.squares = in.fold(
       Fold::sum,
       math("add", squares,

@@ -42,7 +42,8 @@ class ComposedModule:
         """Builds its kernels, which takes a compiler's time. Raises what the
         file does."""
         self.source = source
-        self._constants = Constants(source.constants)
+        self._constants = Constants(source.constants, {
+            one[1] for one in source.outputs if one[0] in ("argument", "view")})
         self.text = _text_of(path)
         self._digest = digest_of(self.text)
         self.identity = path, self._digest
@@ -65,28 +66,35 @@ class ComposedModule:
 
 class Constants:
     """A graph's own tensors. Dynamo leaves a number that a model makes on the
-    processor; what was verified had it on the device that the model is on."""
+    processor; what was verified had it on the device that the model is on.
+    `given_back`: which of all that the graph reads are results, too (its
+    arguments come first): those stay where they are."""
 
-    def __init__(self, given):
-        self._given = given
+    def __init__(self, given, given_back=()):
+        self._given, self._given_back = given, given_back
         self._numbers = [i for i, one in enumerate(given)
                          if one.dim() == 0 and one.device.type == "cpu"]
-        self._moved, self._values = None, []
+        #: (device, their values as text, all tensors): of one call or another.
+        self._moved = None, "", given
 
     def beside(self, arguments):
         """As they are now, numbers where the graph's arguments are."""
         if not self._numbers:
             return self._given
-        values = [self._given[i].item() for i in self._numbers]
-        if self._moved is None or values != self._values:
-            device = next((one.device for one in arguments
-                           if isinstance(one, torch.Tensor)
-                           and one.device.type != "cpu"), "cpu")
-            self._moved = list(self._given)
+        device = next((one.device for one in arguments
+                       if isinstance(one, torch.Tensor)
+                       and one.device.type != "cpu"), None)
+        if device is None:
+            return self._given
+        values = repr([self._given[i].item() for i in self._numbers])
+        known = self._moved
+        if known[:2] != (device, values):
+            there = list(self._given)
             for i in self._numbers:
-                self._moved[i] = self._given[i].to(device, copy=True)
-            self._values = values
-        return self._moved
+                if len(arguments) + i not in self._given_back:
+                    there[i] = there[i].to(device)
+            known = self._moved = device, values, there
+        return known[2]
 
 
 def _decline(*_, **__):

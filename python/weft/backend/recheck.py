@@ -7,6 +7,7 @@ who was right, with all that it was right with, so that this is not done at ever
 start. Who is wrong is withdrawn: no call after that takes its kernels.
 """
 
+import ast
 import contextlib
 import dataclasses
 import json
@@ -203,7 +204,7 @@ class _Task:
         """"" of right kernels, else why not; _NotJudged."""
         with workspace.made("verdict-") as folder:
             candidate = os.path.join(folder, "model_new.py")
-            _write(candidate, self.text)
+            _write(candidate, constructed_as(self.text, self.source.text))
             left_s = self.options.budget_s
             for number, text in enumerate(_problems(self.source)):
                 problem = os.path.join(folder, f"problem_{number}.py")
@@ -245,6 +246,31 @@ class _Task:
         if kind not in REFUSED:
             raise _NotJudged(f"{kind}: {reason}")
         return _Found(seconds, kind, f"{kind}: {reason}", beyond)
+
+
+def constructed_as(text, problem):
+    """A composed module's text with the constructor that the problem's model
+    has: both draw weights that look like those of the program that they were
+    written by, and this one's may be others (trained further, say). Calls run
+    no constructor (composed_module.py)."""
+    ours, theirs = (_constructor(one, name) for one, name in (
+        (text, "ModelNew"), (problem, "Model")))
+    if ours is None or theirs is None:
+        return text
+    lines, other = text.splitlines(), problem.splitlines()
+    return "\n".join([*lines[:ours.lineno - 1],
+                      *other[theirs.lineno - 1:theirs.end_lineno],
+                      *lines[ours.end_lineno:], ""])
+
+
+def _constructor(text, name):
+    for one in ast.parse(text).body:
+        if isinstance(one, ast.ClassDef) and one.name == name:
+            for member in one.body:
+                if isinstance(member, ast.FunctionDef) \
+                        and member.name == "__init__":
+                    return member
+    return None
 
 
 def _problems(source):

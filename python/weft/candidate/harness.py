@@ -45,14 +45,15 @@ def prepare(loads_compilers):
 def load_inductor():
     """What torch.compile imports, and files of Inductor's: else every child that
     has one would, for 2 to 3 seconds."""
-    from torch._inductor import config
+    with contextlib.suppress(ImportError):  # its jobs tell what is missing
+        from torch._inductor import config
 
-    config.compile_threads = 1  # before the rest, which would start processes
-    import torch._inductor.compile_fx
-    import torch._inductor.kernel.mm  # noqa: F401
-    from torch._inductor.codecache import torch_key
+        config.compile_threads = 1  # before the rest, which would start processes
+        import torch._inductor.compile_fx
+        import torch._inductor.kernel.mm  # noqa: F401
+        from torch._inductor.codecache import torch_key
 
-    torch_key()  # reads all of Inductor
+        torch_key()  # reads all of Inductor
 
 
 def load_triton():

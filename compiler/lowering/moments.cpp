@@ -1,0 +1,71 @@
+// Means, and sums of squares about them.
+#include <algorithm>
+
+#include "compiler/lowering/lower.hpp"
+
+namespace weft {
+
+Virtual Lowering::mean_of_first(const Virtual& value, const Shape& dims) {
+  Shape sample = value.shape();
+  std::int64_t room = 1024;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    sample[dims[i]] = std::min(sample[dims[i]], room);
+    room = std::max<std::int64_t>(1, room / sample[dims[i]]);
+  }
+  double sampled = 1;
+  for (const std::int64_t dim : dims) sampled *= sample[dim];
+  const DType dtype = value.dtype();
+  const Virtual first(dtype, sample,
+                      [=](const Position& at) { return value.at(at); });
+  return pointwise("div", dtype,
+                   {fold(Fold::sum, first, dims)[0], number(dtype, sampled)});
+}
+
+// Two passes when a row stays in cache. Otherwise one, about a shift that is
+// near the mean (that of the row's first elements), which keeps the difference
+// of squares from cancelling as it would about zero. Of two the second may put
+// the first one's mean right.
+Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
+  Moments result;
+  const DType dtype = value.dtype();
+  for (const std::int64_t dim : dims) result.count *= value.shape()[dim];
+  const Virtual count = number(dtype, result.count);
+  const auto divide = [&](const Virtual& a, const Virtual& b) {
+    return pointwise("div", dtype, {a, b});
+  };
+  const bool side_by_side =
+      std::ranges::find(dims, 1) == dims.end() && lies_channels_last(value);
+  const LoweringChoices& choices = options_.choices;
+  const double rows =
+      side_by_side ? static_cast<double>(choices.coalesced_rows) : 1;
+  const bool is_held =
+      result.count * rows <= static_cast<double>(choices.single_pass_elements);
+  Virtual shift = is_held ? divide(fold(Fold::sum, value, dims)[0], count)
+                          : mean_of_first(value, dims);
+  if (is_held && !options_.mended_means) {
+    const Virtual centred =
+        pointwise("sub", dtype, {value, restore(shift, dims)});
+    result.mean = shift;
+    result.squares = fold(
+        Fold::sum, pointwise("product", dtype, {centred, centred}), dims)[0];
+    return result;
+  }
+  shift = pointwise("finite_or_zero", dtype, {shift});
+  const Virtual moved = pointwise("sub", dtype, {value, restore(shift, dims)});
+  const Virtual sum = fold(Fold::sum, moved, dims)[0];
+  const Virtual squares =
+      fold(Fold::sum, pointwise("product", dtype, {moved, moved}), dims)[0];
+  const Virtual drift = divide(sum, count);
+  result.mean = pointwise("add", dtype, {shift, drift});
+  // Where that is too large a number, so are the squares; and where there is
+  // an infinity, there is no variance.
+  const Virtual less = pointwise("finite_or_zero", dtype,
+                                 {pointwise("product", dtype, {sum, drift})});
+  const Virtual nothing = pointwise("sub", dtype, {sum, sum});
+  const Virtual excess = pointwise(
+      "add", dtype, {pointwise("sub", dtype, {squares, less}), nothing});
+  result.squares = pointwise("maximum", dtype, {excess, number(dtype, 0)});
+  return result;
+}
+
+}  // namespace weft
