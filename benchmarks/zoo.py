@@ -85,10 +85,10 @@ def row_of(name, make, options):
         mine(*inputs)
         seconds = time.monotonic() - begin
         verdict = weft.verify(model, mine, inputs)
+    times = in_turns([model, torch.compile(model), mine], inputs)
     graphs = [graph for graph in weft.explain().graphs[before:]
               if graph.role == "inference"]
     breaks = weft.explain(model, inputs).breaks
-    times = in_turns([model, torch.compile(model), mine], inputs)
     eager, theirs, ours = times
     reasons = [graph.reason for graph in graphs if graph.reason] + breaks
     return (name, len(graphs), len(breaks),

@@ -28,12 +28,16 @@ class Zoo(BackendCase):
         is_left = name in ("LSTM", "GRU")
         self.assertEqual(self.states("inference"),
                          [] if is_left else ["ready"], self.reasons())
-        # Last: to look for breaks, Dynamo forgets what it had compiled.
+        count = len(self.pieces())
         breaks = weft.explain(model, inputs).breaks
         if is_left:
             self.assertIn("allow_rnn", breaks[0])
         else:
             self.assertEqual(breaks, [])
+        # What was compiled is there as it was.
+        with torch.no_grad():
+            compiled(*inputs)
+        self.assertEqual(len(self.pieces()), count)
 
     def test_every_model_is_captured_whole_and_is_as_eager(self):
         for name in zoo_models.own_models(large=False):

@@ -2,12 +2,20 @@
 
 import dataclasses
 import os
+import weakref
+from unittest import mock
 
 import torch
+from torch.utils._pytree import tree_leaves
 
-from weft.backend import piece as pieces, program
+from weft.backend import captured, piece as pieces, program
 from weft.backend.options import is_disabled
 from weft.backend.recheck import rechecks
+
+#: Of one function, by whomever it is compiled: more than anybody looks at.
+LOOKS_MAX = 1000
+#: {model: {its mode and how its inputs look: texts}}
+_known_breaks = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass
@@ -99,11 +107,31 @@ def _dispatch_notes(model):
 
 
 def _breaks(model, inputs):
-    """Texts, one for each graph break: the reason and the user's line."""
+    """Texts, one for each graph break: the reason and the user's line. Looked
+    for once: each look takes one of the few places that Dynamo has for what it
+    compiles of a function."""
     model = getattr(model, "_orig_mod", model)
     args = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     try:
-        found = torch._dynamo.explain(model)(*args)
+        key = (getattr(model, "training", None), *[
+            captured.look_of(one) or repr(one) for one in tree_leaves(args)])
+        known = _known_breaks.setdefault(model, {})
+    except Exception:  # it cannot be remembered
+        return _breaks_of(model, args)
+    if key not in known:
+        known[key] = _breaks_of(model, args)
+    return known[key]
+
+
+def _breaks_of(model, args):
+    config = torch._dynamo.config
+    limit = ("recompile_limit" if hasattr(config, "recompile_limit")
+             else "cache_size_limit")  # as in 2.6
+    try:
+        # Dynamo would forget all that the program has compiled with it.
+        with (mock.patch.object(torch._dynamo, "reset", lambda: None),
+              config.patch({limit: LOOKS_MAX})):
+            found = torch._dynamo.explain(model)(*args)
     except Exception as error:
         return [f"the model cannot be traced: {type(error).__name__}: {error}"]
     texts = [_break_text(one) for one in found.break_reasons]
