@@ -262,6 +262,15 @@ class OwnConstants(unittest.TestCase):
         number.data.fill_(3)
         self.assertEqual(given.beside([torch.empty(2)])[0].item(), 3)
 
+    def test_they_are_moved_once_and_again_when_written_to(self):
+        number = torch.tensor(2.0)
+        given = Constants([number])
+        x = [torch.empty(2, device="meta")]
+        first = given.beside(x)
+        self.assertIs(given.beside(x), first)
+        number.fill_(3)
+        self.assertIsNot(given.beside(x), first)
+
     def test_what_is_a_result_stays_where_it_is(self):
         given = Constants([torch.tensor(2.0), torch.tensor(1)], {0, 1})
         there = given.beside([torch.empty(2, device="meta")])

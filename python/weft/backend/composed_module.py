@@ -72,29 +72,33 @@ class Constants:
 
     def __init__(self, given, given_back=()):
         self._given, self._given_back = given, given_back
-        self._numbers = [i for i, one in enumerate(given)
+        self._numbers = [one for one in given
                          if one.dim() == 0 and one.device.type == "cpu"]
-        #: (device, their values as text, all tensors): of one call or another.
-        self._moved = None, "", given
+        #: (their versions, all tensors): of one call or another.
+        self._there = None, given
 
     def beside(self, arguments):
         """As they are now, numbers where the graph's arguments are."""
         if not self._numbers:
             return self._given
+        versions = [None if one.is_inference() else one._version
+                    for one in self._numbers]
+        known = self._there
+        if known[0] != versions:
+            known = self._there = versions, self._at(arguments)
+        return known[1]
+
+    def _at(self, arguments):
+        # A graph is of tensors on the devices that it was captured with.
         device = next((one.device for one in arguments
                        if isinstance(one, torch.Tensor)
                        and one.device.type != "cpu"), None)
         if device is None:
+            self._numbers = []  # nothing is ever moved
             return self._given
-        values = repr([self._given[i].item() for i in self._numbers])
-        known = self._moved
-        if known[:2] != (device, values):
-            there = list(self._given)
-            for i in self._numbers:
-                if len(arguments) + i not in self._given_back:
-                    there[i] = there[i].to(device)
-            known = self._moved = device, values, there
-        return known[2]
+        return [one.to(device) if any(one is it for it in self._numbers)
+                and len(arguments) + i not in self._given_back else one
+                for i, one in enumerate(self._given)]
 
 
 def _decline(*_, **__):
