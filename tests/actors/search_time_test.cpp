@@ -179,10 +179,10 @@ TEST_CASE(
                  SeedsReply{"sg", "compiler", {seed("a"), seed("b")}, {}, {}}));
   REQUIRE(begun.size() == 2);
   CHECK(begun[0].second.worth == 600);
-  CHECK(begun[1].second.worth == 300);
+  CHECK(begun[1].second.worth == 37);
   agent.give("worker/sg.a", right("a", 2));
   const auto sent = agent.give("worker/sg.b", right("b", 3));
-  CHECK(one<TimeSeed>(sent).worth == 200);
+  CHECK(one<TimeSeed>(sent).worth == 11);
 }
 
 TEST_CASE("the report says where a budget went") {
