@@ -159,12 +159,8 @@ class CallsForTwoSizes(RealSearches):
 
     def test_compile_with_two_marks_searches_once(self):
         module = Block().eval()
-        compiled = self.compiled(module, variants=1)
-        with torch.no_grad():
-            x = torch.randn(BATCH, LENGTH, 128)
-            torch._dynamo.mark_dynamic(x, 0)
-            torch._dynamo.mark_dynamic(x, 1)
-            self.assert_same(compiled(x), module(x))
+        compiled = self.compiled_for(
+            module, torch.randn(BATCH, LENGTH, 128), (0, 1))
         # Dynamo makes other graphs where one of both is 1.
         pairs = [pair for pair in PAIRS if 1 not in pair]
         self.check(module, compiled, pairs)
