@@ -150,7 +150,7 @@ class RealSearches(BackendCase):
     def until_ours(self, work, ready=None):
         """What work() gives, once kernels of ours compute: anew where the
         machine was too busy to see that they are faster."""
-        for _ in range(3):
+        for _ in range(5):
             torch._dynamo.reset()
             weft.cache.clear()
             self.searches.clear()
