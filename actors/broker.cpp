@@ -328,17 +328,12 @@ std::vector<std::string> Broker::turns(const Resource& resource) const {
       order.push_back(group);
     }
   };
-  const auto add_reserved = [&](bool is_limited) {
-    for (const auto& [place, group] : resource.reserved) {
-      const auto queue = resource.queues.find(group);
-      if (queue == resource.queues.end()) continue;
-      const bool has_worth = queue->second.front().request.worth > 0;
-      if (has_worth == is_limited) add(group);
-    }
-  };
-  add_reserved(false);
-  const auto first = static_cast<std::ptrdiff_t>(order.size());
-  add_reserved(true);
+  for (const auto& [place, group] : resource.reserved) add(group);
+  const auto ranked =
+      std::ranges::stable_partition(order, [&](const std::string& group) {
+        return resource.queues.at(group).front().request.worth == 0;
+      });
+  const auto first = ranked.begin() - order.begin();
   if (resource.turn < kTurnMax) add(resource.last_group);
   for (auto next = resource.queues.upper_bound(resource.last_group);
        next != resource.queues.end(); ++next) {

@@ -6,11 +6,10 @@
 // worth more; else first come first served. The request whose turn it is waits
 // until enough units are free at one of its places, and nobody overtakes it
 // there (but what is worth more, of a search of limited time), so a request for
-// all units is served too. A lease that is not given
-// back in time expires: its holder has the work stopped and then gives it back,
-// or loses it when the grace time is over. One given back before it is granted
-// is not waited for any more. With a place that is gone, all leases there are
-// lost.
+// all units is served too. A lease that is not given back in time expires: its
+// holder has the work stopped and then gives it back, or loses it when the
+// grace time is over. One given back before it is granted is not waited for any
+// more. With a place that is gone, all leases there are lost.
 #pragma once
 
 #include <cstdint>

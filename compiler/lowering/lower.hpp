@@ -138,7 +138,6 @@ class Lowering {
     double count = 1;
   };
   Moments moments(const Virtual& value, const Shape& dims);
-  Virtual mean_of_first(const Virtual& value, const Shape& dims);
   /// Whether what the value is mostly made of has its second dimension
   /// innermost in memory: an image's rows lie apart, its channels together.
   bool lies_channels_last(const Virtual& value);

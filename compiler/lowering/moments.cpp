@@ -4,8 +4,10 @@
 #include "compiler/lowering/lower.hpp"
 
 namespace weft {
+namespace {
 
-Virtual Lowering::mean_of_first(const Virtual& value, const Shape& dims) {
+/// Of a row's first elements.
+Virtual mean_of_first(Lowering& in, const Virtual& value, const Shape& dims) {
   Shape sample = value.shape();
   std::int64_t room = 1024;
   for (std::size_t i = dims.size(); i-- > 0;) {
@@ -17,9 +19,12 @@ Virtual Lowering::mean_of_first(const Virtual& value, const Shape& dims) {
   const DType dtype = value.dtype();
   const Virtual first(dtype, sample,
                       [=](const Position& at) { return value.at(at); });
-  return pointwise("div", dtype,
-                   {fold(Fold::sum, first, dims)[0], number(dtype, sampled)});
+  return in.pointwise(
+      "div", dtype,
+      {in.fold(Fold::sum, first, dims)[0], in.number(dtype, sampled)});
 }
+
+}  // namespace
 
 // Two passes when a row stays in cache. Otherwise one, about a shift that is
 // near the mean (that of the row's first elements), which keeps the difference
@@ -41,7 +46,7 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   const bool is_held =
       result.count * rows <= static_cast<double>(choices.single_pass_elements);
   Virtual shift = is_held ? divide(fold(Fold::sum, value, dims)[0], count)
-                          : mean_of_first(value, dims);
+                          : mean_of_first(*this, value, dims);
   if (is_held && !options_.mended_means) {
     const Virtual centred =
         pointwise("sub", dtype, {value, restore(shift, dims)});
