@@ -2,9 +2,11 @@
 pieces, verified or explained, timed against eager and torch.compile.
 
     PYTHONPATH=python python benchmarks/zoo.py [--only NAME,…] [--budget-s N]
-        [--device cuda] [--large] [--batch N] [--fallback inductor]
+        [--device cuda] [--large] [--batch N] [--fallback inductor] [--replay-mb N]
 
-Prints a table, a line a model; speedups are medians of rounds, with their quartiles. Models of torchvision, timm and transformers are
+Prints a table, a line a model; speedups are medians of rounds, with their quartiles. On a
+GPU torch.compile is timed by itself and by mode="reduce-overhead", whose CUDA graphs
+are to be compared with weft's replays. Models of torchvision, timm and transformers are
 there where those packages are installed; --large gives them their own sizes
 instead of small ones, --batch so many samples. On a GPU several of these may run
 at once: each times with the device to itself."""
@@ -25,8 +27,9 @@ from weft.capture.capture import lock_of
 
 ROUNDS = 25
 COLUMNS = ("model", "graphs", "breaks", "state", "as eager", "eager ms",
-           "torch.compile ms", "weft ms", "over torch.compile", "over eager",
-           "search s", "why not")
+           "torch.compile ms", "reduce-overhead ms", "weft ms",
+           "over torch.compile", "over reduce-overhead", "over eager",
+           "search s", "replayed", "why not")
 
 
 def in_turns(functions, inputs):
@@ -79,23 +82,29 @@ def row_of(name, make, options):
     before = len(weft.explain().graphs)
     mine = torch.compile(model, backend=weft.backend.compile, options={
         "budget_s": options.budget_s, "wait": True,
-        "fallback": options.fallback})
+        "fallback": options.fallback, "replay_mb": options.replay_mb})
     begin = time.monotonic()
     with torch.no_grad():
         mine(*inputs)
         seconds = time.monotonic() - begin
         verdict = weft.verify(model, mine, inputs)
-    times = in_turns([model, torch.compile(model), mine], inputs)
+    theirs = [torch.compile(model)]
+    if options.device != "cpu":
+        theirs.append(torch.compile(model, mode="reduce-overhead"))
+    eager, *theirs, ours = in_turns([model, *theirs, mine], inputs)
     graphs = [graph for graph in weft.explain().graphs[before:]
               if graph.role == "inference"]
     breaks = weft.explain(model, inputs).breaks
-    eager, theirs, ours = times
     reasons = [graph.reason for graph in graphs if graph.reason] + breaks
     return (name, len(graphs), len(breaks),
             ", ".join(graph.state for graph in graphs) or "none",
             "yes" if verdict else verdict.reason,
-            *[f"{statistics.median(one) * 1e3:.2f}" for one in times],
-            speedup(theirs, ours), speedup(eager, ours), f"{seconds:.0f}",
+            *[f"{statistics.median(one) * 1e3:.2f}" if one else ""
+              for one in (eager, theirs[0], theirs[1:] and theirs[1], ours)],
+            speedup(theirs[0], ours),
+            speedup(theirs[1], ours) if theirs[1:] else "",
+            speedup(eager, ours), f"{seconds:.0f}",
+            "; ".join(graph.replay or "no" for graph in graphs)[:120],
             "; ".join(reasons)[:options.reason_chars])
 
 
@@ -113,6 +122,7 @@ def main():
     parser.add_argument("--batch", type=int, help="samples; each model's own else")
     parser.add_argument("--fallback", default="eager",
                         choices=("eager", "inductor"))
+    parser.add_argument("--replay-mb", type=int, default=1024)
     parser.add_argument("--reason-chars", type=int, default=160)
     options = parser.parse_args()
     models, absent = zoo_models.models(options.large, options.batch)

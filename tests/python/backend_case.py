@@ -53,7 +53,8 @@ class BackendCase(unittest.TestCase):
             WEFT_CACHE_DIR=os.path.join(self.folder, "cache"), WEFT_BIN=FAKE,
             WEFT_NICE="0", FAKE_WEFT="right", FAKE_WEFT_RUNS=self.runs_file)
         # Played kernels are not faster; what comes of that is test_trial's.
-        self.patch(trial, "slowdown", lambda *_: 0.0)
+        self.patch(trial, "choose", lambda framework, kernels, *_: (
+            kernels or framework, 0.0))
         self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)

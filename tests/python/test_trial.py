@@ -14,10 +14,13 @@ from weft.backend.inductor_fallback import LaidOtherwise, compiled_graph
 
 
 class Trial(unittest.TestCase):
-    """By played times: seconds that each call of a side takes."""
+    """By played times: seconds that each call of a side takes. A side's replay
+    is "again" and its name."""
 
-    def slowdown(self, framework, kernels, seconds=30):
-        played = {"framework": iter(framework), "kernels": iter(kernels)}
+    def chosen(self, seconds=300, ours="kernels", record=None, **played):
+        played = {name.replace("_", " "): iter(
+            one if isinstance(one, list) else [one] * 6)
+            for name, one in played.items()}
         self.clock = 0.0
 
         def taken(side, arguments, devices):
@@ -26,39 +29,74 @@ class Trial(unittest.TestCase):
 
         with mock.patch.object(trial, "_seconds", taken), mock.patch.object(
                 trial.time, "monotonic", lambda: self.clock):
-            return trial.slowdown("framework", "kernels", [torch.zeros(2)],
-                                  seconds)
+            return trial.choose("framework", ours, [torch.zeros(2)], seconds,
+                                record)
 
     def test_who_is_slower_in_every_round_is_told_by_how_much(self):
-        found = self.slowdown([9, 2, 2, 2, 2, 2], [1, 3, 3, 3, 90, 3], 300)
-        self.assertEqual(found, 1.5)
+        found = self.chosen(framework=[9, 2, 2, 2, 2, 2],
+                            kernels=[1, 3, 3, 3, 90, 3])
+        self.assertEqual(found, ("framework", 1.5))
 
     def test_who_is_faster_stays(self):
-        self.assertEqual(self.slowdown([2] * 6, [1] * 6), 0)
+        self.assertEqual(self.chosen(framework=2, kernels=1), ("kernels", 0))
 
     def test_who_is_hardly_slower_stays(self):
-        self.assertEqual(self.slowdown([1] * 6, [1.02] * 6), 0)
+        self.assertEqual(self.chosen(framework=1, kernels=1.02), ("kernels", 0))
 
     def test_one_round_of_the_other_kind_decides_for_the_kernels(self):
-        self.assertEqual(self.slowdown([1] * 6, [3, 3, 3, 0.9, 3, 3]), 0)
+        found = self.chosen(framework=1, kernels=[3, 3, 3, 0.9, 3, 3])
+        self.assertEqual(found, ("kernels", 0))
 
     def test_where_the_time_is_over_the_search_s_word_stands(self):
-        self.assertEqual(self.slowdown([1] * 6, [9] * 6, 25), 0)
+        found = self.chosen(25, framework=1, kernels=9)
+        self.assertEqual(found, ("kernels", 0))
         self.assertEqual(self.clock, 20)  # of 60 seconds for all rounds
-        self.assertEqual(self.slowdown([1] * 6, [9] * 6, 0), 0)
+        self.assertEqual(self.chosen(0, framework=1, kernels=9), ("kernels", 0))
         self.assertEqual(self.clock, 0)
+
+    def test_a_replay_is_taken_where_it_is_faster(self):
+        def again(side):
+            return "again " + side
+
+        for times, found in (
+                ((5, 4, 2, 1), ("again kernels", 0)),
+                ((5, 4, 2, 3.99), ("again framework", 2)),
+                ((5, 4, 4.9, 3.9), ("kernels", 0)),  # by too little
+                ((5, 4, 6, 7), ("kernels", 0)),
+                ((1, 4, 6, 3), ("framework", 3))):
+            names = ("framework", "kernels", "again_framework", "again_kernels")
+            with self.subTest(times):
+                self.assertEqual(self.chosen(
+                    record=again, **dict(zip(names, times))), found)
+
+    def test_without_kernels_the_framework_may_be_replayed(self):
+        def again(side):
+            return "again " + side
+
+        found = self.chosen(ours=None, record=again, framework=2,
+                            again_framework=1)
+        self.assertEqual(found, ("again framework", 0))
+        found = self.chosen(ours=None, record=lambda _: None, framework=2)
+        self.assertEqual(found, ("framework", 0))
+
+    def test_without_time_nothing_is_recorded(self):
+        def never(_):
+            raise AssertionError("it was recorded")
+
+        self.assertEqual(self.chosen(0, record=never), ("kernels", 0))
 
 
 class InThePiece(BackendCase):
     def test_slower_kernels_are_given_up_and_why_is_told(self):
         net = Net().eval()
-        def slow(framework, kernels, arguments, seconds):
+        def slow(framework, kernels, arguments, seconds, record):
             self.assertIsInstance(kernels, ComposedModule)
             self.assertNotIsInstance(framework, ComposedModule)
-            self.assertEqual((len(arguments) > 0, seconds), (True, 1))
-            return 1.5
+            self.assertEqual((len(arguments) > 0, seconds, record),
+                             (True, 1, None))  # there is no GPU
+            return framework, 1.5
 
-        with mock.patch.object(trial, "slowdown", slow):
+        with mock.patch.object(trial, "choose", slow):
             mine = self.compiled(net, trial_s=1)
             x = torch.randn(5, 12)
             with torch.no_grad():
@@ -76,7 +114,7 @@ class InThePiece(BackendCase):
         def never(*_):
             raise AssertionError("it was tried")
 
-        with mock.patch.object(trial, "slowdown", never), torch.no_grad():
+        with mock.patch.object(trial, "choose", never), torch.no_grad():
             mine = self.compiled(Draws(), trial_s=1)
             for _ in range(2):
                 mine(torch.randn(4, 8))

@@ -47,7 +47,7 @@ class ComposedModule:
         self.text = _text_of(path)
         self._digest = digest_of(self.text)
         self.identity = path, self._digest
-        self._raise_if_withdrawn()
+        self.raise_if_withdrawn()
         # The user's own code is a better reference than the graph in it.
         self._call = _WeftGraphCall(
             _load(path).ModelNew, source.inputs, source.state,
@@ -56,10 +56,10 @@ class ComposedModule:
 
     def __call__(self, arguments):
         """The graph's results for its arguments, a list."""
-        self._raise_if_withdrawn()
+        self.raise_if_withdrawn()
         return self._call([*arguments, *self._constants.beside(arguments)])
 
-    def _raise_if_withdrawn(self):
+    def raise_if_withdrawn(self):
         if self._digest in _withdrawn:
             raise Withdrawn(_withdrawn[self._digest])
 

@@ -32,13 +32,15 @@ class GraphReport:
     sizes: tuple = ()
     path: str = ""
     verdict: str = ""  # the full one on kernels that an earlier process found
+    replay: str = ""  # whether its calls are a CUDA graph's, or why not
 
     def __str__(self):
         sizes = f" sizes {self.sizes}" if self.sizes else ""
         text = (f"{self.role} graph of {self.operators} operators{sizes}: "
                 f"{self.state}, {self.calls_with_kernels} of {self.calls} "
                 "calls by kernels")
-        for line in (self.reason, self.summary, self.verdict, self.path):
+        for line in (self.reason, self.summary, self.replay, self.verdict,
+                     self.path):
             text += f"\n    {line}" if line else ""
         return text
 
@@ -83,7 +85,7 @@ def _graphs():
             found.append(GraphReport(
                 piece.role, count, kernels.state, kernels.reason,
                 kernels.summary, piece.calls, kernels.calls, sizes,
-                kernels.path, rechecks.told(kernels.composed)))
+                kernels.path, rechecks.told(kernels.composed), kernels.replay))
         if not piece.kernels or piece.fallback_reason:
             found.append(GraphReport(
                 piece.role, count, "framework",

@@ -25,6 +25,11 @@ class InductorFallback:
         self._tracing = tracing
         self._compiled = None
 
+    @property
+    def compiled(self):
+        """What computes now, and raises what it fails with."""
+        return self._compiled
+
     def __call__(self, arguments):
         if self._compiled is None:
             self._compiled = self._compile(arguments)

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from weft.backend import any_batch, captured as captures, composed_module, store
 from weft.backend.graph_source import Unsupported
-from weft.backend.options import is_disabled, log, options_from
+from weft.backend.options import Options, is_disabled, log, options_from
 from weft.backend.piece import Piece, tracing
 from weft.backend.recheck import rechecks
 
@@ -41,7 +41,7 @@ class Report:
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
              variants=0, cache=True, shapes_max=4, dynamic_batch=False,
-             dynamic_dim=None, seeds="auto"):
+             dynamic_dim=None, seeds="auto", replay_mb=Options.replay_mb):
     """(module, Report). The module returned is of the class of `module`, and
     has the very same parameters, buffers and parts; its forward() takes the
     kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
@@ -60,6 +60,9 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     that are marked, kernels are for any two sizes. Where that cannot be, they are
     for these sizes (WEFT_LOG=info says why).
 
+    On a GPU, calls by kernels may be one CUDA graph's, where that is faster and
+    keeps no more than replay_mb MiB of its memory.
+
     Blocks until the search is over. Nothing that goes wrong here is raised but
     wrong arguments; the report says it."""
     module = getattr(module, "_orig_mod", module)
@@ -69,7 +72,7 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     options = options_from({"budget_s": budget_s, "target": target,
                             "variants": variants, "cache": cache,
                             "shapes_max": shapes_max, "seeds": seeds,
-                            "wait": True})
+                            "replay_mb": replay_mb, "wait": True})
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     made = module if _dispatch_of(module) else _optimized(module)
     kwargs = dict(kwargs or {})

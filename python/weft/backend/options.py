@@ -13,6 +13,7 @@ MODES = (None, "default", "reduce-overhead", "max-autotune",
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 BUDGET_S_MAX = 86_400.0
 SHAPES_MAX = 64
+REPLAY_MB_MAX = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +38,9 @@ class Options:
     #: Seconds that one call may be held up to see that kernels are as fast here
     #: as who computes without them; 0: the search's word is enough.
     trial_s: float = 0.5
+    #: MiB of a GPU's memory that a CUDA graph of one graph's calls may keep, where
+    #: that is faster here; 0: there is none.
+    replay_mb: int = 1024
     #: Whether composed modules of earlier processes are used, and kept.
     cache: bool = True
     mode: str | None = None
@@ -51,6 +55,10 @@ class Options:
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
         _check_range("trial_s", self.trial_s, 0, 60)
         _check_range("variants", self.variants, 0, 64)
+        _check_range("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
+        if not isinstance(self.replay_mb, int):
+            raise ValueError(f"weft's option replay_mb is {self.replay_mb!r}: it "
+                             "is a whole number")
         _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)
 
 

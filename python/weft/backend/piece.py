@@ -18,6 +18,7 @@ from weft.backend import (
     any_batch,
     composed_module,
     program,
+    replay,
     search,
     trial,
 )
@@ -86,6 +87,11 @@ class Kernels:
         self.precision = ""
         self.source = None
         self.composed = None
+        #: Who computes where kernels do not, once it was looked for: a replay
+        #: of the framework, or the framework.
+        self.framework = None
+        #: What explain() tells of CUDA graphs.
+        self.replay = ""
         self.declined = 0
         self.calls = 0
         #: Kernels for every batch were wanted, and cannot be.
@@ -140,8 +146,10 @@ class Piece:
         kernels = self._known(arguments)
         if kernels is None:
             kernels = self._begin(arguments)
-        if kernels is None or kernels.state in ("searching", "framework"):
+        if kernels is None or kernels.state == "searching":
             return self._framework(arguments)
+        if kernels.state == "framework":
+            return self._by_framework(kernels, arguments)
         if kernels.state == "loaded":
             return self._try(kernels, arguments)
         return self.run(kernels, arguments)
@@ -183,6 +191,71 @@ class Piece:
         except Exception as error:
             kernels.settle("framework", f"a call failed with {_told(error)}")
         return self._framework(arguments)
+
+    def _by_framework(self, kernels, arguments):
+        """The results, where there are no kernels."""
+        if kernels.framework is None:
+            return self._look_for_replay(kernels, arguments)
+        try:
+            return kernels.framework(arguments)
+        except Exception as error:
+            if kernels.framework is self._framework:
+                raise
+            kernels.replay = "not replayed: " + _told(error)
+            kernels.framework = self._framework
+        return self._framework(arguments)
+
+    def _look_for_replay(self, kernels, arguments):
+        """The results, after a look whether a CUDA graph is faster; once."""
+        with self._lock:
+            is_first = kernels.framework is None
+            kernels.framework = self._framework
+        expected = self._framework(arguments)  # now all is built
+        if (is_first and self._may_replay() and self.role != "optimize"
+                and not self._has_own_graphs()):
+            try:
+                kernels.framework, _ = self._fastest(kernels, None, arguments)
+            except Exception as error:
+                log.info("a CUDA graph was not tried: %s", _told(error))
+        return expected
+
+    def _may_replay(self):
+        """Whether calls like this may be a CUDA graph's: the same sizes in each,
+        nothing drawn, no gradients whose inputs the results are."""
+        return (self.role in ("inference", "optimize") and not self.draws
+                and not self._sizes and self._batches is None
+                and self.options.replay_mb > 0 and self.options.trial_s > 0)
+
+    def _has_own_graphs(self):
+        """Whether the framework's calls are PyTorch's CUDA graphs, which may write
+        a next call's results where these are."""
+        return self.options.mode not in (
+            None, "default", "max-autotune-no-cudagraphs")
+
+    def _fastest(self, kernels, composed, arguments):
+        """(who computes from now on, trial.choose()'s factor)"""
+        still = set(self.state)
+        constants = [one for one in vars(self.graph_module).values()
+                     if isinstance(one, torch.Tensor)]
+        constants += [*self.graph_module.buffers(),
+                      *self.graph_module.parameters()]
+
+        def record(function):
+            if function is self._framework and self._has_own_graphs():
+                return None
+            made, why = replay.recorded(
+                getattr(function, "compiled", function), arguments, still,
+                constants, self.options.replay_mb << 20)
+            kernels.replay = "not replayed: " + why if why else kernels.replay
+            return made
+
+        chosen, factor = trial.choose(
+            self._framework, composed, arguments, self.options.trial_s,
+            record if self._may_replay() and _is_on_gpu(arguments) else None)
+        if isinstance(chosen, replay.Replayed):
+            kernels.replay = ("replayed as a CUDA graph, which keeps "
+                              f"{max(1, chosen.nbytes >> 20)} MiB")
+        return chosen, factor
 
     def _begin(self, arguments):
         """The Kernels that this call wants, whose search is begun; None where no
@@ -303,20 +376,27 @@ class Piece:
         if why:
             return ("on the program's own data the kernels came to something "
                     f"else: {why}")
-        # CUDA graphs may write a next call's results where these are.
-        is_alone = not self.draws and self.options.mode in (
-            None, "default", "max-autotune-no-cudagraphs")
-        factor = 0.0 if not is_alone else trial.slowdown(
-            self._framework, kernels.composed, arguments, self.options.trial_s)
-        return "" if not factor else (
-            f"in this program the kernels take {factor:.2f} times as long as "
-            + ("eager" if self.options.fallback == "eager" else "Inductor's code"))
+        if self.draws:
+            return ""
+        chosen, factor = self._fastest(kernels, kernels.composed, arguments)
+        if not factor:
+            kernels.composed = chosen
+            return ""
+        kernels.framework = chosen
+        return (f"in this program the kernels take {factor:.2f} times as long as "
+                + ("eager" if self.options.fallback == "eager"
+                   else "Inductor's code")
+                + " as a CUDA graph" * isinstance(chosen, replay.Replayed))
 
     def _beside(self, arguments):
         """(the framework's results, what it failed with)"""
         random = _random_states(arguments) if self.draws else None
         try:
-            return self._framework(list(arguments)), ""
+            found = self._framework(list(arguments))
+            if self._has_own_graphs():
+                found = [one.clone() if isinstance(one, torch.Tensor) else one
+                         for one in found]
+            return found, ""
         except Exception as error:
             failure = _told(error)
         if random:
@@ -436,6 +516,11 @@ def _at_these_sizes(graph_module, arguments, sizes):
                  if isinstance(one, torch.Tensor) else one
                  for one in arguments]
         return make_fx(graph_module)(*fakes)
+
+
+def _is_on_gpu(arguments):
+    return any(isinstance(one, torch.Tensor) and one.device.type == "cuda"
+               for one in arguments)
 
 
 def _framework_of(piece):

@@ -1,10 +1,12 @@
-"""Whether kernels are worth their calls here: in the program that calls them.
+"""Who computes a graph soonest here: in the program that calls it.
 
-The search timed them in a process of its own. What the program's own call takes
-besides, and another compiler's code where the search had no time to look at it,
-are known only here.
+The search timed its kernels in a process of its own. What the program's own call
+takes besides, and another compiler's code where the search had no time to look at
+it, are known only here; so is whether a CUDA graph (replay.py) is worth its
+copies.
 """
 
+import dataclasses
 import statistics
 import time
 
@@ -16,28 +18,71 @@ ROUNDS = 5
 SLOWER = 1.03
 
 
-def slowdown(framework, kernels, arguments, seconds):
-    """How many times as long the kernels take as the framework, if they are
-    slower in every round; else 0. Both are called with lists of arguments, a few
-    times in turn. No round begins that would end after `seconds` if it took as
-    long as the last (0: there is none): where that is too little for all rounds,
-    the search's word stands."""
-    until, last = time.monotonic() + seconds, 0.0
+@dataclasses.dataclass
+class Side:
+    """A function of a list of tensors, and its replay where there is one."""
+
+    plain: object
+    replayed: object = None
+
+
+def choose(framework, kernels, arguments, seconds, record=None):
+    """(who computes from now on, how many times as long the kernels take as the
+    framework where that is why they are given up, else 0).
+
+    Both are functions of lists of arguments, and are called a few times in turn;
+    kernels may be None. `record`, if given, gives the replay of a function, or
+    None. Of one's two forms the replay is taken if it is faster in every round,
+    of the two the framework. No round begins that would end after `seconds` if it
+    took as long as the last (0: there is none): where that is too little for all
+    rounds, the search's word stands."""
+    until = time.monotonic() + seconds
+    theirs, ours = (Side(one, record(one) if record and one and seconds else None)
+                    for one in (framework, kernels))
+    sides = [one for side in (theirs, ours)
+             for one in (side.plain, side.replayed) if one is not None]
+    times = _times(sides, arguments, until) if len(sides) > 1 else None
+    if times is None:
+        return kernels or framework, 0.0
+    best_theirs, best_ours = (_faster_form(side, times) for side in (theirs, ours))
+    if best_ours is None:
+        return best_theirs, 0.0
+    factor = _slowdown(best_theirs, best_ours, times)
+    return (best_theirs, factor) if factor else (best_ours, 0.0)
+
+
+def _faster_form(side, times):
+    if side.replayed is not None and _slowdown(side.replayed, side.plain, times):
+        return side.replayed
+    return side.plain
+
+
+def _slowdown(one, other, times):
+    """How many times as long the other takes, if it is slower in every round;
+    else 0."""
+    ratios = [slow / max(fast, 1e-9)
+              for fast, slow in zip(times[one], times[other])]
+    middle = statistics.median(ratios)
+    return middle if min(ratios) > 1 and middle > SLOWER else 0.0
+
+
+def _times(sides, arguments, until):
+    """{side: seconds in each round}; None where the time was too little."""
     devices = {one.device for one in arguments
                if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
-    ratios = []
+    times, last = {side: [] for side in sides}, 0.0
     for number in range(ROUNDS + 1):
         begin = time.monotonic()
         if begin + last >= until:
-            return 0.0
+            return None
         # Who comes first changes from round to round.
-        sides = [framework, kernels][::-1 if number % 2 else 1]
-        taken = {side: _seconds(side, arguments, devices) for side in sides}
+        first = number % len(sides)
+        for side in sides[first:] + sides[:first]:
+            taken = _seconds(side, arguments, devices)
+            if number:
+                times[side].append(taken)
         last = time.monotonic() - begin
-        if number:
-            ratios.append(taken[kernels] / max(taken[framework], 1e-9))
-    middle = statistics.median(ratios)
-    return middle if min(ratios) > 1 and middle > SLOWER else 0.0
+    return times
 
 
 def _seconds(function, arguments, devices):

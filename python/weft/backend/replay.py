@@ -1,0 +1,224 @@
+"""A function of tensors as a CUDA graph: recorded once, then launched whole, where
+the host would take longer to launch its kernels than the device to run them.
+
+A graph reads and writes the same memory in every replay. So what a call brings is
+copied to memory of the graph's own, and its results are copied out of it: they are
+the caller's, as any function's. Parameters and buffers are read where they lie;
+where they lie elsewhere now, the function itself computes the call.
+"""
+
+import contextlib
+import threading
+
+import torch
+
+from weft.backend.options import log
+
+#: Calls before the recording: what is built, chosen or allocated at a first call
+#: is there then.
+WARM_UPS = 2
+#: Of one function, where its parameters were moved again and again.
+RECORDINGS_MAX = 4
+
+
+class Unrecorded(Exception):
+    """Why a function's calls are not replayed."""
+
+
+def recorded(function, arguments, still, constants, bytes_max):
+    """(a Replayed for calls with such arguments, "") or (None, why not); never
+    raises. `still`: positions of arguments that lie in the same place in most
+    calls; `constants`: other tensors that the function reads."""
+    try:
+        return Replayed(function, arguments, still, constants, bytes_max), ""
+    except Unrecorded as error:
+        return None, str(error)
+    except Exception as error:  # an operator that waits for the device, say
+        why = f"{type(error).__name__}: {str(error).strip()[:300]}"
+        log.info("calls are not replayed: %s", why)
+        return None, why
+
+
+class Replayed:
+    """Called with the list of its arguments, as the function is."""
+
+    def __init__(self, function, arguments, still, constants, bytes_max,
+                 record=None):
+        self.function = function
+        #: Of a composed module, for what is told of it.
+        self.identity = getattr(function, "identity", None)
+        self._check = getattr(function, "raise_if_withdrawn", lambda: None)
+        self._record = record or Recording
+        self._bytes_max = bytes_max
+        self._constants = list(constants)
+        self._lock = threading.Lock()
+        self._still = [i for i, one in enumerate(arguments)
+                       if isinstance(one, torch.Tensor) and i in still]
+        self._moving = [i for i, one in enumerate(arguments)
+                        if isinstance(one, torch.Tensor) and i not in still]
+        self._count = 0
+        self._missed = None  # places of the last call that did not fit
+        self._begin(arguments)
+
+    @property
+    def nbytes(self):
+        """Of the device's memory, that it keeps."""
+        return self._recording.nbytes
+
+    def __call__(self, arguments):
+        self._check()
+        if not self._is_watched():
+            with self._lock:
+                if self._places(arguments) == self._at or self._again(arguments):
+                    return self._recording.replay(
+                        [arguments[i] for i in self._moving])
+        return self.function(arguments)
+
+    def _is_watched(self):
+        """Whether somebody looks at the operators, or records them himself."""
+        return (torch._C._len_torch_dispatch_stack() > 0
+                or self._record.is_within_another())
+
+    def _places(self, arguments):
+        """What has to be as it was when the graph was recorded."""
+        return ([arguments[i].data_ptr() for i in self._still],
+                [0 if one.is_inference() else one._version
+                 for one in self._constants])
+
+    def _again(self, arguments):
+        """Whether it was recorded anew: for parameters that lie where they lay
+        in the call before."""
+        places = self._places(arguments)
+        is_second, self._missed = places == self._missed, places
+        if not is_second or self._count >= RECORDINGS_MAX:
+            return False
+        try:
+            self._begin(arguments)
+        except Exception as error:
+            self._count = RECORDINGS_MAX
+            log.info("calls are not replayed any more: %s", error)
+            return False
+        return True
+
+    def _begin(self, arguments):
+        self._recording = None  # its memory is free for the next
+        self._at = None
+        _check_arguments(arguments)
+        self._count += 1
+        recording = self._record(self.function, arguments, self._moving)
+        if recording.nbytes > self._bytes_max:
+            raise Unrecorded(
+                f"a CUDA graph would keep {recording.nbytes >> 20} MiB, and may "
+                f"keep {self._bytes_max >> 20}")
+        self._recording, self._at = recording, self._places(arguments)
+
+
+class Recording:
+    """One CUDA graph of one function."""
+
+    def __init__(self, function, arguments, moving):
+        self._device = next(one.device for one in arguments
+                            if isinstance(one, torch.Tensor))
+        before = torch.cuda.memory_reserved(self._device)
+        with torch.inference_mode(False), torch.no_grad():
+            given = list(arguments)
+            for i in moving:
+                given[i] = torch.empty_strided(
+                    given[i].shape, given[i].stride(), dtype=given[i].dtype,
+                    device=self._device).copy_(given[i])
+            self._taken = [given[i] for i in moving]
+            with torch.cuda.device(self._device):
+                self._last = torch.cuda.current_stream()
+                self._graph, found = _graph_of(function, given, self._last)
+        self._results = list(found)
+        _check_results(self._results, given)
+        taken = sum(one.nbytes for one in self._taken)
+        self.nbytes = taken + max(
+            0, torch.cuda.memory_reserved(self._device) - before)
+
+    @staticmethod
+    def is_within_another():
+        return torch.cuda.is_current_stream_capturing()
+
+    def replay(self, moved):
+        """The results, in memory of their own."""
+        stream = torch.cuda.current_stream(self._device)
+        if stream != self._last:  # whose call may still read and write there
+            stream.wait_stream(self._last)
+            self._last = stream
+        with torch.no_grad():
+            if moved:
+                torch._foreach_copy_(self._taken, moved)
+            self._graph.replay()
+            return [one.clone() if isinstance(one, torch.Tensor) else one
+                    for one in self._results]
+
+
+def _graph_of(function, given, stream):
+    """(a CUDA graph, the results that each of its replays writes)."""
+    side = torch.cuda.Stream()
+    side.wait_stream(stream)
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UPS):
+            function(list(given))
+        side.synchronize()
+        made = _captured(lambda: function(list(given)))
+    stream.wait_stream(side)
+    return made
+
+
+def _captured(function):
+    """The same of that function, on the current stream. Other threads of the
+    program go on meanwhile."""
+    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+    try:
+        found = function()
+    except BaseException:
+        with contextlib.suppress(Exception):
+            graph.capture_end()
+        _leave_no_capture(pool)
+        raise
+    try:
+        graph.capture_end()
+    except BaseException:
+        _leave_no_capture(pool)
+        raise
+    return graph, found
+
+
+def _leave_no_capture(pool):
+    """After one that failed, PyTorch's allocator and generator still hold that it
+    is under way: the next random number would be an error."""
+    with contextlib.suppress(Exception):  # it had come to that itself
+        torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
+    empty = torch.cuda.CUDAGraph()
+    empty.capture_begin(capture_error_mode="thread_local")
+    empty.capture_end()
+
+
+def _check_arguments(arguments):
+    """Unrecorded, where a graph would not read what the function does."""
+    tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
+    if len({one.device for one in tensors}) != 1 or not all(
+            isinstance(one, torch.Tensor) for one in arguments):
+        raise Unrecorded("a CUDA graph reads tensors of one GPU alone")
+    for one in tensors:
+        if any(step == 0 and size > 1
+               for size, step in zip(one.shape, one.stride())):
+            raise Unrecorded("an argument has one element at many places")
+
+
+def _check_results(results, given):
+    """Unrecorded, where copies of the results are not what the function gives."""
+    seen = {one.untyped_storage().data_ptr() for one in given}
+    for one in results:
+        if not isinstance(one, torch.Tensor) or one.numel() == 0:
+            continue
+        place = one.untyped_storage().data_ptr()
+        if place in seen:
+            raise Unrecorded("a result is memory of an argument's, or of "
+                             "another result's")
+        seen.add(place)
+        if torch.empty_like(one).stride() != one.stride():
+            raise Unrecorded("a result does not lie in memory as a copy does")

@@ -1,0 +1,352 @@
+"""Calls that a CUDA graph computes: what is copied, what is read where it lies, and
+what the function itself computes. The graph is played: on the processor, a replay
+is a call with the same memory. With a GPU, real ones."""
+
+import threading
+import unittest
+from unittest import mock
+
+import torch
+from backend_case import BackendCase, Net
+
+from weft.backend import composed_module, piece as pieces, replay, trial
+from weft.backend.options import Options
+from weft.backend.replay import Recording, Replayed, Unrecorded, recorded
+
+
+class Played:
+    """As a Recording: its results lie in the same memory in every replay."""
+
+    def __init__(self, function, arguments, moving):
+        self._function, self._moving = function, moving
+        self._given = [one.clone() if i in moving else one.detach()
+                       for i, one in enumerate(arguments)]
+        self._results = function(list(self._given))
+        replay._check_results(self._results, self._given)
+        self.nbytes, self.replays = 100, 0
+
+    @staticmethod
+    def is_within_another():
+        return False
+
+    def replay(self, moved):
+        self.replays += 1
+        for i, one in zip(self._moving, moved, strict=True):
+            self._given[i].copy_(one)
+        for kept, one in zip(self._results, self._function(list(self._given))):
+            kept.copy_(one)
+        return [one.clone() for one in self._results]
+
+
+def weighted(arguments):
+    weight, x = arguments
+    return [x * weight, x.sum(0)]
+
+
+class Replays(unittest.TestCase):
+    def setUp(self):
+        self.weight = torch.rand(3)
+        self.calls = 0
+
+    def function(self, arguments):
+        self.calls += 1
+        return weighted(arguments)
+
+    def made(self, x, constants=(), bytes_max=1000, still=(0,)):
+        return Replayed(self.function, [self.weight, x], set(still), constants,
+                        bytes_max, Played)
+
+    def assert_computes(self, made, *arguments):
+        for got, expected in zip(made(list(arguments)),
+                                 weighted(list(arguments)), strict=True):
+            torch.testing.assert_close(got, expected)
+
+    def test_each_call_has_its_own_inputs_and_results(self):
+        x, y = torch.rand(4, 3), torch.rand(4, 3)
+        made = self.made(x)
+        first = made([self.weight, x])
+        kept = [one.clone() for one in first]
+        self.assert_computes(made, self.weight, y)
+        for one, was in zip(first, kept):
+            self.assertTrue(torch.equal(one, was))
+        self.assertEqual(made._recording.replays, 2)
+
+    def test_a_parameter_is_read_where_it_lies(self):
+        x = torch.rand(4, 3)
+        made = self.made(x)
+        self.weight.mul_(3)
+        self.assert_computes(made, self.weight, x)
+        self.assertEqual(made._recording.replays, 1)
+
+    def test_a_parameter_elsewhere_is_the_function_s_then_recorded_anew(self):
+        x = torch.rand(4, 3)
+        made = self.made(x)
+        first, calls, moved = made._recording, self.calls, torch.rand(3)
+        self.assert_computes(made, moved, x)
+        self.assertEqual((first.replays, self.calls), (0, calls + 1))
+        self.assert_computes(made, moved, x)
+        self.assertIsNot(made._recording, first)
+        self.assertEqual(made._recording.replays, 1)
+
+    def test_parameters_that_move_for_ever_are_recorded_a_few_times(self):
+        x, kept = torch.rand(4, 3), []
+        made = self.made(x)
+        for _ in range(2 * replay.RECORDINGS_MAX):
+            kept.append(torch.rand(3))  # none takes the place of another
+            for _ in range(2):
+                self.assert_computes(made, kept[-1], x)
+        self.assertEqual(made._count, replay.RECORDINGS_MAX)
+
+    def test_a_constant_that_was_written_to_is_the_function_s(self):
+        x, constant = torch.rand(4, 3), torch.tensor(2.0)
+        made = self.made(x, [constant])
+        constant.fill_(3)
+        calls = self.calls
+        self.assert_computes(made, self.weight, x)
+        self.assertEqual(self.calls, calls + 1)
+
+    def test_who_looks_at_operators_sees_them(self):
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        seen = []
+
+        class Watch(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                seen.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        x = torch.rand(4, 3)
+        made = self.made(x)
+        with Watch():
+            made([self.weight, x])
+        self.assertEqual(seen, ["aten.mul.Tensor", "aten.sum.dim_IntList"])
+        self.assertEqual(made._recording.replays, 0)
+
+    def test_kernels_that_were_withdrawn_are_not_replayed(self):
+        x = torch.rand(4, 3)
+        made = self.made(x)
+
+        def withdrawn():
+            raise composed_module.Withdrawn("they were wrong")
+
+        made._check = withdrawn
+        with self.assertRaises(composed_module.Withdrawn):
+            made([self.weight, x])
+
+    def test_threads_have_their_own_results(self):
+        made, wrong = self.made(torch.rand(4, 3)), []
+
+        def work():
+            x = torch.rand(4, 3)
+            for _ in range(100):
+                got, _ = made([self.weight, x])
+                if not torch.equal(got, x * self.weight):
+                    wrong.append(got)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        self.assertEqual(wrong, [])
+
+
+class Refusals(unittest.TestCase):
+    """What is not the same as the function's own call is not recorded."""
+
+    def why(self, function, arguments, bytes_max=1000):
+        with self.assertRaises(Unrecorded) as raised:
+            Replayed(function, arguments, set(), [], bytes_max, Played)
+        return str(raised.exception)
+
+    def test_too_much_memory(self):
+        self.assertIn("may keep 0", self.why(
+            lambda given: [given[0] * 2], [torch.rand(3)], 99))
+
+    def test_a_result_that_is_an_argument_s_memory(self):
+        for function in (lambda given: [given[0]],
+                         lambda given: [given[0].view(3, 1)]):
+            self.assertIn("memory of an argument's",
+                          self.why(function, [torch.rand(3)]))
+
+    def test_results_that_share_memory(self):
+        def two(given):
+            one = given[0] * 2
+            return [one, one.t()]
+
+        self.assertIn("another result's", self.why(two, [torch.rand(3, 3)]))
+
+    def test_a_result_with_room_in_it(self):
+        self.assertIn("as a copy does", self.why(
+            lambda given: [(given[0] * 2)[:, :2]], [torch.rand(3, 3)]))
+
+    def test_numbers_and_other_devices(self):
+        twice = lambda given: [given[0] * 2]
+        for other in (3, torch.empty(2, device="meta")):
+            self.assertIn("one GPU", self.why(twice, [torch.rand(3), other]))
+
+    def test_an_element_at_many_places(self):
+        self.assertIn("at many places", self.why(
+            lambda given: [given[0] * 2], [torch.rand(1, 3).expand(4, 3)]))
+
+    def test_nothing_is_raised_where_it_fails(self):
+        def fails(_):
+            raise RuntimeError("it waits for the device")
+
+        with mock.patch.object(replay, "Recording", Played):
+            made, why = recorded(fails, [torch.rand(3)], set(), [], 1000)
+        self.assertEqual((made, why),
+                         (None, "RuntimeError: it waits for the device"))
+
+
+class InThePiece(BackendCase):
+    """Where a played GPU is, and its graphs are faster."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(pieces, "_is_on_gpu", lambda _: True)
+        self.patch(replay, "Recording", Played)
+        self.patch(trial, "choose", self.choose)
+        self.asked = []
+
+    def choose(self, framework, kernels, arguments, seconds, record):
+        self.asked.append(kernels)
+        return record(kernels or framework), 0.0
+
+    def called(self, **options):
+        net, mine = Net().eval(), None
+        with torch.no_grad():
+            mine = self.compiled(net, trial_s=1, **options)
+            for _ in range(3):
+                x = torch.randn(5, 12)
+                self.assert_same(mine(x), net(x))
+            net.scale.mul_(2)
+            self.assert_same(mine(x), net(x))
+        return self.pieces("inference")[0].kernels
+
+    def told(self):
+        import weft
+
+        return str(weft.explain())
+
+    def test_kernels_are_replayed_and_it_is_told(self):
+        kernels, = self.called().values()
+        self.assertEqual(kernels.state, "ready")
+        self.assertIsInstance(kernels.composed, Replayed)
+        self.assertEqual((len(self.asked), kernels.calls), (1, 3))
+        self.assertIn("replayed as a CUDA graph, which keeps 1 MiB", self.told())
+
+    def test_the_framework_is_where_there_are_no_kernels(self):
+        self.set_environment(FAKE_WEFT="fails")
+        kernels, = self.called().values()
+        self.assertEqual((kernels.state, self.asked), ("framework", [None]))
+        self.assertIsInstance(kernels.framework, Replayed)
+        self.assertIn("replayed as a CUDA graph", self.told())
+
+    def test_inductor_s_code_may_be_replayed(self):
+        self.set_environment(FAKE_WEFT="fails")
+        kernels, = self.called(fallback="inductor").values()
+        self.assertIsInstance(kernels.framework, Replayed)
+
+    def test_a_replay_that_fails_is_given_up(self):
+        self.set_environment(FAKE_WEFT="fails")
+
+        def fails(self, moved):
+            raise RuntimeError("the device is gone")
+
+        with mock.patch.object(Played, "replay", fails):
+            kernels, = self.called().values()
+        self.assertIn("not replayed: RuntimeError: the device is gone",
+                      self.told())
+        self.assertNotIsInstance(kernels.framework, Replayed)
+
+    def test_without_memory_for_it_there_is_none(self):
+        def choose(framework, kernels, arguments, seconds, record):
+            self.assertIsNone(record)
+            return kernels, 0.0
+
+        self.patch(trial, "choose", choose)
+        kernels, = self.called(replay_mb=0).values()
+        self.assertEqual((kernels.state, kernels.replay), ("ready", ""))
+
+    def test_a_training_graph_s_results_are_not_copied(self):
+        net, x = Net(), torch.randn(5, 12)
+        mine = self.compiled(net, trial_s=1)
+        self.patch(trial, "choose", lambda framework, kernels, *rest: (
+            self.assertIsNone(rest[-1]) or kernels or framework, 0.0))
+        mine(x).sum().backward()
+        for piece in self.pieces():
+            self.assertFalse(piece._may_replay(), piece.role)
+
+    def test_the_option_is_a_whole_number(self):
+        for wrong in (-1, 2.5, "1"):
+            with self.assertRaisesRegex(ValueError, "replay_mb"):
+                Options(replay_mb=wrong)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")
+class OnTheDevice(unittest.TestCase):
+    def setUp(self):
+        self.weight = torch.rand(300, device="cuda")
+        self.x = torch.rand(40, 300, device="cuda")
+
+    def made(self, function=weighted):
+        return Replayed(function, [self.weight, self.x], {0}, [], 1 << 30)
+
+    def test_a_graph_computes_what_the_function_does(self):
+        made = self.made()
+        for _ in range(3):
+            self.weight.mul_(1.5)
+            x = torch.rand_like(self.x)
+            for got, expected in zip(made([self.weight, x]),
+                                     weighted([self.weight, x]), strict=True):
+                self.assertTrue(torch.equal(got, expected))
+        self.assertIsInstance(made._recording, Recording)
+
+    def test_streams_wait_for_each_other(self):
+        made = self.made()
+        streams = [torch.cuda.Stream() for _ in range(3)]
+        xs = [torch.rand_like(self.x) for _ in streams]
+        torch.cuda.synchronize()
+        for _ in range(30):
+            found = []
+            for stream, x in zip(streams, xs):
+                with torch.cuda.stream(stream):
+                    found.append(made([self.weight, x])[0])
+            torch.cuda.synchronize()
+            for got, x in zip(found, xs):
+                self.assertTrue(torch.equal(got, x * self.weight))
+
+    def test_it_can_be_part_of_a_graph_of_the_program_s(self):
+        made, graph = self.made(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            got, _ = made([self.weight, self.x])
+        self.x.add_(1)
+        graph.replay()
+        self.assertTrue(torch.equal(got, self.x * self.weight))
+
+    def test_one_that_cannot_be_recorded_leaves_all_as_it_was(self):
+        def waits(given):
+            return [given[0] * given[1].sum().item()]
+
+        torch.cuda.manual_seed(5)
+        expected = torch.rand(9, device="cuda")
+        torch.cuda.manual_seed(5)
+        made, why = recorded(waits, [self.weight, self.x], {0}, [], 1 << 30)
+        self.assertIsNone(made)
+        self.assertIn("captur", why)
+        self.assertTrue(torch.equal(torch.rand(9, device="cuda"), expected))
+        self.assertEqual(len(self.made()([self.weight, self.x])), 2)
+
+    def test_its_memory_goes_with_it(self):
+        made = self.made(lambda given: [(given[1] * given[0]).repeat(2000, 1)])
+        kept = made.nbytes
+        self.assertGreater(kept, 90 << 20)
+        before = torch.cuda.memory_reserved()
+        del made
+        torch.cuda.empty_cache()
+        self.assertLess(torch.cuda.memory_reserved(), before - (80 << 20))
+
+
+if __name__ == "__main__":
+    unittest.main()
