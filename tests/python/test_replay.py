@@ -234,6 +234,7 @@ class InThePiece(BackendCase):
         self.assertEqual(kernels.state, "ready")
         self.assertIsInstance(kernels.composed, Replayed)
         self.assertEqual((len(self.asked), kernels.calls), (1, 3))
+        self.assertEqual(kernels.composed._recording.replays, 3)
         self.assertIn("replayed as a CUDA graph, which keeps 1 MiB", self.told())
 
     def test_the_framework_is_where_there_are_no_kernels(self):
@@ -241,6 +242,7 @@ class InThePiece(BackendCase):
         kernels, = self.called().values()
         self.assertEqual((kernels.state, self.asked), ("framework", [None]))
         self.assertIsInstance(kernels.framework, Replayed)
+        self.assertEqual(kernels.framework._recording.replays, 3)
         self.assertIn("replayed as a CUDA graph", self.told())
 
     def test_inductor_s_code_may_be_replayed(self):
@@ -302,6 +304,8 @@ class OnTheDevice(unittest.TestCase):
                                      weighted([self.weight, x]), strict=True):
                 self.assertTrue(torch.equal(got, expected))
         self.assertIsInstance(made._recording, Recording)
+        made.function = None  # which a replay does not call
+        made([self.weight, self.x])
 
     def test_streams_wait_for_each_other(self):
         made = self.made()

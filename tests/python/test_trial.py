@@ -90,6 +90,7 @@ class InThePiece(BackendCase):
     def test_slower_kernels_are_given_up_and_why_is_told(self):
         net = Net().eval()
         def slow(framework, kernels, arguments, seconds, record):
+            self.assertEqual(torch._C._len_torch_dispatch_stack(), 0)
             self.assertIsInstance(kernels, ComposedModule)
             self.assertNotIsInstance(framework, ComposedModule)
             self.assertEqual((len(arguments) > 0, seconds, record),

@@ -12,6 +12,7 @@ import threading
 import weakref
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from weft.backend import (
     agreement,
@@ -249,9 +250,12 @@ class Piece:
             kernels.replay = "not replayed: " + why if why else kernels.replay
             return made
 
-        chosen, factor = trial.choose(
-            self._framework, composed, arguments, self.options.trial_s,
-            record if self._may_replay() and _is_on_gpu(arguments) else None)
+        # PyTorch itself looks at each operator of a function's first call, by
+        # which it takes up to twice as long.
+        with _disable_current_modes():
+            chosen, factor = trial.choose(
+                self._framework, composed, arguments, self.options.trial_s,
+                record if self._may_replay() and _is_on_gpu(arguments) else None)
         if isinstance(chosen, replay.Replayed):
             kernels.replay = ("replayed as a CUDA graph, which keeps "
                               f"{max(1, chosen.nbytes >> 20)} MiB")
