@@ -342,14 +342,56 @@ class OnTheDevice(unittest.TestCase):
         self.assertTrue(torch.equal(torch.rand(9, device="cuda"), expected))
         self.assertEqual(len(self.made()([self.weight, self.x])), 2)
 
+    def test_others_may_let_go_of_what_products_need(self):
+        weight = torch.rand(1024, 1024, device="cuda")
+        bias = torch.rand(1024, device="cuda")
+
+        def products(given):
+            x, weight, bias = given
+            y = torch.addmm(bias, x, weight)
+            return [torch.mm(y, weight), torch.bmm(y[None], weight[None])]
+
+        for _ in range(3):
+            x = torch.rand(16, 1024, device="cuda")
+            expected = products([x, weight, bias])
+            mine = Replayed(products, [x, weight, bias], {1, 2}, [], 1 << 30)
+            other = Replayed(weighted, [self.weight, self.x], {0}, [], 1 << 30)
+            for _ in range(3):
+                torch._C._cuda_clearCublasWorkspaces()
+                torch.cuda.empty_cache()
+                rooms = [torch.full((1 << 22,), 7.0, device="cuda")
+                         for _ in range(20)]
+                for got, one in zip(mine([x, weight, bias]), expected,
+                                    strict=True):
+                    torch.testing.assert_close(got, one)
+                other([self.weight, self.x])
+                for room in rooms:
+                    self.assertTrue(bool((room == 7).all()))
+
     def test_its_memory_goes_with_it(self):
-        made = self.made(lambda given: [(given[1] * given[0]).repeat(2000, 1)])
-        kept = made.nbytes
-        self.assertGreater(kept, 90 << 20)
+        large = 2000
+
+        def repeated(given):
+            return [(given[1] * given[0]).repeat(large, 1)]
+
+        made = self.made(repeated)
+        self.assertGreater(made.nbytes, 90 << 20)
         before = torch.cuda.memory_reserved()
         del made
         torch.cuda.empty_cache()
         self.assertLess(torch.cuda.memory_reserved(), before - (80 << 20))
+        kept = torch.cuda.memory_reserved()
+
+        def waits(given):
+            return [repeated(given)[0] * given[1].sum().item()]
+
+        for function, bytes_max in ((waits, 1 << 30), (repeated, 1 << 20)):
+            found, why = recorded(function, [self.weight, self.x], {0}, [],
+                                  bytes_max)
+            self.assertIsNone(found)
+            self.assertRegex(why, "captur|may keep 1")
+        torch.cuda.empty_cache()
+        self.assertLess(torch.cuda.memory_reserved(), kept + (32 << 20))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Trial(unittest.TestCase):
 
     def chosen(self, seconds=300, ours="kernels", record=None, **played):
         played = {name.replace("_", " "): iter(
-            one if isinstance(one, list) else [one] * 6)
+            one if isinstance(one, list) else [one] * 12)
             for name, one in played.items()}
         self.clock = 0.0
 
@@ -53,6 +53,20 @@ class Trial(unittest.TestCase):
         self.assertEqual(self.clock, 20)  # of 60 seconds for all rounds
         self.assertEqual(self.chosen(0, framework=1, kernels=9), ("kernels", 0))
         self.assertEqual(self.clock, 0)
+
+    def test_three_rounds_are_enough(self):
+        found = self.chosen(45, framework=1, kernels=9)
+        self.assertEqual((found, self.clock), (("framework", 9), 40))
+
+    def test_replays_are_left_out_where_time_is_short(self):
+        found = self.chosen(60, framework=1, kernels=2, record=lambda side:
+                            "again " + side, again_framework=0.5,
+                            again_kernels=0.5)
+        self.assertEqual(found, ("again kernels", 0))
+        found = self.chosen(25, framework=1, kernels=2, record=lambda side:
+                            "again " + side, again_framework=0.5,
+                            again_kernels=0.5)
+        self.assertEqual((found, self.clock), (("framework", 2), 22))
 
     def test_a_replay_is_taken_where_it_is_faster(self):
         def again(side):
@@ -106,6 +120,20 @@ class InThePiece(BackendCase):
         self.assertEqual(self.states("inference"), ["framework"])
         self.assertIn("in this program the kernels take 1.50 times as long as "
                       "eager", self.reasons())
+
+    def test_attention_without_dropout_draws_nothing(self):
+        from weft.backend.piece import _draws
+
+        def attention(dropout):
+            def forward(q, k, v):
+                return torch.ops.aten._scaled_dot_product_flash_attention(
+                    q, k, v, dropout, True)[0]
+
+            q = torch.empty(1, 2, 8, 16, device="meta")
+            return torch.fx.experimental.proxy_tensor.make_fx(forward)(q, q, q)
+
+        self.assertTrue(_draws(attention(0.5)))
+        self.assertFalse(_draws(attention(0.0)))
 
     def test_a_graph_that_draws_is_not_called_again(self):
         class Draws(nn.Module):

@@ -37,7 +37,7 @@ class Options:
     shapes_max: int = 4
     #: Seconds that one call may be held up to see that kernels are as fast here
     #: as who computes without them; 0: the search's word is enough.
-    trial_s: float = 0.5
+    trial_s: float = 1.0
     #: MiB of a GPU's memory that a CUDA graph of one graph's calls may keep, where
     #: that is faster here; 0: there is none.
     replay_mb: int = 1024

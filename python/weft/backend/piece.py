@@ -503,9 +503,20 @@ def _draws(graph_module):
     calls a graph of its own that is not known."""
     return any(
         torch.Tag.nondeterministic_seeded in node.target.tags
+        and not _drops_nothing(node)
         if isinstance(node.target, torch._ops.OpOverload)
         else isinstance(node.target, torch._ops.HigherOrderOperator)
         for node in graph_module.graph.nodes if node.op == "call_function")
+
+
+def _drops_nothing(node):
+    """Of attention, which draws for its dropout alone."""
+    for i, argument in enumerate(node.target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(
+                "dropout_p", argument.default_value)
+            return given == 0
+    return False
 
 
 def _at_these_sizes(graph_module, arguments, sizes):

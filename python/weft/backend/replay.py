@@ -8,6 +8,8 @@ where they lie elsewhere now, the function itself computes the call.
 """
 
 import contextlib
+import ctypes
+import functools
 import threading
 
 import torch
@@ -117,24 +119,26 @@ class Recording:
     """One CUDA graph of one function."""
 
     def __init__(self, function, arguments, moving):
-        self._device = next(one.device for one in arguments
-                            if isinstance(one, torch.Tensor))
-        before = torch.cuda.memory_reserved(self._device)
-        with torch.inference_mode(False), torch.no_grad():
+        device = next(one.device for one in arguments
+                      if isinstance(one, torch.Tensor))
+        with (torch.inference_mode(False), torch.no_grad(),
+              torch.cuda.device(device)):
+            self._place = _place_of(torch.cuda.current_device())
+            for _ in range(WARM_UPS):
+                function(list(arguments))
+            before = torch.cuda.memory_reserved()
             given = list(arguments)
             for i in moving:
                 given[i] = torch.empty_strided(
                     given[i].shape, given[i].stride(), dtype=given[i].dtype,
-                    device=self._device).copy_(given[i])
+                    device=device).copy_(given[i])
             self._taken = [given[i] for i in moving]
-            with torch.cuda.device(self._device):
-                self._last = torch.cuda.current_stream()
-                self._graph, found = _graph_of(function, given, self._last)
+            self._graph, found = self._place.captured(
+                lambda: function(list(given)))
+            self.nbytes = sum(one.nbytes for one in self._taken) + max(
+                0, torch.cuda.memory_reserved() - before)
         self._results = list(found)
         _check_results(self._results, given)
-        taken = sum(one.nbytes for one in self._taken)
-        self.nbytes = taken + max(
-            0, torch.cuda.memory_reserved(self._device) - before)
 
     @staticmethod
     def is_within_another():
@@ -142,11 +146,7 @@ class Recording:
 
     def replay(self, moved):
         """The results, in memory of their own."""
-        stream = torch.cuda.current_stream(self._device)
-        if stream != self._last:  # whose call may still read and write there
-            stream.wait_stream(self._last)
-            self._last = stream
-        with torch.no_grad():
+        with self._place.turn(), torch.no_grad():
             if moved:
                 torch._foreach_copy_(self._taken, moved)
             self._graph.replay()
@@ -154,23 +154,73 @@ class Recording:
                     for one in self._results]
 
 
-def _graph_of(function, given, stream):
-    """(a CUDA graph, the results that each of its replays writes)."""
-    side = torch.cuda.Stream()
-    side.wait_stream(stream)
-    with torch.cuda.stream(side):
-        for _ in range(WARM_UPS):
-            function(list(given))
-        side.synchronize()
-        made = _captured(lambda: function(list(given)))
-    stream.wait_stream(side)
-    return made
+class _Place:
+    """One device, and the stream on which all is recorded.
+
+    What a product needs besides its arguments, cuBLAS keeps for each stream that
+    it is called on: a graph goes on to use what was there when it was recorded.
+    Others may have all of that let go of (PyTorch's own CUDA graphs do), and then
+    its memory is another's. So it is taken from memory that is never let go of, for
+    a stream that nobody else has; and since all graphs share it, one replay begins
+    when the last one is over."""
+
+    def __init__(self, device):
+        self._stream = torch.cuda.ExternalStream(_new_stream(), device)
+        self._pool = torch.cuda.graph_pool_handle()
+        self._sample = torch.zeros(16, 16, device=device)
+        self._kept = []  # the graphs that hold the pool; the last is enough
+        self._device = device
+        self._last = self._stream
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def turn(self):
+        """What is launched on the current stream comes after what other turns
+        launched."""
+        with self._lock:
+            stream = torch.cuda.current_stream(self._device)
+            if stream != self._last:
+                stream.wait_stream(self._last)
+                self._last = stream
+            yield
+
+    def captured(self, function):
+        """(a CUDA graph, the results that each of its replays writes)."""
+        current = torch.cuda.current_stream()
+        with self._lock:
+            self._stream.wait_stream(self._last)
+            self._stream.wait_stream(current)
+            with torch.cuda.stream(self._stream):
+                self._stream.synchronize()
+                self._kept = [_captured(self._product, self._pool)]
+                made = _captured(function, torch.cuda.graph_pool_handle())
+            current.wait_stream(self._stream)
+            self._last = current
+        return made
+
+    def _product(self):
+        one = torch.mm(self._sample, self._sample)
+        return torch.addmm(self._sample[0], one, self._sample)
 
 
-def _captured(function):
-    """The same of that function, on the current stream. Other threads of the
-    program go on meanwhile."""
-    graph, pool = torch.cuda.CUDAGraph(), torch.cuda.graph_pool_handle()
+@functools.cache
+def _place_of(device):
+    return _Place(device)
+
+
+def _new_stream():
+    """The driver's handle: PyTorch's own streams are handed out again and again."""
+    driver, made = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    code = driver.cuStreamCreate(ctypes.byref(made), 1)  # waits for no other
+    if code:
+        raise Unrecorded(f"the CUDA driver makes no stream ({code})")
+    return made.value
+
+
+def _captured(function, pool):
+    """A graph of that function on the current stream, and its results. Other
+    threads of the program go on meanwhile."""
+    graph = torch.cuda.CUDAGraph()
     graph.capture_begin(pool=pool, capture_error_mode="thread_local")
     try:
         found = function()
@@ -190,11 +240,15 @@ def _captured(function):
 def _leave_no_capture(pool):
     """After one that failed, PyTorch's allocator and generator still hold that it
     is under way: the next random number would be an error."""
+    device = torch.cuda.current_device()
     with contextlib.suppress(Exception):  # it had come to that itself
-        torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
-    empty = torch.cuda.CUDAGraph()
-    empty.capture_begin(capture_error_mode="thread_local")
-    empty.capture_end()
+        torch._C._cuda_endAllocateToPool(device, pool)
+    with contextlib.suppress(Exception):
+        torch._C._cuda_releasePool(device, pool)
+    other, room = torch.cuda.CUDAGraph(), torch.zeros(1, device="cuda")
+    other.capture_begin(capture_error_mode="thread_local")
+    room.zero_()
+    other.capture_end()
 
 
 def _check_arguments(arguments):

@@ -12,8 +12,8 @@ import time
 
 import torch
 
-#: Rounds that are compared, after one that warms up.
-ROUNDS = 5
+#: Rounds that are compared, after one that warms up; no fewer than these.
+ROUNDS, ROUNDS_MIN = 5, 3
 #: So much slower in the middle of all rounds, and slower in every one.
 SLOWER = 1.03
 
@@ -34,16 +34,21 @@ def choose(framework, kernels, arguments, seconds, record=None):
     kernels may be None. `record`, if given, gives the replay of a function, or
     None. Of one's two forms the replay is taken if it is faster in every round,
     of the two the framework. No round begins that would end after `seconds` if it
-    took as long as the last (0: there is none): where that is too little for all
-    rounds, the search's word stands."""
+    took as long as the last (0: there is none): where there are too few, replays
+    are left out, or the search's word stands."""
     until = time.monotonic() + seconds
-    theirs, ours = (Side(one, record(one) if record and one and seconds else None)
-                    for one in (framework, kernels))
-    sides = [one for side in (theirs, ours)
-             for one in (side.plain, side.replayed) if one is not None]
-    times = _times(sides, arguments, until) if len(sides) > 1 else None
+    theirs, ours = Side(framework), Side(kernels)
+    times = _times([framework, kernels], arguments, until) if kernels else {}
     if times is None:
-        return kernels or framework, 0.0
+        return kernels, 0.0
+    if record is not None and time.monotonic() < until:
+        replays = Side(framework, record(framework)), Side(
+            kernels, record(kernels) if kernels else None)
+        sides = [one for side in replays
+                 for one in (side.plain, side.replayed) if one is not None]
+        found = _times(sides, arguments, until)
+        if found is not None:
+            times, (theirs, ours) = found, replays
     best_theirs, best_ours = (_faster_form(side, times) for side in (theirs, ours))
     if best_ours is None:
         return best_theirs, 0.0
@@ -67,14 +72,14 @@ def _slowdown(one, other, times):
 
 
 def _times(sides, arguments, until):
-    """{side: seconds in each round}; None where the time was too little."""
+    """{side: seconds in each round}; None where there was time for too few."""
     devices = {one.device for one in arguments
                if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
     times, last = {side: [] for side in sides}, 0.0
     for number in range(ROUNDS + 1):
         begin = time.monotonic()
         if begin + last >= until:
-            return None
+            return times if number > ROUNDS_MIN else None
         # Who comes first changes from round to round.
         first = number % len(sides)
         for side in sides[first:] + sides[:first]:
