@@ -168,7 +168,7 @@ class _Place:
         self._stream = torch.cuda.ExternalStream(_new_stream(), device)
         self._pool = torch.cuda.graph_pool_handle()
         self._sample = torch.zeros(16, 16, device=device)
-        self._kept = []  # the graphs that hold the pool; the last is enough
+        self._kept = None  # a graph, which holds the pool
         self._device = device
         self._last = self._stream
         self._lock = threading.Lock()
@@ -187,16 +187,25 @@ class _Place:
     def captured(self, function):
         """(a CUDA graph, the results that each of its replays writes)."""
         current = torch.cuda.current_stream()
+        self._product()  # cuBLAS itself is not made while a graph is recorded
         with self._lock:
             self._stream.wait_stream(self._last)
             self._stream.wait_stream(current)
+            self._last = current
             with torch.cuda.stream(self._stream):
                 self._stream.synchronize()
-                self._kept = [_captured(self._product, self._pool)]
+                self._keep_room()
                 made = _captured(function, torch.cuda.graph_pool_handle())
             current.wait_stream(self._stream)
-            self._last = current
         return made
+
+    def _keep_room(self):
+        """What cuBLAS has for this stream, it has from our memory."""
+        try:
+            self._kept = _captured(self._product, self._pool)
+        except BaseException:  # with which the memory went
+            self._pool, self._kept = torch.cuda.graph_pool_handle(), None
+            raise
 
     def _product(self):
         one = torch.mm(self._sample, self._sample)
@@ -221,16 +230,12 @@ def _captured(function, pool):
     """A graph of that function on the current stream, and its results. Other
     threads of the program go on meanwhile."""
     graph = torch.cuda.CUDAGraph()
-    graph.capture_begin(pool=pool, capture_error_mode="thread_local")
     try:
-        found = function()
-    except BaseException:
-        with contextlib.suppress(Exception):
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            found = function()
+        finally:
             graph.capture_end()
-        _leave_no_capture(pool)
-        raise
-    try:
-        graph.capture_end()
     except BaseException:
         _leave_no_capture(pool)
         raise
