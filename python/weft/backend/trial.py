@@ -12,8 +12,9 @@ import time
 
 import torch
 
-#: Rounds that are compared, after one that warms up; no fewer than these.
-ROUNDS, ROUNDS_MIN = 5, 3
+#: Rounds that are compared, after one that warms up; no fewer than ROUNDS_MIN, and
+#: more than ROUNDS while they take no more than SHARE of the time.
+ROUNDS_MIN, ROUNDS, ROUNDS_MAX, SHARE = 3, 5, 25, 0.1
 #: So much slower in the middle of all rounds, and slower in all but one in so
 #: many, which a busy machine may have spoilt.
 SLOWER, CHANCE = 1.03, 5
@@ -76,10 +77,13 @@ def _times(sides, arguments, until):
     devices = {one.device for one in arguments
                if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
     times, last = {side: [] for side in sides}, 0.0
-    for number in range(ROUNDS + 1):
+    enough = time.monotonic() + SHARE * (until - time.monotonic())
+    for number in range(ROUNDS_MAX + 1):
         begin = time.monotonic()
         if begin + last >= until:
             return times if number > ROUNDS_MIN else None
+        if number > ROUNDS and begin + last >= enough:
+            break
         # Who comes first changes from round to round.
         first = number % len(sides)
         for side in sides[first:] + sides[:first]:
