@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from weft.backend import any_batch, captured as captures, composed_module, store
 from weft.backend.graph_source import Unsupported
-from weft.backend.options import Options, is_disabled, log, options_from
+from weft.backend.options import is_disabled, log, options_from
 from weft.backend.piece import Piece, tracing
 from weft.backend.recheck import rechecks
 
@@ -41,7 +41,7 @@ class Report:
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
              variants=0, cache=True, shapes_max=4, dynamic_batch=False,
-             dynamic_dim=None, seeds="auto", replay_mb=Options.replay_mb):
+             dynamic_dim=None, seeds="auto", replay_mb=0):
     """(module, Report). The module returned is of the class of `module`, and
     has the very same parameters, buffers and parts; its forward() takes the
     kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
@@ -60,8 +60,8 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     that are marked, kernels are for any two sizes. Where that cannot be, they are
     for these sizes (WEFT_LOG=info says why).
 
-    On a GPU, calls by kernels may be one CUDA graph's, where that is faster and
-    keeps no more than replay_mb MiB of its memory.
+    On a GPU, calls by kernels are one CUDA graph's, where that is faster and such
+    graphs keep no more than replay_mb MiB of its memory.
 
     Blocks until the search is over. Nothing that goes wrong here is raised but
     wrong arguments; the report says it."""

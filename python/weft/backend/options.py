@@ -10,10 +10,12 @@ TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
 #: torch.compile's own modes; weft's kernels are the same in each.
 MODES = (None, "default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
+#: Those that ask for CUDA graphs.
+CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 BUDGET_S_MAX = 86_400.0
 SHAPES_MAX = 64
-REPLAY_MB_MAX = 1 << 20
+REPLAY_MB, REPLAY_MB_MAX = 1024, 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Options:
     #: Seconds that one call may be held up to see that kernels are as fast here
     #: as who computes without them; 0: the search's word is enough.
     trial_s: float = 1.0
-    #: MiB of a GPU's memory that a CUDA graph of one graph's calls may keep, where
-    #: that is faster here; 0: there is none.
-    replay_mb: int = 1024
+    #: MiB of a GPU's memory that the CUDA graphs of calls may keep, where they are
+    #: faster here; 0: there are none. None: what the mode asks for.
+    replay_mb: int | None = None
     #: Whether composed modules of earlier processes are used, and kept.
     cache: bool = True
     mode: str | None = None
@@ -55,10 +57,18 @@ class Options:
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
         _check_range("trial_s", self.trial_s, 0, 60)
         _check_range("variants", self.variants, 0, 64)
-        _check_range("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
-        if not isinstance(self.replay_mb, int):
-            raise ValueError(f"weft's option replay_mb is {self.replay_mb!r}: it "
-                             "is a whole number")
+        if self.replay_mb is not None:
+            _check_range("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
+            if not isinstance(self.replay_mb, int):
+                raise ValueError(f"weft's option replay_mb is {self.replay_mb!r}: "
+                                 "it is a whole number")
+
+    def graph_bytes(self):
+        """Of a GPU's memory, that CUDA graphs may keep."""
+        mb = self.replay_mb
+        if mb is None:
+            mb = REPLAY_MB if self.mode in CUDA_GRAPHS else 0
+        return mb << 20
         _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)
 
 

@@ -12,21 +12,20 @@ import threading
 import weakref
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from weft.backend import (
     agreement,
     any_batch,
     composed_module,
+    contest,
     program,
-    replay,
     search,
-    trial,
 )
 from weft.backend.graph_source import Unsupported, source_of
 from weft.backend.inductor_fallback import InductorFallback
-from weft.backend.options import is_disabled, log
+from weft.backend.options import CUDA_GRAPHS, is_disabled, log
 from weft.backend.recheck import rechecks
+from weft.backend.replay import Replayed
 
 #: Searches that may wait for their turn; further graphs stay the framework's.
 WAITING_MAX = 256
@@ -137,7 +136,7 @@ class Piece:
         self.draws = _draws(graph_module)
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
                           else None)
-        self._framework = _framework_of(self)
+        self.framework = _framework_of(self)
         _number += 1
         self.number = _number
         _pieces.add(self)
@@ -145,10 +144,13 @@ class Piece:
     def __call__(self, arguments):
         self.calls += 1
         kernels = self._known(arguments)
+        if (kernels is None or kernels.state == "loaded"
+                ) and contest.is_recording(arguments):
+            return self.framework(arguments)  # no call to look at anything
         if kernels is None:
             kernels = self._begin(arguments)
         if kernels is None or kernels.state == "searching":
-            return self._framework(arguments)
+            return self.framework(arguments)
         if kernels.state == "framework":
             return self._by_framework(kernels, arguments)
         if kernels.state == "loaded":
@@ -178,7 +180,7 @@ class Piece:
         """By the kernels, or by the framework if they fail."""
         composed = kernels.composed
         if composed is None:  # another thread's call has given them up
-            return self._framework(arguments)
+            return self.framework(arguments)
         try:
             results = composed(arguments)
             kernels.calls += 1
@@ -191,75 +193,45 @@ class Piece:
             kernels.settle("framework", str(error))
         except Exception as error:
             kernels.settle("framework", f"a call failed with {_told(error)}")
-        return self._framework(arguments)
+        return self.framework(arguments)
 
     def _by_framework(self, kernels, arguments):
         """The results, where there are no kernels."""
-        if kernels.framework is None:
+        chosen = kernels.framework
+        if chosen is None and not contest.is_recording(arguments):
             return self._look_for_replay(kernels, arguments)
+        chosen = chosen or self.framework
         try:
-            return kernels.framework(arguments)
+            return chosen(arguments)
         except Exception as error:
-            if kernels.framework is self._framework:
+            if chosen is self.framework:
                 raise
             kernels.replay = "not replayed: " + _told(error)
-            kernels.framework = self._framework
-        return self._framework(arguments)
+            kernels.framework = self.framework
+        return self.framework(arguments)
 
     def _look_for_replay(self, kernels, arguments):
         """The results, after a look whether a CUDA graph is faster; once."""
         with self._lock:
             is_first = kernels.framework is None
-            kernels.framework = self._framework
-        expected = self._framework(arguments)  # now all is built
-        if (is_first and self._may_replay() and self.role != "optimize"
-                and not self._has_own_graphs()):
+            kernels.framework = self.framework
+        expected = self.framework(arguments)  # now all is built
+        if (is_first and self.role != "optimize" and not self.has_own_graphs()
+                and contest.may_replay(self, arguments)):
             try:
-                kernels.framework, _ = self._fastest(kernels, None, arguments)
+                kernels.framework, _ = contest.fastest(self, kernels, None,
+                                                       arguments)
             except Exception as error:
                 log.info("a CUDA graph was not tried: %s", _told(error))
         return expected
 
-    def _may_replay(self):
-        """Whether calls like this may be a CUDA graph's: the same sizes in each,
-        nothing drawn, no gradients whose inputs the results are."""
-        return (self.role in ("inference", "optimize") and not self.draws
-                and not self._sizes and self._batches is None
-                and self.options.replay_mb > 0 and self.options.trial_s > 0)
+    def is_for_one_size(self):
+        return not self._sizes and self._batches is None
 
-    def _has_own_graphs(self):
+    def has_own_graphs(self):
         """Whether the framework's calls are PyTorch's CUDA graphs, which may write
         a next call's results where these are."""
-        return self.options.mode not in (
-            None, "default", "max-autotune-no-cudagraphs")
-
-    def _fastest(self, kernels, composed, arguments):
-        """(who computes from now on, trial.choose()'s factor)"""
-        still = set(self.state)
-        constants = [one for one in vars(self.graph_module).values()
-                     if isinstance(one, torch.Tensor)]
-        constants += [*self.graph_module.buffers(),
-                      *self.graph_module.parameters()]
-
-        def record(function):
-            if function is self._framework and self._has_own_graphs():
-                return None
-            made, why = replay.recorded(
-                getattr(function, "compiled", function), arguments, still,
-                constants, self.options.replay_mb << 20)
-            kernels.replay = "not replayed: " + why if why else kernels.replay
-            return made
-
-        # PyTorch itself looks at each operator of a function's first call, by
-        # which it takes up to twice as long.
-        with _disable_current_modes():
-            chosen, factor = trial.choose(
-                self._framework, composed, arguments, self.options.trial_s,
-                record if self._may_replay() and _is_on_gpu(arguments) else None)
-        if isinstance(chosen, replay.Replayed):
-            kernels.replay = ("replayed as a CUDA graph, which keeps "
-                              f"{max(1, chosen.nbytes >> 20)} MiB")
-        return chosen, factor
+        return self.options.mode in CUDA_GRAPHS
 
     def _begin(self, arguments):
         """The Kernels that this call wants, whose search is begun; None where no
@@ -340,24 +312,24 @@ class Piece:
         """The framework's results, after a look whether ours are the same."""
         with self._lock:
             if kernels.state != "loaded":
-                return self._framework(arguments)
+                return self.framework(arguments)
             kernels.state = "searching"  # no second thread tries
         composed = kernels.composed
         try:
             got = self._computed_without_draws(kernels, arguments)
         except composed_module.Withdrawn as error:
             kernels.settle("framework", str(error))
-            return self._framework(arguments)
+            return self.framework(arguments)
         except Exception as error:
             kernels.settle("framework", "its first call failed with "
                            + _told(error))
-            return self._framework(arguments)
+            return self.framework(arguments)
         expected, failure = self._beside(arguments)
         if failure:  # the kernels' results took the room that it needs
             del got
             kernels.settle("framework", "beside the kernels' results the "
                            f"framework failed with {failure}")
-            return self._framework(arguments)
+            return self.framework(arguments)
         try:
             why = self._why_not(kernels, arguments, list(expected), got)
         except Exception as error:
@@ -382,7 +354,12 @@ class Piece:
                     f"else: {why}")
         if self.draws:
             return ""
-        chosen, factor = self._fastest(kernels, kernels.composed, arguments)
+        try:
+            chosen, factor = contest.fastest(self, kernels, kernels.composed,
+                                             arguments)
+        except Exception as error:  # it says nothing of the kernels
+            log.info("the kernels were not tried: %s", _told(error))
+            return ""
         if not factor:
             kernels.composed = chosen
             return ""
@@ -390,14 +367,14 @@ class Piece:
         return (f"in this program the kernels take {factor:.2f} times as long as "
                 + ("eager" if self.options.fallback == "eager"
                    else "Inductor's code")
-                + " as a CUDA graph" * isinstance(chosen, replay.Replayed))
+                + " as a CUDA graph" * isinstance(chosen, Replayed))
 
     def _beside(self, arguments):
         """(the framework's results, what it failed with)"""
         random = _random_states(arguments) if self.draws else None
         try:
-            found = self._framework(list(arguments))
-            if self._has_own_graphs():
+            found = self.framework(list(arguments))
+            if self.has_own_graphs():
                 found = [one.clone() if isinstance(one, torch.Tensor) else one
                          for one in found]
             return found, ""
@@ -531,11 +508,6 @@ def _at_these_sizes(graph_module, arguments, sizes):
                  if isinstance(one, torch.Tensor) else one
                  for one in arguments]
         return make_fx(graph_module)(*fakes)
-
-
-def _is_on_gpu(arguments):
-    return any(isinstance(one, torch.Tensor) and one.device.type == "cuda"
-               for one in arguments)
 
 
 def _framework_of(piece):

@@ -4,13 +4,15 @@ the host would take longer to launch its kernels than the device to run them.
 A graph reads and writes the same memory in every replay. So what a call brings is
 copied to memory of the graph's own, and its results are copied out of it: they are
 the caller's, as any function's. Parameters and buffers are read where they lie;
-where they lie elsewhere now, the function itself computes the call.
+where they lie elsewhere now, or a setting is another, the function itself computes
+the call.
 """
 
 import contextlib
 import ctypes
 import functools
 import threading
+import weakref
 
 import torch
 
@@ -56,7 +58,7 @@ class Replayed:
         self._lock = threading.Lock()
         self._still = [i for i, one in enumerate(arguments)
                        if isinstance(one, torch.Tensor) and i in still]
-        self._moving = [i for i, one in enumerate(arguments)
+        self.moving = [i for i, one in enumerate(arguments)
                         if isinstance(one, torch.Tensor) and i not in still]
         self._count = 0
         self._missed = None  # places of the last call that did not fit
@@ -73,7 +75,7 @@ class Replayed:
             with self._lock:
                 if self._places(arguments) == self._at or self._again(arguments):
                     return self._recording.replay(
-                        [arguments[i] for i in self._moving])
+                        [arguments[i] for i in self.moving])
         return self.function(arguments)
 
     def _is_watched(self):
@@ -85,11 +87,11 @@ class Replayed:
         """What has to be as it was when the graph was recorded."""
         return ([arguments[i].data_ptr() for i in self._still],
                 [0 if one.is_inference() else one._version
-                 for one in self._constants])
+                 for one in self._constants], _settings())
 
     def _again(self, arguments):
-        """Whether it was recorded anew: for parameters that lie where they lay
-        in the call before."""
+        """Whether it was recorded anew: for a call that finds all as the one
+        before it did."""
         places = self._places(arguments)
         is_second, self._missed = places == self._missed, places
         if not is_second or self._count >= RECORDINGS_MAX:
@@ -105,13 +107,13 @@ class Replayed:
     def _begin(self, arguments):
         self._recording = None  # its memory is free for the next
         self._at = None
-        _check_arguments(arguments)
+        _check_arguments(arguments, self.moving)
         self._count += 1
-        recording = self._record(self.function, arguments, self._moving)
-        if recording.nbytes > self._bytes_max:
+        recording = self._record(self.function, arguments, self.moving)
+        if recording.kept() > self._bytes_max:
             raise Unrecorded(
-                f"a CUDA graph would keep {recording.nbytes >> 20} MiB, and may "
-                f"keep {self._bytes_max >> 20}")
+                f"CUDA graphs would keep {recording.kept() >> 20} MiB, this one "
+                f"{recording.nbytes >> 20}, and may keep {self._bytes_max >> 20}")
         self._recording, self._at = recording, self._places(arguments)
 
 
@@ -123,22 +125,25 @@ class Recording:
                       if isinstance(one, torch.Tensor))
         with (torch.inference_mode(False), torch.no_grad(),
               torch.cuda.device(device)):
-            self._place = _place_of(torch.cuda.current_device())
-            for _ in range(WARM_UPS):
-                function(list(arguments))
-            before = torch.cuda.memory_reserved()
+            self._place = place = _place_of(torch.cuda.current_device())
             given = list(arguments)
-            for i in moving:
-                given[i] = torch.empty_strided(
-                    given[i].shape, given[i].stride(), dtype=given[i].dtype,
-                    device=device).copy_(given[i])
-            self._taken = [given[i] for i in moving]
-            self._graph, found = self._place.captured(
-                lambda: function(list(given)))
+            self._taken = place.copies([given[i] for i in moving])
+            for i, one in zip(moving, self._taken):
+                given[i] = one
+            for _ in range(WARM_UPS):
+                function(list(given))
+            before = torch.cuda.memory_reserved()
+            self._graph, found = place.captured(lambda: function(list(given)))
             self.nbytes = sum(one.nbytes for one in self._taken) + max(
                 0, torch.cuda.memory_reserved() - before)
+        place.count(self.nbytes)
+        weakref.finalize(self, place.count, -self.nbytes)
         self._results = list(found)
         _check_results(self._results, given)
+
+    def kept(self):
+        """Bytes, by this one and all others on its device."""
+        return self._place.nbytes
 
     @staticmethod
     def is_within_another():
@@ -170,8 +175,25 @@ class _Place:
         self._sample = torch.zeros(16, 16, device=device)
         self._kept = None  # a graph, which holds the pool
         self._device = device
-        self._last = self._stream
+        self._done = torch.cuda.Event()  # the last turn
         self._lock = threading.Lock()
+        self._counting = threading.RLock()  # also within a collection of garbage
+        self.nbytes = 0  # that recordings keep
+
+    def count(self, nbytes):
+        with self._counting:
+            self.nbytes += nbytes
+
+    def copies(self, tensors):
+        """Of tensors, in memory that nothing has before what reads it there is
+        over. The current stream may read them."""
+        current = torch.cuda.current_stream()
+        with self._lock, torch.cuda.stream(self._stream):
+            self._stream.wait_event(self._done)
+            self._stream.wait_stream(current)
+            made = [torch.empty_like(one).copy_(one) for one in tensors]
+            current.wait_stream(self._stream)
+        return made
 
     @contextlib.contextmanager
     def turn(self):
@@ -179,19 +201,19 @@ class _Place:
         launched."""
         with self._lock:
             stream = torch.cuda.current_stream(self._device)
-            if stream != self._last:
-                stream.wait_stream(self._last)
-                self._last = stream
-            yield
+            stream.wait_event(self._done)
+            try:
+                yield
+            finally:
+                self._done.record(stream)
 
     def captured(self, function):
         """(a CUDA graph, the results that each of its replays writes)."""
         current = torch.cuda.current_stream()
         self._product()  # cuBLAS itself is not made while a graph is recorded
         with self._lock:
-            self._stream.wait_stream(self._last)
+            self._stream.wait_event(self._done)
             self._stream.wait_stream(current)
-            self._last = current
             with torch.cuda.stream(self._stream):
                 self._stream.synchronize()
                 self._keep_room()
@@ -231,23 +253,42 @@ def _captured(function, pool):
     threads of the program go on meanwhile."""
     graph = torch.cuda.CUDAGraph()
     try:
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        with _generator_aside():
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         try:
             found = function()
         finally:
             graph.capture_end()
     except BaseException:
-        _leave_no_capture(pool)
+        _leave_no_capture(graph, pool)
         raise
     return graph, found
 
 
-def _leave_no_capture(pool):
+@contextlib.contextmanager
+def _generator_aside():
+    """A recording takes the device's generator from whoever else draws meanwhile:
+    it gets a copy. (It draws nothing itself.)"""
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    own = generator.graphsafe_get_state()
+    generator.graphsafe_set_state(generator.clone_state())
+    try:
+        yield
+    finally:
+        generator.graphsafe_set_state(own)
+
+
+def _leave_no_capture(graph, pool):
     """After one that failed, PyTorch's allocator and generator still hold that it
     is under way: the next random number would be an error."""
+    with contextlib.suppress(Exception):
+        graph.pool()  # an error where the capture did not come to its end
+        return  # and then the graph lets go of all that
     device = torch.cuda.current_device()
+    end = getattr(torch._C, "_cuda_endAllocateToPool", None) or getattr(
+        torch._C, "_cuda_endAllocateCurrentStreamToPool")  # before torch 2.8
     with contextlib.suppress(Exception):  # it had come to that itself
-        torch._C._cuda_endAllocateToPool(device, pool)
+        end(device, pool)
     with contextlib.suppress(Exception):
         torch._C._cuda_releasePool(device, pool)
     other, room = torch.cuda.CUDAGraph(), torch.zeros(1, device="cuda")
@@ -256,16 +297,33 @@ def _leave_no_capture(pool):
     other.capture_end()
 
 
-def _check_arguments(arguments):
+def _settings():
+    """By which PyTorch chooses what a recording launches."""
+    try:
+        return tuple(one() for one in _SETTINGS)
+    except RuntimeError as error:  # two ways of saying it were mixed
+        return str(error)
+
+
+_SETTINGS = [getattr(torch._C, name) for name in (
+    "_get_cublas_allow_tf32", "_get_cudnn_allow_tf32", "_get_cudnn_enabled",
+    "_get_cudnn_benchmark", "_get_cudnn_deterministic",
+    "_get_deterministic_algorithms", "_get_cublas_allow_fp16_reduced_precision_reduction",
+    "_get_cublas_allow_bf16_reduced_precision_reduction") if hasattr(torch._C, name)]
+
+
+def _check_arguments(arguments, moving):
     """Unrecorded, where a graph would not read what the function does."""
     tensors = [one for one in arguments if isinstance(one, torch.Tensor)]
     if len({one.device for one in tensors}) != 1 or not all(
             isinstance(one, torch.Tensor) for one in arguments):
         raise Unrecorded("a CUDA graph reads tensors of one GPU alone")
-    for one in tensors:
-        if any(step == 0 and size > 1
-               for size, step in zip(one.shape, one.stride())):
-            raise Unrecorded("an argument has one element at many places")
+    if not all(map(_lies_as_a_copy, (arguments[i] for i in moving))):
+        raise Unrecorded("an argument does not lie in memory as a copy does")
+
+
+def _lies_as_a_copy(one):
+    return torch.empty_like(one).stride() == one.stride()
 
 
 def _check_results(results, given):
@@ -279,5 +337,5 @@ def _check_results(results, given):
             raise Unrecorded("a result is memory of an argument's, or of "
                              "another result's")
         seen.add(place)
-        if torch.empty_like(one).stride() != one.stride():
+        if not _lies_as_a_copy(one):
             raise Unrecorded("a result does not lie in memory as a copy does")

@@ -34,15 +34,17 @@ def choose(framework, kernels, arguments, seconds, record=None):
 
     Both are functions of lists of arguments, and are called a few times in turn;
     kernels may be None. `record`, if given, gives the replay of a function, or
-    None. Of one's two forms the replay is taken if it is faster, of the two
-    the framework: in the middle, and in all rounds but one of five. No round begins that would end after `seconds` if it
-    took as long as the last (0: there is none): where there are too few, replays
-    are left out, or the search's word stands."""
+    None. Of one's two forms the replay is taken where it is faster, of the two the
+    framework: by SLOWER in the middle of the rounds, and in all of them but one of
+    five. No round begins that would end after `seconds` if it took as long as the
+    last (0: there is none): where there are too few, replays are left out, or the
+    search's word stands."""
     until = time.monotonic() + seconds
     theirs, ours = Side(framework), Side(kernels)
-    times = _times([framework, kernels], arguments, until) if kernels else {}
+    plain = [framework, kernels] if kernels else [framework]
+    times = _times(plain, arguments, until)
     if times is None:
-        return kernels, 0.0
+        return kernels or framework, 0.0
     if record is not None and time.monotonic() < until:
         replays = Side(framework, record(framework)), Side(
             kernels, record(kernels) if kernels else None)

@@ -1,0 +1,89 @@
+"""Who computes a piece's calls from now on: the framework or kernels, launched one
+by one or replayed as a CUDA graph."""
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from weft.backend import agreement, replay, trial
+from weft.backend.graph_source import Unsupported, check_call
+
+
+def fastest(piece, kernels, composed, arguments):
+    """(who computes from now on, trial.choose()'s factor). `composed`: by kernels;
+    None: there are none. Tells in `kernels` what explain() says of CUDA graphs."""
+    refused = {}  # function → why it is not replayed
+
+    def record(function):
+        made, refused[function] = _recorded(piece, kernels, function, arguments)
+        return made
+
+    # PyTorch itself looks at each operator of a function's first call, by which it
+    # takes up to twice as long.
+    with _disable_current_modes():
+        chosen, factor = trial.choose(
+            piece.framework, composed, arguments, piece.options.trial_s,
+            record if may_replay(piece, arguments) else None)
+    if isinstance(chosen, replay.Replayed):
+        kernels.replay = ("replayed as a CUDA graph, which keeps "
+                          f"{max(1, chosen.nbytes >> 20)} MiB")
+    elif refused.get(chosen):
+        kernels.replay = "not replayed: " + refused[chosen]
+    return chosen, factor
+
+
+def may_replay(piece, arguments):
+    """Whether the user wants it, and calls may be a CUDA graph's: of one size, with
+    nothing drawn and no gradients, by operators of PyTorch that look at no memory
+    but their arguments' elements."""
+    return (is_on_gpu(arguments) and piece.options.graph_bytes() > 0 and piece.options.trial_s > 0
+            and piece.role in ("inference", "optimize") and not piece.draws
+            and piece.is_for_one_size()
+            and all(map(_is_plain, piece.graph_module.graph.nodes)))
+
+
+def is_on_gpu(arguments):
+    return any(isinstance(one, torch.Tensor) and one.device.type == "cuda"
+               for one in arguments)
+
+
+def is_recording(arguments):
+    """Whether the program records this call in a CUDA graph of its own."""
+    return is_on_gpu(arguments) and torch.cuda.is_current_stream_capturing()
+
+
+def _is_plain(node):
+    if node.op != "call_function":
+        return True
+    try:
+        check_call(node)
+    except Unsupported:
+        return False
+    return "as_strided" not in str(node.target)
+
+
+def _recorded(piece, kernels, function, arguments):
+    """(the function's replay or None, why there is none)"""
+    if function is piece.framework and (
+            piece.has_own_graphs() or piece.role == "optimize"):
+        return None, ""  # PyTorch's own; optimize() has the module's forward()
+    module = piece.graph_module
+    constants = [one for one in vars(module).values()
+                 if isinstance(one, torch.Tensor)]
+    made, why = replay.recorded(
+        getattr(function, "compiled", function), arguments, set(piece.state),
+        [*constants, *module.buffers(), *module.parameters()],
+        piece.options.graph_bytes())
+    if made is None:
+        return None, why
+    why = _difference(made, arguments, kernels.precision)
+    return (None, "it came to something else: " + why) if why else (made, "")
+
+
+def _difference(made, arguments, precision):
+    """Of a replay and its function, on other inputs than it was recorded with."""
+    others = list(arguments)
+    with torch.no_grad():
+        for i in made.moving:
+            others[i] = torch.empty_like(others[i]).copy_(others[i].roll(1))
+        expected = list(made.function(list(others)))
+        return agreement.difference(expected, made(others), precision)
