@@ -25,8 +25,10 @@ class Played:
         replay._check_results(self._results, self._given)
         self.nbytes, self.replays = 100, 0
 
+    by_others = 50
+
     def kept(self):
-        return self.nbytes + 50  # by others
+        return self.nbytes + self.by_others
 
     @staticmethod
     def is_within_another():
@@ -108,6 +110,18 @@ class Replays(unittest.TestCase):
         self.assert_computes(made, self.weight, x)
         self.assertEqual(self.calls, calls + 1)
 
+    def test_another_setting_is_recorded_anew(self):
+        x = torch.rand(4, 3)
+        made = self.made(x)
+        first = made._recording
+        before = torch.are_deterministic_algorithms_enabled()
+        self.addCleanup(torch.use_deterministic_algorithms, before)
+        torch.use_deterministic_algorithms(not before)
+        for _ in range(2):
+            self.assert_computes(made, self.weight, x)
+        self.assertIsNot(made._recording, first)
+        self.assertEqual((first.replays, made._recording.replays), (0, 1))
+
     def test_who_looks_at_operators_sees_them(self):
         from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -164,10 +178,8 @@ class Refusals(unittest.TestCase):
 
     def test_too_much_memory(self):
         twice = lambda given: [given[0] * 2]
-        for allowed in (99, 149):
-            self.assertIn("and may keep 0", self.why(
-                twice, [torch.rand(3)], allowed))
-        Replayed(twice, [torch.rand(3)], set(), [], 150, Played)
+        self.assertIn("and may keep 0", self.why(twice, [torch.rand(3)], 99))
+        Replayed(twice, [torch.rand(3)], set(), [], 100, Played)
 
     def test_a_result_that_is_an_argument_s_memory(self):
         for function in (lambda given: [given[0]],
@@ -294,6 +306,27 @@ class InThePiece(BackendCase):
         self.assertIn("not replayed: it came to something else: result 0",
                       self.told())
 
+    def test_all_graphs_keep_no_more_than_is_allowed(self):
+        with mock.patch.object(Played, "by_others", 1 << 20):
+            kernels, = self.called().values()
+        self.assertNotIsInstance(kernels.composed, Replayed)
+        self.assertIn("not replayed: CUDA graphs would keep 1 MiB, this one 0, "
+                      "and may keep 1", self.told())
+
+    def test_indices_stay_indices_where_a_replay_is_compared(self):
+        seen = []
+
+        def function(given):
+            seen.append(given)
+            return [given[0] + given[1]]
+
+        at, x = torch.tensor([3, 99]), torch.tensor([2.0, -4.0])
+        made = Replayed(function, [at, x], set(), [], 1000, Played)
+        self.assertEqual(contest._difference(made, [at, x], ""), "")
+        for one in seen[-2:]:  # the function's, and the replay's
+            self.assertEqual(one[0].tolist(), [3, 99])
+            self.assertEqual(one[1].tolist(), [1.0, -2.0])
+
     def test_a_call_that_the_program_records_looks_at_nothing(self):
         net, x = Net().eval(), torch.randn(5, 12)
         self.is_recording = True
@@ -350,6 +383,11 @@ class InThePiece(BackendCase):
         for wrong in (-1, 2.5, "1"):
             with self.assertRaisesRegex(ValueError, "replay_mb"):
                 Options(replay_mb=wrong)
+
+    def test_sizes_have_limits(self):
+        for wrong in (0, 65, "4", None):
+            with self.assertRaisesRegex(ValueError, "shapes_max"):
+                Options(shapes_max=wrong)
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")

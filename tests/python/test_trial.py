@@ -121,7 +121,7 @@ class InThePiece(BackendCase):
             return framework, 1.5
 
         with mock.patch.object(trial, "choose", slow):
-            mine = self.compiled(net, trial_s=1)
+            mine = self.compiled(net, trial_s=1, replay_mb=1)
             x = torch.randn(5, 12)
             with torch.no_grad():
                 for _ in range(2):

@@ -12,9 +12,11 @@ def fastest(piece, kernels, composed, arguments):
     """(who computes from now on, trial.choose()'s factor). `composed`: by kernels;
     None: there are none. Tells in `kernels` what explain() says of CUDA graphs."""
     refused = {}  # function → why it is not replayed
+    plain = {}  # replay → its function
 
     def record(function):
         made, refused[function] = _recorded(piece, kernels, function, arguments)
+        plain[made] = function
         return made
 
     # PyTorch itself looks at each operator of a function's first call, by which it
@@ -23,6 +25,15 @@ def fastest(piece, kernels, composed, arguments):
         chosen, factor = trial.choose(
             piece.framework, composed, arguments, piece.options.trial_s,
             record if may_replay(piece, arguments) else None)
+    plain = {chosen: plain.get(chosen)}  # others' memory is free
+    if isinstance(chosen, replay.Replayed) and \
+            chosen.kept() > piece.options.graph_bytes():
+        function, kept = plain.pop(chosen), chosen.kept()
+        refused[function] = (
+            f"CUDA graphs would keep {kept >> 20} MiB, this one "
+            f"{chosen.nbytes >> 20}, and may keep "
+            f"{piece.options.graph_bytes() >> 20}")
+        chosen = function
     if isinstance(chosen, replay.Replayed):
         kernels.replay = ("replayed as a CUDA graph, which keeps "
                           f"{max(1, chosen.nbytes >> 20)} MiB")
@@ -75,15 +86,20 @@ def _recorded(piece, kernels, function, arguments):
         piece.options.graph_bytes())
     if made is None:
         return None, why
-    why = _difference(made, arguments, kernels.precision)
+    try:
+        why = _difference(made, arguments, kernels.precision)
+    except Exception as error:
+        return None, f"{type(error).__name__}: {str(error).strip()[:300]}"
     return (None, "it came to something else: " + why) if why else (made, "")
 
 
 def _difference(made, arguments, precision):
-    """Of a replay and its function, on other inputs than it was recorded with."""
+    """Of a replay and its function, on other inputs than it was recorded with: of
+    halves, since what is an index, or becomes one, is to stay one."""
     others = list(arguments)
     with torch.no_grad():
         for i in made.moving:
-            others[i] = torch.empty_like(others[i]).copy_(others[i].roll(1))
+            if others[i].is_floating_point():
+                others[i] = others[i] * 0.5
         expected = list(made.function(list(others)))
         return agreement.difference(expected, made(others), precision)

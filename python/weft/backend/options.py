@@ -57,6 +57,7 @@ class Options:
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
         _check_range("trial_s", self.trial_s, 0, 60)
         _check_range("variants", self.variants, 0, 64)
+        _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)
         if self.replay_mb is not None:
             _check_range("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
             if not isinstance(self.replay_mb, int):
@@ -69,7 +70,6 @@ class Options:
         if mb is None:
             mb = REPLAY_MB if self.mode in CUDA_GRAPHS else 0
         return mb << 20
-        _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)
 
 
 def options_from(given, mode=None):

@@ -231,7 +231,8 @@ class Piece:
     def has_own_graphs(self):
         """Whether the framework's calls are PyTorch's CUDA graphs, which may write
         a next call's results where these are."""
-        return self.options.mode in CUDA_GRAPHS
+        return (self.options.fallback == "inductor"
+                and self.options.mode in CUDA_GRAPHS)
 
     def _begin(self, arguments):
         """The Kernels that this call wants, whose search is begun; None where no

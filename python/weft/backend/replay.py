@@ -69,6 +69,10 @@ class Replayed:
         """Of the device's memory, that it keeps."""
         return self._recording.nbytes
 
+    def kept(self):
+        """The same, by this one and all others on its device."""
+        return self._recording.kept()
+
     def __call__(self, arguments):
         self._check()
         if not self._is_watched():
@@ -110,10 +114,10 @@ class Replayed:
         _check_arguments(arguments, self.moving)
         self._count += 1
         recording = self._record(self.function, arguments, self.moving)
-        if recording.kept() > self._bytes_max:
+        if recording.nbytes > self._bytes_max:
             raise Unrecorded(
-                f"CUDA graphs would keep {recording.kept() >> 20} MiB, this one "
-                f"{recording.nbytes >> 20}, and may keep {self._bytes_max >> 20}")
+                f"a CUDA graph would keep {recording.nbytes >> 20} MiB, and may "
+                f"keep {self._bytes_max >> 20}")
         self._recording, self._at = recording, self._places(arguments)
 
 
@@ -132,10 +136,9 @@ class Recording:
                 given[i] = one
             for _ in range(WARM_UPS):
                 function(list(given))
-            before = torch.cuda.memory_reserved()
-            self._graph, found = place.captured(lambda: function(list(given)))
-            self.nbytes = sum(one.nbytes for one in self._taken) + max(
-                0, torch.cuda.memory_reserved() - before)
+            self._graph, found, taken = place.captured(
+                lambda: function(list(given)))
+            self.nbytes = taken + sum(one.nbytes for one in self._taken)
         place.count(self.nbytes)
         weakref.finalize(self, place.count, -self.nbytes)
         self._results = list(found)
@@ -208,7 +211,8 @@ class _Place:
                 self._done.record(stream)
 
     def captured(self, function):
-        """(a CUDA graph, the results that each of its replays writes)."""
+        """(a CUDA graph, the results that each of its replays writes, bytes that
+        it took)."""
         current = torch.cuda.current_stream()
         self._product()  # cuBLAS itself is not made while a graph is recorded
         with self._lock:
@@ -217,9 +221,12 @@ class _Place:
             with torch.cuda.stream(self._stream):
                 self._stream.synchronize()
                 self._keep_room()
-                made = _captured(function, torch.cuda.graph_pool_handle())
+                before = torch.cuda.memory_reserved()
+                graph, found = _captured(
+                    function, torch.cuda.graph_pool_handle())
+                taken = torch.cuda.memory_reserved() - before
             current.wait_stream(self._stream)
-        return made
+        return graph, found, max(0, taken)
 
     def _keep_room(self):
         """What cuBLAS has for this stream, it has from our memory."""
@@ -234,9 +241,14 @@ class _Place:
         return torch.addmm(self._sample[0], one, self._sample)
 
 
-@functools.cache
+_places, _places_lock = {}, threading.Lock()
+
+
 def _place_of(device):
-    return _Place(device)
+    with _places_lock:
+        if device not in _places:
+            _places[device] = _Place(device)
+        return _places[device]
 
 
 def _new_stream():
@@ -289,8 +301,9 @@ def _leave_no_capture(graph, pool):
         torch._C, "_cuda_endAllocateCurrentStreamToPool")  # before torch 2.8
     with contextlib.suppress(Exception):  # it had come to that itself
         end(device, pool)
-    with contextlib.suppress(Exception):
-        torch._C._cuda_releasePool(device, pool)
+    if torch.__version__ < (2, 14):  # later, the graph may do so
+        with contextlib.suppress(Exception):
+            torch._C._cuda_releasePool(device, pool)
     other, room = torch.cuda.CUDAGraph(), torch.zeros(1, device="cuda")
     other.capture_begin(capture_error_mode="thread_local")
     room.zero_()
@@ -299,17 +312,27 @@ def _leave_no_capture(graph, pool):
 
 def _settings():
     """By which PyTorch chooses what a recording launches."""
+    return [_setting(one) for one in _SETTINGS]
+
+
+def _setting(get):
     try:
-        return tuple(one() for one in _SETTINGS)
-    except RuntimeError as error:  # two ways of saying it were mixed
+        return get()
+    except RuntimeError as error:  # it was said in the other of two ways
         return str(error)
 
 
 _SETTINGS = [getattr(torch._C, name) for name in (
     "_get_cublas_allow_tf32", "_get_cudnn_allow_tf32", "_get_cudnn_enabled",
     "_get_cudnn_benchmark", "_get_cudnn_deterministic",
-    "_get_deterministic_algorithms", "_get_cublas_allow_fp16_reduced_precision_reduction",
-    "_get_cublas_allow_bf16_reduced_precision_reduction") if hasattr(torch._C, name)]
+    "_get_deterministic_algorithms",
+    "_get_cublas_allow_fp16_reduced_precision_reduction",
+    "_get_cublas_allow_bf16_reduced_precision_reduction")
+    if hasattr(torch._C, name)]
+if hasattr(torch._C, "_get_fp32_precision_getter"):
+    _SETTINGS += [functools.partial(
+        torch._C._get_fp32_precision_getter, "cuda", operation)
+        for operation in ("matmul", "conv", "rnn")]
 
 
 def _check_arguments(arguments, moving):
