@@ -350,6 +350,19 @@ class InThePiece(BackendCase):
         self.assertEqual((kernels.state, kernels.replay), ("ready", ""))
         self.assertNotIsInstance(kernels.composed, Replayed)
 
+    def test_who_waits_for_the_host_is_told(self):
+        told = ("the host takes 2.1 of a call's 2.3 ms to launch it: as a CUDA "
+                "graph (replay_mb) it may be faster")
+        for times, outcome, wanted in (
+                ((0.0021, 0.0023), "right", told), ((0.001, 0.0023), "right", ""),
+                ((0.0021, 0.0023), "fails", told)):
+            self.set_environment(FAKE_WEFT=outcome)
+            self.patch(contest, "_call_times", lambda *_: times)
+            torch._dynamo.reset()
+            self.before = {id(one) for one in pieces.all_pieces()}
+            kernels, = self.called(replay_mb=None, cache=False).values()
+            self.assertEqual(kernels.replay, wanted)
+
     def test_which_graphs_may_be(self):
         def graph(function):
             return torch.fx.experimental.proxy_tensor.make_fx(function)(x)

@@ -101,6 +101,8 @@ class Trial(unittest.TestCase):
         self.assertEqual(found, ("again framework", 0))
         found = self.chosen(ours=None, record=lambda _: None, framework=2)
         self.assertEqual(found, ("framework", 0))
+        self.assertEqual((self.chosen(ours=None, framework=2), self.clock),
+                         (("framework", 0), 0))  # there is nothing to compare
 
     def test_without_time_nothing_is_recorded(self):
         def never(_):

@@ -1,11 +1,17 @@
 """Who computes a piece's calls from now on: the framework or kernels, launched one
 by one or replayed as a CUDA graph."""
 
+import time
+
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from weft.backend import agreement, replay, trial
 from weft.backend.graph_source import Unsupported, check_call
+
+#: So much of a call's time is the host's alone, where a user is told that a CUDA
+#: graph may help.
+HOST_SHARE = 0.7
 
 
 def fastest(piece, kernels, composed, arguments):
@@ -39,17 +45,44 @@ def fastest(piece, kernels, composed, arguments):
                           f"{max(1, chosen.nbytes >> 20)} MiB")
     elif refused.get(chosen):
         kernels.replay = "not replayed: " + refused[chosen]
+    elif can_replay(piece, arguments) and not may_replay(piece, arguments):
+        tell_of_host(kernels, chosen, arguments)
     return chosen, factor
 
 
 def may_replay(piece, arguments):
-    """Whether the user wants it, and calls may be a CUDA graph's: of one size, with
-    nothing drawn and no gradients, by operators of PyTorch that look at no memory
-    but their arguments' elements."""
-    return (is_on_gpu(arguments) and piece.options.graph_bytes() > 0 and piece.options.trial_s > 0
-            and piece.role in ("inference", "optimize") and not piece.draws
-            and piece.is_for_one_size()
+    """Whether calls may be a CUDA graph's, and the user wants it."""
+    return piece.options.graph_bytes() > 0 and can_replay(piece, arguments)
+
+
+def can_replay(piece, arguments):
+    """Whether it can be seen if calls are faster as a CUDA graph: on a GPU, of one
+    size, with nothing drawn and no gradients, by operators of PyTorch that look at
+    no memory but their arguments' elements."""
+    return (is_on_gpu(arguments) and piece.options.trial_s > 0
+            and piece.role in ("inference", "optimize")
+            and not piece.draws and piece.is_for_one_size()
             and all(map(_is_plain, piece.graph_module.graph.nodes)))
+
+
+def tell_of_host(kernels, function, arguments):
+    """Where the device waits for the host for most of a call, explain() says what
+    may help."""
+    launched, ended = _call_times(function, arguments)
+    if launched >= HOST_SHARE * ended:
+        kernels.replay = (
+            f"the host takes {launched * 1e3:.3g} of a call's {ended * 1e3:.3g} ms "
+            "to launch it: as a CUDA graph (replay_mb) it may be faster")
+
+
+def _call_times(function, arguments):
+    """(seconds until the call has launched all, until the device has done it)"""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    function(list(arguments))
+    launched = time.perf_counter()
+    torch.cuda.synchronize()
+    return launched - begin, time.perf_counter() - begin
 
 
 def is_on_gpu(arguments):

@@ -41,6 +41,8 @@ def choose(framework, kernels, arguments, seconds, record=None):
     search's word stands."""
     until = time.monotonic() + seconds
     theirs, ours = Side(framework), Side(kernels)
+    if kernels is None and record is None:
+        return framework, 0.0
     plain = [framework, kernels] if kernels else [framework]
     times = _times(plain, arguments, until)
     if times is None:
