@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from weft.backend import agreement, replay, trial
 from weft.backend.graph_source import Unsupported, check_call
+from weft.backend.options import told
 
 #: So much of a call's time is the host's alone, where a user is told that a CUDA
 #: graph may help.
@@ -18,11 +19,13 @@ def fastest(piece, kernels, composed, arguments):
     """(who computes from now on, trial.choose()'s factor). `composed`: by kernels;
     None: there are none. Tells in `kernels` what explain() says of CUDA graphs."""
     refused = {}  # function → why it is not replayed
-    plain = {}  # replay → its function
+    replayed = {}  # replay → its function
+    is_possible = can_replay(piece, arguments)
+    bytes_max = piece.options.graph_bytes()
 
     def record(function):
         made, refused[function] = _recorded(piece, kernels, function, arguments)
-        plain[made] = function
+        replayed[made] = function
         return made
 
     # PyTorch itself looks at each operator of a function's first call, by which it
@@ -30,29 +33,23 @@ def fastest(piece, kernels, composed, arguments):
     with _disable_current_modes():
         chosen, factor = trial.choose(
             piece.framework, composed, arguments, piece.options.trial_s,
-            record if may_replay(piece, arguments) else None)
-    plain = {chosen: plain.get(chosen)}  # others' memory is free
-    if isinstance(chosen, replay.Replayed) and \
-            chosen.kept() > piece.options.graph_bytes():
-        function, kept = plain.pop(chosen), chosen.kept()
+            record if is_possible and bytes_max > 0 else None)
+    function = replayed.get(chosen)
+    replayed.clear()  # the others' memory is free
+    if function is not None and chosen.kept() > bytes_max:
         refused[function] = (
-            f"CUDA graphs would keep {kept >> 20} MiB, this one "
-            f"{chosen.nbytes >> 20}, and may keep "
-            f"{piece.options.graph_bytes() >> 20}")
+            f"CUDA graphs would keep {chosen.kept() >> 20} MiB, this one "
+            f"{chosen.nbytes >> 20}, and may keep {bytes_max >> 20}")
         chosen = function
     if isinstance(chosen, replay.Replayed):
         kernels.replay = ("replayed as a CUDA graph, which keeps "
                           f"{max(1, chosen.nbytes >> 20)} MiB")
     elif refused.get(chosen):
         kernels.replay = "not replayed: " + refused[chosen]
-    elif can_replay(piece, arguments) and not may_replay(piece, arguments):
-        tell_of_host(kernels, chosen, arguments)
+    elif is_possible and bytes_max == 0:
+        with _disable_current_modes():
+            _tell_of_host(kernels, chosen, arguments)
     return chosen, factor
-
-
-def may_replay(piece, arguments):
-    """Whether calls may be a CUDA graph's, and the user wants it."""
-    return piece.options.graph_bytes() > 0 and can_replay(piece, arguments)
 
 
 def can_replay(piece, arguments):
@@ -65,7 +62,7 @@ def can_replay(piece, arguments):
             and all(map(_is_plain, piece.graph_module.graph.nodes)))
 
 
-def tell_of_host(kernels, function, arguments):
+def _tell_of_host(kernels, function, arguments):
     """Where the device waits for the host for most of a call, explain() says what
     may help."""
     launched, ended = _call_times(function, arguments)
@@ -122,7 +119,7 @@ def _recorded(piece, kernels, function, arguments):
     try:
         why = _difference(made, arguments, kernels.precision)
     except Exception as error:
-        return None, f"{type(error).__name__}: {str(error).strip()[:300]}"
+        return None, told(error)
     return (None, "it came to something else: " + why) if why else (made, "")
 
 

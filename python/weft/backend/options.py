@@ -118,3 +118,8 @@ def _logger():
 
 
 log = _logger()
+
+
+def told(error):
+    """Of an exception, for people."""
+    return f"{type(error).__name__}: {str(error).strip()[:1000]}"

@@ -23,7 +23,7 @@ from weft.backend import (
 )
 from weft.backend.graph_source import Unsupported, source_of
 from weft.backend.inductor_fallback import InductorFallback
-from weft.backend.options import CUDA_GRAPHS, is_disabled, log
+from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
 from weft.backend.recheck import rechecks
 from weft.backend.replay import Replayed
 
@@ -192,7 +192,7 @@ class Piece:
         except composed_module.Withdrawn as error:
             kernels.settle("framework", str(error))
         except Exception as error:
-            kernels.settle("framework", f"a call failed with {_told(error)}")
+            kernels.settle("framework", f"a call failed with {told(error)}")
         return self.framework(arguments)
 
     def _by_framework(self, kernels, arguments):
@@ -206,7 +206,7 @@ class Piece:
         except Exception as error:
             if chosen is self.framework:
                 raise
-            kernels.replay = "not replayed: " + _told(error)
+            kernels.replay = "not replayed: " + told(error)
             kernels.framework = self.framework
         return self.framework(arguments)
 
@@ -222,7 +222,7 @@ class Piece:
                 kernels.framework, _ = contest.fastest(self, kernels, None,
                                                        arguments)
             except Exception as error:
-                log.info("a CUDA graph was not tried: %s", _told(error))
+                log.info("a CUDA graph was not tried: %s", told(error))
         return expected
 
     def is_for_one_size(self):
@@ -259,7 +259,7 @@ class Piece:
         except Unsupported as error:
             refuse(str(error))
         except Exception as error:
-            refuse("it could not be written down: " + _told(error))
+            refuse("it could not be written down: " + told(error))
         else:
             if not self._adopt(kernels, arguments):
                 _searches.add(self, kernels)
@@ -299,7 +299,7 @@ class Piece:
                     source, theirs.path)
             except Exception as error:
                 log.info("kernels for any batch are not those of a batch of 1: "
-                         "%s", _told(error))
+                         "%s", told(error))
                 continue
             kernels.source, kernels.path = source, theirs.path
             kernels.summary, kernels.from_store = theirs.summary, True
@@ -323,7 +323,7 @@ class Piece:
             return self.framework(arguments)
         except Exception as error:
             kernels.settle("framework", "its first call failed with "
-                           + _told(error))
+                           + told(error))
             return self.framework(arguments)
         expected, failure = self._beside(arguments)
         if failure:  # the kernels' results took the room that it needs
@@ -334,7 +334,7 @@ class Piece:
         try:
             why = self._why_not(kernels, arguments, list(expected), got)
         except Exception as error:
-            why = _told(error)
+            why = told(error)
         if why:
             kernels.settle("framework", why)
         else:
@@ -359,7 +359,7 @@ class Piece:
             chosen, factor = contest.fastest(self, kernels, kernels.composed,
                                              arguments)
         except Exception as error:  # it says nothing of the kernels
-            log.info("the kernels were not tried: %s", _told(error))
+            log.info("the kernels were not tried: %s", told(error))
             return ""
         if not factor:
             kernels.composed = chosen
@@ -380,7 +380,7 @@ class Piece:
                          for one in found]
             return found, ""
         except Exception as error:
-            failure = _told(error)
+            failure = told(error)
         if random:
             _set_random_states(random)
         return None, failure
@@ -457,16 +457,12 @@ class _Searches:
             kernels.settle("framework", str(error))
         except Exception as error:
             kernels.settle("framework", "the search failed with "
-                           + _told(error))
+                           + told(error))
 
 
 _searches = _Searches()
 atexit.register(_searches.end)
 atexit.register(rechecks.end)  # before it: the last that is registered is first
-
-
-def _told(error):
-    return f"{type(error).__name__}: {str(error).strip()[:1000]}"
 
 
 def _symbolic_positions(graph_module):

@@ -16,7 +16,7 @@ import weakref
 
 import torch
 
-from weft.backend.options import log
+from weft.backend.options import log, told
 
 #: Calls before the recording: what is built, chosen or allocated at a first call
 #: is there then.
@@ -38,9 +38,8 @@ def recorded(function, arguments, still, constants, bytes_max):
     except Unrecorded as error:
         return None, str(error)
     except Exception as error:  # an operator that waits for the device, say
-        why = f"{type(error).__name__}: {str(error).strip()[:300]}"
-        log.info("calls are not replayed: %s", why)
-        return None, why
+        log.info("calls are not replayed: %s", told(error))
+        return None, told(error)
 
 
 class Replayed:
