@@ -2,6 +2,7 @@
 processor (cuda_on_host.py), against the framework's steps."""
 
 import ctypes
+import math
 import os
 import sys
 import tempfile
@@ -17,7 +18,7 @@ sys.path[:0] = [PACKAGES, HERE]
 
 import cuda_on_host  # noqa: E402
 from kernel_cases import numbers, special  # noqa: E402
-from weft.expect import compare, error_kernels, error_sums  # noqa: E402
+from weft.expect import compare, error_kernels, error_sums, slices  # noqa: E402
 from weft.device.driver import CudaError  # noqa: E402
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -46,8 +47,10 @@ class ErrorKernels(unittest.TestCase):
     def both(self, ask):
         """What the framework's steps say, and what the kernels say."""
         steps = ask()
-        with mock.patch.object(error_sums, "_kernels",
-                               lambda *tensors: self.kernels):
+        with mock.patch.object(error_sums, "kernels_for",
+                               lambda *tensors: self.kernels), \
+                mock.patch.object(slices, "kernels_for",
+                                  error_sums.kernels_for):
             return steps, ask()
 
     def assert_close(self, ask):
@@ -155,6 +158,36 @@ class ErrorKernels(unittest.TestCase):
         got = torch.zeros(3000)
         got[[1980, 700, 1468]] = 2.0  # of one thread
         self.assertEqual(*self.both(lambda: error_sums.hold(got, made).place))
+
+    def test_slices_have_the_same_sums(self):
+        for shape in ((300, 40), (7, 5, 3, 31), (2, 40_000), (900, 16), (60, 1),
+                      (3, 2, 20_000)):
+            for dtype in DTYPES:
+                truth = numbers(math.prod(shape)).double().reshape(shape)
+                framework = truth.to(dtype)
+                got = (truth * (1 + 1e-3 * truth.sin())).to(dtype)
+                got.reshape(-1)[3] = float("inf")
+                truth.reshape(-1)[[5, 17]] = float("nan")
+                for squares in (slices._Squares(truth, framework),
+                                slices._Differences(got, truth, truth),
+                                slices._Differences(got, truth, framework)):
+                    with self.subTest(shape=shape, dtype=dtype):
+                        steps, kernels = self.both(
+                            lambda: slices._sums(shape, squares))
+                        self.assertEqual(len(steps), len(kernels))
+                        for one, other in zip(steps, kernels):
+                            torch.testing.assert_close(
+                                other, one, rtol=1e-12, atol=0)
+
+    def test_a_slice_beyond_its_own_size_is_named_alike(self):
+        truth = torch.rand(64, 300).double() + 0.5
+        truth[7] *= 1e-5
+        made = compare.expect("y", truth.float(), truth)
+        got = made.framework.clone()
+        got[7] *= 1.1
+        steps, kernels = self.both(lambda: compare.compare(got, made))
+        self.assertIn("row 7 is off by", steps.reason)
+        self.assertEqual(steps.reason, kernels.reason)
 
     def test_without_float64_the_framework_is_held_against(self):
         made = compare.expect("y", numbers(3000), None)

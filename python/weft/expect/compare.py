@@ -194,7 +194,7 @@ def near(framework, like):
     made.tf32_rms = like.tf32_rms
     if like.slice_tolerance < math.inf:
         made.slices = slices.near(
-            made.framework, min(like.slice_tolerance, most) / 2)
+            made.framework, min(like.slice_tolerance, slices.UNTOLD_MAX) / 2)
     return made
 
 

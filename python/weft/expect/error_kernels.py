@@ -23,9 +23,11 @@ _KINDS = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2,
 
 SOURCE = f"#define BLOCK {THREADS}\n" + r"""
 #define DEVICE static __device__ __forceinline__
+#define DEVICE_MEMBER __device__ __forceinline__
 
 // As doubles: they are all small enough.
-enum Fact { COUNT, THREADS, KIND, TRUTH_KIND, FRAMEWORK_KIND, SCALE, LOST };
+enum Fact { COUNT, THREADS, KIND, TRUTH_KIND, FRAMEWORK_KIND, SCALE, LOST,
+            WIDTH, PARTS, IS_DIFFERENCE };
 
 constexpr double largest = 1e140;
 
@@ -184,9 +186,80 @@ extern "C" __global__ void nearest(const void* result, const void* truth,
   leave(out, facts, 1, where);
   leave(out, facts, 2, total);
 }
+
+// What slices.py sums: squares, or squared differences from the nearer of two
+// answers. Nothing where one of the three is not finite.
+struct Squared {
+  const void *x, *want, *other;
+  int kind, want_kind, other_kind;
+  bool is_difference;
+
+  DEVICE_MEMBER Squared(const void* x, const void* want, const void* other,
+                        const double* facts)
+      : x(x), want(want), other(other), kind(facts[KIND]),
+        want_kind(facts[TRUTH_KIND]), other_kind(facts[FRAMEWORK_KIND]),
+        is_difference(facts[IS_DIFFERENCE] != 0) {}
+
+  // Their sum from i on, in steps, below `all`: as many as a Pack has.
+  DEVICE_MEMBER double sum(long long i, long long step, long long all) const {
+    const Pack a = elements(x, kind, i, step, all);
+    const Pack b = elements(want, want_kind, i, step, all);
+    const Pack c = elements(other, other_kind, i, step, all);
+    double total = 0;
+#pragma unroll
+    for (int j = 0; j < pack; ++j) {
+      const double value =
+          is_difference ? fmin(fabs(a.at[j] - b.at[j]), fabs(a.at[j] - c.at[j]))
+                        : a.at[j];
+      const bool counts = is_finite(a.at[j]) && is_finite(b.at[j]) &&
+                          is_finite(c.at[j]) && is_finite(value);
+      total += counts ? square(value) : 0;
+    }
+    return total;
+  }
+};
+
+// A warp sums a part of a row, and lies beside the others of that row's part.
+extern "C" __global__ void rows(const void* x, const void* want,
+                                const void* other, const double* facts,
+                                double* out) {
+  const long long width = facts[WIDTH], parts = facts[PARTS];
+  const long long all = facts[COUNT], count = all / width;
+  const long long warp = thread() / 32, lane = thread() % 32;
+  const long long row = warp / parts, part = warp % parts;
+  if (row >= count) return;
+  const long long each = (width + parts - 1) / parts;
+  const long long first = row * width + part * each;
+  const long long end = (row + 1) * width;
+  const long long last = first + each < end ? first + each : end;
+  const Squared squared(x, want, other, facts);
+  double total = 0;
+  for (long long i = first + lane; i < last; i += pack * 32)
+    total += squared.sum(i, 32, last);
+  for (int far = 16; far > 0; far /= 2)
+    total += __shfl_xor_sync(0xffffffff, total, far);
+  if (lane == 0) out[row * parts + part] = total;
+}
+
+// A thread sums a column over every so many rows.
+extern "C" __global__ void columns(const void* x, const void* want,
+                                   const void* other, const double* facts,
+                                   double* out) {
+  const long long width = facts[WIDTH], parts = facts[PARTS];
+  const long long all = facts[COUNT], step = parts * width;
+  if (thread() >= step) return;
+  const Squared squared(x, want, other, facts);
+  double total = 0;
+  for (long long i = thread(); i < all; i += pack * step)
+    total += squared.sum(i, step, all);
+  out[thread()] = total;
+}
 """
-#: How many numbers each kernel's threads leave.
-FIELDS = {"squares": 2, "squares_where_lost": 2, "errors": 3, "nearest": 3}
+#: How many numbers each kernel's threads leave; those of the last two, one a sum.
+FIELDS = {"squares": 2, "squares_where_lost": 2, "errors": 3, "nearest": 3,
+          "rows": 0, "columns": 0}
+#: Of a row that several warps sum, each sums so many elements at least.
+ROW_PART_MIN = 4096
 
 
 def takes(tensors):
@@ -251,20 +324,51 @@ class Kernels:
         most = worst.max()
         return float(most), float(total.sum()), int(where[worst == most].min())
 
+    def rows_and_columns(self, tensors, width, is_difference):
+        """(sums of each row, sums of each column) of the squares of the first,
+        or of its differences from the nearer of the others; all three are
+        finite there, and `width` elements make a row."""
+        count = tensors[0].numel() // width
+        warps = self._threads_max // 32
+        parts = max(1, min(warps // count, width // ROW_PART_MIN))
+        words = {"width": width, "is_difference": is_difference}
+        rows = self._sums("rows", tensors, (count, parts), 32, **words).sum(1)
+        parts = max(1, min(self._threads_max // width, count))
+        return rows, self._sums(
+            "columns", tensors, (parts, width), 1, **words).sum(0)
+
+    def _sums(self, name, tensors, shape, threads, width, is_difference):
+        """As many as `shape` has, each by so many threads."""
+        parts = shape[0] if name == "columns" else shape[1]
+        out = self._empty(tensors, shape)
+        self._start(name, tensors, threads * out.numel(), out,
+                    width, parts, float(is_difference))
+        return out
+
     def _run(self, name, tensors, scale=1.0, lost_scale=1.0):
+        threads = min(self._threads_max,
+                      tensors[0].numel() // ELEMENTS_MIN + 1)
+        threads = -(-threads // THREADS) * THREADS
+        out = self._empty(tensors, (FIELDS[name], threads))
+        self._start(name, tensors, threads, out, scale=scale,
+                    lost_scale=lost_scale)
+        return out
+
+    @staticmethod
+    def _empty(tensors, shape):
+        return torch.full(shape, torch.nan, dtype=torch.float64,
+                          device=tensors[0].device)
+
+    def _start(self, name, tensors, threads, out, *more, scale=1.0,
+               lost_scale=1.0):
         if not takes(tensors):
             raise ValueError("tensors that are not alike")
         tensors = [t.resolve_neg().contiguous() for t in tensors]
-        first = tensors[0]
-        count = first.numel()
-        threads = min(self._threads_max, count // ELEMENTS_MIN + 1)
         blocks = -(-threads // THREADS)
         kinds = [_KINDS[t.dtype] for t in tensors]
-        facts = [count, blocks * THREADS, *kinds, *[0] * (3 - len(kinds)),
-                 scale, lost_scale]
-        on = {"dtype": torch.float64, "device": first.device}
-        facts = torch.tensor(facts, **on)
-        out = torch.full((FIELDS[name], blocks * THREADS), torch.nan, **on)
+        facts = torch.tensor(
+            [tensors[0].numel(), blocks * THREADS, *kinds,
+             *[0] * (3 - len(kinds)), scale, lost_scale, *more],
+            dtype=torch.float64, device=out.device)
         self._launch(name, blocks,
                      [t.data_ptr() for t in (*tensors, facts, out)])
-        return out

@@ -33,7 +33,7 @@ class Held:
 
 def squares(tensor, other):
     """(sum of the squares, number) of the elements that are finite in both."""
-    if kernels := _kernels(tensor, other):
+    if kernels := kernels_for(tensor, other):
         return kernels.squares(tensor, other)
     total, count = 0.0, 0
     for part, beside in chunks(tensor, other):
@@ -48,7 +48,7 @@ def squares(tensor, other):
 
 def squares_where_lost(wide, framework):
     """The same of the framework's elements where float64's are not finite."""
-    if kernels := _kernels(wide, framework):
+    if kernels := kernels_for(wide, framework):
         return kernels.squares_where_lost(wide, framework)
     total, count = 0.0, 0
     for truth, part in chunks(wide, framework):
@@ -62,7 +62,7 @@ def squares_where_lost(wide, framework):
 def errors(result, truth, scale):
     """(the largest error, sum of their squares, number) of the elements that
     are finite in both."""
-    if kernels := _kernels(result, truth):
+    if kernels := kernels_for(result, truth):
         return kernels.errors(result, truth, scale)
     worst, total, count = 0.0, 0.0, 0
     for x, truth_part in chunks(result, truth):
@@ -79,7 +79,7 @@ def errors(result, truth, scale):
 
 def hold(got, made):
     """Holds every element of `got` against the expectation `made`."""
-    kernels = _kernels(got, made.truth, made.framework)
+    kernels = kernels_for(got, made.truth, made.framework)
     held, offset = Held(0.0), 0
     size = KERNEL_CHUNK if kernels else None
     for tensors in chunks(got, made.truth, made.framework, size=size):
@@ -113,7 +113,7 @@ def place_of_worst(got, made, elements=None):
     return place if elements is None else int(elements[place])
 
 
-def _kernels(*tensors):
+def kernels_for(*tensors):
     """None where the steps are as good, or know better what is wrong."""
     first = tensors[0]
     if not first.is_cuda or first.numel() <= DEVICE_CHUNK:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.expect.error_sums import CHUNK, DEVICE_CHUNK, LARGEST
+from weft.expect.error_sums import CHUNK, DEVICE_CHUNK, LARGEST, kernels_for
 
 #: A slice of fewer elements may be small by accident, as one element is whose
 #: terms cancel: its error over its size says nothing.
@@ -101,7 +101,7 @@ def of(truth, framework, is_told, floor, factor):
     """
     if not has_slices(truth.shape):
         return None
-    sizes = _sums(truth.shape, _squares(truth, framework))
+    sizes = _sums(truth.shape, _Squares(truth, framework))
     if not is_told:
         counts = [truth.numel() / max(1, one.numel()) for one in sizes]
         most = max(float(one.sum()) for one in sizes) / truth.numel()
@@ -110,7 +110,7 @@ def of(truth, framework, is_told, floor, factor):
         return Slices(tuple(truth.shape), sizes, held,
                       max(FLOOR_TIMES * floor, UNTOLD_MAX))
     errors = _relative(
-        _sums(truth.shape, _differences(framework, truth, truth)), sizes)
+        _sums(truth.shape, _Differences(framework, truth, truth)), sizes)
     held = [(one <= UNSURE) & (size > 0) for one, size in zip(errors, sizes)]
     own = max((float(one[which].max()) for one, which in zip(errors, held)
                if bool(which.any())), default=0.0)
@@ -121,7 +121,7 @@ def of(truth, framework, is_told, floor, factor):
 def widen(slices, lossy, truth, factor):
     """Allows so many times what another run of the framework's errs there."""
     errors = _relative(
-        _sums(truth.shape, _differences(lossy, truth, truth)), slices.sizes)
+        _sums(truth.shape, _Differences(lossy, truth, truth)), slices.sizes)
     for one, held in zip(errors, slices.held):
         if bool(held.any()):
             slices.tolerance = max(
@@ -138,7 +138,7 @@ def near(framework, tolerance):
     """Those of a result that is held against the framework's alone."""
     if not has_slices(framework.shape):
         return None
-    sizes = _sums(framework.shape, _squares(framework, framework))
+    sizes = _sums(framework.shape, _Squares(framework, framework))
     return Slices(tuple(framework.shape), sizes,
                   [size > 0 for size in sizes], tolerance)
 
@@ -148,7 +148,7 @@ def hold(got, truth, framework, slices):
     part, the nearer of both counts."""
     for other in (truth, framework):
         found = _first_beyond(
-            _sums(slices.shape, _differences(got, truth, other)), slices, truth)
+            _sums(slices.shape, _Differences(got, truth, other)), slices, truth)
         if found is None:
             return None
         if truth is framework:
@@ -211,26 +211,44 @@ def _relative(sums, sizes):
         nan=0.0, posinf=math.inf).sqrt() for one, size in zip(sums, sizes)]
 
 
-def _squares(truth, framework):
-    """Chunks of the squares of what is finite in both."""
-    def ask(start, stop):
-        part = truth.reshape(-1)[start:stop].double()
-        beside = framework.reshape(-1)[start:stop]
-        return _squared(part, part, beside)
-    return ask
+@dataclass
+class _Squares:
+    """Of what is finite in both."""
+
+    truth: torch.Tensor
+    framework: torch.Tensor
+    is_difference = False
+
+    @property
+    def tensors(self):
+        return self.truth, self.truth, self.framework
+
+    def part(self, start, stop):
+        part = self.truth.reshape(-1)[start:stop].double()
+        return _squared(part, part, self.framework.reshape(-1)[start:stop])
 
 
-def _differences(got, truth, other):
-    """Chunks of squared differences, by the nearer of two answers."""
-    def ask(start, stop):
-        x = got.reshape(-1)[start:stop].double()
-        want = truth.reshape(-1)[start:stop].double()
-        if other is truth:
+@dataclass
+class _Differences:
+    """Squared, from the nearer of two answers."""
+
+    got: torch.Tensor
+    truth: torch.Tensor
+    other: torch.Tensor
+    is_difference = True
+
+    @property
+    def tensors(self):
+        return self.got, self.truth, self.other
+
+    def part(self, start, stop):
+        x = self.got.reshape(-1)[start:stop].double()
+        want = self.truth.reshape(-1)[start:stop].double()
+        if self.other is self.truth:
             return _squared(x - want, x, want)
-        beside = other.reshape(-1)[start:stop].double()
+        beside = self.other.reshape(-1)[start:stop].double()
         error = torch.fmin((x - want).abs_(), (x - beside).abs_())
         return _squared(error, x, want, beside)
-    return ask
 
 
 def _squared(values, *parts):
@@ -247,24 +265,32 @@ def _squared(values, *parts):
         -LARGEST, LARGEST).square_()
 
 
-def _sums(shape, ask):
-    """For each partition the sums that `ask(start, stop)`, which gives a part
-    of the flattened elements, makes of its slices. One pass."""
+def _sums(shape, squares):
+    """For each partition the sums of those `squares` in each of its slices."""
     leading, trailing = split(shape)
     count, width = math.prod(leading), math.prod(trailing)
-    probe = ask(0, 0)
-    size = DEVICE_CHUNK if probe.is_cuda else CHUNK
-    step = max(1, size // width)
-    rows = torch.zeros(count, dtype=torch.float64, device=probe.device)
-    columns = torch.zeros(width, dtype=torch.float64, device=probe.device)
-    for first in range(0, count, step):
-        last = min(count, first + step)
-        part = ask(first * width, last * width).reshape(last - first, width)
-        rows[first:last] = part.sum(1)
-        columns += part.sum(0)
+    if kernels := kernels_for(*squares.tensors):
+        rows, columns = kernels.rows_and_columns(
+            squares.tensors, width, squares.is_difference)
+    else:
+        rows, columns = _in_steps(squares, count, width)
     rows, columns = rows.reshape(leading), columns.reshape(trailing)
     return [_of_partition(rows, columns, dims)
             for _, dims in _partitions(shape)]
+
+
+def _in_steps(squares, count, width):
+    """(sums of each row, sums of each column), in one pass."""
+    device = squares.tensors[0].device
+    step = max(1, (DEVICE_CHUNK if device.type == "cuda" else CHUNK) // width)
+    rows = torch.zeros(count, dtype=torch.float64, device=device)
+    columns = torch.zeros(width, dtype=torch.float64, device=device)
+    for first in range(0, count, step):
+        last = min(count, first + step)
+        part = squares.part(first * width, last * width).reshape(-1, width)
+        rows[first:last] = part.sum(1)
+        columns += part.sum(0)
+    return rows, columns
 
 
 def _of_partition(rows, columns, dims):
