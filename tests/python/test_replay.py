@@ -229,13 +229,17 @@ class InThePiece(BackendCase):
         self.is_recording = False
         self.patch(replay, "Recording", Played)
         self.patch(trial, "choose", self.choose)
+        self.is_faster = True
         self.asked = []
 
     def choose(self, framework, kernels, arguments, seconds, record):
         self.asked.append(kernels)
         self.given = list(arguments)
         chosen = kernels or framework
-        return (record and record(chosen)) or chosen, 0.0
+        made = record and record(chosen)
+        return trial.Choice(
+            made if made and self.is_faster else chosen,
+            times={made: [0.0032] * 5, chosen: [0.0031] * 5})
 
     def called(self, replay_mb=1, **options):
         net, mine = Net().eval(), None
@@ -297,6 +301,19 @@ class InThePiece(BackendCase):
         self.assertIn("not replayed: RuntimeError: the device is gone",
                       self.told())
         self.assertIs(kernels.framework, piece.framework)
+
+    def test_one_that_is_no_faster_is_told_of(self):
+        self.is_faster = False
+        kernels, = self.called().values()
+        self.assertNotIsInstance(kernels.composed, Replayed)
+        self.assertIn("not replayed: as a CUDA graph a call takes 3.2 ms, launched "
+                      "3.1", self.told())
+
+    def test_where_there_was_no_time_it_is_told(self):
+        self.patch(trial, "choose", lambda framework, kernels, *_: trial.Choice(
+            kernels or framework))
+        self.called()
+        self.assertIn("not replayed: there was no time to try it", self.told())
 
     def test_a_replay_of_something_else_is_not_taken(self):
         """As of a launch that is not recorded: its results stay what they were."""

@@ -1,6 +1,7 @@
 """Who computes a piece's calls from now on: the framework or kernels, launched one
 by one or replayed as a CUDA graph."""
 
+import statistics
 import time
 
 import torch
@@ -16,8 +17,9 @@ HOST_SHARE = 0.7
 
 
 def fastest(piece, kernels, composed, arguments):
-    """(who computes from now on, trial.choose()'s factor). `composed`: by kernels;
-    None: there are none. Tells in `kernels` what explain() says of CUDA graphs."""
+    """(who computes from now on, how many times as long the kernels take where they
+    are given up for it). `composed`: by kernels; None: there are none. Tells in
+    `kernels` what explain() says of CUDA graphs."""
     refused = {}  # function → why it is not replayed
     replayed = {}  # replay → its function
     is_possible = can_replay(piece, arguments)
@@ -31,10 +33,13 @@ def fastest(piece, kernels, composed, arguments):
     # PyTorch itself looks at each operator of a function's first call, by which it
     # takes up to twice as long.
     with _disable_current_modes():
-        chosen, factor = trial.choose(
+        chosen, factor, times = trial.choose(
             piece.framework, composed, arguments, piece.options.trial_s,
             record if is_possible and bytes_max > 0 else None)
     function = replayed.get(chosen)
+    if function is None and is_possible and bytes_max > 0:
+        refused[chosen] = _why_launched(chosen, refused, replayed, times)
+    del times
     replayed.clear()  # the others' memory is free
     if function is not None and chosen.kept() > bytes_max:
         refused[function] = (
@@ -50,6 +55,20 @@ def fastest(piece, kernels, composed, arguments):
         with _disable_current_modes():
             _tell_of_host(kernels, chosen, arguments)
     return chosen, factor
+
+
+def _why_launched(function, refused, replayed, times):
+    """Why its calls are not replayed."""
+    made = next((one for one, its in replayed.items()
+                 if its is function and one is not None), None)
+    in_vain = "there was no time to try it (trial_s)"
+    if made is None:
+        return refused.get(function, in_vain)
+    if made not in times:
+        return in_vain
+    graph, launched = (statistics.median(times[one]) * 1e3
+                       for one in (made, function))
+    return f"as a CUDA graph a call takes {graph:.3g} ms, launched {launched:.3g}"
 
 
 def can_replay(piece, arguments):

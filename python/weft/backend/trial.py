@@ -9,6 +9,7 @@ copies.
 import dataclasses
 import statistics
 import time
+import typing
 
 import torch
 
@@ -28,9 +29,19 @@ class Side:
     replayed: object = None
 
 
+class Choice(typing.NamedTuple):
+    """Who computes from now on."""
+
+    function: object
+    #: How many times as long the kernels take as the framework, where that is why
+    #: they are given up.
+    factor: float = 0.0
+    #: {who was compared: seconds in each round}
+    times: typing.Mapping = {}
+
+
 def choose(framework, kernels, arguments, seconds, record=None):
-    """(who computes from now on, how many times as long the kernels take as the
-    framework where that is why they are given up, else 0).
+    """The Choice of two functions.
 
     Both are functions of lists of arguments, and are called a few times in turn;
     kernels may be None. `record`, if given, gives the replay of a function, or
@@ -42,11 +53,11 @@ def choose(framework, kernels, arguments, seconds, record=None):
     until = time.monotonic() + seconds
     theirs, ours = Side(framework), Side(kernels)
     if kernels is None and record is None:
-        return framework, 0.0
+        return Choice(framework)
     plain = [framework, kernels] if kernels else [framework]
     times = _times(plain, arguments, until)
     if times is None:
-        return kernels or framework, 0.0
+        return Choice(kernels or framework)
     if record is not None and time.monotonic() < until:
         replays = Side(framework, record(framework)), Side(
             kernels, record(kernels) if kernels else None)
@@ -57,9 +68,9 @@ def choose(framework, kernels, arguments, seconds, record=None):
             times, (theirs, ours) = found, replays
     best_theirs, best_ours = (_faster_form(side, times) for side in (theirs, ours))
     if best_ours is None:
-        return best_theirs, 0.0
+        return Choice(best_theirs, times=times)
     factor = _slowdown(best_theirs, best_ours, times)
-    return (best_theirs, factor) if factor else (best_ours, 0.0)
+    return Choice(best_theirs if factor else best_ours, factor, times)
 
 
 def _faster_form(side, times):
