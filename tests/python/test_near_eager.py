@@ -6,10 +6,12 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import torch
 
 from weft.expect import near_eager
+from weft.oracle import judge_near_eager
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
@@ -187,6 +189,31 @@ class Judged(unittest.TestCase):
         found = self.near("compiled")
         self.assertEqual((found["outcome"], found["compiled"]),
                          ("near", "near"), found)
+
+
+class WithoutRoom(unittest.TestCase):
+    """On a device whose memory runs out when eager's results are made."""
+
+    def judge(self, may_be_short, error):
+        whole = mock.Mock(tensors=[], state=[])
+        whole.device.may_be_short = may_be_short
+        with mock.patch.object(near_eager, "trials", side_effect=error), \
+                mock.patch.object(judge_near_eager.verify_model, "begin"):
+            return judge_near_eager.judge(mock.Mock(drawn=None), whole, {}, None, {})
+
+    def test_it_is_tried_once_more_with_the_memory_for_itself(self):
+        with self.assertRaises(torch.OutOfMemoryError):
+            self.judge(False, torch.OutOfMemoryError("no 16 GiB"))
+
+    def test_then_that_rule_alone_has_no_answer(self):
+        found = self.judge(True, torch.OutOfMemoryError("no 16 GiB"))
+        self.assertEqual(found["outcome"], "failed")
+        self.assertIn("no room for eager's results beside it: no 16 GiB",
+                      found["reason"])
+
+    def test_what_else_goes_wrong_is_no_answer(self):
+        with self.assertRaises(ValueError):
+            self.judge(True, ValueError("a fault of ours"))
 
 
 if __name__ == "__main__":

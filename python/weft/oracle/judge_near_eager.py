@@ -9,6 +9,7 @@ from weft.expect import near_eager
 from weft.expect.near_eager import FAILED, FAR, NEAR, NearEager, NotJudged
 from weft.device.laps import lap
 from weft.judge import verify_model
+from weft.problem.problem import is_out_of_memory
 from weft.candidate.slot import Ended
 from weft.judge.verify import Verdict
 from weft.timing.timing import TimingFailed
@@ -53,6 +54,14 @@ def judge(oracle, whole, job, limits, request):
         for party in parties:
             party.end(FAILED, f"KernelBench's evaluator refuses any module "
                       f"here: {why}")
+    except Exception as error:
+        # It is tried once more with the device's memory for itself; a module that
+        # is right is not lost for want of the second rule's.
+        if not (is_out_of_memory(error) and whole.device.may_be_short):
+            raise
+        for party in parties:
+            party.end(FAILED, "there is no room for eager's results beside it: "
+                      f"{str(error).splitlines()[0][:200]}")
     finally:
         for party in parties:
             party.close()

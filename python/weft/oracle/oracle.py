@@ -66,7 +66,7 @@ from weft.oracle import eval_verdict, judge_near_eager  # noqa: E402
 from weft.timing import time_model, timing  # noqa: E402
 from weft.device.arena import BufferSet  # noqa: E402
 from weft.device.device import HOST, LARGE_BYTES, Device  # noqa: E402
-from weft.device.driver import CudaError, NoDriver  # noqa: E402
+from weft.device.driver import NoDriver  # noqa: E402
 from weft.problem.problem import (  # noqa: E402
     ProblemError, is_out_of_memory, load_problem)
 from weft.expect.reference import BadGraph, Reference, load_graph  # noqa: E402
@@ -235,14 +235,10 @@ class Oracle:
             reply = verb(request)
             if not (self.device.is_cuda and lacked_memory(reply)):
                 return reply
-        except torch.OutOfMemoryError:
-            pass  # its frames, which hold tensors, go with it
-        except RuntimeError as error:  # a library's own memory
+        except Exception as error:
             if not is_out_of_memory(error):
                 raise
-        except CudaError as error:
-            if error.name != "CUDA_ERROR_OUT_OF_MEMORY":
-                raise
+            # Its frames, which hold tensors, go with it.
         self.give_up()
         self.may_keep = False
         if at_once:

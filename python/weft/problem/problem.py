@@ -134,7 +134,10 @@ def last_line_in(path, error):
 
 def is_out_of_memory(error):
     """Whether that exception says that memory ran out."""
-    if isinstance(error, MemoryError):
+    if (isinstance(error, MemoryError)
+            or type(error).__name__ == "OutOfMemoryError"):  # the framework's
+        return True
+    if getattr(error, "name", "") == "CUDA_ERROR_OUT_OF_MEMORY":  # the driver's
         return True
     return isinstance(error, (RuntimeError, OSError)) and any(
         text in str(error) for text in OUT_OF_MEMORY_TEXTS)
