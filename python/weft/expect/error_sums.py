@@ -12,8 +12,9 @@ import torch
 
 from weft.expect import error_kernels
 
-#: Elements at once: their float64 temporaries stay in the cache …
-CHUNK = 1 << 17
+#: Elements at once: enough to drown what it costs to wake the framework's threads,
+#: which sleep between two steps, while their float64 temporaries stay in a cache …
+CHUNK = 1 << 20
 #: … or, on a device, are large enough to drown what a step costs.
 DEVICE_CHUNK = 1 << 26
 #: … or, where one pass does it, show early that something is wrong.

@@ -554,6 +554,7 @@ def main(options, places):
     # A model that prints must not write into the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    process.keep_freed_memory()  # its own: others allocate as users' programs do
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
     try:
