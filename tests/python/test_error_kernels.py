@@ -25,7 +25,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def on_host(folder):
-    told = {"launches": [{"function": f} for f in error_kernels.FIELDS]}
+    told = {"launches": [{"function": f} for f in error_kernels.NAMES]}
     source = {"text": error_kernels.SOURCE, "launches": told}
     library, prefix, _ = cuda_on_host.load([source], folder)[0]
 

@@ -10,6 +10,7 @@ from unittest import mock
 
 import torch
 
+from weft.candidate.slot import Ended
 from weft.expect import near_eager
 from weft.oracle import judge_near_eager
 
@@ -194,11 +195,12 @@ class Judged(unittest.TestCase):
 class WithoutRoom(unittest.TestCase):
     """On a device whose memory runs out when eager's results are made."""
 
-    def judge(self, may_be_short, error):
+    def judge(self, may_be_short, error, begin=None):
         whole = mock.Mock(tensors=[], state=[])
         whole.device.may_be_short = may_be_short
         with mock.patch.object(near_eager, "trials", side_effect=error), \
-                mock.patch.object(judge_near_eager.verify_model, "begin"):
+                mock.patch.object(judge_near_eager.verify_model, "begin",
+                                  side_effect=begin):
             return judge_near_eager.judge(mock.Mock(drawn=None), whole, {}, None, {})
 
     def test_it_is_tried_once_more_with_the_memory_for_itself(self):
@@ -208,8 +210,11 @@ class WithoutRoom(unittest.TestCase):
     def test_then_that_rule_alone_has_no_answer(self):
         found = self.judge(True, torch.OutOfMemoryError("no 16 GiB"))
         self.assertEqual(found["outcome"], "failed")
-        self.assertIn("no room for eager's results beside it: no 16 GiB",
-                      found["reason"])
+        self.assertIn("no room for it: no 16 GiB", found["reason"])
+
+    def test_who_was_far_before_stays_so(self):
+        found = self.judge(True, MemoryError(), begin=Ended("crashed", "it fell"))
+        self.assertEqual((found["outcome"], found["reason"]), ("far", "it fell"))
 
     def test_what_else_goes_wrong_is_no_answer(self):
         with self.assertRaises(ValueError):

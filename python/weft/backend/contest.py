@@ -68,7 +68,8 @@ def _why_launched(function, refused, replayed, times):
         return in_vain
     graph, launched = (statistics.median(times[one]) * 1e3
                        for one in (made, function))
-    return f"as a CUDA graph a call takes {graph:.3g} ms, launched {launched:.3g}"
+    return (f"as a CUDA graph a call takes {graph:.3g} ms, launched {launched:.3g}: "
+            "no clear gain")
 
 
 def can_replay(piece, arguments):

@@ -21,10 +21,8 @@ from weft.problem import precision
 from weft.candidate.gpu_package import KINDS
 
 
-#: Of glibc's mallopt(3).
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-#: What is larger comes from the kernel each time, page by page; glibc's
-#: threshold can be no higher.
+#: What is larger comes from the kernel each time, page by page, as in users'
+#: programs.
 MAPPED_BYTES = 32 << 20
 #: Each page is touched, some more than once: of fewer elements the framework's
 #: threads would not share the work, as a kernel's do.
@@ -72,9 +70,7 @@ def keep_memory():
     """Has glibc keep what is freed, for each party alike: else the history of
     a heap decides whether every result's pages are new (identical code had
     between 0.6 and 2.4 times its own speed)."""
-    libc = ctypes.CDLL(None)
-    libc.mallopt(_M_MMAP_THRESHOLD, MAPPED_BYTES)
-    libc.mallopt(_M_TRIM_THRESHOLD, 1 << 30)
+    process.keep_freed_memory(MAPPED_BYTES)
 
 
 def let_go_of_nvml():

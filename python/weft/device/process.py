@@ -17,8 +17,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 #: Of mallopt(3).
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
-#: What is freed is kept up to so much, for tensors of up to half of that.
-KEPT_BYTES = 1 << 29
+#: At the heap's end so much stays that was freed.
+KEPT_BYTES = 1 << 30
 
 
 def harden():
@@ -37,14 +37,19 @@ def adopt_orphans():
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def keep_freed_memory():
-    """Large blocks come from what was freed before: to get pages for every result
-    and temporary anew was 22 of the 106 seconds that processors worked for the demo."""
+def keep_freed_memory(*mapped_bytes):
+    """What is freed stays with the process, for blocks of no more than the first of
+    those sizes that the C library takes (glibc before 2.35 takes 32 MiB); larger
+    ones come from the kernel each time, page by page."""
     mallopt = getattr(_libc, "mallopt", None)
-    if mallopt is None:  # a C library without it
-        return
-    mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
-    mallopt(_M_MMAP_THRESHOLD, KEPT_BYTES // 2)
+    if mallopt and any(mallopt(_M_MMAP_THRESHOLD, size) for size in mapped_bytes):
+        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def give_back_freed_memory():
+    """All of it, also what lies below blocks that are in use."""
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
 
 
 def pid_namespace():

@@ -193,8 +193,8 @@ def near(framework, like):
     made.rms_tolerance = min(together, most) / 2
     made.tf32_rms = like.tf32_rms
     if like.slice_tolerance < math.inf:
-        made.slices = slices.near(
-            made.framework, min(like.slice_tolerance, slices.UNTOLD_MAX) / 2)
+        made.slices = slices.near(made.framework, min(
+            like.slice_tolerance, max(most, slices.UNTOLD_MAX)) / 2)
     return made
 
 

@@ -255,9 +255,9 @@ extern "C" __global__ void columns(const void* x, const void* want,
   out[thread()] = total;
 }
 """
-#: How many numbers each kernel's threads leave; those of the last two, one a sum.
-FIELDS = {"squares": 2, "squares_where_lost": 2, "errors": 3, "nearest": 3,
-          "rows": 0, "columns": 0}
+#: How many numbers each thread leaves, of those kernels that sum all elements.
+FIELDS = {"squares": 2, "squares_where_lost": 2, "errors": 3, "nearest": 3}
+NAMES = (*FIELDS, "rows", "columns")
 #: Of a row that several warps sum, each sums so many elements at least.
 ROW_PART_MIN = 4096
 
@@ -290,7 +290,7 @@ class _Launcher:
         self._driver = driver
         module = driver.load_module(cubin)
         self._functions = {
-            name: driver.function(module, name, 0) for name in FIELDS}
+            name: driver.function(module, name, 0) for name in NAMES}
 
     def __call__(self, name, blocks, addresses):
         """On the stream of the framework's own."""
@@ -331,19 +331,14 @@ class Kernels:
         count = tensors[0].numel() // width
         warps = self._threads_max // 32
         parts = max(1, min(warps // count, width // ROW_PART_MIN))
-        words = {"width": width, "is_difference": is_difference}
-        rows = self._sums("rows", tensors, (count, parts), 32, **words).sum(1)
+        rows = self._empty(tensors, (count, parts))
+        self._start("rows", tensors, 32 * rows.numel(), rows, width, parts,
+                    float(is_difference))
         parts = max(1, min(self._threads_max // width, count))
-        return rows, self._sums(
-            "columns", tensors, (parts, width), 1, **words).sum(0)
-
-    def _sums(self, name, tensors, shape, threads, width, is_difference):
-        """As many as `shape` has, each by so many threads."""
-        parts = shape[0] if name == "columns" else shape[1]
-        out = self._empty(tensors, shape)
-        self._start(name, tensors, threads * out.numel(), out,
-                    width, parts, float(is_difference))
-        return out
+        columns = self._empty(tensors, (parts, width))
+        self._start("columns", tensors, columns.numel(), columns, width, parts,
+                    float(is_difference))
+        return rows.sum(1), columns.sum(0)
 
     def _run(self, name, tensors, scale=1.0, lost_scale=1.0):
         threads = min(self._threads_max,

@@ -9,7 +9,7 @@ from weft.expect import near_eager
 from weft.expect.near_eager import FAILED, FAR, NEAR, NearEager, NotJudged
 from weft.device.laps import lap
 from weft.judge import verify_model
-from weft.problem.problem import is_out_of_memory
+from weft.problem.problem import is_out_of_memory, short
 from weft.candidate.slot import Ended
 from weft.judge.verify import Verdict
 from weft.timing.timing import TimingFailed
@@ -51,21 +51,25 @@ def judge(oracle, whole, job, limits, request):
         for party in parties:
             party.passed()
     except NotJudged as why:
-        for party in parties:
-            party.end(FAILED, f"KernelBench's evaluator refuses any module "
-                      f"here: {why}")
+        end_all(parties, "KernelBench's evaluator refuses any module here: "
+                f"{why}")
     except Exception as error:
         # It is tried once more with the device's memory for itself; a module that
         # is right is not lost for want of the second rule's.
         if not (is_out_of_memory(error) and whole.device.may_be_short):
             raise
-        for party in parties:
-            party.end(FAILED, "there is no room for eager's results beside it: "
-                      f"{str(error).splitlines()[0][:200]}")
+        end_all(parties, f"there is no room for it: {short(error)}")
     finally:
         for party in parties:
             party.close()
     return dataclasses.asdict(found)
+
+
+def end_all(parties, reason):
+    """Without an answer, but those that were far before."""
+    for party in parties:
+        if party.is_open:
+            party.end(FAILED, reason)
 
 
 class _Party:
