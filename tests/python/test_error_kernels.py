@@ -168,9 +168,9 @@ class ErrorKernels(unittest.TestCase):
                 got = (truth * (1 + 1e-3 * truth.sin())).to(dtype)
                 got.reshape(-1)[3] = float("inf")
                 truth.reshape(-1)[[5, 17]] = float("nan")
-                for squares in (slices._Squares(truth, framework),
-                                slices._Differences(got, truth, truth),
-                                slices._Differences(got, truth, framework)):
+                for squares in (slices._squares(truth, framework),
+                                slices._differences(got, truth, truth),
+                                slices._differences(got, truth, framework)):
                     with self.subTest(shape=shape, dtype=dtype):
                         steps, kernels = self.both(
                             lambda: slices._sums(shape, squares))

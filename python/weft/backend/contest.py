@@ -61,11 +61,11 @@ def _why_launched(function, refused, replayed, times):
     """Why its calls are not replayed."""
     made = next((one for one, its in replayed.items()
                  if its is function and one is not None), None)
-    in_vain = "there was no time to try it (trial_s)"
+    untried = "there was no time to try it (trial_s)"
     if made is None:
-        return refused.get(function, in_vain)
+        return refused.get(function, untried)
     if made not in times:
-        return in_vain
+        return untried
     graph, launched = (statistics.median(times[one]) * 1e3
                        for one in (made, function))
     return (f"as a CUDA graph a call takes {graph:.3g} ms, launched {launched:.3g}: "

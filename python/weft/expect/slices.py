@@ -101,7 +101,7 @@ def of(truth, framework, is_told, floor, factor):
     """
     if not has_slices(truth.shape):
         return None
-    sizes = _sums(truth.shape, _Squares(truth, framework))
+    sizes = _sums(truth.shape, _squares(truth, framework))
     if not is_told:
         counts = [truth.numel() / max(1, one.numel()) for one in sizes]
         most = max(float(one.sum()) for one in sizes) / truth.numel()
@@ -110,7 +110,7 @@ def of(truth, framework, is_told, floor, factor):
         return Slices(tuple(truth.shape), sizes, held,
                       max(FLOOR_TIMES * floor, UNTOLD_MAX))
     errors = _relative(
-        _sums(truth.shape, _Differences(framework, truth, truth)), sizes)
+        _sums(truth.shape, _differences(framework, truth, truth)), sizes)
     held = [(one <= UNSURE) & (size > 0) for one, size in zip(errors, sizes)]
     own = max((float(one[which].max()) for one, which in zip(errors, held)
                if bool(which.any())), default=0.0)
@@ -121,7 +121,7 @@ def of(truth, framework, is_told, floor, factor):
 def widen(slices, lossy, truth, factor):
     """Allows so many times what another run of the framework's errs there."""
     errors = _relative(
-        _sums(truth.shape, _Differences(lossy, truth, truth)), slices.sizes)
+        _sums(truth.shape, _differences(lossy, truth, truth)), slices.sizes)
     for one, held in zip(errors, slices.held):
         if bool(held.any()):
             slices.tolerance = max(
@@ -138,7 +138,7 @@ def near(framework, tolerance):
     """Those of a result that is held against the framework's alone."""
     if not has_slices(framework.shape):
         return None
-    sizes = _sums(framework.shape, _Squares(framework, framework))
+    sizes = _sums(framework.shape, _squares(framework, framework))
     return Slices(tuple(framework.shape), sizes,
                   [size > 0 for size in sizes], tolerance)
 
@@ -148,7 +148,7 @@ def hold(got, truth, framework, slices):
     part, the nearer of both counts."""
     for other in (truth, framework):
         found = _first_beyond(
-            _sums(slices.shape, _Differences(got, truth, other)), slices, truth)
+            _sums(slices.shape, _differences(got, truth, other)), slices, truth)
         if found is None:
             return None
         if truth is framework:
@@ -213,42 +213,38 @@ def _relative(sums, sizes):
 
 @dataclass
 class _Squares:
-    """Of what is finite in both."""
+    """Of `x`, or of its differences from the nearer of two answers, where all three
+    are finite."""
 
-    truth: torch.Tensor
-    framework: torch.Tensor
-    is_difference = False
-
-    @property
-    def tensors(self):
-        return self.truth, self.truth, self.framework
-
-    def part(self, start, stop):
-        part = self.truth.reshape(-1)[start:stop].double()
-        return _squared(part, part, self.framework.reshape(-1)[start:stop])
-
-
-@dataclass
-class _Differences:
-    """Squared, from the nearer of two answers."""
-
-    got: torch.Tensor
-    truth: torch.Tensor
+    x: torch.Tensor
+    want: torch.Tensor
     other: torch.Tensor
-    is_difference = True
+    is_difference: bool
 
     @property
     def tensors(self):
-        return self.got, self.truth, self.other
+        return self.x, self.want, self.other
 
     def part(self, start, stop):
-        x = self.got.reshape(-1)[start:stop].double()
-        want = self.truth.reshape(-1)[start:stop].double()
-        if self.other is self.truth:
+        """Those of the elements from `start` to `stop`, flattened."""
+        x, want, other = (t.reshape(-1)[start:stop] for t in self.tensors)
+        x = x.double()
+        if not self.is_difference:
+            return _squared(x, x, other)
+        want = want.double()
+        if self.other is self.want:
             return _squared(x - want, x, want)
-        beside = self.other.reshape(-1)[start:stop].double()
-        error = torch.fmin((x - want).abs_(), (x - beside).abs_())
-        return _squared(error, x, want, beside)
+        other = other.double()
+        error = torch.fmin((x - want).abs_(), (x - other).abs_())
+        return _squared(error, x, want, other)
+
+
+def _squares(truth, framework):
+    return _Squares(truth, truth, framework, is_difference=False)
+
+
+def _differences(got, truth, other):
+    return _Squares(got, truth, other, is_difference=True)
 
 
 def _squared(values, *parts):
