@@ -33,15 +33,18 @@ COLUMNS = ("model", "graphs", "breaks", "state", "as eager", "eager ms",
 
 
 def in_turns(functions, inputs):
-    """Seconds of each in every round, where they are called one after the other."""
+    """Seconds of each in every round, where they are called one after the other;
+    who comes first changes, since what ran before leaves its traces."""
     times = [[] for _ in functions]
+    pairs = list(zip(functions, times))
     with torch.no_grad():
         for function in functions:
             for _ in range(3):
                 function(*inputs)
         with alone_on(inputs[0].device):
-            for _ in range(ROUNDS):
-                for function, found in zip(functions, times):
+            for number in range(ROUNDS):
+                first = number % len(pairs)
+                for function, found in pairs[first:] + pairs[:first]:
                     _settle(inputs)
                     begin = time.perf_counter()
                     function(*inputs)

@@ -22,8 +22,9 @@ def fastest(piece, kernels, composed, arguments):
     `kernels` what explain() says of CUDA graphs."""
     refused = {}  # function → why it is not replayed
     replayed = {}  # replay → its function
-    is_possible = can_replay(piece, arguments)
+    obstacle = why_no_replay(piece, arguments)
     bytes_max = piece.options.graph_bytes()
+    may_replay = not obstacle and bytes_max > 0
 
     def record(function):
         made, refused[function] = _recorded(piece, kernels, function, arguments)
@@ -35,9 +36,9 @@ def fastest(piece, kernels, composed, arguments):
     with _disable_current_modes():
         chosen, factor, times = trial.choose(
             piece.framework, composed, arguments, piece.options.trial_s,
-            record if is_possible and bytes_max > 0 else None)
+            record if may_replay else None)
     function = replayed.get(chosen)
-    if function is None and is_possible and bytes_max > 0:
+    if function is None and may_replay:
         refused[chosen] = _why_launched(chosen, refused, replayed, times)
     del times
     replayed.clear()  # the others' memory is free
@@ -51,9 +52,11 @@ def fastest(piece, kernels, composed, arguments):
                           f"{max(1, chosen.nbytes >> 20)} MiB")
     elif refused.get(chosen):
         kernels.replay = "not replayed: " + refused[chosen]
-    elif is_possible and bytes_max == 0:
+    elif not obstacle and bytes_max == 0:
         with _disable_current_modes():
             _tell_of_host(kernels, chosen, arguments)
+    elif bytes_max > 0 and is_on_gpu(arguments):
+        kernels.replay = "not replayed: " + obstacle
     return chosen, factor
 
 
@@ -72,14 +75,22 @@ def _why_launched(function, refused, replayed, times):
             "no clear gain")
 
 
-def can_replay(piece, arguments):
-    """Whether it can be seen if calls are faster as a CUDA graph: on a GPU, of one
-    size, with nothing drawn and no gradients, by operators of PyTorch that look at
-    no memory but their arguments' elements."""
-    return (is_on_gpu(arguments) and piece.options.trial_s > 0
-            and piece.role in ("inference", "optimize")
-            and not piece.draws and piece.is_for_one_size()
-            and all(map(_is_plain, piece.graph_module.graph.nodes)))
+def why_no_replay(piece, arguments):
+    """Why it is not looked for whether calls are faster as a CUDA graph; "" where it
+    is: on a GPU, of one size, with nothing drawn and no gradients, by operators of
+    PyTorch that look at no memory but their arguments' elements."""
+    if not is_on_gpu(arguments):
+        return "it is not on a GPU"
+    if piece.options.trial_s <= 0:
+        return "there are no trials (trial_s)"
+    if piece.role not in ("inference", "optimize"):
+        return "it is for gradients"
+    if piece.draws:
+        return "it draws random numbers"
+    if not piece.is_for_one_size():
+        return "it is for more than one size"
+    return next((why for node in piece.graph_module.graph.nodes
+                 if (why := _obstacle(node))), "")
 
 
 def _tell_of_host(kernels, function, arguments):
@@ -112,14 +123,36 @@ def is_recording(arguments):
     return is_on_gpu(arguments) and torch.cuda.is_current_stream_capturing()
 
 
-def _is_plain(node):
+def _obstacle(node):
+    """Why the graph of that node is not recorded."""
     if node.op != "call_function":
-        return True
+        return ""
     try:
         check_call(node)
-    except Unsupported:
+    except Unsupported as error:
+        return str(error)
+    if "as_strided" in str(node.target) and not _is_within(node):
+        return f"{node.target} may read memory beside its argument's elements"
+    return ""
+
+
+def _is_within(node):
+    """Whether as_strided's result lies between the first element of its argument
+    and the last: as where it gives a mean the strides of channels last."""
+    if (node.target != torch.ops.aten.as_strided.default or node.kwargs
+            or node.args[3:]):  # where its memory begins, which a copy's does not
         return False
-    return "as_strided" not in str(node.target)
+    given, made = node.args[0].meta.get("val"), node.meta.get("val")
+    return (given is not None and made is not None
+            and _span(made) <= _span(given))
+
+
+def _span(tensor):
+    """Elements from the first to the last that it may have in memory."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * stride
+                   for size, stride in zip(tensor.shape, tensor.stride()))
 
 
 def _recorded(piece, kernels, function, arguments):

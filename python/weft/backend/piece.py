@@ -217,7 +217,7 @@ class Piece:
             kernels.framework = self.framework
         expected = self.framework(arguments)  # now all is built
         if (is_first and self.role != "optimize" and not self.has_own_graphs()
-                and contest.can_replay(self, arguments)):
+                and contest.is_on_gpu(arguments)):
             try:
                 kernels.framework, _ = contest.fastest(self, kernels, None,
                                                        arguments)
