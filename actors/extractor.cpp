@@ -101,11 +101,10 @@ void Extractor::receive(const Address&, const Message& message,
   }
   const auto end = errands_.receive(message, context);
   if (!end) return;
-  if (is_over_) return;
   if (end->id == capture_) {
     captured(*end, context);
-  } else if (captures_.contains(end->id)) {
-    captured_size(*end, context);
+  } else if (end->id == capture_of_samples_) {
+    captured_sizes(*end, context);
   } else {
     written(*end, context);
   }
@@ -147,14 +146,16 @@ void Extractor::tell_capacities(Context& context) {
 void Extractor::capture(Context& context) {
   context.send(address::user,
                Progress{"", "capture", "capturing " + run_->problem_name});
-  capture_ = start_capture(run_->problem, context);
+  capture_ = start_capture({run_->problem}, context);
 }
 
-std::uint64_t Extractor::start_capture(const std::string& problem,
+std::uint64_t Extractor::start_capture(const std::vector<std::string>& problems,
                                        Context& context) {
+  const auto count = static_cast<std::int64_t>(problems.size());
   CaptureRequest request;
   request.problem_name = run_->problem_name;
-  request.problem = problem;
+  request.problem = problems.front();
+  request.others.assign(problems.begin() + 1, problems.end());
   request.wall_ms = run_->options.capture_ms;
   request.mode = run_->options.mode;
   LeaseTerms terms;
@@ -162,7 +163,7 @@ std::uint64_t Extractor::start_capture(const std::string& problem,
   terms.units = kAllUnits;
   terms.places = head_places(*run_);
   // The port keeps the time limit; the lease is longer, so that it can answer.
-  terms.ttl_ms = run_->options.capture_ms + 30'000;
+  terms.ttl_ms = run_->options.capture_ms * count + 30'000;
   return errands_.start(address::capture, request, terms, context);
 }
 
@@ -235,11 +236,13 @@ void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
   sizes_ = std::move(*sizes);
   graphs_[sizes_] = graph_blob;
   graph->growth.sizes = sizes_;
-  for (const Sizes& sample : sample_sizes(*graph)) {
-    const std::string at = context.blobs().put(
-        problem_at(*problem, sample, size_places(run_->options)));
-    captures_[start_capture(at, context)] = sample;
+  samples_ = sample_sizes(*graph);
+  std::vector<std::string> problems;
+  for (const Sizes& sample : samples_) {
+    problems.push_back(context.blobs().put(
+        problem_at(*problem, sample, size_places(run_->options))));
   }
+  capture_of_samples_ = start_capture(problems, context);
   std::string own;
   for (const std::int64_t size : sizes_) {
     own += (own.empty() ? "" : " and ") + std::to_string(size);
@@ -248,16 +251,27 @@ void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
                Progress{"", "capture", "capturing other sizes than " + own});
 }
 
-void Extractor::captured_size(const ErrandEnd& end, Context& context) {
-  const Sizes sizes = captures_.extract(end.id).mapped();
-  if (end.failure) {
-    captures_.clear();  // one refusal is enough
-    return finish({end.failure.code,
-                   "at " + sizes_text(sizes) + ": " + end.failure.message},
+void Extractor::captured_sizes(const ErrandEnd& end, Context& context) {
+  std::vector<std::string> graphs;
+  if (end.reply) {
+    const auto& reply = std::get<CaptureReply>(*end.reply);
+    if (!reply.graph.empty()) graphs.push_back(reply.graph);
+    graphs.insert(graphs.end(), reply.others.begin(), reply.others.end());
+  }
+  if (end.failure || graphs.size() != samples_.size()) {
+    const std::string where =
+        graphs.size() < samples_.size()
+            ? "at " + sizes_text(samples_[graphs.size()]) + ": "
+            : "";
+    return finish({end.failure ? end.failure.code : "failed",
+                   where + (end.failure ? end.failure.message
+                                        : "the capture gave no graph")},
                   context);
   }
-  graphs_[sizes] = std::get<CaptureReply>(*end.reply).graph;
-  if (captures_.empty()) cut(graphs_.at(sizes_), "", context);
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    graphs_[samples_[i]] = graphs[i];
+  }
+  cut(graphs_.at(sizes_), "", context);
 }
 
 void Extractor::cut(const std::string& graph_blob, const std::string& how,
@@ -372,7 +386,6 @@ void Extractor::written(const ErrandEnd& end, Context& context) {
 }
 
 void Extractor::finish(const Failure& failure, Context& context) {
-  is_over_ = true;
   context.send(address::user,
                RunFinished{exit_code_of(failure), failure.message});
 }

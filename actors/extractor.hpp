@@ -28,10 +28,12 @@ class Extractor : public Role {
   void capture(Context& context);
   void captured(const ErrandEnd& end, Context& context);
   void capture_sizes(const std::string& graph_blob, Context& context);
-  void captured_size(const ErrandEnd& end, Context& context);
+  void captured_sizes(const ErrandEnd& end, Context& context);
   Failure without_sizes() const;
   Result<Sizes> sizes_in(const Graph& graph) const;
-  std::uint64_t start_capture(const std::string& problem, Context& context);
+  /// Of the problem, or of the same at other sizes: the errand.
+  std::uint64_t start_capture(const std::vector<std::string>& problems,
+                              Context& context);
   void cut(const std::string& graph_blob, const std::string& how,
            Context& context);
   void ask_grouping(const std::string& fault, Context& context);
@@ -43,17 +45,17 @@ class Extractor : public Role {
   std::optional<RunStart> run_;
   Errands errands_;
   std::uint64_t capture_ = 0;  ///< the capture's errand
-  /// Where sizes are symbols: what they are in the problem, the same problem's
-  /// captures at others (errand → sizes), and the graphs (sizes → blob).
+  /// Where sizes are symbols: what they are in the problem, the others that it
+  /// is captured at by an errand of its own, and the graphs (sizes → blob).
   Sizes sizes_;
-  std::map<std::uint64_t, Sizes> captures_;
+  std::vector<Sizes> samples_;
+  std::uint64_t capture_of_samples_ = 0;
   std::map<Sizes, std::string> graphs_;
   Plan cut_;
   std::string plan_;           ///< blob
   std::int64_t begun_us_ = 0;  ///< 0: the run's time has no limit
   LlmCalls calls_{LlmCalls::kBesideErrands};
-  int proposals_ = 0;     ///< asked for
-  bool is_over_ = false;  ///< it failed: captures that are under way are not
+  int proposals_ = 0;  ///< asked for
 };
 
 }  // namespace weft

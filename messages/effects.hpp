@@ -13,15 +13,17 @@
 
 namespace weft {
 
-/// extractor -> port/capture: the problem file in, the graph out.
+/// extractor -> port/capture: the problem file in, the graph out; so for the
+/// same problem at other sizes, one after the other.
 struct CaptureRequest {
   static constexpr std::string_view name = "CaptureRequest";
   std::uint64_t effect = 0;
   std::string problem_name;
-  std::string problem;  ///< blob
-  std::int64_t wall_ms = 0;
-  std::string mode = "as-is";  ///< RunOptions::mode, but one only
-  WEFT_FIELDS(effect, problem_name, problem, wall_ms, mode)
+  std::string problem;                ///< blob
+  std::int64_t wall_ms = 0;           ///< for each
+  std::string mode = "as-is";         ///< RunOptions::mode, but one only
+  std::vector<std::string> others{};  ///< blobs: the problem at other sizes
+  WEFT_FIELDS(effect, problem_name, problem, wall_ms, mode, others)
   bool operator==(const CaptureRequest&) const = default;
 };
 struct CaptureReply {
@@ -30,9 +32,10 @@ struct CaptureReply {
   Failure failure;
   std::string graph;  ///< blob: docs/graph.md
   std::int64_t wall_ms = 0;
-  bool kept = false;           ///< an earlier run's: the library had it
-  std::int64_t waited_ms = 0;  ///< of wall_ms, for others on the device
-  WEFT_FIELDS(effect, failure, graph, wall_ms, kept, waited_ms)
+  bool kept = false;                  ///< an earlier run's: the library had it
+  std::int64_t waited_ms = 0;         ///< of wall_ms, for others on the device
+  std::vector<std::string> others{};  ///< graphs of others, up to what failed
+  WEFT_FIELDS(effect, failure, graph, wall_ms, kept, waited_ms, others)
   bool operator==(const CaptureReply&) const = default;
 };
 

@@ -1,6 +1,9 @@
 #include "runtime/ports/capture_port.hpp"
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "runtime/machine/either_stop.hpp"
@@ -8,7 +11,6 @@
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/machine/toolchain.hpp"
 #include "runtime/sandbox/gpu_sandbox.hpp"
-#include "runtime/sandbox/sandbox.hpp"
 #include "runtime/store/sha256.hpp"
 
 namespace weft {
@@ -35,35 +37,33 @@ std::string fault_text(const std::string& err, const std::string& problem) {
   return where + ": a fault in native code that it calls";
 }
 
-std::unexpected<Error> did_not_end(const CaptureRequest& request,
-                                   const SandboxReport& report) {
-  const std::string who = request.problem_name;
+/// What ended without an answer within so long.
+Failure did_not_end(const std::string& who, std::int64_t wall_ms,
+                    const SandboxReport& report) {
   switch (report.end) {
     case SandboxReport::End::timed_out:
-      return fail(ErrorCode::wrong_input,
-                  who + " did not return within " +
-                      std::to_string(request.wall_ms / 1000) +
-                      " s of loading, building and calling its model: look "
-                      "for an endless loop, or raise --capture-seconds");
+      return {"wrong_input",
+              who + " did not return within " + std::to_string(wall_ms / 1000) +
+                  " s of loading, building and calling its model: look "
+                  "for an endless loop, or raise --capture-seconds"};
     case SandboxReport::End::out_of_memory:
-      return fail(ErrorCode::wrong_input,
-                  who +
-                      " needs more memory than the capture may use: make "
-                      "its sizes smaller, or raise --memory-gib");
+      return {"wrong_input",
+              who +
+                  " needs more memory than the capture may use: make "
+                  "its sizes smaller, or raise --memory-gib"};
     case SandboxReport::End::signalled:
       if (report.err.contains("Fatal Python error")) {
-        return fail(ErrorCode::wrong_input, fault_text(report.err, who));
+        return {"wrong_input", fault_text(report.err, who)};
       }
       [[fallthrough]];
     default:
-      return fail(ErrorCode::failed, "the capture of " + who +
-                                         " ended without an answer: " +
-                                         report.err.substr(0, 2000));
+      return {"failed", "the capture of " + who + " ended without an answer: " +
+                            report.err.substr(0, 2000)};
   }
 }
 
-/// The capture's one line of JSON, as an error.
-Error told_error(const json& answer) {
+/// A capture's line of JSON, as a failure.
+Failure told_failure(const json& answer) {
   const json error = answer.value("error", json::object());
   const std::string code = error.value("code", "failed");
   std::string message = error.value("message", "the capture failed");
@@ -79,10 +79,19 @@ Error told_error(const json& answer) {
   } else if (!file.empty() && !message.contains(file)) {
     message = file + ": " + message;
   }
-  return {code == "wrong_input" ? ErrorCode::wrong_input
-          : code == "missing"   ? ErrorCode::missing
-                                : ErrorCode::failed,
+  return {code == "wrong_input" || code == "missing" ? code : "failed",
           message};
+}
+
+/// The problem at its own sizes, then at others.
+std::vector<std::string> blobs_of(const CaptureRequest& request) {
+  std::vector<std::string> blobs{request.problem};
+  blobs.insert(blobs.end(), request.others.begin(), request.others.end());
+  return blobs;
+}
+
+fs::path graph_beside(const fs::path& problem) {
+  return problem.parent_path() / "graph.json";
 }
 
 }  // namespace
@@ -118,35 +127,53 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
                                   const std::stop_token& cancelled) {
   const Stopwatch watch;
   CaptureReply reply{request.effect, {}, "", 0};
-  const auto problem = blobs_.get(request.problem);
-  if (!problem) {
-    reply.failure = to_failure(problem.error());
-    return reply;
-  }
-  const std::string key = made_key(request, *problem);
-  if (library_.is_there()) {
-    const auto known = library_.find_made(key);
-    if (known && *known) {
-      reply.graph = blobs_.put(**known);
-      reply.kept = true;
-      reply.wall_ms = watch.elapsed_ms();
+  std::vector<std::string> problems, unknown;  // texts
+  std::map<std::string, std::string> graphs;   // key -> graph
+  for (const std::string& blob : blobs_of(request)) {
+    const auto problem = blobs_.get(blob);
+    if (!problem) {
+      reply.failure = to_failure(problem.error());
       return reply;
     }
-  }
-  const fs::path scratch = scratch_ / "capture";
-  const auto captured = run(request, *problem, scratch, cancelled);
-  if (captured) {
-    reply.graph = blobs_.put(captured->graph);
-    if (library_.is_there() && captured->may_be_kept) {
-      // Else it is captured again: no reason to stop.
-      [[maybe_unused]] const auto kept =
-          library_.keep_made(key, captured->graph);
+    problems.push_back(*problem);
+    const std::string key = made_key(request, *problem);
+    const auto known = library_.is_there()
+                           ? library_.find_made(key)
+                           : Result<std::optional<std::string>>{};
+    if (known && *known) {
+      graphs[key] = **known;
+    } else {
+      unknown.push_back(*problem);
     }
-  } else {
-    reply.failure = to_failure(captured.error());
   }
-  std::error_code ignored;
-  fs::remove_all(scratch, ignored);
+  reply.kept = unknown.empty();
+  if (!unknown.empty()) {
+    const fs::path scratch = scratch_ / "capture";
+    Captures captures = run(request, unknown, scratch, cancelled);
+    reply.failure = std::move(captures.failure);
+    for (std::size_t i = 0; i < captures.done.size(); ++i) {
+      const std::string key = made_key(request, unknown[i]);
+      Captured& captured = captures.done[i];
+      if (library_.is_there() && captured.may_be_kept) {
+        // Else it is captured again: no reason to stop.
+        [[maybe_unused]] const auto kept =
+            library_.keep_made(key, captured.graph);
+      }
+      graphs[key] = std::move(captured.graph);
+    }
+    std::error_code ignored;
+    fs::remove_all(scratch, ignored);
+  }
+  for (const std::string& problem : problems) {
+    const auto graph = graphs.find(made_key(request, problem));
+    if (graph == graphs.end()) break;
+    const std::string blob = blobs_.put(graph->second);
+    if (reply.graph.empty()) {
+      reply.graph = blob;
+    } else {
+      reply.others.push_back(blob);
+    }
+  }
   reply.wall_ms = watch.elapsed_ms();
   return reply;
 }
@@ -159,31 +186,73 @@ std::string CapturePort::made_key(const CaptureRequest& request,
          device_ + " " + device_name_ + " by " + python_identity(installation_);
 }
 
-Result<CapturePort::Captured> CapturePort::run(
-    const CaptureRequest& request, const std::string& problem,
-    const fs::path& scratch, const std::stop_token& cancelled) {
-  const fs::path file = scratch / request.problem_name;
-  if (const auto done = write_file_whole(file, problem); !done) {
-    return std::unexpected(done.error());
+CapturePort::Captures CapturePort::run(const CaptureRequest& request,
+                                       const std::vector<std::string>& problems,
+                                       const fs::path& scratch,
+                                       const std::stop_token& cancelled) {
+  Captures found;
+  std::vector<fs::path> files;
+  for (const std::string& problem : problems) {
+    files.push_back(scratch / std::to_string(files.size()) /
+                    request.problem_name);
+    if (const auto done = write_file_whole(files.back(), problem); !done) {
+      found.failure = to_failure(done.error());
+      return found;
+    }
   }
+  const auto report = run_process(request, files, scratch, cancelled);
+  if (!report) {
+    found.failure = to_failure(report.error());
+    return found;
+  }
+  std::istringstream lines(report->out);
+  for (const fs::path& file : files) {
+    std::string line;
+    std::getline(lines, line);
+    const json answer = json::parse(line, nullptr, false);
+    if (!answer.is_object()) {
+      found.failure = did_not_end(
+          request.problem_name,
+          request.wall_ms * static_cast<std::int64_t>(files.size()), *report);
+      return found;
+    }
+    if (!answer.value("ok", false)) {
+      found.failure = told_failure(answer);
+      return found;
+    }
+    auto graph = read_file(graph_beside(file));
+    if (!graph) {
+      found.failure = to_failure(graph.error());
+      return found;
+    }
+    found.done.push_back({std::move(*graph), answer.value("keeps", false)});
+  }
+  return found;
+}
+
+Result<SandboxReport> CapturePort::run_process(
+    const CaptureRequest& request, const std::vector<fs::path>& files,
+    const fs::path& scratch, const std::stop_token& cancelled) {
+  const auto count = static_cast<std::int64_t>(files.size());
   SandboxRequest sandbox;
   sandbox.command = {installation_.python.string(),
                      "-P",
                      "-m",
                      "weft.capture.capture",
-                     "--problem",
-                     file.string(),
-                     "--out",
-                     (scratch / "graph.json").string(),
                      "--device",
                      device_,
                      "--mode",
                      request.mode};
+  for (const fs::path& file : files) {
+    sandbox.command.insert(
+        sandbox.command.end(),
+        {"--problem", file.string(), "--out", graph_beside(file).string()});
+  }
   sandbox.scratch = scratch;
   sandbox.readable = python_readable(installation_);
   sandbox.environment = python_environment(installation_);
-  sandbox.limits.wall_ms = request.wall_ms;
-  sandbox.limits.cpu_s = request.wall_ms / 1000 * 64;
+  sandbox.limits.wall_ms = request.wall_ms * count;
+  sandbox.limits.cpu_s = sandbox.limits.wall_ms / 1000 * 64;
   sandbox.limits.memory_bytes = memory_bytes_;
   const EitherStop stop(stop_.get_token(), cancelled);
   sandbox.stop = stop.token();
@@ -192,14 +261,7 @@ Result<CapturePort::Captured> CapturePort::run(
     show_gpu(sandbox);
     show_gpu_locks(sandbox);
   }
-  const auto report = run_sandboxed(sandbox);
-  if (!report) return std::unexpected(report.error());
-  const json answer = json::parse(report->out, nullptr, false);
-  if (!answer.is_object()) return did_not_end(request, *report);
-  if (!answer.value("ok", false)) return std::unexpected(told_error(answer));
-  auto graph = read_file(scratch / "graph.json");
-  if (!graph) return std::unexpected(graph.error());
-  return Captured{std::move(*graph), answer.value("keeps", false)};
+  return run_sandboxed(sandbox);
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // port/capture: turns a problem file into a graph, by running the capture
-// process on it in the sandbox. The same file captured by the same programs
-// gives the same graph, so the library may have it.
+// process on it in the sandbox, one process for all the sizes that are asked
+// for. The same file captured by the same programs gives the same graph, so the
+// library may have it.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "runtime/host/port.hpp"
 #include "runtime/machine/installation.hpp"
 #include "runtime/machine/work_queue.hpp"
+#include "runtime/sandbox/sandbox.hpp"
 #include "runtime/store/library.hpp"
 
 namespace weft {
@@ -38,10 +40,19 @@ class CapturePort : public Port {
     std::string graph;
     bool may_be_kept = false;
   };
-  Result<Captured> run(const CaptureRequest& request,
-                       const std::string& problem,
-                       const std::filesystem::path& scratch,
-                       const std::stop_token& cancelled);
+  /// Of several problems in order, up to the first that failed, and why.
+  struct Captures {
+    std::vector<Captured> done;
+    Failure failure{};
+  };
+  Captures run(const CaptureRequest& request,
+               const std::vector<std::string>& problems,
+               const std::filesystem::path& scratch,
+               const std::stop_token& cancelled);
+  Result<SandboxReport> run_process(
+      const CaptureRequest& request,
+      const std::vector<std::filesystem::path>& files,
+      const std::filesystem::path& scratch, const std::stop_token& cancelled);
 
   Blobs& blobs_;
   Installation installation_;

@@ -126,7 +126,11 @@ struct Answer {
   Random& random;
 
   Message operator()(const CaptureRequest& m) {
-    return CaptureReply{m.effect, {}, blobs.put(simulated_graph(random)), 5};
+    CaptureReply reply{m.effect, {}, blobs.put(simulated_graph(random)), 5};
+    for (std::size_t i = 0; i < m.others.size(); ++i) {
+      reply.others.push_back(blobs.put(simulated_graph(random)));
+    }
+    return reply;
   }
   Message operator()(const WriteFilesRequest& m) {
     return WriteFilesReply{m.effect, {}};

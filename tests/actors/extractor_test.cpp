@@ -70,41 +70,37 @@ RunFinished ended_by_capture(ExtractorBench& extractor, const RunStart& start) {
       CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
 }
 
-/// The captures at other batches, in order.
-std::vector<CaptureRequest> other_captures(ExtractorBench& extractor) {
+/// The capture at other batches.
+CaptureRequest other_captures(ExtractorBench& extractor) {
   const auto capture =
       one<CaptureRequest>(extractor.say(address::user, any_batch(extractor)));
-  std::vector<CaptureRequest> found;
-  for (auto& [to, request] : only<CaptureRequest>(extractor.say(
-           address::capture,
-           CaptureReply{
-               capture.effect, {}, graph_at_batch(extractor, 8), 9}))) {
-    found.push_back(std::move(request));
-  }
-  return found;
+  return one<CaptureRequest>(extractor.say(
+      address::capture,
+      CaptureReply{capture.effect, {}, graph_at_batch(extractor, 8), 9}));
+}
+
+/// The batch that a problem is for.
+std::int64_t batch_in(const std::string& problem) {
+  const auto at = problem.find("WEFT_SIZES = [");
+  REQUIRE(at != std::string::npos);
+  return std::stoll(problem.substr(at + 14));
 }
 
 }  // namespace
 
 TEST_CASE("a run for any batch captures others, and its pieces grow") {
   ExtractorBench extractor;
-  const auto captures = other_captures(extractor);
-  REQUIRE(captures.size() == 3);
-  std::vector<Outgoing> sent;
-  for (const CaptureRequest& capture : captures) {
-    const std::string text = *extractor.blobs.get(capture.problem);
-    const auto at = text.find("WEFT_SIZES = [");
-    REQUIRE(at != std::string::npos);
-    CHECK(only<WriteFilesRequest>(sent).empty());  // not before all are there
-    sent = extractor.say(
-        address::capture,
-        CaptureReply{
-            capture.effect,
-            {},
-            graph_at_batch(extractor, std::stoll(text.substr(at + 14))),
-            9});
+  const auto capture = other_captures(extractor);
+  REQUIRE(capture.others.size() == 2);
+  const auto graph_of = [&](const std::string& problem) {
+    return graph_at_batch(extractor, batch_in(*extractor.blobs.get(problem)));
+  };
+  CaptureReply reply{capture.effect, {}, graph_of(capture.problem), 9};
+  for (const std::string& other : capture.others) {
+    reply.others.push_back(graph_of(other));
   }
-  const auto files = one<WriteFilesRequest>(sent);
+  const auto files =
+      one<WriteFilesRequest>(extractor.say(address::capture, reply));
   const auto dispatch = one<Dispatch>(
       extractor.say(address::files, WriteFilesReply{files.effect, {}}));
   const auto plan = parse_plan(*extractor.blobs.get(dispatch.plan));
@@ -136,8 +132,10 @@ TEST_CASE("any size can be of another dimension, or of another input") {
     CHECK(one<Progress>(sent).text.ends_with(input < 0 ? " 8" : " 12"));
     const std::string at = input < 0 ? "\nWEFT_PLACES = [(-1, 1)]\n"
                                      : "\nWEFT_PLACES = [(1, 1)]\n";
-    for (const auto& [to, request] : only<CaptureRequest>(sent)) {
-      CHECK(extractor.blobs.get(request.problem)->contains(at));
+    const auto request = one<CaptureRequest>(sent);
+    CHECK(extractor.blobs.get(request.problem)->contains(at));
+    for (const std::string& other : request.others) {
+      CHECK(extractor.blobs.get(other)->contains(at));
     }
   }
 }
@@ -158,10 +156,9 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
                    extractor.blobs.put(graph_to_json(builder.graph)),
                    9});
   CHECK(one<Progress>(sent).text.ends_with(" 5 and 8"));
-  const auto requests = only<CaptureRequest>(sent);
-  CHECK(requests.size() == 5);
-  const std::string text =
-      *extractor.blobs.get(requests.front().second.problem);
+  const auto request = one<CaptureRequest>(sent);
+  CHECK(request.others.size() == 4);
+  const std::string text = *extractor.blobs.get(request.problem);
   CHECK(text.contains("\nWEFT_SIZES = [37, 47]\n"));
   CHECK(text.contains("\nWEFT_PLACES = [(-1, 0), (-1, 1)]\n"));
 }
@@ -186,18 +183,35 @@ TEST_CASE("a dimension that no input has is said with the flag") {
   CHECK(finished.summary.starts_with("--dynamic-dim 2:1: the input 2 of "));
 }
 
-TEST_CASE("a capture that fails at another batch ends the run, once") {
+TEST_CASE(
+    "a capture that fails at another batch ends the run, and says where") {
+  for (const std::size_t there : {0, 1, 2}) {
+    ExtractorBench extractor;
+    const auto capture = other_captures(extractor);
+    CaptureReply reply{capture.effect, {"wrong_input", "a branch"}, "", 9};
+    const std::string graph = graph_at_batch(extractor, 37);
+    if (there > 0) reply.graph = graph;
+    if (there > 1) reply.others = {graph};
+    const auto finished =
+        one<RunFinished>(extractor.say(address::capture, reply));
+    CHECK(finished.exit_code == 2);
+    const std::string failed =
+        there == 0 ? capture.problem : capture.others[there - 1];
+    CHECK(finished.summary ==
+          "at the size " +
+              std::to_string(batch_in(*extractor.blobs.get(failed))) +
+              ": a branch");
+  }
+}
+
+TEST_CASE("a capture that gives too few graphs ends the run") {
   ExtractorBench extractor;
-  const auto captures = other_captures(extractor);
+  const auto capture = other_captures(extractor);
   const auto finished = one<RunFinished>(extractor.say(
       address::capture,
-      CaptureReply{captures[0].effect, {"wrong_input", "a branch"}, "", 9}));
-  CHECK(finished.exit_code == 2);
-  CHECK(finished.summary == "at the size 37: a branch");
-  const auto late = extractor.say(
-      address::capture,
-      CaptureReply{captures[1].effect, {"wrong_input", "a branch"}, "", 9});
-  CHECK(only<RunFinished>(late).empty());
+      CaptureReply{capture.effect, {}, graph_at_batch(extractor, 37), 9}));
+  CHECK(finished.exit_code == 1);
+  CHECK(finished.summary.ends_with(": the capture gave no graph"));
 }
 
 TEST_CASE(

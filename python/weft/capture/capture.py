@@ -3,6 +3,9 @@
 Writes docs/graph.md's JSON and prints one JSON line: {"ok": true, ...} or
 {"ok": false, "error": {...}}. Exit code 0 or 1. A model that never returns is
 the caller's to end: this process has no clock of its own.
+
+Several problems are captured one after the other, up to the first that fails, each
+with a line of its own: each by a copy of this process, which has PyTorch already.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import json
 import logging
 import os
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -29,24 +33,82 @@ SAMPLE_BYTES_MAX = 64 << 20
 SHARE_S, ROOM_S = 60.0, 300.0
 
 
-def main(arguments=None):
+def main(tell, arguments=None):
+    """Whether all were captured; tell() gets the reply of each."""
     parser = argparse.ArgumentParser(prog="weft.capture.capture",
                                      description="Capture a model as a graph.")
-    parser.add_argument("--problem", required=True, help="the problem file")
-    parser.add_argument("--out", required=True, help="the graph to write")
+    parser.add_argument("--problem", required=True, action="append",
+                        help="a problem file; may be there several times")
+    parser.add_argument("--out", required=True, action="append",
+                        help="the graph to write, of each in order")
     parser.add_argument("--device", default="cpu",
                         help="where the model runs: cpu or cuda:0")
     parser.add_argument("--mode", default="as-is", choices=problems.MODES,
                         help="the model's (default: its constructor's)")
     options = parser.parse_args(arguments)
+    if len(options.problem) != len(options.out):
+        parser.error("each --problem has an --out")
     faulthandler.enable()  # a process that dies of a fault says where
-    return reply_of(options.problem, options.out, options.device, options.mode)
+    is_alone = len(options.problem) == 1
+    if not is_alone:
+        load_exporter()
+    for problem, out in zip(options.problem, options.out):
+        def work():
+            return reply_of(problem, out, options.device, options.mode,
+                            is_first=problem is options.problem[0])
+
+        reply = work() if is_alone else by_a_copy(work)
+        tell(reply)
+        if not reply["ok"]:
+            return False
+    return True
 
 
-def reply_of(problem_path, out, device="cpu", mode="as-is"):
-    """Captures, and says in one object how it went. Never raises."""
+def load_exporter():
+    """What each copy would load: two of the two and a half seconds that a small
+    model's capture takes. Nothing is computed, nor a GPU looked at: copies of a
+    process that did either would have only half of what it began."""
+    # Whether there is a GPU is asked without making its driver begin.
+    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    with contextlib.suppress(Exception):  # which the copies will say
+        problems.import_torch()
+        import torch.export._trace  # noqa: F401
+
+
+def by_a_copy(work):
+    """work()'s reply, by a fork of this process, so that no model finds what another
+    one left. Where that dies, this process ends likewise."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                json.dump(work(), told)
+                told.flush()
+                code = 0
+            except BaseException:  # as a model's sys.exit()
+                traceback.print_exc()
+            finally:  # threads of the model's end with it
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        if code != 0:
+            os._exit(code)
+        told.seek(0)
+        return json.load(told)
+
+
+def reply_of(problem_path, out, device="cpu", mode="as-is", is_first=True):
+    """Captures, and says in one object how it went. Never raises. `is_first`: not
+    the same model as one before it at other sizes, of which the exporter has said
+    what it asks of them."""
     try:
-        graph, seconds = capture(problem_path, device, mode)
+        graph, seconds = capture(problem_path, device, mode, is_first)
         with writing(out):
             from weft.capture.graph import write_json
             write_json(graph, out)
@@ -89,7 +151,7 @@ class Stopwatch:
             self.seconds[name] = round(time.perf_counter() - begin, 4)
 
 
-def capture(problem_path, device="cpu", mode="as-is"):
+def capture(problem_path, device="cpu", mode="as-is", is_first=True):
     """(graph, seconds by step); ProblemError says what is wrong."""
     watch = Stopwatch()
     with watch.step("import_torch"):
@@ -101,7 +163,8 @@ def capture(problem_path, device="cpu", mode="as-is"):
         logging.getLogger("torch").setLevel(logging.CRITICAL)
         with contextlib.closing(lock_of(place)) as lock:
             graph = with_room(
-                lambda: capture_steps(problem_path, watch, place, lock, mode),
+                lambda: capture_steps(problem_path, watch, place, lock, mode,
+                                      is_first),
                 parts_for(problem_path, place), lock)
     return graph, watch.seconds
 
@@ -192,7 +255,8 @@ def place_of(device):
     return place
 
 
-def capture_steps(problem_path, watch, place, lock, mode="as-is"):
+def capture_steps(problem_path, watch, place, lock, mode="as-is",
+                  is_first=True):
     """The graph; the device is used with a share of its lock."""
     import torch
 
@@ -220,7 +284,7 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is"):
             settle(place)
     with watch.step("export"):
         program = capture_export.export(problem, model, state.inputs)
-        if any_batch.sizes_of(problem) is not None:
+        if is_first and any_batch.sizes_of(problem) is not None:
             any_batch.check(problem, model, state.inputs)
     with watch.step("write"):
         graph = capture_graph.graph_of(program, model, inputs, problem.path)
@@ -456,16 +520,18 @@ def input_leaves(model, inputs):
 
 
 def run():
-    """The command line: the reply is the only line on standard output."""
+    """The command line: replies are the only lines on standard output."""
     # What the model prints goes to standard error, also from C++.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     sys.dont_write_bytecode = True  # no __pycache__ beside the user's file
-    reply = main()
-    sys.stdout.flush()
-    out.write(json.dumps(reply) + "\n")
-    out.flush()
-    return 0 if reply["ok"] else 1
+
+    def tell(reply):
+        sys.stdout.flush()
+        out.write(json.dumps(reply) + "\n")
+        out.flush()
+
+    return 0 if main(tell) else 1
 
 
 if __name__ == "__main__":
