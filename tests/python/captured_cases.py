@@ -30,8 +30,13 @@ def program(name, variable):
     return path
 
 
+#: Cases that are exported at once: each alone takes far longer, and of all together
+#: the exporter compares each with each.
+AT_ONCE = 200
+
+
 class Batch(torch.nn.Module):
-    """All cases in one module: exporting each alone takes far longer."""
+    """Several cases in one module."""
 
     def __init__(self, cases):
         super().__init__()
@@ -48,6 +53,11 @@ class Batch(torch.nn.Module):
 
 def graphs_of(cases):
     """The captured graph of each case, with every placeholder an input."""
+    return [graph for first in range(0, len(cases), AT_ONCE)
+            for graph in graphs_of_some(cases[first:first + AT_ONCE])]
+
+
+def graphs_of_some(cases):
     model = Batch(cases)
     # A tensor object of its own for each: the exporter joins equal objects.
     inputs = [tensor.detach() for _, _, own in cases for tensor in own]

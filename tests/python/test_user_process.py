@@ -4,6 +4,7 @@ import copy
 import os
 import subprocess
 import sys
+import threading
 import unittest
 from unittest import mock
 
@@ -14,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from weft_case import ROOT
 
 import weft
-from weft.backend import agreement, captured, piece as pieces
+from weft.backend import agreement, captured, piece as pieces, search
 
 PROGRAM = """
 import sys
@@ -179,6 +180,32 @@ class Memory(BackendCase):
         self.assertNotIn("--dynamic-dim", str(self.words()))
         weft.optimize(Net(), [torch.randn(7, 12)], dynamic_dim=-2)
         self.assertIn("--dynamic-dim", self.words()[-1])
+
+
+class Beside(BackendCase):
+    """A search that the program goes on beside."""
+
+    @torch.no_grad()
+    def test_calls_while_it_is_timed_are_told(self):
+        for count in (0, 3):
+            net, x, real = Net(), torch.randn(4, 12), search.search
+            torch._dynamo.reset()
+            weft.cache.clear()
+            compiled = self.compiled(net, wait=False)
+            went_on = threading.Event()
+
+            def slow(*rest):
+                went_on.wait(60)
+                return real(*rest)
+
+            with mock.patch.object(search, "search", slow):
+                for _ in range(1 + count):
+                    self.assert_same(compiled(x), net(x))
+                went_on.set()
+                kernels, = self.pieces()[-1].kernels.values()
+                self.assertTrue(kernels.settled.wait(60))
+            told = f"the program made {count} calls meanwhile"
+            self.assertEqual(told in str(weft.explain()), count > 0)
 
 
 class Told(BackendCase):

@@ -433,6 +433,7 @@ class _Searches:
             del piece, kernels
 
     def _find(self, options, kernels):
+        begun = _calls_by_now()
         try:
             outcome = search.known(kernels.source, options)
             if outcome is None:
@@ -440,6 +441,8 @@ class _Searches:
                     outcome = search.search(kernels.source, options,
                                             self._ends)
             kernels.summary = outcome.summary
+            if not outcome.from_store:
+                kernels.summary += _told_of_calls(_calls_by_now() - begun)
             kernels.from_store = outcome.from_store
             kernels.needs_verdict = outcome.from_store
             kernels.path = outcome.path
@@ -458,6 +461,16 @@ class _Searches:
         except Exception as error:
             kernels.settle("framework", "the search failed with "
                            + told(error))
+
+
+def _calls_by_now():
+    return sum(piece.calls for piece in all_pieces())
+
+
+def _told_of_calls(count):
+    """What one has to know of a search's times: the device was not its own."""
+    return (f"; the program made {count} calls meanwhile, so no time is of a "
+            "machine that was left alone" if count > 0 else "")
 
 
 _searches = _Searches()
