@@ -259,8 +259,9 @@ void Extractor::captured_sizes(const ErrandEnd& end, Context& context) {
     graphs.insert(graphs.end(), reply.others.begin(), reply.others.end());
   }
   if (end.failure || graphs.size() != samples_.size()) {
+    // Without a reply, it says nothing of any one.
     const std::string where =
-        graphs.size() < samples_.size()
+        end.reply && graphs.size() < samples_.size()
             ? "at " + sizes_text(samples_[graphs.size()]) + ": "
             : "";
     return finish({end.failure ? end.failure.code : "failed",

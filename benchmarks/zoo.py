@@ -14,6 +14,7 @@ at once: each times with the device to itself."""
 import argparse
 import contextlib
 import os
+import random
 import statistics
 import sys
 import time
@@ -33,18 +34,17 @@ COLUMNS = ("model", "graphs", "breaks", "state", "as eager", "eager ms",
 
 
 def in_turns(functions, inputs):
-    """Seconds of each in every round, where they are called one after the other;
-    who comes first changes, since what ran before leaves its traces."""
+    """Seconds of each in every round, where they are called one after the other, in
+    an order of the round's own: what ran before leaves its traces."""
     times = [[] for _ in functions]
-    pairs = list(zip(functions, times))
+    pairs, draw = list(zip(functions, times)), random.Random(0)
     with torch.no_grad():
         for function in functions:
             for _ in range(3):
                 function(*inputs)
         with alone_on(inputs[0].device):
-            for number in range(ROUNDS):
-                first = number % len(pairs)
-                for function, found in pairs[first:] + pairs[:first]:
+            for _ in range(ROUNDS):
+                for function, found in draw.sample(pairs, len(pairs)):
                     _settle(inputs)
                     begin = time.perf_counter()
                     function(*inputs)

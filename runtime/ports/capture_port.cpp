@@ -1,5 +1,6 @@
 #include "runtime/ports/capture_port.hpp"
 
+#include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -37,21 +38,25 @@ std::string fault_text(const std::string& err, const std::string& problem) {
   return where + ": a fault in native code that it calls";
 }
 
-/// What ended without an answer within so long.
-Failure did_not_end(const std::string& who, std::int64_t wall_ms,
+/// What ended without an answer.
+Failure did_not_end(const CaptureRequest& request,
                     const SandboxReport& report) {
+  const std::string who = request.problem_name;
+  const Failure took_too_long = {
+      "wrong_input",
+      who + " did not return within " + std::to_string(request.wall_ms / 1000) +
+          " s of loading, building and calling its model: look for an endless "
+          "loop, or raise --capture-seconds"};
   switch (report.end) {
     case SandboxReport::End::timed_out:
-      return {"wrong_input",
-              who + " did not return within " + std::to_string(wall_ms / 1000) +
-                  " s of loading, building and calling its model: look "
-                  "for an endless loop, or raise --capture-seconds"};
+      return took_too_long;
     case SandboxReport::End::out_of_memory:
       return {"wrong_input",
               who +
                   " needs more memory than the capture may use: make "
                   "its sizes smaller, or raise --memory-gib"};
     case SandboxReport::End::signalled:
+      if (report.code == SIGALRM) return took_too_long;
       if (report.err.contains("Fatal Python error")) {
         return {"wrong_input", fault_text(report.err, who)};
       }
@@ -127,16 +132,17 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
                                   const std::stop_token& cancelled) {
   const Stopwatch watch;
   CaptureReply reply{request.effect, {}, "", 0};
-  std::vector<std::string> problems, unknown;  // texts
-  std::map<std::string, std::string> graphs;   // key -> graph
+  std::vector<std::string> keys;                // of each problem
+  std::vector<std::string> unknown;             // texts
+  std::vector<std::string> unknown_keys;        // of these
+  std::map<std::string, std::string> graphs{};  // by their keys
   for (const std::string& blob : blobs_of(request)) {
     const auto problem = blobs_.get(blob);
     if (!problem) {
       reply.failure = to_failure(problem.error());
       return reply;
     }
-    problems.push_back(*problem);
-    const std::string key = made_key(request, *problem);
+    const std::string& key = keys.emplace_back(made_key(request, *problem));
     const auto known = library_.is_there()
                            ? library_.find_made(key)
                            : Result<std::optional<std::string>>{};
@@ -144,6 +150,7 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
       graphs[key] = **known;
     } else {
       unknown.push_back(*problem);
+      unknown_keys.push_back(key);
     }
   }
   reply.kept = unknown.empty();
@@ -152,7 +159,7 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
     Captures captures = run(request, unknown, scratch, cancelled);
     reply.failure = std::move(captures.failure);
     for (std::size_t i = 0; i < captures.done.size(); ++i) {
-      const std::string key = made_key(request, unknown[i]);
+      const std::string& key = unknown_keys[i];
       Captured& captured = captures.done[i];
       if (library_.is_there() && captured.may_be_kept) {
         // Else it is captured again: no reason to stop.
@@ -164,8 +171,8 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
     std::error_code ignored;
     fs::remove_all(scratch, ignored);
   }
-  for (const std::string& problem : problems) {
-    const auto graph = graphs.find(made_key(request, problem));
+  for (const std::string& key : keys) {
+    const auto graph = graphs.find(key);
     if (graph == graphs.end()) break;
     const std::string blob = blobs_.put(graph->second);
     if (reply.graph.empty()) {
@@ -211,9 +218,7 @@ CapturePort::Captures CapturePort::run(const CaptureRequest& request,
     std::getline(lines, line);
     const json answer = json::parse(line, nullptr, false);
     if (!answer.is_object()) {
-      found.failure = did_not_end(
-          request.problem_name,
-          request.wall_ms * static_cast<std::int64_t>(files.size()), *report);
+      found.failure = did_not_end(request, *report);
       return found;
     }
     if (!answer.value("ok", false)) {
@@ -242,7 +247,9 @@ Result<SandboxReport> CapturePort::run_process(
                      "--device",
                      device_,
                      "--mode",
-                     request.mode};
+                     request.mode,
+                     "--seconds",
+                     std::to_string(request.wall_ms / 1000)};
   for (const fs::path& file : files) {
     sandbox.command.insert(
         sandbox.command.end(),

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import unittest
@@ -572,9 +573,9 @@ class CommandLineTest(CaptureTest):
             "write"])
         self.assertEqual(os.listdir(self.folder).count("__pycache__"), 0)
 
-    def captured(self, *texts):
+    def captured(self, *texts, seconds=0):
         """(exit code, replies, standard error) of one process for all."""
-        words = []
+        words = ["--seconds", str(seconds)]
         for number, text in enumerate(texts):
             problem = os.path.join(self.folder, f"{number}.py")
             with open(problem, "w", encoding="utf-8") as file:
@@ -617,7 +618,15 @@ class CommandLineTest(CaptureTest):
                 self.setUp()
                 ended, replies, err = self.captured(good, bad, good)
                 self.assertEqual((ended, len(replies)), (code, 1), err)
-                self.assertEqual("Fatal Python error" in err, code == -11)
+                self.assertEqual(err.count("Fatal Python error"), code == -11)
+                if code == -11:
+                    self.assertIn('1.py", line 2', err)
+
+    def test_one_that_takes_too_long_is_ended(self):
+        good = simple("return x + 1")
+        hangs = simple("while True: pass")
+        ended, replies, _ = self.captured(good, hangs, good, seconds=15)
+        self.assertEqual((ended, len(replies)), (-signal.SIGALRM, 1))
 
     def test_an_error_is_one_line_and_exit_code_1(self):
         done = self.run_capture("class Model: pass\n")

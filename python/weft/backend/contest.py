@@ -55,7 +55,7 @@ def fastest(piece, kernels, composed, arguments):
     elif not obstacle and bytes_max == 0:
         with _disable_current_modes():
             _tell_of_host(kernels, chosen, arguments)
-    elif bytes_max > 0 and is_on_gpu(arguments):
+    elif obstacle and bytes_max > 0 and is_on_gpu(arguments):
         kernels.replay = "not replayed: " + obstacle
     return chosen, factor
 
@@ -144,7 +144,13 @@ def _is_within(node):
         return False
     given, made = node.args[0].meta.get("val"), node.meta.get("val")
     return (given is not None and made is not None
+            and _has_numbers(given) and _has_numbers(made)
             and _span(made) <= _span(given))
+
+
+def _has_numbers(tensor):
+    """Whether no size of it hangs on data."""
+    return all(type(one) is int for one in (*tensor.shape, *tensor.stride()))
 
 
 def _span(tensor):

@@ -99,9 +99,10 @@ def _times(sides, arguments, until):
             return times if number > ROUNDS_MIN else None
         if number > ROUNDS and begin + last >= enough:
             break
-        # Who comes first changes from round to round.
+        # Who comes first changes from round to round, and who comes before whom.
         first = number % len(sides)
-        for side in sides[first:] + sides[:first]:
+        order = sides[first:] + sides[:first]
+        for side in order[::-1] if number % 2 else order:
             taken = _seconds(side, arguments, devices)
             if number:
                 times[side].append(taken)

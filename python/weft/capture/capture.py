@@ -15,6 +15,7 @@ import inspect
 import json
 import logging
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -41,6 +42,8 @@ def main(tell, arguments=None):
                         help="a problem file; may be there several times")
     parser.add_argument("--out", required=True, action="append",
                         help="the graph to write, of each in order")
+    parser.add_argument("--seconds", type=float, default=0,
+                        help="of several, what each may take (0: no limit)")
     parser.add_argument("--device", default="cpu",
                         help="where the model runs: cpu or cuda:0")
     parser.add_argument("--mode", default="as-is", choices=problems.MODES,
@@ -57,7 +60,7 @@ def main(tell, arguments=None):
             return reply_of(problem, out, options.device, options.mode,
                             is_first=problem is options.problem[0])
 
-        reply = work() if is_alone else by_a_copy(work)
+        reply = work() if is_alone else by_a_copy(work, options.seconds)
         tell(reply)
         if not reply["ok"]:
             return False
@@ -68,39 +71,56 @@ def load_exporter():
     """What each copy would load: two of the two and a half seconds that a small
     model's capture takes. Nothing is computed, nor a GPU looked at: copies of a
     process that did either would have only half of what it began."""
-    # Whether there is a GPU is asked without making its driver begin.
-    os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
+    asks = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    before = os.environ.get(asks)
+    os.environ[asks] = "1"  # whether there is a GPU, without beginning its driver
     with contextlib.suppress(Exception):  # which the copies will say
         problems.import_torch()
         import torch.export._trace  # noqa: F401
+    os.environ.pop(asks)
+    if before is not None:
+        os.environ[asks] = before
 
 
-def by_a_copy(work):
-    """work()'s reply, by a fork of this process, so that no model finds what another
-    one left. Where that dies, this process ends likewise."""
+def by_a_copy(work, seconds):
+    """work()'s reply, by a fork of this process, so that no model finds in memory
+    what another one left. Where that dies, this process ends likewise: by SIGALRM,
+    if it took longer than so many seconds."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
         sys.stdout.flush()
         sys.stderr.flush()
         child = os.fork()
         if child == 0:
-            code = 1
-            try:
-                json.dump(work(), told)
-                told.flush()
-                code = 0
-            except BaseException:  # as a model's sys.exit()
-                traceback.print_exc()
-            finally:  # threads of the model's end with it
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(code)
+            os.setpgid(0, 0)
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+            _answer(work, told)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        with contextlib.suppress(OSError):  # processes that the model left
+            os.killpg(child, signal.SIGKILL)
         if code < 0:
+            faulthandler.disable()  # it was said where
             os.kill(os.getpid(), -code)
+            os._exit(128 - code)
         if code != 0:
             os._exit(code)
         told.seek(0)
         return json.load(told)
+
+
+def _answer(work, told):
+    """Ends the process, and with it the threads of the model's."""
+    code = 1
+    try:
+        json.dump(work(), told)
+        told.flush()
+        code = 0
+    except BaseException:  # as a model's sys.exit()
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(code)
 
 
 def reply_of(problem_path, out, device="cpu", mode="as-is", is_first=True):
