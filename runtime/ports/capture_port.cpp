@@ -1,7 +1,7 @@
 #include "runtime/ports/capture_port.hpp"
 
+#include <algorithm>
 #include <csignal>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -88,13 +88,6 @@ Failure told_failure(const json& answer) {
           message};
 }
 
-/// The problem at its own sizes, then at others.
-std::vector<std::string> blobs_of(const CaptureRequest& request) {
-  std::vector<std::string> blobs{request.problem};
-  blobs.insert(blobs.end(), request.others.begin(), request.others.end());
-  return blobs;
-}
-
 fs::path graph_beside(const fs::path& problem) {
   return problem.parent_path() / "graph.json";
 }
@@ -132,57 +125,68 @@ CaptureReply CapturePort::capture(const CaptureRequest& request,
                                   const std::stop_token& cancelled) {
   const Stopwatch watch;
   CaptureReply reply{request.effect, {}, "", 0};
-  std::vector<std::string> keys;                // of each problem
-  std::vector<std::string> unknown;             // texts
-  std::vector<std::string> unknown_keys;        // of these
-  std::map<std::string, std::string> graphs{};  // by their keys
-  for (const std::string& blob : blobs_of(request)) {
-    const auto problem = blobs_.get(blob);
-    if (!problem) {
-      reply.failure = to_failure(problem.error());
-      return reply;
-    }
-    const std::string& key = keys.emplace_back(made_key(request, *problem));
-    const auto known = library_.is_there()
-                           ? library_.find_made(key)
-                           : Result<std::optional<std::string>>{};
-    if (known && *known) {
-      graphs[key] = **known;
-    } else {
-      unknown.push_back(*problem);
-      unknown_keys.push_back(key);
-    }
+  auto wanted = look_up(request);
+  if (!wanted) {
+    reply.failure = to_failure(wanted.error());
+    return reply;
   }
-  reply.kept = unknown.empty();
-  if (!unknown.empty()) {
-    const fs::path scratch = scratch_ / "capture";
-    Captures captures = run(request, unknown, scratch, cancelled);
-    reply.failure = std::move(captures.failure);
-    for (std::size_t i = 0; i < captures.done.size(); ++i) {
-      const std::string& key = unknown_keys[i];
-      Captured& captured = captures.done[i];
-      if (library_.is_there() && captured.may_be_kept) {
-        // Else it is captured again: no reason to stop.
-        [[maybe_unused]] const auto kept =
-            library_.keep_made(key, captured.graph);
-      }
-      graphs[key] = std::move(captured.graph);
-    }
-    std::error_code ignored;
-    fs::remove_all(scratch, ignored);
+  const auto is_known = [](const Wanted& one) { return one.graph.has_value(); };
+  reply.kept = std::ranges::all_of(*wanted, is_known);
+  if (!reply.kept) {
+    reply.failure = capture_unknown(request, *wanted, cancelled);
   }
-  for (const std::string& key : keys) {
-    const auto graph = graphs.find(key);
-    if (graph == graphs.end()) break;
-    const std::string blob = blobs_.put(graph->second);
-    if (reply.graph.empty()) {
-      reply.graph = blob;
-    } else {
-      reply.others.push_back(blob);
-    }
+  std::vector<std::string> graphs;
+  for (const Wanted& one : *wanted) {
+    if (!one.graph) break;
+    graphs.push_back(blobs_.put(*one.graph));
+  }
+  if (!graphs.empty()) {
+    reply.graph = graphs.front();
+    reply.others.assign(graphs.begin() + 1, graphs.end());
   }
   reply.wall_ms = watch.elapsed_ms();
   return reply;
+}
+
+Result<std::vector<CapturePort::Wanted>> CapturePort::look_up(
+    const CaptureRequest& request) {
+  std::vector<std::string> problems{request.problem};
+  problems.insert(problems.end(), request.others.begin(), request.others.end());
+  std::vector<Wanted> wanted;
+  for (const std::string& blob : problems) {
+    const auto problem = blobs_.get(blob);
+    if (!problem) return std::unexpected(problem.error());
+    Wanted& one = wanted.emplace_back(*problem, made_key(request, *problem));
+    if (!library_.is_there()) continue;
+    if (auto known = library_.find_made(one.key)) one.graph = std::move(*known);
+  }
+  return wanted;
+}
+
+Failure CapturePort::capture_unknown(const CaptureRequest& request,
+                                     std::vector<Wanted>& wanted,
+                                     const std::stop_token& cancelled) {
+  std::vector<Wanted*> unknown;
+  std::vector<std::string> problems;
+  for (Wanted& one : wanted) {
+    if (one.graph) continue;
+    unknown.push_back(&one);
+    problems.push_back(one.problem);
+  }
+  const fs::path scratch = scratch_ / "capture";
+  Captures captures = run(request, problems, scratch, cancelled);
+  for (std::size_t i = 0; i < captures.done.size(); ++i) {
+    Captured& captured = captures.done[i];
+    if (library_.is_there() && captured.may_be_kept) {
+      // Else it is captured again: no reason to stop.
+      [[maybe_unused]] const auto kept =
+          library_.keep_made(unknown[i]->key, captured.graph);
+    }
+    unknown[i]->graph = std::move(captured.graph);
+  }
+  std::error_code ignored;
+  fs::remove_all(scratch, ignored);
+  return captures.failure;
 }
 
 /// All that a graph comes from that may be kept.

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <stop_token>
+#include <string>
+#include <vector>
 
 #include "actors/role.hpp"
 #include "runtime/host/port.hpp"
@@ -32,6 +35,18 @@ class CapturePort : public Port {
  private:
   CaptureReply capture(const CaptureRequest& request,
                        const std::stop_token& cancelled);
+  /// A problem's text, and its graph once that is known.
+  struct Wanted {
+    std::string problem;
+    std::string key;
+    std::optional<std::string> graph{};
+  };
+  /// The problem at its own sizes, then at others, with what the library has.
+  Result<std::vector<Wanted>> look_up(const CaptureRequest& request);
+  /// Fills in what is not known, up to the first that fails; why that did.
+  Failure capture_unknown(const CaptureRequest& request,
+                          std::vector<Wanted>& wanted,
+                          const std::stop_token& cancelled);
   std::string made_key(const CaptureRequest& request,
                        const std::string& problem) const;
   /// A graph's JSON, and whether the same text would give it again: what the
