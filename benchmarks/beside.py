@@ -6,16 +6,23 @@
 A small transformer's block is called again and again: by the fallback alone, while
 weft searches for its kernels, and afterwards. Prints how many calls there were,
 their median and 99th percentile in ms, and the longest; what weft.explain() says;
-and whether random state and settings are what they were. --idle-ms: the program
+and what of the process's own, as random state and settings, was changed. --idle-ms: the program
 sleeps so long after each call.
 """
 
 import argparse
+import os
 import statistics
+import sys
 import time
 
 import torch
 from torch import nn
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "python"))
+
+import user_globals  # noqa: E402
 
 
 class Block(nn.Module):
@@ -56,17 +63,6 @@ def line(what, times):
           f"{ordered[-1]:.3f}", flush=True)
 
 
-def settings(device):
-    state = [torch.get_rng_state(), torch.get_num_threads(),
-             torch.backends.cudnn.allow_tf32, torch.get_float32_matmul_precision()]
-    return state + ([torch.cuda.get_rng_state()] if device == "cuda" else [])
-
-
-def same(one, other):
-    return all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
-               for a, b in zip(one, other))
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
@@ -83,18 +79,16 @@ def main():
     x = torch.randn(8, 256, 256, device=options.device)
     idle_s = options.idle_ms / 1e3
 
-    def compiled(**more):
-        torch._dynamo.reset()
-        return torch.compile(model, backend=weft.backend.compile, options={
-            "budget_s": options.budget_s, "fallback": options.fallback, **more})
-
     with torch.no_grad():
         alone = torch.compile(model) if options.fallback == "inductor" else model
         alone(x)
         line("the fallback alone", call_times(alone, x, lambda: True, idle_s))
-        mine, before = compiled(), settings(options.device)
+        torch._dynamo.reset()
+        mine = torch.compile(model, backend=weft.backend.compile, options={
+            "budget_s": options.budget_s, "fallback": options.fallback})
         count = len(weft.explain().graphs)
         mine(x)
+        before = user_globals.in_force()
 
         def is_over():
             return all(graph.state != "searching"
@@ -104,8 +98,8 @@ def main():
         mine(x)  # the trial
         line("afterwards", call_times(mine, x, lambda: True, idle_s))
         print("as eager:", bool(weft.verify(model, mine, [x])))
-        print("settings and generators are what they were:",
-              same(before, settings(options.device)))
+        print("what is the program's own and was changed:",
+              ", ".join(user_globals.changed(before)) or "nothing")
     print(weft.explain())
 
 

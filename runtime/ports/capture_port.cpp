@@ -167,26 +167,20 @@ Failure CapturePort::capture_unknown(const CaptureRequest& request,
                                      std::vector<Wanted>& wanted,
                                      const std::stop_token& cancelled) {
   std::vector<Wanted*> unknown;
-  std::vector<std::string> problems;
   for (Wanted& one : wanted) {
-    if (one.graph) continue;
-    unknown.push_back(&one);
-    problems.push_back(one.problem);
+    if (!one.graph) unknown.push_back(&one);
   }
   const fs::path scratch = scratch_ / "capture";
-  Captures captures = run(request, problems, scratch, cancelled);
-  for (std::size_t i = 0; i < captures.done.size(); ++i) {
-    Captured& captured = captures.done[i];
-    if (library_.is_there() && captured.may_be_kept) {
-      // Else it is captured again: no reason to stop.
-      [[maybe_unused]] const auto kept =
-          library_.keep_made(unknown[i]->key, captured.graph);
-    }
-    unknown[i]->graph = std::move(captured.graph);
-  }
+  Failure failure = run(request, unknown, scratch, cancelled);
   std::error_code ignored;
   fs::remove_all(scratch, ignored);
-  return captures.failure;
+  for (const Wanted* one : unknown) {
+    if (!one->may_be_kept || !library_.is_there()) continue;
+    // Else it is captured again: no reason to stop.
+    [[maybe_unused]] const auto kept =
+        library_.keep_made(one->key, *one->graph);
+  }
+  return failure;
 }
 
 /// All that a graph comes from that may be kept.
@@ -197,46 +191,32 @@ std::string CapturePort::made_key(const CaptureRequest& request,
          device_ + " " + device_name_ + " by " + python_identity(installation_);
 }
 
-CapturePort::Captures CapturePort::run(const CaptureRequest& request,
-                                       const std::vector<std::string>& problems,
-                                       const fs::path& scratch,
-                                       const std::stop_token& cancelled) {
-  Captures found;
+Failure CapturePort::run(const CaptureRequest& request,
+                         const std::vector<Wanted*>& unknown,
+                         const fs::path& scratch,
+                         const std::stop_token& cancelled) {
   std::vector<fs::path> files;
-  for (const std::string& problem : problems) {
+  for (const Wanted* one : unknown) {
     files.push_back(scratch / std::to_string(files.size()) /
                     request.problem_name);
-    if (const auto done = write_file_whole(files.back(), problem); !done) {
-      found.failure = to_failure(done.error());
-      return found;
-    }
+    const auto done = write_file_whole(files.back(), one->problem);
+    if (!done) return to_failure(done.error());
   }
   const auto report = run_process(request, files, scratch, cancelled);
-  if (!report) {
-    found.failure = to_failure(report.error());
-    return found;
-  }
+  if (!report) return to_failure(report.error());
   std::istringstream lines(report->out);
-  for (const fs::path& file : files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
     std::string line;
     std::getline(lines, line);
     const json answer = json::parse(line, nullptr, false);
-    if (!answer.is_object()) {
-      found.failure = did_not_end(request, *report);
-      return found;
-    }
-    if (!answer.value("ok", false)) {
-      found.failure = told_failure(answer);
-      return found;
-    }
-    auto graph = read_file(graph_beside(file));
-    if (!graph) {
-      found.failure = to_failure(graph.error());
-      return found;
-    }
-    found.done.push_back({std::move(*graph), answer.value("keeps", false)});
+    if (!answer.is_object()) return did_not_end(request, *report);
+    if (!answer.value("ok", false)) return told_failure(answer);
+    auto graph = read_file(graph_beside(files[i]));
+    if (!graph) return to_failure(graph.error());
+    unknown[i]->graph = std::move(*graph);
+    unknown[i]->may_be_kept = answer.value("keeps", false);
   }
-  return found;
+  return {};
 }
 
 Result<SandboxReport> CapturePort::run_process(

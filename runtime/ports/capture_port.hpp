@@ -35,11 +35,14 @@ class CapturePort : public Port {
  private:
   CaptureReply capture(const CaptureRequest& request,
                        const std::stop_token& cancelled);
-  /// A problem's text, and its graph once that is known.
+  /// A problem's text, and its graph's JSON once that is known; if it was just
+  /// captured, whether the same text would give it again: what the problem
+  /// imports is asked of Python, which reads the file.
   struct Wanted {
     std::string problem;
     std::string key;
     std::optional<std::string> graph{};
+    bool may_be_kept = false;
   };
   /// The problem at its own sizes, then at others, with what the library has.
   Result<std::vector<Wanted>> look_up(const CaptureRequest& request);
@@ -49,21 +52,10 @@ class CapturePort : public Port {
                           const std::stop_token& cancelled);
   std::string made_key(const CaptureRequest& request,
                        const std::string& problem) const;
-  /// A graph's JSON, and whether the same text would give it again: what the
-  /// problem imports is asked of Python, which reads the file.
-  struct Captured {
-    std::string graph;
-    bool may_be_kept = false;
-  };
-  /// Of several problems in order, up to the first that failed, and why.
-  struct Captures {
-    std::vector<Captured> done;
-    Failure failure{};
-  };
-  Captures run(const CaptureRequest& request,
-               const std::vector<std::string>& problems,
-               const std::filesystem::path& scratch,
-               const std::stop_token& cancelled);
+  Failure run(const CaptureRequest& request,
+              const std::vector<Wanted*>& unknown,
+              const std::filesystem::path& scratch,
+              const std::stop_token& cancelled);
   Result<SandboxReport> run_process(
       const CaptureRequest& request,
       const std::vector<std::filesystem::path>& files,

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import textwrap
@@ -58,6 +59,13 @@ class CaptureTest(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return path
+
+    def command(self, *words):
+        """The process of the command line, ended."""
+        return subprocess.run(
+            [sys.executable, "-m", "weft.capture.capture", *words],
+            capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": PYTHON_PATH})
 
     def capture(self, text):
         """The graph of that problem, which must be capturable."""

@@ -3,14 +3,13 @@
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import unittest
 import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from capture_case import PYTHON_PATH, CaptureTest, simple
+from capture_case import CaptureTest, simple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -553,10 +552,7 @@ class SelfCheckTest(CaptureTest):
 
 class CommandLineTest(CaptureTest):
     def run_capture(self, text):
-        return subprocess.run(
-            [sys.executable, "-m", "weft.capture.capture", "--problem",
-             self.write(text), "--out", self.out], capture_output=True,
-            text=True, env={**os.environ, "PYTHONPATH": PYTHON_PATH})
+        return self.command("--problem", self.write(text), "--out", self.out)
 
     def test_the_reply_is_the_only_line_whatever_the_model_prints(self):
         done = self.run_capture("import os\n" + simple(

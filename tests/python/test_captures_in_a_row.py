@@ -3,11 +3,9 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import unittest
 
-from capture_case import PYTHON_PATH, CaptureTest, simple
+from capture_case import CaptureTest, simple
 
 
 class CapturesInARow(CaptureTest):
@@ -19,10 +17,7 @@ class CapturesInARow(CaptureTest):
             with open(problem, "w", encoding="utf-8") as file:
                 file.write(text)
             words += ["--problem", problem, "--out", problem + ".json"]
-        done = subprocess.run(
-            [sys.executable, "-m", "weft.capture.capture", *words],
-            capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": PYTHON_PATH})
+        done = self.command(*words)
         return (done.returncode, list(map(json.loads, done.stdout.splitlines())),
                 done.stderr)
 

@@ -37,7 +37,7 @@ def in_force():
                   torch.is_anomaly_enabled()),
         "flush denormal": float(torch.tensor([1e-40]) * 1) != 0,
         "random numbers": (torch.get_rng_state().tolist(), random.getstate(),
-                           str(numpy.random.get_state())),
+                           str(numpy.random.get_state()), _gpu_generators()),
         "Dynamo's settings": torch._dynamo.config.get_config_copy(),
         "Inductor's settings": torch._inductor.config.get_config_copy(),
         "printing": dict(vars(torch._tensor_str.PRINT_OPTS)),
@@ -53,6 +53,11 @@ def in_force():
         "warnings": list(warnings.filters),
         "interpreter": (sys.getswitchinterval(), sys.getrecursionlimit()),
     }
+
+
+def _gpu_generators():
+    return [one.tolist() for one in torch.cuda.get_rng_state_all()
+            ] if torch.cuda.is_initialized() else []
 
 
 def _umask():

@@ -5,8 +5,9 @@
 #include <doctest/doctest.h>
 
 #include <future>
-#include <map>
 
+#include "embedded/tests/runtime/data/played_capture.sh"
+#include "tests/actors/bench.hpp"
 #include "tests/sandbox_fixture.hpp"
 
 using namespace weft;
@@ -14,44 +15,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Writes "graph of <the problem's text>"; a problem that says "bad" is refused,
-// one that says "dies" ends it.
-constexpr const char* kPlayed = R"(#!/bin/sh
-while [ $# -gt 0 ]; do
-  case "$1" in
-    --problem) problem=$(cat "$2"); shift 2;;
-    --out)
-      case "$problem" in
-        *bad*)
-          echo '{"ok": false, "error": {"code": "wrong_input", "message": "it is bad"}}'
-          exit 1;;
-        *dies*) kill -ALRM $$;;
-      esac
-      echo "graph of $problem" > "$2"
-      echo '{"ok": true, "keeps": true}'
-      shift 2;;
-    *) shift;;
-  esac
-done
-)";
-
-struct MapOfBlobs : Blobs {
-  Result<std::string> get(std::string_view hash) override {
-    const auto found = bytes.find(std::string(hash));
-    if (found == bytes.end()) return fail(ErrorCode::failed, "no such blob");
-    return found->second;
-  }
-  std::string put(std::string_view text) override {
-    const std::string hash = "blob of " + std::string(text);
-    bytes[hash] = text;
-    return hash;
-  }
-  std::map<std::string, std::string> bytes;
-};
-
-struct Bench {
+struct PlayedCaptures {
   TestFolder folder;
-  MapOfBlobs blobs;
+  BenchBlobs blobs;
   Library library{folder.path / "library.db"};
   CapturePort port{blobs, installation(), folder.path / "scratch",
                    std::int64_t{1} << 30, library};
@@ -59,7 +25,7 @@ struct Bench {
   Installation installation() const {
     const fs::path python = folder.path / "python";
     fs::create_directories(python / "weft");
-    write_file(python / "played", kPlayed);
+    write_file(python / "played", embedded::tests_runtime_data_played_capture);
     fs::permissions(python / "played", fs::perms(0755));
     Installation made;
     made.python = python / "played";
@@ -82,59 +48,57 @@ struct Bench {
     return std::get<CaptureReply>(said.get_future().get());
   }
 
-  std::string text(const std::string& blob) { return blobs.get(blob).value(); }
+  /// All graphs of a reply, in order.
+  std::vector<std::string> graphs(const CaptureReply& reply) {
+    std::vector<std::string> found;
+    if (!reply.graph.empty()) found.push_back(blobs.get(reply.graph).value());
+    for (const std::string& blob : reply.others) {
+      found.push_back(blobs.get(blob).value());
+    }
+    return found;
+  }
 };
+
+using Texts = std::vector<std::string>;
 
 }  // namespace
 
 TEST_CASE("graphs come in the order of the problems") {
-  Bench bench;
-  const auto reply = bench.capture({"a", "b", "c"});
+  PlayedCaptures played;
+  const auto reply = played.capture({"a", "b", "c"});
   CHECK(reply.failure.message == "");
   CHECK(reply.effect == 7);
   CHECK(!reply.kept);
-  CHECK(bench.text(reply.graph) == "graph of a\n");
-  REQUIRE(reply.others.size() == 2);
-  CHECK(bench.text(reply.others[0]) == "graph of b\n");
-  CHECK(bench.text(reply.others[1]) == "graph of c\n");
-  CHECK(!fs::exists(bench.folder.path / "scratch" / "capture"));
+  CHECK(played.graphs(reply) == Texts{"a of 3", "b of 3", "c of 3"});
+  CHECK(!fs::exists(played.folder.path / "scratch" / "capture"));
 }
 
 TEST_CASE("what the library has is not captured again, and keeps its place") {
-  Bench bench;
-  CHECK(!bench.capture({"b"}).kept);
-  // Were it captured again, it would be refused now.
-  write_file(
-      bench.folder.path / "played",
-      std::string(kPlayed).replace(std::string(kPlayed).find("*bad*"), 5, "b"));
-  const auto reply = bench.capture({"a", "b", "c"});
+  PlayedCaptures played;
+  CHECK(!played.capture({"b"}).kept);
+  const auto reply = played.capture({"a", "b", "c"});
   CHECK(reply.failure.message == "");
   CHECK(!reply.kept);
-  REQUIRE(reply.others.size() == 2);
-  CHECK(bench.text(reply.graph) == "graph of a\n");
-  CHECK(bench.text(reply.others[0]) == "graph of b\n");
-  CHECK(bench.text(reply.others[1]) == "graph of c\n");
-  const auto again = bench.capture({"c", "b"});
+  CHECK(played.graphs(reply) == Texts{"a of 2", "b of 1", "c of 2"});
+  const auto again = played.capture({"c", "b"});
   CHECK(again.kept);
-  CHECK(bench.text(again.graph) == "graph of c\n");
+  CHECK(played.graphs(again) == Texts{"c of 2", "b of 1"});
 }
 
 TEST_CASE("of several, the graphs before the one that fails are told") {
-  Bench bench;
-  const auto reply = bench.capture({"a", "bad", "c"});
+  PlayedCaptures played;
+  const auto reply = played.capture({"a", "bad", "c"});
   CHECK(reply.failure.code == "wrong_input");
   CHECK(reply.failure.message == "it is bad");
-  CHECK(bench.text(reply.graph) == "graph of a\n");
-  CHECK(reply.others.empty());
-  CHECK(bench.capture({"bad", "a"}).graph == "");
+  CHECK(played.graphs(reply) == Texts{"a of 3"});
+  CHECK(played.graphs(played.capture({"bad", "a"})).empty());
 }
 
 TEST_CASE("one that takes too long is told with the time that each has") {
-  Bench bench;
-  const auto reply = bench.capture({"a", "dies", "c"});
+  PlayedCaptures played;
+  const auto reply = played.capture({"a", "slow", "c"});
   CHECK(reply.failure.code == "wrong_input");
   CHECK(reply.failure.message.starts_with(
       "problem.py did not return within 20 s of "));
-  CHECK(bench.text(reply.graph) == "graph of a\n");
-  CHECK(reply.others.empty());
+  CHECK(played.graphs(reply) == Texts{"a of 3"});
 }

@@ -11,6 +11,7 @@ with a line of its own: each by a copy of this process, which has PyTorch alread
 import argparse
 import contextlib
 import faulthandler
+import functools
 import inspect
 import json
 import logging
@@ -55,11 +56,9 @@ def main(tell, arguments=None):
     is_alone = len(options.problem) == 1
     if not is_alone:
         load_exporter()
-    for problem, out in zip(options.problem, options.out):
-        def work():
-            return reply_of(problem, out, options.device, options.mode,
-                            is_first=problem is options.problem[0])
-
+    for number, paths in enumerate(zip(options.problem, options.out)):
+        work = functools.partial(reply_of, *paths, options.device, options.mode,
+                                 is_first=number == 0)
         reply = work() if is_alone else by_a_copy(work, options.seconds)
         tell(reply)
         if not reply["ok"]:
