@@ -63,6 +63,23 @@ class Trial(unittest.TestCase):
         self.assertEqual(found, ("kernels", 0))
         self.assertAlmostEqual(self.clock, 26 * 0.1 + 3 + 23 * 0.05)
 
+    def test_no_side_is_always_first_or_after_the_same(self):
+        for sides in (["a", "b"], ["a", "b", "c", "d"]):
+            called = []
+            with mock.patch.object(
+                    trial, "_seconds",
+                    lambda side, *_: called.append(side) or 1e-4):
+                trial._times(sides, [], trial.time.monotonic() + 60)
+            count = len(sides)
+            rounds = [called[i:i + count] for i in range(0, len(called), count)]
+            self.assertEqual(len(rounds), trial.ROUNDS_MAX + 1)
+            for side in sides:
+                firsts = sum(one[0] == side for one in rounds)
+                self.assertLessEqual(abs(firsts - len(rounds) / count), 2)
+                before = {one[one.index(side) - 1] for one in rounds if
+                          one[0] != side}
+                self.assertEqual(len(before), min(2, count - 1), sides)
+
     def test_three_rounds_are_enough(self):
         found = self.chosen(45, framework=1, kernels=9)
         self.assertEqual((found, self.clock), (("framework", 9), 40))

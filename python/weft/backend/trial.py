@@ -99,8 +99,9 @@ def _times(sides, arguments, until):
             return times if number > ROUNDS_MIN else None
         if number > ROUNDS and begin + last >= enough:
             break
-        # Who comes first changes from round to round, and who comes before whom.
-        first = number % len(sides)
+        # Who comes before whom changes from round to round, and in pairs of them who
+        # comes first.
+        first = number // 2 % len(sides)
         order = sides[first:] + sides[:first]
         for side in order[::-1] if number % 2 else order:
             taken = _seconds(side, arguments, devices)
