@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-constexpr int kBuildNiceness = 10;
+constexpr int kBuildNiceness = 5;
 
 namespace fs = std::filesystem;
 

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from weft_case import ROOT
 
 import weft
-from weft.backend import agreement, captured, piece as pieces, search
+from weft.backend import agreement, captured, piece as pieces, program, search
 
 PROGRAM = """
 import sys
@@ -206,6 +206,29 @@ class Beside(BackendCase):
                 self.assertTrue(kernels.settled.wait(60))
             told = f"the program made {count} calls meanwhile"
             self.assertEqual(told in str(weft.explain()), count > 0)
+
+
+    @unittest.skipUnless(os.path.exists("/proc/self/autogroup"),
+                         "this kernel does not weigh sessions")
+    def test_a_search_gives_way(self):
+        """It has a session of its own, which the kernel weighs against ours."""
+        said = os.path.join(self.folder, "said")
+        for niceness, told in (("7", " nice 7"), ("0", " nice 0")):
+            self.set_environment(
+                WEFT_NICE=niceness,
+                WEFT_BIN=self.script("sleep 0.2; cat /proc/self/autogroup"))
+            with open(said, "wb") as file:
+                code, _ = program.run([], limit_s=60, answer=file)
+            self.assertEqual(code, 0)
+            with open(said, encoding="ascii") as file:
+                self.assertEqual(file.read().rstrip()[-len(told):], told)
+
+    def script(self, text):
+        path = os.path.join(self.folder, "script")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n" + text + "\n")
+        os.chmod(path, 0o755)
+        return path
 
 
 class Told(BackendCase):

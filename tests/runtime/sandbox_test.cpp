@@ -172,6 +172,19 @@ TEST_CASE("what may wait for a core is nicer than we are") {
   CHECK(std::stoi(run_well(request).out) == ours + 5);
 }
 
+TEST_CASE("its session is as nice, where the kernel weighs sessions") {
+  if (!std::filesystem::exists("/proc/self/autogroup")) {
+    MESSAGE("this kernel has no groups of sessions");
+    return;
+  }
+  const TestFolder scratch;
+  auto request = quick_request(scratch.path, {"cat", "/proc/self/autogroup"});
+  request.limits.niceness = 5;
+  // "/autogroup-17 nice 5"
+  CHECK(run_well(request).out.ends_with(
+      " nice " + std::to_string(getpriority(PRIO_PROCESS, 0) + 5) + "\n"));
+}
+
 TEST_CASE("output above the limit is dropped and the command goes on") {
   const TestFolder scratch;
   auto request = quick_request(

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <string>
+#include <thread>
 
 #include "seccomp_filter.hpp"
 
@@ -58,10 +61,30 @@ Result<void> become(std::int64_t uid) {
   return {};
 }
 
+/// Tells the kernel that our session is as nice as we are. Where each session
+/// is a group of its own to the scheduler (sched(7), "The autogroup feature"),
+/// a process is nice to those of its session alone, and bubblewrap gives us a
+/// session. A kernel without such groups has no such file; one that is told
+/// too often, by others than root, asks to be told again.
+void be_nice_as_a_session(int niceness) {
+  constexpr int kTries = 10;
+  constexpr std::chrono::milliseconds kPause{30};
+  const int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  const std::string text = std::to_string(niceness);
+  for (int i = 0; i < kTries; ++i) {
+    if (write(file, text.data(), text.size()) >= 0 || errno != EAGAIN) break;
+    std::this_thread::sleep_for(kPause);
+  }
+  close(file);
+}
+
 Result<void> give_up_rights(const SandboxOrder& order) {
   const SandboxLimits& limits = order.request.limits;
   errno = 0;  // -1 may be the new niceness
-  if (nice(limits.niceness) == -1 && errno != 0) return refused("be nicer");
+  const int niceness = nice(limits.niceness);
+  if (niceness == -1 && errno != 0) return refused("be nicer");
+  if (niceness > 0) be_nice_as_a_session(niceness);
   if (auto done = set_limits(order.request); !done) return done;
   if (order.uid >= 0) {
     if (auto done = become(order.uid); !done) return done;

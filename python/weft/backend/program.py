@@ -12,6 +12,8 @@ import sys
 import threading
 import time
 
+from weft.device import process
+
 #: After a signal, before the next.
 GRACE_S = 10.0
 STDERR_CHARS_MAX = 4000
@@ -62,7 +64,8 @@ def run(words, limit_s, cancelled=None, answer=subprocess.DEVNULL):
     process's orderly end."""
     limiter = ["timeout", "--signal=INT", f"--kill-after={GRACE_S:g}",
                f"{limit_s + GRACE_S:g}"]
-    nice = ["nice", "-n", os.environ.get("WEFT_NICE", "10")]
+    niceness = os.environ.get("WEFT_NICE", "10")
+    nice = ["nice", "-n", niceness]
     command = [tool for tools in (limiter, nice) if shutil.which(tools[0])
                for tool in tools] + [find(), *words]
     environment = dict(os.environ)
@@ -73,6 +76,8 @@ def run(words, limit_s, cancelled=None, answer=subprocess.DEVNULL):
                              stdout=answer, stderr=subprocess.PIPE,
                              env=environment, text=True, errors="replace",
                              start_new_session=True)
+    if niceness.isdecimal():  # else nice says that it is no number
+        process.nice_session(child.pid, min(19, os.nice(0) + int(niceness)))
     with _running_lock:
         _running.add(child)
     try:

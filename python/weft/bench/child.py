@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 
+from weft.device import process
+
 _libc = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 #: A run that was told to stop leaves at once, when it can.
@@ -35,6 +37,7 @@ class Child:
             self._process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 env=environment, start_new_session=True, preexec_fn=prepare)
+        process.nice_session(self._process.pid, os.nice(0))
         self._log, self._errors = log, errors
         self._told_at = 0.0
 

@@ -109,6 +109,7 @@ class Slot:
                 env=environment,
                 start_new_session=True,
             )
+            process.nice_session(self._process.pid, os.nice(0))
         except OSError as error:
             raise SlotBroken(f"cannot start the sandbox: {error}") from None
         finally:

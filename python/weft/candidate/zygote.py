@@ -353,7 +353,8 @@ def _await_exit(pid, seconds):
 
 def _become_child(commands, answers, printed, device):
     """In the fork: only the job's own descriptors stay open."""
-    os.setsid()
+    # No session of its own: to the kernel it is as nice as the sandbox's.
+    os.setpgid(0, 0)
     process.die_with_parent()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

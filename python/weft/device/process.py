@@ -32,6 +32,22 @@ def die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def nice_session(pid, niceness):
+    """Makes the session that the child `pid` began (setsid) as nice as that. To a
+    kernel that weighs sessions (sched(7), "The autogroup feature"), a process is
+    nice to those of its own session alone. Another kernel has no such file; one
+    that is told too often, by others than root, asks to be told again."""
+    for _ in range(10):
+        try:
+            with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:
+                file.write(str(niceness))
+            return
+        except BlockingIOError:
+            time.sleep(0.03)
+        except OSError:
+            return
+
+
 def adopt_orphans():
     """Daemons among our descendants become our children, thus killable."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
