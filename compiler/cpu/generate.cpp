@@ -6,6 +6,7 @@
 #include "compiler/compose/sized_sources.hpp"
 #include "compiler/cpu/print.hpp"
 #include "compiler/fusion/lowerable.hpp"
+#include "compiler/loops/growing.hpp"
 #include "compiler/lowering/any_size.hpp"
 #include "compiler/lowering/lower.hpp"
 
@@ -71,21 +72,28 @@ std::vector<Named> variants_for(const Subgraph& subgraph,
   return list;
 }
 
+/// `usual`: of a graph that grows, its schedule at the size by which loops are
+/// laid out.
 Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
+                                              const Schedule* usual,
                                               const LoopFacts& facts,
                                               int variants_max,
-                                              LoweringOptions options) {
-  options.wide_moments = true;
-  options.choices = facts.choices.lowering;
-  options.choices.single_pass_elements =
-      facts.l2_bytes / facts.choices.cpu.two_pass_l2_divisor;
+                                              const LoweringOptions& options) {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   for (const auto& [name, variant] : variants_for(subgraph, facts)) {
     if (static_cast<int>(sources.size()) >= variants_max) break;
     Result<Program> program = lower(subgraph.graph, options);
     if (!program) return std::unexpected(program.error());
-    const Schedule plan = schedule(std::move(*program), facts);
+    Schedule plan = schedule(std::move(*program), facts);
+    if (usual != nullptr) {
+      auto growing = growing_variables(plan, *usual);
+      if (!growing) {
+        return fail(ErrorCode::wrong_input,
+                    "no code for any size: its loops are others at another");
+      }
+      plan.growing = std::move(*growing);
+    }
     CpuVariant rounded = variant;
     rounded.free_rounding = options.free_rounding;
     const Growth& growth = subgraph.graph.growth;
@@ -108,14 +116,24 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
                                                int variants_max,
                                                LoweringOptions options) {
   options.adds_in_place = true;
-  if (!subgraph.graph.growth.grows()) {
-    return generate_at(subgraph, facts, variants_max, options);
+  options.wide_moments = true;
+  options.choices = facts.choices.lowering;
+  options.choices.single_pass_elements =
+      facts.l2_bytes / facts.choices.cpu.two_pass_l2_divisor;
+  options.for_sizes = subgraph.graph.growth.grows();
+  if (!options.for_sizes) {
+    return generate_at(subgraph, nullptr, facts, variants_max, options);
   }
   if (auto same = check_any_size(subgraph.graph, options); !same) {
     return std::unexpected(same.error());
   }
+  const auto graph = usual_graph(subgraph.graph);
+  if (!graph) return std::unexpected(graph.error());
+  auto program = lower(*graph, options);
+  if (!program) return std::unexpected(program.error());
+  const Schedule usual = schedule(std::move(*program), facts);
   return sources_for_sizes(subgraph, [&](const Subgraph& at) {
-    return generate_at(at, facts, variants_max, options);
+    return generate_at(at, &usual, facts, variants_max, options);
   });
 }
 

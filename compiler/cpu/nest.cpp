@@ -251,7 +251,7 @@ void NestPrinter::print_loops(const Pass& pass, const PrintScope& outer,
 
 // What every row of a column needs alike is computed once for the block.
 void NestPrinter::hoist_columns(const Pass& pass, PrintScope& scope) {
-  if (!nest_.columns || extent_of(pass.inner) < 4) return;
+  if (!nest_.columns || usual(pass.inner) < 4) return;
   std::set<ExprId> wanted;
   const auto all = expressions(pass);
   for (const ExprId id : all) {

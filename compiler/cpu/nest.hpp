@@ -8,6 +8,7 @@
 
 #include "compiler/cpu/print.hpp"
 #include "compiler/cpu/scalar.hpp"
+#include "compiler/loops/growing.hpp"
 #include "compiler/loops/pass.hpp"
 #include "compiler/text/count.hpp"
 #include "compiler/text/number_text.hpp"
@@ -37,6 +38,10 @@ class NestPrinter {
   Count parts(std::int64_t extent, std::int64_t size) const {
     return parts_of(extent, size, variant_.for_sizes(), "/");
   }
+  /// The elements by which loops over the variables are laid out.
+  std::int64_t usual(const std::vector<LoopVar>& variables) const {
+    return usual_extent(plan_, variables);
+  }
   void choose_block();
   bool blocks_outside() const;
   void choose_kept();
@@ -46,8 +51,8 @@ class NestPrinter {
   void print_tile(const Pass& pass, PrintScope scope, LoopVar row);
   void open_points(bool parallel);
   void print_split();
-  void print_chunks(const Pass& pass, std::int64_t chunks, const Count& points);
-  void merge_chunks(const Pass& pass, std::int64_t chunks, const Count& points);
+  void print_chunks(const Pass& pass, const Count& chunks, const Count& points);
+  void merge_chunks(const Pass& pass, const Count& chunks, const Count& points);
   void print_pass(const Pass& pass);
   void print_loops(const Pass& pass, const PrintScope& scope,
                    std::size_t depth);
@@ -81,7 +86,7 @@ class NestPrinter {
   bool needs_totals(const Pass& pass) const;
   std::string lower_bound(std::size_t depth) const;
   std::string upper_bound(const Pass& pass, std::size_t depth) const;
-  std::int64_t chunks(const Pass& pass) const;
+  Count chunks(const Pass& pass) const;
 
   const Schedule& plan_;
   const Nest& nest_;

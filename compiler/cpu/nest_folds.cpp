@@ -17,7 +17,8 @@ constexpr std::int64_t kPieceRows = 32;
 int NestPrinter::unroll(const Pass& pass) const {
   if (nest_.columns || !pass.folds() || pass.inner.empty()) return 1;
   int unroll = variant_.unroll;
-  while (unroll > 1 && pass.inner.back().extent < 2 * unroll * variant_.lanes) {
+  while (unroll > 1 &&
+         usual({pass.inner.back()}) < 2 * unroll * variant_.lanes) {
     unroll /= 2;
   }
   return unroll;
@@ -29,7 +30,7 @@ int NestPrinter::row_group(const Pass& pass, std::size_t depth) const {
   const bool only_folds =
       std::all_of(pass.stages.begin(), pass.stages.end(),
                   [](const Stage* stage) { return stage->folds; });
-  if (!only_folds || pass.inner[depth].extent < variant_.unroll) return 1;
+  if (!only_folds || usual({pass.inner[depth]}) < variant_.unroll) return 1;
   return variant_.unroll;
 }
 
@@ -39,13 +40,15 @@ std::int64_t NestPrinter::piece_elements(const Pass& pass) const {
 }
 
 // Whether the loop at that depth is the one whose pieces are summed apart: the
-// outermost whose inside is a piece already, or the last if it is longer.
+// outermost whose inside is a piece already, or the last if it is longer. One
+// that grows may be longer than any piece.
 bool NestPrinter::pieces_of_loop(const Pass& pass, std::size_t depth) const {
   if (!pass.folds()) return false;
   const std::int64_t piece = piece_elements(pass);
   std::int64_t inside = 1;
   std::size_t at = pass.inner.size();
-  while (at > 0 && inside * pass.inner[at - 1].extent <= piece) {
+  while (at > 0 && !grows(plan_, {pass.inner[at - 1]}) &&
+         inside * pass.inner[at - 1].extent <= piece) {
     inside *= pass.inner[--at].extent;
   }
   return at > 0 && at - 1 == depth;

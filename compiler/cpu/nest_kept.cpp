@@ -27,7 +27,7 @@ void NestPrinter::choose_kept() {
   if (!variant_.keep_values || nest_.columns || passes.size() < 2) return;
   const auto& inner = passes.front().inner;
   const std::int64_t bytes = 4 * extent_of(inner);
-  if (inner.empty() ||
+  if (inner.empty() || grows(plan_, inner) ||
       bytes > facts_.l2_bytes / facts_.choices.cpu.kept_l2_divisor)
     return;
   std::set<ExprId> seen;

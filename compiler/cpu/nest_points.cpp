@@ -15,7 +15,7 @@ void NestPrinter::choose_block() {
     block = std::min(block, choices.fold_columns_max);
     std::int64_t rows = 1;
     for (const Stage& stage : nest_.stages) {
-      rows = std::max(rows, extent_of(stage.inner));
+      rows = std::max(rows, usual(stage.inner));
     }
     // Rows that several passes walk stay in cache; one pass wants long pieces
     // of each row, but a block for every thread.

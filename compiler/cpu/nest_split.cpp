@@ -5,27 +5,35 @@
 
 namespace weft {
 
-std::int64_t NestPrinter::chunks(const Pass& pass) const {
-  const std::int64_t extent = pass.inner.front().extent;
+// One at least, and of a few long ones no more than there are steps. Of what
+// grows they are counted when the kernel runs.
+Count NestPrinter::chunks(const Pass& pass) const {
+  const LoopVar& walked = pass.inner.front();
   const CpuChoices& choices = facts_.choices.cpu;
-  if (extent < 2 * choices.split_chunk_steps_min) {
-    return std::min<std::int64_t>(extent, facts_.cores);
-  }
-  return std::min(extent / choices.split_chunk_steps_min,
-                  choices.split_chunks_per_core * facts_.cores);
+  const bool are_few = usual({walked}) < 2 * choices.split_chunk_steps_min;
+  const std::int64_t steps = are_few ? 1 : choices.split_chunk_steps_min;
+  const std::int64_t most =
+      are_few ? facts_.cores : choices.split_chunks_per_core * facts_.cores;
+  const std::int64_t value =
+      std::clamp<std::int64_t>(walked.extent / steps, 1, most);
+  if (!grows(plan_, {walked})) return value;
+  return {value,
+          "std::clamp<int64_t>(" + text(walked.extent) + " / " + text(steps) +
+              ", 1, " + text(most) + ")",
+          false, true};
 }
 
 // Every thread folds a chunk of the outermost inner variable for all points.
-void NestPrinter::print_chunks(const Pass& pass, std::int64_t chunks,
+void NestPrinter::print_chunks(const Pass& pass, const Count& chunks,
                                const Count& points) {
   const std::int64_t extent = pass.inner.front().extent;
   const std::string kept = text(nest_.columns ? vectors() : 1);
   out_.line("#pragma omp parallel for schedule(static)");
-  out_.open("for (int64_t chunk = 0; chunk < " + text(chunks) + "; ++chunk)");
+  out_.open("for (int64_t chunk = 0; chunk < " + chunks.text + "; ++chunk)");
   out_.line("const int64_t from = chunk * " + text(extent) + " / " +
-            text(chunks) + ";");
+            chunks.text + ";");
   out_.line("const int64_t to = (chunk + 1) * " + text(extent) + " / " +
-            text(chunks) + ";");
+            chunks.text + ";");
   open_points(false);
   const bool totals = needs_totals(pass);
   declare(pass, totals);
@@ -49,7 +57,7 @@ void NestPrinter::print_chunks(const Pass& pass, std::int64_t chunks,
 }
 
 // In order, so that the result is the same every time.
-void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
+void NestPrinter::merge_chunks(const Pass& pass, const Count& chunks,
                                const Count& points) {
   const std::int64_t kept = nest_.columns ? vectors() : 1;
   open_points(false);
@@ -57,7 +65,7 @@ void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
     const std::string a = acc(*stage);
     out_.line(reducer(program(), *stage) + "* " + a + " = part" +
               text(id(*stage)) + ".data + p * " + text(kept) + ";");
-    out_.open("for (int64_t chunk = 1; chunk < " + text(chunks) + "; ++chunk)");
+    out_.open("for (int64_t chunk = 1; chunk < " + chunks.text + "; ++chunk)");
     out_.line("const auto* other = " + a + " + chunk * " +
               product(points, kept).text + ";");
     out_.line("for (int64_t at = 0; at < " + text(kept) + "; ++at) " + a +
@@ -74,7 +82,7 @@ void NestPrinter::merge_chunks(const Pass& pass, std::int64_t chunks,
 
 void NestPrinter::print_split() {
   const Pass pass = passes_of(program(), nest_).front();
-  const std::int64_t count = chunks(pass);
+  const Count count = chunks(pass);
   const std::int64_t kept = nest_.columns ? vectors() : 1;
   Count points = parts(nest_.columns ? nest_.outer.back().extent : 1, block_);
   for (std::size_t i = 0; i + (nest_.columns ? 1 : 0) < nest_.outer.size();

@@ -269,6 +269,12 @@ std::vector<Sizes> sample_sizes(const Graph& graph) {
   return {{p[0], q[0]}, {p[0], q[1]}, {p[1], q[0]}, {p[1], q[1]}, {p[2], q[2]}};
 }
 
+Result<Graph> usual_graph(const Graph& graph) {
+  const auto last = graph_at(graph, sample_sizes(graph).back());
+  if (!last) return last;
+  return graph_at(graph, sample_sizes(*last).front());
+}
+
 std::vector<Sizes> judged_sizes(const Sizes& sizes) {
   if (sizes.empty()) return {};
   const std::int64_t prime = sizes[0] == 13 ? 11 : 13;

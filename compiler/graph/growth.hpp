@@ -93,6 +93,11 @@ Result<Graph> graph_at(const Graph& graph, const Sizes& sizes);
 /// a multiple of a vector, or another extent's).
 std::vector<Sizes> sample_sizes(const Graph& graph);
 
+/// The graph at the size by which a code generator decides, whatever size it
+/// prints: no sample, so that what grows is told by it, but a prime as these
+/// are, of the problem's order.
+Result<Graph> usual_graph(const Graph& graph);
+
 /// At which a kernel for any sizes is judged besides its own: 1 (of two
 /// symbols: both, and one of them), primes, and larger ones; no samples.
 std::vector<Sizes> judged_sizes(const Sizes& sizes);

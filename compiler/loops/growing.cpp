@@ -1,5 +1,7 @@
 #include "compiler/loops/growing.hpp"
 
+#include <algorithm>
+
 namespace weft {
 namespace {
 
@@ -36,6 +38,21 @@ std::optional<std::map<int, std::int64_t>> growing_variables(
     }
   }
   return growing;
+}
+
+bool grows(const Schedule& plan, const std::vector<LoopVar>& variables) {
+  return std::ranges::any_of(
+      variables, [&](const LoopVar& v) { return plan.growing.contains(v.id); });
+}
+
+std::int64_t usual_extent(const Schedule& plan,
+                          const std::vector<LoopVar>& variables) {
+  std::int64_t usual = 1;
+  for (const LoopVar& v : variables) {
+    const auto found = plan.growing.find(v.id);
+    usual *= found == plan.growing.end() ? v.extent : found->second;
+  }
+  return usual;
 }
 
 }  // namespace weft

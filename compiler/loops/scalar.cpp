@@ -62,6 +62,14 @@ ExprId ScalarArena::integer(DType dtype, std::int64_t number) {
   return intern(std::move(node));
 }
 
+ExprId ScalarArena::count(DType dtype, std::int64_t number) {
+  Scalar node;
+  node.op = ScalarOp::cast;
+  node.dtype = dtype;
+  node.arguments = {integer(DType::i64, number)};
+  return intern(std::move(node));
+}
+
 ExprId ScalarArena::load(DType dtype, int buffer, std::vector<Index> index) {
   Scalar node;
   node.op = ScalarOp::load;

@@ -51,11 +51,12 @@ std::string program_text(const Program& program) {
   return text;
 }
 
-/// A stage that folds or scans what grows: the call that it came from, or "".
+/// A stage that walks what grows in order, as no fold does: the call that it
+/// came from, or "".
 std::string walks_size(const Program& small, const Program& large) {
   for (std::size_t i = 0; i < small.stages.size(); ++i) {
     const Stage& one = small.stages[i];
-    if (!one.stores() && i < large.stages.size() &&
+    if ((one.scans || one.adds) && i < large.stages.size() &&
         one.inner != large.stages[i].inner) {
       return one.note;
     }
@@ -69,12 +70,13 @@ bool walk_growing(const Graph& one, const Graph& other) {
   LoweringOptions options;
   options.contractions = true;
   options.halves = true;
+  options.for_sizes = true;
   const auto small = lower(one, options), large = lower(other, options);
   return small && large && !walks_size(*small, *large).empty();
 }
 
-Result<void> check_any_size(const Graph& graph,
-                            const LoweringOptions& options) {
+Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
+  options.for_sizes = true;
   if (auto told = size_sources(graph); !told) {
     return std::unexpected(told.error());
   }
@@ -96,9 +98,7 @@ Result<void> check_any_size(const Graph& graph,
       walks_size(programs.begin()->second, programs.rbegin()->second);
   if (!walked.empty()) {
     return fail(ErrorCode::wrong_input,
-                walked +
-                    " folds or scans over the batch, which code for any "
-                    "batch does not");
+                walked + " scans the batch, which code for any batch does not");
   }
   const auto common = common_text(texts, std::span(kSizeNames).first(symbols));
   if (!common) {

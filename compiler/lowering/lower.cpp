@@ -138,6 +138,12 @@ Virtual Lowering::number(DType dtype, double value) {
   return Virtual(dtype, {}, [id](const Position&) { return id; });
 }
 
+Virtual Lowering::count(DType dtype, double elements) {
+  if (!options_.for_sizes) return number(dtype, elements);
+  const ExprId id = arena().count(dtype, static_cast<std::int64_t>(elements));
+  return Virtual(dtype, {}, [id](const Position&) { return id; });
+}
+
 Virtual Lowering::cast(const Virtual& value, DType dtype) {
   if (value.dtype() == dtype) return value;
   return Virtual(dtype, value.shape(), [=, this](const Position& at) {

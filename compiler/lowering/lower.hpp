@@ -75,6 +75,8 @@ class Lowering {
   const LoweringOptions& options() const { return options_; }
 
   Virtual number(DType dtype, double value);
+  /// How many elements something has, or one less than that.
+  Virtual count(DType dtype, double elements);
   Virtual cast(const Virtual& value, DType dtype);
   /// A factor of a matrix product or convolution. Where this call's result is a
   /// half, so are its factors, as the framework's are.

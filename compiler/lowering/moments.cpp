@@ -26,15 +26,15 @@ Virtual mean_of_first(Lowering& in, const Virtual& value, const Shape& dims) {
 
 }  // namespace
 
-// Two passes when a row stays in cache. Otherwise one, about a shift that is
-// near the mean (that of the row's first elements), which keeps the difference
-// of squares from cancelling as it would about zero. Of two the second may put
-// the first one's mean right.
+// Two passes when a row stays in cache, or may be of any length. Otherwise one,
+// about a shift that is near the mean (that of the row's first elements), which
+// keeps the difference of squares from cancelling as it would about zero. Of
+// two the second may put the first one's mean right.
 Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   Moments result;
   const DType dtype = value.dtype();
   for (const std::int64_t dim : dims) result.count *= value.shape()[dim];
-  const Virtual count = number(dtype, result.count);
+  const Virtual elements = count(dtype, result.count);
   const auto divide = [&](const Virtual& a, const Virtual& b) {
     return pointwise("div", dtype, {a, b});
   };
@@ -44,8 +44,9 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   const double rows =
       side_by_side ? static_cast<double>(choices.coalesced_rows) : 1;
   const bool is_held =
+      options_.for_sizes ||
       result.count * rows <= static_cast<double>(choices.single_pass_elements);
-  Virtual shift = is_held ? divide(fold(Fold::sum, value, dims)[0], count)
+  Virtual shift = is_held ? divide(fold(Fold::sum, value, dims)[0], elements)
                           : mean_of_first(*this, value, dims);
   if (is_held && !options_.mended_means) {
     const Virtual centred =
@@ -60,7 +61,7 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   const Virtual sum = fold(Fold::sum, moved, dims)[0];
   const Virtual squares =
       fold(Fold::sum, pointwise("product", dtype, {moved, moved}), dims)[0];
-  const Virtual drift = divide(sum, count);
+  const Virtual drift = divide(sum, elements);
   result.mean = pointwise("add", dtype, {shift, drift});
   // Where that is too large a number, so are the squares; and where there is
   // an infinity, there is no variance.

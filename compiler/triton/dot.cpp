@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/loops/growing.hpp"
 #include "compiler/loops/width.hpp"
 #include "compiler/triton/dot_text.hpp"
 #include "compiler/triton/tiles.hpp"
@@ -113,10 +114,10 @@ void DotText::sort_outer() {
 }
 
 // With too few tiles to go round, programs share the sums. How many those are
-// of what grows is not known.
+// of what grows is not known, nor how long these.
 void DotText::choose_shares(const GpuFacts& facts) {
   const Count all = product(tiles(), tiles_of(plan_, it_.batch, 1));
-  if (all.grows) return;
+  if (all.grows || grows(plan_, it_.folded)) return;
   const std::int64_t programs = all.value;
   const std::int64_t steps = ceil_div(folded_, tile_folded_);
   if (programs >= facts.sms || steps < choices_.split_steps_min) return;

@@ -96,9 +96,10 @@ bool is_product_of_halves(const Graph& graph, const Node& call,
 Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
                      const GpuFacts& facts, bool free_rounding) {
   const bool for_sizes = graph.growth.grows();
-  Result<Program> program =
-      lower(graph, lowering_options(variant, facts.choices.lowering,
-                                    free_rounding, has_contractions(graph)));
+  LoweringOptions options = lowering_options(
+      variant, facts.choices.lowering, free_rounding, has_contractions(graph));
+  options.for_sizes = for_sizes;
+  Result<Program> program = lower(graph, options);
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
   schedule_facts.cores = facts.sms;
@@ -115,15 +116,6 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   // At another size, a bound may hold elsewhere.
   if (variant.windows && !for_sizes) find_interiors(plan);
   return plan;
-}
-
-/// The graph at the size by which tiles go, whatever size is printed: no
-/// sample, so that what grows is told by it, but a prime as these are, so that
-/// jammed windows are as many.
-Result<Graph> usual_graph(const Graph& graph) {
-  const auto last = graph_at(graph, sample_sizes(graph).back());
-  if (!last) return last;
-  return graph_at(graph, sample_sizes(*last).front());
 }
 
 /// Of each variant, that graph's schedule.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/loops/growing.hpp"
 #include "compiler/triton/fold.hpp"
 #include "compiler/triton/nest.hpp"
 
@@ -84,7 +85,7 @@ class NestText {
 
   // triton_split.cpp
   void print_split();
-  void print_shares(const Pass& pass, Tile tile, std::int64_t share,
+  void print_shares(const Pass& pass, Tile tile, const Count& share,
                     std::int64_t shares);
   void print_merge(const Pass& pass, std::int64_t shares);
 

@@ -31,16 +31,21 @@ void NestText::print_split() {
       facts_.sms * (nest_.columns ? choices().split_programs_of_columns
                                   : choices().split_programs_of_rows);
   const std::int64_t wanted = power_of_two(ceil_div(programs, blocks));
-  const std::int64_t steps = ceil_div(extent, tile.width);
-  const std::int64_t share =
-      ceil_div(steps, std::min(wanted, steps)) * tile.width;
-  const std::int64_t shares = ceil_div(extent, share);
+  // Of what grows there are as many as at the usual size, and what each has is
+  // computed; the last of a few steps may have nothing.
+  const std::int64_t steps =
+      ceil_div(usual_extent(plan_, pass.inner), tile.width);
+  const std::int64_t most = std::min(wanted, steps);
+  const bool is_open = grows(pass.inner);
+  const Count share =
+      product(parts_of(extent, most * tile.width, is_open, "//"), tile.width);
+  const std::int64_t shares = is_open ? most : ceil_div(extent, share.value);
   if (shares == 1) return print_rows();
   print_shares(pass, tile, share, shares);
   print_merge(pass, shares);
 }
 
-void NestText::print_shares(const Pass& pass, Tile tile, std::int64_t share,
+void NestText::print_shares(const Pass& pass, Tile tile, const Count& share,
                             std::int64_t shares) {
   const std::int64_t points = extent_of(nest_.outer);
   TritonKernel kernel(program(), module_);
@@ -56,11 +61,12 @@ void NestText::print_shares(const Pass& pass, Tile tile, std::int64_t share,
     kernel.compute(roots_of(*stage), true);
   }
   for (const TritonFold& fold : folds) fold.begin(kernel, tile.shape());
-  kernel.line("for start in range(0, " + text(share) + ", " + text(tile.width) +
+  kernel.line("for start in range(0, " + share.text + ", " + text(tile.width) +
               "):");
   kernel.indent();
-  open_inner(kernel, pass.inner, "share * " + text(share) + " + start",
-             tile.width, extent_of(pass.inner) % share != 0);
+  open_inner(kernel, pass.inner, "share * " + share.text + " + start",
+             tile.width,
+             share.grows || extent_of(pass.inner) % share.value != 0);
   print_tile(kernel, pass, folds, tile, false);
   kernel.dedent();
   kernel.forget_inner();

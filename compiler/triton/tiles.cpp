@@ -1,16 +1,11 @@
 #include "compiler/triton/tiles.hpp"
 
-#include <algorithm>
 #include <bit>
 
+#include "compiler/loops/growing.hpp"
 #include "compiler/loops/integers.hpp"
 
 namespace weft {
-
-bool grows(const Schedule& plan, const std::vector<LoopVar>& variables) {
-  return std::ranges::any_of(
-      variables, [&](const LoopVar& v) { return plan.growing.contains(v.id); });
-}
 
 Count tiles_of(const Schedule& plan, const std::vector<LoopVar>& variables,
                std::int64_t extent) {
@@ -30,12 +25,7 @@ bool is_ragged(const Schedule& plan, const std::vector<LoopVar>& variables,
 std::int64_t usual_tile(const Schedule& plan,
                         const std::vector<LoopVar>& variables) {
   if (!grows(plan, variables)) return power_of_two(extent_of(variables));
-  std::uint64_t usual = 1;
-  for (const LoopVar& v : variables) {
-    const auto found = plan.growing.find(v.id);
-    usual *= static_cast<std::uint64_t>(
-        found == plan.growing.end() ? v.extent : found->second);
-  }
+  const auto usual = static_cast<std::uint64_t>(usual_extent(plan, variables));
   return static_cast<std::int64_t>(std::bit_floor(usual));
 }
 

@@ -11,8 +11,6 @@
 
 namespace weft {
 
-bool grows(const Schedule& plan, const std::vector<LoopVar>& variables);
-
 /// How many tiles of that extent the variables' elements are.
 Count tiles_of(const Schedule& plan, const std::vector<LoopVar>& variables,
                std::int64_t extent);

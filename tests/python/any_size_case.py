@@ -46,6 +46,17 @@ def cases(batch):
         ("without_first", lambda x: (x[:, 1:] - x[:, :-1]).abs(), (rows,)),
         ("rolled_inside", lambda x: x.roll(3, 1) + 1, (rows,)),
         ("masked", lambda x: x.masked_fill(x > 0, -1.0).exp(), (rows,)),
+        ("sum_of_batch", lambda x: x.sum(0) * 2, (rows,)),
+        ("sums_of_batch_and_rows", lambda x: x.sum((0, 2)), (deep,)),
+        ("mean_of_all", lambda x: x.relu().mean(), (rows,)),
+        ("loss", lambda x, y: F.mse_loss(x, y.tanh()), (rows, rows + 1)),
+        ("softmax_of_batch", lambda x: x.softmax(0), (rows,)),
+        ("softmax_of_turned_batch", lambda x: x.t().softmax(-1), (rows,)),
+        ("deviations_from_batch", lambda x: (x - x.mean(0)) * (
+            x.var(0, correction=0) + 0.1).rsqrt(), (rows,)),
+        ("lengths_of_columns", lambda x: x.norm(dim=0) + 1, (rows,)),
+        ("largest_of_batch", lambda x: [x.amax(0), x.argmax(0)], (rows,)),
+        ("norm_of_batch", lambda x: F.layer_norm(x.t(), x.shape[:1]), (rows,)),
     ]
 
 
@@ -53,9 +64,6 @@ def refused_cases(batch):
     """What the batch may not be: the message says it."""
     rows = numbers(batch, 48)
     return [
-        ("sum_of_batch", lambda x: x.sum(0) * 2, (rows,)),
-        ("mean_of_batch", lambda x: x.relu().mean(), (rows,)),
-        ("softmax_of_batch", lambda x: x.softmax(0), (rows,)),
         ("scan_of_batch", lambda x: x.cumsum(0), (rows,)),
         ("rolled_batch", lambda x: x.roll(3, 0) + 1, (rows,)),
     ]
@@ -92,15 +100,19 @@ def pair_cases(batch, length):
         ("of_the_product_alone", lambda x: x.relu() + 1,
          (numbers(batch * length, 24),)),
         ("of_the_length_alone", lambda x: x.relu() + 1, (numbers(length, 24),)),
+        ("sum_of_sequence", lambda x: x.sum(1) * 2, (deep,)),
+        ("softmax_of_sequence", lambda x: x.softmax(1), (deep,)),
+        ("mean_of_what_counts", lambda x, m: (x * m).sum(1) / (m.sum(1) + 1),
+         (deep, (other[..., :1] > 0).float())),
+        ("mean_of_all", lambda x: x.relu().mean(), (deep,)),
+        ("sum_of_batch", lambda x: x.sum(0) * 2, (deep,)),
     ]
 
 
 def refused_pair_cases(batch, length):
     deep = numbers(batch, length, 24)
     return [
-        ("sum_of_sequence", lambda x: x.sum(1) * 2, (deep,)),
-        ("softmax_of_sequence", lambda x: x.softmax(1), (deep,)),
-        ("sum_of_batch", lambda x: x.sum(0) * 2, (deep,)),
+        ("scan_of_sequence", lambda x: x.cumsum(1), (deep,)),
         ("rolled_sequence", lambda x: x.roll(3, 1) + 1, (deep,)),
         ("length_unknown", lambda x, y: x.view(batch, length, 24) + y,
          (numbers(batch * length, 24), numbers(batch, 1, 24))),

@@ -62,13 +62,14 @@ def products(batch):
         ("by_vector", lambda x, v: (x @ v).relu(), (rows, numbers(48))),
         ("thin", lambda x, w: F.linear(x, w).relu(),
          (rows, numbers(3, 48))),
+        ("summed_over", lambda x, y: (x.t() @ y).relu(),
+         (rows, numbers(batch, 40))),
     ]
 
 
 def refused_products(batch):
     rows = numbers(batch, 48)
     return [
-        ("folded", lambda x, y: x.t() @ y, (rows, numbers(batch, 40))),
         ("squared", lambda x: (x @ x.t()).relu(), (rows,)),
         ("windows", lambda x, w: F.conv1d(x, w).relu(),
          (numbers(batch, 4, 20), numbers(8, 4, 3))),
@@ -86,12 +87,13 @@ def pair_products(batch, length):
          (deep, numbers(batch, 24, 18))),
         ("columns_of_batches", lambda x, y: (y @ x.transpose(1, 2)).sigmoid(),
          (deep, numbers(batch, 18, 24))),
+        ("summed_over", lambda x: (x.transpose(1, 2) @ x).relu(), (deep,)),
     ]
 
 
 def refused_pair_products(batch, length):
     deep = numbers(batch, length, 24)
-    return [("folded", lambda x: (x.transpose(1, 2) @ x).relu(), (deep,))]
+    return [("squared", lambda x: (x @ x.transpose(1, 2)).relu(), (deep,))]
 
 
 class Interpreted:

@@ -19,6 +19,7 @@ struct Math {
     return in.pointwise(name, dtype, {a, b});
   }
   Virtual number(double value) const { return in.number(dtype, value); }
+  Virtual count(double elements) const { return in.count(dtype, elements); }
   /// 1 / sqrt(variance + eps)
   Virtual inverse_deviation(const Virtual& variance, double eps) const {
     return (*this)("rsqrt", (*this)("add", variance, number(eps)));
@@ -58,7 +59,7 @@ Values layer_norm(const Call& call) {
   const auto moments = in.moments(value, dims);
   const Virtual mean = in.restore(moments.mean, dims);
   const Virtual variance =
-      math("div", moments.squares, math.number(moments.count));
+      math("div", moments.squares, math.count(moments.count));
   const Virtual inverse = in.restore(
       math.inverse_deviation(variance, call.number(4, "eps", 1e-5)), dims);
   Virtual result = math("product", math("sub", value, mean), inverse);
@@ -89,7 +90,7 @@ Values rms_norm(const Call& call, bool with_inverse) {
   const Virtual sum =
       in.fold(Fold::sum, math("product", value, value), dims)[0];
   const Virtual inverse = in.restore(
-      math.inverse_deviation(math("div", sum, math.number(elements)), eps),
+      math.inverse_deviation(math("div", sum, math.count(elements)), eps),
       dims);
   Virtual result = math("product", value, inverse);
   if (call.given(2, "weight")) {
@@ -124,7 +125,7 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
   all.count = each.count * static_cast<double>(grouped[2]);
   const auto mean_of = [&](const Virtual& each) {
     return math("div", in.fold(Fold::sum, each, {2})[0],
-                math.number(static_cast<double>(grouped[2])));
+                math.count(static_cast<double>(grouped[2])));
   };
   all.mean = mean_of(mean);
   Virtual off = math("sub", mean, in.restore(all.mean, {2}));
@@ -135,7 +136,7 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
   all.squares = in.fold(
       Fold::sum,
       math("add", squares,
-           math("product", math("product", off, off), math.number(each.count))),
+           math("product", math("product", off, off), math.count(each.count))),
       {2})[0];
   return all;
 }
@@ -151,7 +152,7 @@ Values group_norm_channels_last(const Call& call, const Virtual& value,
   const std::int64_t channels = value.shape()[1];
   const auto moments = moments_by_channel(in, math, value, groups);
   const Virtual inverse = math.inverse_deviation(
-      math("div", moments.squares, math.number(moments.count)),
+      math("div", moments.squares, math.count(moments.count)),
       call.number(7, "eps", 1e-5));
   const auto for_channels = [&](const Virtual& of_groups) {
     Shape shape(rank, 1);
@@ -184,7 +185,7 @@ Values group_norm(const Call& call) {
   const Shape dims = {2, 3};
   const auto moments = in.moments(grouped, dims);
   const Virtual variance =
-      math("div", moments.squares, math.number(moments.count));
+      math("div", moments.squares, math.count(moments.count));
   const Virtual inverse =
       math.inverse_deviation(variance, call.number(7, "eps", 1e-5));
   const Virtual normal =
@@ -224,7 +225,7 @@ Values batch_norm_training(const Call& call, std::size_t momentum_at,
   moments.mean = in.cast(moments.mean, math.dtype);
   moments.squares = in.cast(moments.squares, math.dtype);
   const Virtual variance =
-      math("div", moments.squares, math.number(moments.count));
+      math("div", moments.squares, math.count(moments.count));
   const Virtual inverse = math.inverse_deviation(
       variance, call.number(momentum_at + 1, "eps", 1e-5));
   Values values = {
@@ -233,7 +234,7 @@ Values batch_norm_training(const Call& call, std::size_t momentum_at,
   if (!has_running) return values;
   const double momentum = call.number(momentum_at, "momentum", 0.1);
   const Virtual unbiased =
-      math("div", moments.squares, math.number(moments.count - 1));
+      math("div", moments.squares, math.count(moments.count - 1));
   values.push_back(
       running(math, call.tensor(3, "running_mean"), moments.mean, momentum));
   values.push_back(

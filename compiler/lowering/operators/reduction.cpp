@@ -67,7 +67,7 @@ Values mean(const Call& call) {
   double count = 1;
   for (const std::int64_t dim : dims) count *= value.shape()[dim];
   const Virtual sum = in.fold(Fold::sum, value, dims)[0];
-  return {kept(call, in.pointwise("div", dtype, {sum, in.number(dtype, count)}),
+  return {kept(call, in.pointwise("div", dtype, {sum, in.count(dtype, count)}),
                dims, !all && call.flag(2, "keepdim", false))};
 }
 
@@ -85,9 +85,12 @@ Values variance(const Call& call, bool root, bool with_mean) {
   }
   const auto moments = in.moments(in.wide(value), dims);
   const DType of = moments.squares.dtype();
+  if (in.options().for_sizes && correction != 0 && correction != 1) {
+    throw Unsupported{"a variance with another correction, for any size"};
+  }
   const double freedom = std::max(0.0, moments.count - correction);
   Virtual result =
-      in.pointwise("div", of, {moments.squares, in.number(of, freedom)});
+      in.pointwise("div", of, {moments.squares, in.count(of, freedom)});
   if (root) result = in.pointwise("sqrt", of, {result});
   const auto narrow = [&](const Virtual& v) {
     return kept(call, in.cast(v, dtype), dims, keep);
