@@ -195,13 +195,15 @@ class Judged(unittest.TestCase):
 class WithoutRoom(unittest.TestCase):
     """On a device whose memory runs out when eager's results are made."""
 
-    def judge(self, may_be_short, error, begin=None):
+    def judge(self, may_be_short, error, begin=None, call=None):
         whole = mock.Mock(tensors=[], state=[])
         whole.device.may_be_short = may_be_short
+        oracle = mock.Mock(drawn=None)
+        oracle.slot.call.side_effect = call
         with mock.patch.object(near_eager, "trials", side_effect=error), \
                 mock.patch.object(judge_near_eager.verify_model, "begin",
                                   side_effect=begin):
-            return judge_near_eager.judge(mock.Mock(drawn=None), whole, {}, None, {})
+            return judge_near_eager.judge(oracle, whole, {}, mock.Mock(), {})
 
     def test_it_is_tried_once_more_with_the_memory_for_itself(self):
         with self.assertRaises(torch.OutOfMemoryError):
@@ -211,6 +213,15 @@ class WithoutRoom(unittest.TestCase):
         found = self.judge(True, torch.OutOfMemoryError("no 16 GiB"))
         self.assertEqual(found["outcome"], "failed")
         self.assertIn("no room for it: no 16 GiB", found["reason"])
+
+    def test_so_is_a_candidate_that_has_no_room(self):
+        lacks = Ended("out_of_memory", "tried to allocate 6 GiB")
+        trials = [[mock.Mock(outputs=[])]]
+        with self.assertRaises(torch.OutOfMemoryError):
+            self.judge(False, trials, call=lacks)
+        found = self.judge(True, trials, call=lacks)
+        self.assertEqual((found["outcome"], found["reason"]),
+                         ("failed", "tried to allocate 6 GiB"))
 
     def test_who_was_far_before_stays_so(self):
         found = self.judge(True, MemoryError(), begin=Ended("crashed", "it fell"))

@@ -73,9 +73,11 @@ def row(problem, record, result):
 
 
 def lacked_memory(made):
-    """Whether the run, or a subgraph of it, ended for want of memory."""
+    """Whether the run, a subgraph of it or the second rule, ended for want of
+    memory."""
     parts = made["result"]["subgraphs"] if made["result"] else []
     reasons = [made["reason"], made["compile_error"] or "",
+               made["near_reason"] or "",
                *(made["result"] or {}).get("notes", ()),
                *(part["reason"] for part in parts)]
     return any(words in reason for reason in reasons for words in (

@@ -132,9 +132,10 @@ class Device:
         return self.free_bytes() >= self.driver.memory_bytes() / 2
 
     def assert_not_short(self):
-        """Before something is believed that it may only do for want of memory;
+        """Before something is believed that it may only do for want of memory
+        (a library's other algorithm may take many times its tensors):
         OutOfMemoryError."""
-        if not self.may_be_short and self.is_short():
+        if self.is_cuda and not self.may_be_short and not self.is_half_free():
             raise torch.OutOfMemoryError(
                 "others have the device's memory: the framework's libraries "
                 "would take other algorithms than alone")

@@ -5,6 +5,8 @@ longest."""
 import dataclasses
 import time
 
+import torch
+
 from weft.expect import near_eager
 from weft.expect.near_eager import FAILED, FAR, NEAR, NearEager, NotJudged
 from weft.device.laps import lap
@@ -88,6 +90,8 @@ class _Party:
             answer = self.call(trial)
         except Ended as ended:
             lacks = ended.kind == "out_of_memory"
+            if lacks and not self.whole.device.may_be_short:
+                raise torch.OutOfMemoryError(ended.reason) from None
             return self.end(FAILED if lacks else FAR, ended.reason)
         reason = verify_model.layout_difference(answer, trial.described)
         if not reason:
