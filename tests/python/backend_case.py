@@ -131,6 +131,28 @@ class BackendCase(unittest.TestCase):
         torch.testing.assert_close(got, expected)
 
 
+class OptimizedCase(BackendCase):
+    """A module that weft.optimize has made."""
+
+    def setUp(self):
+        super().setUp()
+        self.net, self.x = Net(), torch.randn(4, 12)
+        self.mine, self.report = weft.optimize(
+            self.net, [self.x], budget_s=BUDGET_S)
+        self.assertTrue(self.report.ready, str(self.report))
+
+    def calls(self, module=None):
+        """Calls that kernels computed so far."""
+        return (module or self.mine).__dict__["_weft"].calls
+
+    def check(self, by_kernels, x=None, net=None, mine=None):
+        net, mine = net or self.net, mine or self.mine
+        x = self.x if x is None else x
+        before = self.calls(mine)
+        self.assert_same(mine(x), net(x))
+        self.assertEqual(self.calls(mine) - before, int(by_kernels))
+
+
 class RealSearches(BackendCase):
     """By the program that was built, on a processor; its calls are counted."""
 

@@ -8,13 +8,12 @@ import io
 import os
 import pickle
 import sys
-import threading
 import time
 import unittest
 from unittest import mock
 
 import torch
-from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
+from backend_case import BUDGET_S, WAIT_S, BackendCase, Net, OptimizedCase
 from torch import nn
 
 import weft
@@ -37,25 +36,7 @@ class Nested(nn.Module):
         return {"y": y if flag else -y, "same": pair[0]}
 
 
-class Optimized(BackendCase):
-    def setUp(self):
-        super().setUp()
-        self.net, self.x = Net(), torch.randn(4, 12)
-        self.mine, self.report = weft.optimize(
-            self.net, [self.x], budget_s=BUDGET_S)
-        self.assertTrue(self.report.ready, str(self.report))
-
-    def calls(self, module=None):
-        """Calls that kernels computed so far."""
-        return (module or self.mine).__dict__["_weft"].calls
-
-    def check(self, by_kernels, x=None, net=None, mine=None):
-        net, mine = net or self.net, mine or self.mine
-        x = self.x if x is None else x
-        before = self.calls(mine)
-        self.assert_same(mine(x), net(x))
-        self.assertEqual(self.calls(mine) - before, int(by_kernels))
-
+class Optimized(OptimizedCase):
     @torch.no_grad()
     def test_it_is_the_same_module_with_kernels(self):
         self.check(True)
@@ -208,27 +189,7 @@ class Optimized(BackendCase):
             entry.composed = declined
         for mine in (self.mine, copy.deepcopy(self.mine)):
             self.check(False, mine=mine)
-            self.assertIsNone(mine.__dict__["_weft"]._pending)
-
-    def test_one_kind_is_captured_at_a_time_whoever_calls(self):
-        """torch.export is not for two threads."""
-        real, inside, begun = optimize._begin, threading.Barrier(2), []
-
-        def slow(*words):
-            begun.append(words)
-            with contextlib.suppress(threading.BrokenBarrierError):
-                inside.wait(2)
-            return real(*words)
-
-        def work(number):
-            with torch.no_grad():
-                self.assert_same(self.mine(kinds[number]),
-                                 self.net(kinds[number]))
-
-        kinds = [torch.randn(7, 12), torch.randn(9, 12)]
-        with mock.patch.object(optimize, "_begin", slow):
-            self.assertEqual(self.in_threads(2, work), [])
-        self.assertEqual(len(begun), 1)
+            self.assertEqual(mine.__dict__["_weft"]._pending, ())
 
     def test_a_thread_s_gradients_are_its_own_whatever_others_call_with(self):
         self.mine.requires_grad_(False)
@@ -270,42 +231,6 @@ class Optimized(BackendCase):
         self.assertIs(same, self.mine)
         self.assertTrue(report.ready, str(report))
         self.check(True, x)
-        self.check(True)
-
-    @torch.no_grad()
-    def test_other_inputs_get_kernels_in_the_background(self):
-        other, third = torch.randn(7, 12), torch.randn(12, 5).t()
-        third = torch.cat([third, third, third], 1)[:, :12]
-        for x in (other, third):
-            self.check(False, x)
-            pending = self.mine.__dict__["_weft"]._pending
-            self.assertTrue(pending.kernels.settled.wait(WAIT_S))
-            for _ in range(2):  # is tried, then is taken
-                self.assert_same(self.mine(x), self.net(x))
-            self.check(True, x)
-        self.check(True)
-        self.assertEqual(len(self.mine.__dict__["_weft"].entries), 3)
-
-    @torch.no_grad()
-    def test_other_inputs_have_a_bound(self):
-        mine, _ = weft.optimize(self.net, self.x, shapes_max=1)
-        self.check(False, torch.randn(7, 12), mine=mine)
-        self.assertIsNone(mine.__dict__["_weft"]._pending)
-
-    def test_inputs_with_gradients_are_not_learned(self):
-        self.check(False, torch.randn(7, 12))
-        self.assertIsNone(self.mine.__dict__["_weft"]._pending)
-
-    @torch.no_grad()
-    def test_other_inputs_that_find_nothing_stay_the_module_s_own(self):
-        self.set_environment(FAKE_WEFT="fails")
-        x = torch.randn(7, 12)
-        self.check(False, x)
-        pending = self.mine.__dict__["_weft"]._pending
-        self.assertTrue(pending.kernels.settled.wait(WAIT_S))
-        for _ in range(2):
-            self.check(False, x)
-        self.assertIn("this run fails", str(weft.explain(self.mine)))
         self.check(True)
 
     @torch.no_grad()

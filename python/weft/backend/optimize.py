@@ -255,7 +255,9 @@ class _Dispatch:
         #: (module, entries, (a Bound, its entry) of each with kernels): one
         #: object, since others add entries while a call goes through them.
         self._bound = (None, None, [])
-        self._pending = None  # one search at a time is under way
+        #: Kinds of inputs without an entry yet: one search at a time is under
+        #: way, the others are over and wait for a call with their own inputs.
+        self._pending = ()
         self._seen = set()  # kinds of inputs that were begun, in either way
         self._lock = threading.Lock()
 
@@ -314,9 +316,10 @@ class _Dispatch:
         over are tried, and new ones begun. What goes wrong is told by
         explain(), and the call is the module's own."""
         try:
-            pending = self._pending
-            if pending is not None:
-                return self._compute_pending(pending, args, kwargs)
+            for pending in self._pending:
+                done, result = self._compute_pending(pending, args, kwargs)
+                if done:
+                    return True, result
             return self._begin_other(module, args, kwargs)
         except Exception as error:
             self.reason = ("other inputs cannot have kernels: "
@@ -338,28 +341,34 @@ class _Dispatch:
 
     def _settle(self, pending):
         with self._lock:
-            if self._pending is not pending:
+            if pending not in self._pending:
                 return  # another thread was as quick
-            self._pending = None
+            self._pending = tuple(
+                one for one in self._pending if one is not pending)
         entry = pending.entry()
         self.reports.append(_report_of(entry))
         if entry.composed is not None:
             self.add(entry)
 
     def _begin_other(self, module, args, kwargs):
-        if not tracing.acquire(blocking=False):
+        if self._is_searching() or not tracing.acquire(blocking=False):
             return False, None  # a later call begins it
         try:
-            if self._pending is not None or not self._is_worth_more(
+            if self._is_searching() or not self._is_worth_more(
                     module, args, kwargs):
                 return False, None
             pending, results = _begin(module, args, kwargs, self.options,
                                       _marked_places(args, kwargs))
-            self._pending = pending
+            with self._lock:
+                self._pending += (pending,)
         finally:
             tracing.release()
         leaves = pytree.tree_leaves((args, kwargs))
         return True, _finish(pending.bound, results, leaves)
+
+    def _is_searching(self):
+        return any(pending.kernels.state == "searching"
+                   for pending in self._pending)
 
     def _is_worth_more(self, module, args, kwargs):
         """Whether these inputs are of another kind than all before, where
