@@ -24,7 +24,7 @@ class GraphReport:
 
     role: str  # "inference", "forward", "backward", "optimize"
     operators: int
-    state: str  # "searching", "loaded", "ready", "framework"
+    state: str  # "searching", "forked", "loaded", "ready", "framework"
     reason: str
     summary: str
     calls: int

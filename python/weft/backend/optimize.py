@@ -245,6 +245,8 @@ class _Entry:
 class _Dispatch:
     """Which entry computes a call, of one module."""
 
+    _lock = threading.Lock()  # one for all modules: it is held for a moment
+
     def __init__(self):
         self.entries = []
         self.reports = []
@@ -259,7 +261,6 @@ class _Dispatch:
         #: way, the others are over and wait for a call with their own inputs.
         self._pending = ()
         self._seen = set()  # kinds of inputs that were begun, in either way
-        self._lock = threading.Lock()
 
     def begin(self, kind):
         """No call with such inputs begins a search any more."""
@@ -332,7 +333,9 @@ class _Dispatch:
         if state == "searching":
             return False, None
         done, result = False, None
-        if state == "loaded":  # looks at the kernels' results beside its own
+        # The piece looks at the kernels' results beside its own, or begins a
+        # search that was the parent process's.
+        if state in ("loaded", "forked"):
             done, result = _compute(pending.bound, pending, args, kwargs)
             state = pending.kernels.state
         if state in ("ready", "framework"):
@@ -405,6 +408,14 @@ class _Dispatch:
         log.warning("%s; the module's own forward() takes over", self.reason)
         with self._lock:
             self.entries = [one for one in self.entries if one is not entry]
+
+
+def _renew_lock():
+    """In a child process, which has no thread that would release it."""
+    _Dispatch._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _kind_of(args, kwargs):

@@ -7,6 +7,7 @@ weft.explain(), and the call returns what the framework computes.
 
 import atexit
 import functools
+import os
 import queue
 import threading
 import weakref
@@ -34,6 +35,8 @@ GRACE_S = 120.0
 DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
 ANY = "any batch"
+FORKED = ("the process was forked while its parent searched: the next call begins "
+          "a search here")
 
 class _Tracing:
     """Of torch.export and make_fx, which are not for two threads at a time, nor
@@ -72,7 +75,8 @@ def all_pieces():
 class Kernels:
     """What one graph has for one set of sizes, and how far it is.
 
-    states: "searching"; "loaded" (verified by the search, not yet tried on the
+    states: "searching"; "forked" (the search was the parent process's; the next
+    call begins another); "loaded" (verified by the search, not yet tried on the
     user's data); "ready"; "framework" (it stays there; `reason` says why)."""
 
     def __init__(self):
@@ -111,6 +115,22 @@ class Kernels:
             log.info("a graph stays the framework's: %s", reason)
         self.settled.set()
 
+    def after_fork(self):
+        """In a child process, which has none of the threads that were busy with
+        this."""
+        was_settled, self.settled = self.settled.is_set(), threading.Event()
+        if was_settled:
+            self.settled.set()
+        if self.state != "searching":
+            return
+        if self.composed is not None:
+            self.settle("loaded")
+        elif self.source is None:
+            self.settle("framework", "the process was forked while another "
+                        "thread wrote the graph down")
+        else:
+            self.state, self.reason = "forked", FORKED
+
 
 class Piece:
     """A flat function on tensors that computes one ATen graph without
@@ -144,12 +164,14 @@ class Piece:
     def __call__(self, arguments):
         self.calls += 1
         kernels = self._known(arguments)
-        if (kernels is None or kernels.state == "loaded"
+        if (kernels is None or kernels.state in ("loaded", "forked")
                 ) and contest.is_recording(arguments):
             return self.framework(arguments)  # no call to look at anything
         if kernels is None:
             kernels = self._begin(arguments)
-        if kernels is None or kernels.state == "searching":
+        elif kernels.state == "forked":
+            self._begin_again(kernels)
+        if kernels is None or kernels.state in ("searching", "forked"):
             return self.framework(arguments)
         if kernels.state == "framework":
             return self._by_framework(kernels, arguments)
@@ -262,10 +284,26 @@ class Piece:
             refuse("it could not be written down: " + told(error))
         else:
             if not self._adopt(kernels, arguments):
-                _searches.add(self, kernels)
-            if self.options.wait:
-                kernels.settled.wait(search.limit_s(self.options) + GRACE_S)
+                self._search(kernels)
         return self._begin(arguments) if kernels.is_refused else kernels
+
+    def _begin_again(self, kernels):
+        """The search that the parent process had under way."""
+        with self._lock:
+            if kernels.state != "forked" or is_disabled():
+                return
+            kernels.state, kernels.reason = "searching", ""
+        self._search(kernels)
+
+    def _search(self, kernels):
+        _searches.add(self, kernels)
+        if self.options.wait:
+            kernels.settled.wait(search.limit_s(self.options) + GRACE_S)
+
+    def after_fork(self):
+        self._lock = threading.Lock()
+        for kernels in self.kernels.values():
+            kernels.after_fork()
 
     def _source(self, key, arguments):
         if key != ANY:
@@ -474,6 +512,17 @@ def _told_of_calls(count):
 
 
 _searches = _Searches()
+
+
+def _after_fork():
+    """In a child process: a queue and a thread of its own, once a call needs
+    them. Most children (who load data, say) call no graph, and search for none."""
+    _searches.__init__()
+    for piece in all_pieces():
+        piece.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_searches.end)
 atexit.register(rechecks.end)  # before it: the last that is registered is first
 

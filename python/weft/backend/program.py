@@ -127,6 +127,15 @@ def end_all():
         end(child)
 
 
+def _forget_all():
+    """In a child process: what its parent runs is not its own to end."""
+    global _running, _running_lock
+    _running, _running_lock = set(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
 def main():
     """Becomes the program."""
     try:

@@ -1,0 +1,148 @@
+"""A process that forks, as servers do that load a model first."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import torch
+from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
+
+import weft
+import weft.backend
+from weft.backend import piece as pieces, program, trial
+
+#: Of a child process, in which a call would wait for BUDGET_S.
+CHILD_S = 120
+
+
+class Program:
+    """A program of its own, which forks while another thread searches."""
+
+    def __init__(self):
+        trial.choose = lambda framework, kernels, *_: (kernels or framework, 0.0)
+        torch.set_num_threads(1)
+        torch.set_grad_enabled(False)
+        self.x = torch.randn(4, 12)
+
+    def compiled(self, wait):
+        return torch.compile(Net(), backend=weft.backend.compile,
+                             options={"wait": wait, "budget_s": BUDGET_S})
+
+    def states(self):
+        return [kernels.state for piece in pieces.all_pieces()
+                for kernels in piece.kernels.values()]
+
+    def until_it_runs(self):
+        """Waits for the search; who runs it."""
+        while not program._running:
+            time.sleep(0.05)
+        child, = program._running
+        return child
+
+    def until_settled(self):
+        for piece in pieces.all_pieces():
+            for kernels in piece.kernels.values():
+                assert kernels.settled.wait(CHILD_S)
+
+    def in_child(self, work):
+        """Ends as other programs do, by all that is to be done at an exit."""
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(CHILD_S)
+            work()
+            sys.exit()
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        assert status == 0, status
+
+    def a_new_graph(self):
+        theirs = self.compiled(wait=True)
+        theirs(self.x)
+
+        def work():
+            mine = self.compiled(wait=True)
+            mine(self.x[:2]), theirs(self.x)
+            assert self.states() == ["ready"] * 2, weft.explain()
+
+        self.in_child(work)
+
+    def a_graph_that_is_searched_for(self):
+        os.environ["FAKE_WEFT"] = "hangs"
+        mine = self.compiled(wait=False)
+        expected = mine(self.x)
+        self.until_it_runs()
+
+        def work():
+            assert self.states() == ["forked"], weft.explain()
+            assert pieces.FORKED in str(weft.explain())
+            os.environ["FAKE_WEFT"] = "right"
+            mine(self.x)
+            self.until_settled()
+            mine(self.x)
+            assert self.states() == ["ready"], weft.explain()
+            torch.testing.assert_close(mine(self.x), expected)
+
+        piece, = pieces.all_pieces()
+        # As other threads hold them, which a child does not have.
+        with program._running_lock, pieces._searches._lock, piece._lock:
+            self.in_child(work)
+        assert self.states() == ["searching"], weft.explain()
+
+    def inputs_that_are_searched_for(self):
+        mine, report = weft.optimize(Net(), [self.x], budget_s=BUDGET_S)
+        assert report.ready, report
+        os.environ["FAKE_WEFT"] = "hangs"
+        x = self.x[:2]
+        mine(x)
+        self.until_it_runs()
+
+        def work():
+            os.environ["FAKE_WEFT"] = "right"
+            mine(x)
+            self.until_settled()
+            mine(x)
+            before = mine.__dict__["_weft"].calls
+            mine(x), mine(self.x)
+            assert mine.__dict__["_weft"].calls == before + 2, weft.explain(mine)
+
+        with mine.__dict__["_weft"]._lock:
+            self.in_child(work)
+
+    def an_exit(self):
+        os.environ["FAKE_WEFT"] = "hangs"
+        self.compiled(wait=False)(self.x)
+        child = self.until_it_runs()
+        self.in_child(lambda: None)
+        assert child.poll() is None, "the search was ended"
+        assert self.states() == ["searching"], weft.explain()
+
+
+class Fork(BackendCase):
+    def check(self, name, runs):
+        done = subprocess.run(
+            [sys.executable, "-B", "-W", "ignore", "-c", "import test_fork\n"
+             f"test_fork.Program().{name}()"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(
+                os.path.dirname(path) for path in (
+                    os.path.dirname(weft.__file__), __file__))},
+            capture_output=True, text=True, check=False, timeout=WAIT_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(self.runs(), runs)
+
+    def test_a_child_searches_for_its_own_graphs(self):
+        self.check("a_new_graph", runs=2)
+
+    def test_a_search_that_the_parent_has_begun_begins_anew(self):
+        self.check("a_graph_that_is_searched_for", runs=2)
+        self.check("inputs_that_are_searched_for", runs=5)
+
+    def test_a_child_s_end_leaves_its_parent_s_search_alone(self):
+        """And a child that calls nothing searches for nothing."""
+        self.check("an_exit", runs=1)
+
+
+if __name__ == "__main__":
+    unittest.main()
