@@ -54,6 +54,13 @@ def tensor(name, shape, dtype="float32", **more):
 
 
 X = samples.ref("x")
+#: Rows, added to where an index says.
+SUMS_AT_PLACES = samples.graph([
+    tensor("x", [512, 256]), tensor("places", [4096], "int64"),
+    tensor("rows", [4096, 256]),
+    call("a", "aten.index_add.default",
+         [X, 0, samples.ref("places"), samples.ref("rows")], [512, 256]),
+], ["a"])
 #: Softmax of what has been scaled, and the row's sums beside it.
 ROWS = samples.graph([
     tensor("x", [64, 96]), tensor("scale", [96]),
@@ -168,6 +175,13 @@ class InductorsFile(unittest.TestCase):
         self.assertEqual(code, 1, told.getvalue())
         self.assertIn("Inductor: it reads a constant of 5000 numbers", told.getvalue())
         self.assertFalse(os.path.exists(made))
+
+    def test_what_adds_atomically_is_refused(self):
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            code, _, _ = turned(SUMS_AT_PLACES, "sums")
+        self.assertEqual(code, 1, told.getvalue())
+        self.assertIn("Inductor: its code adds atomically", told.getvalue())
 
     def test_a_wrong_file_is_rejected(self):
         _, made, path = rows()
