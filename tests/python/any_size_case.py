@@ -49,6 +49,7 @@ def cases(batch):
         ("sum_of_batch", lambda x: x.sum(0) * 2, (rows,)),
         ("sums_of_batch_and_rows", lambda x: x.sum((0, 2)), (deep,)),
         ("mean_of_all", lambda x: x.relu().mean(), (rows,)),
+        ("mean_of_much", lambda x: x.mean() + 1, (numbers(batch, 20_000),)),
         ("loss", lambda x, y: F.mse_loss(x, y.tanh()), (rows, rows + 1)),
         ("softmax_of_batch", lambda x: x.softmax(0), (rows,)),
         ("softmax_of_turned_batch", lambda x: x.t().softmax(-1), (rows,)),
