@@ -1,5 +1,7 @@
 #include "runtime/sandbox/sandbox.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
