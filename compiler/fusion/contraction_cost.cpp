@@ -105,7 +105,7 @@ class Costing {
     return range(work, rates_,
                  convolution_->transposed ? choices_.our_transposed
                                           : choices_.our_convolution,
-                 choices_.our_memory);
+                 choices_.our_window_memory);
   }
 
   /// Each number once, on ordinary cores.
