@@ -247,6 +247,23 @@ exit 1
         self.assertNotIn("it needs the network", not_verified)
         self.assertIn("it needs the network", not_run)
 
+    def test_the_rest_goes_on_where_a_whole_level_wants_a_network(self):
+        for level in ("level1", "level4"):
+            os.makedirs(self.path(f"problems/{level}"))
+            self.problems(**{f"{level}/1_{level}": GOOD})
+        script = """#!/bin/sh
+case $2 in
+  *level4*) echo '{"error": "it needs the network", "exit_code": 3}'; exit 3 ;;
+esac
+exit 1
+"""
+        self.assertEqual(self.bench_with(script), 3)
+        report = self.text("report.md")
+        self.assertIn("0 of 1 problems verified.", report)
+        self.assertIn("## Level 4\n\n* No problem was run\n", report)
+        verdicts = {row["level"]: row["verdict"] for row in self.rows().values()}
+        self.assertEqual(verdicts, {"1": "not verified", "4": "no network"})
+
     def begun_journal(self, key):
         os.makedirs(self.path(f"out/runs/{key}"), exist_ok=True)
         with contextlib.closing(sqlite3.connect(

@@ -126,6 +126,20 @@ class ScoreTest(unittest.TestCase):
         self.assertNotIn("7", evaluated)
         self.assertIn("6", evaluated)
 
+    def test_a_level_of_which_nothing_was_run_has_no_score(self):
+        hub = row_of(1, level=4, state=records.NO_NETWORK, reason="hub")
+        for rows, title in (([hub], "Scores"),
+                            ([row_of(1, result_of()), hub], "Level 4")):
+            with self.subTest(title):
+                text = report.markdown(SETTINGS, rows, {}, [(0, 1)])
+                self.assertIn(f"## {title}\n\n* No problem was run\n", text)
+                self.assertIn("| 4/1_Some_Name | no network | hub |", text)
+        beside = {**hub, "group": "beside"}
+        self.assertIn("In /other: Scores\n\n* No problem was run\n",
+                      report.markdown({**SETTINGS, "beside": "/other"},
+                                      [hub, beside], {}, [(0, 1)]))
+        self.assertEqual(plots.all_plots([hub]), {})
+
     def test_fast_0_is_the_share_of_verified_ones_even_when_none_is_timed(self):
         untimed = result_of()
         untimed["timing"]["over_eager"] = None

@@ -149,6 +149,8 @@ def _time_spent(settings, rows, sessions):
 
 def _section(title, rows):
     rows = score.run_ones(rows)
+    if not rows:
+        return f"## {title}\n\n* No problem was run\n"
     bases = [(name, words) for name, words in _BASES
              if score.ratios(rows, name)]
     lines = [f"## {title}", ""]
