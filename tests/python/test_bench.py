@@ -247,6 +247,17 @@ exit 1
         self.assertNotIn("it needs the network", not_verified)
         self.assertIn("it needs the network", not_run)
 
+    def test_a_package_that_is_not_installed_is_the_machine_s_lack(self):
+        self.problems(**{"1_absent": problem_with(
+            "return x", head="import no_such_package")})
+        self.assert_ends(self.bench(), 3, "1 problems are left")
+        told = self.record("1_absent")
+        self.assertEqual((told["state"], told["exit_code"]), ("missing", 2))
+        self.assertIn("No module named 'no_such_package'", told["reason"])
+        self.assertIn("machine lacks something", self.text("report.md"))
+        self.assert_ends(self.bench(), 3)  # which tries it again
+        self.assertEqual(len(self.record("1_absent")["tries"]), 2)
+
     def test_the_rest_goes_on_where_a_whole_level_wants_a_network(self):
         for level in ("level1", "level4"):
             os.makedirs(self.path(f"problems/{level}"))

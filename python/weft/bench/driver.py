@@ -21,6 +21,8 @@ _TICK_S = 0.05
 #: Results are written while the bench goes on, but not all the time.
 _WRITE_EVERY_S = 5.0
 _DEATHS_MAX = 2
+#: Python's words where an import finds nothing.
+_NO_PACKAGE = "ModuleNotFoundError: No module named"
 
 
 class Refused(Exception):
@@ -232,8 +234,7 @@ class Bench:
             return FINISHED, reason
         if code in (2, 3):
             reason = reason or child.last_words()
-            lacks = NO_NETWORK if network.WANTED in reason else MISSING
-            return (REFUSED if code == 2 else lacks), reason
+            return _refusal(code, reason), reason
         if problem in self._late:
             return TIMED_OUT, (f"not done after "
                                f"{self._settings['problem_s']:g} s")
@@ -265,6 +266,15 @@ class Bench:
         if any(row["state"] in (MISSING, NO_NETWORK) for row in rows):
             return 3
         return 0 if all(row["verified"] for row in rows) else 1
+
+
+def _refusal(code, reason):
+    """The state of a run that ended with 2 or 3. Of a package that is not
+    installed weft says wrong input, since a problem may import only what is
+    there; in a folder of problems that others wrote, the machine lacks it."""
+    if code == 2:
+        return MISSING if _NO_PACKAGE in reason else REFUSED
+    return NO_NETWORK if network.WANTED in reason else MISSING
 
 
 def alternate(chosen):
