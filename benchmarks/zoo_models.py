@@ -393,7 +393,9 @@ def _transformers_models(large, batch=None):
     def whisper():
         config = t.WhisperConfig(
             d_model=width, encoder_layers=layers, encoder_attention_heads=4,
-            encoder_ffn_dim=2 * width, num_mel_bins=16,
+            encoder_ffn_dim=2 * width, decoder_layers=layers,
+            decoder_attention_heads=4, decoder_ffn_dim=2 * width,
+            num_mel_bins=16,
             max_source_positions=length, vocab_size=500, return_dict=False,
             pad_token_id=0, bos_token_id=1, eos_token_id=2,
             decoder_start_token_id=1)
