@@ -5,6 +5,7 @@ import copy
 import io
 import os
 import pickle
+import re
 import time
 import unittest
 from unittest import mock
@@ -15,6 +16,7 @@ from torch import library, nn
 
 import weft
 from weft.backend import piece as pieces, search
+from weft.backend.options import SEEDS, options_from
 
 
 def any_rows(rows):
@@ -256,6 +258,28 @@ class Failures(BackendCase):
             self.compiled(Net(), budget=3)(torch.randn(4, 12))
         with self.assertRaisesRegex(Exception, "option seeds is 3"):
             self.compiled(Net(), seeds=3)(torch.randn(4, 12))
+
+    def test_a_value_that_an_option_does_not_take_is_refused(self):
+        flag, count, number, seeds = (
+            "True or False", "a whole number from", "a number from",
+            "'auto', or some of library,compiler,inductor,llm")
+        for name, wrong, takes in (
+                ("cache", "no", flag), ("wait", "yes", flag), ("wait", 1, flag),
+                ("variants", 1.5, count), ("variants", True, count),
+                ("shapes_max", 2.5, count), ("shapes_max", 0, count),
+                ("replay_mb", 1.5, count), ("replay_mb", False, count),
+                ("budget_s", True, number), ("budget_s", "60", number),
+                ("budget_s", float("nan"), number), ("trial_s", False, number),
+                ("seeds", "nonsense", seeds), ("seeds", "", seeds),
+                ("seeds", "compiler,auto", seeds), ("seeds", None, seeds)):
+            said = f"option {name} is {wrong!r}: it is {takes}"
+            with self.subTest(name, wrong=wrong):
+                with self.assertRaisesRegex(ValueError, re.escape(said)):
+                    options_from({name: wrong})
+        with self.assertRaisesRegex(ValueError, "option shapes_max is 2.5"):
+            weft.optimize(Net(), torch.randn(4, 12), shapes_max=2.5)
+        for right in ("auto", *SEEDS, ",".join(SEEDS)):
+            self.assertEqual(options_from({"seeds": right}).seeds, right)
 
     def test_weft_can_be_switched_off(self):
         self.set_environment(WEFT_DISABLE="1")

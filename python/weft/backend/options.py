@@ -7,6 +7,8 @@ import sys
 
 FALLBACKS = ("eager", "inductor")
 TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
+#: Who may be asked for kernels, as the program's roster has them.
+SEEDS = ("library", "compiler", "inductor", "llm")
 #: torch.compile's own modes; weft's kernels are the same in each.
 MODES = (None, "default", "reduce-overhead", "max-autotune",
          "max-autotune-no-cudagraphs")
@@ -51,18 +53,15 @@ class Options:
         _check("fallback", self.fallback, FALLBACKS)
         _check("target", self.target, TARGETS)
         _check("mode", self.mode, MODES)
-        if not isinstance(self.seeds, str):
-            raise ValueError(f"weft's option seeds is {self.seeds!r}: it is "
-                             "'auto', or a text as weft run --seeds takes it")
+        _check_flag("wait", self.wait)
+        _check_flag("cache", self.cache)
+        _check_seeds(self.seeds)
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
         _check_range("trial_s", self.trial_s, 0, 60)
-        _check_range("variants", self.variants, 0, 64)
-        _check_range("shapes_max", self.shapes_max, 1, SHAPES_MAX)
+        _check_count("variants", self.variants, 0, 64)
+        _check_count("shapes_max", self.shapes_max, 1, SHAPES_MAX)
         if self.replay_mb is not None:
-            _check_range("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
-            if not isinstance(self.replay_mb, int):
-                raise ValueError(f"weft's option replay_mb is {self.replay_mb!r}: "
-                                 "it is a whole number")
+            _check_count("replay_mb", self.replay_mb, 0, REPLAY_MB_MAX)
 
     def graph_bytes(self):
         """Of a GPU's memory, that CUDA graphs may keep."""
@@ -90,10 +89,30 @@ def _check(name, value, known):
             + ", ".join(repr(one) for one in known))
 
 
-def _check_range(name, value, low, high):
-    if not isinstance(value, (int, float)) or not low <= value <= high:
-        raise ValueError(f"weft's option {name} is {value!r}: it is a number "
-                         f"from {low:g} to {high:g}")
+def _check_flag(name, value):
+    """Any text would count as true, "no" as well."""
+    if not isinstance(value, bool):
+        raise ValueError(f"weft's option {name} is {value!r}: it is True or "
+                         "False")
+
+
+def _check_seeds(value):
+    names = value.split(",") if isinstance(value, str) else []
+    if value != "auto" and (not names or set(names) - set(SEEDS)):
+        raise ValueError(f"weft's option seeds is {value!r}: it is 'auto', or "
+                         f"some of {','.join(SEEDS)}, with commas between")
+
+
+def _check_range(name, value, low, high, kinds=(int, float),
+                 words="a number"):
+    if (not isinstance(value, kinds) or isinstance(value, bool)
+            or not low <= value <= high):
+        raise ValueError(f"weft's option {name} is {value!r}: it is {words} "
+                         f"from {low:g} to {high:.7g}")
+
+
+def _check_count(name, value, low, high):
+    _check_range(name, value, low, high, int, "a whole number")
 
 
 def is_disabled():
