@@ -225,6 +225,16 @@ class Optimized(OptimizedCase):
             weft.load(path)
 
     @torch.no_grad()
+    def test_a_module_without_kernels_is_not_saved(self):
+        for wrong, says in ((self.net, "a Net"), ((self.mine, 1), "a tuple"),
+                            (self.compiled(Net()), "what torch.compile gave")):
+            with self.assertRaisesRegex(TypeError, f"{says}.*weft.optimize"):
+                weft.save(wrong, "/nowhere/module.pt")
+        path = os.path.join(self.folder, "whole.pt")
+        weft.save(nn.Sequential(self.mine), path)  # a part has kernels
+        self.check(True, mine=weft.load(path)[0])
+
+    @torch.no_grad()
     def test_more_inputs_can_be_learned(self):
         x = torch.randn(7, 12)
         same, report = weft.optimize(self.mine, [x])

@@ -548,3 +548,11 @@ def _shell(module, kind, made):
 def _dispatch_of(module):
     found = module.__dict__.get("_weft")
     return found if isinstance(found, _Dispatch) else None
+
+
+def is_optimized(module):
+    """Whether optimize() made it, or a part of it. What torch.compile gave has its
+    kernels outside the module."""
+    return (isinstance(module, torch.nn.Module)
+            and not hasattr(module, "_orig_mod")
+            and any(_dispatch_of(part) for part in module.modules()))

@@ -7,15 +7,30 @@ class is imported where it was; kernels are built again for the machine.
 
 import torch
 
+from weft.backend.optimize import is_optimized
+
 FORMAT = 1
 
 
 def save(module, path):
-    """Writes the module. OSError if the file cannot be written."""
+    """Writes the module, which weft.optimize() made, or a part of it. TypeError
+    if it did not: the file would have no kernels. OSError if it cannot be
+    written."""
     from weft import __version__
 
+    if not is_optimized(module):
+        raise TypeError(f"weft.save takes a module that weft.optimize made, and "
+                        f"got {_told(module)}, which has no kernels to save: "
+                        "call weft.optimize(module, inputs) first, and save the "
+                        "module that it gives")
     torch.save({"weft": FORMAT, "version": __version__, "module": module},
                path)
+
+
+def _told(module):
+    if hasattr(module, "_orig_mod"):
+        return "what torch.compile gave"
+    return f"a {type(module).__name__}"
 
 
 def load(path):
