@@ -16,7 +16,7 @@ from weft.expect import compare, inputs, redraws, summed_terms, tf32
 from weft.device.arena import BufferSet
 from weft.device.device import HOST
 from weft.device.laps import lap
-from weft.expect.reference import Reference, load_graph
+from weft.expect.reference import ROUNDS, Reference, casts_to_half, load_graph
 from weft.problem.widen import wide_default, widen
 
 _SELECTORS = {
@@ -293,6 +293,9 @@ class CaseMaker:
         self._operands = operands
         self._eager = reference.function()
         self._wide = reference.function(wide=True, also=operands)
+        self._rounding = None  # the same with its casts to halves, if it has any
+        if any(map(casts_to_half, reference.graph["nodes"])):
+            self._rounding = reference.function(wide=ROUNDS)
         self._length = reduction_length(reference)
         self.multiplies = tf32.multiplies(
             node["target"] or "" for node in reference.graph["nodes"])
@@ -377,11 +380,22 @@ class CaseMaker:
                 name, one.operand_dim = self._selectors[spec.name]
                 one.operand = operands[name]
             made.append(one)
-            if self.framework_used_tf32:
+        if self._rounding and any(map(compare.is_lost, made)):
+            made = self._by_casts(made, storages)
+        if self.framework_used_tf32:
+            for one in made:
                 compare.framework_used_tf32(one)
         if self.multiplies and tf32.is_asked(self._device.torch):
             self.allow_tf32(storages, made)
         return made
+
+    def _by_casts(self, made, storages):
+        wide = self._expect_wide(storages, self._rounding)
+        if wide is None:
+            return made
+        return [compare.with_casts(one, compare.expect(
+            one.name, one.framework, truth, self._length))
+            for one, truth in zip(made, wide)]
 
     def expect_scaled(self, storages, factor):
         """The same of these inputs times that factor."""
@@ -409,12 +423,13 @@ class CaseMaker:
         with tf32.forbidden():
             return self._eager(*self.views(storages))
 
-    def _expect_wide(self, storages):
+    def _expect_wide(self, storages, function=None):
         """The float64 results; None where a device has no room for them."""
+        function = function or self._wide
         self._device.make_way()
         try:
             with wide_default():
-                return self._wide(*self.views([widen(s) for s in storages]))
+                return function(*self.views([widen(s) for s in storages]))
         except torch.OutOfMemoryError:
             if not self._device.is_cuda:
                 raise
@@ -494,9 +509,11 @@ class Controls:
         """Of the first case, which is the problem's own: noise as large as the
         output. Where the framework itself errs by that much, what another case
         rejects says nothing of what the problem asks."""
-        floating = [w for w in wants if w.framework.is_floating_point()]
+        floating = [w for w in wants if w.framework.is_floating_point()
+                    and (w.framework.any() or w.truth.any())]
         if self.rejected["noise"] is None and is_finite and floating:
-            self.rejected["noise"] = any(
+            # One output that tells nothing is not made good by another.
+            self.rejected["noise"] = all(
                 compare.compare(_noisy(want), want).reason for want in floating)
 
     def rest(self):

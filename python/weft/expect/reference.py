@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.problem.widen import FLOATING
+from weft.problem.widen import FLOATING, HALVES
+
+#: Of function(): in float64, but for what the graph casts to halves.
+ROUNDS = "rounds"
+CASTS = ("aten._to_copy.", "aten.to.", "prims.convert_element_type.")
 
 
 class BadGraph(Exception):
@@ -123,7 +127,8 @@ class Reference:
     def function(self, wide=False, also=()):
         """The function of the input tensors that returns a list of outputs.
 
-        wide: the float64 form. also: names of further nodes to return.
+        wide: the float64 form; ROUNDS: with what is cast to a half rounded to it.
+        also: names of further nodes to return.
         """
         scope, source = self.source(wide, also)
         exec(compile(source, "<reference>", "exec"), scope)
@@ -176,6 +181,8 @@ class Reference:
         return freed
 
     def _line(self, node, scope, wide):
+        is_kept = wide == ROUNDS and casts_to_half(node)
+        wide = bool(wide) and not is_kept
         args = [self._text(arg, wide) for arg in node["args"]]
         if node["target"] == "getitem":
             return f"{node['name']} = {args[0]}[{args[1]}]"
@@ -183,8 +190,10 @@ class Reference:
         operator = _operator(node["target"])
         key = "op_" + node["target"].replace(".", "_").replace(":", "_")
         scope[key] = operator
-        return f"{node['name']} = {key}({', '.join(args + kwargs)})"
-
+        call = f"{key}({', '.join(args + kwargs)})"
+        if is_kept:
+            call += ".to(torch.float64)"
+        return f"{node['name']} = {call}"
 
     def _text(self, arg, wide):
         """An argument of docs/graph.md as Python source."""
@@ -206,6 +215,15 @@ class Reference:
         if kind in ("layout", "memory_format"):
             return f"torch.{value}"
         raise TypeError(f"argument of unknown kind {kind!r}")
+
+
+def casts_to_half(node):
+    """Whether a call's whole work is to make halves of other numbers."""
+    if node["kind"] != "call" or not node["target"].startswith(CASTS):
+        return False
+    return any(isinstance(arg, dict) and "dtype" in arg
+               and getattr(torch, arg["dtype"]) in HALVES
+               for arg in [*node["args"], *node["kwargs"].values()])
 
 
 def _operator(target):

@@ -291,22 +291,22 @@ class WholeModel:
         grown = self.device.peak_bytes() - before
         used_tf32 = self._used_tf32(narrow, leaves, state, seed)
         with lap("float64"):
-            wide = self._run_wide(leaves, state, seed, grown, narrow["drew"])
+            casts = WideCasts()
+            wide = self._run_wide(
+                leaves, state, seed, grown, narrow["drew"], casts)
+            is_wide = wide is not None
             if wide is None and used_tf32:  # nearer to it than Model's own
                 wide = self._in_float32(leaves, state, seed)
-        made = []
-        is_wide = wide is not None
-        for key in _KEYS:
-            results = narrow[key]
-            truths = wide.pop(key) if is_wide else [None] * len(results)
-            before = {"inputs_after": leaves, "state_after": state}.get(
-                key, [None] * len(results))
-            made.append([
-                compare.untouched(name, x) if x is was else
-                compare.expect(name, x, truth, self._length_for(x, truth))
-                for name, x, was, truth in zip(
-                    self._names(key, len(results)), results, before, truths)])
-        wide = None  # what is expected holds it
+        made = self._against(leaves, state, narrow, wide)
+        if is_wide and casts.has_halves and any(map(
+                compare.is_lost, chain(*made))):
+            with lap("float64"):
+                wide = self._run_wide(leaves, state, seed, grown,
+                                      narrow["drew"], WideCasts(rounds=True))
+            if wide is not None:
+                kept = self._against(leaves, state, narrow, wide)
+                made = [list(map(compare.with_casts, *both))
+                        for both in zip(made, kept)]
         if used_tf32:
             for one in chain(*made):
                 compare.framework_used_tf32(one)
@@ -318,6 +318,22 @@ class WholeModel:
         return ModelCase(
             distribution, _is_finite(distribution), seed, leaves, state,
             narrow["described"], *made)
+
+    def _against(self, leaves, state, narrow, wide):
+        """For each kind of what a run leaves the expectations of Model's results,
+        by float64's, which go."""
+        made = []
+        for key in _KEYS:
+            results = narrow[key]
+            truths = wide.pop(key) if wide else [None] * len(results)
+            before = {"inputs_after": leaves, "state_after": state}.get(
+                key, [None] * len(results))
+            made.append([
+                compare.untouched(name, x) if x is was else
+                compare.expect(name, x, truth, self._length_for(x, truth))
+                for name, x, was, truth in zip(
+                    self._names(key, len(results)), results, before, truths)])
+        return made
 
     def expect_scaled(self, case, factor):
         """What is expected of the inputs of that case times that factor; of its
@@ -535,7 +551,7 @@ class WholeModel:
             self._run(self.model, leaves, state, seed)
         return Give(drawn)
 
-    def _run_wide(self, leaves, state, seed, bytes_narrow, draws):
+    def _run_wide(self, leaves, state, seed, bytes_narrow, draws, casts):
         """The float64 results, or None where the model has none."""
         if not self._uses_float64 or 3 * bytes_narrow > self.device.free_bytes():
             return None
@@ -545,7 +561,7 @@ class WholeModel:
                      else contextlib.nullcontext())
             model = widened(self.model)
             wide = [widen(t) for t in state]
-            with wide_default(), WideCasts(), given:
+            with wide_default(), casts, given:
                 return self._run(model, leaves, wide, seed, widen)
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()

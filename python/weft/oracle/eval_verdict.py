@@ -27,6 +27,10 @@ def evaluate(oracle, request):
     text = _read(request["candidate"])
     contract = contract_of(text, request["candidate"])
     whole = oracle.whole(request)
+    if not whole.places["outputs"]:
+        raise ProblemError(
+            "wrong_result", "the reference's forward() returns no tensor: there "
+            "is nothing to hold a candidate against")
     limits = Limits.from_request(request)
     job = stage(request, contract, whole, oracle.scratch)
     verdict = verify_model.check_model(

@@ -5,6 +5,7 @@ import torch
 from weft.problem.operator_trace import Mode
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+HALVES = FLOATING[:2]
 
 
 def widen(tensor):
@@ -29,11 +30,22 @@ class wide_default:
 
 class WideCasts(Mode):
     """Within it, what is cast to a floating type becomes float64: a model that
-    computes in bfloat16 inside would else be held against its own rounding."""
+    computes in bfloat16 inside would else be held against its own rounding.
+
+    `rounds`: what is cast to a half is rounded to it all the same, for a model
+    whose result is what such a cast leaves. `has_halves`: there was such a cast."""
+
+    def __init__(self, rounds=False):
+        super().__init__()
+        self.rounds, self.has_halves = rounds, False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if (function is torch.ops.aten._to_copy.default
-                and kwargs.get("dtype") in FLOATING):
-            kwargs = {**kwargs, "dtype": torch.float64}
-        return function(*args, **kwargs)
+        if (function is not torch.ops.aten._to_copy.default
+                or kwargs.get("dtype") not in FLOATING):
+            return function(*args, **kwargs)
+        is_half = kwargs["dtype"] in HALVES
+        self.has_halves |= is_half
+        if is_half and self.rounds:
+            return function(*args, **kwargs).to(torch.float64)
+        return function(*args, **{**kwargs, "dtype": torch.float64})
