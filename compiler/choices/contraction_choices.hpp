@@ -30,8 +30,8 @@ struct ContractionChoices {
   ShareRange our_transposed = {0.15, 0.45};
   ShareRange vendor_transposed = {0.05, 0.35};
   /// Products, and convolutions, of the memory's rate: windows are gathered.
-  /// What is fused before and after shows in it: 0.12 to 0.36 were seen of three
-  /// on an H100, whose library took less, 2026-11-28.
+  /// What is fused before and after shows in it: 0.12 to 0.36 were seen of
+  /// three on an H100, whose library took less, 2026-11-28.
   ShareRange our_memory = {0.4, 1};
   ShareRange our_window_memory = {0.1, 1};
   /// Depthwise ones are bound by memory: 2 to 22 times as long in the library.
