@@ -22,7 +22,7 @@ void NestPrinter::choose_block() {
     const bool again = passes_of(program(), nest_).size() > 1;
     const std::int64_t fits =
         again ? facts_.l2_bytes / choices.columns_l2_divisor / (4 * rows)
-              : extent / (2 * facts_.cores);
+              : usual({nest_.outer.back()}) / (2 * facts_.cores);
     block = std::clamp<std::int64_t>(
         fits, std::min(choices.fold_columns_min, block), block);
   } else if (blocks_outside()) {

@@ -5,8 +5,8 @@
 
 namespace weft {
 
-// One at least, and of a few long ones no more than there are steps. Of what
-// grows they are counted when the kernel runs.
+// Where the loop is short, a step each. Of what grows they are counted when the
+// kernel runs.
 Count NestPrinter::chunks(const Pass& pass) const {
   const LoopVar& walked = pass.inner.front();
   const CpuChoices& choices = facts_.choices.cpu;

@@ -51,12 +51,13 @@ std::string program_text(const Program& program) {
   return text;
 }
 
-/// A stage that walks what grows in order, as no fold does: the call that it
-/// came from, or "".
+/// A stage that walks what grows in order, or counts places in it, which are
+/// kept in 32 bits: the call that it came from, or "".
 std::string walks_size(const Program& small, const Program& large) {
   for (std::size_t i = 0; i < small.stages.size(); ++i) {
     const Stage& one = small.stages[i];
-    if ((one.scans || one.adds) && i < large.stages.size() &&
+    const bool counts = one.scans || one.adds || one.position >= 0;
+    if (counts && i < large.stages.size() &&
         one.inner != large.stages[i].inner) {
       return one.note;
     }
@@ -70,6 +71,7 @@ bool walk_growing(const Graph& one, const Graph& other) {
   LoweringOptions options;
   options.contractions = true;
   options.halves = true;
+  options.adds_in_place = true;
   options.for_sizes = true;
   const auto small = lower(one, options), large = lower(other, options);
   return small && large && !walks_size(*small, *large).empty();
@@ -98,7 +100,9 @@ Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
       walks_size(programs.begin()->second, programs.rbegin()->second);
   if (!walked.empty()) {
     return fail(ErrorCode::wrong_input,
-                walked + " scans the batch, which code for any batch does not");
+                walked +
+                    " scans the batch, or finds places in it, which code for "
+                    "any batch does not");
   }
   const auto common = common_text(texts, std::span(kSizeNames).first(symbols));
   if (!common) {

@@ -75,7 +75,7 @@ class Lowering {
   const LoweringOptions& options() const { return options_; }
 
   Virtual number(DType dtype, double value);
-  /// How many elements something has, or one less than that.
+  /// How many elements something has, or one fewer.
   Virtual count(DType dtype, double elements);
   Virtual cast(const Virtual& value, DType dtype);
   /// A factor of a matrix product or convolution. Where this call's result is a

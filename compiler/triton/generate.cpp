@@ -133,11 +133,18 @@ TritonModule print_module(const Graph& graph, const Schedules& usual,
     if (!growing) throw Unsupported{"its loops are others at another size"};
     plan.growing = std::move(*growing);
   }
-  for (const Buffer& buffer : plan.program.buffers) {
-    const std::int64_t span = std::max(buffer.span, elements_of(buffer));
+  // Loops may walk more elements than any tensor has: where one is spread.
+  const auto add_span = [&](std::int64_t span) {
     if (std::ranges::find(module.spans, span) == module.spans.end()) {
       module.spans.push_back(span);
     }
+  };
+  for (const Buffer& buffer : plan.program.buffers) {
+    add_span(std::max(buffer.span, elements_of(buffer)));
+  }
+  for (const Nest& nest : plan.nests) {
+    add_span(extent_of(nest.outer));
+    for (const Stage& stage : nest.stages) add_span(extent_of(stage.inner));
   }
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];

@@ -56,7 +56,11 @@ def cases(batch):
         ("deviations_from_batch", lambda x: (x - x.mean(0)) * (
             x.var(0, correction=0) + 0.1).rsqrt(), (rows,)),
         ("lengths_of_columns", lambda x: x.norm(dim=0) + 1, (rows,)),
-        ("largest_of_batch", lambda x: [x.amax(0), x.argmax(0)], (rows,)),
+        ("largest_of_batch", lambda x: [x.amax(0), x.amin(0)], (rows,)),
+        ("outer_sums", lambda x, y: (x[:, None] * y).sum((0, 1)),
+         (numbers(batch), numbers(7, 48))),
+        ("corrected", lambda x: [x.var(1, correction=2), x.std(0) + 1],
+         (torch.cat([rows, rows + 1, rows - 1]),)),
         ("norm_of_batch", lambda x: F.layer_norm(x.t(), x.shape[:1]), (rows,)),
     ]
 
@@ -66,6 +70,7 @@ def refused_cases(batch):
     rows = numbers(batch, 48)
     return [
         ("scan_of_batch", lambda x: x.cumsum(0), (rows,)),
+        ("place_in_batch", lambda x: x.argmax(0), (rows,)),
         ("rolled_batch", lambda x: x.roll(3, 0) + 1, (rows,)),
     ]
 

@@ -85,12 +85,13 @@ Values variance(const Call& call, bool root, bool with_mean) {
   }
   const auto moments = in.moments(in.wide(value), dims);
   const DType of = moments.squares.dtype();
-  if (in.options().for_sizes && correction != 0 && correction != 1) {
-    throw Unsupported{"a variance with another correction, for any size"};
+  Virtual freedom = in.number(of, std::max(0.0, moments.count - correction));
+  if (in.options().for_sizes) {
+    freedom = in.pointwise(
+        "sub", of, {in.count(of, moments.count), in.number(of, correction)});
+    freedom = in.pointwise("maximum", of, {freedom, in.number(of, 0)});
   }
-  const double freedom = std::max(0.0, moments.count - correction);
-  Virtual result =
-      in.pointwise("div", of, {moments.squares, in.count(of, freedom)});
+  Virtual result = in.pointwise("div", of, {moments.squares, freedom});
   if (root) result = in.pointwise("sqrt", of, {result});
   const auto narrow = [&](const Virtual& v) {
     return kept(call, in.cast(v, dtype), dims, keep);

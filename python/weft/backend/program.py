@@ -76,11 +76,12 @@ def run(words, limit_s, cancelled=None, answer=subprocess.DEVNULL):
                              stdout=answer, stderr=subprocess.PIPE,
                              env=environment, text=True, errors="replace",
                              start_new_session=True)
-    if niceness.isdecimal():  # else nice says that it is no number
-        process.nice_session(child.pid, min(19, os.nice(0) + int(niceness)))
     with _running_lock:
         _running.add(child)
     try:
+        if niceness.isdecimal():  # else nice says that it is no number
+            process.nice_session(
+                child.pid, min(19, os.nice(0) + int(niceness)))
         return _wait(child, limit_s, cancelled)
     finally:
         with _running_lock:

@@ -20,8 +20,8 @@ FRAMEWORK_FACTOR = 8.0
 #: one that falls to the other side of a threshold proves nothing about the
 #: rest. (bfloat16 errs 8 times as much as TF32, TF32 2^13 times float32.)
 FRAMEWORK_RMS_FACTOR = 4.0
-#: Who errs so much is held to nothing: FRAMEWORK_FACTOR times it is nearly the
-#: output's own size.
+#: Whose elements err so much together is held to nothing: FRAMEWORK_FACTOR times
+#: it is nearly the output's own size. (One may have crossed a threshold.)
 LOST_ERROR = 0.1
 #: Where the user asked for TF32: so many times what that costs …
 TF32_FACTOR = 4.0
@@ -142,14 +142,17 @@ def is_lost(made):
     """Whether float64's answer tells nothing of the framework's."""
     if made.wide is None:
         return False
+    if made.framework.dtype not in FLOATING:
+        differing = torch.count_nonzero(made.wide != made.framework)
+        return int(differing) > LOST_ERROR * made.framework.numel()
     is_nothing = not made.wide.any() and bool(made.framework.any())
-    return is_nothing or made.framework_error > LOST_ERROR
+    return is_nothing or made.framework_rms > LOST_ERROR
 
 
 def with_casts(made, kept):
     """Of a model's output the expectation that explains it: `made` by float64
-    alone or, where that is lost, `kept` by float64 with the model's own casts to
-    halves. Such an output is what a rounding leaves (x minus x rounded)."""
+    alone or, where that is lost, `kept` by float64 with the model's own casts.
+    Such an output is what a rounding leaves (x minus x rounded)."""
     return kept if is_lost(made) and not is_lost(kept) else made
 
 

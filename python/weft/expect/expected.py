@@ -16,7 +16,7 @@ from weft.expect import compare, inputs, redraws, summed_terms, tf32
 from weft.device.arena import BufferSet
 from weft.device.device import HOST
 from weft.device.laps import lap
-from weft.expect.reference import ROUNDS, Reference, casts_to_half, load_graph
+from weft.expect.reference import ROUNDS, Reference, is_narrowing, load_graph
 from weft.problem.widen import wide_default, widen
 
 _SELECTORS = {
@@ -293,8 +293,8 @@ class CaseMaker:
         self._operands = operands
         self._eager = reference.function()
         self._wide = reference.function(wide=True, also=operands)
-        self._rounding = None  # the same with its casts to halves, if it has any
-        if any(map(casts_to_half, reference.graph["nodes"])):
+        self._rounding = None  # the same with its own casts, if it has any
+        if any(map(is_narrowing, reference.graph["nodes"])):
             self._rounding = reference.function(wide=ROUNDS)
         self._length = reduction_length(reference)
         self.multiplies = tf32.multiplies(
@@ -393,9 +393,11 @@ class CaseMaker:
         wide = self._expect_wide(storages, self._rounding)
         if wide is None:
             return made
-        return [compare.with_casts(one, compare.expect(
-            one.name, one.framework, truth, self._length))
-            for one, truth in zip(made, wide)]
+        kept = [compare.expect(one.name, one.framework, truth, self._length)
+                for one, truth in zip(made, wide)]
+        for one, other in zip(made, kept):
+            other.operand, other.operand_dim = one.operand, one.operand_dim
+        return list(map(compare.with_casts, made, kept))
 
     def expect_scaled(self, storages, factor):
         """The same of these inputs times that factor."""
@@ -510,11 +512,13 @@ class Controls:
         output. Where the framework itself errs by that much, what another case
         rejects says nothing of what the problem asks."""
         floating = [w for w in wants if w.framework.is_floating_point()
+                    and w.framework.isfinite().any()
                     and (w.framework.any() or w.truth.any())]
         if self.rejected["noise"] is None and is_finite and floating:
             # One output that tells nothing is not made good by another.
             self.rejected["noise"] = all(
-                compare.compare(_noisy(want), want).reason for want in floating)
+                compare.compare(_noisy(want), want).reason
+                and not compare.is_lost(want) for want in floating)
 
     def rest(self):
         """Nothing of a case is kept: the next one is held against none."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import torch
 
-from weft.problem.widen import FLOATING, HALVES
+from weft.problem.widen import FLOATING, NARROW
 
-#: Of function(): in float64, but for what the graph casts to halves.
+#: Of function(): in float64, but for what the graph casts to narrower types.
 ROUNDS = "rounds"
 CASTS = ("aten._to_copy.", "aten.to.", "prims.convert_element_type.")
 
@@ -127,7 +127,7 @@ class Reference:
     def function(self, wide=False, also=()):
         """The function of the input tensors that returns a list of outputs.
 
-        wide: the float64 form; ROUNDS: with what is cast to a half rounded to it.
+        wide: the float64 form; ROUNDS: with what is cast to a narrower type rounded.
         also: names of further nodes to return.
         """
         scope, source = self.source(wide, also)
@@ -181,7 +181,7 @@ class Reference:
         return freed
 
     def _line(self, node, scope, wide):
-        is_kept = wide == ROUNDS and casts_to_half(node)
+        is_kept = wide == ROUNDS and is_narrowing(node)
         wide = bool(wide) and not is_kept
         args = [self._text(arg, wide) for arg in node["args"]]
         if node["target"] == "getitem":
@@ -217,12 +217,12 @@ class Reference:
         raise TypeError(f"argument of unknown kind {kind!r}")
 
 
-def casts_to_half(node):
-    """Whether a call's whole work is to make halves of other numbers."""
+def is_narrowing(node):
+    """Whether all that a call does is to round to a narrower type than float64."""
     if node["kind"] != "call" or not node["target"].startswith(CASTS):
         return False
     return any(isinstance(arg, dict) and "dtype" in arg
-               and getattr(torch, arg["dtype"]) in HALVES
+               and getattr(torch, arg["dtype"]) in NARROW
                for arg in [*node["args"], *node["kwargs"].values()])
 
 

@@ -298,7 +298,7 @@ class WholeModel:
             if wide is None and used_tf32:  # nearer to it than Model's own
                 wide = self._in_float32(leaves, state, seed)
         made = self._against(leaves, state, narrow, wide)
-        if is_wide and casts.has_halves and any(map(
+        if is_wide and casts.has_narrow and any(map(
                 compare.is_lost, chain(*made))):
             with lap("float64"):
                 wide = self._run_wide(leaves, state, seed, grown,
@@ -567,7 +567,7 @@ class WholeModel:
             self.device.give_back()
             return None
         except Exception:  # it insists on float32, or draws untold
-            self._uses_float64 = False
+            self._uses_float64 = casts.rounds
             return None
 
 

@@ -90,7 +90,8 @@ class _Party:
             answer = self.call(trial)
         except Ended as ended:
             lacks = ended.kind == "out_of_memory"
-            if lacks and not self.whole.device.may_be_short:
+            device = self.whole.device
+            if lacks and device.is_cuda and not device.may_be_short:
                 raise torch.OutOfMemoryError(ended.reason) from None
             return self.end(FAILED if lacks else FAR, ended.reason)
         reason = verify_model.layout_difference(answer, trial.described)

@@ -5,7 +5,7 @@ import torch
 from weft.problem.operator_trace import Mode
 
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-HALVES = FLOATING[:2]
+NARROW = FLOATING[:3]
 
 
 def widen(tensor):
@@ -32,20 +32,20 @@ class WideCasts(Mode):
     """Within it, what is cast to a floating type becomes float64: a model that
     computes in bfloat16 inside would else be held against its own rounding.
 
-    `rounds`: what is cast to a half is rounded to it all the same, for a model
-    whose result is what such a cast leaves. `has_halves`: there was such a cast."""
+    `rounds`: what is cast to a narrower type is rounded to it all the same, for a
+    model whose result is what such a cast leaves. `has_narrow`: there was one."""
 
     def __init__(self, rounds=False):
         super().__init__()
-        self.rounds, self.has_halves = rounds, False
+        self.rounds, self.has_narrow = rounds, False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if (function is not torch.ops.aten._to_copy.default
                 or kwargs.get("dtype") not in FLOATING):
             return function(*args, **kwargs)
-        is_half = kwargs["dtype"] in HALVES
-        self.has_halves |= is_half
-        if is_half and self.rounds:
+        is_narrow = kwargs["dtype"] in NARROW
+        self.has_narrow |= is_narrow
+        if is_narrow and self.rounds:
             return function(*args, **kwargs).to(torch.float64)
         return function(*args, **{**kwargs, "dtype": torch.float64})
