@@ -42,7 +42,7 @@ void visit_contraction(ContractionChoices& choices, const VisitChoice& visit) {
   range("our_transposed", choices.our_transposed);
   range("vendor_transposed", choices.vendor_transposed);
   range("our_memory", choices.our_memory);
-  range("our_window_memory", choices.our_window_memory);
+  range("our_transposed_memory", choices.our_transposed_memory);
   range("our_depthwise_memory", choices.our_depthwise_memory);
   range("vendor_depthwise_memory", choices.vendor_depthwise_memory);
   visit({"contraction.exact_passes",

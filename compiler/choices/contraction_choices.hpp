@@ -29,11 +29,11 @@ struct ContractionChoices {
   /// Transposed ones.
   ShareRange our_transposed = {0.15, 0.45};
   ShareRange vendor_transposed = {0.05, 0.35};
-  /// Products, and convolutions, of the memory's rate: windows are gathered.
-  /// What is fused before and after shows in it: 0.12 to 0.36 were seen of
-  /// three on an H100, whose library took less, 2026-11-28.
+  /// … and all of these of the memory's rate: windows are gathered.
   ShareRange our_memory = {0.4, 1};
-  ShareRange our_window_memory = {0.1, 1};
+  /// … but transposed ones, with what is fused to them: 0.13 and 0.36 were seen
+  /// on an H100, whose library took less time. 2026-11-28.
+  ShareRange our_transposed_memory = {0.1, 1};
   /// Depthwise ones are bound by memory: 2 to 22 times as long in the library.
   ShareRange our_depthwise_memory = {0.7, 1};
   ShareRange vendor_depthwise_memory = {0.04, 0.4};

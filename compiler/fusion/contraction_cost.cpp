@@ -102,10 +102,11 @@ class Costing {
     const double padding = padding_of(*convolution_, choices_);
     work.tf32_operations *= padding;
     work.half_operations *= padding;
-    return range(work, rates_,
-                 convolution_->transposed ? choices_.our_transposed
-                                          : choices_.our_convolution,
-                 choices_.our_window_memory);
+    return convolution_->transposed
+               ? range(work, rates_, choices_.our_transposed,
+                       choices_.our_transposed_memory)
+               : range(work, rates_, choices_.our_convolution,
+                       choices_.our_memory);
   }
 
   /// Each number once, on ordinary cores.

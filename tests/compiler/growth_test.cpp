@@ -262,7 +262,7 @@ TEST_CASE("a model's plan for any size has pieces of a name of their own") {
   CHECK(read->subgraphs.front().graph.growth == piece.graph.growth);
 }
 
-TEST_CASE("what folds the size is left out, and its neighbours are not") {
+TEST_CASE("what folds the size is part of a piece for any") {
   std::map<Sizes, Graph> models;
   for (const std::int64_t n : {8, 37, 41, 43}) {
     GraphBuilder b;
@@ -288,7 +288,8 @@ TEST_CASE("what folds the size is left out, and its neighbours are not") {
   for (const Placement& placement : plan->placements) {
     ours.insert(placement.nodes.begin(), placement.nodes.end());
   }
-  CHECK(ours == std::set<std::string>{"r", "m", "t", "u"});
+  CHECK(std::ranges::includes(
+      ours, std::set<std::string>{"m", "r", "s", "t", "u", "v"}));
 }
 
 Graph of_products(std::int64_t n) {
@@ -332,7 +333,7 @@ TEST_CASE("whose a product is goes by what it takes at the plan's own size") {
     }
     CHECK(ours.contains("e"));
     CHECK(ours.contains("p") == is_ours(size));
-    CHECK_FALSE(ours.contains("folded"));
+    CHECK(ours.contains("folded"));
     CHECK_FALSE(ours.contains("squared"));
   }
 }
