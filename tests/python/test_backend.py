@@ -13,6 +13,7 @@ from unittest import mock
 import torch
 from backend_case import BUDGET_S, WAIT_S, BackendCase, Net
 from torch import library, nn
+from weft_case import ROOT
 
 import weft
 from weft.backend import piece as pieces, search
@@ -280,6 +281,12 @@ class Failures(BackendCase):
             weft.optimize(Net(), torch.randn(4, 12), shapes_max=2.5)
         for right in ("auto", *SEEDS, ",".join(SEEDS)):
             self.assertEqual(options_from({"seeds": right}).seeds, right)
+
+    def test_the_program_s_roster_has_the_same_seeds(self):
+        with open(os.path.join(ROOT, "actors", "roster.cpp"),
+                  encoding="utf-8") as file:
+            known = re.findall(r'address::seeds\("(\w+)"\)', file.read())
+        self.assertEqual(set(known), set(SEEDS))
 
     def test_weft_can_be_switched_off(self):
         self.set_environment(WEFT_DISABLE="1")

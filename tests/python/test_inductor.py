@@ -169,19 +169,15 @@ class InductorsFile(unittest.TestCase):
         self.right(*turned(VIEWS, "views"))
 
     def test_what_cannot_be_turned_is_refused_with_the_reason(self):
-        told = io.StringIO()
-        with contextlib.redirect_stderr(told):
-            code, made, _ = turned(CONSTANTS, "constants")
-        self.assertEqual(code, 1, told.getvalue())
-        self.assertIn("Inductor: it reads a constant of 5000 numbers", told.getvalue())
-        self.assertFalse(os.path.exists(made))
-
-    def test_what_adds_atomically_is_refused(self):
-        told = io.StringIO()
-        with contextlib.redirect_stderr(told):
-            code, _, _ = turned(SUMS_AT_PLACES, "sums")
-        self.assertEqual(code, 1, told.getvalue())
-        self.assertIn("Inductor: its code adds atomically", told.getvalue())
+        for graph, name, reason in (
+                (CONSTANTS, "constants", "it reads a constant of 5000 numbers"),
+                (SUMS_AT_PLACES, "sums", "its code adds atomically")):
+            told = io.StringIO()
+            with self.subTest(name), contextlib.redirect_stderr(told):
+                code, made, _ = turned(graph, name)
+                self.assertEqual(code, 1, told.getvalue())
+                self.assertIn("Inductor: " + reason, told.getvalue())
+                self.assertFalse(os.path.exists(made))
 
     def test_a_wrong_file_is_rejected(self):
         _, made, path = rows()

@@ -207,7 +207,6 @@ class Beside(BackendCase):
             told = f"the program made {count} calls meanwhile"
             self.assertEqual(told in str(weft.explain()), count > 0)
 
-
     @unittest.skipUnless(os.path.exists("/proc/self/autogroup"),
                          "this kernel does not weigh sessions")
     def test_a_search_gives_way(self):

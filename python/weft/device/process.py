@@ -37,6 +37,8 @@ def nice_session(pid, niceness):
     kernel that weighs sessions (sched(7), "The autogroup feature"), a process is
     nice to those of its own session alone. Another kernel has no such file; one
     that is told too often, by others than root, asks to be told again."""
+    if niceness <= 0:
+        return  # it begins so
     for _ in range(10):
         try:
             with open(f"/proc/{pid}/autogroup", "w", encoding="ascii") as file:

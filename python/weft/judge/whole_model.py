@@ -567,7 +567,8 @@ class WholeModel:
             self.device.give_back()
             return None
         except Exception:  # it insists on float32, or draws untold
-            self._uses_float64 = casts.rounds
+            if not casts.rounds:  # else it has an answer without
+                self._uses_float64 = False
             return None
 
 
