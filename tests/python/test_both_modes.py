@@ -26,6 +26,10 @@ def read(*path):
         return file.read()
 
 
+def nearness(is_near):
+    return {"outcome": "near" if is_near else "far", "reason": "by 0.1"}
+
+
 @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "kernels would be timed")
 class InBench(WeftCase):
     """A problem of a bench is a run as any other."""
@@ -88,25 +92,33 @@ class InBench(WeftCase):
 class Whole(WeftCase):
     """What is composed of two runs' results."""
 
-    def composed(self, verdicts, judged):
+    def composed(self, verdicts, judged, far=(), beside=()):
         """(results, the module's text or None); `judged` says of a text and a
-        mode whether the whole is right."""
+        mode whether the whole is right. The runs' modules are `far` from eager
+        in these modes, and have another `beside` them, which is near."""
         out = self.path("out")
         os.makedirs(os.path.join(out, "composed"))
         results = {}
         for mode, is_right in verdicts.items():
             results[mode] = {
-                "verdict": {"correct": is_right, "reason": "off by 1"},
+                "verdict": {"correct": is_right, "reason": "off by 1",
+                            "near_eager": nearness(mode not in far)},
                 "subgraphs": [], "why_no_kernel": "", "timing": {},
-                "timed": False}
-            os.makedirs(os.path.join(out, mode, "composed"))
+                "timed": False, "externs": {}, "summary": "",
+                "near_module": {"ours": ["sg_1"], "externs": {}, "timing": {}}
+                if mode in beside else None}
+            os.makedirs(os.path.join(out, mode, "composed", "near_eager"))
+            write_text(f"# near in {mode}\n", out, mode, "composed",
+                       "near_eager", "model_new.py")
             if is_right:
                 write_text(f"# kernels for {mode}\n", out, mode, "composed",
                            "model_new.py")
         path = os.path.join(out, "composed", "model_new.py")
         with mock.patch.object(driver, "judge", lambda *words: (
-                {"correct": judged(read(words[2]), words[3]), "reason": "no"},
-                None)):
+                {"correct": judged(read(words[2]), words[3]), "reason": "no",
+                 "near_eager": nearness(
+                     f"# kernels for {words[3]}" not in read(words[2])
+                     or words[3] not in far)}, None)):
             driver.compose({"out": out, "problem": "", "quiet": True}, results)
         return results, read(path) if os.path.exists(path) else None
 
@@ -132,6 +144,53 @@ class Whole(WeftCase):
         self.assertEqual(
             driver.sentence("eval", result),
             "eval: the framework's own, no kernel of ours was right")
+
+    def test_a_mode_far_from_eager_has_its_second_module_in_another_whole(self):
+        results, text = self.composed(
+            {"eval": True, "train": True}, lambda text, mode: True,
+            far=["train"], beside=["train"])
+        self.assertIn("# kernels for train", text)
+        beside = read(self.path("out"), driver.NEAR_PATH)
+        self.assertIn("# kernels for eval", beside)
+        self.assertIn("# near in train", beside)
+        self.assertEqual([one["near_module"]["verdict"]["near_eager"]["outcome"]
+                          for one in results.values()], ["near", "near"])
+        self.assertEqual(results["train"]["near_module"]["ours"], ["sg_1"])
+        self.assertEqual(driver.near_words(results),
+                         "; not near to eager in train mode, "
+                         "composed/near_eager/model_new.py is")
+        driver.conclude({"out": self.path("out"), "problem": "p.py",
+                         "json": False, "quiet": True}, results)
+        told = json.loads(read(self.path("out"), "result.json"))
+        self.assertEqual(told["verdict"]["near_eager"]["outcome"], "far")
+        self.assertTrue(told["near_module"])
+
+    def test_what_is_far_in_the_whole_leaves_the_second_one(self):
+        results, _ = self.composed(
+            {"eval": True, "train": True},
+            lambda text, mode: mode == "eval" or "# near in train" not in text,
+            far=["train"], beside=["train"])
+        self.assertIn("# kernels for eval",
+                      read(self.path("out"), driver.NEAR_PATH))
+        self.assertEqual(results["train"]["near_module"]["ours"], [])
+
+    def test_no_second_whole_where_nothing_near_was_found(self):
+        for far, beside in (((), ()), (["train"], ())):
+            with self.subTest(far=far):
+                results, _ = self.composed(
+                    {"eval": True, "train": True}, lambda text, mode: True,
+                    far, beside)
+                self.assertFalse(os.path.exists(
+                    os.path.join(self.path("out"), driver.NEAR_PATH)))
+                self.assertIsNone(results["eval"]["near_module"])
+                shutil.rmtree(self.path("out"))
+
+    def test_a_model_that_reads_no_mode_keeps_its_second_module(self):
+        results, _ = self.composed({"eval": True}, lambda text, mode: True,
+                                   far=["eval"], beside=["eval"])
+        self.assertEqual(read(self.path("out"), driver.NEAR_PATH),
+                         "# near in eval\n")
+        self.assertEqual(results["eval"]["near_module"]["ours"], ["sg_1"])
 
     def test_what_a_candidate_says_ends_no_table(self):
         results = {mode: {"verdict": {"correct": False, "reason": "a |\n<b>"},

@@ -3,6 +3,7 @@ the mode, and one ModelNew that takes the kernels of the mode that it is in.
 
     RUN/eval, RUN/train            run directories
     RUN/composed/model_new.py      one file, judged in each mode as a whole
+    RUN/composed/near_eager/       another, where that is not near to eager
     RUN/result.json, RUN/report.md
 
 The same command again goes on where it was.
@@ -21,6 +22,10 @@ from weft.table_cell import table_cell
 
 #: Of a budget, each mode's; the rest is for judging the whole.
 RUN_SHARE = 0.45
+NEAR_PATH = os.path.join("composed", "near_eager", "model_new.py")
+#: Of a module that is, in a mode, the framework's own forward.
+NO_KERNELS = {"ours": [], "externs": {}}
+UNTIMED = {"candidate": None, "over_eager": None, "over_compile": None}
 
 
 class Ended(Exception):
@@ -66,7 +71,13 @@ def search(settings, mode):
 
 def compose(settings, results):
     """Writes the module, with the kernels that hold in it as a whole; its
-    verdict and timing are each result's from then on."""
+    verdict and timing are each result's from then on. So with the module near to
+    eager, where a mode's kernels are not."""
+    compose_own(settings, results)
+    compose_near(settings, results)
+
+
+def compose_own(settings, results):
     texts = {mode: read_text(settings["out"], mode, "composed", "model_new.py")
              for mode, result in results.items() if result["verdict"]["correct"]}
     for mode in results.keys() - texts.keys():
@@ -78,29 +89,101 @@ def compose(settings, results):
         for text in list(texts.values())[:1]:
             write_text(text, path)
         return
-    while any(ours.values()):
-        write_text(module_text.write(ours), path)
-        refused = False
+    judged, refused = hold(settings, results, ours, path, why_wrong)
+    for mode, (verdict, timing) in judged.items():
+        results[mode]["verdict"] = verdict
+        results[mode]["timing"].update(timing or {})
+    for mode, reason in refused.items():
+        drop_kernels(results[mode], reason)
+    if not any(ours.values()):
+        raise Ended(EXIT_FAILED, "not verified: no mode's kernels hold in a "
+                    f"module for both: see {settings['out']}/eval and train")
+
+
+def compose_near(settings, results):
+    """One more module, where kernels of the first are far from eager: of each
+    mode those that are near, its run's second module where the first is far.
+    `near_module` of each result is what holds of it there; None: there is none."""
+    found = {mode: near_in(settings, mode, result)
+             for mode, result in results.items()}
+    is_wanted = any(result["near_module"] and is_far(result["verdict"])
+                    for result in results.values())
+    for result in results.values():
+        result["near_module"] = None
+    if not is_wanted:
+        return
+    path = os.path.join(settings["out"], NEAR_PATH)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    texts = {mode: text for mode, (text, _) in found.items()}
+    if len(results) == 1:
+        (mode, (text, module)), = found.items()
+        write_text(text, path)
+        results[mode]["near_module"] = module
+        return
+    judged, refused = hold(settings, results, texts, path, why_far)
+    for mode, (verdict, timing) in judged.items():
+        _, module = found[mode]
+        if any(texts.values()):
+            results[mode]["near_module"] = {
+                **(NO_KERNELS if mode in refused else module),
+                "file": NEAR_PATH, "verdict": verdict,
+                "timing": timing or UNTIMED}
+
+
+def near_in(settings, mode, result):
+    """(text, near_module) of what that mode's run found near to eager: its first
+    module, its second, or no text: the framework's own."""
+    folder = (settings["out"], mode, "composed")
+    if result["near_module"] and is_far(result["verdict"]):
+        return (read_text(*folder, "near_eager", "model_new.py"),
+                result["near_module"])
+    if is_far(result["verdict"]) or not has_kernels(result):
+        return None, NO_KERNELS
+    return (read_text(*folder, "model_new.py"),
+            {"ours": [one["id"] for one in result["subgraphs"] if one["ours"]],
+             "externs": result["externs"]})
+
+
+def hold(settings, results, texts, path, why_not):
+    """Writes the module of these texts and judges it in each mode. Texts leave
+    for which `why_not` of their verdict has a reason, until the rest holds:
+    ({mode: (verdict, timing or None)}, {mode: reason}). Where no text is left,
+    there is no file."""
+    judged, refused = {}, {}
+    while any(texts.values()):
+        write_text(module_text.write(texts), path)
+        before = len(refused)
         for mode, result in results.items():
             say(settings, f"checking ModelNew in {mode} mode")
             try:
-                verdict, timing = judge(settings, settings["problem"], path,
-                                        mode, result["timed"] and ours[mode])
+                judged[mode] = judge(settings, settings["problem"], path, mode,
+                                     result["timed"] and texts[mode])
             except NotJudged as error:
                 raise Ended(EXIT_FAILED, "ModelNew could not be judged in "
                             f"{mode} mode: {error}") from None
-            result["verdict"] = verdict
-            result["timing"].update(timing or {})
-            if verdict["correct"] or ours[mode] is None:
-                continue
-            say(settings, f"refused: {verdict['reason']}")
-            drop_kernels(result, verdict["reason"])
-            ours[mode], refused = None, True
-        if not refused:
-            return
+            reason = why_not(judged[mode][0])
+            if reason and texts[mode] is not None:
+                say(settings, f"refused: {reason}")
+                texts[mode], refused[mode] = None, reason
+        if len(refused) == before:
+            return judged, refused
     os.remove(path)
-    raise Ended(EXIT_FAILED, "not verified: no mode's kernels hold in a module "
-                f"for both: see {settings['out']}/eval and train")
+    return judged, refused
+
+
+def why_wrong(verdict):
+    return "" if verdict["correct"] else verdict["reason"]
+
+
+def why_far(verdict):
+    return why_wrong(verdict) or (
+        verdict["near_eager"]["reason"] if is_far(verdict) else "")
+
+
+def is_far(verdict):
+    """By KernelBench's own rule; of what is wrong, or older, nobody asks."""
+    found = verdict.get("near_eager")
+    return bool(found) and found["outcome"] == "far"
 
 
 def drop_kernels(result, reason):
@@ -133,6 +216,20 @@ def sentence(mode, result):
     return f"{mode}: {', '.join(ratios) or 'not timed'}"
 
 
+def near_words(results):
+    """By KernelBench's own rule, where the module is not near to eager."""
+    far = [mode for mode, one in results.items() if is_far(one["verdict"])]
+    if not far:
+        return ""
+    said = f"; not near to eager in {' and '.join(far)} mode"
+    beside = {mode: one["near_module"] for mode, one in results.items()}
+    if not all(beside.values()):
+        return said
+    ratios = [f"{mode} {one['timing']['over_eager']['ratio']:.2f}× over eager"
+              for mode, one in beside.items() if one["timing"]["over_eager"]]
+    return f"{said}, {NEAR_PATH} is{': ' if ratios else ''}{', '.join(ratios)}"
+
+
 def conclude(settings, results):
     """Writes what was found; the exit code. Who asks for one number is told
     the mode that gains least."""
@@ -143,9 +240,14 @@ def conclude(settings, results):
     else:
         said = ("verified: " if is_right else "") + "; ".join(
             sentence(mode, one) for mode, one in results.items())
+        said += near_words(results)
     least = min(results, key=lambda mode: over(results[mode]) or 1.0)
     told = {**results[least], "mode": "both", "summary": said,
-            "near_module": None, "modes": results}
+            "modes": results}
+    if any(is_far(one["verdict"]) for one in results.values()):
+        far = next(one["verdict"]["near_eager"] for one in results.values()
+                   if is_far(one["verdict"]))
+        told["verdict"] = {**told["verdict"], "near_eager": far}
     if not is_right:
         told["verdict"] = next(one["verdict"] for one in results.values()
                                if not one["verdict"]["correct"])
