@@ -21,10 +21,9 @@ constexpr std::int64_t kCompileWallMs = 600'000;
 constexpr std::int64_t kAutotuneWallMs = 1'800'000;
 constexpr std::int64_t kProbeWallMs = 120'000;
 constexpr std::int64_t kLeaseSlackMs = 30'000;
-/// Where the run's time is limited: a timing that is begun has so much at
-/// least, and torch.compile is not begun with less.
+/// Where the run's time is limited, a timing that is begun has so much at
+/// least.
 constexpr std::int64_t kTimingWallMsMin = 20'000;
-constexpr std::int64_t kCompileLeftMs = 120'000;
 
 }  // namespace
 

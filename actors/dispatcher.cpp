@@ -86,8 +86,7 @@ void Dispatcher::start_agents(Context& context) {
 void Dispatcher::limit_time(Context& context) {
   captured_us_ = context.now_us();
   const std::int64_t gone_ms = (captured_us_ - dispatch_->begun_us) / 1'000;
-  const std::int64_t left_ms =
-      search_ms(dispatch_->run.options.budget_ms, gone_ms);
+  const std::int64_t left_ms = search_ms(dispatch_->run.options, gone_ms);
   search_until_us_ = captured_us_ + left_ms * 1'000;
   shares_ = SearchShares(plan_);
   order_ = shares_.order();
@@ -185,9 +184,10 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   const bool is_whole = plan_.placements.size() == 1 &&
                         plan_.placements.front().subgraph == subgraph.id &&
                         extern_counts(plan_).empty();
-  // With a budget, so is the module alone: beside a piece, torch.compile takes
-  // as long as judging three kernels.
-  if (is_whole || search_until_us_ > 0) {
+  // With little time, so is the module alone: beside a piece, torch.compile
+  // takes as long as judging three kernels.
+  const bool is_hurried = !has_leisure(context);
+  if (is_whole || is_hurried) {
     // But a language model is told what torch.compile takes, before that.
     const bool asks =
         std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
@@ -208,7 +208,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   }
   ask_to_fuse(work);
   // What costs the most is judged first, where there may be no time for all.
-  if (search_until_us_ > 0) work.worth = shares_.cost(subgraph.id);
+  if (is_hurried) work.worth = shares_.cost(subgraph.id);
   ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;
@@ -216,7 +216,16 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
       (search_until_us_ - context.now_us() + 999) / 1'000;
   const std::int64_t share_ms =
       shares_.take(subgraph.id, left_ms, agents_max());
-  alarms_[errands_.timer(share_ms, context)] = subgraph.id;
+  alarms_[errands_.timer(is_hurried ? share_ms : left_ms, context)] =
+      subgraph.id;
+}
+
+/// Whether the subgraph that is to begin, and those after it, need not share
+/// the time by what they cost.
+bool Dispatcher::has_leisure(const Context& context) const {
+  if (search_until_us_ == 0) return true;
+  return is_ample((search_until_us_ - context.now_us()) / 1'000,
+                  order_.size() - next_ + 1, dispatch_->run.options);
 }
 
 /// A fused piece is the language model's alone: the compiler has its own rules.

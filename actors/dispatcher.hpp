@@ -38,6 +38,7 @@ class Dispatcher : public Role {
   void limit_time(Context& context);
   void skip(const Subgraph& subgraph, Context& context);
   std::string budget_words() const;
+  bool has_leisure(const Context& context) const;
   std::map<Place, std::optional<Gpu>> places() const;
   void place(OptimizeSubgraph& work) const;
   void ask_to_fuse(OptimizeSubgraph& work) const;

@@ -8,6 +8,7 @@
 #include "actors/kernel_key.hpp"
 #include "actors/llm_grouping.hpp"
 #include "actors/outcome.hpp"
+#include "actors/search_time.hpp"
 #include "compiler/compose/problem_at.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
@@ -302,17 +303,22 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const LlmOptions& model = run_->options.llm;
   const bool has_ways =
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
-  const bool has_time = run_->options.budget_ms == 0;
+  const bool has_limit = run_->options.budget_ms > 0;
   if (!sizes_.empty()) {
-    auto plan =
-        plan_for_sizes(graphs_, sizes_, *target, options, has_ways && has_time,
-                       size_flags(run_->options), context);
+    auto plan = plan_for_sizes(graphs_, sizes_, *target, options,
+                               has_ways && !has_limit,
+                               size_flags(run_->options), context);
     if (!plan) return finish(to_failure(plan.error()), context);
     cut_ = std::move(*plan);
+  } else if (!has_ways) {
+    cut_ = partition(*graph, *target, options);
   } else {
-    cut_ = !has_ways  ? partition(*graph, *target, options)
-           : has_time ? partition_in_ways(*graph, *target, options)
-                      : partition_in_brief(*graph, *target, options);
+    if (has_limit) cut_ = partition_in_brief(*graph, *target, options);
+    const std::int64_t gone_ms = (context.now_us() - begun_us_) / 1'000;
+    if (!has_limit || is_ample(search_ms(run_->options, gone_ms),
+                               all_subgraphs(cut_).size(), run_->options)) {
+      cut_ = partition_in_ways(*graph, *target, options);
+    }
   }
   // Who cuts otherwise afterwards has no use for it.
   const bool seeks_products = run_->seeks_products && model.name.empty();

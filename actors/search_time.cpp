@@ -15,6 +15,9 @@ namespace {
 constexpr std::int64_t kCapturesACheck = 2;
 constexpr std::int64_t kLeastKept = 4;  ///< a quarter
 constexpr std::int64_t kMostKept = 2;   ///< half
+/// A kernel that is built, checked and timed with all that is asked beside it,
+/// while other runs have the device, too (docs/experiments/2026-11-28-nets.md).
+constexpr std::int64_t kKernelMs = 10'000;
 /// Less is not enough to build, check and time a single kernel.
 constexpr std::int64_t kLeastShareMs = 10'000;
 /// Operations for which a processor takes as long as for moving a byte: from 8
@@ -31,10 +34,25 @@ double cost_of(const Graph& graph) {
 
 }  // namespace
 
-std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms) {
-  const std::int64_t kept = std::clamp(
-      kCapturesACheck * gone_ms, budget_ms / kLeastKept, budget_ms / kMostKept);
+std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
+  const std::int64_t budget_ms = options.budget_ms;
+  const std::int64_t check_ms = kCapturesACheck * gone_ms;
+  std::int64_t kept =
+      std::clamp(check_ms, budget_ms / kLeastKept, budget_ms / kMostKept);
+  // A budget of a minute or two has no room for torch.compile, whatever is
+  // kept.
+  const std::int64_t with_compile = check_ms + kCompileLeftMs;
+  if (options.compile_baseline && with_compile <= budget_ms / kMostKept) {
+    kept = std::max(kept, with_compile);
+  }
   return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
+}
+
+bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
+              const RunOptions& options) {
+  const auto kernels =
+      static_cast<std::int64_t>(subgraphs) * std::max(1, options.variants_max);
+  return search_ms >= kernels * kKernelMs;
 }
 
 std::string seconds_text(std::int64_t us) {

@@ -15,9 +15,19 @@
 
 namespace weft {
 
-/// Of a budget of which so much is gone (for capturing the model); the rest is
-/// for checking and timing what was composed. 0: nothing is left to search in.
-std::int64_t search_ms(std::int64_t budget_ms, std::int64_t gone_ms);
+/// Where the run's time is limited, torch.compile is timed beside the module
+/// only if so much is left.
+inline constexpr std::int64_t kCompileLeftMs = 120'000;
+
+/// Of the run's budget, of which so much is gone (for capturing the model); the
+/// rest is for checking and timing what was composed. 0: nothing is left to
+/// search in.
+std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms);
+
+/// Whether that is time enough for so many subgraphs to be searched for as
+/// without a budget: in every way to cut, with torch.compile beside each piece.
+bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
+              const RunOptions& options);
 
 /// "12.3 s"
 std::string seconds_text(std::int64_t us);

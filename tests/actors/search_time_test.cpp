@@ -29,11 +29,11 @@ Plan uneven_plan() { return partition(uneven_graph(), *find_target("cpu")); }
 
 constexpr std::int64_t kSecondUs = 1'000'000;
 
-/// A run with a budget of 100 s, 10 of which went for the capture.
+/// A run with a budget, 10 s of which went for the capture.
 struct BudgetBench : RunBench<Dispatcher> {
-  BudgetBench() {
+  explicit BudgetBench(std::int64_t budget_ms = 100'000) {
     RunStart run = small_run(blobs);
-    run.options.budget_ms = 100'000;
+    run.options.budget_ms = budget_ms;
     now_us = 10 * kSecondUs;
     sent = say(address::extractor,
                Dispatch{blobs.put(plan_to_json(plan)), run, 0});
@@ -105,10 +105,29 @@ struct StoppedBench : Bench<SubgraphAgent> {
 }  // namespace
 
 TEST_CASE("a part of the budget is kept for checking the whole") {
-  CHECK(search_ms(100'000, 1'000) == 74'000);   // a quarter at least
-  CHECK(search_ms(100'000, 20'000) == 40'000);  // two captures
-  CHECK(search_ms(100'000, 40'000) == 10'000);  // half at most
-  CHECK(search_ms(100'000, 90'000) == 0);
+  RunOptions options;
+  options.budget_ms = 100'000;
+  CHECK(search_ms(options, 1'000) == 74'000);   // a quarter at least
+  CHECK(search_ms(options, 20'000) == 40'000);  // two captures
+  CHECK(search_ms(options, 40'000) == 10'000);  // half at most
+  CHECK(search_ms(options, 90'000) == 0);
+}
+
+TEST_CASE("where there is room, so is torch.compile's timing beside it") {
+  RunOptions options;
+  options.budget_ms = 500'000;
+  CHECK(search_ms(options, 40'000) == 500'000 - 40'000 - 80'000 - 120'000);
+  options.compile_baseline = false;
+  CHECK(search_ms(options, 40'000) == 500'000 - 40'000 - 125'000);
+}
+
+TEST_CASE("time is ample by the kernels that are to be judged in it") {
+  RunOptions options;
+  options.variants_max = 6;
+  CHECK(is_ample(300'000, 5, options));
+  CHECK(!is_ample(300'000, 6, options));
+  options.variants_max = 1;
+  CHECK(is_ample(300'000, 30, options));
 }
 
 TEST_CASE("the dearest subgraph goes first and has the greatest share") {
@@ -152,9 +171,19 @@ TEST_CASE("with a budget, dearer subgraphs have the device first") {
   CHECK(dear.worth >= 8 * cheap.worth);
 }
 
-TEST_CASE("with a budget, torch.compile is timed beside the module alone") {
+TEST_CASE("with little time, torch.compile is timed beside the module alone") {
   BudgetBench dispatcher;
   CHECK(!one<OptimizeSubgraph>(dispatcher.sent).options.compile_baseline);
+}
+
+TEST_CASE("with ample time, subgraphs are searched for as without a budget") {
+  BudgetBench dispatcher(1'000'000);
+  const auto begun = one<OptimizeSubgraph>(dispatcher.sent);
+  CHECK(begun.options.compile_baseline);
+  CHECK(begun.worth == 0);
+  // Its time is all that the search has.
+  const std::int64_t search = 1'000'000 - 10'000 - 250'000;
+  CHECK(one<TimerRequest>(dispatcher.sent).after_ms == search);
 }
 
 TEST_CASE("without one, subgraphs take turns") {

@@ -21,6 +21,8 @@ _TICK_S = 0.05
 #: Results are written while the bench goes on, but not all the time.
 _WRITE_EVERY_S = 5.0
 _DEATHS_MAX = 2
+#: Of a problem's time, the run's budget: the last check may take longer.
+_SHARE_OF_TIME = 0.9
 #: Python's words where an import finds nothing.
 _NO_PACKAGE = "ModuleNotFoundError: No module named"
 
@@ -166,7 +168,16 @@ class Bench:
             if name.startswith("journal.db"):
                 records.remove(os.path.join(folder, name))
         return [self._settings["weft"], "run", problem.path, "--out", folder,
-                *python, *self._settings["run_flags"]]
+                *python, *self._settings["run_flags"], *self._budget()]
+
+    def _budget(self):
+        """So that a run ends with what it has, verified, before its time is up.
+        A step of training, and what a user says otherwise, has its own."""
+        flags = self._settings["run_flags"]
+        if any(flag.startswith(("--budget-s", "--train")) for flag in flags):
+            return []
+        seconds = self._settings["problem_s"] * _SHARE_OF_TIME
+        return ["--budget-s", str(max(1, round(seconds)))]
 
     def _surroundings(self, device):
         """Of several devices, a run sees one: the driver opens all it sees."""
