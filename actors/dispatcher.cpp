@@ -208,7 +208,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   }
   ask_to_fuse(work);
   // What costs the most is judged first, where there may be no time for all.
-  if (is_hurried) work.worth = shares_.cost(subgraph.id);
+  if (search_until_us_ > 0) work.worth = shares_.cost(subgraph.id);
   ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;

@@ -39,11 +39,9 @@ std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
   const std::int64_t check_ms = kCapturesACheck * gone_ms;
   std::int64_t kept =
       std::clamp(check_ms, budget_ms / kLeastKept, budget_ms / kMostKept);
-  // A budget of a minute or two has no room for torch.compile, whatever is
-  // kept.
-  const std::int64_t with_compile = check_ms + kCompileLeftMs;
-  if (options.compile_baseline && with_compile <= budget_ms / kMostKept) {
-    kept = std::max(kept, with_compile);
+  // A budget of a few minutes has no room for torch.compile, whatever is kept.
+  if (options.compile_baseline && budget_ms / kMostKept >= kCompileLeftMs) {
+    kept = std::clamp(check_ms + kCompileLeftMs, kept, budget_ms / kMostKept);
   }
   return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
 }

@@ -79,7 +79,8 @@ class Lowering {
   Virtual count(DType dtype, double elements);
   Virtual cast(const Virtual& value, DType dtype);
   /// A factor of a matrix product or convolution. Where this call's result is a
-  /// half, so are its factors, as the framework's are.
+  /// half, so are its factors, as the framework's are. One that many reads make
+  /// is kept: a product would make it again for each tile of its result.
   Virtual factor(const Virtual& value);
   /// What moments of the value are taken of.
   Virtual wide(const Virtual& value);

@@ -89,12 +89,35 @@ void DotText::choose_stages(const GpuFacts& facts) {
     stages_ = 1;
     return;
   }
-  const std::int64_t halves = packs_ ? 2 : 1;
-  const std::int64_t bytes = halves * element_bytes(dtype_) * tile_folded_ *
-                             (tile_rows_ + tile_columns_);
-  const std::int64_t most = facts.shared_bytes / bytes;
+  const std::int64_t bytes =
+      packs_ ? 2 * element_bytes(dtype_) * tile_folded_ *
+                   (tile_rows_ + tile_columns_)
+             : step_bytes(it_.a, it_.rows, tile_rows_) +
+                   step_bytes(it_.b, it_.columns, tile_columns_);
+  // More than one step under way copies all that a step reads.
+  const std::int64_t most =
+      facts.shared_bytes / std::max<std::int64_t>(1, bytes);
   stages_ =
-      static_cast<int>(std::clamp<std::int64_t>(most, 2, variant_.dot_stages));
+      static_cast<int>(std::clamp<std::int64_t>(most, 1, variant_.dot_stages));
+}
+
+// What a factor reads at each step, of which a tile has so many points.
+std::int64_t DotText::step_bytes(ExprId factor,
+                                 const std::vector<LoopVar>& points,
+                                 std::int64_t tile) const {
+  const ScalarArena& arena = plan_.program.arena;
+  const auto depends = [&](ExprId id, const std::vector<LoopVar>& on) {
+    const std::set<int> used = all_variables(arena, id);
+    return std::ranges::any_of(
+        on, [&](const LoopVar& one) { return used.contains(one.id); });
+  };
+  std::int64_t bytes = 0;
+  for (const ExprId id : arena.reachable({factor})) {
+    if (arena[id].op != ScalarOp::load || !depends(id, it_.folded)) continue;
+    bytes += element_bytes(arena[id].dtype) * tile_folded_ *
+             (depends(id, points) ? tile : 1);
+  }
+  return bytes;
 }
 
 Index DotText::place() const {

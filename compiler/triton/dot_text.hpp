@@ -30,6 +30,8 @@ class DotText {
   /// With too few tiles to go round, programs share the sums.
   void choose_shares(const GpuFacts& facts);
   void choose_stages(const GpuFacts& facts);
+  std::int64_t step_bytes(ExprId factor, const std::vector<LoopVar>& points,
+                          std::int64_t tile) const;
   std::string part() const { return "part" + std::to_string(sum().results[0]); }
   /// "tf32" or "tf32x3": how float32 goes through the matrix units; or "ieee".
   std::string precision() const;

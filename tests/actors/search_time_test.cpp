@@ -117,6 +117,7 @@ TEST_CASE("where there is room, so is torch.compile's timing beside it") {
   RunOptions options;
   options.budget_ms = 500'000;
   CHECK(search_ms(options, 40'000) == 500'000 - 40'000 - 80'000 - 120'000);
+  CHECK(search_ms(options, 90'000) == 500'000 - 90'000 - 250'000);
   options.compile_baseline = false;
   CHECK(search_ms(options, 40'000) == 500'000 - 40'000 - 125'000);
 }
@@ -180,7 +181,6 @@ TEST_CASE("with ample time, subgraphs are searched for as without a budget") {
   BudgetBench dispatcher(1'000'000);
   const auto begun = one<OptimizeSubgraph>(dispatcher.sent);
   CHECK(begun.options.compile_baseline);
-  CHECK(begun.worth == 0);
   // Its time is all that the search has.
   const std::int64_t search = 1'000'000 - 10'000 - 250'000;
   CHECK(one<TimerRequest>(dispatcher.sent).after_ms == search);

@@ -26,6 +26,25 @@ Graph product() {
   return graph;
 }
 
+// The same of a sum of so many inputs.
+Graph product_of_sum(int terms) {
+  Graph graph;
+  for (int i = 0; i < terms; ++i) {
+    add_input(graph, "x" + std::to_string(i), dense({6, 8}));
+  }
+  add_input(graph, "y", dense({8, 5}));
+  std::string sum = "x0";
+  for (int i = 1; i < terms; ++i) {
+    const std::string name = "s" + std::to_string(i);
+    add_call(graph, name, "aten.add.Tensor",
+             {ref(sum), ref("x" + std::to_string(i))}, dense({6, 8}));
+    sum = name;
+  }
+  add_call(graph, "z", "aten.mm.default", {ref(sum), ref("y")}, dense({6, 5}));
+  graph.outputs = {"z"};
+  return graph;
+}
+
 // Stride 2, padding as given, one dimension.
 Graph convolution(bool transposed, std::int64_t taps, std::int64_t padding,
                   std::int64_t out) {
@@ -64,6 +83,20 @@ std::int64_t steps(const Program& program) {
 }
 
 }  // namespace
+
+TEST_CASE("a factor that many reads make is kept, one of few is not") {
+  const auto few = lower(product_of_sum(4), contractions());
+  REQUIRE(few.has_value());
+  CHECK(few->stages.size() == 2);  // the product, and its result's store
+  const auto many = lower(product_of_sum(20), contractions());
+  REQUIRE(many.has_value());
+  REQUIRE(many->stages.size() == 3);
+  CHECK(many->stages[0].folds);
+  CHECK(many->stages[0].inner.empty());  // nothing is folded away
+  const Stage& sum = many->stages[1];
+  const Scalar& value = many->arena[sum.value];
+  CHECK(many->arena[value.arguments[0]].buffer == many->stages[0].results[0]);
+}
 
 TEST_CASE("Contractions are lowered only for who asks for them") {
   const Graph graph = product();

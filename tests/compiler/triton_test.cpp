@@ -209,6 +209,32 @@ TEST_CASE("A strided transposed convolution is one product of turned tiles") {
   CHECK(text.find("kernel0[(") < text.find("out0 = torch.empty_strided("));
 }
 
+TEST_CASE("Steps are under way together as far as what they read has room") {
+  // 16 KiB for each tile of 128 by 32, of 227 KiB.
+  Graph graph;
+  std::vector<std::string> names;
+  for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h", "i"}) {
+    add_input(graph, name, dense({4096, 4096}));
+    names.push_back(name);
+  }
+  add_input(graph, "y", dense({4096, 4096}));
+  std::string sum = names[0];
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    const std::string name = "s" + std::to_string(i);
+    add_call(graph, name, "aten.add.Tensor", {ref(sum), ref(names[i])},
+             dense({4096, 4096}));
+    sum = name;
+  }
+  add_call(graph, "z", "aten.mm.default", {ref(sum), ref("y")},
+           dense({4096, 4096}));
+  graph.outputs = {"z"};
+  for (const std::string& text : texts(graph, 1)) {
+    CHECK(has(text, "tl.dot"));
+    CHECK(has(text, "num_stages=1"));
+    CHECK_FALSE(has(text, "num_stages=3"));
+  }
+}
+
 TEST_CASE("A padded convolution of one channel stays a product of matrices") {
   Graph graph;
   add_input(graph, "x", dense({8, 1, 32, 32}));

@@ -63,8 +63,10 @@ def stage_model(composed, whole, scratch, **more):
     }
 
 
-def check_model(slot, keeper, whole, job, limits):
-    """Construction, then every case; the verdict."""
+def check_model(slot, keeper, whole, job, limits, builds_when_called=False):
+    """Construction, then every case; the verdict. A module that weft composed
+    builds its kernels for a GPU when it is first called: that call has the time
+    that construction has."""
     start = time.perf_counter()
     verdict = Verdict()
     controls, first = Controls(), None
@@ -78,7 +80,10 @@ def check_model(slot, keeper, whole, job, limits):
                 break
             is_second = verdict.cases == 1 and _may_be_held(whole)
             steps = {"steps": ["hold", *_STEPS]} if is_second else {}
-            _run_case(slot, whole, case, limits, verdict, **steps)
+            builds = builds_when_called and verdict.cases == 0
+            within = (limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
+                      if builds else limits)
+            _run_case(slot, whole, case, within, verdict, **steps)
             with lap("controls"):
                 controls.hold(case.leaves, case.outputs, case.finite)
             if first is None and not whole.is_large:
