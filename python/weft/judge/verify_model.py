@@ -1,5 +1,6 @@
 """Checks a composed module against the problem's Model (docs/verdict.md)."""
 
+import contextlib
 import os
 import pickle
 import shutil
@@ -80,10 +81,8 @@ def check_model(slot, keeper, whole, job, limits, builds_when_called=False):
                 break
             is_second = verdict.cases == 1 and _may_be_held(whole)
             steps = {"steps": ["hold", *_STEPS]} if is_second else {}
-            builds = builds_when_called and verdict.cases == 0
-            within = (limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
-                      if builds else limits)
-            _run_case(slot, whole, case, within, verdict, **steps)
+            _run_case(slot, whole, case, limits, verdict, **steps,
+                      builds=builds_when_called and verdict.cases == 0)
             with lap("controls"):
                 controls.hold(case.leaves, case.outputs, case.finite)
             if first is None and not whole.is_large:
@@ -289,13 +288,19 @@ def _refuses(slot, whole, case, limits, verdict, number):
     return False
 
 
-def _run_case(slot, whole, case, limits, verdict, **how):
+def _run_case(slot, whole, case, limits, verdict, builds=False, **how):
+    """`builds`: the call compiles kernels, for a minute or more. Others have the
+    device meanwhile; what it runs there at last is short."""
     number = verdict.cases
     with lap("write"):
         whole.write(case)
-    with lap("calls"):
+    within, apart = limits, contextlib.nullcontext()
+    if builds:
+        within = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
+        apart = whole.device.lock.released()
+    with lap("calls"), apart:
         answer, _ = slot.call(
-            limits.wall_ms,
+            within.wall_ms,
             **{
                 "steps": _STEPS,
                 "seed": case.seed,
