@@ -236,6 +236,9 @@ class Failures(BackendCase):
     def test_a_search_that_finds_nothing(self):
         self.check("nothing", "no kernel of ours is faster")
 
+    def test_a_search_that_says_why_it_finds_nothing(self):
+        self.check("nothing yet", "is faster here: the budget is over")
+
     def test_a_fallback_that_is_faster_stays(self):
         self.check("slow", "no faster than Inductor", fallback="inductor")
 

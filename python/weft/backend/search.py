@@ -128,7 +128,7 @@ def _search(source, options, cancelled, folder):
         raise OneBatch(told)
     if code != 0 or result is None:
         raise SearchFailed(told or f"weft run ended with the code {code}")
-    reason = result["why_no_kernel"] or _too_slow(result, options)
+    reason = _why_none(result) or _too_slow(result, options)
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
     summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
@@ -188,6 +188,13 @@ def _has_inductor(target):
         return importlib.util.find_spec("triton") is not None
     return target in ("auto", "cpu") and shutil.which(
         os.environ.get("CXX") or "g++") is not None
+
+
+def _why_none(result):
+    """"" where there are kernels; else why not, by the word on one subgraph."""
+    why = result["why_no_kernel"]
+    reasons = [one["reason"] for one in result["subgraphs"] if one.get("reason")]
+    return f"{why}: {reasons[0]}" if why and reasons else why
 
 
 def _too_slow(result, options):
