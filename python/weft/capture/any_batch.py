@@ -30,28 +30,59 @@ def check(problem, model, inputs):
 
     symbols = {size: torch.export.Dim(name, min=2)
                for name, size in zip(NAMES, sizes_of(problem))}
-
-    def shape(leaf):
-        if not isinstance(leaf, torch.Tensor):
-            return None
-        return {i: symbols[n] for i, n in enumerate(leaf.shape)
-                if n in symbols}
-
-    shapes = pytree.tree_map(shape, tuple(inputs))
-    if not set(symbols.values()) <= set(pytree.tree_leaves(shapes)):
-        raise refusal(problem, "no input has the size as a dimension")
     quiet = io.StringIO()
     try:
+        shapes = _shapes(problem, symbols, inputs)
+        named = pytree.tree_leaves(shapes)
+        if not all(symbol in named for symbol in symbols.values()):
+            raise refusal(problem, "no input has the size as a dimension")
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
                 decompositions.shapes_of_lstm(), export.data_as_detach(), \
                 export.buffers_written_once(), export.without_value_checks():
             torch.export.export(model, tuple(inputs), strict=False,
                                 dynamic_shapes=shapes)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ProblemError):
         raise
     except BaseException as error:
         raise refusal(problem, _why(error)) from error
+
+
+def _shapes(problem, symbols, inputs):
+    """What the exporter is told of the inputs: of each tensor its dimensions that
+    grow. Those of a problem with get_inputs_at() may grow otherwise than a size
+    does, of any other they are sizes."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    make, sizes = getattr(problem.module, "get_inputs_at", None), list(symbols)
+    larger = [pytree.tree_leaves(tuple(make(*(
+        size + (i == which) for i, size in enumerate(sizes)))))
+        for which in range(len(sizes))] if make else []
+    leaves, structure = pytree.tree_flatten(tuple(inputs))
+    return pytree.tree_unflatten(
+        [_dims(symbols, leaf, others) if isinstance(leaf, torch.Tensor) else None
+         for leaf, *others in zip(leaves, *larger)], structure)
+
+
+def _dims(symbols, leaf, others):
+    """{dimension: what the exporter is told of it} of a tensor; `others`: it where
+    a size is one more. Of one that joins sizes the exporter finds out which."""
+    import torch
+
+    found = {}
+    for dim, n in enumerate(leaf.shape):
+        rates = [(other.shape[dim] - n, size, symbol)
+                 for other, (size, symbol) in zip(others, symbols.items())
+                 if other.shape[dim] != n]
+        if n in symbols:
+            found[dim] = symbols[n]
+        elif len(rates) == 1:
+            rate, size, symbol = rates[0]
+            found[dim] = rate * symbol + (n - rate * size)
+        elif rates:
+            found[dim] = torch.export.Dim.DYNAMIC
+    return found
 
 
 def refusal(problem, why):
