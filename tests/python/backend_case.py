@@ -71,10 +71,10 @@ class BackendCase(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def compiled(self, module, **options):
+    def compiled(self, module, dynamic=None, **options):
+        options = {"wait": True, "budget_s": BUDGET_S, **options}
         return torch.compile(module, backend=weft.backend.compile,
-                             options={"wait": True, "budget_s": BUDGET_S,
-                                      **options})
+                             dynamic=dynamic, options=options)
 
     def pieces(self, role=None):
         return [piece for piece in pieces.all_pieces()
@@ -182,7 +182,7 @@ class RealSearches(BackendCase):
             made = work()
             if ready(made) if ready else "ready" in self.states():
                 return made
-            for reason in self.reasons():
+            for reason in filter(None, self.reasons()):
                 self.assertRegex(reason, BUSY)
             print(weft.explain(), file=sys.stderr)
         self.fail(f"no kernel of ours ran:\n{weft.explain()}")

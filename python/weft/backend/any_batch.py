@@ -13,11 +13,13 @@ import json
 import math
 import re
 
+import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from weft.backend.graph_source import Unsupported, source_of
+from weft.backend.graph_call import _WeftSize
+from weft.backend.graph_source import Unsupported, source_of, view_chain
 
 #: By the number of symbols, primes, so that no size of another kind is one of them
 #: by design. Of two symbols the first four are the corners of a rectangle, whose
@@ -52,6 +54,38 @@ class Symbolic:
         if any(symbol not in known for symbol in self.symbols):
             return None
         return tuple(known[symbol] for symbol in self.symbols)
+
+    def results_of_sizes(self, places):
+        """{result: how it is had} of the results that are a size, or a view of an
+        argument that takes one: what AOTAutograd's forward graph keeps for the
+        backward one, too. `places`: for each symbol (argument, dimension) that
+        is it, as the kernels' guards compare them at every call."""
+        arguments = self.graph_module.graph.find_nodes(op="placeholder")
+        positions = {node: i for i, node in enumerate(arguments)}
+        output, = self.graph_module.graph.find_nodes(op="output")
+        found = {}
+        for k, node in enumerate(output.args[0]):
+            if not isinstance(node, torch.fx.Node):
+                continue
+            if isinstance(node.meta.get("val"), torch.SymInt):
+                found[k] = "size", self._size(node, places)
+            elif node not in positions and (
+                    chain := view_chain(node, positions)):
+                found[k] = *chain[:2], torch.fx.node.map_arg(
+                    chain[2], lambda one: self._size(one, places))
+        return found
+
+    def _size(self, node, places):
+        size = node.meta["val"].node.expr
+        try:
+            made = sympy.Poly(size, *self.symbols, domain="ZZ")
+        except sympy.polys.polyerrors.BasePolynomialError:
+            raise Unsupported(f"a result has the size {size}, which is no number "
+                              "plus multiples of the symbols") from None
+        return _WeftSize([
+            (int(factor), [place for place, power in zip(places, powers)
+                           for _ in range(power)])
+            for powers, factor in made.terms()])
 
     def at(self, sizes):
         """(graph module, {argument: Look}) at these sizes."""
@@ -89,10 +123,10 @@ class Look:
     stride: tuple
 
 
-def source_for_any(graphs, sizes, arguments, state):
+def source_for_any(graphs, sizes, arguments, state, symbolic=None):
     """The Source of a graph at any sizes. `graphs` has for each of SAMPLES
-    (graph module, {argument: Look}); `sizes` are those of these arguments.
-    Unsupported says why there is none."""
+    (graph module, {argument: Look}); `sizes` are those of these arguments;
+    `symbolic`, if given, is the graph. Unsupported says why there is none."""
     made = {at: source_of(graph, arguments, state, looks)
             for at, (graph, looks) in graphs.items()}
     first = next(iter(made.values()))
@@ -100,10 +134,14 @@ def source_for_any(graphs, sizes, arguments, state):
         if (one.inputs, one.state, one.count) != (
                 first.inputs, first.state, first.count):
             raise Unsupported("it is another graph at another size")
+    places = _places_of_sizes(graphs, first.inputs)
+    of_sizes = symbolic.results_of_sizes(places) if symbolic else {}
+    for one in made.values():
+        for k, result in of_sizes.items():
+            one.outputs[k] = result
         if repr(one.outputs) != repr(first.outputs):
             raise Unsupported("a result says a size itself")
-    places = [(first.inputs.index(i), dim)
-              for i, dim in _places_of_sizes(graphs, first.inputs)]
+    places = [(first.inputs.index(i), dim) for i, dim in places]
     text = common_text({at: one.text for at, one in made.items()})
     text = _with_sizes(text, places, sizes)
     key = json.dumps(["any batch", *(one.key for one in made.values())])

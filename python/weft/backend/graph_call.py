@@ -2,9 +2,26 @@
 # modules in the user's process go through it (composed_module.py), and its text
 # stands in the ModelNew of `weft run --train` (training/module_text.py), where
 # there is no weft. So it names nothing of weft's.
+import math
 import threading
 
 import torch
+from torch.utils import _pytree as _weft_pytree
+
+
+class _WeftSize:
+    """A number that a call's arguments say: the sum of `terms`, (factor, the
+    dimensions that it multiplies: [(argument, dimension), …])."""
+
+    def __init__(self, terms):
+        self.terms = terms
+
+    def __repr__(self):
+        return f"_WeftSize({self.terms!r})"
+
+    def of(self, given):
+        return sum(factor * math.prod(given[i].shape[dim] for i, dim in places)
+                   for factor, places in self.terms)
 
 
 class _WeftGraphCall:
@@ -63,7 +80,9 @@ def _weft_resolved(output):
         for part in name.split("."):
             function = getattr(function, part)
         steps.append((function, args, kwargs))
-    return (*output[:2], steps)
+    is_sized = any(isinstance(leaf, _WeftSize)
+                   for leaf in _weft_pytree.tree_leaves(steps))
+    return ("sized view" if is_sized else "view", output[1], steps)
 
 
 def _weft_result(one, computed, given):
@@ -74,7 +93,12 @@ def _weft_result(one, computed, given):
         return given[what]
     if kind == "value":
         return what
-    result = given[what]
-    for function, args, kwargs in one[2]:
+    if kind == "size":
+        return what.of(given)
+    result, steps = given[what], one[2]
+    if kind == "sized view":
+        steps = _weft_pytree.tree_map_only(
+            _WeftSize, lambda size: size.of(given), steps)
+    for function, args, kwargs in steps:
         result = function(result, *args, **kwargs)
     return result

@@ -66,7 +66,9 @@ class Source:
     `inputs` and `state` say which of the graph's arguments forward() takes and
     which the module holds; constants follow the graph's arguments. `outputs`
     has for each result of the graph ("computed", i), ("argument", i),
-    ("view", i, [(operator's name, args, kwargs), …]) or ("value", v).
+    ("view", i, [(operator's name, args, kwargs), …]), ("value", v) or
+    ("size", s); of a graph for any sizes a view's numbers may be sizes, too
+    (graph_call._WeftSize).
     """
 
     text: str
@@ -184,7 +186,7 @@ class _Writer:
             if leaf in self.positions:
                 outputs.append(("argument", self.positions[leaf]))
                 continue
-            chain = self.view_chain(leaf)
+            chain = view_chain(leaf, self.positions)
             if chain is not None:
                 outputs.append(chain)
                 continue
@@ -194,18 +196,6 @@ class _Writer:
                 computed.append(leaf)
             outputs.append(("computed", computed.index(leaf)))
         return outputs, computed
-
-    def view_chain(self, node):
-        """("view", argument, steps) of a result that is a view of an argument
-        alone; None of others."""
-        steps = []
-        while node not in self.positions:
-            if not is_view(node) or any(
-                    one is not node.args[0] for one in node.all_input_nodes):
-                return None
-            steps.append((str(node.target), node.args[1:], dict(node.kwargs)))
-            node = node.args[0]
-        return ("view", self.positions[node], steps[::-1])
 
     def used_arguments(self):
         """Those that something is computed of, in order."""
@@ -258,6 +248,21 @@ class _Writer:
                  for i in [*inputs, *names]]
         text = json.dumps([body, looks, torch.__version__])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def view_chain(node, positions):
+    """("view", argument, steps) of a result that is a view of an argument alone,
+    whatever sizes it takes; None of others. `positions`: node → argument."""
+    steps = []
+    while node not in positions:
+        if not is_view(node) or any(
+                one is not node.args[0] and not isinstance(
+                    one.meta.get("val"), (int, torch.SymInt))
+                for one in node.all_input_nodes):
+            return None
+        steps.append((str(node.target), node.args[1:], dict(node.kwargs)))
+        node = node.args[0]
+    return ("view", positions[node], steps[::-1])
 
 
 def is_view(node):

@@ -314,7 +314,8 @@ class Piece:
             self._symbolic.sizes_of(arguments), self._symbolic.samples())
         if sizes is None:
             raise Unsupported("no argument is a size that is a symbol")
-        return any_batch.source_for_any(graphs, sizes, arguments, self.state)
+        return any_batch.source_for_any(graphs, sizes, arguments, self.state,
+                                        self._symbolic)
 
     def _adopt(self, kernels, arguments):
         """Takes the kernels of another graph of the same model, which Dynamo

@@ -1,0 +1,213 @@
+"""Training with torch.compile and sizes that are symbols: AOTAutograd's forward
+graph hands sizes to its backward graph, and both have kernels for any."""
+
+import copy
+import types
+import unittest
+import warnings
+
+import torch
+from backend_case import BackendCase, RealSearches
+from torch import nn
+
+import weft
+from weft.backend import composed_module
+from weft.capture import any_batch as exporter
+from weft.problem.problem import ProblemError
+
+#: The size that is searched for: kernels win by more than a busy machine's noise.
+BATCH = 1536
+#: None of them is a size that anything was captured, printed or judged at.
+BATCHES = (2, 7, 97, 128, 1031, 1)
+
+
+class Classifier(nn.Module):
+    """What is faster as one kernel on any machine, before a product, and a norm and
+    a loss after it; gradients of weights are sums over the batch."""
+
+    def __init__(self, width=256, classes=32):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(width))
+        self.linear = nn.Linear(width, classes)
+        self.norm = nn.LayerNorm(classes)
+
+    def forward(self, x, labels):
+        y = torch.tanh(x * self.scale).abs().sqrt() * 2 - torch.sigmoid(x)
+        y = (y.relu() + x).clamp(-1, 1) * y.exp()
+        y = self.norm(nn.functional.gelu(self.linear(y)))
+        return nn.functional.cross_entropy(y, labels)
+
+
+class Trained:
+    """A model, what computes its calls, and an optimiser."""
+
+    def __init__(self, model, call):
+        self.parameters = dict(model.named_parameters())
+        self.call = call
+        self.optimiser = torch.optim.AdamW(model.parameters(), 0.01)
+
+    def step(self, *inputs):
+        """The loss, and the gradients."""
+        self.optimiser.zero_grad()
+        result = self.call(*inputs)
+        loss = result if result.dim() == 0 else result.square().mean()
+        loss.backward()
+        gradients = {name: one.grad.clone()
+                     for name, one in self.parameters.items()}
+        self.optimiser.step()
+        return loss.detach(), gradients
+
+
+class Training(RealSearches):
+    def inputs(self, batch):
+        return torch.randn(batch, 256), torch.randint(32, (batch,))
+
+    def pair(self):
+        """Both after two steps at the size that is searched for."""
+        torch.manual_seed(3)
+        model = Classifier()
+        other = copy.deepcopy(model)
+        eager = Trained(model, model)
+        ours = Trained(other, self.compiled(
+            other, dynamic=True, variants=1, target="cpu"))
+        for _ in range(2):
+            self.check(eager, ours, BATCH)
+        return eager, ours
+
+    def check(self, eager, ours, batch):
+        inputs = self.inputs(batch)
+        self.assert_same(ours.step(*inputs), eager.step(*inputs))
+
+    def calls(self):
+        """That kernels computed, by role."""
+        return {role: sum(kernels.calls for piece in self.pieces(role)
+                          for kernels in piece.kernels.values())
+                for role in ("forward", "backward")}
+
+    def test_both_passes_take_every_batch_after_one_search(self):
+        def are_ours(_):
+            return [self.states(role) for role in ("forward", "backward")
+                    ] == [["ready"], ["ready"]]
+
+        eager, ours = self.until_ours(self.pair, are_ours)
+        before = self.calls()
+        for batch in BATCHES:
+            self.check(eager, ours, batch)
+            self.check(eager, ours, batch)
+        told = str(weft.explain())
+        self.assertEqual(len(self.searches), 2, told)
+        # But for the first call of Dynamo's own graph for 1, which looks at both.
+        counted = 2 * len(BATCHES) - 1
+        self.assertEqual(self.calls(), {role: calls + counted
+                                        for role, calls in before.items()}, told)
+        self.assertEqual(set(self.states()), {"ready"}, told)
+        self.assert_declines_mixed_sizes(eager, ours)
+
+    def assert_declines_mixed_sizes(self, eager, ours):
+        """The backward graph's kernels, of an argument that is shorter than the
+        others."""
+        kernels = self.pieces("backward")[0].kernels["any batch"]
+        composed, given = kernels.composed, []
+
+        def watched(arguments):
+            given.extend(arguments)
+            return composed(arguments)
+
+        self.patch(kernels, "composed", watched)
+        self.check(eager, ours, 11)
+        grown = [i for i in kernels.source.inputs if 11 in given[i].shape]
+        self.assertGreater(len(grown), 2)
+        for i in grown:
+            others = list(given)
+            others[i] = given[i].narrow(given[i].shape.index(11), 0, 10)
+            with warnings.catch_warnings(), \
+                    self.assertRaises(composed_module.Declined):
+                warnings.simplefilter("ignore")  # it says what did not fit
+                composed(others)
+
+
+class Tokens(nn.Module):
+    """Of any batch and length: what is kept for its backward pass are views that
+    join both."""
+
+    def __init__(self, width=12):
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.second(nn.functional.gelu(self.first(x)))
+
+
+class Half(nn.Module):
+    """It gives half of the batch: no multiple of it."""
+
+    def __init__(self, width=12):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return torch.tanh(self.linear(x)[:x.shape[0] // 2 + 1])
+
+
+class Handed(BackendCase):
+    """What passes from the forward to the backward graph, with played kernels:
+    the operators of the problem file for any size."""
+
+    def train(self, model, shapes):
+        other = copy.deepcopy(model)
+        eager = Trained(model, model)
+        ours = Trained(other, self.compiled(other, dynamic=True))
+        for shape in shapes:
+            x = torch.randn(shape)
+            self.assert_same(ours.step(x), eager.step(x))
+
+    def test_sizes_and_views_of_two_symbols(self):
+        self.train(Tokens(), [(5, 8, 12), (2, 3, 12), (13, 7, 12), (3, 31, 12)])
+        self.assertEqual(self.states(), ["ready", "ready"], self.reasons())
+        self.assertEqual([list(piece.kernels) for piece in self.pieces()],
+                         [["any batch"]] * 2)
+        self.assertEqual([kernels.calls for piece in self.pieces()
+                          for kernels in piece.kernels.values()], [3, 3])
+        self.assertEqual(self.runs(), 2)
+        forward, = self.pieces("forward")
+        outputs = forward.kernels["any batch"].source.outputs
+        self.assertIn("_WeftSize([(1, [(", repr(outputs))
+        self.assertIn("view", [one[0] for one in outputs])
+
+    def test_what_is_no_multiple_of_a_size_has_kernels_for_each(self):
+        self.train(Half(), [(8, 12), (5, 12)])
+        told = str(weft.explain())
+        self.assertIn("which is no number plus multiples of the symbols", told)
+        self.assertEqual(self.runs(), 4, told)
+        self.assertIn("(8,)", told)
+
+
+class Joined(unittest.TestCase):
+    """Inputs of a backward graph, as the exporter is told of them."""
+
+    def check(self, forward, make, sizes):
+        model = nn.Module()
+        model.forward = forward
+        exporter.check(types.SimpleNamespace(name="p.py", module=(
+            types.SimpleNamespace(WEFT_SIZES=sizes, get_inputs_at=make))),
+            model, make(*sizes))
+
+    def test_a_dimension_may_join_both_sizes_or_be_a_multiple_of_one(self):
+        self.check(lambda x, y: x.view(*y.shape, 4) * y[..., None],
+                   lambda n, m: [torch.rand(n * m, 4), torch.rand(n, m)],
+                   [53, 67])
+        self.check(lambda x, y: x.view(-1, 8, 4) * y.view(-1, 8, 4),
+                   lambda n: [torch.rand(8 * n, 4), torch.rand(n, 32)], [53])
+
+    def test_a_branch_on_a_joined_dimension_is_refused(self):
+        with self.assertRaisesRegex(ProblemError, "cannot have kernels"):
+            self.check(
+                lambda x, y: x * 2 if x.shape[0] > 5000 else
+                x.view(*y.shape, 4) * y[..., None],
+                lambda n, m: [torch.rand(n * m, 4), torch.rand(n, m)],
+                [53, 67])
+
+
+if __name__ == "__main__":
+    unittest.main()
