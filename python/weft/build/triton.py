@@ -223,15 +223,26 @@ def innermost(error):
 
 def build(path, arch):
     """The package, made without torch where the source allows it."""
+    return _sketched(lambda: package_of(path, arch))
+
+
+def interpreted(path):
+    """The package of what Triton's interpreter runs; it must load."""
+    _sketched(lambda: load(path))
+    with open(path, encoding="utf-8") as file:
+        return {"format": 1, "interpret": True, "source": file.read()}
+
+
+def _sketched(work):
     try:
         with sketch.standing_in():
-            return package_of(path, arch)
+            return work()
     except BuildError:
         raise
     except (sketch.Beyond, Exception):  # of the sketch's making, perhaps
         import torch  # noqa: F401
 
-        return package_of(path, arch)
+        return work()
 
 
 def package_of(path, arch):
@@ -257,13 +268,8 @@ def main(arguments=None):
     if options.interpret:
         os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
     try:
-        if options.interpret:
-            load(options.source)
-            with open(options.source, encoding="utf-8") as file:
-                text = file.read()
-            package = {"format": 1, "interpret": True, "source": text}
-        else:
-            package = build(options.source, options.arch)
+        package = (interpreted(options.source) if options.interpret
+                   else build(options.source, options.arch))
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
