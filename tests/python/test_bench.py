@@ -99,6 +99,7 @@ class BenchTest(WeftCase):
                 done = self.weft(
                     "bench", self.path("problems"), "--target", "cuda",
                     "--out", self.path("gpu"), "--rerun", *words,
+                    "--limit-minutes", "0.01",  # its settings are all
                     LD_LIBRARY_PATH=self.path("."))
                 self.assertIn(done.returncode, (1, 3), done.stderr)
                 with open(self.path("gpu/bench.json"), encoding="utf-8") as file:
@@ -212,6 +213,18 @@ class BenchTest(WeftCase):
         os.makedirs(self.path("out"), exist_ok=True)
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
             return _with_output(nowhere, lambda: main(json.dumps(settings)))
+
+    def test_a_run_s_budget_ends_before_its_time_is_up(self):
+        self.problems(**{"1_told": GOOD})
+        words = ("#!/bin/sh\necho $* >> " + self.path("words") + "\n"
+                 "echo '{\"error\": \"enough\", \"exit_code\": 2}'\nexit 2\n")
+        for flags in ([], ["--budget-s", "7"]):
+            out = self.path(f"out{len(flags)}")
+            os.makedirs(out)
+            self.bench_with(words, run_flags=flags, problem_s=600, out=out)
+        with open(self.path("words"), encoding="utf-8") as file:
+            told = [line.split("--budget-s ")[1].split() for line in file]
+        self.assertEqual(told, [["540"], ["7"]])
 
     def test_a_run_that_dies_is_tried_once_more_and_then_reported(self):
         self.problems(**{"1_dies": GOOD})
