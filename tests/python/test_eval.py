@@ -139,6 +139,12 @@ def kernel_function(x):
         done = self.weft("eval", RELU, broken)
         self.assert_ends(done, 1)
         self.assertIn("SyntaxError", done.stdout)
+        absent = self.write("absent.py", "import no_such_package\n"
+                            "def kernel_function(x):\n    return x\n")
+        done = self.weft("eval", RELU, absent)
+        self.assert_ends(done, 1)
+        self.assertIn("No module named 'no_such_package'; it may import what "
+                      f"this Python has: {sys.executable} (--python", done.stdout)
 
     def test_a_function_of_other_arguments_is_rejected(self):
         text = "def kernel_function(x, y, z):\n    return x\n"

@@ -12,6 +12,7 @@ import mmap
 import os
 import resource
 import socket
+import sys
 import time
 
 import torch
@@ -202,6 +203,9 @@ def serve(line, arena, job):
 
 def _failure(error):
     text = f"{type(error).__name__}: {error}"
+    if isinstance(error, ModuleNotFoundError):
+        text += (f"; it may import what this Python has: {sys.executable} "
+                 "(--python chooses another)")
     no_memory = isinstance(error, MemoryError) or is_out_of_memory(text)
     return {
         "call": -1,
