@@ -193,6 +193,11 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
         std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
     options.compile_baseline = options.compile_baseline && asks;
   }
+  // The first kernel gains most: every subgraph's before the second of any.
+  if (is_hurried) {
+    options.variants_max =
+        kernels_each(left_ms(context), unfinished(), options);
+  }
   // A device's events need no longer look: the module has it.
   if (is_whole && !dispatch_->run.machine.gpus.empty()) {
     options.final_timing_ms = options.timing_ms;
@@ -212,20 +217,22 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   ++working_;
   context.send(address::agent(subgraph.id), std::move(work));
   if (search_until_us_ == 0) return;
-  const std::int64_t left_ms =
-      (search_until_us_ - context.now_us() + 999) / 1'000;
   const std::int64_t share_ms =
-      shares_.take(subgraph.id, left_ms, agents_max());
-  alarms_[errands_.timer(is_hurried ? share_ms : left_ms, context)] =
+      shares_.take(subgraph.id, left_ms(context), agents_max());
+  alarms_[errands_.timer(is_hurried ? share_ms : left_ms(context), context)] =
       subgraph.id;
 }
 
-/// Whether the subgraph that is to begin, and those after it, need not share
-/// the time by what they cost.
+/// Of the search, where that is limited.
+std::int64_t Dispatcher::left_ms(const Context& context) const {
+  return (search_until_us_ - context.now_us() + 999) / 1'000;
+}
+
+/// Whether the subgraphs that are not done need not share the time by what they
+/// cost.
 bool Dispatcher::has_leisure(const Context& context) const {
   if (search_until_us_ == 0) return true;
-  return is_ample((search_until_us_ - context.now_us()) / 1'000,
-                  order_.size() - next_ + 1, dispatch_->run.options);
+  return is_ample(left_ms(context), unfinished(), dispatch_->run.options);
 }
 
 /// A fused piece is the language model's alone: the compiler has its own rules.

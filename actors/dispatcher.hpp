@@ -39,6 +39,8 @@ class Dispatcher : public Role {
   void skip(const Subgraph& subgraph, Context& context);
   std::string budget_words() const;
   bool has_leisure(const Context& context) const;
+  std::int64_t left_ms(const Context& context) const;
+  std::size_t unfinished() const { return order_.size() - done_.size(); }
   std::map<Place, std::optional<Gpu>> places() const;
   void place(OptimizeSubgraph& work) const;
   void ask_to_fuse(OptimizeSubgraph& work) const;

@@ -18,7 +18,11 @@ constexpr std::int64_t kMostKept = 2;   ///< half
 /// A kernel that is built, checked and timed with all that is asked beside it,
 /// while other runs have the device, too (docs/experiments/2026-11-28-nets.md).
 constexpr std::int64_t kKernelMs = 10'000;
-/// Less is not enough to build, check and time a single kernel.
+/// One that is checked and timed, and no more: 3.2 s, with three other runs on
+/// the same GPU.
+constexpr std::int64_t kBriefKernelMs = 3'000;
+/// Less is not enough to build, check and time a single kernel for each that is
+/// searched for at once.
 constexpr std::int64_t kLeastShareMs = 10'000;
 /// Operations for which a processor takes as long as for moving a byte: from 8
 /// (a core with AVX2) to 14 (an H200, float32). Datasheets.
@@ -51,6 +55,15 @@ bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
   const auto kernels =
       static_cast<std::int64_t>(subgraphs) * std::max(1, options.variants_max);
   return search_ms >= kernels * kKernelMs;
+}
+
+int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
+                 const RunOptions& options) {
+  const auto one_each = static_cast<std::int64_t>(subgraphs) * kBriefKernelMs;
+  const std::int64_t nearest =
+      (left_ms + one_each / 2) / std::max<std::int64_t>(1, one_each);
+  return static_cast<int>(
+      std::clamp<std::int64_t>(nearest, 1, std::max(1, options.variants_max)));
 }
 
 std::string seconds_text(std::int64_t us) {
@@ -101,7 +114,8 @@ std::int64_t SearchShares::take(const std::string& subgraph,
   const double share = all > 0 ? own / all : 1;
   const auto ms = static_cast<std::int64_t>(share * static_cast<double>(jobs) *
                                             static_cast<double>(left_ms));
-  return std::min(std::max(ms, kLeastShareMs), left_ms);
+  return std::min(std::max(ms, static_cast<std::int64_t>(jobs) * kLeastShareMs),
+                  left_ms);
 }
 
 }  // namespace weft

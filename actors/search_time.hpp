@@ -32,6 +32,11 @@ bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
 /// "12.3 s"
 std::string seconds_text(std::int64_t us);
 
+/// How many kernels of a source each of so many subgraphs has time for, all in
+/// all: one at least, and no more than are asked for.
+int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
+                 const RunOptions& options);
+
 /// What a run with a budget took for its parts, so far, for the report.
 std::string time_spent(const Compose& compose, std::int64_t now_us);
 

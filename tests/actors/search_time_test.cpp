@@ -131,6 +131,15 @@ TEST_CASE("time is ample by the kernels that are to be judged in it") {
   CHECK(is_ample(300'000, 30, options));
 }
 
+TEST_CASE("with little time, each subgraph has fewer kernels, but one") {
+  RunOptions options;
+  options.variants_max = 6;
+  CHECK(kernels_each(285'000, 66, options) == 1);
+  CHECK(kernels_each(310'000, 23, options) == 4);
+  CHECK(kernels_each(310'000, 5, options) == 6);
+  CHECK(kernels_each(5'000, 66, options) == 1);
+}
+
 TEST_CASE("the dearest subgraph goes first and has the greatest share") {
   const Plan plan = uneven_plan();
   REQUIRE(plan.subgraphs.size() == 2);
@@ -148,6 +157,9 @@ TEST_CASE("a share is enough for a kernel, and no more than there is") {
   SearchShares shares(plan);
   CHECK(shares.take(plan.subgraphs[0].id, 60'000, 1) == 10'000);
   CHECK(shares.take(plan.subgraphs[1].id, 4'000, 2) == 4'000);
+  // Others have the device meanwhile.
+  SearchShares of_many(plan);
+  CHECK(of_many.take(plan.subgraphs[0].id, 170'000, 16) == 160'000);
 }
 
 TEST_CASE("an agent is told when its share of the budget is over") {
@@ -162,6 +174,14 @@ TEST_CASE("an agent is told when its share of the budget is over") {
   CHECK(only<StopSearch>(told).front().first ==
         address::agent(dispatcher.id(1)));
   CHECK(one<StopSearch>(told).reason.contains("100 s"));
+}
+
+TEST_CASE("with little time, all subgraphs have the same number of kernels") {
+  BudgetBench dispatcher(30'000);  // 15 s are kept
+  const auto dear = one<OptimizeSubgraph>(dispatcher.sent);
+  CHECK(dear.options.variants_max == 1);
+  BudgetBench more(60'000);  // 30 s, and two subgraphs
+  CHECK(one<OptimizeSubgraph>(more.sent).options.variants_max == 5);
 }
 
 TEST_CASE("with a budget, dearer subgraphs have the device first") {
