@@ -22,8 +22,9 @@ constexpr std::int64_t kAutotuneWallMs = 1'800'000;
 constexpr std::int64_t kProbeWallMs = 120'000;
 constexpr std::int64_t kLeaseSlackMs = 30'000;
 /// Where the run's time is limited, a timing that is begun has so much at
-/// least.
+/// least, and max-autotune is not begun with less than that.
 constexpr std::int64_t kTimingWallMsMin = 20'000;
+constexpr std::int64_t kAutotuneLeftMs = 300'000;
 
 }  // namespace
 
@@ -321,7 +322,7 @@ void Composer::time(Context& context) {
   request.seed = options.seed;
   const std::int64_t left = left_ms(context);
   request.with_compile = options.compile_baseline && left >= kCompileLeftMs;
-  request.with_autotune = options.autotune_baseline && left >= kAutotuneWallMs;
+  request.with_autotune = options.autotune_baseline && left >= kAutotuneLeftMs;
   request.budget_ms = options.final_timing_ms;
   request.call_ms = options.call_ms;
   request.memory_bytes = options.memory_bytes;

@@ -16,8 +16,8 @@
 namespace weft {
 
 /// Where the run's time is limited, torch.compile is timed beside the module
-/// only if so much is left.
-inline constexpr std::int64_t kCompileLeftMs = 120'000;
+/// only if so much is left. It compiles beside the search.
+inline constexpr std::int64_t kCompileLeftMs = 60'000;
 
 /// Of the run's budget, of which so much is gone (for capturing the model); the
 /// rest is for checking and timing what was composed. 0: nothing is left to
