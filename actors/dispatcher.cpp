@@ -90,6 +90,20 @@ void Dispatcher::limit_time(Context& context) {
   search_until_us_ = captured_us_ + left_ms * 1'000;
   shares_ = SearchShares(plan_);
   order_ = shares_.order();
+  limit_kernels(order_.size(), context);
+}
+
+void Dispatcher::limit_kernels(std::size_t subgraphs, const Context& context) {
+  const RunOptions& options = dispatch_->run.options;
+  const bool is_limited =
+      search_until_us_ > 0 && !is_ample(left_ms(context), subgraphs, options);
+  kernels_each_ =
+      is_limited ? kernels_each(left_ms(context), subgraphs, options) : 0;
+}
+
+/// Of the search, where that is limited.
+std::int64_t Dispatcher::left_ms(const Context& context) const {
+  return (search_until_us_ - context.now_us() + 999) / 1'000;
 }
 
 void Dispatcher::skip(const Subgraph& subgraph, Context& context) {
@@ -186,18 +200,14 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
                         extern_counts(plan_).empty();
   // With little time, so is the module alone: beside a piece, torch.compile
   // takes as long as judging three kernels.
-  const bool is_hurried = !has_leisure(context);
+  const bool is_hurried = kernels_each_ > 0;
   if (is_whole || is_hurried) {
     // But a language model is told what torch.compile takes, before that.
     const bool asks =
         std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
     options.compile_baseline = options.compile_baseline && asks;
   }
-  // The first kernel gains most: every subgraph's before the second of any.
-  if (is_hurried) {
-    options.variants_max =
-        kernels_each(left_ms(context), unfinished(), options);
-  }
+  if (is_hurried) options.variants_max = kernels_each_;
   // A device's events need no longer look: the module has it.
   if (is_whole && !dispatch_->run.machine.gpus.empty()) {
     options.final_timing_ms = options.timing_ms;
@@ -221,18 +231,6 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
       shares_.take(subgraph.id, left_ms(context), agents_max());
   alarms_[errands_.timer(is_hurried ? share_ms : left_ms(context), context)] =
       subgraph.id;
-}
-
-/// Of the search, where that is limited.
-std::int64_t Dispatcher::left_ms(const Context& context) const {
-  return (search_until_us_ - context.now_us() + 999) / 1'000;
-}
-
-/// Whether the subgraphs that are not done need not share the time by what they
-/// cost.
-bool Dispatcher::has_leisure(const Context& context) const {
-  if (search_until_us_ == 0) return true;
-  return is_ample(left_ms(context), unfinished(), dispatch_->run.options);
 }
 
 /// A fused piece is the language model's alone: the compiler has its own rules.
@@ -333,6 +331,7 @@ void Dispatcher::search_near_cut(const SearchNearCut& ask, Context& context) {
     order_.push_back(plan_.subgraphs.size());
     plan_.subgraphs.push_back(std::move(subgraph));
   }
+  limit_kernels(near_->size(), context);
   start_agents(context);
   hand_over(context);
 }

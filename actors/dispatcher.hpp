@@ -38,9 +38,8 @@ class Dispatcher : public Role {
   void limit_time(Context& context);
   void skip(const Subgraph& subgraph, Context& context);
   std::string budget_words() const;
-  bool has_leisure(const Context& context) const;
+  void limit_kernels(std::size_t subgraphs, const Context& context);
   std::int64_t left_ms(const Context& context) const;
-  std::size_t unfinished() const { return order_.size() - done_.size(); }
   std::map<Place, std::optional<Gpu>> places() const;
   void place(OptimizeSubgraph& work) const;
   void ask_to_fuse(OptimizeSubgraph& work) const;
@@ -64,6 +63,7 @@ class Dispatcher : public Role {
   std::size_t working_ = 0;           ///< agents without a verdict yet
   std::int64_t search_until_us_ = 0;  ///< 0: there is no limit
   std::int64_t captured_us_ = 0;      ///< where there is one
+  int kernels_each_ = 0;  ///< with little time; 0: as many as are asked for
   SearchShares shares_;
   std::map<std::uint64_t, std::string> alarms_;  ///< whose share is over then
   std::map<std::string, SubgraphDone> done_;

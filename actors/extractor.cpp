@@ -298,8 +298,8 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   auto choices = choices_with(run_->options.choices);
   if (!choices) return finish(to_failure(choices.error()), context);
   options.choices = std::move(*choices);
-  // Several ways to cut are only worth it where they can be timed at leisure,
-  // and where nobody cuts otherwise afterwards.
+  // Several ways to cut are only worth it where there is ample time for their
+  // pieces, and where nobody cuts otherwise afterwards.
   const LlmOptions& model = run_->options.llm;
   const bool has_ways =
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
@@ -313,11 +313,11 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   } else if (!has_ways) {
     cut_ = partition(*graph, *target, options);
   } else {
-    if (has_limit) cut_ = partition_in_brief(*graph, *target, options);
+    cut_ = partition_in_ways(*graph, *target, options);
     const std::int64_t gone_ms = (context.now_us() - begun_us_) / 1'000;
-    if (!has_limit || is_ample(search_ms(run_->options, gone_ms),
+    if (has_limit && !is_ample(search_ms(run_->options, gone_ms),
                                all_subgraphs(cut_).size(), run_->options)) {
-      cut_ = partition_in_ways(*graph, *target, options);
+      cut_ = partition_in_brief(*graph, *target, options);
     }
   }
   // Who cuts otherwise afterwards has no use for it.

@@ -18,9 +18,10 @@ constexpr std::int64_t kMostKept = 2;   ///< half
 /// A kernel that is built, checked and timed with all that is asked beside it,
 /// while other runs have the device, too (docs/experiments/2026-11-28-nets.md).
 constexpr std::int64_t kKernelMs = 10'000;
-/// One that is checked and timed, and no more: 3.2 s, with three other runs on
-/// the same GPU.
-constexpr std::int64_t kBriefKernelMs = 3'000;
+/// One that is checked and timed, and no more: a second with a GPU alone, 3.2 s
+/// beside three other runs.
+constexpr std::int64_t kBriefKernelMs = 2'000;
+constexpr std::int64_t kKernelsMin = 2;
 /// Less is not enough to build, check and time a single kernel for each that is
 /// searched for at once.
 constexpr std::int64_t kLeastShareMs = 10'000;
@@ -54,7 +55,8 @@ bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
               const RunOptions& options) {
   const auto kernels =
       static_cast<std::int64_t>(subgraphs) * std::max(1, options.variants_max);
-  return search_ms >= kernels * kKernelMs;
+  return search_ms >= kernels * kKernelMs &&
+         std::ranges::find(options.seeds, kLlmSource) == options.seeds.end();
 }
 
 int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
@@ -62,8 +64,8 @@ int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
   const auto one_each = static_cast<std::int64_t>(subgraphs) * kBriefKernelMs;
   const std::int64_t nearest =
       (left_ms + one_each / 2) / std::max<std::int64_t>(1, one_each);
-  return static_cast<int>(
-      std::clamp<std::int64_t>(nearest, 1, std::max(1, options.variants_max)));
+  const std::int64_t most = std::max(1, options.variants_max);
+  return static_cast<int>(std::min(std::max(nearest, kKernelsMin), most));
 }
 
 std::string seconds_text(std::int64_t us) {

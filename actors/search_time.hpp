@@ -26,14 +26,16 @@ std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms);
 
 /// Whether that is time enough for so many subgraphs to be searched for as
 /// without a budget: in every way to cut, with torch.compile beside each piece.
+/// Never with a language model, whose rounds take minutes.
 bool is_ample(std::int64_t search_ms, std::size_t subgraphs,
               const RunOptions& options);
 
 /// "12.3 s"
 std::string seconds_text(std::int64_t us);
 
-/// How many kernels of a source each of so many subgraphs has time for, all in
-/// all: one at least, and no more than are asked for.
+/// How many kernels of a source each of so many subgraphs has time for, the
+/// same number for all: two at least, of which one may not build, and no more
+/// than are asked for.
 int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
                  const RunOptions& options);
 

@@ -24,6 +24,7 @@ nlohmann::json Dispatcher::describe() const {
       {"started", next_},
       {"search_until_us", search_until_us_},
       {"captured_us", captured_us_},
+      {"kernels_each", kernels_each_},
       {"shares", shares_.describe()},
       {"alarms", std::move(alarms)},
       {"outcomes", std::move(outcomes)},

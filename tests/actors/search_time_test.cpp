@@ -129,15 +129,19 @@ TEST_CASE("time is ample by the kernels that are to be judged in it") {
   CHECK(!is_ample(300'000, 6, options));
   options.variants_max = 1;
   CHECK(is_ample(300'000, 30, options));
+  options.seeds.push_back(kLlmSource);
+  CHECK(!is_ample(300'000, 1, options));
 }
 
-TEST_CASE("with little time, each subgraph has fewer kernels, but one") {
+TEST_CASE("with little time, each subgraph has fewer kernels, but two") {
   RunOptions options;
   options.variants_max = 6;
-  CHECK(kernels_each(285'000, 66, options) == 1);
-  CHECK(kernels_each(310'000, 23, options) == 4);
+  CHECK(kernels_each(285'000, 66, options) == 2);
+  CHECK(kernels_each(310'000, 40, options) == 4);
   CHECK(kernels_each(310'000, 5, options) == 6);
-  CHECK(kernels_each(5'000, 66, options) == 1);
+  CHECK(kernels_each(5'000, 66, options) == 2);
+  options.variants_max = 1;
+  CHECK(kernels_each(310'000, 5, options) == 1);
 }
 
 TEST_CASE("the dearest subgraph goes first and has the greatest share") {
@@ -179,9 +183,12 @@ TEST_CASE("an agent is told when its share of the budget is over") {
 TEST_CASE("with little time, all subgraphs have the same number of kernels") {
   BudgetBench dispatcher(30'000);  // 15 s are kept
   const auto dear = one<OptimizeSubgraph>(dispatcher.sent);
-  CHECK(dear.options.variants_max == 1);
-  BudgetBench more(60'000);  // 30 s, and two subgraphs
-  CHECK(one<OptimizeSubgraph>(more.sent).options.variants_max == 5);
+  CHECK(dear.options.variants_max == 2);
+  BudgetBench more(40'000);  // 10 s, and two subgraphs
+  CHECK(one<OptimizeSubgraph>(more.sent).options.variants_max == 3);
+  more.now_us += 5 * kSecondUs;
+  const auto sent = more.done(more.id(1));
+  CHECK(one<OptimizeSubgraph>(sent).options.variants_max == 3);
 }
 
 TEST_CASE("with a budget, dearer subgraphs have the device first") {

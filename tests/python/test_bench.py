@@ -218,13 +218,13 @@ class BenchTest(WeftCase):
         self.problems(**{"1_told": GOOD})
         words = ("#!/bin/sh\necho $* >> " + self.path("words") + "\n"
                  "echo '{\"error\": \"enough\", \"exit_code\": 2}'\nexit 2\n")
-        for flags in ([], ["--budget-s", "7"]):
-            out = self.path(f"out{len(flags)}")
+        for has_budget in (False, True):
+            out = self.path(f"out-{has_budget}")
             os.makedirs(out)
-            self.bench_with(words, run_flags=flags, problem_s=600, out=out)
+            self.bench_with(words, has_budget=has_budget, problem_s=600, out=out)
         with open(self.path("words"), encoding="utf-8") as file:
-            told = [line.split("--budget-s ")[1].split() for line in file]
-        self.assertEqual(told, [["540"], ["7"]])
+            told = [line.split("--budget-s ")[1:] for line in file]
+        self.assertEqual(told, [["540\n"], []])
 
     def test_a_run_that_dies_is_tried_once_more_and_then_reported(self):
         self.problems(**{"1_dies": GOOD})
@@ -321,8 +321,8 @@ exit 1
             self.assertEqual(sorted(file.read().split()),
                              ["0", "0", "2", "2"])
 
-    def test_a_run_goes_on_where_it_began(self):
-        """Its kernels' times are of that device, not of the slot's."""
+    def verb_of(self, **record):
+        """How a bench goes on with a run that was stopped, and on which device."""
         self.problems(**{"1_good": GOOD})
         with open(self.path("problems/1_good.py"), "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
@@ -330,12 +330,24 @@ exit 1
         os.makedirs(self.path("out/records"))
         with open(self.path("out/records/1_good.json"), "w",
                   encoding="utf-8") as file:
-            json.dump({"digest": digest, "device": 2}, file)
+            json.dump({"digest": digest, **record}, file)
         self.bench_with("#!/bin/sh\necho $1 $CUDA_VISIBLE_DEVICES >> "
                         f"{self.path('calls')}\nexit 1\n",
                         jobs=2, devices=[0, 2], gpu="a GPU", target="triton")
         with open(self.path("calls"), encoding="utf-8") as file:
-            self.assertEqual(file.readline().split(), ["resume", "2"])
+            return file.readline().split()
+
+    def test_a_run_goes_on_where_it_began(self):
+        """Its kernels' times are of that device, not of the slot's."""
+        begun = time.time() - 5
+        self.assertEqual(self.verb_of(device=2, tries=[[begun, begun + 3]]),
+                         ["resume", "2"])
+
+    def test_a_run_whose_budget_is_over_begins_anew(self):
+        """It goes on while nobody works: 54 s of the minute that it has."""
+        begun = time.time() - 3600
+        self.assertEqual(self.verb_of(device=2, tries=[[begun, begun + 3]]),
+                         ["run", "0"])
 
     def test_a_run_that_lacked_memory_beside_others_has_the_device_alone(self):
         self.problems(**{f"{n}_large": GOOD for n in range(1, 4)})

@@ -92,10 +92,13 @@ class InBench(WeftCase):
 class Whole(WeftCase):
     """What is composed of two runs' results."""
 
-    def composed(self, verdicts, judged, far=(), beside=()):
+    def composed(self, verdicts, judged, far=(), beside=(), is_near=None):
         """(results, the module's text or None); `judged` says of a text and a
         mode whether the whole is right. The runs' modules are `far` from eager
-        in these modes, and have another `beside` them, which is near."""
+        in these modes, and have another `beside` them, which is near; so they
+        are in the whole, where `is_near` does not say otherwise."""
+        is_near = is_near or (lambda text, mode: mode not in far
+                              or f"# kernels for {mode}" not in text)
         out = self.path("out")
         os.makedirs(os.path.join(out, "composed"))
         results = {}
@@ -116,9 +119,8 @@ class Whole(WeftCase):
         path = os.path.join(out, "composed", "model_new.py")
         with mock.patch.object(driver, "judge", lambda *words: (
                 {"correct": judged(read(words[2]), words[3]), "reason": "no",
-                 "near_eager": nearness(
-                     f"# kernels for {words[3]}" not in read(words[2])
-                     or words[3] not in far)}, None)):
+                 "near_eager": nearness(is_near(read(words[2]), words[3]))},
+                None)):
             driver.compose({"out": out, "problem": "", "quiet": True}, results)
         return results, read(path) if os.path.exists(path) else None
 
@@ -166,13 +168,36 @@ class Whole(WeftCase):
         self.assertTrue(told["near_module"])
 
     def test_what_is_far_in_the_whole_leaves_the_second_one(self):
-        results, _ = self.composed(
-            {"eval": True, "train": True},
-            lambda text, mode: mode == "eval" or "# near in train" not in text,
-            far=["train"], beside=["train"])
-        self.assertIn("# kernels for eval",
-                      read(self.path("out"), driver.NEAR_PATH))
-        self.assertEqual(results["train"]["near_module"]["ours"], [])
+        for name in ("wrong", "far"):
+            with self.subTest(name):
+                def is_right(text, mode):
+                    return mode == "eval" or "# near in train" not in text
+
+                def is_near(text, mode):
+                    return is_right(text, mode) and (
+                        mode == "eval" or "# kernels for train" not in text)
+
+                results, _ = self.composed(
+                    {"eval": True, "train": True},
+                    is_right if name == "wrong" else lambda text, mode: True,
+                    ["train"], ["train"], is_near if name == "far" else None)
+                self.assertIn("# kernels for eval",
+                              read(self.path("out"), driver.NEAR_PATH))
+                self.assertEqual(results["train"]["near_module"]["ours"], [])
+                shutil.rmtree(self.path("out"))
+
+    def test_the_first_stays_where_nobody_can_judge_the_second(self):
+        def judged(text, mode):
+            if "# near in train" in text:
+                raise driver.NotJudged("no memory")
+            return True
+
+        results, text = self.composed({"eval": True, "train": True}, judged,
+                                      far=["train"], beside=["train"])
+        self.assertIn("# kernels for train", text)
+        self.assertIsNone(results["eval"]["near_module"])
+        self.assertFalse(os.path.exists(
+            os.path.join(self.path("out"), driver.NEAR_PATH)))
 
     def test_no_second_whole_where_nothing_near_was_found(self):
         for far, beside in (((), ()), (["train"], ())):

@@ -135,6 +135,7 @@ json settings(const CommonFlags& common, const BenchFlags& flags,
           {"devices", place.devices},
           {"timed", place.is_timed},
           {"run_flags", run_words(common, flags, place)},
+          {"has_budget", flags.options.budget_ms > 0},
           {"json", common.json},
           {"quiet", common.quiet}};
 }

@@ -91,7 +91,8 @@ class Bench:
             again = self._settings["rerun"] or (
                 self._settings["rerun_failed"]
                 and not self._row(problem)["verified"])
-            if changed or again:
+            is_over = self._is_due(problem) and self._is_spent(record)
+            if changed or again or is_over:
                 self._records.forget(problem)
                 continue
             if record.tries and not record.tries[-1][1]:
@@ -171,13 +172,20 @@ class Bench:
                 *python, *self._settings["run_flags"], *self._budget()]
 
     def _budget(self):
-        """So that a run ends with what it has, verified, before its time is up.
-        A step of training, and what a user says otherwise, has its own."""
-        flags = self._settings["run_flags"]
-        if any(flag.startswith(("--budget-s", "--train")) for flag in flags):
+        """So that a run ends with what it has, verified, before its time is up;
+        unless the user has said another one."""
+        if self._settings.get("has_budget"):
             return []
-        seconds = self._settings["problem_s"] * _SHARE_OF_TIME
-        return ["--budget-s", str(max(1, round(seconds)))]
+        return ["--budget-s", str(max(1, round(self._budget_s())))]
+
+    def _budget_s(self):
+        return self._settings["problem_s"] * _SHARE_OF_TIME
+
+    def _is_spent(self, record):
+        """Whether the budget of a run that was stopped is over: time goes on
+        while nobody works."""
+        return (bool(record.tries) and bool(self._budget())
+                and time.time() - record.tries[0][0] > self._budget_s())
 
     def _surroundings(self, device):
         """Of several devices, a run sees one: the driver opens all it sees."""

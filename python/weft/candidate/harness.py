@@ -12,7 +12,6 @@ import mmap
 import os
 import resource
 import socket
-import sys
 import time
 
 import torch
@@ -203,9 +202,6 @@ def serve(line, arena, job):
 
 def _failure(error):
     text = f"{type(error).__name__}: {error}"
-    if isinstance(error, ModuleNotFoundError):
-        text += (f"; it may import what this Python has: {sys.executable} "
-                 "(--python chooses another)")
     no_memory = isinstance(error, MemoryError) or is_out_of_memory(text)
     return {
         "call": -1,

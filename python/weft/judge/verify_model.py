@@ -20,6 +20,8 @@ from weft.judge.verify import TF32_REASON, Verdict, is_of_tf32
 
 #: A composed module may build its kernels when it is first imported.
 BUILD_ALLOWANCE_MS = 300_000
+#: Or when it is first called: Triton's kernels, one after the other.
+FIRST_CALL_ALLOWANCE_MS = 60_000
 #: No further case is begun after this much time in the reference.
 REFERENCE_BUDGET_S = 60.0
 #: So many elements or rows are tried, until a change shows in the answer.
@@ -64,13 +66,12 @@ def stage_model(composed, whole, scratch, **more):
     }
 
 
-def check_model(slot, keeper, whole, job, limits, builds_when_called=False):
-    """Construction, then every case; the verdict. A module that weft composed
-    builds its kernels for a GPU when it is first called: that call has the time
-    that construction has."""
+def check_model(slot, keeper, whole, job, limits):
+    """Construction, then every case; the verdict."""
     start = time.perf_counter()
     verdict = Verdict()
     controls, first = Controls(), None
+    builds = whole.device.is_cuda and builds_when_called(job)
     try:
         arena = keeper.of(whole.buffers.end)
         arena.clear()
@@ -82,7 +83,7 @@ def check_model(slot, keeper, whole, job, limits, builds_when_called=False):
             is_second = verdict.cases == 1 and _may_be_held(whole)
             steps = {"steps": ["hold", *_STEPS]} if is_second else {}
             _run_case(slot, whole, case, limits, verdict, **steps,
-                      builds=builds_when_called and verdict.cases == 0)
+                      builds=builds and verdict.cases == 0)
             with lap("controls"):
                 controls.hold(case.leaves, case.outputs, case.finite)
             if first is None and not whole.is_large:
@@ -111,6 +112,14 @@ def check_model(slot, keeper, whole, job, limits, builds_when_called=False):
             verdict.kind = "not_discriminating"
     verdict.wall_ms = (time.perf_counter() - start) * 1000
     return verdict
+
+
+def builds_when_called(job):
+    """Whether the module is one that weft composed of Triton's kernels. One that
+    tries variants of them keeps the device for that."""
+    with open(job["module"], encoding="utf-8", errors="replace") as file:
+        text = file.read()
+    return "_weft_open_triton(" in text and "autotune" not in text
 
 
 def begin(slot, whole, job, arena, limits, verdict):
@@ -289,14 +298,14 @@ def _refuses(slot, whole, case, limits, verdict, number):
 
 
 def _run_case(slot, whole, case, limits, verdict, builds=False, **how):
-    """`builds`: the call compiles kernels, for a minute or more. Others have the
-    device meanwhile; what it runs there at last is short."""
+    """`builds`: the call compiles kernels, for a minute or more, and others have
+    the device meanwhile: what it runs there at last is short."""
     number = verdict.cases
     with lap("write"):
         whole.write(case)
     within, apart = limits, contextlib.nullcontext()
     if builds:
-        within = limits.for_loading(whole.device, BUILD_ALLOWANCE_MS)
+        within = limits.for_loading(whole.device, FIRST_CALL_ALLOWANCE_MS)
         apart = whole.device.lock.released()
     with lap("calls"), apart:
         answer, _ = slot.call(

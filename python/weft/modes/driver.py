@@ -21,7 +21,7 @@ from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
 from weft.table_cell import table_cell
 
 #: Of a budget, each mode's; the rest is for judging the whole.
-RUN_SHARE = 0.45
+RUN_SHARE = 0.35
 NEAR_PATH = os.path.join("composed", "near_eager", "model_new.py")
 #: Of a module that is, in a mode, the framework's own forward.
 NO_KERNELS = {"ours": [], "externs": {}}
@@ -120,7 +120,12 @@ def compose_near(settings, results):
         write_text(text, path)
         results[mode]["near_module"] = module
         return
-    judged, refused = hold(settings, results, texts, path, why_far)
+    try:
+        judged, refused = hold(settings, results, texts, path, why_far)
+    except Ended as ended:  # the first module stays what it is
+        os.remove(path)
+        say(settings, f"no second module: {ended.args[1]}")
+        return
     for mode, (verdict, timing) in judged.items():
         _, module = found[mode]
         if any(texts.values()):

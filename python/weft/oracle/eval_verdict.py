@@ -8,6 +8,7 @@ import dataclasses
 import os
 import re
 import shutil
+import sys
 
 from weft.judge import verify_model
 from weft.oracle import judge_near_eager
@@ -36,6 +37,9 @@ def evaluate(oracle, request):
     verdict = verify_model.check_model(
         oracle.slot, oracle.keeper, whole, job, limits
     )
+    if verdict.reason.startswith("ModuleNotFoundError"):
+        verdict.reason += (f"; it may import what this Python has: "
+                           f"{sys.executable} (--python chooses another)")
     found = {
         "contract": contract,
         "device": oracle.device.name,

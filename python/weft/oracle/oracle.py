@@ -371,8 +371,8 @@ class Oracle:
         verdict = verify.Verdict(correct=True)
         if WEFT_RULE in rules:
             verdict = verify_model.check_model(
-                self.slot, self.keeper, whole, job, limits,
-                builds_when_called=self.device.is_cuda)
+                self.slot, self.keeper, whole, job, limits
+            )
         if NEAR_EAGER_RULE in rules and verdict.correct:
             verdict.near_eager = judge_near_eager.judge(
                 self, whole, job, limits, request)
