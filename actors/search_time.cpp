@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "actors/device.hpp"
+#include "actors/llm_seeds.hpp"
 #include "compiler/fusion/product_count.hpp"
 
 namespace weft {

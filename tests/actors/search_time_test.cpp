@@ -4,6 +4,7 @@
 
 #include "actors/composer.hpp"
 #include "actors/dispatcher.hpp"
+#include "actors/llm_seeds.hpp"
 #include "actors/subgraph_agent.hpp"
 #include "tests/actors/run_bench.hpp"
 
