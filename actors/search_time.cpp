@@ -18,7 +18,7 @@ constexpr std::int64_t kLeastKept = 4;  ///< a quarter
 constexpr std::int64_t kMostKept = 2;   ///< half
 /// A kernel that is built, checked and timed with all that is asked beside it,
 /// while other runs have the device, too (docs/experiments/2026-11-28-nets.md).
-constexpr std::int64_t kKernelMs = 10'000;
+constexpr std::int64_t kKernelMs = 5'000;
 /// One that is checked and timed, and no more: a second with a GPU alone, 3.2 s
 /// beside three other runs.
 constexpr std::int64_t kBriefKernelMs = 2'000;
