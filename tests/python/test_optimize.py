@@ -225,6 +225,17 @@ class Optimized(OptimizedCase):
             weft.load(path)
 
     @torch.no_grad()
+    def test_torch_compile_leaves_it_its_kernels(self):
+        compiled = torch.compile(self.mine, backend="eager")
+        self.assert_same(compiled(self.x), self.net(self.x))
+        self.check(by_kernels=True)
+        path = os.path.join(self.folder, "marked.pt")
+        weft.save(self.mine, path)
+        self.check(by_kernels=True, mine=weft.load(path))
+        self.mine.more = 1
+        self.check(by_kernels=False)
+
+    @torch.no_grad()
     def test_a_module_without_kernels_is_not_saved(self):
         for wrong, says in ((self.net, "a Net"), ((self.mine, 1), "a tuple"),
                             (self.compiled(Net()), "what torch.compile gave")):

@@ -18,6 +18,8 @@ _CONTAINER_ITEMS_MAX = 1000
 #: Every module has these; what matters of them is looked at by name.
 _OF_MODULES = frozenset(vars(torch.nn.Module()))
 _OWN = "_weft"
+#: What weft, and torch.compile, write into a module: nothing of the model's.
+_MARKS = frozenset({_OWN, "_is_torch_compile"})
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 _flat = itertools.chain.from_iterable
@@ -46,10 +48,10 @@ def parts_of(module):
             raise Unsupported(f"its part {path} has hooks, which kernels would "
                               "not call")
         settings = {name: _kept(value) for name, value in own.items()
-                    if name not in _OF_MODULES and name != _OWN}
+                    if name not in _OF_MODULES | _MARKS}
         parts.append(Part(path, type(part), part.training,
                           list(part._modules), settings,
-                          frozenset(own) - {_OWN}))
+                          frozenset(own) - _MARKS))
     return parts
 
 
@@ -97,12 +99,13 @@ class PartGuards:
     def __init__(self, parts, modules):
         """Of modules that are_of_one_kind() holds of."""
         self._owners = [vars(modules[part.path]) for part in parts]
+        self._own_counts = [len(part.names) for part in parts]
         self._counts, self._getters, self._watched = [], [], []
         for part, own in zip(parts, self._owners):
             watched = _watched_of(part)
             if _OWN in own:
                 watched[_OWN] = ("any", None)
-            self._counts.append(len(part.names) + (_OWN in own))
+            self._counts.append(len(part.names) + len(own.keys() & _MARKS))
             self._getters.append((operator.itemgetter(*watched), own))
             self._watched += watched.values()
         self._contents = [then for how, then in self._watched
@@ -115,7 +118,8 @@ class PartGuards:
 
     def fit(self):
         """Whether all of it is as it was."""
-        if list(map(len, self._owners)) != self._counts:
+        counts = list(map(len, self._owners))
+        if counts != self._counts and not self._are_marks(counts):
             return False
         seen = self._seen
         try:
@@ -132,6 +136,14 @@ class PartGuards:
                 and all(map(operator.is_,
                             _flat(map(dict.values, seen.children)),
                             self._children)))
+
+    def _are_marks(self, counts):
+        """Whether what is new in them is marks, as of one call of torch.compile."""
+        if [count - len(own.keys() & _MARKS)
+                for count, own in zip(counts, self._owners)] != self._own_counts:
+            return False
+        self._counts = counts
+        return True
 
     def _values(self):
         """Of the watched attributes, now."""
