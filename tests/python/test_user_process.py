@@ -192,14 +192,17 @@ class Beside(BackendCase):
             torch._dynamo.reset()
             weft.cache.clear()
             compiled = self.compiled(net, wait=False)
-            went_on = threading.Event()
+            began, went_on = threading.Event(), threading.Event()
 
             def slow(*rest):
+                began.set()
                 went_on.wait(60)
                 return real(*rest)
 
             with mock.patch.object(search, "search", slow):
-                for _ in range(1 + count):
+                self.assert_same(compiled(x), net(x))
+                self.assertTrue(began.wait(60))
+                for _ in range(count):
                     self.assert_same(compiled(x), net(x))
                 went_on.set()
                 kernels, = self.pieces()[-1].kernels.values()
