@@ -21,9 +21,9 @@ constexpr std::int64_t kCompileWallMs = 600'000;
 constexpr std::int64_t kAutotuneWallMs = 1'800'000;
 constexpr std::int64_t kProbeWallMs = 120'000;
 constexpr std::int64_t kLeaseSlackMs = 30'000;
-/// Where the run's time is limited, a timing that is begun has so much at
-/// least, and max-autotune is not begun with less than that.
+/// Where the run's time is limited: what a timing that is begun has at least …
 constexpr std::int64_t kTimingWallMsMin = 20'000;
+/// … and what is left where max-autotune is timed, too.
 constexpr std::int64_t kAutotuneLeftMs = 300'000;
 
 }  // namespace

@@ -86,13 +86,15 @@ void Dispatcher::start_agents(Context& context) {
 void Dispatcher::limit_time(Context& context) {
   captured_us_ = context.now_us();
   const std::int64_t gone_ms = (captured_us_ - dispatch_->begun_us) / 1'000;
-  const std::int64_t left_ms = search_ms(dispatch_->run.options, gone_ms);
-  search_until_us_ = captured_us_ + left_ms * 1'000;
+  search_until_us_ =
+      captured_us_ + search_ms(dispatch_->run.options, gone_ms) * 1'000;
   shares_ = SearchShares(plan_);
   order_ = shares_.order();
   limit_kernels(order_.size(), context);
 }
 
+/// Those of each of so many subgraphs, which are all that are to be searched
+/// for.
 void Dispatcher::limit_kernels(std::size_t subgraphs, const Context& context) {
   const RunOptions& options = dispatch_->run.options;
   const bool is_limited =

@@ -304,6 +304,12 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   const bool has_ways =
       can_time(run_->options, run_->machine) && !model.group && !model.fuse;
   const bool has_limit = run_->options.budget_ms > 0;
+  const auto has_time = [&](const Plan& plan) {
+    if (!has_limit) return true;
+    const std::int64_t gone_ms = (context.now_us() - begun_us_) / 1'000;
+    return is_ample(search_ms(run_->options, gone_ms),
+                    all_subgraphs(plan).size(), run_->options);
+  };
   if (!sizes_.empty()) {
     auto plan = plan_for_sizes(graphs_, sizes_, *target, options,
                                has_ways && !has_limit,
@@ -314,11 +320,7 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
     cut_ = partition(*graph, *target, options);
   } else {
     cut_ = partition_in_ways(*graph, *target, options);
-    const std::int64_t gone_ms = (context.now_us() - begun_us_) / 1'000;
-    if (has_limit && !is_ample(search_ms(run_->options, gone_ms),
-                               all_subgraphs(cut_).size(), run_->options)) {
-      cut_ = partition_in_brief(*graph, *target, options);
-    }
+    if (!has_time(cut_)) cut_ = partition_in_brief(*graph, *target, options);
   }
   // Who cuts otherwise afterwards has no use for it.
   const bool seeks_products = run_->seeks_products && model.name.empty();

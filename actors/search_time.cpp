@@ -42,13 +42,12 @@ double cost_of(const Graph& graph) {
 
 std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
   const std::int64_t budget_ms = options.budget_ms;
-  const std::int64_t check_ms = kCapturesACheck * gone_ms;
-  std::int64_t kept =
-      std::clamp(check_ms, budget_ms / kLeastKept, budget_ms / kMostKept);
-  // A budget of a few minutes has no room for torch.compile, whatever is kept.
-  if (options.compile_baseline && budget_ms / kMostKept >= kCompileLeftMs) {
-    kept = std::clamp(check_ms + kCompileLeftMs, kept, budget_ms / kMostKept);
-  }
+  // A minute or two have no room for torch.compile, whatever is kept.
+  const bool compiles =
+      options.compile_baseline && budget_ms / kMostKept >= kCompileLeftMs;
+  const std::int64_t kept =
+      std::clamp(kCapturesACheck * gone_ms + (compiles ? kCompileLeftMs : 0),
+                 budget_ms / kLeastKept, budget_ms / kMostKept);
   return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
 }
 

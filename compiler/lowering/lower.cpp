@@ -205,15 +205,23 @@ bool Lowering::fits(ExprId value, DType half, int deep) const {
 Virtual Lowering::factor(const Virtual& value) {
   const Virtual made =
       is_half(result_type_) ? rounded(value, result_type_) : value;
+  const auto reads = std::ranges::count_if(made_of(made), [&](ExprId id) {
+    return arena()[id].op == ScalarOp::load;
+  });
+  return reads > kFactorReadsMax ? kept(made) : made;
+}
+
+Virtual Lowering::kept(const Virtual& value) {
+  // Folding nothing away leaves each element.
+  return fold(Fold::max, value, {})[0];
+}
+
+std::vector<ExprId> Lowering::made_of(const Virtual& value) {
   Position at;
-  for (const std::int64_t extent : made.shape()) {
+  for (const std::int64_t extent : value.shape()) {
     at.push_back(Index(new_variable(extent)));
   }
-  const auto all = arena().reachable({made.at(at)});
-  const auto reads = std::ranges::count_if(
-      all, [&](ExprId id) { return arena()[id].op == ScalarOp::load; });
-  // Folding nothing away leaves each element.
-  return reads > kFactorReadsMax ? fold(Fold::max, made, {})[0] : made;
+  return arena().reachable({value.at(at)});
 }
 
 Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {

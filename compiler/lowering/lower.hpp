@@ -107,6 +107,11 @@ class Lowering {
   Virtual add_in_place(const Virtual& base, const Shape& picked,
                        const Shape& extents, const Shape& entries,
                        const AdditionAt& at);
+  /// The value, of which each element is made once and stays for all who read
+  /// it.
+  Virtual kept(const Virtual& value);
+  /// All that an element is made of.
+  std::vector<ExprId> made_of(const Virtual& value);
   /// A dimension of one again where `dims` says (positions in the result).
   Virtual restore(const Virtual& value, const Shape& dims);
   Virtual broadcast(const Virtual& value, const Shape& shape);

@@ -11,8 +11,7 @@ Virtual Lowering::add_in_place(const Virtual& base, const Shape& picked,
                                const AdditionAt& at) {
   const DType dtype = base.dtype();
   const Shape& shape = base.shape();
-  // Folding nothing away leaves each element, to be added to.
-  const Virtual filled = fold(Fold::max, base, {})[0];
+  const Virtual filled = kept(base);
   Stage stage;
   stage.adds = true;
   stage.note = note_;

@@ -106,16 +106,17 @@ std::int64_t DotText::step_bytes(ExprId factor,
                                  const std::vector<LoopVar>& points,
                                  std::int64_t tile) const {
   const ScalarArena& arena = plan_.program.arena;
-  const auto depends = [&](ExprId id, const std::vector<LoopVar>& on) {
-    const std::set<int> used = all_variables(arena, id);
-    return std::ranges::any_of(
-        on, [&](const LoopVar& one) { return used.contains(one.id); });
-  };
   std::int64_t bytes = 0;
   for (const ExprId id : arena.reachable({factor})) {
-    if (arena[id].op != ScalarOp::load || !depends(id, it_.folded)) continue;
+    if (arena[id].op != ScalarOp::load) continue;
+    const std::set<int> used = all_variables(arena, id);
+    const auto moves = [&](const std::vector<LoopVar>& along) {
+      return std::ranges::any_of(
+          along, [&](const LoopVar& one) { return used.contains(one.id); });
+    };
+    if (!moves(it_.folded)) continue;  // it is read once, before the steps
     bytes += element_bytes(arena[id].dtype) * tile_folded_ *
-             (depends(id, points) ? tile : 1);
+             (moves(points) ? tile : 1);
   }
   return bytes;
 }

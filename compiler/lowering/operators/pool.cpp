@@ -58,16 +58,9 @@ bool is_cheap(const Scalar& node) {
 
 // What windows that overlap would compute again and again is kept instead.
 Virtual kept_if_dear(Lowering& in, const Virtual& value) {
-  Position at;
-  for (const std::int64_t extent : value.shape()) {
-    at.push_back(Index(in.new_variable(extent)));
-  }
-  const ScalarArena& arena = in.arena();
-  const auto all = arena.reachable({value.at(at)});
-  const bool cheap = std::all_of(
-      all.begin(), all.end(), [&](ExprId id) { return is_cheap(arena[id]); });
-  // Folding nothing away leaves each element.
-  return cheap ? value : in.fold(Fold::max, value, {})[0];
+  const bool cheap = std::ranges::all_of(
+      in.made_of(value), [&](ExprId id) { return is_cheap(in.arena()[id]); });
+  return cheap ? value : in.kept(value);
 }
 
 // [before…, windows…, taps…]: what is in each window.

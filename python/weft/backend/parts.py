@@ -48,7 +48,7 @@ def parts_of(module):
             raise Unsupported(f"its part {path} has hooks, which kernels would "
                               "not call")
         settings = {name: _kept(value) for name, value in own.items()
-                    if name not in _OF_MODULES | _MARKS}
+                    if name not in _OF_MODULES and name not in _MARKS}
         parts.append(Part(path, type(part), part.training,
                           list(part._modules), settings,
                           frozenset(own) - _MARKS))

@@ -126,13 +126,14 @@ def compose_near(settings, results):
         os.remove(path)
         say(settings, f"no second module: {ended.args[1]}")
         return
+    if not any(texts.values()):
+        return
     for mode, (verdict, timing) in judged.items():
         _, module = found[mode]
-        if any(texts.values()):
-            results[mode]["near_module"] = {
-                **(NO_KERNELS if mode in refused else module),
-                "file": NEAR_PATH, "verdict": verdict,
-                "timing": timing or UNTIMED}
+        results[mode]["near_module"] = {
+            **(NO_KERNELS if mode in refused else module),
+            "file": NEAR_PATH, "verdict": verdict,
+            "timing": timing or UNTIMED}
 
 
 def near_in(settings, mode, result):
@@ -249,10 +250,10 @@ def conclude(settings, results):
     least = min(results, key=lambda mode: over(results[mode]) or 1.0)
     told = {**results[least], "mode": "both", "summary": said,
             "modes": results}
-    if any(is_far(one["verdict"]) for one in results.values()):
-        far = next(one["verdict"]["near_eager"] for one in results.values()
-                   if is_far(one["verdict"]))
-        told["verdict"] = {**told["verdict"], "near_eager": far}
+    far = [one["verdict"]["near_eager"] for one in results.values()
+           if is_far(one["verdict"])]
+    if far:
+        told["verdict"] = {**told["verdict"], "near_eager": far[0]}
     if not is_right:
         told["verdict"] = next(one["verdict"] for one in results.values()
                                if not one["verdict"]["correct"])
