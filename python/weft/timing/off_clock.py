@@ -14,6 +14,10 @@ from weft.timing.quantiles import median_bounds, quantile
 #: below, and this of each message of the framework's.
 QUIET_SHARE = 0.05
 QUIET_USUAL_SHARE = 0.1
+#: The same work takes up to twice as much of a processor whose caches others
+#: fill: a candidate's may be such a one throughout, and the framework's not. So
+#: much of what the framework's take counts as noise, at most.
+OTHERS_CACHES_S = 0.001
 #: In so many of a candidate's messages threads or processes may have begun, and
 #: nothing is made of it.
 UNSEEN_SHARE = 0.1
@@ -26,7 +30,8 @@ class OffClock(typing.NamedTuple):
     #: By the low end of the median's interval.
     least_s: float = 0.0
     #: How many the framework's own may exceed their median by there, but for
-    #: the longest tenth before the clock, and after it.
+    #: the longest tenth before the clock, and after it; and a candidate's by
+    #: the same work.
     noise_s: float = 0.0
     #: By the quietest rounds of both sides: a machine that is busy for most of
     #: the time hides nothing of them.
@@ -96,7 +101,7 @@ def off_clock_by(kind, timed, loads, exports, usual_loads, usual_exports):
     beyond = [[seconds - own - load for seconds in median_bounds(begun)[:2]]]
     if not ended:
         median, least = beyond[0]
-        return OffClock(max(0.0, median), max(0.0, least), _spread(usual_loads))
+        return OffClock(max(0.0, median), max(0.0, least), _noise(usual_loads))
     usual = own + load + statistics.median(usual_exports)
     beyond.append([seconds - usual for seconds in median_bounds(ended)[:2]])
     median, least = map(max, zip(*beyond))
@@ -104,9 +109,15 @@ def off_clock_by(kind, timed, loads, exports, usual_loads, usual_exports):
         usual_exports, QUIET_USUAL_SHARE)
     return OffClock(
         max(0.0, median), max(0.0, least),
-        _spread(usual_loads) + _spread(usual_exports),
+        _noise(usual_loads, usual_exports),
         max(0.0, quantile(ended, QUIET_SHARE) - quiet),
         max(0.0, median, statistics.median(ended) - quiet))
+
+
+def _noise(*messages):
+    """Seconds by which a candidate's may exceed the framework's and be the same."""
+    return (sum(map(_spread, messages))
+            + min(sum(map(statistics.median, messages)), OTHERS_CACHES_S))
 
 
 def _spread(values):
