@@ -16,6 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
 
+from weft_case import IS_LONG  # noqa: E402
 from weft.capture import (  # noqa: E402
     decompositions as capture_decompositions,
     graph as capture_graph,
@@ -28,6 +29,12 @@ def program(name, variable):
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path}: build {name}, or set {variable}")
     return path
+
+
+def part(first, step):
+    """The cases from `first` on, in steps of `step`: all of them, or a part, of
+    which every third is enough where nobody asks for more (weft_case.long)."""
+    return slice(first, None, step if step == 1 or IS_LONG else 3 * step)
 
 
 #: Cases that are exported at once: each alone takes far longer, and of all together

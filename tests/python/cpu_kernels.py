@@ -24,7 +24,7 @@ class CpuVariant:
         self.which = which
         self.cores = cores
         self.vector_bytes = vector_bytes
-        self.cases = slice(first, None, step)
+        self.cases = captured_cases.part(first, step)
         self.level = level
 
     def generate(self, graphs, options):

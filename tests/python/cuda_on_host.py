@@ -58,7 +58,7 @@ class CudaVariant:
         self.which = which
         self.most = most
         self.facts = [str(multiprocessors), "16", str(shared)]
-        self.cases = slice(first, None, step)
+        self.cases = captured_cases.part(first, step)
 
     def generate(self, graphs, options):
         cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")

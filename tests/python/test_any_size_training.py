@@ -7,6 +7,7 @@ import unittest
 import warnings
 
 import torch
+import weft_case
 from backend_case import BackendCase, RealSearches
 from torch import nn
 
@@ -84,6 +85,7 @@ class Training(RealSearches):
                           for kernels in piece.kernels.values())
                 for role in ("forward", "backward")}
 
+    @weft_case.long
     def test_both_passes_take_every_batch_after_one_search(self):
         eager, ours = self.until_ours(self.pair)
         # A busy machine may have hidden that one of both is faster.

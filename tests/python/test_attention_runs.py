@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+import weft_case
 from weft_case import LOAD_BOTH, WeftCase, environment
 
 # Written as GPTs are: a causal mask in a buffer, masked_fill, softmax. A kernel
@@ -120,6 +121,7 @@ class AttentionRuns(WeftCase):
         self.assertEqual(done.stdout.strip(), "equal", done.stderr)
         self.assertEqual(self.weft("replay", run, "--check").returncode, 0)
 
+    @weft_case.long
     def test_with_little_time_the_one_call_is_tried_first(self):
         run, _, result = self.run_of(CAUSAL, "--budget-s", "90")
         self.assertTrue(result["verdict"]["correct"])

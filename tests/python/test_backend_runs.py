@@ -79,6 +79,7 @@ class Runs(RealSearches):
             for a, b in zip(got, net.parameters()):
                 self.assert_same(a, b.grad)
 
+    @weft_case.long
     @torch.no_grad()
     def test_inductor_s_code_is_verified_as_a_seed(self):
         """The framework's too, where it is the fastest; or it is not waited for

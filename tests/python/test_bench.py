@@ -93,8 +93,7 @@ class BenchTest(WeftCase):
         for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
             os.symlink(os.path.join(os.path.dirname(WEFT), "libfake_driver.so"),
                        self.path(name))
-        for words, expected in (((), True), (["--no-autotune-baseline"], False),
-                                (["--no-compile-baseline"], False)):
+        for words, expected in (((), True), (["--no-autotune-baseline"], False)):
             with self.subTest(words=words):
                 done = self.weft(
                     "bench", self.path("problems"), "--target", "cuda",

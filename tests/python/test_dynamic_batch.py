@@ -103,6 +103,7 @@ class DynamicRun(WeftCase):
             print("no kernel was faster:", result["summary"], file=sys.stderr)
         return self.fail(result)
 
+    @weft_case.long
     def test_one_run_s_module_takes_every_batch(self):
         run = self.run_that_wins()
         self.assert_replays(run)
@@ -184,6 +185,7 @@ class DynamicCalls(RealSearches):
         # But for the first call of each, which looks at both.
         self.assertGreaterEqual(calls, len(BATCHES))
 
+    @weft_case.long
     def test_optimize_searches_once_for_a_sequence(self):
         def made(length):
             return torch.randn(2, length, 128)

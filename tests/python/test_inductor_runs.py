@@ -10,6 +10,7 @@ import unittest
 
 from test_resume import has_event, waited_for
 from test_whole_runs import BARE, COMPARE
+import weft_case
 from weft_case import WEFT, WeftCase, environment, events_of, problem_with
 
 # Eager mode reads and writes all of it ten times, and works little each time: no
@@ -68,6 +69,7 @@ class InductorRuns(WeftCase):
             env={**BARE, "XDG_CACHE_HOME": self.path("cache")}, timeout=200)
         self.assertEqual(compared.stdout.strip(), "equal", compared.stderr)
 
+    @weft_case.long
     def test_a_run_killed_while_it_compiles_goes_on(self):
         with open(self.path("output.txt"), "w", encoding="utf-8") as output:
             process = subprocess.Popen(

@@ -6,6 +6,7 @@ import os
 import signal
 import unittest
 
+import weft_case
 from nodes_case import WAIT, NodesCase
 
 OTHER = os.environ.get("WEFT_OTHER_BIN")
@@ -50,6 +51,7 @@ class NodesTest(NodesCase):
         self.assert_ends_well(apart)
         self.assert_same_and_nothing_left()
 
+    @weft_case.long
     @unittest.skipUnless(OTHER, "WEFT_OTHER_BIN names no weft of another version")
     def test_a_node_of_another_version_is_told_what_to_do_and_the_run_goes_on(
             self):

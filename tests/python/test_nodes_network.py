@@ -149,6 +149,7 @@ class FullDiskTest(NodesCase):
             while True:
                 file.write(b"-" * 4096)
 
+    @weft_case.long
     def test_a_node_whose_disk_is_full_hands_its_work_back_and_goes(self):
         def nodes():
             made = {name: self.node(name, "--once")
@@ -181,6 +182,7 @@ class FullDiskTest(NodesCase):
 
 @unittest.skipUnless(shutil.which("faketime"), "needs faketime")
 class WrongClockTest(NodesCase):
+    @weft_case.long
     def test_a_clock_that_is_a_year_behind_changes_nothing(self):
         self.inside["wrong"] = ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1",
                                 "faketime", "-f", "-400d")

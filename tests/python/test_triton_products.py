@@ -166,7 +166,8 @@ class OnMatrixUnits(Interpreted, unittest.TestCase):
     groups = (product_cases, attention_cases, convolution_cases)
     variants = (TritonVariant("first", 0, 1, multiprocessors=4),
                 TritonVariant("others", 1, 16, multiprocessors=4, step=2),
-                TritonVariant("shared", 0, 1, multiprocessors=132))
+                TritonVariant("shared", 0, 1, multiprocessors=132, first=1,
+                              step=2))
 
 
 class HalvesOnMatrixUnits(Interpreted, unittest.TestCase):

@@ -114,6 +114,7 @@ class RunsForTwoSizes(WeftCase):
         self.assertEqual(len(against["model"]), 6)
         self.assertEqual(len(against["cpu"]) % 6, 0)
 
+    @weft_case.long
     def test_a_problem_may_give_its_inputs_at_two_sizes(self):
         """A mask that is as long as the sequence in both dimensions: no rule for
         single dimensions gives it."""

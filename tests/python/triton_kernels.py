@@ -29,7 +29,7 @@ class TritonVariant:
         self.which = which
         self.most = most
         self.multiprocessors = multiprocessors
-        self.cases = slice(first, None, step)
+        self.cases = captured_cases.part(first, step)
 
     def generate(self, graphs, options):
         cli = captured_cases.program("triton_codegen_cli",

@@ -61,6 +61,12 @@ QUICK = ("--variants", "2", "--no-compile-baseline", "--timing-ms", "50",
          "--final-timing-ms", "100")
 
 
+#: tools/test --long: besides what each landing is tried with, what takes longer
+#: for little more, most of it a second real search of the same kind.
+IS_LONG = os.environ.get("WEFT_LONG_TESTS") == "1"
+long = unittest.skipUnless(IS_LONG, "tools/test --long runs it")
+
+
 def module_of(path):
     """A problem's or a composed module's file, in this process."""
     name = os.path.basename(path).removesuffix(".py")
