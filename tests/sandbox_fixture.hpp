@@ -33,7 +33,7 @@ struct TestFolder {
   TestFolder& operator=(const TestFolder&) = delete;
 };
 
-inline std::string read_file(const std::filesystem::path& path) {
+inline std::string file_text(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();  // unlike iterators, no throw if a process just ended
@@ -68,7 +68,7 @@ inline int processes_with(const std::string& mark) {
     const std::string name = entry.path().filename();
     if (!std::isdigit(static_cast<unsigned char>(name[0]))) continue;
     if (name == std::to_string(getpid())) continue;
-    if (read_file(entry.path() / "cmdline").find(mark) != std::string::npos) {
+    if (file_text(entry.path() / "cmdline").find(mark) != std::string::npos) {
       ++found;
     }
   }

@@ -244,7 +244,7 @@ TEST_CASE("a link planted in scratch does not turn its owner's files over") {
   std::filesystem::create_symlink(outside.path / "file", scratch.path / "link");
   const auto report = shell(scratch, "cat link; echo theirs >link");
   CHECK(report.out == "");
-  CHECK(read_file(outside.path / "file") == "mine");
+  CHECK(file_text(outside.path / "file") == "mine");
 }
 
 TEST_CASE("no socket opens and a listener on this machine is not reached") {

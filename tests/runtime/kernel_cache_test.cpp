@@ -60,7 +60,7 @@ TEST_CASE("a kernel for a GPU is built by weft's Python side, in the sandbox") {
   REQUIRE_MESSAGE(built.has_value(), built.error().message);
   INFO(built->log);
   REQUIRE_FALSE(built->file.empty());
-  CHECK(read_file(built->file) == "for sm_90");
+  CHECK(file_text(built->file) == "for sm_90");
 }
 
 namespace {
@@ -86,7 +86,7 @@ TEST_CASE("what one run has built another finds, unless others would build") {
                       workshop);
     const auto built = cache.build(target, "the source", 60'000);
     REQUIRE_MESSAGE(built.has_value(), built.error().message);
-    return built->file.empty() ? "" : read_file(built->file);
+    return built->file.empty() ? "" : file_text(built->file);
   };
   CHECK(build("first", "/bin/cp", "cp 1") == "the source");
   CHECK(build("second", "/bin/false", "cp 1") == "the source");
@@ -108,7 +108,7 @@ TEST_CASE("a build finds what it must know of a source in a file of its own") {
   KernelCache cache(place.path / "build", place.path / "scratch", workshop);
   const auto built = cache.build(target, "the source", 60'000);
   REQUIRE_MESSAGE(built.has_value(), built.error().message);
-  CHECK(read_file(built->file) == "of the source");
+  CHECK(file_text(built->file) == "of the source");
   const auto refused = cache.build(target, "", 60'000);
   REQUIRE(refused.has_value());
   CHECK(refused->file.empty());

@@ -125,8 +125,8 @@ TEST_CASE("scratch is the working folder, by the same path as outside") {
                            "; echo more >>in"}));
     CHECK(report.out == scratch.path.string() + "\n");
     CHECK(report.err == "");
-    CHECK(read_file(scratch.path / "out") == "hello");
-    CHECK(read_file(scratch.path / "in") == "hellomore\n");
+    CHECK(file_text(scratch.path / "out") == "hello");
+    CHECK(file_text(scratch.path / "in") == "hellomore\n");
   }
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("a second run may change what the first one left") {
   const auto report =
       run_well(quick_request(scratch.path, {"sh", "-c", "echo b >>d/f"}));
   CHECK(report.code == 0);
-  CHECK(read_file(scratch.path / "d" / "f") == "a\nb\n");
+  CHECK(file_text(scratch.path / "d" / "f") == "a\nb\n");
 }
 
 TEST_CASE("a readable folder is seen at its path and cannot be written") {
