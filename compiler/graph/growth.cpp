@@ -234,6 +234,22 @@ Result<Growth> growth_of(const std::map<Sizes, Graph>& graphs,
   return growth;
 }
 
+std::set<std::pair<std::string, std::size_t>> growing_arguments(
+    const Graph& graph) {
+  std::set<std::pair<std::string, std::size_t>> growing;
+  if (!graph.growth.grows()) return growing;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    for (std::size_t j = 0; j < node.args.size(); ++j) {
+      const auto pointer = Json::json_pointer("/nodes") / i / "args" / j;
+      if (graph.growth.per.contains(pointer.to_string())) {
+        growing.emplace(node.name, j);
+      }
+    }
+  }
+  return growing;
+}
+
 Result<Graph> graph_at(const Graph& graph, const Sizes& sizes) {
   if (graph.growth.sizes.empty()) return graph;
   Json value = graph_to_value(graph);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,6 +84,10 @@ std::optional<Multiple> multiple_of_sizes(
 /// such integer. `sizes` are those of one of them, and the result's.
 Result<Growth> growth_of(const std::map<Sizes, Graph>& graphs,
                          const Sizes& sizes);
+
+/// Numbers among the arguments of calls that grow: (call, argument's position).
+std::set<std::pair<std::string, std::size_t>> growing_arguments(
+    const Graph& graph);
 
 /// The graph at other sizes; itself where nothing grows. wrong_input where
 /// there is none of those: an extent would be below zero.

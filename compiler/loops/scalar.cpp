@@ -121,6 +121,10 @@ ExprId ScalarArena::cast(DType dtype, ExprId value) {
       nodes_[from.arguments[0]].dtype == dtype) {
     return from.arguments[0];
   }
+  if (from.op == ScalarOp::cast && from.dtype == DType::i64) {
+    const Scalar& whole = nodes_[from.arguments[0]];  // a count's
+    if (whole.op == ScalarOp::constant) return count(dtype, whole.integer);
+  }
   if (from.op == ScalarOp::constant) {
     if (!is_float(from.dtype)) return integer(dtype, from.integer);
     if (dtype == DType::boolean) return integer(dtype, from.number != 0);

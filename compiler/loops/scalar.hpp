@@ -50,8 +50,9 @@ class ScalarArena {
 
   ExprId constant(DType dtype, double number);
   ExprId integer(DType dtype, std::int64_t number);
-  /// A whole number as one of a type that has points, which is told apart from
-  /// other constants: where code is for any size, it may grow.
+  /// A whole number as one of that type, which is told apart from other
+  /// constants, and stays so when it is cast: where code is for any size, it
+  /// may grow.
   ExprId count(DType dtype, std::int64_t number);
   ExprId load(DType dtype, int buffer, std::vector<Index> index);
   /// The load made conditional: `guard` and what guarded it before.

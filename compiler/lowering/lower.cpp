@@ -142,6 +142,10 @@ Virtual Lowering::number(DType dtype, double value) {
   return Virtual(dtype, {}, [id](const Position&) { return id; });
 }
 
+bool Lowering::grows(const Node& call, std::size_t argument) const {
+  return options_.for_sizes && growing_.contains({call.name, argument});
+}
+
 Virtual Lowering::count(DType dtype, double elements) {
   if (!options_.for_sizes) return number(dtype, elements);
   const ExprId id = arena().count(dtype, static_cast<std::int64_t>(elements));
@@ -531,6 +535,7 @@ void Lowering::round_results(const Node& node,
 }
 
 Result<Program> Lowering::run(const Graph& graph) try {
+  growing_ = growing_arguments(graph);
   int inputs = 0;
   for (const Node& node : graph.nodes) {
     check_type(node);

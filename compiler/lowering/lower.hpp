@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/graph/graph.hpp"
@@ -75,6 +77,8 @@ class Lowering {
   const LoweringOptions& options() const { return options_; }
 
   Virtual number(DType dtype, double value);
+  /// Whether that argument of the call is a number that grows with a size.
+  bool grows(const Node& call, std::size_t argument) const;
   /// How many elements something has, or one fewer.
   Virtual count(DType dtype, double elements);
   Virtual cast(const Virtual& value, DType dtype);
@@ -180,6 +184,8 @@ class Lowering {
   DType result_type_ = DType::f32;       ///< and what it results in
   DType argument_type_ = DType::f32;     ///< and what it is given
   std::map<std::string, DType> halves_;  ///< values that are such, by name
+  /// Arguments that grow, by their call's name.
+  std::set<std::pair<std::string, std::size_t>> growing_;
 };
 
 Result<Program> lower(const Graph& graph, const LoweringOptions& options);

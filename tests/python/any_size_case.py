@@ -51,6 +51,8 @@ def cases(batch):
         ("mean_of_all", lambda x: x.relu().mean(), (rows,)),
         ("mean_of_much", lambda x: x.mean() + 1, (numbers(batch, 20_000),)),
         ("loss", lambda x, y: F.mse_loss(x, y.tanh()), (rows, rows + 1)),
+        ("mean_s_gradient", lambda x, g: g.expand_as(x) / x.numel() * x
+         + (x.shape[0] - 2), (rows, numbers(1)[0])),
         ("softmax_of_batch", lambda x: x.softmax(0), (rows,)),
         ("softmax_of_turned_batch", lambda x: x.t().softmax(-1), (rows,)),
         ("deviations_from_batch", lambda x: (x - x.mean(0)) * (
@@ -111,6 +113,8 @@ def pair_cases(batch, length):
         ("mean_of_what_counts", lambda x, m: (x * m).sum(1) / (m.sum(1) + 1),
          (deep, (other[..., :1] > 0).float())),
         ("mean_of_all", lambda x: x.relu().mean(), (deep,)),
+        ("mean_s_gradient", lambda x, g: g.expand_as(x) / x.numel() * x
+         + (x.shape[1] + x.shape[0]), (deep, numbers(1)[0])),
         ("sum_of_batch", lambda x: x.sum(0) * 2, (deep,)),
     ]
 

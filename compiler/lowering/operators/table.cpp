@@ -34,7 +34,12 @@ bool Call::is_tensor(std::size_t position, std::string_view name) const {
 }
 
 Virtual Call::tensor(std::size_t position, std::string_view name) const {
-  return tensor_of(find(position, name), name);
+  const Arg* arg = find(position, name);
+  if (lowering_.grows(node_, position)) {
+    const auto number = std::get<std::int64_t>(arg->value);
+    return lowering_.count(DType::i64, static_cast<double>(number));
+  }
+  return tensor_of(arg, name);
 }
 
 std::vector<Virtual> Call::tensors(std::size_t position,
