@@ -121,6 +121,7 @@ class DynamicRun(WeftCase):
         with self.assertWarnsRegex(UserWarning, "no batch|no tensor"):
             ours(torch.randn(0, 256))
 
+    @weft_case.long
     def test_every_size_that_is_judged_stands_in_the_journal(self):
         """Of the second input's second dimension, which the first has, too."""
         self.assert_ends(self.weft(
