@@ -12,6 +12,7 @@ import subprocess
 import time
 import unittest
 
+import weft_case
 from weft_case import (QUICK, WEFT, WeftCase, environment, problem_with,
                        processes_that_name)
 
@@ -93,7 +94,10 @@ class BenchTest(WeftCase):
         for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
             os.symlink(os.path.join(os.path.dirname(WEFT), "libfake_driver.so"),
                        self.path(name))
-        for words, expected in (((), True), (["--no-autotune-baseline"], False)):
+        cases = [((), True), (["--no-autotune-baseline"], False)]
+        if weft_case.IS_LONG:
+            cases.append((["--no-compile-baseline"], False))
+        for words, expected in cases:
             with self.subTest(words=words):
                 done = self.weft(
                     "bench", self.path("problems"), "--target", "cuda",

@@ -14,6 +14,11 @@ NORM = problem_with(
     forward="return F.gelu(self.norm(x)) + x.softmax(-1)",
     inputs="[torch.rand(6, 33)]", head="import torch.nn.functional as F")
 
+PRODUCT = problem_with(
+    init="self.linear = nn.Linear(24, 17)",
+    forward="return torch.relu(self.linear(x)).sum(1)",
+    inputs="[torch.rand(18, 24)]")
+
 CONVOLUTION = problem_with(
     init="self.conv = nn.Conv2d(3, 3, 3, padding=1, groups=3)",
     forward="return torch.amax(torch.tanh(self.conv(x)), (2, 3))",
@@ -162,6 +167,12 @@ class TritonRuns(WeftCase):
                     text = file.read()
                 self.assertNotIn("_matmul_default(", text)
                 self.assert_replays(run)
+
+    @weft_case.long
+    def test_a_product_is_proven_in_the_interpreter(self):
+        run = self.run_of(PRODUCT)
+        self.assert_proven(run)
+        self.assert_replays(run)
 
     def test_a_convolution_is_proven_in_the_interpreter(self):
         run = self.run_of(CONVOLUTION)
