@@ -3,6 +3,7 @@
 #include "compiler/compose/compose.hpp"
 #include "compiler/compose/reference_source.hpp"
 #include "compiler/compose/sized_sources.hpp"
+#include "embedded/compiler/compose/python/built.py"
 #include "embedded/compiler/compose/python/cache.py"
 #include "embedded/compiler/compose/python/launch.py"
 #include "embedded/compiler/compose/python/loader.py"
@@ -55,7 +56,8 @@ std::string cache_source() {
 }
 
 std::string launch_source() {
-  return std::string(embedded::compiler_compose_python_launch);
+  return std::string(embedded::compiler_compose_python_built) +
+         std::string(embedded::compiler_compose_python_launch);
 }
 
 std::string restride_source() {

@@ -18,8 +18,9 @@ namespace weft {
 std::string loader_source(const std::vector<std::string>& build_flags);
 
 /// Its parts that other targets use too: `_weft_cache()`, the folder;
-/// `_weft_restride(tensor, shape, stride)`; and for a GPU `_WeftLaunches`,
-/// which starts kernels, and `_weft_where_inputs_are(function)`.
+/// `_weft_restride(tensor, shape, stride)`; and for a GPU `_weft_built()`, what
+/// the run has built, `_WeftLaunches`, which starts kernels, and
+/// `_weft_where_inputs_are(function)`.
 std::string cache_source();
 std::string launch_source();
 std::string restride_source();

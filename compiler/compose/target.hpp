@@ -48,6 +48,9 @@ struct KernelLoader {
   /// `def <name>(x0, …)` that calls the kernel.
   std::string (*function_source)(const Graph& graph, const std::string& name,
                                  std::string_view source) = nullptr;
+  /// What it looks up a built file by, beside build_flags and the GPU. Null:
+  /// the source.
+  std::string (*known_by)(std::string_view source) = nullptr;
 };
 
 struct Target {

@@ -33,10 +33,17 @@ std::string loader() {
          restride_source();
 }
 
+// What was verified was built, and that took launches.
+std::string launches_of(std::string_view source) {
+  return launches_in(source).value_or("{}");
+}
+
+std::string known_by(std::string_view source) {
+  return without_launches(source) + '\0' + launches_of(source);
+}
+
 std::string function_source(const Graph& graph, const std::string& name,
                             std::string_view source) {
-  // What was verified was built, and that took launches.
-  const std::string launches = launches_in(source).value_or("{}");
   std::string results;
   for (const std::string& output : graph.outputs) {
     const TensorType& type = tensor_type(graph, output);
@@ -47,7 +54,7 @@ std::string function_source(const Graph& graph, const std::string& name,
   return opened_function_source(
       graph, name,
       "_weft_open_cuda(" + python_text_block(without_launches(source)) + ", " +
-          python_text_block(launches) + ", [\n" + results + "])");
+          python_text_block(launches_of(source)) + ", [\n" + results + "])");
 }
 
 }  // namespace
@@ -68,6 +75,7 @@ Target cuda_target() {
   target.loader.device_condition = "tensor.is_cuda";
   target.loader.module_source = &loader;
   target.loader.function_source = &function_source;
+  target.loader.known_by = &known_by;
   return target;
 }
 

@@ -35,7 +35,8 @@ std::string how_it_ended(const SandboxReport& report) {
 
 std::string library_name(const Target& target, const std::string& source,
                          const std::string& arch) {
-  std::string key = source;
+  std::string key =
+      target.loader.known_by ? target.loader.known_by(source) : source;
   if (target.build_flags != nullptr) {
     for (const std::string& flag : target.build_flags()) key += '\0' + flag;
   }

@@ -339,6 +339,9 @@ LineCommand VerifyPort::command_for(const Slot& slot) const {
     // A module for a GPU writes its own files, which it may not in there.
     oracle.environment.emplace_back("WEFT_KERNEL_CACHE",
                                     cache_.folder().string());
+  } else {
+    oracle.environment.emplace_back("WEFT_BUILT_KERNELS",
+                                    cache_.folder().string());
   }
   return oracle_command(options_.installation, oracle);
 }

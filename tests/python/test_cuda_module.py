@@ -111,6 +111,19 @@ class Modules(unittest.TestCase):
                         self.assertLess((got - exact).abs().max(), 1e-5)
                         self.assertTrue(torch.equal(shifted, got))
                 self.check_realigned(space["_weft_realigned"])
+            with in_place_of_a_gpu(HostDriver(library, prefix)):
+                self.check_built(source, inputs, got, folder)
+
+    def check_built(self, source, inputs, wanted, folder):
+        """What was built is taken from there, and NVRTC is not asked."""
+        os.environ["WEFT_BUILT_KERNELS"] = folder
+        os.environ["WEFT_KERNEL_CACHE"] = os.path.join(folder, "empty")
+        space = {}
+        exec(compile(source["module"], "kernel.py", "exec"), space)
+        space["_weft_nvrtc"] = lambda: self.fail("it is there")
+        got = space["kernel_function"](*inputs)
+        self.assertTrue(torch.equal(got, wanted))
+        self.assertFalse(os.path.exists(os.environ["WEFT_KERNEL_CACHE"]))
 
     def elsewhere(self, tensor):
         """The same, but not at a multiple of 16 bytes."""

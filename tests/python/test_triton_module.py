@@ -4,6 +4,9 @@ real, and who launches what is written down where a device would run it.
 
 import contextlib
 import ctypes
+import hashlib
+import importlib.util
+import json
 import os
 import tempfile
 import threading
@@ -16,6 +19,7 @@ import torch
 import captured_cases
 import sized_cases
 from kernel_cases import numbers
+from weft.backend import store
 from weft.build import triton as triton_build
 
 ARCH = "sm_90"
@@ -25,7 +29,7 @@ class WritingDriver:
     """Stands for libcuda.so.1: writes down what it is to launch."""
 
     def __init__(self):
-        self.launched, self.stream = [], 0
+        self.launched, self.stream, self.functions = [], 0, []
         self.threads = {threading.get_ident()}  # that have a context
 
     def cuCtxGetCurrent(self, context):
@@ -35,6 +39,21 @@ class WritingDriver:
     def cuCtxSetCurrent(self, context):
         self.threads.add(threading.get_ident())
         return 0
+
+    def cuModuleLoadData(self, module, cubin):
+        module._obj.value = 1
+        return 0 if cubin.startswith(b"\x7fELF") else 200
+
+    def cuModuleGetFunction(self, function, module, name):
+        self.functions.append(name.decode())
+        function._obj.value = len(self.functions)
+        return 0
+
+    def cuFuncSetAttribute(self, function, attribute, value):
+        return 0
+
+    def cuGetErrorName(self, code, name):
+        name._obj.value = b"CUDA_ERROR_INVALID_IMAGE"
 
     def cuLaunchKernelEx(self, config, function, places, extra):
         if threading.get_ident() not in self.threads:
@@ -74,6 +93,8 @@ def in_place_of_a_gpu(driver, launches):
         for name, stand_in in (
                 ("ctypes.CDLL", lambda path, *rest: driver
                  if path == "libcuda.so.1" else real(path, *rest)),
+                ("torch.cuda.get_device_capability", lambda: (9, 0)),
+                ("torch.cuda.synchronize", lambda: None),
                 ("torch._C._cuda_getDevice", lambda: -1),
                 ("torch._C._cuda_getCurrentRawStream",
                  lambda device: driver.stream)):
@@ -109,6 +130,35 @@ class ModuleCase(unittest.TestCase):
         exec(compile(self.source["module"], "kernel.py", "exec"), space)
         self.function = space["kernel_function"]
 
+    def package(self):
+        path = os.path.join(self.folder, "kernel.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.source["text"])
+        return triton_build.package_of(path, ARCH)
+
+    def built(self, package):
+        """A run's folder with that package; the module in it."""
+        run = tempfile.TemporaryDirectory()
+        self.addCleanup(run.cleanup)
+        key = hashlib.sha256(
+            f"{self.source['text']}\0{ARCH}".encode()).hexdigest()[:32]
+        for name, text in (
+                ("composed/model_new.py", self.source["module"]),
+                (f"build/{key}.json", json.dumps(package))):
+            path = os.path.join(run.name, name)
+            os.makedirs(os.path.dirname(path))
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        self.package_path = path
+        return os.path.join(run.name, "composed/model_new.py")
+
+    def opened(self, path):
+        """Its kernel_function."""
+        spec = importlib.util.spec_from_file_location("composed", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.kernel_function
+
 
 class Modules(ModuleCase):
     inputs = [numbers(2, 17_001)]
@@ -118,12 +168,6 @@ class Modules(ModuleCase):
         case = ("few_softmax", lambda x: x.softmax(1), cls.inputs)
         return captured_cases.graphs_of([case])[0]
 
-    def package(self):
-        path = os.path.join(self.folder, "kernel.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.source["text"])
-        return triton_build.package_of(path, ARCH)
-
     def test_the_first_launch_is_tritons_and_the_next_ones_are_not(self):
         self.function(*self.inputs)
         number = self.launches.count
@@ -131,15 +175,65 @@ class Modules(ModuleCase):
         self.assertEqual(self.driver.launched, [])
         out = self.function(*self.inputs)
         self.assertEqual(self.launches.count, number)
-        self.check_launched(out)
+        self.check_launched(out, self.launches.functions)
 
-    def check_launched(self, out):
+    def test_what_the_run_has_built_triton_does_not_make(self):
+        function = self.opened(self.built(self.package()))
+        out = function(*self.inputs)
+        self.assertEqual(self.launches.count, 0)
+        self.check_launched(out, {
+            name: number + 1
+            for number, name in enumerate(self.driver.functions)})
+
+    def test_what_the_run_has_built_is_kept_with_its_module(self):
+        path = self.built(self.package())
+        run = os.path.dirname(os.path.dirname(path))
+        with open(os.path.join(run, "build", "0" * 32 + ".json"), "w",
+                  encoding="utf-8") as file:  # a variant that did not win
+            json.dump({"arch": ARCH}, file)
+        self.addCleanup(os.umask, os.umask(0o002))
+        with mock.patch.dict(os.environ, {"WEFT_CACHE_DIR": self.folder}):
+            kept = store.keep("key", run, {})
+            self.assertEqual(store.find("key")[0], kept)
+        self.assertEqual(os.listdir(os.path.join(kept, "build")),
+                         [os.path.basename(self.package_path)])
+        self.opened(os.path.join(kept, "model_new.py"))(*self.inputs)
+        self.assertEqual(self.launches.count, 0)
+
+    def test_what_others_could_have_written_triton_makes(self):
+        for mode, where in ((0o622, str), (0o777, os.path.dirname)):
+            function = self.opened(self.built(self.package()))
+            os.chmod(where(self.package_path), mode)
+            self.check_made(function)
+
+    def test_half_a_package_another_gpus_and_another_kernels_are_none(self):
+        whole = self.package()
+        cubin = {"cubin": "AAAA"}
+        for name, package in (
+                ("half", {"format": 1, "arch": ARCH}),
+                ("no JSON object", []),
+                ("another GPU's", {**whole, "arch": "sm_80"}),
+                ("a later format", {**whole, "format": 2}),
+                ("no cubin", {**whole, "modules": [cubin] * len(whole["modules"])}),
+                ("other arguments", {**whole, "launches": [
+                    {**one, "arguments": ["in0"]} for one in whole["launches"]]})):
+            with self.subTest(name):
+                self.check_made(self.opened(self.built(package)))
+
+    def check_made(self, function):
+        """By Triton."""
+        self.driver.launched.clear()
+        before = self.launches.count
+        function(*self.inputs)
+        self.assertGreater(self.launches.count, before)
+        self.assertEqual(self.driver.launched, [])
+
+    def check_launched(self, out, functions):
         """As the package, which the oracle verifies, says."""
         told = self.package()["launches"]
         self.assertEqual(len(self.driver.launched), len(told))
         for done, one in zip(self.driver.launched, told):
-            self.assertEqual(done["function"],
-                             self.launches.functions[one["function"]])
+            self.assertEqual(done["function"], functions[one["function"]])
             for key in ("grid", "threads", "shared_bytes"):
                 self.assertEqual(done[key], one[key])
             self.assertEqual(len(done["pointers"]), len(one["arguments"]))
@@ -219,6 +313,17 @@ class ModulesForAnyBatch(ModuleCase):
         self.assertEqual(
             [(one["grid"], one["pointers"][2]) for one in self.driver.launched],
             [([4, 1, 1], 50), ([1, 1, 1], 13)])
+
+    def test_what_is_built_is_for_every_batch_of_32_bits(self):
+        function = self.opened(self.built(self.package()))
+        for batch in (64, 1, 50, 1_031):
+            function(numbers(batch, 48))
+        self.assertEqual(self.launches.count, 0)
+        self.assertEqual([one["pointers"][2] for one in self.driver.launched],
+                         [64, 1, 50, 1_031])
+        rows = (1 << 30) // 48 + 1  # which only a look at their number costs
+        function(torch.empty(rows, 48, device="meta"))
+        self.assertEqual(self.launches.count, 1)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include "runtime/store/sha256.hpp"
 #include "tests/sandbox_fixture.hpp"
 
 using namespace weft;
@@ -136,6 +137,20 @@ TEST_CASE("what is built for one GPU is not taken for another") {
   CHECK(library_name(target, "x", "sm_90") != library_name(target, "x", ""));
   CHECK(library_name(target, "x", "sm_90") !=
         library_name(target, "x", "sm_80"));
+}
+
+TEST_CASE("a build is named as the composed module looks it up") {
+  const auto named = [](const char* target, const std::string& source) {
+    return library_name(*find_target(target), source, "sm_90");
+  };
+  const auto hashed = [](const std::string& text) {
+    return content_hash(text + '\0' + "sm_90").substr(0, 32) + ".json";
+  };
+  CHECK(named("triton", "the text") == hashed("the text"));
+  // The module has a CUDA text's launches by themselves.
+  const std::string told = R"({"launches":[{"function":"f"}]})";
+  CHECK(named("cuda", "/* launches\n" + told + "\n*/\nthe text") ==
+        hashed("the text" + std::string(1, '\0') + told));
 }
 
 TEST_CASE("nothing is built for a target that there is not") {

@@ -30,6 +30,29 @@ def _weft_config(grid, threads, shared_bytes, cluster=1, cooperative=False):
                        attributes, count)
 
 
+def _weft_functions(driver, package, launches):
+    """The driver's handles of what a package (docs/gpu-package.md) launches, on
+    the device that is current now."""
+    modules, functions = {}, []
+    for one in launches:
+        number = one["module"]
+        if number not in modules:
+            cubin = base64.b64decode(package["modules"][number]["cubin"])
+            modules[number] = ctypes.c_void_p()
+            _weft_check(driver.cuModuleLoadData(
+                ctypes.byref(modules[number]), cubin))
+        function = ctypes.c_void_p()
+        _weft_check(driver.cuModuleGetFunction(
+            ctypes.byref(function), modules[number], one["function"].encode()))
+        if one.get("shared_bytes", 0):  # what it has by itself counts, too
+            _weft_check(driver.cuFuncSetAttribute(
+                function, 8, one["shared_bytes"]))
+        if one.get("cluster", 1) > 8:
+            _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
+        functions.append(function)
+    return functions
+
+
 class _WeftLaunches:
     """Kernels that are launched one after the other, on the device that is
     current now. Of each: the driver's handle, which of so many pointers it

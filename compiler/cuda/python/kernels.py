@@ -22,23 +22,11 @@ class _WeftKernels:
         names = [f"{what}{i}" for what, count in (
             ("in", inputs), ("out", outputs), ("s", len(self.scratch)))
             for i in range(count)]
-        self.module, kernels = ctypes.c_void_p(), []
-        cubin = base64.b64decode(package["modules"][0]["cubin"])
-        _weft_check(driver.cuModuleLoadData(ctypes.byref(self.module), cubin))
-        for one in package["launches"]:
-            function = ctypes.c_void_p()
-            _weft_check(driver.cuModuleGetFunction(
-                ctypes.byref(function), self.module,
-                one["function"].encode()))
-            shared, cluster = one.get("shared_bytes", 0), one.get("cluster", 1)
-            if shared:  # what it has by itself counts, too
-                _weft_check(driver.cuFuncSetAttribute(function, 8, shared))
-            if cluster > 8:
-                _weft_check(driver.cuFuncSetAttribute(function, 14, 1))
-            taken = [names.index(name) for name in one["arguments"]]
-            kernels.append((function, taken, (
-                one["grid"], one["threads"], shared, cluster,
-                one.get("cooperative", False))))
+        functions = _weft_functions(driver, package, package["launches"])
+        kernels = [(function, [names.index(name) for name in one["arguments"]],
+                    (one["grid"], one["threads"], one.get("shared_bytes", 0),
+                     one.get("cluster", 1), one.get("cooperative", False)))
+                   for function, one in zip(functions, package["launches"])]
         self.launch = _WeftLaunches(driver, kernels, len(names))
 
     def __call__(self, tensors):

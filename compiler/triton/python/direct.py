@@ -10,17 +10,70 @@ def _weft_launches_of(made, grid, taken):
                 "profile_scratch_size")):
         return None
     hidden = head.group(1).count(".param") - taken  # which are null
-    return _WeftLaunches(ctypes.CDLL("libcuda.so.1"), [(
-        ctypes.c_void_p(made.function), [*range(taken), *[taken] * hidden],
-        ((*grid, 1, 1)[:3], 32 * told.num_warps, told.shared))], taken)
+    return _weft_launch_of(ctypes.CDLL("libcuda.so.1"), made.function, grid,
+                           (32 * told.num_warps, told.shared), taken, hidden)
+
+
+def _weft_launch_of(driver, function, grid, how, taken, hidden):
+    """The launch of a kernel of so many arguments, and some more that are
+    null."""
+    return _WeftLaunches(driver, [(
+        ctypes.c_void_p(function), [*range(taken), *[taken] * hidden],
+        ((*grid, 1, 1)[:3], *how))], taken)
+
+
+class _WeftBuilt:
+    """The kernels of a Triton text that weft has built: they take no compiler's
+    time, which for a model's can be minutes."""
+
+    def __init__(self, source):
+        self.source, self.on = source, {}  # {device: {name: …}}
+
+    def launches(self, name, grid, taken, options):
+        """The kernel of that name, or None: Triton is to make it."""
+        if getattr(options.get("integer"), "primitive_bitwidth", 32) > 32:
+            return None  # a size that none was built for
+        device = torch._C._cuda_getDevice()
+        if device not in self.on:
+            try:
+                self.on[device] = self.loaded()
+            except (KeyError, TypeError, ValueError, RuntimeError):
+                self.on[device] = {}
+        driver, function, one = self.on[device].get(name, (None, None, None))
+        if one is None:
+            return None
+        hidden = one["arguments"].count("null")
+        if len(one["arguments"]) - hidden != taken:
+            return None
+        how = one["threads"], one.get("shared_bytes", 0)
+        return _weft_launch_of(driver, function.value, grid, how, taken, hidden)
+
+    def loaded(self):
+        """{name: (driver, handle, launch in the package)} on this device."""
+        major, minor = torch.cuda.get_device_capability()
+        package = _weft_built(self.source, f"sm_{major}{minor}")
+        if package is None:
+            return {}
+        found = {}
+        for part in (package, *package.get("batches", {}).values()):
+            for one in part.get("launches", ()):
+                found.setdefault(one["function"], {})[one["module"]] = one
+        # Of several by one name nothing tells which is meant.
+        ones = [one for modules in found.values() if len(modules) == 1
+                for one in modules.values()]
+        torch.cuda.synchronize()  # the device's context is there now
+        driver = ctypes.CDLL("libcuda.so.1")
+        functions = _weft_functions(driver, package, ones)
+        return {one["function"]: (driver, function, one)
+                for function, one in zip(functions, ones)}
 
 
 class _WeftDirect:
-    """A Triton kernel that Triton launches the first time only: its look at
-    the arguments takes longer than many a kernel."""
+    """A Triton kernel that Triton launches the first time only, if weft has not
+    built it: its look at the arguments takes longer than many a kernel."""
 
-    def __init__(self, kernel):
-        self.kernel, self.known = kernel, {}
+    def __init__(self, kernel, built):
+        self.kernel, self.built, self.known = kernel, built, {}
 
     def __getitem__(self, grid):
         return functools.partial(self.launch, grid)
@@ -35,11 +88,20 @@ class _WeftDirect:
         if known is not None and aligned:
             known(taken)
             return
+        if aligned and key not in self.known:
+            known = self.built.launches(
+                self.kernel.fn.__name__, grid, len(taken), options)
+            if known is not None:
+                self.keep(key, known)
+                known(taken)
+                return
         made = self.kernel[grid](*tensors, **options)
-        if not aligned or key in self.known:  # it is another kernel
-            return
+        if aligned and key not in self.known:  # else it is another kernel
+            self.keep(key, _weft_launches_of(made, grid, len(taken)))
+
+    def keep(self, key, launches):
         if len(self.known) >= 256:  # of as many batches
             self.known.clear()
-        self.known[key] = _weft_launches_of(made, grid, len(taken))
+        self.known[key] = launches
 
 

@@ -15,10 +15,11 @@ def _weft_open_triton(source, _folder=[]):
     spec.loader.exec_module(module)
     if _weft_interpreted:
         return module.kernel_function
+    built = _WeftBuilt(source)
     for called in module.kernel_function.__code__.co_names:
         kernel = getattr(module, called, None)
         if isinstance(kernel, module.triton.JITFunction):
-            setattr(module, called, _WeftDirect(kernel))
+            setattr(module, called, _WeftDirect(kernel, built))
     return _weft_where_inputs_are(module.kernel_function)
 
 

@@ -1,7 +1,7 @@
 """Composed modules of earlier searches, on disk: a folder each.
 
-`problem.py`, `model_new.py` (where kernels won), `report.md`, `result.json`,
-and last of all `about.json`, without which the folder counts for nothing. Of one
+`problem.py`, `model_new.py` (where kernels won) and what was `build` of it for a
+GPU, `report.md`, `result.json`, and last of all `about.json`, without which the folder counts for nothing. Of one
 that was taken by a later process `verdict.json` says what a full verdict came to
 (recheck.py).
 """
@@ -15,6 +15,8 @@ import shutil
 import stat
 import tempfile
 import time
+
+from weft.backend import built
 
 FORMAT = 1
 #: The least recently used go beyond so many.
@@ -64,9 +66,16 @@ def keep(key, run, about):
             source = os.path.join(run, part, name)
             if os.path.exists(source):
                 shutil.copyfile(source, os.path.join(made, name))
+        if os.path.exists(os.path.join(made, "model_new.py")):
+            with open(os.path.join(made, "model_new.py"), encoding="utf-8") as file:
+                built.hand_on(run, file.read(), os.path.join(made, "build"))
         with open(os.path.join(made, "about.json"), "w",
                   encoding="utf-8") as file:
             json.dump({"format": FORMAT, **about}, file)
+        for parent, folders, files in os.walk(made):
+            for name in folders + files:  # whatever the process's umask is
+                os.chmod(os.path.join(parent, name),
+                         0o700 if name in folders else 0o600)
         path = os.path.join(folder(), key)
         remove(key)
         os.rename(made, path)

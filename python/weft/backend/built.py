@@ -1,0 +1,48 @@
+"""What a run has built of a module's kernels for a GPU: without it the next
+process makes them again, which takes a compiler's time.
+"""
+
+import ast
+import glob
+import hashlib
+import json
+import os
+import shutil
+
+#: What opens a kernel in a composed module, and how many of its arguments, which
+#: are texts, name what was built of it (compiler/compose/python/built.py).
+OPENERS = {"_weft_open_triton": 1, "_weft_open_cuda": 2}
+
+
+def hand_on(run, text, folder):
+    """Copies the packages that a module of that text opens from a run's
+    directory to `folder`, which is made if there are any. OSError if it cannot."""
+    packages = glob.glob(os.path.join(run, "build", "*.json"))
+    opened = _opened(text) if packages else ()
+    if not opened:
+        return
+    for path in packages:
+        with open(path, encoding="utf-8") as file:
+            arch = json.load(file).get("arch", "")
+        if os.path.basename(path) in {_name(one, arch) for one in opened}:
+            os.makedirs(folder, exist_ok=True)
+            shutil.copyfile(path, os.path.join(
+                folder, os.path.basename(path)))
+
+
+def _name(text, arch):
+    key = hashlib.sha256(f"{text}\0{arch}".encode()).hexdigest()
+    return key[:32] + ".json"
+
+
+def _opened(text):
+    """The texts of its kernels for a GPU."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            number = OPENERS.get(node.func.id, 0)
+            texts = [one.value for one in node.args[:number]
+                     if isinstance(one, ast.Constant)]
+            if number and len(texts) == number:
+                found.add("\0".join(texts))
+    return found
