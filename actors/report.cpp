@@ -188,15 +188,38 @@ std::string shown_precision(const Verdict& verdict) {
   return ", " + own + " (" + other + ")";
 }
 
+std::string times_row(const std::string& name, const Times& times,
+                      const Timing& timing, const std::string& in_a_row,
+                      const std::string& over) {
+  std::string text = "| " + name + " | " + milliseconds(times) + " |";
+  if (!timing.in_a_row_us.empty()) {
+    const auto found = timing.in_a_row_us.find(in_a_row);
+    text += found == timing.in_a_row_us.end()
+                ? " |"
+                : " " + number(found->second / 1000, "%.3f") + " |";
+  }
+  return text + " " + over + " |\n";
+}
+
 std::string times_table(const std::string& name, const Timing& timing,
                         const std::string& over_eager) {
-  std::string text =
-      "\n| | ms, median (p10–p90) | speedup of " + name + " |\n|---|---|---|\n";
-  text += "| " + name + " | " + milliseconds(timing.candidate) + " | |\n";
-  text +=
-      "| eager | " + milliseconds(timing.eager) + " | " + over_eager + " |\n";
-  text += "| torch.compile | " + milliseconds(timing.compile) + " | " +
-          speedup(timing.over_compile) + " |\n";
+  const bool has_rows = !timing.in_a_row_us.empty();
+  std::string text = "\n| | ms, median (p10–p90) |";
+  if (has_rows) {
+    text += " " + std::to_string(timing.in_a_row_calls) + " in a row, each |";
+  }
+  text += " speedup of " + name + " |\n|---|---|---|";
+  text += has_rows ? "---|\n" : "\n";
+  text += times_row(name, timing.candidate, timing, "candidate", "");
+  text += times_row("eager", timing.eager, timing, "eager", over_eager);
+  text += times_row("torch.compile", timing.compile, timing, "compile",
+                    speedup(timing.over_compile));
+  if (timing.compile_autotune.runs > 0) {
+    text +=
+        times_row("its max-autotune", timing.compile_autotune, timing,
+                  "compile_autotune", speedup(timing.over_compile_autotune));
+  }
+  if (has_rows) text += "\nSpeedups are the lower ones of both ways.\n";
   return text;
 }
 
@@ -241,10 +264,6 @@ std::string whole_section(const Report& report) {
           std::to_string(verdict.cases) + " input sets\n";
   text += products_line(verdict) + near_line(verdict.near_eager);
   text += times_table("ModelNew", timing, model_speedup(report));
-  if (timing.compile_autotune.runs > 0) {
-    text += "| its max-autotune | " + milliseconds(timing.compile_autotune) +
-            " | " + speedup(timing.over_compile_autotune) + " |\n";
-  }
   for (const std::string& error :
        {timing.compile_error, timing.compile_autotune_error}) {
     if (!error.empty()) text += "\ntorch.compile failed: " + error + "\n";

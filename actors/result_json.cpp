@@ -26,6 +26,13 @@ json speedup_json(const Speedup& s) {
   return {{"ratio", s.ratio}, {"low", s.low}, {"high", s.high}};
 }
 
+json in_a_row_json(const Timing& timing) {
+  if (timing.in_a_row_us.empty()) return nullptr;
+  json told = {{"calls", timing.in_a_row_calls}};
+  for (const auto& [party, us] : timing.in_a_row_us) told[party + "_us"] = us;
+  return told;
+}
+
 json timing_json(const Timing& timing) {
   return {{"candidate", times_json(timing.candidate)},
           {"eager", times_json(timing.eager)},
@@ -37,6 +44,7 @@ json timing_json(const Timing& timing) {
           {"compile_error", timing.compile_error},
           {"compile_autotune_error", timing.compile_autotune_error},
           {"bytes_floor", timing.bytes_floor},
+          {"in_a_row", in_a_row_json(timing)},
           {"sm_mhz", timing.sm_mhz},
           {"throttled", timing.throttled}};
 }

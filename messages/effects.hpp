@@ -240,10 +240,15 @@ struct Timing {
   std::map<std::string, int> sm_mhz;
   std::vector<std::string> throttled;
   BuiltCode built;  ///< the candidate's kernels; empty: nothing is known
+  /// Of a module: microseconds a call of each party where so many follow each
+  /// other without a pause. Speedups are the lower ones of both ways. Empty: it
+  /// was not timed so.
+  int in_a_row_calls = 0;
+  std::map<std::string, double> in_a_row_us;
   WEFT_FIELDS(candidate, eager, compile, over_eager, over_compile,
               compile_error, outputs_checked, outputs_wrong, bytes_floor,
               compile_autotune, over_compile_autotune, compile_autotune_error,
-              floor_us, sm_mhz, throttled, built)
+              floor_us, sm_mhz, throttled, built, in_a_row_calls, in_a_row_us)
   bool operator==(const Timing&) const = default;
 };
 

@@ -120,6 +120,10 @@ Timing timing_from(const json& told) {
   timing.outputs_wrong = told.value("outputs_wrong", 0);
   timing.bytes_floor = told.value("bytes_floor", std::int64_t{0});
   timing.built = built_from(told.value("built", json()));
+  if (const json row = told.value("in_a_row", json()); row.is_object()) {
+    timing.in_a_row_calls = row.value("calls", 0);
+    timing.in_a_row_us = row.value("us", timing.in_a_row_us);
+  }
   const json gpu = told.value("gpu", json());
   if (!gpu.is_object()) return timing;
   timing.floor_us = gpu.value("floor_us", 0.0);

@@ -95,6 +95,20 @@ TEST_CASE("of the framework's own code there is no difference to eager") {
   CHECK(told());
 }
 
+TEST_CASE("calls in a row have a column where a module was timed so") {
+  Made made;
+  const auto told = [&made](const char* text) {
+    return report_markdown(made.report, made.plan).contains(text);
+  };
+  CHECK(told("| | ms, median (p10–p90) | speedup of ModelNew |"));
+  made.report.timing.in_a_row_calls = 5;
+  made.report.timing.in_a_row_us = {{"candidate", 750}, {"eager", 1500}};
+  CHECK(told("| 5 in a row, each | speedup of ModelNew |\n|---|---|---|---|"));
+  CHECK(told("| eager | 2.000 (1.800–2.200) | 1.500 | 2.00×"));
+  CHECK(told("| torch.compile | – | | "));
+  CHECK(told("Speedups are the lower ones of both ways."));
+}
+
 TEST_CASE("the clocks of all parties are told, and why they were lowered") {
   Made made;
   const auto told = [&made](const char* text) {

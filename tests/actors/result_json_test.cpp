@@ -45,6 +45,15 @@ TEST_CASE("result.json has times, mean and spread, and null for the rest") {
   CHECK(told["timing"]["over_eager"]["low"] == 1.9);
   CHECK(told["timing"]["compile"].is_null());
   CHECK(told["timing"]["over_compile_autotune"].is_null());
+  CHECK(told["timing"]["in_a_row"].is_null());
+}
+
+TEST_CASE("result.json has the times of calls in a row") {
+  Made made;
+  made.report.timing.in_a_row_calls = 7;
+  made.report.timing.in_a_row_us = {{"eager", 1500}};
+  CHECK(made.told()["timing"]["in_a_row"] ==
+        json({{"calls", 7}, {"eager_us", 1500}}));
 }
 
 TEST_CASE("result.json says why there is no kernel of ours") {

@@ -66,6 +66,15 @@ void show_timing(const json& timing) {
     line("compile", milliseconds(timing["compile"]) + ", speedup " +
                         speedup(timing["over_compile"]));
   }
+  if (const json row = timing.value("in_a_row", json()); row.is_object()) {
+    std::string told;
+    for (const auto& [party, us] : row["us"].items()) {
+      told += (told.empty() ? "" : ", ") + party +
+              text(" %.3f ms", us.get<double>() / 1000);
+    }
+    line("in a row",
+         std::to_string(row.value("calls", 0)) + " calls, each: " + told);
+  }
   const std::string error = timing.value("compile_error", "");
   if (!error.empty()) line("compile", "failed: " + error.substr(0, 200));
 }

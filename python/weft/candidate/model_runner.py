@@ -2,10 +2,11 @@
 
 A call names steps: `load` takes inputs and state from shared memory, `run` is
 forward() and nothing else, `warm` the same on inputs that were there before,
-`ran` says whether that ran a composed module's kernels, `export` copies results
-out and describes them. `hold` keeps them while others are made, and `recall`
-copies out what the `held`th of these are by then. A `load` may come with
-`number`: another value for one leaf of the arguments that is no tensor.
+`ran` says whether that ran a composed module's kernels, `row` runs forward()
+`calls` times, `export` copies results out and describes them. `hold` keeps them
+while others are made, and `recall` copies out what the `held`th of these are by
+then. A `load` may come with `number`: another value for one leaf of the
+arguments that is no tensor.
 """
 
 import hashlib
@@ -195,6 +196,13 @@ class ModelRunner:
         start = time.perf_counter_ns()
         self._forward(forward)
         return {"ns": time.perf_counter_ns() - start}
+
+    def _row(self, call):
+        """forward() so many times, as a loop of a person's calls it."""
+        forward = self._forwards[call.get("function", "eager")]
+        for _ in range(call["calls"]):
+            self._forward(forward)
+        return {}
 
     def _ran(self, call):
         """Why a composed module's last forward() ran none of its kernels; ""

@@ -10,6 +10,7 @@ import time
 
 from weft.device.laps import lap
 from weft.candidate.slot import Ended
+from weft.timing import in_a_row
 from weft.timing.off_clock import QUIET_SHARE, Message
 from weft.timing.quantiles import median_bounds, quantile
 
@@ -85,7 +86,8 @@ class Rounds:
     compares what the candidate left, `calls` says
     how often one message runs the code, `warm_rounds` how many rounds are not
     counted, `baseline_rested` whether the baseline gave its memory up since it
-    was last called, `trusts_events` whether no code of a candidate's runs in
+    was last called, `has_rows` whether `in_a_row` makes calls without a pause
+    (in_a_row.py), `trusts_events` whether no code of a candidate's runs in
     the process that reads a device's events.
     """
 
@@ -256,8 +258,15 @@ class Rounds:
         """Whether no output was wrong so far."""
         return not self._reason
 
+    def in_a_row(self, dice):
+        """The same parties' InARow, or None."""
+        sides = {party: self._slot if party == "candidate" else self._baseline
+                 for party in self._parties}
+        call_s = statistics.median(self._seconds("eager")) / self._bench.calls
+        return in_a_row.measured(self._bench, sides, call_s, dice)
+
     def report(self):
-        """docs/worker-protocol.md's `timing`. TooBusy: there is none."""
+        """docs/worker-protocol.md's `timing`, by the rounds alone. TooBusy: there is none."""
         overhead = self._overhead()
         rejected = self._reason
         hidden = self._off_clock()

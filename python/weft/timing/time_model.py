@@ -34,6 +34,7 @@ class ModelBench:
         self._base = whole.bare_case("given", generator)
         self._seed = self._base.seed
         self.is_large = whole.is_large
+        self.has_rows = not whole.is_large
         self._draws = self._must_draw(generator)
         if self.is_large:
             whole.device.give_back()  # the other processes need it
@@ -103,6 +104,7 @@ class ModelBench:
         #: What calls take that are not timed: the candidate's in each round,
         #: and by the number of rounds that were compared, …
         self._loads, self._exports = [], {}
+        self._wall_ms = limits.wall_ms
         #: … and the framework's.
         self._usual_loads, self._usual_exports = [], []
         self._bind()
@@ -203,6 +205,16 @@ class ModelBench:
         with lap("timed calls"):
             return baseline.call(BASELINE_WALL_MS, steps=["run"],
                                  function=party, **self._flush)
+
+    def in_a_row(self, process, party, numbers):
+        """Seconds of so many calls without a pause, for each of these numbers, on
+        the last round's inputs."""
+        how = {} if party == "candidate" else {"function": party}
+        wall_ms = self._wall_ms if party == "candidate" else BASELINE_WALL_MS
+        self._load(process, wall_ms, False)
+        process.call(wall_ms, steps=["row"], calls=1, **how)  # warms up
+        return [process.call(wall_ms, steps=["row"], calls=number, **how)[1]
+                for number in numbers]
 
     def off_clock(self, timed):
         """The OffClock of a candidate with these timed messages, in each round

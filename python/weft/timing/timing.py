@@ -30,6 +30,7 @@ from weft.timing.rounds import (
 )
 from weft.candidate.slot import Ended
 from weft.judge.verify import ArenaKeeper, Limits
+from weft.timing.in_a_row import InARow
 from weft.timing.off_clock import OffClock
 
 #: One message asks for so many calls that the way there and back is noise.
@@ -131,15 +132,17 @@ class Timer:
         secret = random.SystemRandom().getrandbits(62)
         generator = self._device.generator(secret)
         budget_s = float(request.get("budget_ms", 2000)) / 1000
-        is_right = False
+        is_right, row = False, None
         try:
             bench.begin(self._slot, job, limits)
             rounds = self._rounds(bench, [
                 "eager", *(n for n in names if self._is_compiled(bench, n))],
                 limits)
-            with self._lock.exclusive(), lap("rounds"):
-                rounds.run(budget_s, generator, random.Random())
-            is_right = rounds.is_right
+            with self._lock.exclusive():
+                with lap("rounds"):
+                    rounds.run(budget_s, generator, random.Random())
+                is_right = rounds.is_right
+                row = self._in_a_row(rounds) if is_right else InARow()
             built = self._built_code(job, limits) if is_right else {}
         except BaselineLost as lost:
             self._bench = None
@@ -150,10 +153,16 @@ class Timer:
             # After a module's timing a run is over.
             self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
         try:
-            return {**rounds.report(), "lacks_float64": bench.lacks_float64,
-                    "built": built}
+            return {**row.lower(rounds.report()), "built": built,
+                    "lacks_float64": bench.lacks_float64}
         except TooBusy as busy:
             raise NotTimed(str(busy)) from None
+
+    def _in_a_row(self, rounds):
+        row = rounds.in_a_row(random.Random())
+        if row is None:
+            self._bench = None  # its process may be the one that ended
+        return row or InARow()
 
     def _built_code(self, job, limits):
         """What the candidate's kernels were built into, as it says itself: for
@@ -279,6 +288,7 @@ class SubgraphBench:
     """A subgraph's buffers, one set for each call of a batch."""
 
     warm_rounds = 1
+    has_rows = False
     baseline_rested = False
     trusts_events = False
 

@@ -1,0 +1,119 @@
+"""Calls without a pause: what is made of their times; and real ones."""
+
+import json
+import random
+import types
+import unittest
+from unittest import mock
+
+import weft_case
+from weft.candidate.slot import Ended
+from weft.timing import in_a_row
+
+MS = 1e-3
+
+
+def speedup(ratio):
+    return {"ratio": ratio, "low": 0.98 * ratio, "high": 1.02 * ratio}
+
+
+class Bench:
+    """A side's call takes so long; a message 2 ms besides."""
+
+    has_rows = True
+
+    def __init__(self, takes, busy=()):
+        self.takes, self.busy, self.asked = takes, iter(busy), []
+
+    def in_a_row(self, process, party, numbers):
+        self.asked.append((process, party, numbers))
+        late = next(self.busy, 0)
+        return [2 * MS + late + calls * self.takes[party] for calls in numbers]
+
+
+class InARow(unittest.TestCase):
+    def measured(self, bench, call_s=4 * MS):
+        sides = {party: party + "'s" for party in bench.takes}
+        return in_a_row.measured(bench, sides, call_s, random.Random(1))
+
+    def told(self, bench, **timing):
+        return self.measured(bench).lower({
+            "over_eager": speedup(2), "over_compile": None,
+            "over_compile_autotune": None, **timing})
+
+    def test_the_lower_speedup_of_both_ways_is_told(self):
+        takes = {"candidate": 4 * MS, "eager": 4.4 * MS, "compile": 3.6 * MS,
+                 "compile-autotune": 16 * MS}
+        told = self.told(Bench(takes), over_compile=speedup(1.2),
+                         over_compile_autotune=speedup(3))
+        self.assertAlmostEqual(told["over_eager"]["ratio"], 1.1)
+        self.assertAlmostEqual(told["over_compile"]["ratio"], 0.9)
+        self.assertEqual(told["over_compile_autotune"], speedup(3))
+        row = told["in_a_row"]
+        self.assertEqual(row["calls"], 5)  # 20 ms of eager's
+        self.assertAlmostEqual(row["us"]["candidate"], 4000)
+        self.assertAlmostEqual(row["us"]["compile_autotune"], 16000)
+
+    def test_who_is_faster_in_a_loop_alone_gains_nothing(self):
+        told = self.told(Bench({"candidate": 1e-6, "eager": 4 * MS}))
+        self.assertEqual(told["over_eager"], speedup(2))
+        self.assertIsNone(told["over_compile"])
+
+    def test_every_side_has_its_own_process_and_its_turns(self):
+        bench = Bench({"candidate": MS, "eager": MS, "compile": MS})
+        self.measured(bench)
+        for party in bench.takes:
+            own = [one for one in bench.asked if one[1] == party]
+            self.assertEqual(own, [(party + "'s", party, (0, 5))]
+                             * in_a_row.TURNS)
+        first = [party for _, party, _ in bench.asked[::3]]
+        self.assertGreater(len(set(first)), 1)  # in no fixed order
+
+    def test_one_slow_turn_widens_the_interval_alone(self):
+        bench = Bench({"candidate": MS, "eager": MS}, busy=[0, 50 * MS])
+        over = self.told(bench)["over_eager"]
+        self.assertAlmostEqual(over["ratio"], 1.0)
+        self.assertGreater(over["high"] / over["low"], 1.5)
+
+    def test_long_calls_and_benches_without_rows_are_left_out(self):
+        takes = {"candidate": MS, "eager": MS}
+        for call_s, has_rows in ((0.05, True), (4 * MS, False)):
+            bench = Bench(takes)
+            bench.has_rows = has_rows
+            row = self.measured(bench, call_s)
+            self.assertEqual((row.seconds, bench.asked), ({}, []))
+        self.assertIsNone(row.lower({"over_eager": None})["in_a_row"])
+
+    def test_a_machine_too_busy_for_its_turns_says_nothing(self):
+        clock = iter(range(0, 1000, 2))
+        with mock.patch.object(in_a_row, "time", types.SimpleNamespace(
+                monotonic=lambda: next(clock))):
+            row = self.measured(Bench({"candidate": MS, "eager": MS}))
+        self.assertEqual(row.seconds, {})
+
+    def test_a_call_that_fails_by_its_number_is_no_verdict(self):
+        def fail(*_):
+            raise Ended("crashed", "its counter left its table")
+
+        bench = Bench({"candidate": MS, "eager": MS})
+        bench.in_a_row = fail
+        self.assertIsNone(self.measured(bench))
+
+
+class RealRun(weft_case.WeftCase):
+    def test_a_module_is_timed_both_ways(self):
+        done = self.weft("run", self.write("problem.py", weft_case.TINY),
+                         "--out", "run", "--no-compile-baseline",
+                         "--variants", "1", "--timing-ms", "50")
+        self.assert_ends(done, 0)
+        with open(self.path("run/result.json"), encoding="utf-8") as file:
+            row = json.load(file)["timing"]["in_a_row"]
+        self.assertGreaterEqual(row["calls"], 3)
+        for side in ("candidate", "eager"):
+            self.assertGreater(row[side + "_us"], 0)
+        with open(self.path("run/report.md"), encoding="utf-8") as file:
+            self.assertIn(f"| {row['calls']} in a row, each |", file.read())
+
+
+if __name__ == "__main__":
+    unittest.main()
