@@ -8,6 +8,8 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
+import sys
 import tempfile
 import threading
 import types
@@ -21,8 +23,17 @@ import sized_cases
 from kernel_cases import numbers
 from weft.backend import store
 from weft.build import triton as triton_build
+from weft.modes import driver
 
 ARCH = "sm_90"
+MODEL_NEW = """
+
+class ModelNew:
+    training = False
+
+    def forward(self, *inputs):
+        return kernel_function(*inputs)
+"""
 
 
 class WritingDriver:
@@ -143,7 +154,7 @@ class ModuleCase(unittest.TestCase):
         key = hashlib.sha256(
             f"{self.source['text']}\0{ARCH}".encode()).hexdigest()[:32]
         for name, text in (
-                ("composed/model_new.py", self.source["module"]),
+                ("composed/model_new.py", self.source["module"] + MODEL_NEW),
                 (f"build/{key}.json", json.dumps(package))):
             path = os.path.join(run.name, name)
             os.makedirs(os.path.dirname(path))
@@ -156,6 +167,7 @@ class ModuleCase(unittest.TestCase):
         """Its kernel_function."""
         spec = importlib.util.spec_from_file_location("composed", path)
         module = importlib.util.module_from_spec(spec)
+        sys.modules["composed"] = module
         spec.loader.exec_module(module)
         return module.kernel_function
 
@@ -195,9 +207,32 @@ class Modules(ModuleCase):
         with mock.patch.dict(os.environ, {"WEFT_CACHE_DIR": self.folder}):
             kept = store.keep("key", run, {})
             self.assertEqual(store.find("key")[0], kept)
-        self.assertEqual(os.listdir(os.path.join(kept, "build")),
-                         [os.path.basename(self.package_path)])
-        self.opened(os.path.join(kept, "model_new.py"))(*self.inputs)
+            saved = store.keep_files(store.texts_of(kept))  # as weft.load does
+        for folder in (kept, saved):
+            self.assertEqual(os.listdir(os.path.join(folder, "build")),
+                             [os.path.basename(self.package_path)])
+            self.opened(os.path.join(folder, "model_new.py"))(*self.inputs)
+        self.assertEqual(self.launches.count, 0)
+
+    def test_a_module_for_both_modes_finds_what_each_mode_s_run_has_built(self):
+        run = os.path.dirname(os.path.dirname(self.built(self.package())))
+        with tempfile.TemporaryDirectory() as out:
+            for mode in ("eval", "train"):
+                shutil.copytree(run, os.path.join(out, mode))
+            os.makedirs(os.path.join(out, "composed"))
+            results = {mode: {"verdict": {"correct": True}, "near_module": None,
+                              "why_no_kernel": "", "timed": False}
+                       for mode in ("eval", "train")}
+            for result in results.values():
+                result.update(timing={}, subgraphs=[], externs={})
+            with mock.patch.object(driver, "judge", lambda *_: (
+                    {"correct": True}, None)):
+                driver.compose({"out": out, "problem": "", "quiet": True}, results)
+            path = os.path.join(out, "composed/model_new.py")
+            self.opened(path)
+            model = sys.modules["composed"].ModelNew()
+            for model.training in (False, True):
+                model.forward(*self.inputs)
         self.assertEqual(self.launches.count, 0)
 
     def test_what_others_could_have_written_triton_makes(self):

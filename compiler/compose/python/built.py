@@ -20,7 +20,7 @@ def _weft_build_folders():
     """(folder, whether one may trust a path in it), the nearest first."""
     if os.environ.get("WEFT_BUILT_KERNELS"):
         yield os.environ["WEFT_BUILT_KERNELS"], lambda path: True
-    if "__file__" not in globals():
+    if not os.path.isfile(globals().get("__file__", "")):
         return
     here = os.path.dirname(os.path.abspath(__file__))
     mine = os.stat(here)

@@ -220,12 +220,7 @@ class _Entry:
         loaded."""
         state = dict(vars(self))
         state["composed"] = None
-        state["files"] = {}
-        for name in store.FILES:
-            path = os.path.join(self.path, name)
-            if os.path.exists(path):
-                with open(path, encoding="utf-8") as file:
-                    state["files"][name] = file.read()
+        state["files"] = store.texts_of(self.path)
         return state
 
     def __setstate__(self, state):

@@ -2,7 +2,8 @@
 its tensors and its kernels' sources, in one file.
 
 It is a pickle, as torch.save makes them: load only what you trust. The module's
-class is imported where it was; kernels are built again for the machine.
+class is imported where it was; kernels are built again for the machine, but for
+those of such a GPU as they were built for.
 """
 
 import torch

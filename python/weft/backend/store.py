@@ -8,6 +8,7 @@ that was taken by a later process `verdict.json` says what a full verdict came t
 
 import contextlib
 import fcntl
+import glob
 import hashlib
 import json
 import os
@@ -16,7 +17,7 @@ import stat
 import tempfile
 import time
 
-from weft.backend import built
+from weft.build import packages
 
 FORMAT = 1
 #: The least recently used go beyond so many.
@@ -68,7 +69,7 @@ def keep(key, run, about):
                 shutil.copyfile(source, os.path.join(made, name))
         if os.path.exists(os.path.join(made, "model_new.py")):
             with open(os.path.join(made, "model_new.py"), encoding="utf-8") as file:
-                built.hand_on(run, file.read(), os.path.join(made, "build"))
+                packages.hand_on(run, file.read(), os.path.join(made, "build"))
         with open(os.path.join(made, "about.json"), "w",
                   encoding="utf-8") as file:
             json.dump({"format": FORMAT, **about}, file)
@@ -87,6 +88,17 @@ def keep(key, run, about):
     return os.path.join(folder(), key)
 
 
+def texts_of(path):
+    """{name: text} of an entry's files, for keep_files()."""
+    texts = {}
+    for name in (*FILES, *(os.path.relpath(one, path) for one in sorted(
+            glob.glob(os.path.join(path, "build", "*.json"))))):
+        with contextlib.suppress(FileNotFoundError), open(
+                os.path.join(path, name), encoding="utf-8") as file:
+            texts[name] = file.read()
+    return texts
+
+
 def keep_files(files):
     """Keeps these texts by their hash, if they are not there; the entry's
     path."""
@@ -96,13 +108,13 @@ def keep_files(files):
     if found is not None:
         return found[0]
     with tempfile.TemporaryDirectory() as run:
-        os.makedirs(os.path.join(run, "composed"))
-        for name in FILES:
+        for part in ("composed", "build"):
+            os.makedirs(os.path.join(run, part))
+        for name, content in files.items():
             part = "composed" if name == "model_new.py" else ""
-            if name in files:
-                with open(os.path.join(run, part, name), "w",
-                          encoding="utf-8") as file:
-                    file.write(files[name])
+            with open(os.path.join(run, part, name), "w",
+                      encoding="utf-8") as file:
+                file.write(content)
         return keep(key, run, {"has_kernels": True})
 
 

@@ -9,10 +9,12 @@ the mode, and one ModelNew that takes the kernels of the mode that it is in.
 The same command again goes on where it was.
 """
 
+import contextlib
 import json
 import os
 import sys
 
+from weft.build import packages
 from weft.modes import module_text
 from weft.modes.module_text import MODES
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
@@ -75,6 +77,13 @@ def compose(settings, results):
     eager, where a mode's kernels are not."""
     compose_own(settings, results)
     compose_near(settings, results)
+    for mode in results:
+        folder = os.path.join(settings["out"], mode)
+        for path in ("model_new.py", os.path.join("near_eager", "model_new.py")):
+            # Where they cannot be copied, the module makes them again.
+            with contextlib.suppress(OSError):
+                packages.hand_on(folder, read_text(folder, "composed", path),
+                                 os.path.join(settings["out"], "build"))
 
 
 def compose_own(settings, results):

@@ -10,12 +10,14 @@ What was composed is never loaded into this process: it may be a language
 model's.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import sys
 import traceback
 
+from weft.build import packages
 from weft.runs import EXIT_BUDGET, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_WRONG, \
     read_json, read_text, run, say, warn, write_text
 
@@ -187,6 +189,12 @@ def conclude(settings, problem_text, graphs, checked, best, trials):
                    if is_right else f"not verified: {reasons[0]}")
     out = settings["out"]
     write_text(text, out, "composed", "model_new.py")
+    for graph in graphs:
+        if best is not None and graph.name in best.names:
+            # Where they cannot be copied, the module makes them again.
+            with contextlib.suppress(OSError):
+                packages.hand_on(os.path.join(out, graph.name), graph.composed,
+                                 os.path.join(out, "build"))
     result = {"summary": summary, "verified": is_right,
               "kernels": best.names if best else [],
               "timing": best.timing if best else None, "gradcheck": checked,

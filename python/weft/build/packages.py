@@ -1,5 +1,5 @@
-"""What a run has built of a module's kernels for a GPU: without it the next
-process makes them again, which takes a compiler's time.
+"""What a run has built of a module's kernels for a GPU (docs/gpu-package.md):
+without it the next process makes them again, which takes a compiler's time.
 """
 
 import ast
@@ -22,12 +22,19 @@ def hand_on(run, text, folder):
     if not opened:
         return
     for path in packages:
-        with open(path, encoding="utf-8") as file:
-            arch = json.load(file).get("arch", "")
-        if os.path.basename(path) in {_name(one, arch) for one in opened}:
+        name, arch = os.path.basename(path), _arch_of(path)
+        if name in {_name(one, arch) for one in opened}:
             os.makedirs(folder, exist_ok=True)
-            shutil.copyfile(path, os.path.join(
-                folder, os.path.basename(path)))
+            shutil.copyfile(path, os.path.join(folder, name))
+
+
+def _arch_of(path):
+    """The GPU that a package is for; "" of another file."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            return json.load(file).get("arch", "")
+        except (ValueError, AttributeError):
+            return ""
 
 
 def _name(text, arch):
