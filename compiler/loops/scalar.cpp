@@ -123,7 +123,9 @@ ExprId ScalarArena::cast(DType dtype, ExprId value) {
   }
   if (from.op == ScalarOp::cast && from.dtype == DType::i64) {
     const Scalar& whole = nodes_[from.arguments[0]];  // a count's
-    if (whole.op == ScalarOp::constant) return count(dtype, whole.integer);
+    if (whole.op == ScalarOp::constant && whole.dtype == DType::i64) {
+      return count(dtype, whole.integer);
+    }
   }
   if (from.op == ScalarOp::constant) {
     if (!is_float(from.dtype)) return integer(dtype, from.integer);

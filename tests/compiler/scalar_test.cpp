@@ -28,6 +28,14 @@ TEST_CASE("A load and the same load under a guard are two expressions") {
   CHECK(arena.guarded_load(bare, positive(arena, before)) == guarded);
 }
 
+TEST_CASE("A fraction that was made whole is no count") {
+  ScalarArena arena;
+  const ExprId whole = arena.cast(DType::i64, arena.constant(DType::f32, 2.5));
+  const ExprId back = arena.cast(DType::f32, whole);
+  CHECK(arena[back].op == ScalarOp::cast);
+  CHECK(arena[back].arguments[0] == whole);
+}
+
 TEST_CASE("Guarding an expression guards every load under it") {
   ScalarArena arena;
   const ExprId a = arena.load(DType::f32, 0, {Index(kRow)});

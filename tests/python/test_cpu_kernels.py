@@ -51,6 +51,7 @@ def pointwise_cases():
         masked=lambda x: x.masked_fill(x > 0.5, -INF),
         erfc=torch.erfc, double=lambda x: x.double() * 0.1,
         to_int=lambda x: (x.clamp(-9, 9) * 3).nan_to_num(0).to(torch.int64),
+        whole=lambda x: x * torch.full_like(x, 2.5).long(),
         expm1_small=lambda x: torch.expm1(x * 1e-3),
         log1p_small=lambda x: torch.log1p(x * 1e-4),
     )

@@ -50,7 +50,7 @@ class InARow(unittest.TestCase):
         self.assertAlmostEqual(told["over_compile"]["ratio"], 0.9)
         self.assertEqual(told["over_compile_autotune"], speedup(3))
         row = told["in_a_row"]
-        self.assertEqual(row["calls"], 5)  # 20 ms of eager's
+        self.assertEqual(row["calls"], 4)  # 20 ms of eager's
         self.assertAlmostEqual(row["us"]["candidate"], 4000)
         self.assertAlmostEqual(row["us"]["compile_autotune"], 16000)
 
@@ -62,18 +62,20 @@ class InARow(unittest.TestCase):
     def test_every_side_has_its_own_process_and_its_turns(self):
         bench = Bench({"candidate": MS, "eager": MS, "compile": MS})
         self.measured(bench)
+        turns = bench.asked[2:]  # two say how many calls there are
         for party in bench.takes:
-            own = [one for one in bench.asked if one[1] == party]
-            self.assertEqual(own, [(party + "'s", party, (0, 5))]
+            own = [one for one in turns if one[1] == party]
+            self.assertEqual(own, [(party + "'s", party, (0, 20))]
                              * in_a_row.TURNS)
-        first = [party for _, party, _ in bench.asked[::3]]
+        first = [party for _, party, _ in turns[::3]]
         self.assertGreater(len(set(first)), 1)  # in no fixed order
 
-    def test_one_slow_turn_widens_the_interval_alone(self):
-        bench = Bench({"candidate": MS, "eager": MS}, busy=[0, 50 * MS])
+    def test_one_slow_turn_does_not_widen_the_interval(self):
+        bench = Bench({"candidate": MS, "eager": 1.5 * MS},
+                      busy=[0, 0, 0, 0, 50 * MS])
         over = self.told(bench)["over_eager"]
-        self.assertAlmostEqual(over["ratio"], 1.0)
-        self.assertGreater(over["high"] / over["low"], 1.5)
+        for bound in over.values():
+            self.assertAlmostEqual(bound, 1.5)
 
     def test_long_calls_and_benches_without_rows_are_left_out(self):
         takes = {"candidate": MS, "eager": MS}
@@ -91,13 +93,31 @@ class InARow(unittest.TestCase):
             row = self.measured(Bench({"candidate": MS, "eager": MS}))
         self.assertEqual(row.seconds, {})
 
-    def test_a_call_that_fails_by_its_number_is_no_verdict(self):
-        def fail(*_):
-            raise Ended("crashed", "its counter left its table")
+    def test_a_candidate_that_fails_where_eager_goes_on_is_refused(self):
+        bench = Failing({"candidate": MS, "eager": MS}, ["candidate"])
+        with self.assertRaises(Ended):
+            self.measured(bench)
 
-        bench = Bench({"candidate": MS, "eager": MS})
-        bench.in_a_row = fail
-        self.assertIsNone(self.measured(bench))
+    def test_where_eager_fails_too_nothing_is_said(self):
+        for who in (["eager"], ["candidate", "eager"]):
+            row = self.measured(Failing({"candidate": MS, "eager": MS}, who))
+            self.assertEqual((row.seconds, row.ends_baseline), ({}, True))
+            told = row.lower({"over_eager": speedup(2)})
+            self.assertEqual(told["over_eager"], speedup(2))
+            self.assertIn("left its table", told["not_in_a_row"])
+
+
+class Failing(Bench):
+    """Where these fail after more than three calls."""
+
+    def __init__(self, takes, who):
+        super().__init__(takes)
+        self.who = who
+
+    def in_a_row(self, process, party, numbers):
+        if party in self.who and max(numbers) > in_a_row.CALLS_MIN:
+            raise Ended("crashed", "its counter left its table")
+        return super().in_a_row(process, party, numbers)
 
 
 class RealRun(weft_case.WeftCase):

@@ -41,14 +41,17 @@ class WritingDriver:
 
     def __init__(self):
         self.launched, self.stream, self.functions = [], 0, []
+        self.captures = False
         self.threads = {threading.get_ident()}  # that have a context
 
     def cuCtxGetCurrent(self, context):
-        context._obj.value = 7
+        has_one = threading.get_ident() in self.threads
+        context._obj.value = 7 if has_one else None
         return 0
 
     def cuCtxSetCurrent(self, context):
-        self.threads.add(threading.get_ident())
+        if context.value == 7:
+            self.threads.add(threading.get_ident())
         return 0
 
     def cuModuleLoadData(self, module, cubin):
@@ -106,6 +109,8 @@ def in_place_of_a_gpu(driver, launches):
                  if path == "libcuda.so.1" else real(path, *rest)),
                 ("torch.cuda.get_device_capability", lambda: (9, 0)),
                 ("torch.cuda.synchronize", lambda: None),
+                ("torch.cuda.is_current_stream_capturing",
+                 lambda: driver.captures),
                 ("torch._C._cuda_getDevice", lambda: -1),
                 ("torch._C._cuda_getCurrentRawStream",
                  lambda device: driver.stream)):
@@ -196,6 +201,12 @@ class Modules(ModuleCase):
         self.check_launched(out, {
             name: number + 1
             for number, name in enumerate(self.driver.functions)})
+
+    def test_nothing_is_loaded_while_a_cuda_graph_is_recorded(self):
+        function = self.opened(self.built(self.package()))
+        self.driver.captures = True
+        with mock.patch("torch.cuda.synchronize", self.fail):
+            self.check_made(function)
 
     def test_what_the_run_has_built_is_kept_with_its_module(self):
         path = self.built(self.package())
@@ -348,6 +359,23 @@ class ModulesForAnyBatch(ModuleCase):
         self.assertEqual(
             [(one["grid"], one["pointers"][2]) for one in self.driver.launched],
             [([4, 1, 1], 50), ([1, 1, 1], 13)])
+
+    def test_a_thread_without_a_context_brings_a_batch_of_its_own(self):
+        function, failed = self.opened(self.built(self.package())), []
+
+        def call():
+            try:
+                function(numbers(13, 48))
+            except RuntimeError as error:
+                failed.append(error)
+
+        function(numbers(64, 48))
+        thread = threading.Thread(target=call)
+        thread.start()
+        thread.join()
+        self.assertEqual(failed, [])
+        self.assertEqual([one["pointers"][2] for one in self.driver.launched],
+                         [64, 13])
 
     def test_what_is_built_is_for_every_batch_of_32_bits(self):
         function = self.opened(self.built(self.package()))

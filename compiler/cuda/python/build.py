@@ -39,9 +39,6 @@ def _weft_cubin(source, arch):
 
 def _weft_package(source, launches, arch, _folder=[]):
     """Cubin and launches of that CUDA text, built if nobody has before."""
-    package = _weft_built(f"{source}\0{launches}", arch)
-    if package is not None:
-        return package
     if not _folder:
         _folder.append(_weft_cache())
     key = hashlib.sha256(f"{source}\0{launches}\0{arch}".encode()).hexdigest()[:32]

@@ -12,7 +12,17 @@ class _WeftKernels:
 
     def __init__(self, source, launches, inputs, outputs):
         major, minor = torch.cuda.get_device_capability()
-        package = _weft_package(source, launches, f"sm_{major}{minor}")
+        arch = f"sm_{major}{minor}"
+        built = _weft_built(f"{source}\0{launches}", arch)
+        try:
+            self.load(built or _weft_package(source, launches, arch),
+                      inputs, outputs)
+        except (LookupError, TypeError, ValueError, RuntimeError):
+            if built is None:
+                raise
+            self.load(_weft_package(source, launches, arch), inputs, outputs)
+
+    def load(self, package, inputs, outputs):
         driver = ctypes.CDLL("libcuda.so.1")
         # All scratch memory is one allocation: each takes the host a while.
         self.scratch, self.scratch_bytes = [], 0

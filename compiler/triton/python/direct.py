@@ -35,13 +35,16 @@ class _WeftBuilt:
             return None  # a size that none was built for
         device = torch._C._cuda_getDevice()
         if device not in self.on:
+            if torch.cuda.is_current_stream_capturing():
+                return None  # who waits for the device now ends the capture
             try:
                 self.on[device] = self.loaded()
             except (KeyError, TypeError, ValueError, RuntimeError):
                 self.on[device] = {}
-        driver, function, one = self.on[device].get(name, (None, None, None))
-        if one is None:
+        if name not in self.on[device]:
             return None
+        driver, context, function, one = self.on[device][name]
+        _weft_check(driver.cuCtxSetCurrent(context))  # a thread may have none
         hidden = one["arguments"].count("null")
         if len(one["arguments"]) - hidden != taken:
             return None
@@ -49,7 +52,8 @@ class _WeftBuilt:
         return _weft_launch_of(driver, function.value, grid, how, taken, hidden)
 
     def loaded(self):
-        """{name: (driver, handle, launch in the package)} on this device."""
+        """{name: (driver, context, handle, launch in the package)} on this
+        device."""
         major, minor = torch.cuda.get_device_capability()
         package = _weft_built(self.source, f"sm_{major}{minor}")
         if package is None:
@@ -63,8 +67,9 @@ class _WeftBuilt:
                 for one in modules.values()]
         torch.cuda.synchronize()  # the device's context is there now
         driver = ctypes.CDLL("libcuda.so.1")
-        functions = _weft_functions(driver, package, ones)
-        return {one["function"]: (driver, function, one)
+        functions, context = _weft_functions(driver, package, ones), ctypes.c_void_p()
+        _weft_check(driver.cuCtxGetCurrent(ctypes.byref(context)))
+        return {one["function"]: (driver, context, function, one)
                 for function, one in zip(functions, ones)}
 
 
@@ -92,8 +97,8 @@ class _WeftDirect:
             known = self.built.launches(
                 self.kernel.fn.__name__, grid, len(taken), options)
             if known is not None:
-                self.keep(key, known)
                 known(taken)
+                self.keep(key, known)
                 return
         made = self.kernel[grid](*tensors, **options)
         if aligned and key not in self.known:  # else it is another kernel

@@ -11,11 +11,12 @@ import types
 def _weft_module(text):
     """That module under this one's name, by which it knows the file's own
     classes."""
-    file = f"<weft, the other mode of {__file__}>"
+    own = globals().get("__file__", __name__)
+    file = f"<weft, the other mode of {own}>"
     # Triton reads the text of its kernels through linecache.
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     module = types.ModuleType(__name__)
-    module.__file__ = __file__
+    module.__file__ = own
     exec(compile(text, file, "exec"), module.__dict__)
     return module
 

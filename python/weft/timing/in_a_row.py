@@ -12,13 +12,13 @@ import time
 
 from weft.candidate.slot import Ended
 from weft.device.laps import lap
-from weft.timing.quantiles import median_bounds
 
-#: So many turns: all on one side of 1 is chance once in 64 times.
-TURNS = 7
-#: A turn's calls of one side take so long, by eager's time in the rounds …
+#: So many turns. All but the lowest and the highest are a 96 % interval of their
+#: median, which one disturbed turn does not widen.
+TURNS = 9
+#: A turn's calls of one side take so long, by a row of eager's …
 ROW_S = 0.02
-CALLS_MIN, CALLS_MAX = 3, 100
+CALLS_MIN, CALLS_MAX = 3, 2000
 #: … which are left out where one call takes longer: to wake is little of that.
 CALL_S_MAX = 0.03
 #: All of them, unless the machine is busy.
@@ -27,36 +27,43 @@ TURNS_S = 5.0
 
 class InARow:
     """{party: seconds a call, in each turn}; empty where there is nothing to
-    say."""
+    say, and `why` not. `ends_baseline`: a call in it ended that process."""
 
-    def __init__(self):
-        self.calls, self.seconds = 0, {}
+    def __init__(self, why="", ends_baseline=False):
+        self.calls, self.seconds, self.why = 0, {}, why
+        self.ends_baseline = ends_baseline
 
-    def run(self, bench, sides, call_s, dice):
-        """`sides`: {party: its process}; `call_s`: of eager's. Ended: of the
-        candidate's or the baseline's process."""
-        self.calls = max(CALLS_MIN, min(CALLS_MAX, int(ROW_S / call_s)))
+    def run(self, bench, sides, dice):
+        """`sides`: {party: its process}. Ended: of the one that `asked` names."""
+        self.asked, self.calls = "eager", CALLS_MIN
+        for _ in range(2):  # of few calls a message's own time says too much
+            nothing, few = bench.in_a_row(
+                sides["eager"], "eager", (0, self.calls))
+            call_s = max((few - nothing) / self.calls, 1e-6)
+            self.calls = max(CALLS_MIN, min(CALLS_MAX, int(ROW_S / call_s)))
         found = {party: [] for party in sides}
-        empty = dict.fromkeys(sides, ROW_S)
+        empty = {party: [] for party in sides}
         until = time.monotonic() + TURNS_S
         for _ in range(TURNS):
             if time.monotonic() > until:
+                self.why = "the machine is too busy"
                 return
             order = list(sides)
             dice.shuffle(order)
-            for party in order:
+            for self.asked in order:
                 nothing, row = bench.in_a_row(
-                    sides[party], party, (0, self.calls))
-                empty[party] = min(empty[party], nothing)
-                found[party].append(row)
-        self.seconds = {
-            party: [max(row - empty[party], 1e-9) / self.calls for row in rows]
-            for party, rows in found.items()}
+                    sides[self.asked], self.asked, (0, self.calls))
+                empty[self.asked].append(nothing)
+                found[self.asked].append(row)
+        for party, rows in found.items():
+            message_s = statistics.median(empty[party])
+            self.seconds[party] = [
+                max(row - message_s, 1e-9) / self.calls for row in rows]
 
     def lower(self, timing):
         """The timing of the rounds with what is lower of its speedups and these;
         `in_a_row` has the times."""
-        told = dict(timing, in_a_row=None)
+        told = dict(timing, in_a_row=None, not_in_a_row=self.why)
         if not self.seconds:
             return told
         told["in_a_row"] = {"calls": self.calls, "us": {
@@ -67,9 +74,11 @@ class InARow:
             over = f"over_{_name(party)}"
             if party == "candidate" or not told.get(over):
                 continue
-            found = median_bounds([a / b for a, b in zip(times, own)])
-            if found[0] < told[over]["ratio"]:
-                told[over] = dict(zip(("ratio", "low", "high"), found))
+            ratios = sorted(a / b for a, b in zip(times, own))
+            found = statistics.median(ratios)
+            if found < told[over]["ratio"]:
+                told[over] = {"ratio": found, "low": ratios[1],
+                              "high": ratios[-2]}
         return told
 
 
@@ -79,14 +88,27 @@ def _name(party):
 
 
 def measured(bench, sides, call_s, dice):
-    """The InARow of these. None: a call failed that did not by itself, as it may
-    in a model that counts its calls; and its process has ended."""
-    row = InARow()
+    """The InARow of these, if eager's call takes call_s in a round. Ended: the
+    candidate's did, in calls that eager's survived."""
     if call_s > CALL_S_MAX or not bench.has_rows:
-        return row
+        return InARow("a call takes longer than waking for it")
+    row = InARow()
     try:
         with lap("in a row"):
-            row.run(bench, sides, call_s, dice)
-    except Ended:
-        return None
+            row.run(bench, sides, dice)
+    except Ended as ended:
+        if row.asked == "candidate" and _survives(
+                bench, sides["eager"], row.calls):
+            raise
+        return InARow(f"{row.asked}: {ended.reason}", ends_baseline=True)
     return row
+
+
+def _survives(bench, process, calls):
+    """Whether eager's does so many calls, as it may not in a model that counts
+    them."""
+    try:
+        bench.in_a_row(process, "eager", (0, calls))
+    except Ended:
+        return False
+    return True

@@ -259,7 +259,8 @@ class Rounds:
         return not self._reason
 
     def in_a_row(self, dice):
-        """The same parties' InARow, or None."""
+        """The same parties' InARow. Ended: of the candidate, where eager goes
+        on."""
         sides = {party: self._slot if party == "candidate" else self._baseline
                  for party in self._parties}
         call_s = statistics.median(self._seconds("eager")) / self._bench.calls

@@ -132,7 +132,7 @@ class Timer:
         secret = random.SystemRandom().getrandbits(62)
         generator = self._device.generator(secret)
         budget_s = float(request.get("budget_ms", 2000)) / 1000
-        is_right, row = False, None
+        is_right = False
         try:
             bench.begin(self._slot, job, limits)
             rounds = self._rounds(bench, [
@@ -141,8 +141,12 @@ class Timer:
             with self._lock.exclusive():
                 with lap("rounds"):
                     rounds.run(budget_s, generator, random.Random())
-                is_right = rounds.is_right
-                row = self._in_a_row(rounds) if is_right else InARow()
+                row = InARow()
+                if rounds.is_right:
+                    row = rounds.in_a_row(random.Random())
+            is_right = rounds.is_right
+            if row.ends_baseline:
+                self._bench = None
             built = self._built_code(job, limits) if is_right else {}
         except BaselineLost as lost:
             self._bench = None
@@ -157,12 +161,6 @@ class Timer:
                     "lacks_float64": bench.lacks_float64}
         except TooBusy as busy:
             raise NotTimed(str(busy)) from None
-
-    def _in_a_row(self, rounds):
-        row = rounds.in_a_row(random.Random())
-        if row is None:
-            self._bench = None  # its process may be the one that ended
-        return row or InARow()
 
     def _built_code(self, job, limits):
         """What the candidate's kernels were built into, as it says itself: for

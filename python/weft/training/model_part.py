@@ -18,7 +18,7 @@ class _WeftGraph:
         file = f"<weft {name} {id(self)}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)
         self._module = module = types.ModuleType(f"weft_{name}_{id(self)}")
-        module.__file__ = __file__
+        module.__file__ = globals().get("__file__", file)
         sys.modules[module.__name__] = module
         exec(compile(text, file, "exec"), module.__dict__)
         self._constants, self.calls = plan["constants"], 0
