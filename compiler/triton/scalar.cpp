@@ -95,6 +95,10 @@ std::string load_text(const TritonScope& scope, const Scalar& node) {
   return "tl.load(" + place + ", mask=" + mask + ", other=0)";
 }
 
+std::string full_text(const std::string& value, DType type) {
+  return "tl.full((1, 1), " + value + ", " + triton_type(type) + ")";
+}
+
 std::string cast_text(DType to, const std::string& value) {
   if (to == DType::boolean) return value + " != 0";
   return value + ".to(" + triton_type(to) + ")";
@@ -237,7 +241,7 @@ std::string triton_constant(const Scalar& node) {
   if (node.dtype == DType::f32) return number_text(node.number);
   const std::string value = is_float(node.dtype) ? number_text(node.number)
                                                  : std::to_string(node.integer);
-  return "tl.full((1, 1), " + value + ", " + triton_type(node.dtype) + ")";
+  return full_text(value, node.dtype);
 }
 
 std::string triton_operand(const TritonScope& scope, ExprId id) {
@@ -262,8 +266,14 @@ std::string triton_expression(const TritonScope& scope, ExprId id) {
       if (index.is_constant()) return "tl.full((1, 1), " + text + ", tl.int32)";
       return text;
     }
-    case ScalarOp::cast:
-      return cast_text(node.dtype, triton_operand(scope, node.arguments[0]));
+    case ScalarOp::cast: {
+      const Scalar& from = scope.program->arena[node.arguments[0]];
+      const bool is_bare =  // a number of Python's, which has no .to()
+          from.op == ScalarOp::constant && from.dtype == DType::f32;
+      return cast_text(node.dtype,
+                       is_bare ? full_text(number_text(from.number), DType::f32)
+                               : triton_operand(scope, node.arguments[0]));
+    }
     case ScalarOp::call:
       break;
   }
