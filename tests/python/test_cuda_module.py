@@ -15,27 +15,20 @@ import torch
 
 import cuda_cases
 import cuda_on_host
+from loading_driver import LoadingDriver
 from test_cuda_build import compiler_or_skip
 
 CLUSTER, COOPERATIVE = 4, 2  # CUlaunchAttributeID
 NAMES = ("few_group_norm", "odd_long", "weighted_norm")
 
 
-class HostDriver:
+class HostDriver(LoadingDriver):
     """Stands for libcuda.so.1: launches what was built for the host."""
 
     def __init__(self, library, prefix):
-        self.real, self.prefix, self.functions = library, prefix, []
+        super().__init__()
+        self.real, self.prefix = library, prefix
         self.has_context = False  # as in a thread of one's own
-
-    def cuModuleLoadData(self, module, cubin):
-        module._obj.value = 1
-        return 0 if cubin.startswith(b"\x7fELF") else 200
-
-    def cuModuleGetFunction(self, function, module, name):
-        self.functions.append(name.decode())
-        function._obj.value = len(self.functions)
-        return 0
 
     def cuCtxGetCurrent(self, context):
         context._obj.value = 7
@@ -43,9 +36,6 @@ class HostDriver:
 
     def cuCtxSetCurrent(self, context):
         self.has_context = context.value == 7
-        return 0
-
-    def cuFuncSetAttribute(self, function, attribute, value):
         return 0
 
     def cuLaunchKernelEx(self, config, function, arguments, extra):

@@ -21,6 +21,7 @@ import torch
 import captured_cases
 import sized_cases
 from kernel_cases import numbers
+from loading_driver import LoadingDriver
 from weft.backend import store
 from weft.build import triton as triton_build
 from weft.modes import driver
@@ -36,11 +37,12 @@ class ModelNew:
 """
 
 
-class WritingDriver:
+class WritingDriver(LoadingDriver):
     """Stands for libcuda.so.1: writes down what it is to launch."""
 
     def __init__(self):
-        self.launched, self.stream, self.functions = [], 0, []
+        super().__init__()
+        self.launched, self.stream = [], 0
         self.captures = False
         self.threads = {threading.get_ident()}  # that have a context
 
@@ -52,18 +54,6 @@ class WritingDriver:
     def cuCtxSetCurrent(self, context):
         if context.value == 7:
             self.threads.add(threading.get_ident())
-        return 0
-
-    def cuModuleLoadData(self, module, cubin):
-        module._obj.value = 1
-        return 0 if cubin.startswith(b"\x7fELF") else 200
-
-    def cuModuleGetFunction(self, function, module, name):
-        self.functions.append(name.decode())
-        function._obj.value = len(self.functions)
-        return 0
-
-    def cuFuncSetAttribute(self, function, attribute, value):
         return 0
 
     def cuGetErrorName(self, code, name):

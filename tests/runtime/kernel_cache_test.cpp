@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "runtime/store/sha256.hpp"
 #include "tests/sandbox_fixture.hpp"
 
@@ -148,7 +150,8 @@ TEST_CASE("a build is named as the composed module looks it up") {
   };
   CHECK(named("triton", "the text") == hashed("the text"));
   // The module has a CUDA text's launches by themselves.
-  const std::string told = R"({"launches":[{"function":"f"}]})";
+  const std::string told =
+      nlohmann::json{{"launches", {{{"function", "f"}}}}}.dump();
   CHECK(named("cuda", "/* launches\n" + told + "\n*/\nthe text") ==
         hashed("the text" + std::string(1, '\0') + told));
 }

@@ -32,10 +32,11 @@ class InARow:
     def __init__(self, why="", ends_baseline=False):
         self.calls, self.seconds, self.why = 0, {}, why
         self.ends_baseline = ends_baseline
+        self.asked = "eager"  # who makes the calls now, or made the last
 
     def run(self, bench, sides, dice):
         """`sides`: {party: its process}. Ended: of the one that `asked` names."""
-        self.asked, self.calls = "eager", CALLS_MIN
+        self.calls = CALLS_MIN
         for _ in range(2):  # of few calls a message's own time says too much
             nothing, few = bench.in_a_row(
                 sides["eager"], "eager", (0, self.calls))
@@ -90,8 +91,10 @@ def _name(party):
 def measured(bench, sides, call_s, dice):
     """The InARow of these, if eager's call takes call_s in a round. Ended: the
     candidate's did, in calls that eager's survived."""
-    if call_s > CALL_S_MAX or not bench.has_rows:
-        return InARow("a call takes longer than waking for it")
+    if not bench.has_rows:
+        return InARow()
+    if call_s > CALL_S_MAX:
+        return InARow("to wake is little beside a call")
     row = InARow()
     try:
         with lap("in a row"):
