@@ -26,6 +26,9 @@ struct ErrandEnd {
   int lost = 0;
 };
 
+/// Files are written in milliseconds, unless many wait for the disk.
+inline constexpr std::int64_t kDiskMs = 60'000;
+
 /// What the errand needs while it runs.
 struct LeaseTerms {
   std::string resource = "cpu";

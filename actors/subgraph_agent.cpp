@@ -17,8 +17,6 @@ constexpr std::int64_t kKeepMs = 20'000;
 constexpr int kRepliesMax = 1'000;
 /// Work that two places went down with is not given to a third.
 constexpr int kPlacesLostMax = 2;
-/// Files are written in milliseconds, unless many wait for the disk.
-constexpr std::int64_t kDiskMs = 60'000;
 /// Told of a search in the report.
 constexpr std::size_t kTriesMax = 200;
 /// The library remembers of no more seeds that they were outdone.

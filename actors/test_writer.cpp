@@ -12,7 +12,6 @@ namespace {
 
 /// An answer that holds no reference is asked for again so often in all.
 constexpr int kAskedMax = 3;
-constexpr std::int64_t kDiskMs = 60'000;
 
 Result<std::string> reference_in(const LlmChoice& choice, Blobs& blobs) {
   const auto text = blobs.get(choice.text);

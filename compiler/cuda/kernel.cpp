@@ -33,7 +33,7 @@ void CudaKernel::declare(const std::vector<LoopVar>& variables,
   std::int64_t stride = 1;
   for (std::size_t i = variables.size(); i-- > 0;) {
     const LoopVar v = variables[i];
-    const std::string name = "v" + std::to_string(v.id);
+    const std::string name = name_of(v);
     std::string text = position;
     if (stride > 1) text += " / " + std::to_string(stride);
     if (i > 0) text += " % " + std::to_string(v.extent);

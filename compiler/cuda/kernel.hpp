@@ -17,10 +17,19 @@
 
 namespace weft {
 
+/// Of a block, where nothing asks for another number (as write_row() of the
+/// prelude has it).
+inline constexpr int kBlockThreads = 256;
+
+/// What a loop's variable is called.
+inline std::string name_of(LoopVar variable) {
+  return "v" + std::to_string(variable.id);
+}
+
 struct CudaLaunch {
   std::string kernel;
   std::int64_t blocks = 1;
-  int threads = 256;
+  int threads = kBlockThreads;
   int blocks_per_sm = 1;          ///< at least so many must fit
   int cluster = 1;                ///< blocks of a cluster
   bool cooperative = false;       ///< all blocks must run at once

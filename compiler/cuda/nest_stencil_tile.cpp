@@ -4,10 +4,6 @@
 namespace weft {
 namespace {
 
-constexpr int kThreads = 256;
-
-std::string name(LoopVar variable) { return "v" + text(variable.id); }
-
 class StencilTileText {
  public:
   StencilTileText(const Program& program, const Nest& nest,
@@ -61,7 +57,7 @@ class StencilTileText {
     for (const LoopVar& v : nest_.outer) points *= count(v);
     const std::string place = "const " + kernel_.place_type() + " ";
     const std::string counts = "const unsigned " + kernel_.place_type() + " ";
-    out_.line(counts + "point = blockIdx.x * " + text(kThreads) +
+    out_.line(counts + "point = blockIdx.x * " + text(kBlockThreads) +
               (kernel_.place_type() == "int" ? "u" : "ull") +
               " + threadIdx.x;");
     out_.line("// All threads take part: shuffles read from each.");
@@ -76,7 +72,7 @@ class StencilTileText {
       if (v == it_.walked) at += " * " + text(it_.walk);
       const std::string called = v == it_.lane     ? "vector"
                                  : v == it_.walked ? "begin"
-                                                   : name(v);
+                                                   : name_of(v);
       out_.line((v == it_.lane ? "const int " : place) + called + " = " + at +
                 ";");
       kernel_.set_variable(v, called);
@@ -94,10 +90,10 @@ class StencilTileText {
   void print_plane() {
     const auto names = kernel_.names();
     const std::string place = kernel_.place_type() + " ";
-    out_.open("const auto across = [&](" + place + name(it_.walked) + ", " +
-              place + name(it_.plane) + ")");
-    kernel_.set_variable(it_.walked, name(it_.walked));
-    kernel_.set_variable(it_.plane, name(it_.plane));
+    out_.open("const auto across = [&](" + place + name_of(it_.walked) + ", " +
+              place + name_of(it_.plane) + ")");
+    kernel_.set_variable(it_.walked, name_of(it_.walked));
+    kernel_.set_variable(it_.plane, name_of(it_.plane));
     out_.line(partial() + " partial;");
     if (!it_.others.empty()) {
       out_.line("#pragma unroll");
@@ -143,9 +139,9 @@ class StencilTileText {
     out_.close();
     out_.line("#pragma unroll 1");
     out_.open("for (int step = 0; step < " + text(it_.walk) + "; ++step)");
-    out_.line("const " + kernel_.place_type() + " " + name(it_.walked) + " = " +
-              (is_ragged() ? window("step") : "begin + step") + ";");
-    kernel_.set_variable(it_.walked, name(it_.walked));
+    out_.line("const " + kernel_.place_type() + " " + name_of(it_.walked) +
+              " = " + (is_ragged() ? window("step") : "begin + step") + ";");
+    kernel_.set_variable(it_.walked, name_of(it_.walked));
   }
 
   void gather_planes() {
@@ -154,7 +150,7 @@ class StencilTileText {
     out_.line(partial() + " all;");
     out_.line("#pragma unroll");
     out_.open("for (int k = 0; k < " + fresh + "; ++k)");
-    out_.line("fresh[k] = across(" + name(it_.walked) + ", k + " +
+    out_.line("fresh[k] = across(" + name_of(it_.walked) + ", k + " +
               text(kept()) + ");");
     out_.line("all.fold(fresh[k]);");
     out_.close();
@@ -225,10 +221,10 @@ class StencilTileText {
   }
 
   void print_points() {
-    out_.line("const int " + name(it_.lane) + " = min(vector, " +
+    out_.line("const int " + name_of(it_.lane) + " = min(vector, " +
               text(it_.lane.extent / it_.windows - 1) + ") * " +
               text(it_.windows) + ";");
-    kernel_.set_variable(it_.lane, name(it_.lane));
+    kernel_.set_variable(it_.lane, name_of(it_.lane));
     const std::string at = it_.windows > 1 ? "[l]" : "[0]";
     fold_.conclude(kernel_, fold_.lanes() + at, true);
     const std::vector<ExprId> roots = cuda_roots(points_);
@@ -287,7 +283,7 @@ void CudaNest::print_stencil_tile(const CudaStencilTile& tile) {
                     static_cast<int>(tile.windows), wide_);
   const std::int64_t points =
       StencilTileText(program(), nest_, passes_, tile, kernel).print();
-  kernel.finish(points, kThreads);
+  kernel.finish(points, kBlockThreads);
 }
 
 }  // namespace weft

@@ -4,10 +4,6 @@
 namespace weft {
 namespace {
 
-constexpr int kThreads = 256;  ///< as write_row() of the prelude has it
-
-std::string name(LoopVar variable) { return "v" + text(variable.id); }
-
 /// A loop that is written out by CUDA's compiler: with constants for `counter`,
 /// arrays of a thread are registers.
 void open_unrolled(Writer& out, const std::string& counter, std::int64_t extent,
@@ -57,7 +53,7 @@ class WindowsText {
     const std::string place = "const " + kernel_.place_type() + " ";
     // Unsigned, so that CUDA's compiler sees which guards always hold.
     const std::string counts = "const unsigned " + kernel_.place_type() + " ";
-    out_.line(counts + "point = blockIdx.x * " + text(kThreads) +
+    out_.line(counts + "point = blockIdx.x * " + text(kBlockThreads) +
               (kernel_.place_type() == "int" ? "u" : "ull") +
               " + threadIdx.x;");
     // All threads take part: write_row() stores for other threads.
@@ -71,7 +67,7 @@ class WindowsText {
       if (stride > 1) at += " / " + text(stride);
       if (i > 0) at += " % " + text(count);
       if (each(v) > 1) at += " * " + text(each(v));
-      const std::string called = is_below(v) ? first_below() : name(v);
+      const std::string called = is_below(v) ? first_below() : name_of(v);
       out_.line(place + called + " = " + at + ";");
       kernel_.set_variable(v, called);
       stride *= count;
@@ -161,10 +157,10 @@ class WindowsText {
 
   void fold_each() {
     open_below();
-    out_.line("const " + kernel_.place_type() + " " + name(it_.below.outer) +
+    out_.line("const " + kernel_.place_type() + " " + name_of(it_.below.outer) +
               " = " + first_below() + " + j;");
-    kernel_.set_variable(it_.below.outer, name(it_.below.outer));
-    kernel_.set_variable(it_.below.inner, name(it_.below.inner));
+    kernel_.set_variable(it_.below.outer, name_of(it_.below.outer));
+    kernel_.set_variable(it_.below.inner, name_of(it_.below.inner));
     fold_row("[j]", false);
     out_.close();
     kernel_.set_variable(it_.below.outer, first_below());
@@ -173,10 +169,10 @@ class WindowsText {
   // Over the windows that cover the row.
   void open_below() {
     open_unrolled(out_, "j", it_.below.together);
-    out_.line("const int " + name(it_.below.inner) + " = (int)row - j * " +
+    out_.line("const int " + name_of(it_.below.inner) + " = (int)row - j * " +
               text(it_.below.step) + ";");
-    out_.line("if (" + name(it_.below.inner) + " < 0 || " +
-              name(it_.below.inner) + " >= " + text(it_.below.inner.extent) +
+    out_.line("if (" + name_of(it_.below.inner) + " < 0 || " +
+              name_of(it_.below.inner) + " >= " + text(it_.below.inner.extent) +
               ") continue;");
   }
 
@@ -211,9 +207,9 @@ class WindowsText {
     }
     open_unrolled(out_, "j", it_.below.together);
     if (it_.below.together > 1) {
-      out_.line("const " + kernel_.place_type() + " " + name(it_.below.outer) +
-                " = " + first_below() + " + j;");
-      kernel_.set_variable(it_.below.outer, name(it_.below.outer));
+      out_.line("const " + kernel_.place_type() + " " +
+                name_of(it_.below.outer) + " = " + first_below() + " + j;");
+      kernel_.set_variable(it_.below.outer, name_of(it_.below.outer));
     }
     for (const CudaFold& fold : folds_) {
       fold.conclude(kernel_, fold.lanes() + "[j][l]", true);
@@ -255,7 +251,7 @@ class WindowsText {
     kernel_.use(stage.output);
     const Buffer& buffer = program_.buffers[stage.output];
     const bool whole = it_.lane.extent % kCudaWindowLanes == 0;
-    const std::string left = text(it_.lane.extent) + " - " + name(it_.lane);
+    const std::string left = text(it_.lane.extent) + " - " + name_of(it_.lane);
     const bool ragged = it_.below.outer.extent % it_.below.together != 0;
     const std::string rows = ragged ? "(int)(" + text(it_.below.outer.extent) +
                                           " - " + first_below() + ")"
@@ -277,8 +273,8 @@ class WindowsText {
     }
     std::string exists = "inside";
     if (it_.below.outer.extent % it_.below.together != 0) {
-      exists +=
-          " && " + name(it_.below.outer) + " < " + text(it_.below.outer.extent);
+      exists += " && " + name_of(it_.below.outer) + " < " +
+                text(it_.below.outer.extent);
     }
     out_.line("if (" + exists + ") store_vector(" + output + " + " +
               kernel_.index(stage.offset) + ", " + vector(stage) + ");");
@@ -302,7 +298,7 @@ void CudaNest::print_windows(const CudaWindows& windows) {
   kernel.need("windows");
   const std::int64_t points =
       WindowsText(program(), nest_, passes_, windows, kernel).print();
-  kernel.finish(points, kThreads);
+  kernel.finish(points, kBlockThreads);
 }
 
 }  // namespace weft

@@ -17,7 +17,7 @@ void CudaNest::print_clearing(const std::string& type, const std::string& name,
   kernel.use(type, name);
   kernel.out().line("const int i = blockIdx.x * 256 + threadIdx.x;");
   kernel.out().line("if (i < " + text(count) + ") " + name + "[i] = 0;");
-  kernel.finish(count, 256);
+  kernel.finish(count, kBlockThreads);
 }
 
 void CudaNest::clear_counters() {

@@ -13,8 +13,7 @@
 namespace weft {
 namespace {
 
-using Index = std::size_t;
-using Edges = std::vector<std::vector<Index>>;
+using Edges = std::vector<std::vector<std::size_t>>;
 
 /// No kernel of so many calls is written, or read.
 constexpr std::size_t kCallsMax = 256;
@@ -31,7 +30,7 @@ std::unexpected<Error> refused(const std::string& why) {
 class Assigned {
  public:
   explicit Assigned(const Graph& graph) : graph_(graph) {
-    for (Index i = 0; i < graph.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       place_of_[graph.nodes[i].name] = i;
     }
     regions.region_of.assign(graph.nodes.size(), Regions::kNoRegion);
@@ -83,7 +82,7 @@ class Assigned {
 
   /// What is read of a call with several results goes where the call is.
   Result<void> take_results() {
-    for (Index i = 0; i < graph_.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       if (node.target != "getitem") continue;
       for_each_ref(node, [&](const std::string& tuple) {
@@ -94,17 +93,17 @@ class Assigned {
   }
 
   const Graph& graph_;
-  std::map<std::string, Index> place_of_;
+  std::map<std::string, std::size_t> place_of_;
 };
 
 /// A node outside of the region through which it uses its own results.
-std::optional<Index> detour(const Edges& next, const Regions& regions,
-                            int region) {
-  std::vector<Index> first(next.size(), next.size());  // way out, by node
-  std::deque<Index> open;
-  for (Index i = 0; i < next.size(); ++i) {
+std::optional<std::size_t> detour(const Edges& next, const Regions& regions,
+                                  int region) {
+  std::vector<std::size_t> first(next.size(), next.size());  // way out, by node
+  std::deque<std::size_t> open;
+  for (std::size_t i = 0; i < next.size(); ++i) {
     if (regions.region_of[i] != region) continue;
-    for (const Index user : next[i]) {
+    for (const std::size_t user : next[i]) {
       if (regions.region_of[user] == region || first[user] != next.size()) {
         continue;
       }
@@ -113,9 +112,9 @@ std::optional<Index> detour(const Edges& next, const Regions& regions,
     }
   }
   while (!open.empty()) {
-    const Index at = open.front();
+    const std::size_t at = open.front();
     open.pop_front();
-    for (const Index user : next[at]) {
+    for (const std::size_t user : next[at]) {
       if (regions.region_of[user] == region) return first[at];
       if (first[user] != next.size()) continue;
       first[user] = first[at];
@@ -129,15 +128,15 @@ std::optional<Index> detour(const Edges& next, const Regions& regions,
 /// that no order of them is possible; empty: there is one.
 std::set<int> circle(const Edges& next, const Regions& regions) {
   // A node in no region is one of its own, behind the last region.
-  const auto group = [&](Index i) {
+  const auto group = [&](std::size_t i) {
     const int region = regions.region_of[i];
     return region == Regions::kNoRegion ? -2 - static_cast<int>(i) : region;
   };
   std::map<int, std::set<int>> after, before;
   std::map<int, std::size_t> missing;
-  for (Index i = 0; i < next.size(); ++i) {
+  for (std::size_t i = 0; i < next.size(); ++i) {
     missing.try_emplace(group(i), 0);
-    for (const Index user : next[i]) {
+    for (const std::size_t user : next[i]) {
       if (group(user) == group(i)) continue;
       after[group(i)].insert(group(user));
       before[group(user)].insert(group(i));
@@ -177,8 +176,8 @@ std::set<int> circle(const Edges& next, const Regions& regions) {
 
 /// The plan's pieces of which no call is taken, as regions from `first` on.
 void keep_others(const Plan& plan, Regions& regions, int first) {
-  std::map<std::string, Index> place_of;
-  for (Index i = 0; i < plan.model.nodes.size(); ++i) {
+  std::map<std::string, std::size_t> place_of;
+  for (std::size_t i = 0; i < plan.model.nodes.size(); ++i) {
     place_of[plan.model.nodes[i].name] = i;
   }
   for (const Placement& placement : plan.placements) {

@@ -64,6 +64,12 @@ std::string Graph::unused_name(std::string like) const {
   return like;
 }
 
+Arg list_of(const std::vector<std::int64_t>& values) {
+  Arg::List list;
+  for (const std::int64_t value : values) list.push_back({value});
+  return {std::move(list)};
+}
+
 std::int64_t element_count(const TensorType& type) {
   std::int64_t count = 1;
   for (std::int64_t size : type.shape) count *= size;

@@ -70,6 +70,9 @@ struct Arg {
   bool operator==(const Arg&) const = default;
 };
 
+/// A list of numbers.
+Arg list_of(const std::vector<std::int64_t>& values);
+
 enum class NodeKind {
   input,      ///< an argument of forward()
   parameter,  ///< read from the module: `target` is its qualified name

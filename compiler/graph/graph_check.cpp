@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/text/characters.hpp"
+
 namespace weft {
 
 namespace {
@@ -10,8 +12,6 @@ namespace {
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_identifier(std::string_view text) {
   return !text.empty() && is_letter(text.front()) &&

@@ -8,12 +8,6 @@ namespace {
 
 constexpr std::size_t kWeightAt = 1, kPaddingAt = 4, kTransposedAt = 6;
 
-Arg list_of(const std::vector<std::int64_t>& values) {
-  Arg::List list;
-  for (const std::int64_t value : values) list.push_back({value});
-  return {std::move(list)};
-}
-
 /// Zeros around the image, for the turned window to reach what the transposed
 /// convolution did; none where it would have to be cut instead.
 std::optional<std::vector<std::int64_t>> padding_of(const Convolution& one) {

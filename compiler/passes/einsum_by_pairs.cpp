@@ -8,11 +8,10 @@
 
 #include "compiler/graph/einsum_equation.hpp"
 #include "compiler/passes/passes.hpp"
+#include "compiler/passes/product_letters.hpp"
 
 namespace weft {
 namespace {
-
-using Letters = std::string;
 
 struct Operand {
   std::string node;
@@ -24,10 +23,6 @@ struct Equation {
   Letters result;
   std::map<char, std::int64_t> extents;
 };
-
-bool has(const Letters& letters, char letter) {
-  return letters.find(letter) != Letters::npos;
-}
 
 class ByPairs {
  public:

@@ -20,12 +20,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// What is added to a score that a softmax makes nothing of, or less.
 constexpr double kMaskedMost = -1e3;
 
-Arg list_of(const std::vector<std::int64_t>& values) {
-  Arg::List list;
-  for (const std::int64_t value : values) list.push_back({value});
-  return {std::move(list)};
-}
-
 Arg symbol(const char* kind, std::string_view value) {
   return {Symbol{kind, std::string(value)}};
 }

@@ -11,6 +11,10 @@ namespace weft {
 /// A letter for each dimension; the same in what is multiplied has one name.
 using Letters = std::string;
 
+inline bool has(const Letters& letters, char letter) {
+  return letters.find(letter) != Letters::npos;
+}
+
 struct ProductLetters {
   const Node* left = nullptr;
   const Node* right = nullptr;

@@ -15,10 +15,6 @@ using Extents = std::vector<std::int64_t>;
 /// A fill above that is no mask: scores may be as small.
 constexpr double kFillMost = -1e4;
 
-bool has(const Letters& letters, char letter) {
-  return letters.find(letter) != Letters::npos;
-}
-
 bool same_letters(Letters a, Letters b) {
   std::ranges::sort(a);
   std::ranges::sort(b);

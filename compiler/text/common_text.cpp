@@ -4,11 +4,10 @@
 #include <vector>
 
 #include "compiler/graph/growth.hpp"
+#include "compiler/text/characters.hpp"
 
 namespace weft {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Within a name, or a number with a point, digits are no number of their own.
 bool joins(char c) {

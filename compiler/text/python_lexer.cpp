@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "compiler/text/characters.hpp"
+
 namespace weft {
 
 namespace {
@@ -12,8 +14,6 @@ bool starts_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:

@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/llm/blanks.hpp"
+
 namespace weft {
 namespace {
 
@@ -56,12 +58,6 @@ std::string lower(std::string_view text) {
     return static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
   });
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
 HttpEnd::Kind kind_of(CURLcode code) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "runtime/llm/blanks.hpp"
 #include "runtime/llm/http.hpp"
 
 namespace weft {
@@ -16,12 +17,6 @@ constexpr std::size_t kSecretBytesMin = 8;
 
 /// Nobody's key is longer; a wrong file may be.
 constexpr std::size_t kKeyBytesMax = 16'384;
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
-}
 
 Error no_key(const LlmEndpoint& endpoint, const std::string& why) {
   return {ErrorCode::missing,
@@ -45,7 +40,7 @@ Result<std::string> checked(const LlmEndpoint& endpoint, std::string key,
 Result<std::string> read_key(const LlmEndpoint& endpoint) {
   if (!endpoint.key_env.empty()) {
     const char* value = std::getenv(endpoint.key_env.c_str());
-    const std::string key = value == nullptr ? "" : trimmed(value);
+    const std::string key(value == nullptr ? "" : trimmed(value));
     if (key.empty()) {
       return std::unexpected(no_key(
           endpoint,
@@ -72,7 +67,7 @@ Result<std::string> read_key(const LlmEndpoint& endpoint) {
   std::string bytes(kKeyBytesMax + 1, '\0');
   in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(in.gcount()));
-  const std::string key = trimmed(bytes);
+  const std::string key(trimmed(bytes));
   if (key.empty()) {
     return std::unexpected(
         no_key(endpoint, "the file " + endpoint.key_file +

@@ -46,11 +46,11 @@ std::int64_t meetings(const Windows& w) {
 
 /// What an element of the source has of the window at a position of
 /// `grad_output`, where it is in that window.
-using Share = std::function<ExprId(const Position& source,
-                                   const Position& window, Guard guard)>;
+using OfWindow = std::function<ExprId(const Position& source,
+                                      const Position& window, Guard guard)>;
 
 Virtual summed(Lowering& in, DType dtype, const Shape& source,
-               const std::vector<Windows>& windows, const Share& share) {
+               const std::vector<Windows>& windows, const OfWindow& share) {
   const std::size_t rank = windows.size();
   const std::size_t before = source.size() - rank;
   Shape shape = source;
