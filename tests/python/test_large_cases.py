@@ -75,6 +75,32 @@ class PassingCases(unittest.TestCase):
         self.assertEqual([cases.case(n).distribution for n in range(3)],
                          ["edges", "wide", "special"])
 
+    def of_products(self):
+        """The fifteenth power of a matrix: of "edges" far beyond float32."""
+        square = samples.tensor((64, 64))
+        nodes, last = samples.given((64, 64)), "x0"
+        for i in range(14):
+            nodes.append(samples.node(
+                f"p{i}", "call", "aten.mm.default",
+                [samples.ref(last), samples.ref("x0")], square))
+            last = f"p{i}"
+        return reference.Reference(samples.graph(nodes, [last]))
+
+    def test_what_overflows_all_over_is_drawn_milder(self):
+        for cases in (
+                expected.make_cases(self.of_products(), 3),
+                expected.PassingCases(self.of_products(), 3, device.HOST,
+                                      is_large=False)):
+            with self.subTest(of=type(cases).__name__):
+                made = [cases.case(n) for n in range(cases.count)]
+                names = [case.distribution for case in made]
+                self.assertEqual(
+                    names[:5], ["normal", "mild edges", "uniform", "wide",
+                                "grid"])
+                self.assertTrue(made[1].finite)
+                self.assertTrue(
+                    made[1].outputs[0].framework.isfinite().all())
+
     def test_where_float64_finds_no_room_it_is_told(self):
         cases = self.cases()
         cases.case(0)

@@ -149,6 +149,21 @@ def is_lost(made):
     return is_nothing or made.framework_rms > LOST_ERROR
 
 
+def is_beyond(made):
+    """Whether the data is beyond the framework's type: what it gives is lost, or
+    has no number where float64 has most of its own."""
+    if made.wide is None or made.framework.dtype not in FLOATING:
+        return False
+    if made.framework_rms > LOST_ERROR:
+        return True
+    lost = numbers = 0
+    for truth, own in error_sums.chunks(made.wide, made.framework):
+        is_number = torch.isfinite(truth) & (truth != 0)
+        numbers += int(is_number.sum())
+        lost += int((is_number & ~torch.isfinite(own)).sum())
+    return lost > numbers / 2
+
+
 def with_casts(made, kept):
     """Of a model's output the expectation that explains it: `made` by float64
     alone or, where that is lost, `kept` by float64 with the model's own casts.

@@ -111,9 +111,8 @@ class PassingCases:
     def case(self, number):
         made = self._made(number, self._maker.expect)
         if number not in self._like:
-            if self._tells_nothing(number, made.outputs):
-                self._distributions[number] = (
-                    inputs.INSIDE_EVERY_DOMAIN, True)
+            if instead := self._instead(number, made):
+                self._distributions[number] = instead, True
                 del made
                 return self.case(number)
             if not self.lacks_float64:
@@ -125,15 +124,21 @@ class PassingCases:
             self.framework_error = max(self.framework_error, _worst_error(made))
         return made
 
-    def _tells_nothing(self, number, outputs):
+    def _instead(self, number, made):
+        """The distribution that tells more, if there is one."""
+        if _is_beyond(made):
+            return inputs.MILDER[made.distribution]
+        return inputs.INSIDE_EVERY_DOMAIN if self._tells_nothing(
+            number, made) else None
+
+    def _tells_nothing(self, number, made):
         """Whether a finite case has no finite answer, or the second lacks one
         of an output that had none before."""
-        distribution, finite = self._distributions[number]
-        if not finite or distribution == inputs.INSIDE_EVERY_DOMAIN:
+        if not made.finite or made.distribution == inputs.INSIDE_EVERY_DOMAIN:
             return False
-        lacking = {one.name for one in outputs if not _has_finite(one)}
-        if number == 0 and len(lacking) < len(outputs):
-            self._numbered |= {one.name for one in outputs} - lacking
+        lacking = {one.name for one in made.outputs if not _has_finite(one)}
+        if number == 0 and len(lacking) < len(made.outputs):
+            self._numbered |= {one.name for one in made.outputs} - lacking
             return False
         return bool(lacking - self._numbered)
 
@@ -170,6 +175,12 @@ class PassingCases:
         """Keeps no tensor, and hopes for more room."""
         self._controls.rest()
         self._maker.lacks_float64 = False
+
+
+def _is_beyond(case):
+    """Of data for which there is a milder kind."""
+    return case.distribution in inputs.MILDER and any(
+        map(compare.is_beyond, case.outputs))
 
 
 def _has_finite(made):
@@ -269,9 +280,10 @@ def make_cases(reference, seed, device=HOST):
     with lap("expectations"):
         for distribution, finite in inputs.DISTRIBUTIONS:
             device.make_way()
-            storages = maker.storages(distribution, generator)
-            outputs = maker.expect(storages)
-            cases.append(Case(distribution, finite, storages, outputs))
+            case = maker.case(distribution, finite, generator)
+            if _is_beyond(case):
+                case = maker.case(inputs.MILDER[distribution], True, generator)
+            cases.append(case)
     controls = Controls()
     with lap("controls"):
         for case in cases:
@@ -349,6 +361,10 @@ class CaseMaker:
         """Of which one may be an index."""
         return any(not s.dtype.is_floating_point and s.dtype != torch.bool
                    for s in self.reference.inputs)
+
+    def case(self, distribution, finite, generator):
+        storages = self.storages(distribution, generator)
+        return Case(distribution, finite, storages, self.expect(storages))
 
     def views(self, storages):
         return [s.view(t) for s, t in zip(self.reference.inputs, storages)]
