@@ -16,10 +16,10 @@ import re
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from weft.backend.graph_call import _WeftSize
 from weft.backend.graph_source import Unsupported, source_of, view_chain
+from weft.backend.tracing import traced
 
 #: By the number of symbols, primes, so that no size of another kind is one of them
 #: by design. Of two symbols the first four are the corners of a rectangle, whose
@@ -101,7 +101,7 @@ class Symbolic:
                 given.append(torch.empty_strided(
                     looks[i].shape, looks[i].stride, dtype=value.dtype,
                     device=value.device))
-            made = make_fx(self.graph_module)(*given)
+            made = traced(self.graph_module, given)
         made.graph.eliminate_dead_code()  # parts of results that nobody reads
         return made, looks
 

@@ -8,6 +8,8 @@ import itertools
 import logging
 import math
 import operator
+import random
+import sys
 import warnings
 
 import torch
@@ -61,6 +63,11 @@ class Captured:
     #: For each result of the graph: ("output", None), ("buffer", (owner, name))
     #: or ("input", leaf).
     results: list
+    #: Of each leaf the place of the first that is the very same tensor.
+    same: tuple = ()
+    #: Pairs of (path, table, name) that are one tensor.
+    ties: tuple = ()
+    default_dtype: torch.dtype | None = None
 
     def __getstate__(self):
         """Structures as examples of them, whose classes pickle knows."""
@@ -77,17 +84,34 @@ def _example(structure):
     return pytree.tree_unflatten(range(structure.num_leaves), structure)
 
 
+def same_as(leaves):
+    """Of each leaf the place of the first that is the very same tensor."""
+    places = {}
+    return tuple(places.setdefault(id(leaf), i)
+                 if isinstance(leaf, torch.Tensor) else i
+                 for i, leaf in enumerate(leaves))
+
+
 def capture(module, args, kwargs):
     """(Captured, the functional ATen graph); Unsupported says why not."""
     its_parts = parts.parts_of(module)
+    drawn = _states_of_python()
     try:
-        with torch.no_grad(), _quietly():
+        with torch.no_grad(), _quietly() as warned:
             program = torch.export.export(module, args, kwargs, strict=False)
             program = program.run_decompositions({})
     except Exception as error:
         raise Unsupported("torch.export cannot capture it: "
                           f"{type(error).__name__}: {_first_line(error)}"
                           ) from None
+    for warning in warned:
+        if "assigned during export" in str(warning.message):
+            raise Unsupported("the call changes the module itself: "
+                              f"{_first_line(warning.message)}")
+    if _states_of_python() != drawn:
+        _set_states_of_python(drawn)
+        raise Unsupported("forward() draws numbers by Python's or NumPy's random, "
+                          "which a graph would hold fast")
     leaves, structure = pytree.tree_flatten((args, kwargs))
     order = _order(module, args, kwargs)
     if order != list(range(len(leaves))):
@@ -101,7 +125,38 @@ def capture(module, args, kwargs):
         numbers={i: leaf for i, leaf in enumerate(leaves)
                  if not isinstance(leaf, torch.Tensor)},
         parts=its_parts, result=program.call_spec.out_spec,
-        results=_results(program, arguments)), program.graph_module
+        results=_results(program, arguments), same=same_as(leaves),
+        ties=_ties(module),
+        default_dtype=torch.get_default_dtype()), program.graph_module
+
+
+def _ties(module):
+    """Parameters and buffers that are one tensor: the exporter reads one place of
+    it alone. (What is below a part that is shared is so as long as that is.)"""
+    first, ties = {}, []
+    for path, part in module.named_modules():
+        for table in _TABLES.values():
+            for name, value in part.__dict__[table].items():
+                place = path, table, name
+                if value is not None and id(value) in first:
+                    ties.append((first[id(value)], place))
+                first.setdefault(id(value), place)
+    return tuple(ties)
+
+
+def _states_of_python():
+    """Of the random numbers that are not PyTorch's."""
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), numpy and [
+        part.tolist() if hasattr(part, "tolist") else part
+        for part in numpy.random.get_state()]
+
+
+def _set_states_of_python(states):
+    of_python, of_numpy = states
+    random.setstate(of_python)
+    if of_numpy:
+        sys.modules["numpy"].random.set_state(tuple(of_numpy))
 
 
 def capture_sizes(module, args, kwargs, captured, places):
@@ -133,8 +188,10 @@ def capture_sizes(module, args, kwargs, captured, places):
             f"{SAMPLE_BYTES_MAX >> 20}")
     graphs = {}
     for sizes in samples:
-        at = [resized(leaf, owned, sizes)
-              for leaf, owned in zip(leaves, owners)]
+        at = []
+        for i, first in enumerate(captured.same):  # one stays one
+            at.append(at[first] if first < i else resized(
+                leaves[i], owners[i], sizes))
         one, graph = capture(module, *pytree.tree_unflatten(at, structure))
         if one.results != captured.results:
             raise Unsupported("it is another graph at another size")
@@ -210,14 +267,15 @@ def _check_any_size(module, args, kwargs, leaves, owners):
 
 @contextlib.contextmanager
 def _quietly():
-    """The exporter tells of its own internals; what matters is raised."""
+    """The exporter tells of its own internals; what matters is raised, or
+    stands in the warnings that there were."""
     logger = logging.getLogger("torch")
     level = logger.level
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         logger.setLevel(logging.CRITICAL)
         try:
-            yield
+            yield warned
         finally:
             logger.setLevel(level)
 
@@ -288,7 +346,27 @@ def _results(program, arguments):
             results.append(("input", leaves[spec.target]))
         else:
             raise Unsupported(f"it has a result of the kind {kind.lower()}")
+    nodes = {node.name: node for node in program.graph.nodes}
+    specs = program.graph_signature.output_specs
+    written = {nodes[spec.arg.name] for spec in specs
+               if spec.kind.name.endswith("_MUTATION")}
+    for spec in specs:
+        node = nodes.get(getattr(spec.arg, "name", None))
+        if spec.kind.name == "USER_OUTPUT" and _is_view_of(node, written):
+            raise Unsupported("a result is what forward() writes to, or a view of "
+                              "it")
     return results
+
+
+def _is_view_of(node, nodes):
+    """Whether the node is one of these, or an operator's view of one."""
+    while node is not None and node not in nodes:
+        schema = getattr(node.target, "_schema", None)
+        first = schema.arguments[0] if schema and schema.arguments else None
+        if first is None or first.alias_info is None or not node.args:
+            return False
+        node = node.args[0]
+    return node is not None
 
 
 def look_of(value):
@@ -332,10 +410,31 @@ class Bound:
             self._names.append(place[2])
         looks = [bool(one.look) for one in self.captured.arguments]
         self._are_tensors = None if all(looks) else looks
+        places = {"buffer": {}, "input": {}}
+        for i, one in enumerate(self.captured.arguments):
+            if one.kind in places:
+                key = one.leaf if one.kind == "input" else (one.owner, one.name)
+                places[one.kind][key] = i
+        self._written = [places[kind][of] for kind, of in self.captured.results
+                         if kind in places and of in places[kind]]
+        self._ties = [[(vars(self.modules[path]), table, name)
+                       for path, table, name in tie]
+                      for tie in self.captured.ties]
 
     def parts_fit(self):
         """Whether modules, modes, hooks and settings are as they were."""
-        return self._parts is not None and self._parts.fit()
+        return (self._parts is not None and self._parts.fit()
+                and self.captured.default_dtype in (
+                    None, torch.get_default_dtype())
+                and all(a[of].get(x) is b[to].get(y)
+                        for (a, of, x), (b, to, y) in self._ties))
+
+    def are_the_same(self, leaves):
+        """Whether the leaves are one tensor, or several, where they were."""
+        then = self.captured.same
+        if not then or len(then) == 1:  # saved before it was looked at
+            return True
+        return same_as(leaves) == then
 
     def gathered(self, leaves):
         """(the graph's arguments of that call, whether one of them wants a
@@ -347,6 +446,8 @@ class Bound:
                  *[leaves[leaf] for leaf in self._leaves]]
         tensors = (found if self._are_tensors is None else
                    list(itertools.compress(found, self._are_tensors)))
+        if self._written and self._shares_what_is_written(found):
+            return None, False
         guards, wants_gradient = self._known
         if guards is not None and guards.check(*tensors):
             return found, wants_gradient
@@ -355,6 +456,13 @@ class Bound:
         wants_gradient = any(one.requires_grad for one in tensors)
         self._known = (_guards_of(tensors), wants_gradient)
         return found, wants_gradient
+
+    def _shares_what_is_written(self, found):
+        """Whether forward() would write into another argument, too."""
+        places = [one.untyped_storage().data_ptr()
+                  if isinstance(one, torch.Tensor) else 0 for one in found]
+        return any(places[i] and places.count(places[i]) > 1
+                   for i in self._written)
 
     def _tensors_fit(self, found):
         for one, value in zip(self.captured.arguments, found):

@@ -12,17 +12,17 @@ import weakref
 import torch
 
 from weft.backend.options import log
+from weft.backend.tracing import traced, tracing
 
 
 class InductorFallback:
-    """Made at the first call; `tracing` is held meanwhile. Where Inductor cannot
+    """Made at the first call. Where Inductor cannot
     compile the graph, or its code fails, the graph is run as it is, and the
     piece's `fallback_reason` says so."""
 
-    def __init__(self, piece, eager, tracing):
+    def __init__(self, piece, eager):
         self._piece = weakref.ref(piece)
         self._eager = eager
-        self._tracing = tracing
         self._compiled = None
 
     @property
@@ -56,7 +56,7 @@ class InductorFallback:
         if piece.options.mode in (None, "default") and not piece.draws \
                 and not _has_sizes(arguments):
             try:
-                with self._tracing:
+                with tracing:
                     return compiled_graph(piece.graph_module, arguments,
                                           piece.role == "inference")
             except Exception as error:
@@ -89,7 +89,6 @@ def compiled_graph(module, arguments, is_inference):
     from torch._inductor.decomposition import select_decomp_table
     from torch._inductor.fx_passes.joint_graph import joint_graph_passes
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     # With an environment of shapes, though none is a symbol: what Inductor keeps
@@ -98,8 +97,8 @@ def compiled_graph(module, arguments, is_inference):
     with torch.no_grad(), mode:
         fakes = [mode.from_tensor(one, static_shapes=True)
                  if isinstance(one, torch.Tensor) else one for one in arguments]
-        graph = make_fx(
-            module, decomposition_table=select_decomp_table())(*fakes)
+        graph = traced(
+            module, fakes, decomposition_table=select_decomp_table())
     results = graph.graph.find_nodes(op="output")[0]
     strides = [one.meta["val"].stride() if isinstance(one, torch.fx.Node)
                and isinstance(one.meta["val"], torch.Tensor) else None
@@ -130,7 +129,7 @@ def compiled_graph(module, arguments, is_inference):
 @contextlib.contextmanager
 def _tracing_in(mode):
     """Inductor looks there for the mode that its inputs are fake in."""
-    from torch._guards import TracingContext, tracing
+    from torch._guards import TracingContext, tracing as under
 
-    with tracing(TracingContext(mode)), torch.no_grad():
+    with under(TracingContext(mode)), torch.no_grad():
         yield

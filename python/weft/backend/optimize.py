@@ -10,11 +10,19 @@ import time
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.backend import any_batch, captured as captures, composed_module, store
+from weft.backend import (
+    any_batch,
+    captured as captures,
+    composed_module,
+    parts,
+    store,
+    twin,
+)
 from weft.backend.graph_source import Unsupported
 from weft.backend.options import is_disabled, log, options_from
-from weft.backend.piece import Piece, tracing
+from weft.backend.piece import Piece
 from weft.backend.recheck import rechecks
+from weft.backend.tracing import tracing
 
 ENTRIES_MAX = 16
 #: Hooks of every module. (torch 2.6 has no function that looks at them all.)
@@ -74,11 +82,24 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
                             "shapes_max": shapes_max, "seeds": seeds,
                             "replay_mb": replay_mb, "wait": True})
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
+    if unfit := _unfit(module):
+        return module, Report(False, "", unfit, 0.0, False, "")
     made = module if _dispatch_of(module) else _optimized(module)
     kwargs = dict(kwargs or {})
     places = _asked_places(dynamic_batch, dynamic_dim)
     return made, _learn(made, args, kwargs, options,
                         places or _marked_places(args, kwargs))
+
+
+def _unfit(module):
+    """Why no other object can stand for the module, if none can."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return "it is a module of TorchScript"
+    if any(map(torch.nn.parameter.is_lazy, (
+            *module.parameters(), *module.buffers()))):
+        return ("it has parameters that are not made yet: call it once before "
+                "weft.optimize")
+    return ""
 
 
 def _asked_places(dynamic_batch, dynamic_dim):
@@ -102,7 +123,11 @@ def _learn(module, args, kwargs, options, places):
     try:
         if is_disabled():
             raise Unsupported("WEFT_DISABLE is set")
-        entry = _search(module, args, kwargs, options, places)
+        if _is_special():
+            raise Unsupported("it was called under autocast, a trace, a mode that "
+                              "changes operators, or hooks of all modules")
+        with torch.random.fork_rng(_gpus_of(module, args, kwargs)):
+            entry = _search(module, args, kwargs, options, places)
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
@@ -114,6 +139,13 @@ def _learn(module, args, kwargs, options, places):
     dispatch.reports.append(report)
     log.info("optimize: %s", report)
     return report
+
+
+def _gpus_of(module, args, kwargs):
+    """The numbers of those whose generators a call may move."""
+    tensors = (*pytree.tree_leaves((args, kwargs)), *module.parameters())
+    return sorted({one.device.index for one in tensors
+                   if isinstance(one, torch.Tensor) and one.is_cuda})
 
 
 def _report_of(entry, reason="", seconds=0.0):
@@ -137,11 +169,18 @@ def _begin(module, args, kwargs, options, places):
     what the framework computes for these inputs, as the graph gives it."""
     with tracing:
         plain = _plain(module)
+        watched = twin.Watched(plain, module)
         captured, graph = captures.capture(plain, args, kwargs)
+        if watched.changed:
+            raise Unsupported(
+                f"the call changes the module itself ({watched.changed})")
+        captured.parts = parts.parts_of(module)
+        captured.parts[0].kind = type(plain)  # which others know, too
         bound = captures.Bound(captured, module)
         arguments, _ = bound.gathered(pytree.tree_leaves((args, kwargs)))
         if arguments is None or not bound.parts_fit():
-            raise Unsupported("the call changes the module itself")
+            raise Unsupported("the call changes the module itself, or writes to "
+                              "an argument that shares its memory with another")
         sizes = None
         if places:
             try:
@@ -281,31 +320,33 @@ class _Dispatch:
         return twin
 
     def compute(self, module, args, kwargs):
-        """(whether an entry computed it, the result). Nothing of ours is raised:
-        what goes wrong is told by explain(), and the call is the module's own."""
+        """(whether an entry computed it, the result, [(entry, error) of each that
+        failed]). Nothing of ours is raised: what goes wrong is told by explain(),
+        and the call is the module's own."""
+        failed = []
         try:
             if _is_special():
-                return False, None
+                return False, None, failed
             bounds = self._bounds(module)
         except Exception as error:
             self.reason = ("calls cannot be looked at: "
                            f"{type(error).__name__}: {error}")
-            return False, None
+            return False, None, failed
         for bound, entry in bounds:
             try:
                 done, result = _compute(bound, entry, args, kwargs)
             except composed_module.Declined:
                 done = False
             except Exception as error:
-                self._drop(entry, error)
+                failed.append((entry, error))
                 done = False
             if done:
                 self.calls += 1
                 if entry.needs_verdict:
                     entry.have_judged(self.options)
-                return True, result
+                return True, result, failed
         self.declined += 1
-        return self._compute_other(module, args, kwargs)
+        return *self._compute_other(module, args, kwargs), failed
 
     def _compute_other(self, module, args, kwargs):
         """The same for inputs that no entry knows: those of a search that is
@@ -396,7 +437,8 @@ class _Dispatch:
             self._bound = (module, entries, bounds)
         return bounds
 
-    def _drop(self, entry, error):
+    def drop(self, entry, error):
+        """No call is this entry's any more."""
         self.reason = (
             str(error) if isinstance(error, composed_module.Withdrawn) else
             f"a call failed with {type(error).__name__}: {error}")
@@ -416,7 +458,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 def _kind_of(args, kwargs):
     """What makes two calls' inputs of one kind."""
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    return (str(structure), *(
+    return (str(structure), captures.same_as(leaves), *(
         captures.look_of(leaf) if isinstance(leaf, torch.Tensor)
         else repr(leaf) for leaf in leaves))
 
@@ -433,7 +475,7 @@ def _compute(bound, entry, args, kwargs):
                 type(leaves[i]) is not type(value) or leaves[i] != value
                 for i, value in captured.numbers.items()):
             return False, None
-    if not bound.parts_fit():
+    if not bound.parts_fit() or not bound.are_the_same(leaves):
         return False, None
     arguments, wants_gradient = bound.gathered(leaves)
     if arguments is None or (wants_gradient and torch.is_grad_enabled()):
@@ -479,9 +521,14 @@ class _WithKernels:
     def forward(self, *args, **kwargs):
         dispatch = self.__dict__.get("_weft")
         if dispatch is not None:
-            done, result = dispatch.compute(self, args, kwargs)
+            done, result, failed = dispatch.compute(self, args, kwargs)
             if done:
                 return result
+            # It raises, too, where the call was wrong: an index outside.
+            result = super().forward(*args, **kwargs)
+            for entry, error in failed:
+                dispatch.drop(entry, error)
+            return result
         return super().forward(*args, **kwargs)
 
     def __reduce_ex__(self, protocol):
@@ -506,8 +553,7 @@ def _class_of(base):
 
 def _again(base):
     """An object of that class without its state, for pickle and copy."""
-    made = _class_of(base)
-    return made.__new__(made)
+    return object.__new__(_class_of(base))
 
 
 def _optimized(module):
@@ -519,25 +565,10 @@ def _optimized(module):
 
 
 def _plain(module):
-    """The same module with its own forward(), in other objects over the same
-    tensors: who captures it binds them otherwise for a moment, which nobody's
-    call may see."""
-    made = _shell(module, type(module).__mro__[2], {})
+    """The same module with its own forward(), which nobody else calls."""
+    made = twin.twin_of(module, type(module).__mro__[2])
     del made.__dict__["_weft"]
     return made
-
-
-def _shell(module, kind, made):
-    if id(module) in made:
-        return made[id(module)]
-    twin = made[id(module)] = kind.__new__(kind)
-    twin.__dict__.update(module.__dict__)
-    for table in ("_parameters", "_buffers", "_modules"):
-        twin.__dict__[table] = dict(module.__dict__[table])
-    for name, part in module._modules.items():
-        if part is not None:
-            twin._modules[name] = _shell(part, type(part), made)
-    return twin
 
 
 def _dispatch_of(module):

@@ -22,6 +22,8 @@ _OWN = "_weft"
 _MARKS = frozenset({_OWN, "_is_torch_compile"})
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+#: Of tensors that a module has, or lacks.
+_TABLES = ("_parameters", "_buffers")
 _flat = itertools.chain.from_iterable
 
 
@@ -35,6 +37,14 @@ class Part:
     children: list
     settings: dict
     names: frozenset
+    #: (table, name) of the parameters and buffers that it has none of.
+    lacking: tuple = ()
+    #: (name, how often it was written to) of the tensors among its settings:
+    #: forward() may have read a number from one, which the graph holds.
+    written: tuple = ()
+
+    def __getstate__(self):
+        return {**vars(self), "written": ()}  # of these tensors alone
 
 
 def parts_of(module):
@@ -51,8 +61,19 @@ def parts_of(module):
                     if name not in _OF_MODULES and name not in _MARKS}
         parts.append(Part(path, type(part), part.training,
                           list(part._modules), settings,
-                          frozenset(own) - _MARKS))
+                          frozenset(own) - _MARKS, tuple(
+                              (table, name) for table in _TABLES
+                              for name, value in own[table].items()
+                              if value is None),
+                          tuple((name, value._version)
+                                for name, (_, value) in settings.items()
+                                if _is_counted(value))))
     return parts
+
+
+def _is_counted(value):
+    """Whether PyTorch counts how often it is written to."""
+    return isinstance(value, torch.Tensor) and not value.is_inference()
 
 
 def _kept(value):
@@ -114,12 +135,24 @@ class PartGuards:
         self._children = [
             modules.get(f"{part.path}.{name}" if part.path else name)
             for part in parts for name in part.children]
+        lacking = [(own, *place) for part, own in zip(parts, self._owners)
+                   for place in part.lacking]
+        self._lacking = list(zip(*lacking)) or [(), (), ()]
+        self._written = [(own, *one) for part, own in zip(parts, self._owners)
+                         for one in part.written]
         self._seen = None
 
     def fit(self):
         """Whether all of it is as it was."""
         counts = list(map(len, self._owners))
         if counts != self._counts and not self._are_marks(counts):
+            return False
+        owners, tables, names = self._lacking
+        if not all(map(operator.is_, itertools.repeat(None), map(
+                dict.get, map(operator.getitem, owners, tables), names))):
+            return False
+        if any(_is_counted(own.get(name)) and own[name]._version != count
+               for own, name, count in self._written):
             return False
         seen = self._seen
         try:

@@ -6,7 +6,6 @@ weft.explain(), and the call returns what the framework computes.
 """
 
 import atexit
-import functools
 import os
 import queue
 import threading
@@ -27,6 +26,7 @@ from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
 from weft.backend.recheck import rechecks
 from weft.backend.replay import Replayed
+from weft.backend.tracing import traced, tracing
 
 #: Searches that may wait for their turn; further graphs stay the framework's.
 WAITING_MAX = 256
@@ -37,31 +37,6 @@ DECLINED_MAX = 16
 ANY = "any batch"
 FORKED = ("the process was forked while its parent searched: the next call begins "
           "a search here")
-
-class _Tracing:
-    """Of torch.export and make_fx, which are not for two threads at a time, nor
-    beside Dynamo: they change nn.Module meanwhile. So it is Dynamo's own lock."""
-
-    def acquire(self, blocking=True):
-        return self._lock().acquire(blocking)
-
-    def release(self):
-        self._lock().release()
-
-    def __enter__(self):
-        self.acquire()
-
-    def __exit__(self, *_):
-        self.release()
-
-    @functools.cache
-    def _lock(self):
-        from torch._dynamo import convert_frame
-
-        return getattr(convert_frame, "compile_lock", None) or threading.RLock()
-
-
-tracing = _Tracing()
 
 _pieces = weakref.WeakSet()
 _number = 0
@@ -214,7 +189,10 @@ class Piece:
         except composed_module.Withdrawn as error:
             kernels.settle("framework", str(error))
         except Exception as error:
+            # It raises, too, where the call was wrong: an index outside.
+            results = self.framework(arguments)
             kernels.settle("framework", f"a call failed with {told(error)}")
+            return results
         return self.framework(arguments)
 
     def _by_framework(self, kernels, arguments):
@@ -561,13 +539,12 @@ def _at_these_sizes(graph_module, arguments, sizes):
     if not sizes:
         return graph_module
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx
 
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fakes = [mode.from_tensor(one, static_shapes=True)
                  if isinstance(one, torch.Tensor) else one
                  for one in arguments]
-        return make_fx(graph_module)(*fakes)
+        return traced(graph_module, fakes)
 
 
 def _framework_of(piece):
@@ -579,7 +556,7 @@ def _framework_of(piece):
 
     if piece.options.fallback != "inductor":
         return eager
-    return InductorFallback(piece, eager, tracing)
+    return InductorFallback(piece, eager)
 
 
 def _random_states(arguments):

@@ -5,6 +5,7 @@ and both run in this process. Who does not trust the candidate's code has
 `weft eval` judge it in a sandbox.
 """
 
+import contextlib
 import copy
 import dataclasses
 
@@ -28,8 +29,9 @@ class Verdict:
 
 
 def verify(reference, candidate, inputs, seed=0):
-    """The Verdict on `candidate`, called with copies of the same inputs.
-    Gradients are not looked at. Raises what the reference raises."""
+    """The Verdict on `candidate`, called with copies of the same inputs. Both
+    are afterwards what they were: buffers, attributes, random states. Gradients
+    are not looked at. Raises what the reference raises."""
     inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     framework = _results(reference, inputs, seed)
     try:
@@ -47,14 +49,77 @@ def _results(function, inputs, seed):
     copies = pytree.tree_map_only(torch.Tensor, _copy, inputs)
     devices = {leaf.device.index or 0 for leaf in pytree.tree_leaves(inputs)
                if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
-    with torch.random.fork_rng(devices=list(devices)):
+    with torch.random.fork_rng(devices=list(devices)), _put_back(function):
         torch.manual_seed(seed)
-        leaves, structure = pytree.tree_flatten((function(*copies), copies))
+        leaves, structure = pytree.tree_flatten(
+            (_opened(function(*copies)), copies))
+        # A result may be a buffer, which is put back.
+        leaves = [_copy(leaf) if isinstance(leaf, torch.Tensor) else leaf
+                  for leaf in leaves]
     return structure, leaves
 
 
 def _copy(tensor):
     return tensor.detach().clone()
+
+
+def _opened(result):
+    """Results with fields in the place of their dataclasses."""
+    def opened(leaf):
+        if not dataclasses.is_dataclass(leaf) or isinstance(leaf, type):
+            return leaf
+        return {type(leaf).__name__: {
+            field.name: _opened(getattr(leaf, field.name))
+            for field in dataclasses.fields(leaf)}}
+
+    return pytree.tree_map(opened, result)
+
+
+@contextlib.contextmanager
+def _put_back(function):
+    """A module's call within it leaves nothing: of two that count their calls
+    the second would be another function."""
+    parts = (list(function.modules())
+             if isinstance(function, torch.nn.Module) else [])
+    buffers = [(buffer, _copy(buffer)) for part in parts
+               for buffer in part._buffers.values() if buffer is not None]
+    own = [(part, _kept(vars(part))) for part in parts]
+    try:
+        yield
+    finally:
+        for buffer, then in buffers:
+            buffer.copy_(then)
+        for part, then in own:
+            _fill(vars(part), then)
+
+
+def _kept(value):
+    """(the container, what is in it), with those within it; else the value."""
+    if isinstance(value, dict):
+        return value, {k: _kept(v) for k, v in value.items()}
+    if type(value) in (list, set):
+        return value, [_kept(v) for v in value]
+    return value, None
+
+
+def _fill(container, kept):
+    """Puts in it what was in it."""
+    _, then = kept
+    if isinstance(container, dict):
+        container.clear()
+        container.update((k, _again(one)) for k, one in then.items())
+    elif isinstance(container, list):
+        container[:] = [_again(one) for one in then]
+    else:
+        container.clear()
+        container.update(one[0] for one in then)
+
+
+def _again(kept):
+    value, then = kept
+    if then is not None:
+        _fill(value, kept)
+    return value
 
 
 def _wide_results(reference, inputs, seed, framework):
@@ -94,15 +159,22 @@ def _judge_one(name, expected, wide, got):
     from weft.expect import compare, summed_terms
 
     if not isinstance(expected, torch.Tensor):
-        same = expected == got
-        return Verdict(bool(same), "" if same else
+        try:
+            same = bool(expected == got)
+        except Exception as error:  # an object that holds tensors, say
+            return Verdict(False, f"{name}, a {type(expected).__name__}, cannot be "
+                           f"compared: {error}", 0.0, 0.0, 0.0)
+        return Verdict(same, "" if same else
                        f"{name} is {got!r} instead of {expected!r}",
                        0.0, 0.0, 0.0)
-    for what in ("dtype", "shape", "device"):
+    for what in ("dtype", "shape", "device", "layout"):
         a, b = getattr(expected, what), getattr(got, what, None)
         if a != b:
             return Verdict(False, f"{name} has the {what} {b} instead of {a}",
                            float("inf"), 0.0, 0.0)
+    if expected.layout != torch.strided:
+        expected, got = expected.to_dense(), got.to_dense()
+        wide = None if wide is None else wide.to_dense()
     # How many terms are behind a result is not known: as for whole models.
     made = compare.expect(name, expected, wide, summed_terms.UNTOLD)
     finding = compare.compare(got.contiguous(), made)

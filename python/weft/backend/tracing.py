@@ -1,0 +1,55 @@
+"""PyTorch's tracers, in a process whose other threads call models meanwhile."""
+
+import contextlib
+import functools
+import threading
+
+import torch
+
+
+class _Tracing:
+    """Of torch.export and make_fx, which are not for two threads at a time, nor
+    beside Dynamo: they change nn.Module meanwhile. So it is Dynamo's own lock."""
+
+    def acquire(self, blocking=True):
+        return self._lock().acquire(blocking)
+
+    def release(self):
+        self._lock().release()
+
+    def __enter__(self):
+        self.acquire()
+
+    def __exit__(self, *_):
+        self.release()
+
+    @functools.cache
+    def _lock(self):
+        from torch._dynamo import convert_frame
+
+        return getattr(convert_frame, "compile_lock", None) or threading.RLock()
+
+
+tracing = _Tracing()
+
+
+def traced(function, arguments, **options):
+    """The graph of make_fx, of these arguments."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with tracing, _told_apart():
+        return make_fx(function, **options)(*arguments)
+
+
+@contextlib.contextmanager
+def _told_apart():
+    """make_fx says in a variable of all threads that it traces. A function that
+    Dynamo has compiled, called by another thread, takes that for its own and
+    raises, unless PyTorch says that a compiler is at work."""
+    flag = "_is_compiling_flag"
+    before = getattr(torch.compiler, flag, False)
+    setattr(torch.compiler, flag, True)
+    try:
+        yield
+    finally:
+        setattr(torch.compiler, flag, before)

@@ -1,0 +1,114 @@
+"""A module in other objects over the same tensors: who captures it binds them
+otherwise for a moment, and leaves in them what forward() leaves."""
+
+import functools
+
+import torch
+
+#: A call of the root calls these itself, around what is captured.
+_ROOTS_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
+                "_backward_pre_hooks")
+_TABLES = ("_parameters", "_buffers", "_modules")
+#: Where the twin is another one by design.
+_OF_THE_ROOT = (*_ROOTS_HOOKS, "forward", "_weft")
+
+
+def twin_of(module, kind):
+    """The module as one of the class `kind`, without the hooks of its own call."""
+    made = _twin(module, kind, {}, {})
+    for name in _ROOTS_HOOKS:
+        made.__dict__[name] = type(module.__dict__[name])()
+    return made
+
+
+def _twin(module, kind, made, copies):
+    if id(module) in made:
+        return made[id(module)]
+    twin = made[id(module)] = object.__new__(kind)
+    twin.__dict__.update(
+        (name, _copy(value, copies)) for name, value in vars(module).items())
+    for table in _TABLES:
+        twin.__dict__[table] = dict(module.__dict__[table])
+    for name, part in module._modules.items():
+        if part is not None:
+            twin._modules[name] = _twin(part, type(part), made, copies)
+    return twin
+
+
+def _copy(value, copies):
+    """The value, with containers of its own."""
+    if type(value) not in (list, dict, set):
+        return value
+    if id(value) not in copies:
+        made = copies[id(value)] = type(value)()
+        if type(value) is dict:
+            made.update((k, _copy(v, copies)) for k, v in value.items())
+        elif type(value) is list:
+            made.extend(_copy(v, copies) for v in value)
+        else:
+            made.update(value)
+    return copies[id(value)]
+
+
+class Watched:
+    """Looks, at the end of each of the twin's calls, what it has changed of the
+    module that is no number in a tensor: the exporter puts it back. Meanwhile
+    other tensors stand in the tables."""
+
+    def __init__(self, twin, module):
+        self.changed = ""  #: an attribute's path
+        forward = twin.forward
+
+        @functools.wraps(forward)
+        def watched(*args, **kwargs):
+            result = forward(*args, **kwargs)
+            self.changed = self.changed or _changed(twin, module)
+            return result
+
+        twin.__dict__["forward"] = watched
+
+
+def _changed(twin, module, path="", seen=None):
+    """Where something is not what it was, or ""."""
+    seen = set() if seen is None else seen
+    if id(module) in seen:
+        return ""
+    seen.add(id(module))
+    now, then = dict(vars(twin)), dict(vars(module))
+    if not path:
+        for name in _OF_THE_ROOT:
+            now.pop(name, None), then.pop(name, None)
+    for name in {**then, **now}:
+        if name in _TABLES:
+            continue
+        if name not in now or name not in then or not _is_alike(
+                now[name], then[name]):
+            return path + name
+    for table in _TABLES:
+        for name in {**then[table], **now[table]}:
+            mine, its = now[table].get(name), then[table].get(name)
+            if (mine is None) != (its is None):
+                return path + name
+            if table == "_modules" and mine is not None and (
+                    found := _changed(mine, its, f"{path}{name}.", seen)):
+                return found
+    return ""
+
+
+def _is_alike(copy, value, seen=()):
+    """Whether it holds the very same objects. (Containers are copies, and of
+    tensors the exporter tells.)"""
+    if copy is value or id(value) in seen:
+        return True
+    if isinstance(copy, torch.Tensor) and isinstance(value, torch.Tensor):
+        return True
+    if type(copy) is not type(value):
+        return False
+    if isinstance(value, set):
+        return copy == value
+    seen = (*seen, id(value))
+    if isinstance(value, dict):
+        return list(copy) == list(value) and all(
+            _is_alike(copy[key], value[key], seen) for key in value)
+    return isinstance(value, (list, tuple)) and len(copy) == len(value) and all(
+        _is_alike(a, b, seen) for a, b in zip(copy, value))

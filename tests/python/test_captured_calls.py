@@ -1,0 +1,334 @@
+"""weft.optimize: kernels are for the calls that were captured; what forward()
+does besides computing is not lost, and no other call is taken for theirs."""
+
+import dataclasses
+import random
+import threading
+import unittest
+
+import torch
+from backend_case import BUDGET_S, BackendCase
+from torch import nn
+
+import weft
+import weft.backend
+
+
+class Of(nn.Module):
+    """A module of one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *given):
+        return self.function(*given)
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+
+    def forward(self, x):
+        self.n += 1
+        return x.tanh() * self.n
+
+
+class Noted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
+        y = x.tanh()
+        self.seen.append(y)
+        return y + 1
+
+
+class Cached(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", None)
+
+    def forward(self, x):
+        if self.cache is None:
+            self.cache = x.tanh() * 2
+        return x.relu() + self.cache
+
+
+class Shifted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shift", None)
+
+    def forward(self, x):
+        y = x.tanh()
+        return y if self.shift is None else y + self.shift
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.tensor(2.0)
+
+    def forward(self, x):
+        return x.tanh() * float(self.scale)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Parameter(torch.rand(8))
+        self.b = self.a
+
+    def forward(self, x):
+        return (x * self.a).tanh() + (x * self.b).relu()
+
+
+class Made(nn.Module):
+    def __new__(cls, width):
+        return super().__new__(cls)
+
+    def __init__(self, width):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+
+    def forward(self, x):
+        return self.linear(x).tanh()
+
+
+class CapturedCalls(BackendCase):
+    def optimized(self, module, *inputs, ready=True):
+        with torch.no_grad():
+            mine, report = weft.optimize(module, list(inputs),
+                                         budget_s=BUDGET_S)
+        self.assertEqual(report.ready, ready, str(report))
+        self.report = report
+        return mine
+
+    def calls(self, module):
+        return module.__dict__["_weft"].calls
+
+    @torch.no_grad()
+    def test_one_tensor_twice_is_another_call(self):
+        def difference(a, b):
+            return a.tanh() - b.relu() if a is not b else a * 7
+
+        module = Of(difference)
+        x, y = torch.randn(2, 4, 8)
+        twice = self.optimized(module, x, x)
+        self.assert_same(twice(x, x), module(x, x))
+        self.assertEqual(self.calls(twice), 1)
+        self.assert_same(twice(x, y), module(x, y))
+        self.assertEqual(self.calls(twice), 1)
+        other = self.optimized(module, x, y)
+        self.assert_same(other(y, x), module(y, x))
+        self.assert_same(other(x, x), module(x, x))
+        self.assertEqual(self.calls(other), 1)
+
+    @torch.no_grad()
+    def test_what_is_written_is_no_other_argument(self):
+        def written(x, y):
+            x.add_(1)
+            return x.tanh() + y.relu()
+
+        module = Of(written)
+        mine = self.optimized(module, torch.randn(4, 8), torch.randn(4, 8))
+        whole = torch.randn(6, 8)
+        for make in (lambda w: (w[:4], w[2:]), lambda w: (w[:4], w[:4])):
+            got, want = whole.clone(), whole.clone()
+            self.assert_same(mine(*make(got)), module(*make(want)))
+            self.assert_same(got, want)
+        self.assertEqual(self.calls(mine), 0)
+
+    def test_a_result_that_is_written_to_is_refused(self):
+        for function in (lambda x: x.mul_(2), lambda x: x.mul_(2).view(-1)):
+            mine = self.optimized(Of(function), torch.randn(4, 8), ready=False)
+            self.assertIn("view of", self.report.reason)
+            x = torch.randn(4, 8)
+            self.assertEqual(mine(x).data_ptr(), x.data_ptr())
+
+    @torch.no_grad()
+    def test_what_forward_changes_of_the_module_is_kept(self):
+        for kind, changes in ((Counter, "(n)"), (Noted, "self.seen"),
+                              (Cached, "(cache)")):
+            with self.subTest(kind.__name__):
+                module, other = kind(), kind()
+                mine = self.optimized(module, torch.randn(4, 8), ready=False)
+                self.assertIn(changes, self.report.reason)
+                self.assert_same(vars(module), vars(other))
+                for _ in range(3):
+                    x = torch.randn(4, 8)
+                    got = x.clone()
+                    self.assert_same(mine(got), other(x))
+                    self.assert_same(got, x)
+
+    def assert_same(self, got, expected):
+        if not isinstance(got, dict):
+            return super().assert_same(got, expected)
+        for name in ("n", "seen"):
+            self.assertEqual(got.get(name), expected.get(name))
+
+    @torch.no_grad()
+    def test_a_buffer_that_there_was_none_of(self):
+        module = Shifted()
+        x = torch.randn(4, 8)
+        mine = self.optimized(module, x)
+        self.assert_same(mine(x), module(x))
+        mine.shift = module.shift = torch.ones(8)
+        self.assert_same(mine(x), module(x))
+        self.assertEqual(self.calls(mine), 1)
+
+    @torch.no_grad()
+    def test_a_number_in_a_tensor_that_is_no_buffer(self):
+        module = Scaled()
+        x = torch.randn(4, 8)
+        mine = self.optimized(module, x)
+        self.assert_same(mine(x), module(x))
+        module.scale.fill_(3)
+        self.assert_same(mine(x), module(x))
+        self.assertEqual(self.calls(mine), 1)
+
+    @torch.no_grad()
+    def test_parameters_that_were_one(self):
+        module = Tied()
+        x = torch.randn(4, 8)
+        mine = self.optimized(module, x)
+        self.assert_same(mine(x), module(x))
+        module.b = mine.b = nn.Parameter(torch.rand(8))
+        self.assert_same(mine(x), module(x))
+        self.assertEqual(self.calls(mine), 1)
+
+    @torch.no_grad()
+    def test_python_s_random_numbers_are_no_constants(self):
+        before = random.getstate()
+        module = Of(lambda x: x.tanh() * random.random())
+        mine = self.optimized(module, torch.randn(4, 8), ready=False)
+        self.assertIn("random", self.report.reason)
+        self.assertEqual(random.getstate(), before)
+        x = torch.ones(4, 8)
+        self.assertFalse(torch.equal(mine(x), mine(x)))
+
+    @torch.no_grad()
+    def test_a_hook_of_the_call_is_called_once(self):
+        module = Of(lambda x: x.tanh())
+        module.register_forward_hook(lambda module, given, result: result * 2)
+        x = torch.randn(4, 8)
+        mine = self.optimized(module, x)
+        self.assert_same(mine(x), module(x))
+        self.assertEqual(self.calls(mine), 1)
+
+    @torch.no_grad()
+    def test_another_default_dtype_is_another_call(self):
+        module = Of(lambda x: x.tanh() * torch.ones(8))
+        x = torch.randn(4, 8)
+        mine = self.optimized(module, x)
+        self.addCleanup(torch.set_default_dtype, torch.get_default_dtype())
+        torch.set_default_dtype(torch.float64)
+        self.assert_same(mine(x), module(x))
+        self.assertEqual(self.calls(mine), 0)
+
+    def test_random_states_are_as_they_were(self):
+        before = torch.get_rng_state()
+        module = Of(lambda x: torch.dropout(x, 0.5, True) * 2)
+        weft.optimize(module, [torch.ones(4, 8)], budget_s=BUDGET_S)
+        self.assertTrue(torch.equal(torch.get_rng_state(), before))
+
+    def test_under_autocast_it_says_so(self):
+        with torch.autocast("cpu", torch.bfloat16):
+            self.optimized(nn.Linear(8, 8), torch.randn(4, 8), ready=False)
+        self.assertIn("autocast", self.report.reason)
+
+    @torch.no_grad()
+    def test_classes_that_are_made_otherwise(self):
+        x = torch.randn(4, 8)
+        traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(8, 8)))
+        for module in (Made(8), traced):
+            self.assert_same(self.optimized(module, x)(x), module(x))
+
+    @torch.no_grad()
+    def test_what_nothing_can_stand_for_is_given_back(self):
+        x = torch.randn(4, 8)
+        for module, why in (
+                (torch.jit.trace(nn.Linear(8, 8), x), "TorchScript"),
+                (nn.LazyLinear(8), "not made yet")):
+            mine = self.optimized(module, x, ready=False)
+            self.assertIs(mine, module)
+            self.assertIn(why, self.report.reason)
+            self.assertEqual(mine(x).shape, (4, 8))
+
+    @torch.no_grad()
+    def test_a_wrong_call_leaves_the_kernels(self):
+        table = torch.randn(16, 8)
+        module = Of(lambda i: table[i].tanh())
+        index = torch.randint(0, 16, (4,))
+        mine = self.optimized(module, index)
+        with self.assertRaises(IndexError):
+            mine(index + 16)
+        self.assert_same(mine(index), module(index))
+        self.assertEqual(self.calls(mine), 1)
+
+
+class OtherThreads(BackendCase):
+    def test_they_call_while_a_graph_of_symbols_is_traced(self):
+        compiled = torch.compile(lambda x: x.tanh() * 2, backend="eager")
+        x = torch.randn(4, 8)
+        compiled(x)
+        failures, stop = [], threading.Event()
+
+        def call():
+            while not stop.is_set():
+                try:
+                    compiled(x)
+                except Exception as error:
+                    failures.append(error)
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        try:
+            wide = torch.compile(lambda x: x.relu() * 3, dynamic=True,
+                                 backend=weft.backend.compile)
+            for rows in (4, 5, 6):
+                wide(torch.randn(rows, 8))
+        finally:
+            stop.set()
+            thread.join()
+        self.assertEqual(failures[:1], [])
+
+
+class Verified(unittest.TestCase):
+    class Counted(nn.Module):
+        def __init__(self, factor=1.0):
+            super().__init__()
+            self.register_buffer("n", torch.zeros(()))
+            self.calls, self.factor = [], factor
+
+        def forward(self, x):
+            self.n += 1
+            self.calls.append(x)
+            return x * self.n * len(self.calls) * self.factor
+
+    def test_of_modules_that_count_both_are_asked_once(self):
+        reference, x = self.Counted(), torch.randn(4, 8)
+        self.assertTrue(weft.verify(reference, self.Counted(), [x]))
+        self.assertTrue(weft.verify(reference, reference, [x]))
+        self.assertFalse(weft.verify(reference, self.Counted(1.5), [x]))
+        self.assertEqual((reference.n.item(), reference.calls), (0, []))
+
+    def test_results_with_fields_and_sparse_ones(self):
+        @dataclasses.dataclass
+        class Result:
+            a: torch.Tensor
+            b: object
+
+        x = torch.randn(4, 8)
+        for make in (lambda x: Result(x * 2, [x]),
+                     lambda x: x.relu().to_sparse()):
+            self.assertTrue(weft.verify(Of(make), Of(make), [x]))
+            self.assertFalse(weft.verify(
+                Of(make), Of(lambda x: make(x * 1.5)), [x]))
+
+
+if __name__ == "__main__":
+    unittest.main()
