@@ -77,6 +77,9 @@ void visit_lowering(LoweringChoices& choices, const VisitChoice& visit) {
   visit({"lowering.summed_places_max", "rows or entries", kAnySize,
          "rule, 2026-11-26"},
         &choices.summed_places_max);
+  visit({"lowering.window_operations_max", "operations an element", kAnySize,
+         "rule: eight times what memory takes, 2026-11-28"},
+        &choices.window_operations_max);
 }
 
 void visit_loops(LoopChoices& choices, const VisitChoice& visit) {

@@ -24,6 +24,13 @@ struct LoweringChoices {
   /// be of: with more rows than this, and more entries, it is the framework's,
   /// which adds in place.
   std::int64_t summed_places_max = 64;
+  /// What the windows of a convolution read is made again by each that reads
+  /// it, up to so many operations an element in all; beyond, it is kept. By
+  /// arithmetic an H200 does 66 operations in the time of a write and a read;
+  /// some of them are shared by windows side by side. (A layer norm in front of
+  /// 7 x 7 has some 1100: 2.4 ms of such kernels where eager took 1.2,
+  /// 2026-11-28.)
+  std::int64_t window_operations_max = 512;
 };
 
 }  // namespace weft

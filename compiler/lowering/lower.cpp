@@ -220,6 +220,37 @@ Virtual Lowering::kept(const Virtual& value) {
   return fold(Fold::max, value, {})[0];
 }
 
+Virtual Lowering::kept_if_dear(const Virtual& value, double times,
+                               std::size_t dims) {
+  Position at;
+  std::set<int> walked;
+  const std::size_t before = value.shape().size() - dims;
+  for (std::size_t i = 0; i < value.shape().size(); ++i) {
+    const LoopVar variable = new_variable(value.shape()[i]);
+    if (i >= before) walked.insert(variable.id);
+    at.push_back(Index(variable));
+  }
+  // What is the same along these dimensions is made once for all.
+  std::set<ExprId> differing;
+  for (const ExprId id : arena().reachable({value.at(at)})) {
+    const Scalar& node = arena()[id];
+    const auto moves = [&](const Index& index) {
+      return std::ranges::any_of(walked, [&](int v) { return index.uses(v); });
+    };
+    if (std::ranges::any_of(node.index, moves) ||
+        std::ranges::any_of(node.arguments, [&](ExprId argument) {
+          return differing.contains(argument);
+        })) {
+      differing.insert(id);
+    }
+  }
+  const double operations = times * static_cast<double>(differing.size());
+  return operations >
+                 static_cast<double>(options_.choices.window_operations_max)
+             ? kept(value)
+             : value;
+}
+
 std::vector<ExprId> Lowering::made_of(const Virtual& value) {
   Position at;
   for (const std::int64_t extent : value.shape()) {

@@ -55,6 +55,12 @@ Convolution read(const Call& call, bool transposed) {
     throw Unsupported{"a convolution of such groups"};
   }
   c.extents.assign(call.result().shape.begin() + 2, call.result().shape.end());
+  double windows = 1;  // that an element is in
+  for (std::size_t i = 0; i < rank; ++i) {
+    windows *= static_cast<double>(c.taps(i)) /
+               static_cast<double>(transposed ? 1 : c.stride[i]);
+  }
+  c.input = in.kept_if_dear(c.input, windows, rank);
   return c;
 }
 
