@@ -9,6 +9,7 @@
 
 #include "runtime/bus/node_blobs.hpp"
 #include "runtime/bus/socket_thread.hpp"
+#include "runtime/host/speaks_against.hpp"
 #include "runtime/machine/files.hpp"
 #include "runtime/machine/work_queue.hpp"
 
@@ -22,26 +23,6 @@ using Event =
 
 /// How often the node's file says that it lives.
 constexpr std::int64_t kSayMs = 5'000;
-
-/// Whether the reply speaks against the work: it may be the machine's fault.
-/// What was stopped says nothing of either.
-bool speaks_against(const Message& reply) {
-  if (const auto* check = std::get_if<CheckReply>(&reply)) {
-    if (!check->verdict.correct) return true;
-  }
-  if (const auto* time = std::get_if<TimeReply>(&reply)) {
-    if (!time->rejected.empty()) return true;
-  }
-  return std::visit(
-      [](const auto& m) {
-        if constexpr (requires { m.failure.code; }) {
-          return m.failure && m.failure.code != "cancelled";
-        } else {
-          return false;
-        }
-      },
-      reply);
-}
 
 class Node {
  public:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/host/caf_compat.hpp"
+#include "runtime/host/speaks_against.hpp"
 #include "runtime/host/spine.hpp"
 #include "runtime/host/watched_blobs.hpp"
 
@@ -120,8 +121,10 @@ class CafHost {
     }
     const Effect effect{envelope.src, envelope.dst, effect_of(*message)};
     // Copied: the group must not live for as long as its slowest request.
-    const auto answer = [this, effect, seq = envelope.seq](Message reply) {
+    const auto answer = [this, effect, at_node,
+                         seq = envelope.seq](Message reply) {
       if (closing_) return;  // it says that it was stopped
+      if (!at_node && is_unfit_for(reply)) return;
       settle_effect(effect);
       const auto& [asker, address, number] = effect;
       post(to_envelopes(address, seq, {{asker, std::move(reply)}}));
@@ -169,6 +172,17 @@ class CafHost {
   std::stop_token cancellable(const Effect& effect) {
     const std::lock_guard lock(effects_mutex_);
     return running_[effect].get_token();
+  }
+
+  /// Breaks the run where a reply may be this machine's fault: who resumes it
+  /// asks again.
+  bool is_unfit_for(const Message& reply) {
+    if (!options_.why_unfit || !speaks_against(reply)) return false;
+    const std::string why = options_.why_unfit();
+    if (why.empty()) return false;
+    broken({ErrorCode::missing,
+            why + ": make room, then go on with 'weft resume'"});
+    return true;
   }
 
   void settle_effect(const Effect& effect) {

@@ -33,6 +33,10 @@ struct HostOptions {
   std::size_t threads = 2;  ///< CAF workers
   Replay::MakeRole make_role;
   Nodes* nodes = nullptr;  ///< other machines; null: none may join
+  /// Why this machine can do no work just now, as a disk that is full; "": it
+  /// can. Asked where a port's reply speaks against its work: such a reply is
+  /// no verdict, and the run breaks before it is journaled. May be empty.
+  std::function<std::string()> why_unfit;
   /// How a resume takes a past in which this weft's compiler decides otherwise.
   Replay::Past past = Replay::Past::decided_again;
   std::string version_text;  ///< both wefts, for people; of a resume

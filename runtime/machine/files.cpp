@@ -66,6 +66,10 @@ Result<std::string> read_file(const fs::path& file) {
     return fail(ErrorCode::wrong_input,
                 file.string() + " is a folder, not a file");
   }
+  if (!fs::is_regular_file(file, error)) {  // who reads a pipe waits for it
+    return fail(ErrorCode::wrong_input,
+                file.string() + " is no regular file: save it as one");
+  }
   std::ifstream in(file, std::ios::binary);
   std::ostringstream bytes;
   bytes << in.rdbuf();

@@ -38,6 +38,17 @@ std::string fault_text(const std::string& err, const std::string& problem) {
   return where + ": a fault in native code that it calls";
 }
 
+/// The last of what it wrote, from the beginning of a line.
+std::string end_of(const std::string& text) {
+  constexpr std::size_t most = 1000;
+  const std::size_t from = text.size() > most ? text.size() - most : 0;
+  const std::size_t line = from == 0 ? 0 : text.find('\n', from) + 1;
+  const std::string rest = text.substr(line);
+  return rest.find_first_not_of(" \n") == std::string::npos
+             ? ""
+             : "; the last that it wrote: " + rest;
+}
+
 /// What ended without an answer.
 Failure did_not_end(const CaptureRequest& request,
                     const SandboxReport& report) {
@@ -47,6 +58,8 @@ Failure did_not_end(const CaptureRequest& request,
       who + " did not return within " + std::to_string(request.wall_ms / 1000) +
           " s of loading, building and calling its model: look for an endless "
           "loop, or raise --capture-seconds"};
+  const std::string rest =
+      " while it was loaded, built or called" + end_of(report.err);
   switch (report.end) {
     case SandboxReport::End::timed_out:
       return took_too_long;
@@ -60,11 +73,14 @@ Failure did_not_end(const CaptureRequest& request,
       if (report.err.contains("Fatal Python error")) {
         return {"wrong_input", fault_text(report.err, who)};
       }
-      [[fallthrough]];
-    default:
-      return {"failed", "the capture of " + who + " ended without an answer: " +
-                            report.err.substr(0, 2000)};
+      return {"failed", "the process of " + who + " was ended by signal " +
+                            std::to_string(report.code) + rest};
+    case SandboxReport::End::exited:
+      break;
   }
+  return {"wrong_input", who + " ended its own process with exit code " +
+                             std::to_string(report.code) +
+                             ", by os._exit() or in a library of its," + rest};
 }
 
 /// A capture's line of JSON, as a failure.

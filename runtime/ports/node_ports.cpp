@@ -17,9 +17,6 @@ namespace {
 /// Each oracle and its candidate hold PyTorch: about half a GiB a slot.
 constexpr int kOracleSlotsMax = 4;
 
-/// A build's files and a small model's tensors.
-constexpr std::int64_t kRoomBytes = std::int64_t{64} << 20;
-
 /// What a run left, above all its kernels, is of no use to the next.
 void clear(const std::filesystem::path& folder) {
   std::error_code ignored;
@@ -112,10 +109,10 @@ std::vector<std::string> measure_devices(wire::Hello& hello,
   return complaints;
 }
 
-std::string why_without_room(const RunDirectory& folder,
-                             const Scratch& scratch) {
+std::string why_without_room(const RunDirectory& folder, const Scratch& scratch,
+                             std::int64_t bytes) {
   for (const auto& place : {folder.folder(), scratch.folder()}) {
-    const auto room = try_room(place, kRoomBytes);
+    const auto room = try_room(place, bytes);
     if (!room) return room.error().message;
   }
   return "";

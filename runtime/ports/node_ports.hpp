@@ -28,9 +28,12 @@ std::vector<std::string> measure_devices(wire::Hello& hello,
                                          const Installation& installation,
                                          const GpuList& gpus);
 
-/// As NodeOptions::why_unfit: where the node's folder or its scratch does not
-/// take what a build or a candidate writes.
-std::string why_without_room(const RunDirectory& folder,
-                             const Scratch& scratch);
+/// A build's files and a small model's tensors.
+inline constexpr std::int64_t kNodeRoomBytes = std::int64_t{64} << 20;
+
+/// As NodeOptions::why_unfit: where the folder or the scratch does not take so
+/// many bytes, as a build or a candidate writes.
+std::string why_without_room(const RunDirectory& folder, const Scratch& scratch,
+                             std::int64_t bytes = kNodeRoomBytes);
 
 }  // namespace weft

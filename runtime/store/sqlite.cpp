@@ -16,7 +16,7 @@ Error describe(const std::string& file, int code, std::string_view detail) {
               message("the file's own pages are damaged, or it was never a "
                       "journal; restore it from a copy")};
     case SQLITE_FULL:
-      return {ErrorCode::failed,
+      return {ErrorCode::missing,
               message("free some space, then go on with 'weft resume'")};
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:

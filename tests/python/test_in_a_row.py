@@ -87,11 +87,20 @@ class InARow(unittest.TestCase):
         self.assertIsNone(row.lower({"over_eager": None})["in_a_row"])
 
     def test_a_machine_too_busy_for_its_turns_says_nothing(self):
+        row = self.of_two_turns({"candidate": 700 * MS, "eager": 700 * MS})
+        self.assertEqual((row.seconds, row.why), ({}, "the machine is too busy"))
+
+    def test_who_is_too_slow_for_its_turns_is_told_by_those_it_had(self):
+        row = self.of_two_turns({"candidate": 700 * MS, "eager": MS})
+        told = row.lower({"over_eager": speedup(2), "over_compile": None})
+        self.assertAlmostEqual(told["over_eager"]["ratio"], 1 / 700)
+        self.assertEqual(len(row.seconds["candidate"]), 2)
+
+    def of_two_turns(self, takes):
         clock = iter(range(0, 1000, 2))
         with mock.patch.object(in_a_row, "time", types.SimpleNamespace(
                 monotonic=lambda: next(clock))):
-            row = self.measured(Bench({"candidate": MS, "eager": MS}))
-        self.assertEqual(row.seconds, {})
+            return self.measured(Bench(takes))
 
     def test_a_candidate_that_fails_where_eager_goes_on_is_refused(self):
         bench = Failing({"candidate": MS, "eager": MS}, ["candidate"])

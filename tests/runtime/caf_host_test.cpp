@@ -36,6 +36,7 @@ struct World {
   HostOptions options(Replay::MakeRole make) {
     HostOptions made;
     made.make_role = std::move(make);
+    made.why_unfit = why_unfit;
     made.on_user = [this](const Envelope& envelope, const Message&) {
       told.push_back(envelope.type);
     };
@@ -53,6 +54,7 @@ struct World {
   }
 
   std::vector<std::string> told;
+  std::function<std::string()> why_unfit;
 };
 
 /// Answers until `tick`, then asks the run to stop and stays silent.
@@ -125,6 +127,24 @@ TEST_CASE("what a role put is in the journal with what it said") {
   world.run(answer);
   const auto journal = value(Journal::open_read_only(world.file));
   CHECK(value(journal.get_blob(content_hash("tick 3"))) == "tick 3");
+}
+
+TEST_CASE("on a full disk a failure is no answer, and the run can go on") {
+  World world;
+  world.why_unfit = [] { return std::string("the disk is full"); };
+  const HostEnd end =
+      world.run([](const TimerRequest& request, const Port::Reply& reply) {
+        if (request.effect < 2) return answer(request, reply);
+        reply(WriteFilesReply{request.effect, {"missing", "no space left"}});
+      });
+  REQUIRE(end.kind == HostEnd::Kind::broken);
+  CHECK(end.error.code == ErrorCode::missing);
+  CHECK(end.error.message ==
+        "the disk is full: make room, then go on with 'weft resume'");
+  CHECK(world.count("WriteFilesReply") == 0);
+  world.why_unfit = [] { return std::string(); };
+  CHECK(value(world.resume(answer)).kind == HostEnd::Kind::finished);
+  CHECK(world.asked == std::vector<std::uint64_t>{1, 2, 2, 3});
 }
 
 TEST_CASE("a role that throws breaks the run, named with its event") {

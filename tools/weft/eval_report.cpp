@@ -74,6 +74,8 @@ void show_timing(const json& timing) {
     }
     line("in a row",
          std::to_string(row.value("calls", 0)) + " calls, each: " + told);
+  } else if (const auto why = timing.value("not_in_a_row", ""); !why.empty()) {
+    line("in a row", "not timed: " + why);
   }
   const std::string error = timing.value("compile_error", "");
   if (!error.empty()) line("compile", "failed: " + error.substr(0, 200));

@@ -12,24 +12,49 @@ namespace weft {
 
 namespace fs = std::filesystem;
 
-Result<void> free_of_wrong_input(const fs::path& folder) {
+namespace {
+
+/// Nobody's files are written over: a folder without a run has none that a run
+/// would write.
+Result<void> check_own_files(const fs::path& folder) {
+  for (const char* name : {"composed", "kernels", "report.md", "report.html",
+                           "results.csv", "result.json", "subgraphs.json"}) {
+    std::error_code error;
+    if (!fs::exists(folder / name, error)) continue;
+    return fail(ErrorCode::wrong_input,
+                folder.string() + " holds no run, but a " + name +
+                    " that a run would write over: choose another --out");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> make_free(const fs::path& folder) {
   constexpr int wrong_input = 2;
   const fs::path file = folder / "journal.db";
   std::error_code error;
-  if (!fs::exists(file, error)) return {};
+  if (!fs::exists(file, error)) return check_own_files(folder);
   bool is_wrong = false;
+  bool has_events = false;
   {
     // What cannot be read is no such run, and whoever opens it says why.
     const auto journal = Journal::open_read_only(file);
     if (!journal) return {};
-    (void)journal->read(1, [&](const Envelope& envelope) {
+    const auto read = journal->read(1, [&](const Envelope& envelope) {
+      has_events = true;
       const auto message = decode(envelope.type, envelope.body);
       const auto* end = message ? std::get_if<RunFinished>(&*message) : nullptr;
       is_wrong = is_wrong || (end && end->exit_code == wrong_input);
       return true;
     });
+    if (!read) return {};
   }
-  return is_wrong ? remove_journal(file) : Result<void>();
+  if (is_wrong) return remove_journal(file);
+  // Its run died before it began (a full disk, say), or begins just now.
+  const bool is_dead =
+      !has_events && Journal::open(file, Sync::normal).has_value();
+  return is_dead ? remove_journal(file) : Result<void>();
 }
 
 Result<void> write_missing_files(const Journal& journal,

@@ -9,9 +9,10 @@
 
 namespace weft {
 
-/// Where a run ended because its problem file was wrong, its journal goes: the
-/// mended file may have the same folder. Any other folder stays as it is.
-Result<void> free_of_wrong_input(const std::filesystem::path& folder);
+/// Where a run ended because its problem file was wrong, or died before its
+/// first event, its journal goes: the next may have the same folder. Any other
+/// folder stays as it is; wrong_input where a run would write over its files.
+Result<void> make_free(const std::filesystem::path& folder);
 
 /// Files that the run wrote and that are not there any more, such as a deleted
 /// report, from the journal.

@@ -7,6 +7,7 @@
 #include "config/llm_settings.hpp"
 #include "runtime/host/decisions_version.hpp"
 #include "runtime/llm/key.hpp"
+#include "runtime/ports/node_ports.hpp"
 #include "runtime/store/llm_store.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/report_file.hpp"
@@ -15,6 +16,9 @@
 
 namespace weft {
 namespace {
+
+/// Less than that free, what a run writes of a kernel may lack room.
+constexpr std::int64_t kRunRoomBytes = std::int64_t{2} << 20;
 
 int exit_code_of(const Error& error) {
   switch (error.code) {
@@ -98,6 +102,9 @@ Result<HostEnd> host(const Hosting& hosting, OpenRun& run,
   }
   HostOptions options = host_options(hosting);
   options.nodes = bus->get();
+  options.why_unfit = [&run] {
+    return why_without_room(run.directory, run.scratch, kRunRoomBytes);
+  };
   return go(production.ports, std::move(options));
 }
 

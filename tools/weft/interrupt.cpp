@@ -26,6 +26,8 @@ sigset_t watched() {
 Interrupt::Interrupt() {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  // Who reads its lines may go; a run goes on.
+  signal(SIGPIPE, SIG_IGN);
   thread_ = std::jthread([this](std::stop_token done) {
     const sigset_t signals = watched();
     const timespec tick{0, 100'000'000};

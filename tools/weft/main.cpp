@@ -534,6 +534,16 @@ const CLI::Option* doubled_option(const CLI::App& app) {
   return nullptr;
 }
 
+/// The exit code, 3 where what was printed did not get to where it should: a
+/// table that is cut off looks like a whole one.
+int end(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr,
+               "weft: what it had to say could not be written: see that where "
+               "it goes is there and has room\n");
+  return code == 0 ? 3 : code;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -566,7 +576,7 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
-    return app.exit(error) == 0 ? 0 : 2;
+    return end(app.exit(error) == 0 ? 0 : 2);
   }
-  return code;
+  return end(code);
 }

@@ -33,6 +33,21 @@ void say_untimed(Display& display, const RunStart& start) {
               "doctor' says why)");
 }
 
+/// Whether a language model is asked for kernels, or for how to cut.
+bool asks_models(const RunOptions& options) {
+  return std::ranges::find(options.seeds, kLlmSource) != options.seeds.end() ||
+         options.llm.group || options.llm.fuse;
+}
+
+void say_unasked(Display& display, const RunFlags& flags) {
+  const LlmOptions& llm = flags.options.llm;
+  if (llm.name.empty() || asks_models(flags.options) ||
+      !flags.describe.empty()) {
+    return;
+  }
+  display.say(llm.name + " is named, and nothing asks it: add llm to --seeds");
+}
+
 /// Without a library nobody asks it.
 Result<void> settle_library(RunOptions& options) {
   if (options.known_kernels.empty()) {
@@ -66,10 +81,7 @@ Result<void> check_prices(const LlmOptions& llm,
 Result<void> settle_llm(RunOptions& options,
                         const std::vector<LlmEndpoint>& endpoints,
                         bool is_described) {
-  const bool is_wanted =
-      std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
-  const bool is_asked =
-      is_wanted || options.llm.group || options.llm.fuse || is_described;
+  const bool is_asked = asks_models(options) || is_described;
   if (is_asked && options.llm.name.empty()) {
     return fail(
         ErrorCode::wrong_input,
@@ -143,7 +155,7 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
   const auto problem = read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
   const auto folder = flags.out.value_or(default_run_folder(flags.problem));
-  if (const auto freed = free_of_wrong_input(folder); !freed) {
+  if (const auto freed = make_free(folder); !freed) {
     return report_error(common, freed.error());
   }
   const auto run =
@@ -163,6 +175,7 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
   display.say("run directory: " + open.directory.folder().string());
   say_protections(display, start.machine);
   say_untimed(display, start);
+  say_unasked(display, flags);
   const auto end = host_start({common, flags.listen, ready.installation,
                                ready.llm, display, interrupt.token()},
                               open, start, address::extractor);

@@ -202,7 +202,13 @@ def compile_source(source, path):
     """The code object of the problem file."""
     name = os.path.basename(path)
     try:
+        if isinstance(source, bytes):
+            source.decode("utf-8")  # as all who read the file take it
         return compile(source, path, "exec", dont_inherit=True)
+    except UnicodeDecodeError as error:
+        raise ProblemError("unreadable", f"{name} is not UTF-8 (byte "
+                           f"{error.start + 1}): save it so", file=name
+                           ) from None
     except SyntaxError as error:
         where = f", line {error.lineno}" if error.lineno else ""
         raise ProblemError(
