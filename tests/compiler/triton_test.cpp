@@ -520,3 +520,28 @@ TEST_CASE("a number before a tensor is one element of a tensor") {
   graph.outputs = {"y"};
   CHECK(has(first(graph), "_pow(tl.full((1, 1), 2.5, tl.float32), "));
 }
+
+TEST_CASE("what 7 by 7 windows read is made once where that is dear") {
+  const auto behind = [](int calls) {
+    Graph graph;
+    const TensorType image = dense({8, 32, 56, 56});
+    add_input(graph, "y0", image);
+    add_input(graph, "w", dense({32, 1, 7, 7}));
+    for (int i = 0; i < calls; ++i) {
+      add_call(graph, "y" + std::to_string(i + 1), "aten.tanh.default",
+               {ref("y" + std::to_string(i))}, image);
+    }
+    add_call(
+        graph, "z", "aten.convolution.default",
+        {ref("y" + std::to_string(calls)), ref("w"), none(), list({1, 1}),
+         list({3, 3}), list({1, 1}), truth(false), list({0, 0}), integer(32)},
+        image);
+    graph.outputs = {"z"};
+    return first(std::move(graph));
+  };
+  const std::string few = behind(1), many = behind(12);
+  CHECK(count(few, "def kernel") == 2);  // and the function that starts it
+  REQUIRE(count(many, "def kernel") == 3);
+  CHECK(has(few.substr(few.find("for step")), "_tanh("));
+  CHECK_FALSE(has(many.substr(many.find("for step")), "_tanh("));
+}
