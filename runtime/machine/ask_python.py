@@ -48,7 +48,10 @@ def changed(file):
     return f"{about.st_size} {about.st_mtime_ns}"
 files = torch_files()
 roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
-roots |= {p for p in sys.path if p}
+# What PYTHONPATH names is not looked at in a box: nobody's folders are seen there
+# for it, least of all one that the run's own scratch lies in.
+named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+roots |= {p for p in sys.path if p} - {os.path.abspath(p) for p in named if p}
 print(json.dumps({"version": platform.python_version(),
                   "torch": version("torch"), "triton": version("triton"),
                   "nvrtc": nvrtc(), 
