@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "compiler/text/characters.hpp"
+#include "compiler/graph/characters.hpp"
 
 namespace weft {
 

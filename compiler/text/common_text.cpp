@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "compiler/graph/characters.hpp"
 #include "compiler/graph/growth.hpp"
-#include "compiler/text/characters.hpp"
 
 namespace weft {
 namespace {

@@ -161,7 +161,9 @@ Error explained(const fs::path& file, const Error& error) {
   switch (error.code) {
     case ErrorCode::damaged:
       return {error.code,
-              who + " is damaged: remove it, and a new one is begun"};
+              who +
+                  " is damaged, or was never one: name another, or move it "
+                  "away, and a new one is begun"};
     case ErrorCode::wrong_input:
       return {error.code, who +
                               " cannot be opened or written: name another "

@@ -172,7 +172,7 @@ class BenchTest(WeftCase):
         stopped.send_signal(signal.SIGINT)
         _, errors = stopped.communicate(timeout=30)
         self.assertEqual(stopped.returncode, 130, errors)
-        self.assertIn("1 problems are left", errors)
+        self.assertIn("1 problem is left", errors)
         self.assertEqual(self.record("2_hangs")["state"], "stopped")
         self.assertFalse(processes_that_name(self.path("out")))
         self.problems(**{"2_hangs": GOOD})
@@ -266,7 +266,7 @@ exit 1
     def test_a_package_that_is_not_installed_is_the_machine_s_lack(self):
         self.problems(**{"1_absent": problem_with(
             "return x", head="import no_such_package")})
-        self.assert_ends(self.bench(), 3, "1 problems are left")
+        self.assert_ends(self.bench(), 3, "1 problem is left")
         told = self.record("1_absent")
         self.assertEqual((told["state"], told["exit_code"]), ("missing", 2))
         self.assertIn("No module named 'no_such_package'", told["reason"])

@@ -419,7 +419,7 @@ class ReportTest(unittest.TestCase):
     def test_a_bench_that_is_not_done_says_so(self):
         text = self.text([row_of(1, result_of()),
                           row_of(2, state=records.STOPPED)])
-        self.assertIn("1 problems are left", text)
+        self.assertIn("1 problem is left", text)
         self.assertNotIn("## Not verified", text)
 
     def test_where_compile_failed_is_named(self):

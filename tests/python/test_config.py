@@ -89,6 +89,10 @@ class Config(unittest.TestCase):
         done = self.weft("config", WEFT_RUN_JOBS="many")
         self.assertEqual(done.returncode, 2)
         self.assertIn("WEFT_RUN_JOBS", done.stderr)
+        done = self.weft("config", WEFT_RUN_BUDGET_SECONDS="9")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("WEFT_RUN_BUDGET_SECONDS: there is no such setting",
+                      done.stderr)
 
     def test_providers_are_shown_and_keys_are_not(self):
         named = self.write("more.toml", '[llm.mini]\nmodel = "m"\nkey_env = "K"\n')

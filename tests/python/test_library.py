@@ -75,7 +75,7 @@ class LibraryTest(WeftCase):
         with open(self.kept_kernels, "wb") as file:
             file.write(b"no database" * 1000)
         told = self.run_weft("run")
-        self.assertEqual(told.count("is damaged: remove it"), 1)
+        self.assertEqual(told.count("is damaged, or was never one"), 1)
 
     def test_only_the_library_and_no_library_is_refused(self):
         done = self.weft("run", self.problem, "--out", self.path("run"),

@@ -193,7 +193,7 @@ TEST_CASE("a damaged file is an error that says what to do") {
   write_file(file, std::string(8'192, 'x'));
   const auto found = Library(file).find(key_of("s"));
   REQUIRE_FALSE(found.has_value());
-  CHECK(found.error().message.contains("remove it"));
+  CHECK(found.error().message.contains("move it away"));
   CHECK_FALSE(Library(file).keep(key_of("s"), "", kernel("text", 5)));
 }
 

@@ -245,8 +245,9 @@ int cluster_command(const CommonFlags& common, const fs::path& folder) {
     std::printf("%s\n", state.dump().c_str());
     return 0;
   }
-  std::printf("listens on %s; %zu nodes\n", state.value("listens", "").c_str(),
-              state["nodes"].size());
+  const std::size_t count = state["nodes"].size();
+  std::printf("listens on %s; %zu node%s\n", state.value("listens", "").c_str(),
+              count, count == 1 ? "" : "s");
   for (const json& node : state["nodes"]) {
     std::printf("%s\n", row(node).c_str());
   }

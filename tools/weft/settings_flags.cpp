@@ -1,7 +1,10 @@
 #include "tools/weft/settings_flags.hpp"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 namespace weft {
 namespace {
@@ -73,6 +76,24 @@ void reject_unknown(const CLI::App& verb, const std::string& section,
   }
 }
 
+/// The same of the environment's.
+void reject_unknown_variables(const CLI::App& verb,
+                              const std::string& section) {
+  std::set<std::string> known;
+  for (const std::string& name : setting_names(verb)) {
+    known.insert(variable_of(section + "." + name));
+  }
+  const std::string start = variable_of(section + ".");
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view one = *at;
+    const std::string name(one.substr(0, one.find('=')));
+    if (!name.starts_with(start) || known.contains(name)) continue;
+    reject(name +
+           ": there is no such setting: 'weft config' lists those that " +
+           "there are");
+  }
+}
+
 }  // namespace
 
 Result<LoadedSettings> load_settings(
@@ -97,6 +118,7 @@ void apply_settings(CLI::App& verb, const std::string& section,
   auto loaded = load_settings(named);
   if (!loaded) reject(loaded.error().message);
   reject_unknown(verb, section, loaded->settings);
+  reject_unknown_variables(verb, section);
   // What was typed is known before anything is added to it.
   std::vector<std::pair<CLI::Option*, Setting>> given;
   for (CLI::Option* option : verb.get_options()) {

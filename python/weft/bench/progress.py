@@ -72,8 +72,9 @@ class Progress:
                   + geometric_means(rows) + near_words(rows))
         if stopping or left:
             why = {"limit": "the time is up: ", "interrupted": "interrupted: "}
-            print(f"weft: {why.get(stopping, '')}{left} problems are left; "
-                  "the same command goes on", file=sys.stderr)
+            are = "problem is" if left == 1 else "problems are"
+            print(f"weft: {why.get(stopping, '')}{left} {are} left; the same "
+                  "command goes on", file=sys.stderr)
         self._say(f"report: {self._settings['out']}/report.md")
 
     def _state(self):

@@ -105,8 +105,9 @@ def _head(settings, rows, rates, sessions):
                   "network: they count in no score, and the same command tries "
                   "them again."]
     if left:
-        lines += ["", f"**Not all is done: {left} problems are left.** The "
-                  "same command goes on. Below they count as not verified."]
+        are = "problem is" if left == 1 else "problems are"
+        lines += ["", f"**Not all is done: {left} {are} left.** The same "
+                  "command goes on. Below what is left counts as not verified."]
     if not settings["timed"]:
         lines += ["", "Nothing was timed: there is no GPU here, and the "
                   "kernels were interpreted."]
