@@ -67,6 +67,10 @@ void sweep(const fs::path& parent) {
 }  // namespace
 
 Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
+  if (folder.empty()) {
+    return fail(ErrorCode::wrong_input,
+                "a run directory has a name: \"\" is none");
+  }
   std::error_code error;
   if (fs::exists(folder / "journal.db", error)) {
     return fail(ErrorCode::wrong_input,

@@ -206,7 +206,7 @@ def compile_source(source, path):
             source.decode("utf-8")  # as all who read the file take it
         return compile(source, path, "exec", dont_inherit=True)
     except UnicodeDecodeError as error:
-        raise ProblemError("unreadable", f"{name} is not UTF-8 (byte "
+        raise ProblemError("syntax_error", f"{name} is not UTF-8 (byte "
                            f"{error.start + 1}): save it so", file=name
                            ) from None
     except SyntaxError as error:
