@@ -426,8 +426,9 @@ class Bound:
         return (self._parts is not None and self._parts.fit()
                 and self.captured.default_dtype in (
                     None, torch.get_default_dtype())
-                and all(a[of].get(x) is b[to].get(y)
-                        for (a, of, x), (b, to, y) in self._ties))
+                and (not self._ties or all(
+                    a[of].get(x) is b[to].get(y)
+                    for (a, of, x), (b, to, y) in self._ties)))
 
     def are_the_same(self, leaves):
         """Whether the leaves are one tensor, or several, where they were."""

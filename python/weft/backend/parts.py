@@ -137,7 +137,7 @@ class PartGuards:
             for part in parts for name in part.children]
         lacking = [(own, *place) for part, own in zip(parts, self._owners)
                    for place in part.lacking]
-        self._lacking = list(zip(*lacking)) or [(), (), ()]
+        self._lacking = tuple(zip(*lacking))
         self._written = [(own, *one) for part, own in zip(parts, self._owners)
                          for one in part.written]
         self._seen = None
@@ -147,11 +147,9 @@ class PartGuards:
         counts = list(map(len, self._owners))
         if counts != self._counts and not self._are_marks(counts):
             return False
-        owners, tables, names = self._lacking
-        if not all(map(operator.is_, itertools.repeat(None), map(
-                dict.get, map(operator.getitem, owners, tables), names))):
+        if self._lacking and not self._lacks():
             return False
-        if any(_is_counted(own.get(name)) and own[name]._version != count
+        if self._written and any(_is_counted(own.get(name)) and own[name]._version != count
                for own, name, count in self._written):
             return False
         seen = self._seen
@@ -169,6 +167,12 @@ class PartGuards:
                 and all(map(operator.is_,
                             _flat(map(dict.values, seen.children)),
                             self._children)))
+
+    def _lacks(self):
+        """Whether what it had none of it has none of still."""
+        owners, tables, names = self._lacking
+        return all(map(operator.is_, itertools.repeat(None), map(
+            dict.get, map(operator.getitem, owners, tables), names)))
 
     def _are_marks(self, counts):
         """Whether what is new in them is marks, as of one call of torch.compile."""
