@@ -26,7 +26,7 @@ using httplib::Request;
 using httplib::Response;
 using nlohmann::json;
 
-constexpr std::size_t kThreads = 64;  ///< one for each connection, also idle
+constexpr std::size_t kThreads = 64;   ///< one for each connection, also idle
 constexpr int kWaitS = 10;             ///< for a request, and for its reader
 constexpr int kIdleS = 2;              ///< a connection that asks nothing more
 constexpr std::size_t kAsksMax = 100;  ///< on one connection
