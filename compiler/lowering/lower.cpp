@@ -244,6 +244,7 @@ Virtual Lowering::kept_if_dear(const Virtual& value, double times,
       differing.insert(id);
     }
   }
+  if (differing.size() <= 1) return value;  // it is read, and not made
   const double operations = times * static_cast<double>(differing.size());
   return operations >
                  static_cast<double>(options_.choices.window_operations_max)

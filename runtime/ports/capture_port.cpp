@@ -42,8 +42,8 @@ std::string fault_text(const std::string& err, const std::string& problem) {
 std::string end_of(const std::string& text) {
   constexpr std::size_t most = 1000;
   const std::size_t from = text.size() > most ? text.size() - most : 0;
-  const std::size_t line = from == 0 ? 0 : text.find('\n', from) + 1;
-  const std::string rest = text.substr(line);
+  const std::size_t line = from == 0 ? 0 : text.find('\n', from);
+  const std::string rest = text.substr(line == std::string::npos ? from : line);
   return rest.find_first_not_of(" \n") == std::string::npos
              ? ""
              : "; the last that it wrote: " + rest;

@@ -76,6 +76,15 @@ class Scaled(nn.Module):
         return x.tanh() * float(self.scale)
 
 
+class Again(nn.Module):
+    """Assigns what it has already, as many do."""
+
+    def forward(self, x):
+        self.width = x.shape[-1] * 1000
+        self.place = x.device
+        return x.tanh() * self.width
+
+
 class Tied(nn.Module):
     def __init__(self):
         super().__init__()
@@ -169,6 +178,24 @@ class CapturedCalls(BackendCase):
             return super().assert_same(got, expected)
         for name in ("n", "seen"):
             self.assertEqual(got.get(name), expected.get(name))
+
+    @torch.no_grad()
+    def test_what_is_assigned_again_is_no_change(self):
+        module, x = Again(), torch.randn(4, 8)
+        module(x)
+        mine = self.optimized(module, x)
+        self.assert_same(mine(x), module(x))
+        self.assertEqual(self.calls(mine), 1)
+
+    @torch.no_grad()
+    def test_recurrent_layers_mirror_their_parameters(self):
+        for kind in (nn.LSTM, nn.GRU):
+            module, x = kind(8, 8).eval(), torch.randn(3, 4, 8)
+            mine = self.optimized(module, x)
+            self.assert_close(mine(x)[0], module(x)[0])
+
+    def assert_close(self, got, expected):
+        torch.testing.assert_close(got, expected)
 
     @torch.no_grad()
     def test_a_buffer_that_there_was_none_of(self):
@@ -315,6 +342,16 @@ class Verified(unittest.TestCase):
         self.assertTrue(weft.verify(reference, reference, [x]))
         self.assertFalse(weft.verify(reference, self.Counted(1.5), [x]))
         self.assertEqual((reference.n.item(), reference.calls), (0, []))
+
+    def test_what_is_not_changed_is_not_touched(self):
+        x = torch.randn(4, 8, requires_grad=True)
+        module = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8).eval())
+        module.register_buffer("wide", torch.ones(1).expand(8))
+        result = module(x).sum()
+        before = dict(vars(module))
+        self.assertTrue(weft.verify(module, module, [x.detach()]))
+        self.assertEqual(list(vars(module)), list(before))
+        result.backward()  # no buffer has another version
 
     def test_results_with_fields_and_sparse_ones(self):
         @dataclasses.dataclass

@@ -1,6 +1,7 @@
 """A module captured for one kind of inputs, without Dynamo: its graph, where
 the graph's arguments are found, and what has to be as it was then."""
 
+import collections
 import contextlib
 import dataclasses
 import inspect
@@ -9,6 +10,7 @@ import logging
 import math
 import operator
 import random
+import re
 import sys
 import warnings
 
@@ -105,7 +107,7 @@ def capture(module, args, kwargs):
                           f"{type(error).__name__}: {_first_line(error)}"
                           ) from None
     for warning in warned:
-        if "assigned during export" in str(warning.message):
+        if _assigned(str(warning.message)):
             raise Unsupported("the call changes the module itself: "
                               f"{_first_line(warning.message)}")
     if _states_of_python() != drawn:
@@ -128,6 +130,15 @@ def capture(module, args, kwargs):
         results=_results(program, arguments), same=same_as(leaves),
         ties=_ties(module),
         default_dtype=torch.get_default_dtype()), program.graph_module
+
+
+def _assigned(warning):
+    """The attributes that the exporter says were assigned, but for those that
+    mirror a recurrent layer's parameters, which it binds itself."""
+    if "assigned during export" not in warning:
+        return []
+    return [name for name in re.findall(r"self\.[\w.\[\]']+", warning)
+            if not re.search(r"\b_flat_weights\[\d+\]$", name)]
 
 
 def _ties(module):
@@ -447,13 +458,14 @@ class Bound:
                  *[leaves[leaf] for leaf in self._leaves]]
         tensors = (found if self._are_tensors is None else
                    list(itertools.compress(found, self._are_tensors)))
+        guards, wants_gradient = self._known
+        is_known = guards is not None and guards.check(*tensors)
+        if not is_known and not self._tensors_fit(found):
+            return None, False
         if self._written and self._shares_what_is_written(found):
             return None, False
-        guards, wants_gradient = self._known
-        if guards is not None and guards.check(*tensors):
+        if is_known:
             return found, wants_gradient
-        if not self._tensors_fit(found):
-            return None, False
         wants_gradient = any(one.requires_grad for one in tensors)
         self._known = (_guards_of(tensors), wants_gradient)
         return found, wants_gradient
@@ -462,8 +474,8 @@ class Bound:
         """Whether forward() would write into another argument, too."""
         places = [one.untyped_storage().data_ptr()
                   if isinstance(one, torch.Tensor) else 0 for one in found]
-        return any(places[i] and places.count(places[i]) > 1
-                   for i in self._written)
+        counts = collections.Counter(places)
+        return any(places[i] and counts[places[i]] > 1 for i in self._written)
 
     def _tensors_fit(self, found):
         for one, value in zip(self.captured.arguments, found):

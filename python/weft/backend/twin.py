@@ -9,6 +9,10 @@ import torch
 _ROOTS_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
                 "_backward_pre_hooks")
 _TABLES = ("_parameters", "_buffers", "_modules")
+#: What is the same where it is equal.
+_VALUES = (int, float, complex, str, bytes, torch.device, torch.dtype, torch.Size)
+#: What recurrent layers have of their parameters, which the exporter binds.
+_MIRRORS = ("_flat_weights", "_flat_weight_refs")
 #: Where the twin is another one by design.
 _OF_THE_ROOT = (*_ROOTS_HOOKS, "forward", "_weft")
 
@@ -79,7 +83,7 @@ def _changed(twin, module, path="", seen=None):
         for name in _OF_THE_ROOT:
             now.pop(name, None), then.pop(name, None)
     for name in {**then, **now}:
-        if name in _TABLES:
+        if name in _TABLES or name in _MIRRORS:
             continue
         if name not in now or name not in then or not _is_alike(
                 now[name], then[name]):
@@ -104,6 +108,8 @@ def _is_alike(copy, value, seen=()):
         return True
     if type(copy) is not type(value):
         return False
+    if isinstance(value, _VALUES):
+        return copy == value
     if isinstance(value, set):
         return copy == value
     seen = (*seen, id(value))

@@ -8,6 +8,7 @@ and both run in this process. Who does not trust the candidate's code has
 import contextlib
 import copy
 import dataclasses
+import operator
 
 import torch
 from torch.utils import _pytree as pytree
@@ -78,48 +79,53 @@ def _opened(result):
 @contextlib.contextmanager
 def _put_back(function):
     """A module's call within it leaves nothing: of two that count their calls
-    the second would be another function."""
+    the second would be another function. What was not changed is not touched."""
     parts = (list(function.modules())
              if isinstance(function, torch.nn.Module) else [])
-    buffers = [(buffer, _copy(buffer)) for part in parts
-               for buffer in part._buffers.values() if buffer is not None]
-    own = [(part, _kept(vars(part))) for part in parts]
+    buffers = [(buffer, _copy(buffer), buffer._version) for part in parts
+               for buffer in part._buffers.values() if _is_counted(buffer)]
+    own = [(vars(part), dict(vars(part))) for part in parts]
+    held = [(one, one.copy()) for part in parts
+            for one in (*vars(part).values(), *_tables(part))
+            if type(one) in (list, dict, set)]
     try:
         yield
     finally:
-        for buffer, then in buffers:
-            buffer.copy_(then)
-        for part, then in own:
-            _fill(vars(part), then)
+        for container, then in held:
+            _refill(container, then)
+        for now, then in own:
+            _refill(now, then)
+        for buffer, then, version in buffers:
+            if buffer._version != version:
+                buffer.copy_(then)
 
 
-def _kept(value):
-    """(the container, what is in it), with those within it; else the value."""
-    if isinstance(value, dict):
-        return value, {k: _kept(v) for k, v in value.items()}
-    if type(value) in (list, set):
-        return value, [_kept(v) for v in value]
-    return value, None
+def _is_counted(buffer):
+    """Whether PyTorch counts how often it is written to."""
+    return (buffer is not None and not buffer.is_inference()
+            and not torch.nn.parameter.is_lazy(buffer))
 
 
-def _fill(container, kept):
-    """Puts in it what was in it."""
-    _, then = kept
-    if isinstance(container, dict):
-        container.clear()
-        container.update((k, _again(one)) for k, one in then.items())
-    elif isinstance(container, list):
-        container[:] = [_again(one) for one in then]
+def _tables(part):
+    return part._parameters, part._buffers
+
+
+def _refill(container, then):
+    """Puts in it the very objects that were in it, where it has others."""
+    if isinstance(container, list):
+        if len(container) != len(then) or not all(map(
+                operator.is_, container, then)):
+            container[:] = then
+    elif isinstance(container, set):
+        if container != then:
+            container.clear()
+            container.update(then)
     else:
-        container.clear()
-        container.update(one[0] for one in then)
-
-
-def _again(kept):
-    value, then = kept
-    if then is not None:
-        _fill(value, kept)
-    return value
+        for name in container.keys() - then.keys():
+            del container[name]
+        for name, value in then.items():
+            if container.get(name) is not value:
+                container[name] = value
 
 
 def _wide_results(reference, inputs, seed, framework):

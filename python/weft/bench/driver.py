@@ -5,6 +5,7 @@ import fcntl
 import itertools
 import json
 import os
+import shutil
 import signal
 import sys
 import time
@@ -165,9 +166,7 @@ class Bench:
         if self._records.can_resume(problem):
             self._resumed.add(problem)
             return [self._settings["weft"], "resume", folder, *python]
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            if name.startswith("journal.db"):
-                records.remove(os.path.join(folder, name))
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that can't go on
         return [self._settings["weft"], "run", problem.path, "--out", folder,
                 *python, *self._settings["run_flags"], *self._budget()]
 
