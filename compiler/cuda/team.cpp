@@ -15,7 +15,8 @@ void CudaNest::print_clearing(const std::string& type, const std::string& name,
   module_.scratch.push_back({name, count * bytes});
   CudaKernel kernel(program(), module_, -1, 1, false);
   kernel.use(type, name);
-  kernel.out().line("const int i = blockIdx.x * 256 + threadIdx.x;");
+  kernel.out().line("const int i = blockIdx.x * " + text(kBlockThreads) +
+                    " + threadIdx.x;");
   kernel.out().line("if (i < " + text(count) + ") " + name + "[i] = 0;");
   kernel.finish(count, kBlockThreads);
 }

@@ -47,10 +47,6 @@ namespace {
 
 // How far into a choice among halves is looked for what needs no rounding.
 constexpr int kChoicesDeep = 6;
-// A product's factor of more reads is kept: of 40 reads (a concatenation of
-// windows, normalised, in front of a linear layer), Triton made 2.3 MB of
-// shared memory, and took 13 s (2026-11-28).
-constexpr std::ptrdiff_t kFactorReadsMax = 12;
 
 bool contains(const Shape& dims, std::int64_t dim) {
   return std::find(dims.begin(), dims.end(), dim) != dims.end();
@@ -204,60 +200,6 @@ bool Lowering::fits(ExprId value, DType half, int deep) const {
     if (!fits(node.arguments[i], half, deep - 1)) return false;
   }
   return true;
-}
-
-Virtual Lowering::factor(const Virtual& value) {
-  const Virtual made =
-      is_half(result_type_) ? rounded(value, result_type_) : value;
-  const auto reads = std::ranges::count_if(made_of(made), [&](ExprId id) {
-    return arena()[id].op == ScalarOp::load;
-  });
-  return reads > kFactorReadsMax ? kept(made) : made;
-}
-
-Virtual Lowering::kept(const Virtual& value) {
-  // Folding nothing away leaves each element.
-  return fold(Fold::max, value, {})[0];
-}
-
-Virtual Lowering::kept_if_dear(const Virtual& value, double times,
-                               std::size_t dims) {
-  Position at;
-  std::set<int> walked;
-  const std::size_t before = value.shape().size() - dims;
-  for (std::size_t i = 0; i < value.shape().size(); ++i) {
-    const LoopVar variable = new_variable(value.shape()[i]);
-    if (i >= before) walked.insert(variable.id);
-    at.push_back(Index(variable));
-  }
-  // What is the same along these dimensions is made once for all.
-  std::set<ExprId> differing;
-  for (const ExprId id : arena().reachable({value.at(at)})) {
-    const Scalar& node = arena()[id];
-    const auto moves = [&](const Index& index) {
-      return std::ranges::any_of(walked, [&](int v) { return index.uses(v); });
-    };
-    if (std::ranges::any_of(node.index, moves) ||
-        std::ranges::any_of(node.arguments, [&](ExprId argument) {
-          return differing.contains(argument);
-        })) {
-      differing.insert(id);
-    }
-  }
-  if (differing.size() <= 1) return value;  // it is read, and not made
-  const double operations = times * static_cast<double>(differing.size());
-  return operations >
-                 static_cast<double>(options_.choices.window_operations_max)
-             ? kept(value)
-             : value;
-}
-
-std::vector<ExprId> Lowering::made_of(const Virtual& value) {
-  Position at;
-  for (const std::int64_t extent : value.shape()) {
-    at.push_back(Index(new_variable(extent)));
-  }
-  return arena().reachable({value.at(at)});
 }
 
 Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {

@@ -116,7 +116,8 @@ class Lowering {
   Virtual kept(const Virtual& value);
   /// The same of what is read `times` over along its last `dims` dimensions, if
   /// making it so often is more than LoweringChoices::window_operations_max.
-  Virtual kept_if_dear(const Virtual& value, double times, std::size_t dims);
+  Virtual kept_for_windows(const Virtual& value, double times,
+                           std::size_t dims);
   /// All that an element is made of.
   std::vector<ExprId> made_of(const Virtual& value);
   /// A dimension of one again where `dims` says (positions in the result).

@@ -89,8 +89,7 @@ void reject_unknown_variables(const CLI::App& verb,
     const std::string name(one.substr(0, one.find('=')));
     if (!name.starts_with(start) || known.contains(name)) continue;
     reject(name +
-           ": there is no such setting: 'weft config' lists those that " +
-           "there are");
+           ": there is no such setting: 'weft config' lists those there are");
   }
 }
 

@@ -60,7 +60,7 @@ Convolution read(const Call& call, bool transposed) {
     windows *= static_cast<double>(c.taps(i)) /
                static_cast<double>(transposed ? 1 : c.stride[i]);
   }
-  c.input = in.kept_if_dear(c.input, windows, rank);
+  c.input = in.kept_for_windows(c.input, windows, rank);
   return c;
 }
 

@@ -95,7 +95,7 @@ Values averaged(const Call& call, const std::vector<Windows>& windows,
       })};
 }
 
-Rule average_pool(std::size_t rank) {
+Rule average_pool_gradient(std::size_t rank) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const DType dtype = call.result().dtype;
@@ -112,7 +112,7 @@ Rule average_pool(std::size_t rank) {
 }
 
 // The window's gradient goes to the place that its maximum was found at.
-Rule max_pool(std::size_t rank) {
+Rule max_pool_gradient(std::size_t rank) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const DType dtype = call.result().dtype;
@@ -132,10 +132,10 @@ Rule max_pool(std::size_t rank) {
 }  // namespace
 
 void add_pool_gradient_rules(RuleTable& table) {
-  table["avg_pool2d_backward"] = average_pool(2);
-  table["avg_pool3d_backward"] = average_pool(3);
-  table["max_pool2d_with_indices_backward"] = max_pool(2);
-  table["max_pool3d_with_indices_backward"] = max_pool(3);
+  table["avg_pool2d_backward"] = average_pool_gradient(2);
+  table["avg_pool3d_backward"] = average_pool_gradient(3);
+  table["max_pool2d_with_indices_backward"] = max_pool_gradient(2);
+  table["max_pool3d_with_indices_backward"] = max_pool_gradient(3);
 }
 
 }  // namespace weft

@@ -94,9 +94,9 @@ def same_as(leaves):
                  for i, leaf in enumerate(leaves))
 
 
-def capture(module, args, kwargs):
-    """(Captured, the functional ATen graph); Unsupported says why not."""
-    its_parts = parts.parts_of(module)
+def capture(module, args, kwargs, its_parts):
+    """(Captured, the functional ATen graph) of a module of such parts;
+    Unsupported says why not."""
     drawn = _states_of_python()
     try:
         with torch.no_grad(), _quietly() as warned:
@@ -203,7 +203,8 @@ def capture_sizes(module, args, kwargs, captured, places):
         for i, first in enumerate(captured.same):  # one stays one
             at.append(at[first] if first < i else resized(
                 leaves[i], owners[i], sizes))
-        one, graph = capture(module, *pytree.tree_unflatten(at, structure))
+        one, graph = capture(module, *pytree.tree_unflatten(at, structure),
+                             captured.parts)
         if one.results != captured.results:
             raise Unsupported("it is another graph at another size")
         graphs[sizes] = graph, {

@@ -171,12 +171,11 @@ def _begin(module, args, kwargs, options, places):
         plain = _plain(module)
         watched = twin.Watched(plain, module)
         its_parts = parts.parts_of(module)
-        captured, graph = captures.capture(plain, args, kwargs)
+        its_parts[0].kind = type(plain)  # which others know, too
+        captured, graph = captures.capture(plain, args, kwargs, its_parts)
         if watched.changed:
             raise Unsupported(
                 f"the call changes the module itself ({watched.changed})")
-        captured.parts = its_parts
-        captured.parts[0].kind = type(plain)  # which others know, too
         bound = captures.Bound(captured, module)
         arguments, _ = bound.gathered(pytree.tree_leaves((args, kwargs)))
         if arguments is None or not bound.parts_fit():

@@ -67,13 +67,14 @@ def parts_of(module):
                               if value is None),
                           tuple((name, value._version)
                                 for name, (_, value) in settings.items()
-                                if _is_counted(value))))
+                                if is_counted(value))))
     return parts
 
 
-def _is_counted(value):
+def is_counted(value):
     """Whether PyTorch counts how often it is written to."""
-    return isinstance(value, torch.Tensor) and not value.is_inference()
+    return (isinstance(value, torch.Tensor) and not value.is_inference()
+            and not torch.nn.parameter.is_lazy(value))
 
 
 def _kept(value):
@@ -149,7 +150,7 @@ class PartGuards:
             return False
         if self._lacking and not self._lacks():
             return False
-        if self._written and any(_is_counted(own.get(name)) and own[name]._version != count
+        if self._written and any(is_counted(own.get(name)) and own[name]._version != count
                for own, name, count in self._written):
             return False
         seen = self._seen

@@ -13,6 +13,8 @@ import operator
 import torch
 from torch.utils import _pytree as pytree
 
+from weft.backend.parts import is_counted
+
 
 @dataclasses.dataclass
 class Verdict:
@@ -83,7 +85,7 @@ def _put_back(function):
     parts = (list(function.modules())
              if isinstance(function, torch.nn.Module) else [])
     buffers = [(buffer, _copy(buffer), buffer._version) for part in parts
-               for buffer in part._buffers.values() if _is_counted(buffer)]
+               for buffer in part._buffers.values() if is_counted(buffer)]
     own = [(vars(part), dict(vars(part))) for part in parts]
     held = [(one, one.copy()) for part in parts
             for one in (*vars(part).values(), *_tables(part))
@@ -98,12 +100,6 @@ def _put_back(function):
         for buffer, then, version in buffers:
             if buffer._version != version:
                 buffer.copy_(then)
-
-
-def _is_counted(buffer):
-    """Whether PyTorch counts how often it is written to."""
-    return (buffer is not None and not buffer.is_inference()
-            and not torch.nn.parameter.is_lazy(buffer))
 
 
 def _tables(part):

@@ -72,8 +72,7 @@ class Progress:
                   + geometric_means(rows) + near_words(rows))
         if stopping or left:
             why = {"limit": "the time is up: ", "interrupted": "interrupted: "}
-            are = "problem is" if left == 1 else "problems are"
-            print(f"weft: {why.get(stopping, '')}{left} {are} left; the same "
+            print(f"weft: {why.get(stopping, '')}{are_left(left)}; the same "
                   "command goes on", file=sys.stderr)
         self._say(f"report: {self._settings['out']}/report.md")
 
@@ -99,6 +98,11 @@ class Progress:
     def _say(self, text):
         if not self._settings["json"] and not self._settings["quiet"]:
             print(text, flush=True)
+
+
+def are_left(count):
+    """Of problems, in words."""
+    return "1 problem is left" if count == 1 else f"{count} problems are left"
 
 
 def geometric_means(rows):

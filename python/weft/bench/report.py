@@ -1,7 +1,7 @@
 """report.md of a bench: what a person wants to know first stands first."""
 
 from weft.bench import score
-from weft.bench.progress import duration
+from weft.bench.progress import are_left, duration
 from weft.bench.records import NO_NETWORK
 from weft.table_cell import table_cell
 
@@ -105,8 +105,7 @@ def _head(settings, rows, rates, sessions):
                   "network: they count in no score, and the same command tries "
                   "them again."]
     if left:
-        are = "problem is" if left == 1 else "problems are"
-        lines += ["", f"**Not all is done: {left} {are} left.** The same "
+        lines += ["", f"**Not all is done: {are_left(left)}.** The same "
                   "command goes on. Below what is left counts as not verified."]
     if not settings["timed"]:
         lines += ["", "Nothing was timed: there is no GPU here, and the "
