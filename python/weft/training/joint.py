@@ -10,7 +10,7 @@ import dataclasses
 
 import torch
 
-from weft.backend import captured as captures
+from weft.backend import captured as captures, parts
 from weft.backend.graph_source import Unsupported, is_view
 
 #: Tensors that forward() makes of numbers are written into ModelNew's file.
@@ -47,7 +47,8 @@ def capture(model, inputs):
     """The Step of model(*inputs), in the mode that the model is in;
     Unsupported says why there is none."""
     inputs = tuple(inputs)
-    captured, graph = captures.capture(model, inputs, {})
+    captured, graph = captures.capture(
+        model, inputs, {}, parts.parts_of(model))
     check_results(captured, graph)
     arguments = _apart([_argument(model, one, inputs)
                         for one in captured.arguments])
