@@ -77,7 +77,7 @@ bool has_any_size(const Plans& plans, const std::string& name) {
     if (call->values.empty() || !call->values[0]) continue;
     elements.emplace_back(sizes, element_count(*call->values[0]));
   }
-  // The square of a size is no multiple.
+  // A size's cube is no such number, nor the first one's square of two.
   return (elements.empty() || multiple_of_sizes(elements)) &&
          !walk_growing(alone.front(), alone.back());
 }
@@ -115,11 +115,8 @@ void name_anew(Plan& plan) {
     const std::string before = subgraph.id;
     subgraph.signature += "for any " + numbers_text(growth.sizes) + ":";
     for (const auto& [pointer, per] : growth.per) {
-      const bool is_one = growth.sizes.size() == 1;
-      subgraph.signature +=
-          " " + pointer + " by " +
-          numbers_text(is_one ? Sizes{per.first}
-                              : Sizes{per.first, per.second, per.product});
+      subgraph.signature += " " + pointer + " by " +
+                            numbers_text(list_of(per, growth.sizes.size()));
     }
     subgraph.signature += "\n";
     subgraph.id = fresh_id(subgraph.signature, taken);

@@ -288,28 +288,23 @@ Result<Growth> growth_from_value(const Json& symbol, const Json& graph) {
   Growth growth{std::move(*sizes), {}};
   const Json grows = symbol.value("grows", Json::object());
   for (const auto& [pointer, value] : grows.items()) {
-    const auto per = numbers_of(value, count == 1 ? 1 : 3);
+    const auto numbers = numbers_of(value, value.is_array() ? value.size() : 1);
+    const auto per = numbers ? rates_of(*numbers, count) : std::nullopt;
     const bool is_there =
         pointer.starts_with('/') && per &&
         graph.contains(Json::json_pointer(pointer)) &&
         graph.at(Json::json_pointer(pointer)).is_number_integer();
     if (!is_there) return misfit("symbol", pointer + " is no integer in it");
-    Rates& rates = growth.per[pointer];
-    rates.first = per->front();
-    if (count > 1) rates = {per->at(0), per->at(1), per->at(2)};
+    growth.per[pointer] = *per;
   }
   return growth;
 }
 
-/// Of one size: {pointer: per}. Of two: {pointer: [first, second, product]}.
+/// {pointer: the list of its rates, or the number that is alone in it}.
 Json growth_to_value(const Growth& growth) {
   Json grows = Json::object();
   for (const auto& [pointer, per] : growth.per) {
-    if (growth.sizes.size() == 1) {
-      grows[pointer] = per.first;
-    } else {
-      grows[pointer] = {per.first, per.second, per.product};
-    }
+    grows[pointer] = sizes_to_value(list_of(per, growth.sizes.size()));
   }
   return {{"size", sizes_to_value(growth.sizes)}, {"grows", grows}};
 }

@@ -102,40 +102,118 @@ class Comparison {
     }
     const bool is_one = samples.front().first.size() == 1;
     return fail(ErrorCode::wrong_input,
-                text + ": that is no number plus a multiple of the " +
-                    (is_one ? "size" : "sizes and of their product"));
+                text + ": that is no number plus multiples of the " +
+                    (is_one ? "size and of its square"
+                            : "sizes, of their product, of the second one's "
+                              "square and of that times the first one"));
   }
 
   const Json& graph_;
   Growth& growth_;
 };
 
-/// Places in a list of values: two that differ in the first size alone, and of
-/// two symbols two in the second alone, and one in both.
-struct Corners {
-  std::size_t at = 0, first = 0, second = 0, both = 0;
+/// What whole numbers of 18 digits and sizes' squares make of each other.
+__extension__ using Wide = __int128;
+
+/// rest + rate * s + square * s²
+struct Quadratic {
+  Wide rest = 0, rate = 0, square = 0;
 };
 
-std::optional<Corners> corners_of(
+/// In whole numbers through three values; nothing if there is none.
+std::optional<Quadratic> quadratic_through(
+    const std::vector<std::pair<std::int64_t, Wide>>& values) {
+  const auto& [x, at_x] = values[0];
+  const auto& [y, at_y] = values[1];
+  const auto& [z, at_z] = values[2];
+  if ((at_y - at_x) % (y - x) != 0 || (at_z - at_y) % (z - y) != 0) return {};
+  const Wide slope = (at_y - at_x) / (y - x);
+  const Wide next = (at_z - at_y) / (z - y);
+  if ((next - slope) % (z - x) != 0) return {};
+  Quadratic found;
+  found.square = (next - slope) / (z - x);
+  found.rate = slope - found.square * (x + y);
+  found.rest = at_x - (found.rate + found.square * x) * x;
+  return found;
+}
+
+/// By the first size, the values by the last one (of one symbol the same).
+using Grid = std::map<std::int64_t, std::map<std::int64_t, std::int64_t>>;
+
+/// The last sizes that the values of two first ones have in common.
+std::vector<std::int64_t> in_both(const Grid::mapped_type& one,
+                                  const Grid::mapped_type& other) {
+  std::vector<std::int64_t> sizes;
+  for (const auto& [size, value] : one) {
+    if (other.contains(size)) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+bool fits(Wide number) { return number <= INT64_MAX && number >= INT64_MIN; }
+
+Wide wide_at(const Rates& rates, const Sizes& sizes) {
+  const Wide first = sizes[0], last = sizes.back();
+  const Wide alone = rates.first * first + rates.square * last * last;
+  if (sizes.size() == 1) return alone;
+  return alone + (rates.second + rates.product * first) * last +
+         rates.square_product * first * last * last;
+}
+
+/// Of `rest` what the first size is beside, of `per_first` what it is with.
+std::optional<Multiple> multiple_of(const Quadratic& rest,
+                                    const Quadratic& per_first) {
+  for (const Quadratic& one : {rest, per_first}) {
+    if (!fits(one.rest) || !fits(one.rate) || !fits(one.square)) return {};
+  }
+  const auto number = [](Wide wide) { return static_cast<std::int64_t>(wide); };
+  return Multiple{{.first = number(per_first.rest),
+                   .second = number(rest.rate),
+                   .product = number(per_first.rate),
+                   .square = number(rest.square),
+                   .square_product = number(per_first.square)},
+                  number(rest.rest)};
+}
+
+/// What three values of one size say.
+std::optional<Multiple> by_three(
     std::span<const std::pair<Sizes, std::int64_t>> values) {
-  const auto place = [&](const Sizes& sizes) {
-    const auto found = std::ranges::find(
-        values, sizes, &std::pair<Sizes, std::int64_t>::first);
-    return static_cast<std::size_t>(found - values.begin());
-  };
-  for (std::size_t at = 0; at < values.size(); ++at) {
-    const Sizes& sizes = values[at].first;
-    for (std::size_t other = at + 1; other < values.size(); ++other) {
-      const Sizes& both = values[other].first;
-      if (both[0] == sizes[0]) continue;
-      if (sizes.size() == 1) return Corners{at, other};
-      if (both[1] == sizes[1]) continue;
-      const Corners found{at, place({both[0], sizes[1]}),
-                          place({sizes[0], both[1]}), other};
-      if (std::max(found.first, found.second) < values.size()) return found;
+  std::vector<std::pair<std::int64_t, Wide>> three;
+  for (const auto& [sizes, value] : values.first(3)) {
+    three.emplace_back(sizes[0], value);
+  }
+  const auto found = quadratic_through(three);
+  if (!found || !fits(found->rest) || !fits(found->rate)) return {};
+  return Multiple{{.first = static_cast<std::int64_t>(found->rate),
+                   .square = static_cast<std::int64_t>(found->square)},
+                  static_cast<std::int64_t>(found->rest)};
+}
+
+/// What two first sizes say, each with the same three last ones.
+std::optional<Multiple> by_six(
+    std::span<const std::pair<Sizes, std::int64_t>> values) {
+  Grid grid;
+  for (const auto& [sizes, value] : values) grid[sizes[0]][sizes[1]] = value;
+  for (auto low = grid.begin(); low != grid.end(); ++low) {
+    for (auto high = std::next(low); high != grid.end(); ++high) {
+      const auto lasts = in_both(low->second, high->second);
+      if (lasts.size() < 3) continue;
+      const Wide more = high->first - low->first;
+      std::vector<std::pair<std::int64_t, Wide>> rest, per_first;
+      for (const std::int64_t last : lasts) {
+        const Wide at_low = low->second.at(last);
+        const Wide grown = high->second.at(last) - at_low;
+        if (grown % more != 0) return {};
+        per_first.emplace_back(last, grown / more);
+        rest.emplace_back(last, at_low - grown / more * low->first);
+      }
+      const auto of_rest = quadratic_through(rest);
+      const auto of_first = quadratic_through(per_first);
+      if (!of_rest || !of_first) return {};
+      return multiple_of(*of_rest, *of_first);
     }
   }
-  return std::nullopt;
+  return {};
 }
 
 bool is_prime(std::int64_t n) {
@@ -186,35 +264,54 @@ std::string sizes_text(const Sizes& sizes) {
 }
 
 std::int64_t Rates::at(const Sizes& sizes) const {
-  if (sizes.empty()) return 0;
-  if (sizes.size() == 1) return first * sizes[0];
-  return first * sizes[0] + second * sizes[1] + product * sizes[0] * sizes[1];
+  return sizes.empty() ? 0 : static_cast<std::int64_t>(wide_at(*this, sizes));
 }
 
-std::size_t samples_min(std::size_t symbols) { return symbols == 1 ? 3 : 5; }
+bool Rates::uses(std::size_t symbol, std::size_t symbols) const {
+  const std::int64_t own = symbol == 0 ? first : second;
+  const bool is_last = symbol + 1 == symbols;
+  return own != 0 || product != 0 || square_product != 0 ||
+         (is_last && square != 0);
+}
+
+std::int64_t Rates::alone(std::size_t symbol, std::size_t symbols) const {
+  for (std::size_t other = 0; other < symbols; ++other) {
+    if (other != symbol && uses(other, symbols)) return 0;
+  }
+  if (product != 0 || square != 0 || square_product != 0) return 0;
+  return symbol == 0 ? first : second;
+}
+
+std::vector<std::int64_t> list_of(const Rates& rates, std::size_t symbols) {
+  std::vector<std::int64_t> list = {rates.first, rates.square};
+  if (symbols > 1) {
+    list = {rates.first, rates.second, rates.product, rates.square,
+            rates.square_product};
+  }
+  const std::size_t least = symbols > 1 ? 3 : 1;
+  while (list.size() > least && list.back() == 0) list.pop_back();
+  return list;
+}
+
+std::optional<Rates> rates_of(const std::vector<std::int64_t>& list,
+                              std::size_t symbols) {
+  const std::size_t least = symbols > 1 ? 3 : 1, most = symbols > 1 ? 5 : 2;
+  if (list.size() < least || list.size() > most) return {};
+  const auto at = [&](std::size_t i) { return i < list.size() ? list[i] : 0; };
+  if (symbols == 1) return Rates{.first = at(0), .square = at(1)};
+  return Rates{at(0), at(1), at(2), at(3), at(4)};
+}
+
+std::size_t samples_min(std::size_t symbols) { return symbols == 1 ? 4 : 7; }
 
 std::optional<Multiple> multiple_of_sizes(
     std::span<const std::pair<Sizes, std::int64_t>> values) {
-  const auto corners = corners_of(values);
-  if (!corners) return std::nullopt;
-  const auto& [sizes, value] = values[corners->at];
-  Multiple found;
-  const std::int64_t more = values[corners->first].first[0] - sizes[0];
-  found.per.first = (values[corners->first].second - value) / more;
-  if (sizes.size() > 1) {
-    const std::int64_t longer = values[corners->second].first[1] - sizes[1];
-    found.per.second = (values[corners->second].second - value) / longer;
-    found.per.product =
-        (values[corners->both].second - values[corners->first].second -
-         values[corners->second].second + value) /
-        (more * longer);
-    // The differences are those beside this corner, where the other is not 0.
-    found.per.first -= found.per.product * sizes[1];
-    found.per.second -= found.per.product * sizes[0];
-  }
-  found.rest = value - found.per.at(sizes);
+  if (values.size() < 3) return {};
+  const bool is_one = values.front().first.size() == 1;
+  const auto found = is_one ? by_three(values) : by_six(values);
+  if (!found) return {};
   for (const auto& [at, there] : values) {
-    if (there != found.rest + found.per.at(at)) return std::nullopt;
+    if (there != found->rest + wide_at(found->per, at)) return {};
   }
   return found;
 }
@@ -274,15 +371,16 @@ std::vector<Sizes> sample_sizes(const Graph& graph) {
   std::vector<Sizes> primes;
   for (const std::int64_t size : graph.growth.sizes) {
     Sizes& own = primes.emplace_back();
-    for (std::int64_t n = std::max(size, kSizeMin) + 1; own.size() < 3; ++n) {
+    for (std::int64_t n = std::max(size, kSizeMin) + 1; own.size() < 4; ++n) {
       if (is_prime(n) && taken.insert(n).second) own.push_back(n);
     }
   }
   if (primes.empty()) return {};
   const Sizes& p = primes[0];
-  if (primes.size() == 1) return {{p[0]}, {p[1]}, {p[2]}};
+  if (primes.size() == 1) return {{p[0]}, {p[1]}, {p[2]}, {p[3]}};
   const Sizes& q = primes[1];
-  return {{p[0], q[0]}, {p[0], q[1]}, {p[1], q[0]}, {p[1], q[1]}, {p[2], q[2]}};
+  return {{p[0], q[0]}, {p[0], q[1]}, {p[0], q[2]}, {p[1], q[0]},
+          {p[1], q[1]}, {p[1], q[2]}, {p[2], q[3]}};
 }
 
 Result<Graph> usual_graph(const Graph& graph) {
@@ -310,25 +408,24 @@ std::vector<Sizes> judged_sizes(const Sizes& sizes) {
 Result<std::vector<SizeSource>> size_sources(const Graph& graph) {
   const Growth& growth = graph.growth;
   std::vector<SizeSource> sources;
-  Rates all;  // by what anything grows
-  for (const auto& [pointer, per] : growth.per) {
-    all.first |= per.first;
-    all.second |= per.second;
-    all.product |= per.product;
-  }
-  const bool is_product = all.first == 0 && all.second == 0;
-  for (std::size_t i = 0; i < growth.sizes.size(); ++i) {
-    const std::int64_t alone = i == 0 ? all.first : all.second;
-    const bool is_free = is_product ? i == 1 : alone == 0 && all.product == 0;
+  const std::size_t symbols = growth.sizes.size();
+  const auto any = [&](const auto& holds) {
+    return std::ranges::any_of(
+        growth.per, [&](const auto& one) { return holds(one.second); });
+  };
+  const bool is_product = growth.grows() && !any([](const Rates& per) {
+                            return per != Rates{.product = per.product};
+                          });
+  for (std::size_t i = 0; i < symbols; ++i) {
+    const bool is_free = is_product ? i == 1 : !any([&](const Rates& per) {
+      return per.uses(i, symbols);
+    });
     if (is_free && growth.grows()) {
       sources.emplace_back();
       continue;
     }
     const auto source = source_of(graph, [&](const Rates& per) {
-      if (is_product) return per.product;
-      const bool is_alone =
-          per.product == 0 && (i == 0 ? per.second : per.first) == 0;
-      return is_alone ? i == 0 ? per.first : per.second : 0;
+      return is_product ? per.product : per.alone(i, symbols);
     });
     if (!source) {
       return fail(ErrorCode::wrong_input,

@@ -4,14 +4,17 @@
 // same graph can be had at any others. Such an integer is
 //
 //     rest + first * B + second * S + product * B * S
+//          + square * S * S + square_product * B * S * S
 //
-// in whole numbers, B and S being the sizes (of one symbol: rest + first * B).
-// It is found from what it is at several samples. Those of two symbols are the
-// four corners of a rectangle, (p1, q1), (p1, q2), (p2, q1) and (p2, q2), whose
-// differences are the four numbers, and (p3, q3), which must agree, as must the
-// sizes that the graph has itself. All p and q are primes, none twice, and no
-// extent in the graph: so a number in a sample can be that of one size alone,
-// and what grows with a size's square fits no two of them and the third.
+// in whole numbers, B and S being the sizes (of one symbol: rest + first * B +
+// square * B * B). Attention's scores grow with a length's square; of two
+// symbols that is the second. It is found from what it is at several samples:
+// of one symbol four primes, of which three tell the numbers and the fourth
+// must agree; of two p1 and p2 with each of q1, q2 and q3, and (p3, q4), which
+// must agree. So must the sizes that the graph has itself. All p and q are
+// primes, none twice, and no extent in the graph: so a number in a sample can
+// be that of one size alone, and what grows with a size's cube, or the first
+// one's square, does not fit the last of them.
 #pragma once
 
 #include <cstdint>
@@ -42,15 +45,21 @@ inline constexpr std::string_view kSizeNames[kSymbolsMax] = {"batch",
 /// "the size 8", "the sizes 8 and 32".
 std::string sizes_text(const Sizes& sizes);
 
-/// By how much an integer grows with one more of the first size, of the second
-/// one, and of their product.
+/// How many times an integer has the first size in it, the second one, their
+/// product, the last one's square, and that times the first one.
 struct Rates {
   std::int64_t first = 0;
   std::int64_t second = 0;
   std::int64_t product = 0;
+  std::int64_t square = 0;
+  std::int64_t square_product = 0;
 
   /// How much of it is had by these sizes.
   std::int64_t at(const Sizes& sizes) const;
+  /// Whether it has that size in it, whatever else; and how many times, where
+  /// it has nothing else: else 0.
+  bool uses(std::size_t symbol, std::size_t symbols) const;
+  std::int64_t alone(std::size_t symbol, std::size_t symbols) const;
   bool operator==(const Rates&) const = default;
 };
 
@@ -65,6 +74,12 @@ struct Growth {
   bool operator==(const Growth&) const = default;
 };
 
+/// Of one symbol {first, square}, of two all in their order, but for zeros at
+/// the end of them beyond the first, or the third; and Rates of such a list.
+std::vector<std::int64_t> list_of(const Rates& rates, std::size_t symbols);
+std::optional<Rates> rates_of(const std::vector<std::int64_t>& list,
+                              std::size_t symbols);
+
 /// An integer at any sizes: rest, and what grows.
 struct Multiple {
   Rates per;
@@ -74,13 +89,13 @@ struct Multiple {
 /// So many values are needed to tell what grows, and that nothing else does.
 std::size_t samples_min(std::size_t symbols);
 
-/// What all these values (each with its sizes, among them a sample's corners)
+/// What all these values (each with its sizes, among them those of samples)
 /// are; nothing if they are no such integer.
 std::optional<Multiple> multiple_of_sizes(
     std::span<const std::pair<Sizes, std::int64_t>> values);
 
-/// What grows, of the same graph at several sizes: what the corners of the
-/// samples say, which must explain the others. wrong_input names what is no
+/// What grows, of the same graph at several sizes: what some of the samples
+/// say, which must explain the others. wrong_input names what is no
 /// such integer. `sizes` are those of one of them, and the result's.
 Result<Growth> growth_of(const std::map<Sizes, Graph>& graphs,
                          const Sizes& sizes);
@@ -93,7 +108,7 @@ std::set<std::pair<std::string, std::size_t>> growing_arguments(
 /// there is none of those: an extent would be below zero.
 Result<Graph> graph_at(const Graph& graph, const Sizes& sizes);
 
-/// Primes above the sizes, in samples as above (of one symbol: three of them):
+/// Primes above the sizes, in samples as above:
 /// what is printed for all of them alike holds by no chance (of a size that is
 /// a multiple of a vector, or another extent's).
 std::vector<Sizes> sample_sizes(const Graph& graph);

@@ -57,12 +57,15 @@ std::string expression(const Multiple& of, const Names& names) {
             : much == 1  ? name
                          : std::to_string(much) + " * " + name;
   };
-  const std::string first(names[0]);
+  const std::string first(names.front()), last(names.back());
   add(of.per.first, first);
   if (names.size() > 1) {
-    const std::string second(names[1]);
-    add(of.per.second, second);
-    add(of.per.product, first + " * " + second);
+    add(of.per.second, last);
+    add(of.per.product, first + " * " + last);
+  }
+  add(of.per.square, last + " * " + last);
+  if (names.size() > 1) {
+    add(of.per.square_product, first + " * " + last + " * " + last);
   }
   add(of.rest, "");
   const bool is_name = std::ranges::find(names, text) != names.end();

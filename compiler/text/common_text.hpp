@@ -17,7 +17,8 @@ namespace weft {
 /// differ in nothing but whole numbers, each an integer that grows as
 /// growth.hpp tells. The result has the symbols' names in them: "name", "(8 *
 /// name)",
-/// "(8 * name + 3)", "(name * other)", "(3 * name + 8 * name * other - 2)".
+/// "(8 * name + 3)", "(name * other)", "(3 * name + 8 * name * other - 2)",
+/// "(name * name)".
 /// wrong_input tells where the texts differ otherwise.
 Result<std::string> common_text(const std::map<Sizes, std::string>& texts,
                                 std::span<const std::string_view> names);

@@ -64,6 +64,11 @@ def cases(batch):
         ("corrected", lambda x: [x.var(1, correction=2), x.std(0) + 1],
          (torch.cat([rows, rows + 1, rows - 1]),)),
         ("norm_of_batch", lambda x: F.layer_norm(x.t(), x.shape[:1]), (rows,)),
+        ("each_with_each", lambda x: (x[:, None] - x).abs().softmax(-1),
+         (numbers(batch),)),
+        ("masked_scores", lambda x: torch.where(
+            torch.ones_like(x).tril() > 0, x, -1e9).softmax(-1),
+         (numbers(batch, batch),)),
     ]
 
 
@@ -116,6 +121,8 @@ def pair_cases(batch, length):
         ("mean_s_gradient", lambda x, g: g.expand_as(x) / x.numel() * x
          + (x.shape[1] + x.shape[0]), (deep, numbers(1)[0])),
         ("sum_of_batch", lambda x: x.sum(0) * 2, (deep,)),
+        ("scores", lambda x, m: (x * 0.2 + m).softmax(-1),
+         (numbers(batch, 2, length, length), numbers(length, length, seed=6))),
     ]
 
 

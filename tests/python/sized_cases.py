@@ -6,10 +6,14 @@ compiler's own word for it is not what tests rest on.
 import copy
 import math
 
+import numpy as np
 from captured_cases import graphs_of
 
 #: Of a batch, and of a batch and a length: what differs is told by differences.
-SAMPLES = {1: ((8,), (12,)), 2: ((8, 10), (12, 10), (8, 15), (12, 15))}
+SAMPLES = {1: ((8,), (12,), (14,)),
+           2: ((8, 10), (12, 10), (8, 15), (12, 15), (8, 17), (12, 17))}
+#: What grows, in the order of docs/graph.md: how often each size is a factor.
+TERMS = {1: ((1,), (2,)), 2: ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2))}
 
 
 def growing(cases_at, symbols=1):
@@ -43,26 +47,27 @@ def _walk(samples, values, pointer, grows):
         rest = {value - _at(rates, sizes)
                 for sizes, value in zip(samples, values)}
         assert len(rest) == 1, pointer
-        grows[pointer] = rates[0] if len(rates) == 1 else rates
+        grows[pointer] = rates
     elif not pointer.endswith("/name"):
         assert all(one == first for one in values), (pointer, values)
 
 
 def _rates(samples, values):
-    (low, *_), (high, *_) = samples[:2]
-    if len(samples) == 2:
-        return [(values[1] - values[0]) // (high - low)]
-    (_, short), (_, long) = samples[0], samples[3]
-    corner, more, longer, both = values
-    product = (both - more - longer + corner) // ((high - low) * (long - short))
-    return [(more - corner) // (high - low) - product * short,
-            (longer - corner) // (long - short) - product * low, product]
+    """The factors of TERMS, had by solving for them and for the rest."""
+    terms = TERMS[len(samples[0])]
+    rows = [[*(_term(term, sizes) for term in terms), 1] for sizes in samples]
+    solved = np.linalg.solve(np.array(rows, float), np.array(values, float))
+    return [round(rate) for rate in solved[:-1]]
+
+
+def _term(term, sizes):
+    return math.prod(size ** power for size, power in zip(sizes, term))
 
 
 def _at(rates, sizes):
     """How much of a number is had by these sizes."""
-    terms = sizes if len(sizes) == 1 else [*sizes, math.prod(sizes)]
-    return sum(rate * term for rate, term in zip(rates, terms, strict=True))
+    return sum(rate * _term(term, sizes)
+               for rate, term in zip(rates, TERMS[len(sizes)]))
 
 
 def _listed(value):

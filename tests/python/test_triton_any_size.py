@@ -64,13 +64,14 @@ def products(batch):
          (rows, numbers(3, 48))),
         ("summed_over", lambda x, y: (x.t() @ y).relu(),
          (rows, numbers(batch, 40))),
+        ("squared", lambda x: (x @ x.t()).relu(), (rows,)),
+        ("attention", lambda q, k, v: (q @ k.transpose(1, 2) * 0.2).softmax(-1) @ v,
+         (sequences, sequences * 2, sequences + 1)),
     ]
 
 
 def refused_products(batch):
-    rows = numbers(batch, 48)
     return [
-        ("squared", lambda x: (x @ x.t()).relu(), (rows,)),
         ("windows", lambda x, w: F.conv1d(x, w).relu(),
          (numbers(batch, 4, 20), numbers(8, 4, 3))),
     ]
@@ -88,6 +89,8 @@ def pair_products(batch, length):
         ("columns_of_batches", lambda x, y: (y @ x.transpose(1, 2)).sigmoid(),
          (deep, numbers(batch, 18, 24))),
         ("summed_over", lambda x: (x.transpose(1, 2) @ x).relu(), (deep,)),
+        ("attention", lambda q, k: (q @ k.transpose(1, 2)).softmax(-1) @ k,
+         (deep, numbers(batch, length, 24, seed=5))),
     ]
 
 

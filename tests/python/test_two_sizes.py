@@ -45,6 +45,23 @@ class Chain(nn.Module):
         return (y.reshape(-1, 32) * 2).softmax(-1).reshape(x.shape) + x
 
 
+class Attention(nn.Module):
+    """Written out, with scores that are capped, and a causal mask."""
+
+    def __init__(self, width=128):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, 4, 32).permute(2, 0, 3, 1, 4)
+        scores = torch.tanh(q @ k.transpose(-1, -2) / 32 ** 0.5 / 5) * 5
+        mask = torch.ones(length, length, dtype=torch.bool).tril()
+        scores = scores.masked_fill(~mask, float("-inf"))
+        y = scores.softmax(-1) @ v
+        return y.transpose(1, 2).reshape(batch, length, width)
+
+
 PROBLEM = """import torch
 from torch import nn
 
@@ -75,12 +92,12 @@ class RunsForTwoSizes(WeftCase):
                          self.path(name), "--target", "cpu", *QUICK, *words,
                          timeout=900)
 
-    def run_that_wins(self):
+    def run_that_wins(self, text):
         """The folder of one with kernels of ours: asked again where the machine
         was too busy to see that they are faster."""
         for attempt in range(3):
             name = f"run{attempt}"
-            self.assert_ends(self.run_of(problem_text(), *BOTH, name=name), 0)
+            self.assert_ends(self.run_of(text, *BOTH, name=name), 0)
             with open(self.path(name + "/result.json"),
                       encoding="utf-8") as file:
                 result = json.load(file)
@@ -90,7 +107,7 @@ class RunsForTwoSizes(WeftCase):
         return self.fail(result)
 
     def test_one_run_s_module_takes_every_pair(self):
-        run = self.run_that_wins()
+        run = self.run_that_wins(problem_text())
         self.assert_replays(run)
         with open(run + "/report.html", encoding="utf-8") as file:
             self.assertIn("--dynamic-batch --dynamic-dim 1", file.read())
@@ -107,6 +124,22 @@ class RunsForTwoSizes(WeftCase):
         with self.assertWarnsRegex(UserWarning, "no batch|no tensor|other shape"):
             ours(*inputs_at(0, 4))
         self.judged_at(run)
+
+    def test_written_attention_takes_every_batch_and_length(self):
+        """Scores have the length's square in their shape."""
+        text = inspect.getsource(Attention).replace("Attention", "Model")
+        text = PROBLEM.format(model=text, batch=8, length=192).replace(
+            ", torch.randn(1, 192, 128)", "")
+        run = self.run_that_wins(text)
+        new = module_of(run + "/composed/model_new.py")
+        torch.manual_seed(3)
+        model, ours = Attention(), new.ModelNew()
+        ours.load_state_dict(model.state_dict())
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("error")  # of a call that is passed on
+            for pair in PAIRS[:-1]:
+                verdict = weft.verify(model, ours, [torch.randn(*pair, 128)])
+                self.assertTrue(verdict, f"{pair}: {verdict}")
 
     def judged_at(self, run):
         """Each kernel, and the module, at its own pair and at five others."""
@@ -249,13 +282,15 @@ class TheSameTextOfPairs(unittest.TestCase):
 
     def test_numbers_that_grow_are_expressions(self):
         self.assertEqual(any_batch.common_text(self.texts(
-            "f'view({n}, {8 * m}, {n * m}, {2 * n * m + n + 3}, {m - 1}, 64)'")),
+            "f'view({n}, {8 * m}, {n * m}, {2 * n * m + n + 3}, {m - 1}, "
+            "{3 * n * m * m - m * m}, 64)'")),
             "view(weft_batch, (8 * weft_sequence), (weft_batch * weft_sequence), "
             "(weft_batch + 2 * weft_batch * weft_sequence + 3), "
-            "(weft_sequence - 1), 64)")
+            "(weft_sequence - 1), (-1 * weft_sequence * weft_sequence + "
+            "3 * weft_batch * weft_sequence * weft_sequence), 64)")
 
     def test_what_does_not_grow_evenly_is_refused(self):
-        for text in ("n * n", "m * m", "n * m // 2", "n * m * m", "max(n, m)",
+        for text in ("n * n", "m * m * m", "n * m // 2", "n * n * m", "max(n, m)",
                      "'x' * m"):
             with self.subTest(text), self.assertRaises(any_batch.Unsupported):
                 any_batch.common_text(self.texts(text))

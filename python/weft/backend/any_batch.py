@@ -2,12 +2,14 @@
 
 The graph is had at several sizes, and so is its problem file's text. What these
 have in common is the text for any: where they differ, they differ in numbers
-that are a number, plus multiples of the sizes and of their product
-(compiler/graph/growth.hpp and compiler/text/common_text.hpp do the same with
-kernels). Below, sizes are a tuple: one for each symbol.
+that are a number, plus multiples of the sizes, of their product, of the last one's square
+and of that times the first one (compiler/graph/growth.hpp and
+compiler/text/common_text.hpp do the same with kernels). Below, sizes are a tuple: one
+for each symbol.
 """
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -22,10 +24,13 @@ from weft.backend.graph_source import Unsupported, source_of, view_chain
 from weft.backend.tracing import traced
 
 #: By the number of symbols, primes, so that no size of another kind is one of them
-#: by design. Of two symbols the first four are the corners of a rectangle, whose
-#: differences are what grows; the last one, whose first is the larger, checks it.
-SAMPLES = {1: ((53,), (59,), (61,)),
-           2: ((53, 67), (53, 71), (59, 67), (59, 71), (79, 61))}
+#: by design. All but the last tell what grows; the last one, of two symbols one whose
+#: first is the larger, checks it.
+SAMPLES = {1: ((53,), (59,), (61,), (67,)),
+           2: ((53, 67), (53, 71), (53, 73), (59, 67), (59, 71), (59, 73),
+               (79, 61))}
+#: What numbers are multiples of: how often each symbol is a factor.
+TERMS = {1: ((1,), (2,)), 2: ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2))}
 SYMBOLS_MAX = len(SAMPLES)
 NAMES = ("weft_batch", "weft_sequence")
 _NUMBERS = re.compile(r"(?<![\w.])\d+(?![\w.])")
@@ -196,41 +201,40 @@ def common_text(texts):
 
 
 def _expression(values):
-    """What a number is whose values are these: a sum of so many of each size, of
-    their product, and a number."""
-    terms, rest = _rates(values), 0
-    for i, (sizes, value) in enumerate(values.items()):
-        left = value - sum(per * _of(name, sizes) for name, per in terms.items())
-        if i and left != rest:
-            raise Unsupported("a number in it is no number plus a multiple of "
-                              "a size")
-        rest = left
+    """What a number is whose values are these: a sum of so many of each of TERMS,
+    and a number."""
+    symbols = len(next(iter(values)))
+    *told, (last, checked) = values.items()
+    numbers = list(_solution(symbols) * sympy.Matrix([value for _, value in told]))
+    terms = [*TERMS[symbols], (0,) * symbols]
+    if (not all(number.is_integer for number in numbers)
+            or sum(number * _of(term, last)
+                   for number, term in zip(numbers, terms)) != checked):
+        raise Unsupported("a number in it is no number plus a multiple of a size")
     text = ""
-    for name, number in [*terms.items(), ("", rest)]:
+    for term, number in zip(terms, map(int, numbers)):
         if number:
             text += "" if not text else " + " if number > 0 else " - "
             much = number if text == "" else abs(number)
+            name = " * ".join(name for name, power in zip(NAMES, term)
+                              for _ in range(power))
             text += (str(much) if not name else
                      name if much == 1 else f"{much} * {name}")
     return text if text in NAMES else f"({text})"
 
 
-def _rates(values):
-    """{symbol, or a product of symbols: by how much a number grows with it}"""
-    if len(next(iter(values))) == 1:
-        (low, at_low), (high, at_high), *_ = values.items()
-        return {NAMES[0]: (at_high - at_low) // (high[0] - low[0])}
-    (low, corner), (_, longer), (_, more), (high, both), *_ = values.items()
-    n, m = high[0] - low[0], high[1] - low[1]
-    product = (both - more - longer + corner) // (n * m)
-    return {NAMES[0]: (more - corner) // n - product * low[1],
-            NAMES[1]: (longer - corner) // m - product * low[0],
-            " * ".join(NAMES): product}
+@functools.cache
+def _solution(symbols):
+    """By which the values at all samples but the last give the factors of TERMS,
+    and the number beside them."""
+    return sympy.Matrix([
+        [*(_of(term, sizes) for term in TERMS[symbols]), 1]
+        for sizes in SAMPLES[symbols][:-1]]).inv()
 
 
-def _of(name, sizes):
-    """A symbol's value, or the product's."""
-    return (sizes[NAMES.index(name)] if name in NAMES else math.prod(sizes))
+def _of(term, sizes):
+    """That product of sizes."""
+    return math.prod(size ** power for size, power in zip(sizes, term))
 
 
 def source_like(graph_and_looks, arguments, source, any_source):
