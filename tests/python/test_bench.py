@@ -380,6 +380,22 @@ exit 1
         self.assertTrue(waited_for(lambda: os.path.exists(record)))
         self.assert_ends(self.bench(), 2, "another bench is at work")
 
+    def test_a_file_that_cannot_be_read_is_wrong_input_and_no_more(self):
+        os.makedirs(self.path("problems/1_folder.py"))
+        os.mkfifo(self.path("problems/2_pipe.py"))
+        os.symlink("nowhere.py", self.path("problems/3_link.py"))
+        self.problems(**{"4_broken": BROKEN})
+        self.assert_ends(self.bench(), 1)
+        rows = self.rows()
+        self.assertEqual({row["verdict"] for row in rows.values()},
+                         {"wrong input"})
+        self.assertIn("is a folder", rows["1_folder.py"]["reason"])
+        self.assertIn("no regular file", rows["2_pipe.py"]["reason"])
+        self.assertIn("there is no file", rows["3_link.py"]["reason"])
+        self.write("problems/nowhere.py", GOOD)
+        self.assert_ends(self.bench("--only", "3_*"), 0)
+        self.assertEqual(self.rows()["3_link.py"]["verdict"], "verified")
+
     def test_a_list_does_not_swallow_the_folder_behind_it(self):
         self.problems(**{"1_broken": BROKEN})
         done = self.weft("bench", *FAST, "--seeds", "compiler", "--only",

@@ -37,8 +37,15 @@ class Problem:
         return before + (f"{self.level}/{stem}" if self.level else stem)
 
     def digest(self):
-        with open(self.path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()
+        """Of what cannot be read, or is no regular file, none of its own: its
+        run says what is wrong, and the others go on."""
+        if not os.path.isfile(self.path):  # to open a pipe would wait
+            return "no file"
+        try:
+            with open(self.path, "rb") as file:
+                return hashlib.sha256(file.read()).hexdigest()
+        except OSError:
+            return "not read"
 
 
 def find(folder, levels=(), only=(), group=""):
