@@ -1,5 +1,7 @@
 #include "runtime/ui/shelf.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -16,13 +18,21 @@ constexpr int kDepthMax = 3;
 constexpr std::size_t kFoldersMax = 100'000;
 constexpr std::size_t kIdDigits = 12;
 
+/// Which file it is, whatever its name was before; 0: there is none.
+std::uint64_t journal_in(const fs::path& folder) {
+  struct stat about{};
+  const bool is_there = stat((folder / "journal.db").c_str(), &about) == 0;
+  return is_there ? about.st_ino : 0;
+}
+
 Shelf::Entry entry_of(const fs::path& folder) {
   std::error_code ignored;
   // The log has the newest events of a run that goes on.
   auto changed = fs::last_write_time(folder / "journal.db", ignored);
   const auto log = fs::last_write_time(folder / "journal.db-wal", ignored);
   if (!ignored) changed = std::max(changed, log);
-  return {content_hash(folder.string()).substr(0, kIdDigits), folder, changed};
+  return {content_hash(folder.string()).substr(0, kIdDigits), folder, changed,
+          journal_in(folder)};
 }
 
 }  // namespace
@@ -62,8 +72,14 @@ Result<std::shared_ptr<Shelf::Run>> Shelf::open(const std::string& id) {
   const auto known = std::ranges::find_if(
       open_, [&](const auto& run) { return run->entry.id == id; });
   if (known != open_.end()) {
-    open_.splice(open_.begin(), open_, known);
-    return open_.front();
+    const Entry& entry = (*known)->entry;
+    if (journal_in(entry.folder) == entry.journal) {
+      open_.splice(open_.begin(), open_, known);
+      return open_.front();
+    }
+    // Removed since, and perhaps begun anew in the same folder. While it is
+    // open here, no other file can have its inode.
+    open_.erase(known);
   }
   const std::vector<Entry> runs = list();
   const auto found = std::ranges::find(runs, id, &Entry::id);

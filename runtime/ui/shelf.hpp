@@ -27,6 +27,7 @@ class Shelf {
     std::string id;  ///< in addresses: 12 hex digits
     std::filesystem::path folder;
     std::filesystem::file_time_type changed;
+    std::uint64_t journal = 0;  ///< its file's inode
   };
   /// What is there now, the newest first.
   std::vector<Entry> list() const;

@@ -426,6 +426,25 @@ class UiTest(RunCase):
         events = re.search(r"weft_run_events\{.*\} (\d+)", text).group(1)
         self.assertEqual(int(events), self.events[-1]["seq"])
 
+    def test_a_run_that_is_begun_anew_in_its_folder_is_the_new_one(self):
+        runs, one = self.path("runs"), self.path("runs/one")
+        shutil.copytree(self.run_folder, one)
+        with serving(runs, "--listen", "127.0.0.1:0") as address:
+            def shown():
+                [run] = json.loads(ask(address + "runs.json")[2])["runs"]
+                about = ask(address + f"run/{run['id']}/about.json")[2]
+                self.assertEqual(json.loads(about)["events"], run["events"])
+                return run
+
+            old = shown()
+            shutil.rmtree(one)
+            gone = address + f"run/{old['id']}/about.json"
+            self.assertEqual(ask(gone)[0], 404)
+            done = self.weft("simulate", "--seeds", "28", "--out", one)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(shown()["events"], events_of(one)[-1]["seq"])
+            self.assertNotEqual(shown()["events"], old["events"])
+
     def test_a_token_is_asked_for_and_becomes_a_cookie(self):
         with serving(self.run_folder, "--listen", "127.0.0.1:0",
                      "--token") as address:
