@@ -28,6 +28,27 @@ std::int64_t epoch_ms() {
 constexpr int kOk = 200;
 constexpr int kRedirects = 300;
 
+/// Of a reply that is not understood, so much is shown.
+constexpr std::size_t kShownBytes = 120;
+/// Of a name that the server gives: the journal holds it.
+constexpr std::size_t kNameBytesMax = 256;
+
+/// The text's beginning.
+std::string beginning_of(std::string text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  return repaired_utf8(std::string_view(text).substr(0, bytes_max)) + "…";
+}
+
+/// Before anything is cut off, or a part of the key would stay.
+std::optional<ServerError> error_without_key(std::optional<ServerError> error,
+                                             std::string_view key) {
+  if (!error) return error;
+  for (std::string* text : {&error->type, &error->code, &error->message}) {
+    *text = without_key(std::move(*text), key);
+  }
+  return error;
+}
+
 /// One call: what has come of its reply.
 struct Exchange {
   LlmEndpoint endpoint;
@@ -111,12 +132,12 @@ Classified Exchange::judge(const HttpEnd& http) const {
   if (http.kind != HttpEnd::Kind::done && !reader->error()) {
     return classify_transport(endpoint, http);
   }
+  const auto error = error_without_key(reader->error(), key);
   if (!is_ok(http.head)) {
-    return classify_error(endpoint, http.head, reader->error(), epoch_ms());
+    return classify_error(endpoint, http.head, error, epoch_ms());
   }
-  if (reader->error()) {
-    return classify_stream_error(endpoint, http.head, *reader->error(),
-                                 epoch_ms());
+  if (error) {
+    return classify_stream_error(endpoint, http.head, *error, epoch_ms());
   }
   const std::string type = header(http.head, "content-type");
   if (type.starts_with("text/html")) {
@@ -127,7 +148,8 @@ Classified Exchange::judge(const HttpEnd& http) const {
   }
   std::string why = who + ": the reply ";
   if (!reader->malformed().empty()) {
-    why += "is not to be understood: " + reader->malformed();
+    why += "is not to be understood: " +
+           beginning_of(without_key(reader->malformed(), key), kShownBytes);
   } else if (!has_bytes) {
     why += "is empty";
   } else {
@@ -139,11 +161,13 @@ Classified Exchange::judge(const HttpEnd& http) const {
 void Exchange::clean(LlmAnswer& answer) const {
   answer.failure.message =
       repaired_utf8(without_key(answer.failure.message, key));
-  answer.model = without_key(answer.model, key);
-  answer.request_id = repaired_utf8(without_key(answer.request_id, key));
+  answer.model = beginning_of(without_key(answer.model, key), kNameBytesMax);
+  answer.request_id = beginning_of(
+      repaired_utf8(without_key(answer.request_id, key)), kNameBytesMax);
   for (AnswerText& text : answer.texts) {
     text.text = without_key(std::move(text.text), key);
-    text.finish_reason = without_key(std::move(text.finish_reason), key);
+    text.finish_reason = beginning_of(
+        without_key(std::move(text.finish_reason), key), kNameBytesMax);
     if (text.finish_reason.empty()) text.finish_reason = "stop";
   }
 }
@@ -261,7 +285,8 @@ LlmClient::Id LlmClient::list_models(const LlmEndpoint& endpoint,
       const auto parsed =
           nlohmann::json::parse(repaired_utf8(*body), nullptr, false);
       answer.failure =
-          classify_error(endpoint, end.head, error_in(parsed), epoch_ms())
+          classify_error(endpoint, end.head,
+                         error_without_key(error_in(parsed), key), epoch_ms())
               .failure;
     } else {
       names = model_names(*body);

@@ -298,9 +298,7 @@ void ReplyReader::take_json(std::string_view text, bool whole, bool last) {
   const json data = json::parse(repaired_utf8(text), nullptr, false);
   if (!data.is_object()) {
     if (malformed_.empty() && !last) {
-      constexpr std::size_t kShown = 120;
-      malformed_ = "not a JSON object: " +
-                   repaired_utf8(text.substr(0, std::min(text.size(), kShown)));
+      malformed_ = "not a JSON object: " + repaired_utf8(text);
     }
     return;
   }

@@ -45,7 +45,8 @@ class ReplyReader {
   std::int64_t told_micro_usd() const { return told_micro_usd_; }
   const std::string& model() const { return model_; }
   const std::optional<ServerError>& error() const { return error_; }
-  /// Why a part of the reply is not to be understood; empty: all is.
+  /// Why a part of the reply is not to be understood, with all of that part;
+  /// empty: all is.
   const std::string& malformed() const { return malformed_; }
 
  protected:

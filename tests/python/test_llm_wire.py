@@ -347,6 +347,28 @@ class Failures(Wire):
         self.assert_answer(self.ask(Reply(text=f"your key is {KEY}")),
                            "your key is [key]")
 
+    def test_no_part_of_a_key_stays_where_a_text_is_cut(self):
+        told = "x" * 490 + KEY
+        for reply in (Reply(status=400, error={"message": told}),
+                      Reply(error={"message": told}),
+                      Reply(raw=b"data: " + told[400:].encode() + b"\n\n"),
+                      Reply(raw=b"data: " + told[385:].encode() + b"\n\n")):
+            said = self.ask(reply)
+            self.assertNotEqual(said["exit_code"], 0)
+            self.assertNotIn(KEY[:4], json.dumps(said))
+
+    def test_names_that_a_server_gives_are_cut(self):
+        """The journal holds them, and takes no message of any length."""
+        said = self.ask(Reply(text="x", model="m" * 1_000_000))
+        self.assert_answer(said, "x")
+        self.assertLess(len(said["model"]), 300)
+        stream = (b'data: {"model": "' + b"\xff" * 1_000_000 + b'", "choices": '
+                  b'[{"index": 0, "delta": {"content": "x"}, "finish_reason": "'
+                  + b"s" * 1_000_000 + b'"}]}\n\ndata: [DONE]\n\n')
+        said = self.ask(Reply(raw=stream))
+        self.assert_answer(said, "x")
+        self.assertLess(len(json.dumps(said)), 4_000)
+
     def test_a_model_that_is_not_there(self):
         said = self.ask(Reply(status=404, error={"code": "model_not_found"}))
         self.assert_failure(said, "wrong_input", words="weft llm models mini")
