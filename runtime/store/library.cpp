@@ -18,6 +18,9 @@ constexpr std::int64_t kLayout = 1;
 constexpr const char* kWait = "PRAGMA busy_timeout = 5000";
 /// An entry's time of use is that coarse: finding is not writing, as a rule.
 constexpr std::int64_t kUsedGrainUs = std::int64_t{24} * 3600 * 1'000'000;
+/// Of a kernel's row; a message of the journal's takes 64 MiB. Nothing that was
+/// kept in earnest is longer.
+constexpr std::size_t kRowBytesMax = std::size_t{16} << 20;
 
 std::int64_t system_now_us() {
   using namespace std::chrono;
@@ -53,7 +56,11 @@ Speedup speedup_at(const Statement& row, int column) {
   return {row.real(column), row.real(column + 1), row.real(column + 2)};
 }
 
-StoredKernel stored_in(const Statement& row) {
+/// Nothing where the row is too long to be a kernel's.
+std::optional<StoredKernel> stored_in(const Statement& row) {
+  std::size_t bytes = 0;
+  for (const int column : {0, 1, 2, 3, 15}) bytes += row.bytes(column).size();
+  if (bytes > kRowBytesMax) return std::nullopt;
   StoredKernel stored;
   KnownKernel& kernel = stored.kernel;
   stored.text = row.bytes(0);
@@ -201,6 +208,9 @@ Result<Database> Library::open() const {
   if (!found) return std::unexpected(found.error());
   if (*found == kLayout) return database;
   if (*found != 0) return of_another_weft();
+  const auto is_foreign = database->has_other_table({"kernel", "made"});
+  if (!is_foreign) return std::unexpected(is_foreign.error());
+  if (*is_foreign) return fail(ErrorCode::damaged, "it has other tables");
   // Of several that begin it at once, one has its way; without WAL readers
   // wait for writers, no more.
   [[maybe_unused]] const auto changed =
@@ -239,8 +249,10 @@ Result<std::vector<LibraryEntry>> Library::entries() const {
       const auto row = query->step();
       if (!row) return std::unexpected(row.error());
       if (!*row) return entries;
+      auto stored = stored_in(*query);
+      if (!stored) continue;
       LibraryEntry& entry = entries.emplace_back();
-      entry.stored = stored_in(*query);
+      entry.stored = std::move(*stored);
       entry.key.signature = query->bytes(16);
       entry.key.target = query->bytes(17);
       entry.key.device = query->bytes(18);

@@ -27,14 +27,22 @@ std::optional<KeptAnswer> unpacked(std::string_view bytes) {
   }
 }
 
-/// Full sync: what was paid for must outlive a power cut.
-Result<Database> open_database(const fs::path& file, const char* tables) {
+/// Full sync: what was paid for must outlive a power cut. A file that has any
+/// table but `own` is left alone.
+Result<Database> open_database(const fs::path& file, std::string_view own,
+                               const char* tables) {
   std::error_code ignored;
   if (file.has_parent_path())
     fs::create_directories(file.parent_path(), ignored);
   auto database =
       Database::open(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
   if (!database) return database;
+  const auto is_foreign = database->has_other_table({own});
+  if (!is_foreign) return std::unexpected(is_foreign.error());
+  if (*is_foreign) {
+    return fail(ErrorCode::damaged,
+                file.string() + " holds other tables: name another file");
+  }
   for (const char* sql :
        {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", tables}) {
     if (const auto done = database->execute(sql); !done) {
@@ -58,7 +66,7 @@ Result<std::int64_t> number(Database& database, const char* sql,
 
 Result<LlmReplies> LlmReplies::open(const fs::path& file) {
   auto database = open_database(
-      file,
+      file, "call",
       "CREATE TABLE IF NOT EXISTS call(request TEXT PRIMARY KEY, "
       "prompt TEXT NOT NULL, good INTEGER NOT NULL DEFAULT 0, answer BLOB) "
       "WITHOUT ROWID; CREATE INDEX IF NOT EXISTS call_prompt ON call(prompt)");
@@ -118,7 +126,7 @@ Result<int> LlmReplies::answered(const std::string& prompt) {
 
 Result<LlmCache> LlmCache::open(const fs::path& file, std::int64_t bytes_max) {
   auto database = open_database(
-      file,
+      file, "answer",
       "CREATE TABLE IF NOT EXISTS answer(id INTEGER PRIMARY KEY, "
       "prompt TEXT NOT NULL, ordinal INTEGER NOT NULL, bytes INTEGER NOT NULL, "
       "answer BLOB NOT NULL, UNIQUE(prompt, ordinal))");

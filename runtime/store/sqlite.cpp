@@ -1,5 +1,6 @@
 #include "runtime/store/sqlite.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace weft {
@@ -166,6 +167,20 @@ Result<Statement> Database::prepare(std::string_view sql) {
         describe(file_, SQLITE_CORRUPT, sqlite3_errmsg(connection_.get())));
   }
   return std::unexpected(describe(file_, connection_.get()));
+}
+
+Result<bool> Database::has_other_table(
+    std::initializer_list<std::string_view> own) {
+  auto tables = prepare(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE "
+      "'sqlite\\_%' ESCAPE '\\'");
+  if (!tables) return std::unexpected(tables.error());
+  for (;;) {
+    const auto row = tables->step();
+    if (!row) return std::unexpected(row.error());
+    if (!*row) return false;
+    if (std::ranges::find(own, tables->bytes(0)) == own.end()) return true;
+  }
 }
 
 bool Database::in_transaction() const {

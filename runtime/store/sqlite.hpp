@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -59,6 +60,8 @@ class Database {
   Result<void> execute(const char* sql);
   /// damaged when the tables that the statement names are not there.
   Result<Statement> prepare(std::string_view sql);
+  /// Whether it has a table that is none of `own`: the file is somebody else's.
+  Result<bool> has_other_table(std::initializer_list<std::string_view> own);
   bool in_transaction() const;
   /// Makes the file of the write-ahead log at least this long, with zeros after
   /// what it holds. Written and synced: reserved blocks would not do, since a

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/machine/files.hpp"
+#include "runtime/store/llm_store.hpp"
 #include "tests/sandbox_fixture.hpp"
 
 using namespace weft;
@@ -209,6 +211,41 @@ TEST_CASE("a library of another layout is left alone") {
   const auto found = Library(file).find(key_of("s"));
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().message.contains("another weft"));
+}
+
+TEST_CASE("a database of somebody else's is left alone") {
+  LibraryFolder folder;
+  const fs::path file = folder.path / "notes.db";
+  {
+    auto other =
+        Database::open(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    REQUIRE(other.has_value());
+    REQUIRE(other->execute("CREATE TABLE note(text)"));
+  }
+  const auto before = read_file(file);
+  REQUIRE(before.has_value());
+  const auto found = Library(file).find(key_of("s"));
+  REQUIRE_FALSE(found.has_value());
+  CHECK(found.error().message.contains("was never one"));
+  CHECK_FALSE(Library(file).keep(key_of("s"), "", kernel("text", 5)));
+  CHECK_FALSE(LlmCache::open(file));
+  CHECK(read_file(file).value() == *before);
+}
+
+TEST_CASE("a row that is too long for a message is no kernel") {
+  LibraryFolder folder;
+  const fs::path file = folder.path / "library.db";
+  keep(Library(file), key_of("s"), "", kernel("text", 5));
+  {
+    auto other = Database::open(file, SQLITE_OPEN_READWRITE);
+    REQUIRE(other.has_value());
+    REQUIRE(other->execute(
+        "UPDATE kernel SET variant = hex(zeroblob(9000000)), median_us = 1"));
+  }
+  CHECK(Library(file).find(key_of("s")).value() == std::nullopt);
+  CHECK(Library(file).entries().value().empty());
+  keep(Library(file), key_of("s"), "", kernel("another", 5));
+  CHECK(text_at(Library(file), key_of("s")) == "another");
 }
 
 TEST_CASE("a library that cannot be made is an error, and none is one too") {
