@@ -162,8 +162,10 @@ void SubgraphAgent::start_waiting(Context& context) {
   const bool is_judged = known && !known->failure;
   std::size_t started = 0;
   for (const Seed& seed : std::exchange(waiting_, {})) {
+    const bool is_known =
+        seed.source == known_.source && seed.target == known_.target;
     const bool is_outdone = holds_ && contains(known_.outdone, seed.source);
-    if (is_judged && (seed.source == known_.source || is_outdone)) continue;
+    if (is_judged && (is_known || is_outdone)) continue;
     verify(seed, context);
     ++started;
   }

@@ -164,6 +164,21 @@ TEST_CASE("a wrong kernel goes, its text is not tried again, others are") {
   CHECK(agent.told.kernel.source == "text of a");
 }
 
+TEST_CASE("a right text that is kept for a wrong target is tried for its own") {
+  LibraryAgent agent;
+  KnownKernel known = remembered();
+  known.target = "no target";
+  SeedsReply reply{"sg", "library", {kept}, {}, known};
+  reply.seeds[0].target = known.target;
+  reply.seeds[0].source = known.source = "text of a";
+  agent.say("seeds/library", reply);
+  agent.compiler_says({"a"});
+  SeedResult wrong;
+  wrong.seed = reply.seeds[0];
+  wrong.verdict.kind = "not_built";
+  CHECK(one<VerifySeed>(agent.result(wrong)).seed == compiled("a"));
+}
+
 TEST_CASE("a wrong kernel goes even when nothing else is right") {
   LibraryAgent agent;
   agent.told_by_library(remembered());
