@@ -85,6 +85,29 @@ class Config(unittest.TestCase):
                     self.assertIn(place, done.stderr)
                     self.assertIn(words, done.stderr)
 
+    def test_a_limit_that_is_no_number_is_refused(self):
+        """No comparison with it holds: it would be none."""
+        for words in (("run", "nothing.py", "--budget-s"),
+                      ("run", "nothing.py", "--memory-gib"),
+                      ("run", "nothing.py", "--budget-usd"),
+                      ("run", "nothing.py", "--subgraph-budget-usd"),
+                      ("run", "nothing.py", "--listen", "tcp://127.0.0.1:0",
+                       "--node-seconds"),
+                      ("eval", "nothing.py", "nothing.py", "--memory-gib"),
+                      ("bench", ".", "--limit-minutes"),
+                      ("bench", ".", "--problem-minutes"),
+                      ("node", "--once", "--patience-seconds")):
+            for text in ("nan", "-NaN", "nan(1)"):
+                done = self.weft(*words, text)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"{words[-1]}: Value {text} ", done.stderr)
+        self.write("weft.toml", "[run]\nbudget_usd = nan\n")
+        done = self.weft("run", "nothing.py")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("weft.toml:2", done.stderr)
+        done = self.weft("config", WEFT_RUN_BUDGET_S="nan")
+        self.assertEqual(done.returncode, 2, done.stderr)
+
     def test_a_wrong_variable_is_named(self):
         done = self.weft("config", WEFT_RUN_JOBS="many")
         self.assertEqual(done.returncode, 2)

@@ -11,6 +11,7 @@
 #include "tools/weft/export_command.hpp"
 #include "tools/weft/llm_command.hpp"
 #include "tools/weft/node_command.hpp"
+#include "tools/weft/number_range.hpp"
 #include "tools/weft/run_flags.hpp"
 #include "tools/weft/settings_flags.hpp"
 #include "tools/weft/tune_command.hpp"
@@ -79,7 +80,7 @@ std::vector<CLI::Option*> add_listen(CLI::App& app, ListenFlags& flags) {
                    ->needs(listen);
   auto* silence = app.add_option("--node-seconds", flags.silence_s,
                                  "A node that is silent for longer is lost")
-                      ->check(CLI::Range(0.5, 86'400.0))
+                      ->check(number_range(0.5, 86'400.0))
                       ->needs(listen)
                       ->capture_default_str();
   auto* no_local =
@@ -195,7 +196,7 @@ void add_eval(CLI::App& app, CommonFlags& common, int& code) {
             flags.memory_bytes = static_cast<std::int64_t>(size * kGib);
           },
           "Memory limit of one candidate (8)")
-      ->check(CLI::Range(0.25, 4096.0));
+      ->check(number_range(0.25, 4096.0));
   eval->callback([&] { code = eval_command(common, flags); });
 }
 
@@ -222,11 +223,11 @@ void add_bench(CLI::App& app, CommonFlags& common, int& code) {
   bench
       ->add_option("--limit-minutes", flags.limit_minutes,
                    "Stop then; the same command goes on")
-      ->check(CLI::Range(0.01, 100'000.0));
+      ->check(number_range(0.01, 100'000.0));
   bench
       ->add_option("--problem-minutes", flags.problem_minutes,
                    "Time limit of one problem")
-      ->check(CLI::Range(0.01, 100'000.0))
+      ->check(number_range(0.01, 100'000.0))
       ->capture_default_str();
   bench
       ->add_option("--jobs", flags.jobs,
@@ -497,7 +498,7 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   node->add_flag("--once", flags.once, "Go when the run has ended");
   node->add_option("--patience-seconds", flags.patience_s,
                    "The work of a head that is away for longer is dropped")
-      ->check(CLI::Range(1.0, 864'000.0))
+      ->check(number_range(1.0, 864'000.0))
       ->capture_default_str();
   node->add_option("--lose-blobs", flags.lose_every)
       ->check(CLI::Range(0, 1'000'000))

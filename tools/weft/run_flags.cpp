@@ -13,6 +13,7 @@
 #include "compiler/graph/growth.hpp"
 #include "compiler/targets.hpp"
 #include "runtime/store/library.hpp"
+#include "tools/weft/number_range.hpp"
 
 namespace weft {
 namespace {
@@ -212,7 +213,7 @@ Options add_llm(CLI::App& app, RunOptions& options) {
                llm.budget_micro_usd = static_cast<std::int64_t>(usd * 1e6);
              },
              "What calls may cost in all (no limit)")
-          ->check(CLI::Range(0.0, 1e6)),
+          ->check(number_range(0.0, 1e6)),
       app.add_option("--budget-tokens", llm.budget_tokens,
                      "Tokens of all calls, in and out (no limit)")
           ->check(CLI::NonNegativeNumber),
@@ -222,7 +223,7 @@ Options add_llm(CLI::App& app, RunOptions& options) {
                llm.subgraph_micro_usd = static_cast<std::int64_t>(usd * 1e6);
              },
              "The same for one subgraph")
-          ->check(CLI::Range(0.0, 1e6)),
+          ->check(number_range(0.0, 1e6)),
       app.add_option("--subgraph-budget-tokens", llm.subgraph_tokens,
                      "The same for one subgraph")
           ->check(CLI::NonNegativeNumber),
@@ -261,7 +262,7 @@ Options add_limits(CLI::App& app, RunOptions& options) {
              },
              "Seconds for the whole run, which then ends with the best so far "
              "(no limit)")
-          ->check(CLI::Range(1.0, 1e7)),
+          ->check(number_range(1.0, 1e7)),
       app.add_option_function<std::int64_t>(
              "--capture-seconds",
              [&options](std::int64_t s) { options.capture_ms = s * 1000; },
@@ -278,7 +279,7 @@ Options add_limits(CLI::App& app, RunOptions& options) {
                options.memory_bytes = static_cast<std::int64_t>(size * kGib);
              },
              "Memory limit of the capture and of one candidate (8)")
-          ->check(CLI::Range(0.25, 4096.0)),
+          ->check(number_range(0.25, 4096.0)),
   };
 }
 
