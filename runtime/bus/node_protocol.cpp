@@ -293,6 +293,12 @@ void NodeProtocol::tick(std::int64_t now_ms) {
     end_run();
     if (options_.once) return quit("");
   }
+  // One that begins when all is over finds nobody.
+  if (options_.once && run_.empty() &&
+      now_ms - std::max(heard_ms_, began_ms_) > options_.patience_ms) {
+    act(Log{"no head has let it in: it goes"});
+    return quit("");
+  }
   if (!is_welcome_) {
     if (now_ms - hello_ms_ >= options_.hello_ms) say_hello(now_ms);
     return;

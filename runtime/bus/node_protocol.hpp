@@ -79,7 +79,8 @@ class NodeProtocol {
     /// The head's silence after which another connection is tried, until the
     /// head says what it wants.
     std::int64_t silence_ms = 5'000;
-    /// Work for a head that is away for longer is dropped.
+    /// Work for a head that is away for longer is dropped; with `once` the node
+    /// goes then, also one that no head has let in.
     std::int64_t patience_ms = 3'600'000;
     /// A node that leaves waits no longer for the head to journal what it has
     /// done.

@@ -55,6 +55,24 @@ TEST_CASE("a node whose head never comes back gives up in the end") {
   CHECK(node.said - before <= 130);
 }
 
+TEST_CASE("a node that comes when all is over gives up, too") {
+  for (const bool once : {true, false}) {
+    World world;
+    NodeProtocol::Options options;
+    options.hello = hello_of("n1", "a");
+    options.once = once;
+    options.patience_ms = 60'000;
+    World::Node& node = world.add("n1", "a");
+    node.protocol = std::make_unique<NodeProtocol>(options);
+    node.is_cut = true;
+    const std::int64_t began_ms = world.now;
+    world.run_until(
+        [&] { return node.has_quit || world.now - began_ms > 61'000; });
+    CHECK(node.has_quit == once);
+    CHECK(world.now - began_ms >= 60'000);
+  }
+}
+
 TEST_CASE("a node that leaves hands back what it has not done, and goes") {
   World world;
   World::Node& node = world.add_holding("n1");
