@@ -67,6 +67,11 @@ class NodesTest(NodesCase):
         self.assertEqual(self.changes("other"), 0, self.output())
         self.assert_same_and_nothing_left()
 
+    def test_a_port_that_there_is_not_is_refused(self):
+        for words in (("run", self.problem, "--listen"), ("node", "--join")):
+            done = self.weft(*words, "tcp://127.0.0.1:65536")
+            self.assert_ends(done, 2, "an address is tcp://HOST:PORT")
+
     def test_keys_let_in_who_is_allowed_and_nobody_else(self):
         for folder in ("keys", "others"):
             made = self.weft("keygen", self.path(folder))

@@ -65,10 +65,13 @@ std::vector<CLI::Option*> add_settable(CLI::App& verb, RunFlags& flags) {
 std::string fault_of_address(const std::string& text) {
   const auto colon = text.rfind(':');
   const std::string begin = "tcp://";
-  const bool good =
+  const bool is_in_form =
       text.starts_with(begin) && colon != std::string::npos &&
       colon > begin.size() && colon + 1 < text.size() &&
       text.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+  // ZeroMQ takes a larger number's lower 16 bits.
+  constexpr int kPortMax = 65'535;
+  const bool good = is_in_form && std::atoll(&text[colon + 1]) <= kPortMax;
   return good ? "" : "an address is tcp://HOST:PORT, not '" + text + "'";
 }
 
