@@ -224,6 +224,9 @@ void set_up(Transfer& transfer) {
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  // Else who gives up on a name that no server of names answers for waits all
+  // the same, and every other call with it: they are on one thread.
+  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   // The key must not go where the settings did not send it.
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);

@@ -4,6 +4,7 @@ error says what happened, to what, and what to do."""
 import json
 import os
 import socket
+import subprocess
 import unittest
 
 from llm_server import LlmServer
@@ -162,6 +163,19 @@ class Errors(Wire):
                        path=self.settings("https://model.invalid/v1"))
         self.check(2, "unencrypted", "plain_http = true",
                    path=self.settings("http://model.invalid/v1"))
+
+    def test_a_name_that_is_not_answered_for_is_not_waited_for(self):
+        """By a resolver that hangs, as where packets to it are dropped."""
+        source = os.path.join(self.folder, "hangs.cpp")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write("#include <unistd.h>\nextern \"C\" int getaddrinfo("
+                       "const char*, const char*, const void*, void*) "
+                       "{ for (;;) pause(); }\n")
+        hangs = os.path.join(self.folder, "hangs.so")
+        subprocess.run(["g++", "-shared", "-fPIC", source, "-o", hangs],
+                       check=True)
+        self.check(1, "not answered within 500 ms", LD_PRELOAD=hangs,
+                   path=self.settings("https://model.invalid/v1", wall_ms=500))
 
     def test_a_proxy_is_used_and_spared(self):
         for variable in ("HTTP_PROXY", "http_proxy"):
