@@ -453,6 +453,13 @@ std::string why_no_kernel(const Report& report) {
   if (std::ranges::none_of(report.subgraphs, tried)) {
     return "no kernel of ours was tried";
   }
+  // A place that went, or an oracle that died, is no verdict on a kernel.
+  const auto failed = [](const SubgraphDone& done) {
+    return done.outcome == "failed";
+  };
+  if (std::ranges::all_of(report.subgraphs, failed)) {
+    return "no kernel of ours could be judged";
+  }
   if (none_is_right) return "no kernel of ours was right";
   return "no kernel of ours is faster here";
 }
