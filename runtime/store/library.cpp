@@ -165,6 +165,8 @@ std::unexpected<Error> of_another_weft() {
 /// What is shown to a person: the file, and what to do.
 Error explained(const fs::path& file, const Error& error) {
   const std::string who = "the kernel library " + file.string();
+  // SQLite's own begin with the file.
+  const bool is_named = error.message.starts_with(file.string() + ": ");
   switch (error.code) {
     case ErrorCode::damaged:
       return {error.code,
@@ -176,7 +178,8 @@ Error explained(const fs::path& file, const Error& error) {
                               " cannot be opened or written: name another "
                               "with --library, or use none (--no-library)"};
     default:
-      return {error.code, who + ": " + error.message};
+      return {error.code, is_named ? "the kernel library " + error.message
+                                   : who + ": " + error.message};
   }
 }
 

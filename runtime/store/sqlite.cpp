@@ -18,7 +18,10 @@ Error describe(const std::string& file, int code, std::string_view detail) {
                       "journal; restore it from a copy")};
     case SQLITE_FULL:
       return {ErrorCode::missing,
-              message("free some space, then go on with 'weft resume'")};
+              message("free some space; a run goes on with 'weft resume'")};
+    case SQLITE_BUSY:
+      return {ErrorCode::failed,
+              message("another process has it in hand: try again later")};
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY:
@@ -26,7 +29,7 @@ Error describe(const std::string& file, int code, std::string_view detail) {
               message("check that you may use the file and its directory")};
     default:
       return {ErrorCode::failed,
-              message("check the disk, then go on with 'weft resume'")};
+              message("check the disk; a run goes on with 'weft resume'")};
   }
 }
 

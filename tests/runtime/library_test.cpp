@@ -1,6 +1,7 @@
 #include "runtime/store/library.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <thread>
 #include <vector>
@@ -230,6 +231,18 @@ TEST_CASE("a database of somebody else's is left alone") {
   CHECK_FALSE(Library(file).keep(key_of("s"), "", kernel("text", 5)));
   CHECK_FALSE(LlmCache::open(file));
   CHECK(read_file(file).value() == *before);
+}
+
+TEST_CASE("what SQLite says of a library names it once, and no run to go on") {
+  LibraryFolder folder;
+  const fs::path file = folder.path / "library.db";
+  REQUIRE(mkfifo(file.c_str(), 0600) == 0);  // reads fail, as a disk's may
+  const auto found = Library(file).keep(key_of("s"), "", kernel("text", 5));
+  REQUIRE_FALSE(found.has_value());
+  const std::string& told = found.error().message;
+  CHECK_MESSAGE(told.find(file.string()) == told.rfind(file.string()), told);
+  CHECK_MESSAGE(told.contains("check the disk"), told);
+  CHECK_MESSAGE(!told.contains("then go on"), told);
 }
 
 TEST_CASE("a row that is too long for a message is no kernel") {
