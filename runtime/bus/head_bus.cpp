@@ -387,7 +387,8 @@ void HeadBus::write_state(std::int64_t now_ms) {
                         {"refused", counted.refused},
                         {"blobs_sent", counted.blobs_sent},
                         {"blobs_taken", counted.blobs_taken}}}};
-  std::string text = state.dump(1);
+  // A node's words need not be UTF-8.
+  std::string text = state.dump(1, ' ', false, json::error_handler_t::replace);
   if (text == state_) return;
   state_ = std::move(text);
   // For people only: where it cannot be written, they see an older one.

@@ -35,6 +35,12 @@ class InputTest(WeftCase):
         self.assert_refused(self.run_words(self.folder), 2,
                             "is a folder, not a file")
 
+    def test_a_name_that_is_not_utf_8(self):
+        file = os.path.join(os.fsencode(self.folder), b"odd\xff.py")
+        os.rename(self.write("problem.py", problem_with()), file)
+        self.assert_refused(self.run_words(os.fsdecode(file)), 2,
+                            "odd\ufffd.py", "is not UTF-8: rename it")
+
     @unittest.skipIf(os.geteuid() == 0, "root may read every file")
     def test_a_file_that_may_not_be_read(self):
         file = self.write("secret.py", problem_with())

@@ -410,6 +410,17 @@ exit 1
         os.makedirs(self.path("problems"))
         self.assert_ends(self.bench(), 2, "no problem files")
 
+    def test_a_name_that_no_report_can_hold_exits_2(self):
+        self.problems(**{"1_good": GOOD})
+        odd = os.path.join(os.fsencode(self.path("problems")), b"2_\xff.py")
+        with open(odd, "wb"):
+            pass
+        self.assert_ends(self.bench(), 2, "2_", "is not UTF-8: rename it")
+        os.unlink(odd)
+        folder = os.fsdecode(os.fsencode(self.path("problems")) + b"\xff")
+        os.rename(self.path("problems"), folder)
+        self.assert_ends(self.weft("bench", folder), 2, "not UTF-8")
+
 
 def _with_output(file, function):
     import contextlib

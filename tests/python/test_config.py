@@ -126,6 +126,13 @@ class Config(unittest.TestCase):
         self.assertEqual(config["llm.mini.effort"], ("low", "WEFT_LLM_MINI_EFFORT"))
         self.assertNotIn("sk-secret", str(config))
 
+    def test_bytes_that_are_no_text_are_told_all_the_same(self):
+        named = self.write("more.toml", "[llm.mini]\ndialect = \"openai\"\n")
+        config = self.config("--config", named,
+                             WEFT_LLM_MINI_MODEL="m" + os.fsdecode(b"\xff"))
+        self.assertEqual(config["llm.mini.model"],
+                         ("m\ufffd", "WEFT_LLM_MINI_MODEL"))
+
     def test_every_setting_has_a_default_that_its_flag_takes(self):
         for name, (value, origin) in self.config().items():
             self.assertEqual(origin, "default", name)

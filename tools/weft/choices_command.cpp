@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/choices/choices.hpp"
+#include "tools/weft/json_line.hpp"
 
 namespace weft {
 namespace {
@@ -14,7 +15,7 @@ void print(const CommonFlags& common, const NamedChoice& one) {
                                  {"unit", one.unit},    {"least", one.least},
                                  {"most", one.most},    {"whole", one.is_whole},
                                  {"source", one.source}};
-    std::printf("%s\n", line.dump().c_str());
+    print_line(line);
     return;
   }
   const std::string bounds =

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/settings_flags.hpp"
 
 namespace weft {
@@ -15,7 +16,7 @@ void print(const CommonFlags& common, const std::string& name,
   if (common.json) {
     const nlohmann::json line = {
         {"name", name}, {"value", value}, {"from", origin}};
-    std::printf("%s\n", line.dump().c_str());
+    print_line(line);
   } else {
     std::printf("%-32s %-24s %s\n", name.c_str(),
                 value.empty() ? "-" : value.c_str(), origin.c_str());

@@ -12,6 +12,7 @@
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/fork_settings.hpp"
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/open_bus.hpp"
 
 namespace weft {
@@ -176,7 +177,7 @@ void say_made(const CommonFlags& common, const RunDirectory& run,
                        {"seq", flags.at},
                        {"words_changed", end.words_changed},
                        {"answers_kept", end.answers_kept}};
-    std::printf("%s\n", line.dump().c_str());
+    print_line(line);
     return;
   }
   if (common.quiet) return;

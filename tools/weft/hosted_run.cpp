@@ -9,6 +9,7 @@
 #include "runtime/llm/key.hpp"
 #include "runtime/ports/node_ports.hpp"
 #include "runtime/store/llm_store.hpp"
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/report_file.hpp"
 #include "tools/weft/story.hpp"
@@ -153,8 +154,7 @@ int report_error(const CommonFlags& common, const Error& error) {
   if (common.json) {
     const nlohmann::json line = {{"error", error.message},
                                  {"exit_code", exit_code_of(error)}};
-    const auto replace = nlohmann::json::error_handler_t::replace;
-    std::printf("%s\n", line.dump(-1, ' ', false, replace).c_str());
+    print_line(line);
   }
   std::fprintf(stderr, "weft: %s\n", for_terminal(error.message).c_str());
   return exit_code_of(error);

@@ -8,6 +8,7 @@
 #include "runtime/llm/client.hpp"
 #include "runtime/llm/key.hpp"
 #include "runtime/llm/reply_reader.hpp"
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/prompt_files.hpp"
 #include "tools/weft/settings_flags.hpp"
 
@@ -23,7 +24,7 @@ void print_failure(const CommonFlags& common, const LlmAnswer& answer) {
                      {"http_status", answer.http_status},
                      {"retry_after_ms", answer.retry_after_ms},
                      {"billed_maybe", answer.billed_maybe}};
-  std::printf("%s\n", line.dump().c_str());
+  print_line(line);
 }
 
 /// Enough for a model that thinks before it says its one word.
@@ -175,7 +176,7 @@ int llm_list_command(const CommonFlags& common) {
                          {"model", provider.model},
                          {"base_url", endpoint.base_url},
                          {"key", key_text(endpoint)}};
-      std::printf("%s\n", line.dump().c_str());
+      print_line(line);
     } else {
       std::printf("%-16s %-10s %-28s %s (%s)\n", provider.name.c_str(),
                   provider.dialect.c_str(), provider.model.c_str(),
@@ -212,7 +213,7 @@ int llm_check_command(const CommonFlags& common, const std::string& name) {
     return report_error(common, error_of(answer.failure));
   }
   if (common.json) {
-    std::printf("%s\n", check_json(*endpoint, answer).dump().c_str());
+    print_line(check_json(*endpoint, answer));
   } else {
     print_check(*endpoint, answer);
   }

@@ -21,6 +21,7 @@
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/node_ports.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/version.hpp"
 
 namespace weft {
@@ -242,7 +243,7 @@ int cluster_command(const CommonFlags& common, const fs::path& folder) {
         common, {ErrorCode::damaged, "cluster.json is not what weft writes"});
   }
   if (common.json) {
-    std::printf("%s\n", state.dump().c_str());
+    print_line(state);
     return 0;
   }
   const std::size_t count = state["nodes"].size();

@@ -22,7 +22,13 @@ Error become_python(const Installation& installation, const std::string& module,
                     const nlohmann::json& settings) {
   const std::string python = installation.python.string();
   const std::string path = installation.worker_path.string();
-  const std::string text = settings.dump();
+  const std::string text =
+      settings.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.contains("\uFFFD")) {
+    return {ErrorCode::wrong_input,
+            "a path has bytes that are not UTF-8, and cannot be handed on: "
+            "name another"};
+  }
   execl(python.c_str(), python.c_str(), "-B", "-c", kProgram, path.c_str(),
         module.c_str(), text.c_str(), nullptr);
   return {ErrorCode::missing,

@@ -8,6 +8,7 @@
 #include "runtime/machine/stopwatch.hpp"
 #include "runtime/store/run_directory.hpp"
 #include "tools/weft/commands.hpp"
+#include "tools/weft/json_line.hpp"
 #include "tools/weft/past_commands.hpp"
 #include "tools/weft/story.hpp"
 
@@ -42,7 +43,7 @@ void print_end(const CommonFlags& common, std::uint64_t events,
                                  {"elapsed_ms", elapsed_ms},
                                  {"divergence", false},
                                  {"finished", ended}};
-    std::printf("%s\n", line.dump().c_str());
+    print_line(line);
     return;
   }
   std::printf("%llu events replayed in %lld ms, no divergence%s\n",

@@ -5,6 +5,7 @@
 #include "actors/device.hpp"
 #include "actors/llm_seeds.hpp"
 #include "runtime/export/checkout.hpp"
+#include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
@@ -128,6 +129,12 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
   if (flags.describe.empty()) {
     const auto problem = read_file(flags.problem);
     if (!problem) return std::unexpected(problem.error());
+    const std::string name = flags.problem.filename();
+    const std::string told = repaired_utf8(name);
+    if (told != name) {
+      return fail(ErrorCode::wrong_input,
+                  "the name of " + told + " is not UTF-8: rename it");
+    }
   }
   auto installation = ready_installation(common);
   if (!installation) return std::unexpected(installation.error());

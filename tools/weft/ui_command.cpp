@@ -5,6 +5,7 @@
 #include "runtime/ui/server.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/interrupt.hpp"
+#include "tools/weft/json_line.hpp"
 
 namespace weft {
 namespace {
@@ -63,7 +64,7 @@ int ui_command(const CommonFlags& common, const UiFlags& flags) {
   const std::string address = address_of(*options, server->port());
   if (common.json) {
     const nlohmann::json line = {{"address", address}};
-    std::printf("%s\n", line.dump().c_str());
+    print_line(line);
   } else {
     std::printf("%s\nCtrl-C ends it\n", address.c_str());
   }

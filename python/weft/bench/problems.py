@@ -95,6 +95,10 @@ def _level_of(name):
 def _in_folder(level, folder):
     names = sorted(name for name in os.listdir(folder)
                    if name.endswith(".py") and name[0] not in "_.")
+    for name in names:
+        if name.encode(errors="replace") != os.fsencode(name):
+            raise NoProblems(f"the name of {ascii(name)} in {folder} is not "
+                             "UTF-8: rename it")
     numbers = [re.match(r"(\d+)", name) for name in names]
     counted = [int(match[1]) if match else None for match in numbers]
     if None in counted or len(set(counted)) < len(counted):
