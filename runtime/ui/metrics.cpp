@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "runtime/llm/utf8.hpp"
+
 namespace weft {
 namespace {
 
@@ -43,7 +45,8 @@ std::string label(const char* name, std::string_view value) {
 
 std::string escaped_label(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  // Of other bytes in one folder's name Prometheus would take nothing at all.
+  for (const char c : repaired_utf8(text)) {
     if (c == '\\' || c == '"') out += '\\';
     if (c == '\n') {
       out += "\\n";

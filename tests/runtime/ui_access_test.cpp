@@ -56,6 +56,7 @@ TEST_CASE("a page runs its own scripts alone") {
 
 TEST_CASE("a label cannot end its quotes") {
   CHECK(escaped_label("a\"b\\c\nd\x01") == "a\\\"b\\\\c\\nd?");
+  CHECK(escaped_label("\xff.py") == "\uFFFD.py");
 }
 
 }  // namespace
