@@ -12,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runtime/llm/utf8.hpp"
+
 namespace weft {
 namespace {
 
@@ -70,6 +72,12 @@ Result<RunDirectory> RunDirectory::create(const fs::path& folder) {
   if (folder.empty()) {
     return fail(ErrorCode::wrong_input,
                 "a run directory has a name: \"\" is none");
+  }
+  // Its path is told to processes as JSON.
+  const std::string path = fs::absolute(folder).string();
+  if (const std::string told = repaired_utf8(path); told != path) {
+    return fail(ErrorCode::wrong_input,
+                "the name of " + told + " is not UTF-8: choose another");
   }
   std::error_code error;
   if (fs::exists(folder / "journal.db", error)) {

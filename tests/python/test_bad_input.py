@@ -40,6 +40,10 @@ class InputTest(WeftCase):
         os.rename(self.write("problem.py", problem_with()), file)
         self.assert_refused(self.run_words(os.fsdecode(file)), 2,
                             "odd\ufffd.py", "is not UTF-8: rename it")
+        done = self.weft("run", self.write("problem.py", problem_with()),
+                         "--out", os.fsdecode(os.fsencode(self.path("o")) +
+                                              b"\xff"))
+        self.assert_ends(done, 2, "o\ufffd is not UTF-8: choose another")
 
     @unittest.skipIf(os.geteuid() == 0, "root may read every file")
     def test_a_file_that_may_not_be_read(self):
