@@ -396,6 +396,18 @@ exit 1
         self.assert_ends(self.bench("--only", "3_*"), 0)
         self.assertEqual(self.rows()["3_link.py"]["verdict"], "verified")
 
+    def test_what_another_weft_has_written_is_no_traceback(self):
+        self.problems(**{"1_broken": BROKEN, "2_broken": BROKEN})
+        self.assert_ends(self.bench(), 1)
+        newer = self.record("1_broken") | {"a_later_field": 1}
+        self.write("out/records/1_broken.json", json.dumps(newer))
+        self.write("out/records/2_broken.json", "[]")
+        again = self.bench()
+        self.assert_ends(again, 1)
+        self.assertIn("1 are done already", again.stdout)
+        self.write("out/bench.json", "{\"format\": 9}")
+        self.assert_ends(self.bench(), 2, "with other folder (None, not")
+
     def test_a_list_does_not_swallow_the_folder_behind_it(self):
         self.problems(**{"1_broken": BROKEN})
         done = self.weft("bench", *FAST, "--seeds", "compiler", "--only",

@@ -340,12 +340,12 @@ def _open_sessions(settings):
     if told and not settings["rerun"]:
         told.setdefault("beside", "")  # of older ones
         for name in ("folder", "beside", "target", "gpu", "run_flags"):
-            if told[name] != settings[name]:
+            if told.get(name) != settings[name]:
                 raise Refused(
                     f"{settings['out']} holds a bench with other {name} "
-                    f"({told[name]!r}, not {settings[name]!r}): choose "
+                    f"({told.get(name)!r}, not {settings[name]!r}): choose "
                     "another --out, or begin again with --rerun")
-    sessions = told["sessions"] if told else []
+    sessions = told.get("sessions", []) if told else []
     sessions.append([time.time(), time.time()])
     _save_sessions(settings, sessions)
     return sessions

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sqlite3
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 #: How a problem stands. Only the first three are not tried again.
 FINISHED = "finished"
@@ -59,8 +59,11 @@ class Records:
         return read_json(path)
 
     def load(self, problem):
+        """What another weft has written beside these fields is left out."""
         told = read_json(self._path("records", problem.key + ".json"))
-        return Record(**told) if told else Record()
+        known = {one.name for one in fields(Record)}
+        return Record(**{name: value for name, value in (told or {}).items()
+                         if name in known})
 
     def save(self, problem, record):
         path = self._path("records", problem.key + ".json")
@@ -104,12 +107,13 @@ class Records:
 
 
 def read_json(path):
-    """None where there is no such file, or no JSON in it."""
+    """None where there is no such file, or no JSON object in it."""
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (OSError, ValueError):
+            told = json.load(file)
+    except (OSError, ValueError, RecursionError):
         return None
+    return told if isinstance(told, dict) else None
 
 
 def write_atomically(path, text):
