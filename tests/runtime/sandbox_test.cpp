@@ -198,6 +198,17 @@ TEST_CASE("output above the limit is dropped and the command goes on") {
   CHECK(std::filesystem::exists(scratch.path / "done"));
 }
 
+TEST_CASE("a pipe without a reader ends its writer, whoever ignores that") {
+  const TestFolder scratch;
+  const auto before = signal(SIGPIPE, SIG_IGN);
+  const auto report = run_well(
+      quick_request(scratch.path, {"grep", "SigIgn", "/proc/self/status"}));
+  signal(SIGPIPE, before);
+  const auto ignored =
+      std::stoull(report.out.substr(report.out.find('\t') + 1), nullptr, 16);
+  CHECK((ignored >> (SIGPIPE - 1) & 1) == 0);
+}
+
 TEST_CASE("standard input is empty") {
   const TestFolder scratch;
   CHECK(run_well(quick_request(scratch.path, {"wc", "-c"})).out == "0\n");

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -124,6 +125,8 @@ int run_inside(const SandboxOrder& order) {
   }
   words.push_back(nullptr);
   complain(std::string(1, kStarted));
+  // weft ignores it, which would be handed down: `yes | head` had no end.
+  signal(SIGPIPE, SIG_DFL);
   execvp(words[0], words.data());
   return complain("cannot run '" + order.request.command[0] +
                   "': " + std::strerror(errno));
