@@ -160,7 +160,7 @@ class CapturedCalls(BackendCase):
 
     @torch.no_grad()
     def test_what_forward_changes_of_the_module_is_kept(self):
-        for kind, changes in ((Counter, "(n)"), (Noted, "self.seen"),
+        for kind, changes in ((Counter, "(n)"), (Noted, "(seen)"),
                               (Cached, "(cache)")):
             with self.subTest(kind.__name__):
                 module, other = kind(), kind()

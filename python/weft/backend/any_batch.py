@@ -18,6 +18,7 @@ import re
 import sympy
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
 
 from weft.backend.graph_call import _WeftSize
 from weft.backend.graph_source import Unsupported, source_of, view_chain
@@ -260,3 +261,27 @@ def adopted(source, any_source, any_at_that):
     state = dict(zip(source.state, any_source.state.values(), strict=True))
     return dataclasses.replace(source, text=any_source.text, state=state,
                                any_size=any_source.any_size, sizes=any_source.sizes)
+
+
+def asked_places(dynamic_batch, dynamic_dim):
+    """[(None, dimension)] of the first tensor; ValueError says what is wrong."""
+    dims = dynamic_dim if isinstance(dynamic_dim, (tuple, list)) else (
+        [] if dynamic_dim is None else [dynamic_dim])
+    dims = [0] * bool(dynamic_batch) + list(dims)
+    if len(set(dims)) < len(dims):
+        raise ValueError("weft.optimize: a dimension is there twice in "
+                         f"{dims}, and is a symbol once")
+    if len(dims) > SYMBOLS_MAX:
+        raise ValueError(f"weft.optimize: {len(dims)} dimensions are to be of "
+                         f"any size, and {SYMBOLS_MAX} can be")
+    return [(None, dim) for dim in dims]
+
+
+def marked_places(args, kwargs):
+    """[(leaf of the call, dimension)] that torch._dynamo.mark_dynamic() said are
+    of any size: of those with the same size in the same dimension, the first."""
+    places = {}
+    for i, leaf in enumerate(pytree.tree_leaves((args, kwargs))):
+        for dim in sorted(getattr(leaf, "_dynamo_dynamic_indices", ())):
+            places.setdefault((dim, leaf.shape[dim]), (i, dim))
+    return list(places.values())

@@ -9,15 +9,13 @@ import itertools
 import logging
 import math
 import operator
-import random
 import re
-import sys
 import warnings
 
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.backend import any_batch, parts
+from weft.backend import any_batch, parts, surroundings
 from weft.backend.graph_source import Unsupported
 
 Part = parts.Part  # of modules that were saved when it was in this file
@@ -70,6 +68,12 @@ class Captured:
     #: Pairs of (path, table, name) that are one tensor.
     ties: tuple = ()
     default_dtype: torch.dtype | None = None
+    #: What it may read besides; None: nothing, or it was saved before that was
+    #: looked at.
+    surroundings: object = None
+    #: Of each argument whether it wants a gradient, where forward() may ask that;
+    #: then it may ask, too, whether gradients are made: there were none.
+    wants: tuple | None = None
 
     def __getstate__(self):
         """Structures as examples of them, whose classes pickle knows."""
@@ -97,7 +101,6 @@ def same_as(leaves):
 def capture(module, args, kwargs, its_parts):
     """(Captured, the functional ATen graph) of a module of such parts;
     Unsupported says why not."""
-    drawn = _states_of_python()
     try:
         with torch.no_grad(), _quietly() as warned:
             program = torch.export.export(module, args, kwargs, strict=False)
@@ -110,10 +113,6 @@ def capture(module, args, kwargs, its_parts):
         if _assigned(str(warning.message)):
             raise Unsupported("the call changes the module itself: "
                               f"{_first_line(warning.message)}")
-    if _states_of_python() != drawn:
-        _set_states_of_python(drawn)
-        raise Unsupported("forward() draws numbers by Python's or NumPy's random, "
-                          "which a graph would hold fast")
     leaves, structure = pytree.tree_flatten((args, kwargs))
     order = _order(module, args, kwargs)
     if order != list(range(len(leaves))):
@@ -153,21 +152,6 @@ def _ties(module):
                     ties.append((first[id(value)], place))
                 first.setdefault(id(value), place)
     return tuple(ties)
-
-
-def _states_of_python():
-    """Of the random numbers that are not PyTorch's."""
-    numpy = sys.modules.get("numpy")
-    return random.getstate(), numpy and [
-        part.tolist() if hasattr(part, "tolist") else part
-        for part in numpy.random.get_state()]
-
-
-def _set_states_of_python(states):
-    of_python, of_numpy = states
-    random.setstate(of_python)
-    if of_numpy:
-        sys.modules["numpy"].random.set_state(tuple(of_numpy))
 
 
 def capture_sizes(module, args, kwargs, captured, places):
@@ -381,6 +365,10 @@ def _is_view_of(node, nodes):
     return node is not None
 
 
+def wants_of(arguments):
+    return tuple(getattr(one, "requires_grad", False) for one in arguments)
+
+
 def look_of(value):
     if not isinstance(value, torch.Tensor):
         return ()
@@ -398,6 +386,8 @@ class Bound:
         if parts.are_of_one_kind(captured.parts, self.modules):
             self._parts = parts.PartGuards(captured.parts, self.modules)
             self._find_arguments()
+        self._surroundings = captured.surroundings and surroundings.Guards(
+            captured.surroundings, self.modules)
         #: (guards of the last tensors that fitted, whether one of them wants
         #: a gradient): one object, for threads that call with others.
         self._known = (None, False)
@@ -438,6 +428,7 @@ class Bound:
         return (self._parts is not None and self._parts.fit()
                 and self.captured.default_dtype in (
                     None, torch.get_default_dtype())
+                and (self._surroundings is None or self._surroundings.fit())
                 and (not self._ties or all(
                     a[of].get(x) is b[to].get(y)
                     for (a, of, x), (b, to, y) in self._ties)))
@@ -459,6 +450,8 @@ class Bound:
                  *[leaves[leaf] for leaf in self._leaves]]
         tensors = (found if self._are_tensors is None else
                    list(itertools.compress(found, self._are_tensors)))
+        if self.captured.wants is not None and self.captured.wants != wants_of(found):
+            return None, False
         guards, wants_gradient = self._known
         is_known = guards is not None and guards.check(*tensors)
         if not is_known and not self._tensors_fit(found):

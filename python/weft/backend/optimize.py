@@ -16,6 +16,7 @@ from weft.backend import (
     composed_module,
     parts,
     store,
+    surroundings,
     twin,
 )
 from weft.backend.graph_source import Unsupported
@@ -86,9 +87,9 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
         return module, Report(False, "", unfit, 0.0, False, "")
     made = module if _dispatch_of(module) else _optimized(module)
     kwargs = dict(kwargs or {})
-    places = _asked_places(dynamic_batch, dynamic_dim)
+    places = any_batch.asked_places(dynamic_batch, dynamic_dim)
     return made, _learn(made, args, kwargs, options,
-                        places or _marked_places(args, kwargs))
+                        places or any_batch.marked_places(args, kwargs))
 
 
 def _unfit(module):
@@ -100,20 +101,6 @@ def _unfit(module):
         return ("it has parameters that are not made yet: call it once before "
                 "weft.optimize")
     return ""
-
-
-def _asked_places(dynamic_batch, dynamic_dim):
-    """[(None, dimension)] of the first tensor; ValueError says what is wrong."""
-    dims = dynamic_dim if isinstance(dynamic_dim, (tuple, list)) else (
-        [] if dynamic_dim is None else [dynamic_dim])
-    dims = [0] * bool(dynamic_batch) + list(dims)
-    if len(set(dims)) < len(dims):
-        raise ValueError("weft.optimize: a dimension is there twice in "
-                         f"{dims}, and is a symbol once")
-    if len(dims) > any_batch.SYMBOLS_MAX:
-        raise ValueError(f"weft.optimize: {len(dims)} dimensions are to be of "
-                         f"any size, and {any_batch.SYMBOLS_MAX} can be")
-    return [(None, dim) for dim in dims]
 
 
 def _learn(module, args, kwargs, options, places):
@@ -168,26 +155,8 @@ def _begin(module, args, kwargs, options, places):
     """(_Pending, results): what was captured, whose search is under way, and
     what the framework computes for these inputs, as the graph gives it."""
     with tracing:
-        plain = _plain(module)
-        watched = twin.Watched(plain, module)
-        its_parts = parts.parts_of(module)
-        its_parts[0].kind = type(plain)  # which others know, too
-        captured, graph = captures.capture(plain, args, kwargs, its_parts)
-        if watched.changed:
-            raise Unsupported(
-                f"the call changes the module itself ({watched.changed})")
-        bound = captures.Bound(captured, module)
-        arguments, _ = bound.gathered(pytree.tree_leaves((args, kwargs)))
-        if arguments is None or not bound.parts_fit():
-            raise Unsupported("the call changes the module itself, or writes to "
-                              "an argument that shares its memory with another")
-        sizes = None
-        if places:
-            try:
-                sizes = captures.capture_sizes(plain, args, kwargs, captured,
-                                               places)
-            except Unsupported as error:
-                log.info("kernels are for one size: %s", error)
+        captured, bound, arguments, graph, sizes = _captured(
+            module, args, kwargs, places)
     state = {i: "parameter" if one.kind == "parameter" else one.name
              for i, one in enumerate(captured.arguments)
              if one.kind in ("parameter", "buffer")}
@@ -198,14 +167,38 @@ def _begin(module, args, kwargs, options, places):
     return _Pending(captured, bound, piece), results
 
 
-def _marked_places(args, kwargs):
-    """[(leaf of the call, dimension)] that torch._dynamo.mark_dynamic() said are
-    of any size: of those with the same size in the same dimension, the first."""
-    places = {}
-    for i, leaf in enumerate(pytree.tree_leaves((args, kwargs))):
-        for dim in sorted(getattr(leaf, "_dynamo_dynamic_indices", ())):
-            places.setdefault((dim, leaf.shape[dim]), (i, dim))
-    return list(places.values())
+def _captured(module, args, kwargs, places):
+    """(Captured, Bound, the graph's arguments of this call, the graph, what it is
+    at other sizes or None); Unsupported says why not. Leaves nothing of what
+    forward() changes but tensors."""
+    plain = _plain(module)
+    its_parts = parts.parts_of(module)
+    its_parts[0].kind = type(plain)  # which others know, too
+    watch = surroundings.Watch(module, its_parts)
+    watched = twin.Watched(plain, module, watch)
+    try:
+        captured, graph = captures.capture(plain, args, kwargs, its_parts)
+    except Unsupported:
+        watched.check()  # it knows better why
+        raise
+    watched.check()
+    captured.surroundings = watch.surroundings()
+    bound = captures.Bound(captured, module)
+    arguments, _ = bound.gathered(pytree.tree_leaves((args, kwargs)))
+    if arguments is None or not bound.parts_fit():
+        raise Unsupported("the call changes the module itself, or writes to an "
+                          "argument that shares its memory with another")
+    if watch.asks_of_gradients():
+        captured.wants = captures.wants_of(arguments)
+    sizes = None
+    try:
+        if places:
+            sizes = captures.capture_sizes(plain, args, kwargs, captured, places)
+            watched.check()
+    except Unsupported as error:
+        log.info("kernels are for one size: %s", error)
+        sizes = None
+    return captured, bound, arguments, graph, sizes
 
 
 class _Pending:
@@ -397,7 +390,7 @@ class _Dispatch:
                     module, args, kwargs):
                 return False, None
             pending, results = _begin(module, args, kwargs, self.options,
-                                      _marked_places(args, kwargs))
+                                      any_batch.marked_places(args, kwargs))
             with self._lock:
                 self._pending += (pending,)
         finally:
@@ -478,7 +471,8 @@ def _compute(bound, entry, args, kwargs):
     if not bound.parts_fit() or not bound.are_the_same(leaves):
         return False, None
     arguments, wants_gradient = bound.gathered(leaves)
-    if arguments is None or (wants_gradient and torch.is_grad_enabled()):
+    if arguments is None or (torch.is_grad_enabled() and (
+            wants_gradient or captured.wants is not None)):
         return False, None
     results = entry.composed(arguments)
     return True, _finish(bound, results, leaves)

@@ -20,6 +20,8 @@ _OF_MODULES = frozenset(vars(torch.nn.Module()))
 _OWN = "_weft"
 #: What weft, and torch.compile, write into a module: nothing of the model's.
 _MARKS = frozenset({_OWN, "_is_torch_compile"})
+#: What is nobody's setting.
+OF_ANY_MODULE = _OF_MODULES | _MARKS
 _BACKWARD_HOOKS = ("_backward_hooks", "_backward_pre_hooks")
 _FORWARD_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 #: Of tensors that a module has, or lacks.
@@ -58,7 +60,7 @@ def parts_of(module):
             raise Unsupported(f"its part {path} has hooks, which kernels would "
                               "not call")
         settings = {name: _kept(value) for name, value in own.items()
-                    if name not in _OF_MODULES and name not in _MARKS}
+                    if name not in OF_ANY_MODULE}
         parts.append(Part(path, type(part), part.training,
                           list(part._modules), settings,
                           frozenset(own) - _MARKS, tuple(

@@ -2,8 +2,12 @@
 otherwise for a moment, and leaves in them what forward() leaves."""
 
 import functools
+import operator
 
 import torch
+from torch.utils import _pytree as pytree
+
+from weft.backend.graph_source import Unsupported
 
 #: A call of the root calls these itself, around what is captured.
 _ROOTS_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks",
@@ -55,21 +59,40 @@ def _copy(value, copies):
 
 
 class Watched:
-    """Looks, at the end of each of the twin's calls, what it has changed of the
-    module that is no number in a tensor: the exporter puts it back. Meanwhile
-    other tensors stand in the tables."""
+    """Looks, at the end of each of the twin's calls, what it has changed that is
+    no number in a tensor: of the module, which the exporter puts back, of its
+    surroundings, and of what it was given. Meanwhile other tensors stand in the
+    tables."""
 
-    def __init__(self, twin, module):
-        self.changed = ""  #: an attribute's path
+    def __init__(self, twin, module, watch):
+        self._changed = ""  # an attribute's path
+        self._watch = watch
         forward = twin.forward
 
         @functools.wraps(forward)
         def watched(*args, **kwargs):
-            result = forward(*args, **kwargs)
-            self.changed = self.changed or _changed(twin, module)
+            given = pytree.tree_flatten((args, kwargs))
+            with watch.within():
+                result = forward(*args, **kwargs)
+            self._changed = (self._changed or _changed(twin, module)
+                             or _changed_of(given, args, kwargs))
             return result
 
         twin.__dict__["forward"] = watched
+
+    def check(self):
+        """Unsupported says what was changed."""
+        if self._changed:
+            raise Unsupported(f"the call changes the module itself ({self._changed})")
+        if self._watch.fault:
+            raise Unsupported(self._watch.fault)
+
+
+def _changed_of(given, args, kwargs):
+    """Of what a call was given, lists and dictionaries."""
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    is_as_before = structure == given[1] and all(map(operator.is_, leaves, given[0]))
+    return "" if is_as_before else "an argument"
 
 
 def _changed(twin, module, path="", seen=None):
