@@ -22,7 +22,7 @@ from torch import nn
 
 import weft
 import weft.backend
-from weft.backend import captured as captures
+from weft.backend import captured as captures, piece as pieces
 
 log = logging.getLogger("weft.test")
 COUNT = 0
@@ -79,6 +79,7 @@ class Reads(nn.Module):
         self.slots = Slots()
         self.space = types.SimpleNamespace(inner=Config())
         self.array = numpy.full(4, 2.0)
+        self.scalar = numpy.array(2.0)
         self.bytes = bytearray(b"\2\2")
         self.deque = collections.deque([2.0])
         self.list = [2.0] * 2000
@@ -95,7 +96,7 @@ class Reads(nn.Module):
         log.debug("called with %s", x.shape)
         y = x.tanh() * self.config.factor * self.slots.factor
         y = y + (x.relu() if self.config.kind is Kind.RELU else x.sin())
-        y = y * self.space.inner.factor + float(self.array[0]) * self.bytes[0]
+        y = y * self.space.inner.factor + float(self.array[0] * self.scalar) * self.bytes[0]
         y = y + self.deque[0] * self.list[7] + self.objects[0].factor
         y = y + self.tensors[0] * float(self.number["a"]) - self.factor
         y = y + (1 if type(self.whole[0]) is int else 2)
@@ -106,7 +107,7 @@ class Reads(nn.Module):
 
 
 def set_item(of, key, value):
-    before = of[key]
+    before = float(of[key]) if key is ... else of[key]
     of[key] = value
     return lambda: of.__setitem__(key, before)
 
@@ -134,6 +135,7 @@ CHANGES = {
     "slots": lambda m: set_name(m.slots, "factor", 3.0),
     "an object in an object": lambda m: set_name(m.space.inner, "factor", 3.0),
     "an array": lambda m: set_item(m.array, 0, 3.0),
+    "an array of no dimension": lambda m: set_item(m.scalar, ..., 3.0),
     "bytes": lambda m: set_item(m.bytes, 0, 3),
     "a deque": lambda m: set_item(m.deque, 0, 3.0),
     "a long list": lambda m: set_item(m.list, 7, 3.0),
@@ -343,6 +345,39 @@ class Surroundings(BackendCase):
             stop.set()
             thread.join()
         self.assertEqual(len(set(drawn)), len(drawn))  # none of them twice
+
+    @torch.no_grad()
+    def test_others_draw_while_it_is_searched_for(self):
+        module, x = Made(lambda self, x: torch.dropout(x, 0.5, True)), torch.ones(4, 8)
+        drawn, find = [], pieces._Searches._find
+
+        def drawing(*given):
+            find(*given)
+            drawn.append(torch.rand(()))
+
+        self.patch(pieces._Searches, "_find", drawing)
+        torch.manual_seed(3)
+        expected = torch.rand(2)
+        torch.manual_seed(3)
+        self.optimized(module, x)
+        self.assertEqual([*drawn, torch.rand(())], list(expected))
+
+    @torch.no_grad()
+    def test_who_sets_the_generators_is_no_graph(self):
+        def seeded(self, x):
+            torch.manual_seed(3)
+            return x.tanh() + torch.rand(8)
+
+        def forked(self, x):
+            with torch.random.fork_rng():
+                return seeded(self, x)
+
+        x = torch.randn(4, 8)
+        before = torch.get_rng_state()
+        for function in (seeded, forked):
+            self.optimized(Made(function), x, ready=False)
+            self.assertIn("generators", self.report.reason)
+            self.assertTrue(torch.equal(torch.get_rng_state(), before))
 
     @torch.no_grad()
     def test_who_asks_of_gradients_is_answered_by_forward(self):

@@ -150,7 +150,7 @@ class InThePiece(BackendCase):
                       "eager", self.reasons())
 
     def test_attention_without_dropout_draws_nothing(self):
-        from weft.backend.piece import _draws
+        from weft.backend.piece import graph_draws
 
         def attention(dropout):
             def forward(q, k, v):
@@ -160,8 +160,8 @@ class InThePiece(BackendCase):
             q = torch.empty(1, 2, 8, 16, device="meta")
             return torch.fx.experimental.proxy_tensor.make_fx(forward)(q, q, q)
 
-        self.assertTrue(_draws(attention(0.5)))
-        self.assertFalse(_draws(attention(0.0)))
+        self.assertTrue(graph_draws(attention(0.5)))
+        self.assertFalse(graph_draws(attention(0.0)))
 
     def test_a_graph_that_draws_is_not_called_again(self):
         class Draws(nn.Module):

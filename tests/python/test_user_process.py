@@ -103,7 +103,7 @@ class Kept(BackendCase):
         x = torch.randn(4, 12)
         for call, count in ((Net(), 0),
                             (lambda x: torch.rand_like(x) + x, 1)):
-            with mock.patch.object(pieces, "_set_random_states") as touched, \
+            with mock.patch.object(pieces, "set_random_states") as touched, \
                     torch.no_grad():
                 self.compiled(call)(x)
             self.assertEqual(touched.call_count, count)

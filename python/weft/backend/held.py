@@ -2,6 +2,7 @@
 random numbers): as something that can be compared, and put back."""
 
 import array
+import contextlib
 import itertools
 import operator
 import pickle
@@ -9,6 +10,7 @@ import random
 import sys
 
 import torch
+from torch.utils._mode_utils import no_dispatch
 
 MISSING = object()
 _flat = itertools.chain.from_iterable
@@ -31,7 +33,8 @@ def state_of(generator):
     if isinstance(generator, random.Random):
         return generator.getstate()
     if isinstance(generator, torch.Generator):
-        return bytes(generator.get_state().tolist())
+        with _beside_tracers():
+            return bytes(generator.get_state().tolist())
     owner = getattr(generator, "bit_generator", generator)
     if hasattr(generator, "get_state"):
         return pickle.dumps(generator.get_state())
@@ -44,12 +47,20 @@ def set_state(generator, state):
     if isinstance(generator, random.Random):
         generator.setstate(state)
     elif isinstance(generator, torch.Generator):
-        generator.set_state(torch.tensor(list(state), dtype=torch.uint8))
+        with _beside_tracers():
+            generator.set_state(torch.tensor(list(state), dtype=torch.uint8))
     elif hasattr(generator, "get_state"):
         generator.set_state(pickle.loads(state))
     else:
         owner = getattr(generator, "bit_generator", generator)
         owner.state = pickle.loads(state)
+
+
+@contextlib.contextmanager
+def _beside_tracers():
+    """Where tensors have numbers, though forward() is traced."""
+    with no_dispatch(), torch._C.DisableTorchFunction():
+        yield
 
 
 def shared_generators():
@@ -58,9 +69,16 @@ def shared_generators():
     return [random._inst, *([numpy_s._rand] if numpy_s else [])]
 
 
+def generators_of_torch():
+    """Those that draw where no other is named."""
+    return [torch.default_generator, *(
+        torch.cuda.default_generators if torch.cuda.is_initialized() else ())]
+
+
 def bytes_of(buffer):
-    shape = getattr(buffer, "shape", len(buffer)), getattr(getattr(buffer, "dtype", None), "str", "")
-    return shape, bytes(buffer) if isinstance(buffer, bytearray) else buffer.tobytes()
+    dtype = getattr(getattr(buffer, "dtype", None), "str", "")
+    shape = buffer.shape if hasattr(buffer, "shape") else len(buffer)
+    return (shape, dtype), bytes(buffer) if isinstance(buffer, bytearray) else buffer.tobytes()
 
 
 def put_back(owner, now, then):

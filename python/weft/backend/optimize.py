@@ -16,14 +16,19 @@ from weft.backend import (
     composed_module,
     parts,
     store,
-    surroundings,
     twin,
 )
 from weft.backend.graph_source import Unsupported
 from weft.backend.options import is_disabled, log, options_from
-from weft.backend.piece import Piece
+from weft.backend.piece import (
+    Piece,
+    graph_draws,
+    random_states,
+    set_random_states,
+)
 from weft.backend.recheck import rechecks
 from weft.backend.tracing import tracing
+from weft.backend.watch import Watch
 
 ENTRIES_MAX = 16
 #: Hooks of every module. (torch 2.6 has no function that looks at them all.)
@@ -113,8 +118,7 @@ def _learn(module, args, kwargs, options, places):
         if _is_special():
             raise Unsupported("it was called under autocast, a trace, a mode that "
                               "changes operators, or hooks of all modules")
-        with torch.random.fork_rng(_gpus_of(module, args, kwargs)):
-            entry = _search(module, args, kwargs, options, places)
+        entry = _search(module, args, kwargs, options, places)
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
@@ -126,13 +130,6 @@ def _learn(module, args, kwargs, options, places):
     dispatch.reports.append(report)
     log.info("optimize: %s", report)
     return report
-
-
-def _gpus_of(module, args, kwargs):
-    """The numbers of those whose generators a call may move."""
-    tensors = (*pytree.tree_leaves((args, kwargs)), *module.parameters())
-    return sorted({one.device.index for one in tensors
-                   if isinstance(one, torch.Tensor) and one.is_cuda})
 
 
 def _report_of(entry, reason="", seconds=0.0):
@@ -147,13 +144,20 @@ def _report_of(entry, reason="", seconds=0.0):
 
 def _search(module, args, kwargs, options, places):
     """The _Entry of a search that is over."""
-    pending, _ = _begin(module, args, kwargs, options, places)
+    pending, arguments = _begin(module, args, kwargs, options, places)
+    piece = pending.composed
+    states = random_states(arguments) if piece.draws else None
+    with torch.no_grad():
+        piece(arguments)  # its look at the kernels' results
+    if states:
+        set_random_states(states)
     return pending.entry()
 
 
+@torch.no_grad()
 def _begin(module, args, kwargs, options, places):
-    """(_Pending, results): what was captured, whose search is under way, and
-    what the framework computes for these inputs, as the graph gives it."""
+    """(_Pending, arguments): what was captured, whose search is under way, and
+    the arguments of the graph of this call."""
     with tracing:
         captured, bound, arguments, graph, sizes = _captured(
             module, args, kwargs, places)
@@ -161,10 +165,10 @@ def _begin(module, args, kwargs, options, places):
              for i, one in enumerate(captured.arguments)
              if one.kind in ("parameter", "buffer")}
     piece = Piece(graph, options, "optimize", state, sizes)
-    with torch.no_grad():
-        results = piece([one.detach() if isinstance(one, torch.Tensor) else one
-                         for one in arguments])
-    return _Pending(captured, bound, piece), results
+    arguments = [one.detach() if isinstance(one, torch.Tensor) else one
+                 for one in arguments]
+    piece.begin(arguments)
+    return _Pending(captured, bound, piece), arguments
 
 
 def _captured(module, args, kwargs, places):
@@ -174,7 +178,7 @@ def _captured(module, args, kwargs, places):
     plain = _plain(module)
     its_parts = parts.parts_of(module)
     its_parts[0].kind = type(plain)  # which others know, too
-    watch = surroundings.Watch(module, its_parts)
+    watch = Watch(module, its_parts)
     watched = twin.Watched(plain, module, watch)
     try:
         captured, graph = captures.capture(plain, args, kwargs, its_parts)
@@ -182,6 +186,8 @@ def _captured(module, args, kwargs, places):
         watched.check()  # it knows better why
         raise
     watched.check()
+    if graph_draws(graph):
+        watch.check_draws()
     captured.surroundings = watch.surroundings()
     bound = captures.Bound(captured, module)
     arguments, _ = bound.gathered(pytree.tree_leaves((args, kwargs)))
@@ -389,13 +395,18 @@ class _Dispatch:
             if self._is_searching() or not self._is_worth_more(
                     module, args, kwargs):
                 return False, None
-            pending, results = _begin(module, args, kwargs, self.options,
-                                      any_batch.marked_places(args, kwargs))
+            pending, arguments = _begin(module, args, kwargs, self.options,
+                                        any_batch.marked_places(args, kwargs))
             with self._lock:
                 self._pending += (pending,)
+        except KeyboardInterrupt:
+            self._seen.discard(_kind_of(args, kwargs))  # a later call begins it
+            raise
         finally:
             tracing.release()
         leaves = pytree.tree_leaves((args, kwargs))
+        with torch.no_grad():
+            results = pending.composed(arguments)
         return True, _finish(pending.bound, results, leaves)
 
     def _is_searching(self):

@@ -128,7 +128,7 @@ class Piece:
         self._lock = threading.Lock()
         self._sizes = _symbolic_positions(graph_module)
         self._batches = batches
-        self.draws = _draws(graph_module)
+        self.draws = graph_draws(graph_module)
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
                           else None)
         self.framework = _framework_of(self)
@@ -153,6 +153,12 @@ class Piece:
         if kernels.state == "loaded":
             return self._try(kernels, arguments)
         return self.run(kernels, arguments)
+
+    def begin(self, arguments):
+        """Its search for such arguments, which is over where calls wait for it.
+        Draws no random number."""
+        if self._known(arguments) is None and not contest.is_recording(arguments):
+            self._begin(arguments)
 
     def _key(self, arguments):
         """Of the kernels that a call wants: those for every batch, while these
@@ -389,7 +395,7 @@ class Piece:
 
     def _beside(self, arguments):
         """(the framework's results, what it failed with)"""
-        random = _random_states(arguments) if self.draws else None
+        random = random_states(arguments) if self.draws else None
         try:
             found = self.framework(list(arguments))
             if self.has_own_graphs():
@@ -399,7 +405,7 @@ class Piece:
         except Exception as error:
             failure = told(error)
         if random:
-            _set_random_states(random)
+            set_random_states(random)
         return None, failure
 
     def _computed_without_draws(self, kernels, arguments):
@@ -408,11 +414,11 @@ class Piece:
         be drawing from them."""
         if not self.draws:
             return kernels.composed(list(arguments))
-        random = _random_states(arguments)
+        random = random_states(arguments)
         try:
             return kernels.composed(list(arguments))
         finally:
-            _set_random_states(random)
+            set_random_states(random)
 
 
 class _Searches:
@@ -513,7 +519,7 @@ def _symbolic_positions(graph_module):
             if isinstance(node.meta.get("val"), (int, torch.SymInt))]
 
 
-def _draws(graph_module):
+def graph_draws(graph_module):
     """Whether it takes numbers from a generator, or may: of an operator that
     calls a graph of its own that is not known."""
     return any(
@@ -559,7 +565,7 @@ def _framework_of(piece):
     return InductorFallback(piece, eager)
 
 
-def _random_states(arguments):
+def random_states(arguments):
     """Of the generators that a graph on these tensors may draw from."""
     devices = {one.device for one in arguments
                if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
@@ -567,7 +573,7 @@ def _random_states(arguments):
         (device, torch.cuda.get_rng_state(device)) for device in devices]
 
 
-def _set_random_states(states):
+def set_random_states(states):
     torch.set_rng_state(states[0])
     for device, state in states[1]:
         torch.cuda.set_rng_state(state, device)

@@ -10,7 +10,6 @@ objects alone are, in C loops."""
 
 import array
 import collections
-import contextlib
 import contextvars
 import dataclasses
 import enum
@@ -26,23 +25,17 @@ import types
 import torch
 
 from weft.backend import held
-from weft.backend.executed import (
-    Executed,
-    Named,
-    functions_by_code,
-    is_library,
-    named_in,
-)
+from weft.backend.executed import Named, is_library
 from weft.backend.graph_source import Unsupported
 from weft.backend.parts import OF_ANY_MODULE, is_counted
 
 #: Of objects, containers and what these have: each call looks at all.
 ITEMS_MAX = 10_000
 BYTES_MAX = 1 << 16
-_NUMBERS = (int, float, complex, str, bytes)
-_CONSTANTS = (type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout,
+NUMBERS = (int, float, complex, str, bytes)
+CONSTANTS = (type(None), type(Ellipsis), torch.dtype, torch.device, torch.layout,
               torch.memory_format, slice, range)
-_CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
+CODE = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
          types.WrapperDescriptorType, types.MethodWrapperType)
 #: Of the library's classes, those whose objects hold what their user puts there.
 _OPEN = frozenset({
@@ -50,10 +43,8 @@ _OPEN = frozenset({
     ("collections", "UserDict"), ("collections", "UserList"),
     ("collections", "UserString")})
 _ASKED_OF_ENVIRONMENT = frozenset({"environ", "getenv"})
-_ASKED_OF_GRADIENTS = frozenset({"is_grad_enabled", "requires_grad", "is_leaf",
-                                 "grad_fn"})
 _CHANGES = "the call changes the module itself, or what it reads ({})"
-_DRAWS = "forward() draws numbers by {}, which a graph would hold fast"
+DRAWS = "forward() draws numbers by {}, which a graph would hold fast"
 _flat = itertools.chain.from_iterable
 
 
@@ -72,7 +63,7 @@ class _Same:
     def __reduce__(self):
         """Of what another process may lack, nothing: no call fits there."""
         goes = isinstance(self.value, enum.Enum) or (
-            isinstance(self.value, (type, *_CODE)) and _is_by_name(self.value))
+            isinstance(self.value, (type, *CODE)) and _is_by_name(self.value))
         return _Same, (self.value if goes else object(),)
 
 
@@ -139,7 +130,7 @@ class Guards:
         try:
             if seen is not None and seen.is_still():
                 return True
-            seen = _Picture(self._surroundings, self._modules)
+            seen = Picture(self._surroundings, self._modules)
         except Exception:  # it grew, or is written to at this moment
             return False
         if seen.nodes != self._surroundings.found:
@@ -148,83 +139,7 @@ class Guards:
         return True
 
 
-class Watch:
-    """Looks what the calls of a module that are made `within` it change of its
-    surroundings, and puts that back at their end."""
-
-    def __init__(self, module, parts):
-        self.fault = ""  #: why no graph can stand for such a call
-        self._modules = dict(module.named_modules(remove_duplicate=False))
-        self._kinds = tuple(dict.fromkeys(part.kind for part in parts))
-        self._functions = functions_by_code()
-        self._surroundings = None
-        self._pictures = []  # each as it was when something else was named
-        self._draws = False
-        self._states = None
-
-    @contextlib.contextmanager
-    def within(self):
-        self._pictures = [] if self._surroundings is None else [
-            _Picture(self._surroundings, self._modules)]
-        self._states = _states_of_random()
-        try:
-            with Executed(self._entered):
-                yield
-        finally:
-            self._put_back()
-
-    def asks_of_gradients(self):
-        """Whether forward() may ask who wants a gradient, or makes one."""
-        return self._surroundings is not None and not (
-            self._surroundings.named.attributes.isdisjoint(_ASKED_OF_GRADIENTS))
-
-    def surroundings(self):
-        """What was found; None where that is nothing."""
-        picture = self._surroundings and _Picture(self._surroundings, self._modules)
-        if picture is None or picture.is_empty():
-            return None
-        return dataclasses.replace(self._surroundings, found=picture.nodes)
-
-    def _put_back(self):
-        # Others may have drawn, too, and if none of its code names that, alone.
-        if self._draws and _states_of_random() != self._states:
-            self.fault = self.fault or _DRAWS.format("Python's or NumPy's random")
-            for one, state in zip(held.shared_generators(), self._states):
-                held.set_state(one, state)
-        faults = list(filter(None, (one.fault() for one in self._pictures)))
-        if faults:
-            self.fault = self.fault or faults[0]
-            for picture in reversed(self._pictures):
-                picture.put_back()
-
-    def _entered(self, code, space):
-        """Raised, an Unsupported ends the call before its code runs."""
-        try:
-            self._look(code, space)
-        except (Unsupported, RecursionError) as error:
-            self.fault = self.fault or str(error)
-            raise Unsupported(self.fault) from None
-
-    def _look(self, code, space):
-        then = self._surroundings or Surroundings(Named(), self._kinds, (), ())
-        named = then.named | named_in(code)
-        spaces = () if any(one is space for _, one in then.spaces) else (
-            (space.get("__name__", ""), space),)
-        functions = tuple(filter(_has_data, self._functions.get(code, ())))
-        if spaces or functions or named != then.named:
-            self._surroundings = dataclasses.replace(
-                then, named=named, spaces=then.spaces + spaces,
-                functions=then.functions + functions)
-            picture = _Picture(self._surroundings, self._modules)
-            self._pictures.append(picture)
-            self._draws = self._draws or picture.has_random
-
-
-def _states_of_random():
-    return list(map(held.state_of, held.shared_generators()))
-
-
-class _Picture:
+class Picture:
     """All that is reached: `nodes` describes it, the rest finds it again."""
 
     def __init__(self, surroundings, modules):
@@ -276,10 +191,10 @@ class _Picture:
         """Why a call after which it is like this has no graph, or ""."""
         for one, state in self._generators:
             if held.state_of(one) != state:
-                return _DRAWS.format(f"a {type(one).__name__}")
+                return DRAWS.format(f"a {type(one).__name__}")
         if self.is_still():
             return ""
-        now = _Picture(self._surroundings, self._modules)
+        now = Picture(self._surroundings, self._modules)
         if now.nodes == self.nodes:
             return ""
         others = [path for path, (get, name), value in zip(
@@ -318,7 +233,7 @@ class _Picture:
             value = space[name]
             self._look_for_random(value)
             if name in OF_ANY_MODULE or isinstance(
-                    value, (*_NUMBERS, *_CONSTANTS, *_CODE, torch.Tensor)):
+                    value, (*NUMBERS, *CONSTANTS, *CODE, torch.Tensor)):
                 continue
             at = f"{path}.{name}".strip(".")
             self._watch(space.get, name, value, at)
@@ -337,10 +252,10 @@ class _Picture:
         name = function.__qualname__
         for free, cell in zip(function.__code__.co_freevars,
                               function.__closure__ or ()):
-            value = _in_cell(cell)
+            value = in_cell(cell)
             if self._is_data(value):
-                self._watch(functools.partial(_in_cell, cell), free, value, free)
-                self._undo.append(functools.partial(_put_in_cell, cell, value))
+                self._watch(functools.partial(in_cell, cell), free, value, free)
+                self._undo.append(functools.partial(_putin_cell, cell, value))
                 self._note(free, free, self._see(value, free))
         for defaults in (function.__defaults__, function.__kwdefaults__):
             if defaults:
@@ -371,7 +286,7 @@ class _Picture:
     def _is_data(self, value):
         """Whether it is no code, nor a library's own object."""
         self._look_for_random(value)
-        return (isinstance(value, (*_NUMBERS, *_CONSTANTS, torch.Tensor, enum.Enum))
+        return (isinstance(value, (*NUMBERS, *CONSTANTS, torch.Tensor, enum.Enum))
                 or self._how(value) is not None)
 
     def _look_for_random(self, value):
@@ -390,9 +305,9 @@ class _Picture:
         kind = type(value)
         if isinstance(value, enum.Enum):
             return _Same(value)
-        if isinstance(value, _CONSTANTS):
+        if isinstance(value, CONSTANTS):
             return value
-        if isinstance(value, _NUMBERS):
+        if isinstance(value, NUMBERS):
             return kind, repr(value)
         if isinstance(value, held.of_numpy("generic")):
             return kind, value.tobytes()
@@ -559,16 +474,7 @@ class _Picture:
 
 def _is_alike(value, then):
     return value is then or (type(value) is type(then) and isinstance(
-        value, _NUMBERS) and repr(value) == repr(then))
-
-
-def _has_data(function):
-    """Whether it has more than code: variables around it, or values of arguments
-    that are left out, which can change."""
-    return not all(isinstance(_in_cell(cell), (type, *_CODE))
-                   for cell in function.__closure__ or ()) or not all(
-        isinstance(value, (*_NUMBERS, *_CONSTANTS)) for value in (
-            *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()))
+        value, NUMBERS) and repr(value) == repr(then))
 
 
 def _too_many(path):
@@ -576,15 +482,15 @@ def _too_many(path):
                        f"tensors ({path})")
 
 
-def _in_cell(cell, *_):
+def in_cell(cell, *_):
     try:
         return cell.cell_contents
     except ValueError:  # it is empty
         return held.MISSING
 
 
-def _put_in_cell(cell, value):
-    if _in_cell(cell) is not value:
+def _putin_cell(cell, value):
+    if in_cell(cell) is not value:
         cell.cell_contents = value
 
 
