@@ -6,6 +6,7 @@ import random
 import threading
 import unittest
 
+import numpy
 import torch
 from backend_case import BUDGET_S, BackendCase
 from torch import nn
@@ -74,6 +75,17 @@ class Scaled(nn.Module):
 
     def forward(self, x):
         return x.tanh() * float(self.scale)
+
+
+class Kept(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(4, 8))
+
+    def forward(self, x):
+        y = x.tanh()
+        self.kept.copy_(y)
+        return y
 
 
 class Again(nn.Module):
@@ -151,8 +163,39 @@ class CapturedCalls(BackendCase):
             self.assert_same(got, want)
         self.assertEqual(self.calls(mine), 0)
 
+    @torch.no_grad()
+    def test_parts_of_one_allocation_are_two_arguments(self):
+        def written(x, y):
+            x.add_(1)
+            return x.tanh() + y.relu()
+
+        module = Of(written)
+        mine = self.optimized(module, torch.randn(4, 8), torch.randn(4, 8))
+        got = torch.randn(8, 8)
+        want = got.clone()
+        self.assert_same(mine(got[:4], got[4:]), module(want[:4], want[4:]))
+        self.assert_same(got, want)
+        self.assertEqual(self.calls(mine), 1)
+        shared = numpy.zeros((6, 8), "float32")  # two storages, and one memory
+        mine(torch.from_numpy(shared[:4]), torch.from_numpy(shared[2:]))
+        self.assertEqual(self.calls(mine), 1)
+
+    @torch.no_grad()
+    def test_what_is_copied_to_a_buffer_is_a_result_of_its_own(self):
+        module, x = Kept(), torch.randn(4, 8)
+        mine = self.optimized(module, x)
+        got = mine(x)
+        self.assertEqual(self.calls(mine), 1)
+        self.assert_same(got, x.tanh())
+        self.assert_same(mine.kept, got)
+        self.assertNotEqual(mine.kept.data_ptr(), got.data_ptr())
+        mine(x * 2)
+        self.assert_same(got, x.tanh())
+
     def test_a_result_that_is_written_to_is_refused(self):
-        for function in (lambda x: x.mul_(2), lambda x: x.mul_(2).view(-1)):
+        for function in (lambda x: x.mul_(2), lambda x: x.mul_(2).view(-1),
+                         lambda x: x.mul_(2).split(2)[0],
+                         lambda x: torch.mul(x, 2, out=x)):
             mine = self.optimized(Of(function), torch.randn(4, 8), ready=False)
             self.assertIn("view of", self.report.reason)
             x = torch.randn(4, 8)

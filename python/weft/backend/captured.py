@@ -1,7 +1,6 @@
 """A module captured for one kind of inputs, without Dynamo: its graph, where
 the graph's arguments are found, and what has to be as it was then."""
 
-import collections
 import contextlib
 import dataclasses
 import inspect
@@ -15,7 +14,7 @@ import warnings
 import torch
 from torch.utils import _pytree as pytree
 
-from weft.backend import any_batch, parts, surroundings
+from weft.backend import aliases, any_batch, parts, surroundings
 from weft.backend.graph_source import Unsupported
 
 Part = parts.Part  # of modules that were saved when it was in this file
@@ -104,6 +103,7 @@ def capture(module, args, kwargs, its_parts):
     try:
         with torch.no_grad(), _quietly() as warned:
             program = torch.export.export(module, args, kwargs, strict=False)
+            is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
     except Exception as error:
         raise Unsupported("torch.export cannot capture it: "
@@ -126,7 +126,7 @@ def capture(module, args, kwargs, its_parts):
         numbers={i: leaf for i, leaf in enumerate(leaves)
                  if not isinstance(leaf, torch.Tensor)},
         parts=its_parts, result=program.call_spec.out_spec,
-        results=_results(program, arguments), same=same_as(leaves),
+        results=_results(program, arguments, is_written), same=same_as(leaves),
         ties=_ties(module),
         default_dtype=torch.get_default_dtype()), program.graph_module
 
@@ -325,7 +325,8 @@ def _arguments(program, leaves):
     return arguments
 
 
-def _results(program, arguments):
+def _results(program, arguments, is_written):
+    """is_written: whether a result is what forward() writes to; None: not known."""
     results, leaves = [], {}
     names = [node.name for node in
              program.graph.find_nodes(op="placeholder")]
@@ -342,27 +343,18 @@ def _results(program, arguments):
             results.append(("input", leaves[spec.target]))
         else:
             raise Unsupported(f"it has a result of the kind {kind.lower()}")
-    nodes = {node.name: node for node in program.graph.nodes}
-    specs = program.graph_signature.output_specs
-    written = {nodes[spec.arg.name] for spec in specs
-               if spec.kind.name.endswith("_MUTATION")}
-    for spec in specs:
-        node = nodes.get(getattr(spec.arg, "name", None))
-        if spec.kind.name == "USER_OUTPUT" and _is_view_of(node, written):
-            raise Unsupported("a result is what forward() writes to, or a view of "
-                              "it")
+    if is_written is None:
+        nodes = {node.name: node for node in program.graph.nodes}
+        specs = program.graph_signature.output_specs
+        written = {nodes[spec.arg.name] for spec in specs
+                   if spec.kind.name.endswith("_MUTATION")}
+        is_written = any(
+            spec.kind.name == "USER_OUTPUT" and aliases.is_view_of(
+                nodes.get(getattr(spec.arg, "name", None)), written)
+            for spec in specs)
+    if is_written:
+        raise Unsupported("a result is what forward() writes to, or a view of it")
     return results
-
-
-def _is_view_of(node, nodes):
-    """Whether the node is one of these, or an operator's view of one."""
-    while node is not None and node not in nodes:
-        schema = getattr(node.target, "_schema", None)
-        first = schema.arguments[0] if schema and schema.arguments else None
-        if first is None or first.alias_info is None or not node.args:
-            return False
-        node = node.args[0]
-    return node is not None
 
 
 def wants_of(arguments):
@@ -466,10 +458,13 @@ class Bound:
 
     def _shares_what_is_written(self, found):
         """Whether forward() would write into another argument, too."""
-        places = [one.untyped_storage().data_ptr()
-                  if isinstance(one, torch.Tensor) else 0 for one in found]
-        counts = collections.Counter(places)
-        return any(places[i] and counts[places[i]] > 1 for i in self._written)
+        tensors = [(i, one) for i, one in enumerate(found)
+                   if isinstance(one, torch.Tensor)]
+        spans = sorted(aliases.span_of(one) for _, one in tensors)
+        if all(a[1] <= b[0] for a, b in itertools.pairwise(spans)):
+            return False  # each has memory of its own
+        return any(i != j and aliases.overlap(found[j], other)
+                   for j in self._written for i, other in tensors)
 
     def _tensors_fit(self, found):
         for one, value in zip(self.captured.arguments, found):
