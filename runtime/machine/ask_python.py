@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import platform
+import site
 import sys
 import sysconfig
 
@@ -46,12 +47,26 @@ def torch_files():
 def changed(file):
     about = os.stat(file)
     return f"{about.st_size} {about.st_mtime_ns}"
+def sites():
+    """Folders of packages that are installed, and those that their .pth files
+    name: sys.path does not tell them from PYTHONPATH's."""
+    folders = site.getsitepackages()
+    if site.ENABLE_USER_SITE:
+        folders.append(site.getusersitepackages())
+    named = list(folders)
+    for folder in folders:
+        for path in glob.glob(os.path.join(folder, "*.pth")):
+            with open(path, encoding="utf-8", errors="replace") as file:
+                named += [os.path.join(folder, line) for line in map(str.strip, file)
+                          if line and not line.startswith(("#", "import "))]
+    return set(map(os.path.abspath, named))
 files = torch_files()
 roots = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
 # What PYTHONPATH names is not looked at in a box: nobody's folders are seen there
 # for it, least of all one that the run's own scratch lies in.
 named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-roots |= {p for p in sys.path if p} - {os.path.abspath(p) for p in named if p}
+left_out = {os.path.abspath(p) for p in named if p} - sites()
+roots |= {p for p in sys.path if p} - left_out
 print(json.dumps({"version": platform.python_version(),
                   "torch": version("torch"), "triton": version("triton"),
                   "nvrtc": nvrtc(), 
