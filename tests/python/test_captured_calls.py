@@ -77,6 +77,15 @@ class Scaled(nn.Module):
         return x.tanh() * float(self.scale)
 
 
+class Zero(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.zero = 0.0
+
+    def forward(self, x):
+        return self.zero / x
+
+
 class Kept(nn.Module):
     def __init__(self):
         super().__init__()
@@ -122,7 +131,7 @@ class Made(nn.Module):
 class CapturedCalls(BackendCase):
     def optimized(self, module, *inputs, ready=True):
         with torch.no_grad():
-            mine, report = weft.optimize(module, list(inputs),
+            mine, report = weft.optimize(module, list(inputs), shapes_max=1,
                                          budget_s=BUDGET_S)
         self.assertEqual(report.ready, ready, str(report))
         self.report = report
@@ -229,6 +238,19 @@ class CapturedCalls(BackendCase):
         mine = self.optimized(module, x)
         self.assert_same(mine(x), module(x))
         self.assertEqual(self.calls(mine), 1)
+
+    @torch.no_grad()
+    def test_a_zero_of_the_other_sign_is_another_number(self):
+        x = torch.rand(4, 8)
+        for module, zeros in ((Of(lambda x, zero: zero / x), (0.0, -0.0)),
+                              (Zero(), ())):
+            mine = self.optimized(module, x, *zeros[:1])
+            self.assert_same(mine(x, *zeros[:1]), module(x, *zeros[:1]))
+            self.assertEqual(self.calls(mine), 1)
+            if not zeros:
+                mine.zero = module.zero = -0.0
+            self.assert_same(1 / mine(x, *zeros[1:]), 1 / module(x, *zeros[1:]))
+            self.assertEqual(self.calls(mine), 1)
 
     @torch.no_grad()
     def test_recurrent_layers_mirror_their_parameters(self):

@@ -227,7 +227,8 @@ CHANGED = [
 class Surroundings(BackendCase):
     def optimized(self, module, *inputs, ready=True):
         with torch.no_grad():
-            mine, report = weft.optimize(module, list(inputs), budget_s=BUDGET_S)
+            mine, report = weft.optimize(module, list(inputs), shapes_max=1,
+                                         budget_s=BUDGET_S)
         self.assertEqual(report.ready, ready, str(report))
         self.report = report
         return mine
@@ -426,7 +427,7 @@ class Surroundings(BackendCase):
         module(x)
         with torch.no_grad():
             mine, report = weft.optimize(module, [x], budget_s=BUDGET_S,
-                                         dynamic_batch=True)
+                                         shapes_max=1, dynamic_batch=True)
         self.assertTrue(report.ready, str(report))
         self.assertEqual(module.held.cache, {4: 4.0})
         self.is_by_kernels(mine, module, x, True)

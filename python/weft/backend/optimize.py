@@ -476,7 +476,7 @@ def _compute(bound, entry, args, kwargs):
     else:
         leaves, structure = pytree.tree_flatten((args, kwargs))
         if structure != captured.structure or any(
-                type(leaves[i]) is not type(value) or leaves[i] != value
+                not parts.is_equal(leaves[i], value)
                 for i, value in captured.numbers.items()):
             return False, None
     if not bound.parts_fit() or not bound.are_the_same(leaves):

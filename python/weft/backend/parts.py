@@ -219,15 +219,17 @@ def _is_constant(value):
     return not isinstance(value, (list, dict, set))
 
 
-def _is_equal(value, then):
-    return value is then or (type(value) is type(then) and value == then)
+def is_equal(value, then):
+    """Of numbers and texts; 0.0 is not -0.0."""
+    return value is then or (type(value) is type(then) and value == then and (
+        not isinstance(value, (float, complex)) or repr(value) == repr(then)))
 
 
 #: (value, then) → whether an attribute may be that. What is in it, where that
 #: can change without it, fit() looks at each time.
 _FITS = {
     "same": operator.is_,
-    "equal": _is_equal,
+    "equal": is_equal,
     "contents": lambda value, then: type(value) is type(then),
     "empty": lambda value, _: isinstance(value, dict),
     "children": lambda value, _: isinstance(value, dict),
