@@ -353,8 +353,8 @@ class Surroundings(BackendCase):
         drawn, find = [], pieces._Searches._find
 
         def drawing(*given):
-            find(*given)
             drawn.append(torch.rand(()))
+            find(*given)
 
         self.patch(pieces._Searches, "_find", drawing)
         torch.manual_seed(3)
