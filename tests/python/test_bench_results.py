@@ -548,6 +548,8 @@ class ProblemsTest(unittest.TestCase):
             problems.find(self.folder, [3])
         with self.assertRaisesRegex(problems.NoProblems, "tanh"):
             problems.find(self.folder, [], ["tanh*"])
+        with self.assertRaisesRegex(problems.NoProblems, "is called tanh"):
+            problems.find(self.folder, [], ["1_*", "tanh*"])
 
 
 class SmallPartsTest(unittest.TestCase):

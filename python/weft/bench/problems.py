@@ -54,6 +54,9 @@ def find(folder, levels=(), only=(), group=""):
              for problem in _in_folder(level, place)
              if not levels or level in levels]
     chosen = [p for p in found if not only or _matches(p, only)]
+    idle = [one for one in only if not any(_matches(p, [one]) for p in found)]
+    if chosen and idle and not group:
+        raise NoProblems(f"no problem in {folder} is called {' or '.join(idle)}")
     if chosen:
         return sorted(chosen, key=lambda p: (p.level, p.number, p.name))
     if found:
