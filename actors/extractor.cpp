@@ -237,7 +237,7 @@ void Extractor::capture_sizes(const std::string& graph_blob, Context& context) {
   sizes_ = std::move(*sizes);
   graphs_[sizes_] = graph_blob;
   graph->growth.sizes = sizes_;
-  samples_ = sample_sizes(*graph);
+  samples_ = sizes_to_capture(*graph);
   std::vector<std::string> problems;
   for (const Sizes& sample : samples_) {
     problems.push_back(context.blobs().put(

@@ -122,6 +122,23 @@ std::string cast_text(DType to, DType from, const std::string& value) {
   return "convert<" + vector_type(to) + ">(" + value + ")";
 }
 
+/// Whether the number is as large at any size: one that grows is no smaller
+/// than the sizes that code is printed at (growth.hpp).
+bool is_fixed(const PrintScope& scope, std::int64_t number) {
+  constexpr std::int64_t kFixedMax = 31;
+  return scope.plan->growing.empty() || std::abs(number) <= kFixedMax;
+}
+
+bool is_fixed(const PrintScope& scope, const Index& index) {
+  std::map<int, LoopVar> variables;
+  index.collect(variables);
+  return is_fixed(scope, index.offset()) &&
+         std::ranges::none_of(variables, [&](const auto& one) {
+           return scope.plan->growing.contains(one.first) ||
+                  !is_fixed(scope, index.coefficient(one.first));
+         });
+}
+
 // A position or an integer in 32 bits, as the lanes of a truth value are; ""
 // for anything else.
 std::string small_text(const PrintScope& scope, ExprId id, bool vectors) {
@@ -130,7 +147,7 @@ std::string small_text(const PrintScope& scope, ExprId id, bool vectors) {
     return number >= INT32_MIN / 2 && number <= INT32_MAX / 2;
   };
   if (node.op == ScalarOp::constant && node.dtype == DType::i64) {
-    if (!fits(node.integer)) return "";
+    if (!fits(node.integer) || !is_fixed(scope, node.integer)) return "";
     return "splat<int32_t>(" + std::to_string(node.integer) + ")";
   }
   if (node.op != ScalarOp::position) return "";
@@ -138,6 +155,7 @@ std::string small_text(const PrintScope& scope, ExprId id, bool vectors) {
   const auto [least, most] = index.range();
   const int v = scope.vector_variable;
   if (!fits(least) || !fits(most) || index.hides(v)) return "";
+  if (!is_fixed(scope, index)) return "";
   if (!vectors || !index.uses(v)) {
     return "splat<int32_t>(" + index.text() + ")";
   }

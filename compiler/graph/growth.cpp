@@ -223,6 +223,32 @@ bool is_prime(std::int64_t n) {
   return true;
 }
 
+/// Longer than a vector: shorter loops are printed as what they are alone.
+constexpr std::int64_t kSizeMin = 31;
+
+/// Sizes that are no extent of the graph, each once.
+class NewSizes {
+ public:
+  explicit NewSizes(const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      for (const auto& value : node.values) {
+        if (value) taken_.insert(value->shape.begin(), value->shape.end());
+      }
+    }
+  }
+
+  /// The smallest above that size of which `holds` does.
+  std::int64_t above(std::int64_t size, const auto& holds) {
+    std::int64_t n = std::max(size, kSizeMin) + 1;
+    while (!holds(n) || taken_.contains(n)) ++n;
+    taken_.insert(n);
+    return n;
+  }
+
+ private:
+  std::set<std::int64_t> taken_;
+};
+
 /// The first dimension of an input that is a size, or else a multiple of it:
 /// `per` says of how a dimension grows, how many times the size it is, and 0 of
 /// one that grows otherwise.
@@ -352,35 +378,54 @@ Result<Graph> graph_at(const Graph& graph, const Sizes& sizes) {
   Json value = graph_to_value(graph);
   for (const auto& [pointer, per] : graph.growth.per) {
     Json& number = value.at(Json::json_pointer(pointer));
-    number =
-        number.get<std::int64_t>() + per.at(sizes) - per.at(graph.growth.sizes);
+    const Wide there = number.get<std::int64_t>() + wide_at(per, sizes) -
+                       wide_at(per, graph.growth.sizes);
+    if (!fits(there)) {
+      return fail(
+          ErrorCode::wrong_input,
+          "at " + sizes_text(sizes) + " a number in it is none of 64 bits");
+    }
+    number = static_cast<std::int64_t>(there);
   }
   value["symbol"]["size"] = sizes_to_value(sizes);
   return graph_from_value(value);
 }
 
 std::vector<Sizes> sample_sizes(const Graph& graph) {
-  std::set<std::int64_t> taken;
-  for (const Node& node : graph.nodes) {
-    for (const auto& value : node.values) {
-      if (value) taken.insert(value->shape.begin(), value->shape.end());
-    }
-  }
-  // Longer than a vector: shorter loops are printed as what they are alone.
-  constexpr std::int64_t kSizeMin = 31;
-  std::vector<Sizes> primes;
-  for (const std::int64_t size : graph.growth.sizes) {
-    Sizes& own = primes.emplace_back();
-    for (std::int64_t n = std::max(size, kSizeMin) + 1; own.size() < 4; ++n) {
-      if (is_prime(n) && taken.insert(n).second) own.push_back(n);
-    }
-  }
-  if (primes.empty()) return {};
-  const Sizes& p = primes[0];
-  if (primes.size() == 1) return {{p[0]}, {p[1]}, {p[2]}, {p[3]}};
-  const Sizes& q = primes[1];
+  NewSizes sizes(graph);
+  const Sizes& own = graph.growth.sizes;
+  if (own.empty()) return {};
+  std::vector<std::int64_t> p, q;
+  for (int i = 0; i < 4; ++i) p.push_back(sizes.above(own[0], is_prime));
+  if (own.size() == 1) return {{p[0]}, {p[1]}, {p[2]}, {p[3]}};
+  for (int i = 0; i < 4; ++i) q.push_back(sizes.above(own[1], is_prime));
   return {{p[0], q[0]}, {p[0], q[1]}, {p[0], q[2]}, {p[1], q[0]},
           {p[1], q[1]}, {p[1], q[2]}, {p[2], q[3]}};
+}
+
+std::vector<Sizes> sizes_to_capture(const Graph& graph) {
+  NewSizes sizes(graph);
+  const Sizes& own = graph.growth.sizes;
+  if (own.empty()) return {};
+  const auto multiple_of = [](std::int64_t much) {
+    return [much](std::int64_t n) { return n % much == 0; };
+  };
+  const std::int64_t far = 2 * std::max(own.back(), kSizeMin);
+  const std::int64_t p = sizes.above(own[0], is_prime);
+  if (own.size() == 1) {
+    const std::int64_t next = sizes.above(own[0], is_prime);
+    const std::int64_t third = sizes.above(own[0], is_prime);
+    return {{p}, {next}, {third}, {sizes.above(far, multiple_of(240))}};
+  }
+  const std::int64_t even = sizes.above(own[0], multiple_of(60));
+  const std::int64_t q = sizes.above(own[1], is_prime);
+  const std::int64_t next = sizes.above(own[1], is_prime);
+  const std::int64_t third = sizes.above(own[1], multiple_of(72));
+  const std::int64_t last = sizes.above(far, multiple_of(240));
+  const std::int64_t first =
+      sizes.above(std::max(2 * own[0], last), multiple_of(6));
+  return {{p, q},       {p, next},     {p, third},   {even, q},
+          {even, next}, {even, third}, {first, last}};
 }
 
 Result<Graph> usual_graph(const Graph& graph) {
@@ -392,17 +437,17 @@ Result<Graph> usual_graph(const Graph& graph) {
 std::vector<Sizes> judged_sizes(const Sizes& sizes) {
   if (sizes.empty()) return {};
   const std::int64_t prime = sizes[0] == 13 ? 11 : 13;
-  if (sizes.size() == 1) {
-    return {{1}, {prime}, {2 * std::max<std::int64_t>(sizes[0], 32) + 3}};
-  }
+  // What a kernel leaves over of primes' squares is the same for all of them.
+  const auto twice = [](std::int64_t size) { return (size / 12 + 1) * 24; };
+  const std::int64_t longer = twice(std::max(sizes.back(), kSizeMin));
+  if (sizes.size() == 1) return {{1}, {prime}, {longer}};
   // None has a pair whose sizes could be each other's, but for both being 1.
-  const std::int64_t more = 2 * sizes[0] + 3;
-  const std::int64_t longer = 2 * std::max<std::int64_t>(sizes[1], 32) + 3;
+  const std::int64_t more = twice(sizes[0]);
   return {{1, 1},
           {1, 17},
           {prime, 1},
-          {prime, 7},
-          {more, longer == more ? longer + 2 : longer}};
+          {prime, 8},
+          {more, longer == more ? longer + 24 : longer}};
 }
 
 Result<std::vector<SizeSource>> size_sources(const Graph& graph) {

@@ -9,12 +9,12 @@
 // in whole numbers, B and S being the sizes (of one symbol: rest + first * B +
 // square * B * B). Attention's scores grow with a length's square; of two
 // symbols that is the second. It is found from what it is at several samples:
-// of one symbol four primes, of which three tell the numbers and the fourth
-// must agree; of two p1 and p2 with each of q1, q2 and q3, and (p3, q4), which
-// must agree. So must the sizes that the graph has itself. All p and q are
-// primes, none twice, and no extent in the graph: so a number in a sample can
-// be that of one size alone, and what grows with a size's cube, or the first
-// one's square, does not fit the last of them.
+// of one symbol three tell the numbers and a fourth must agree; of two a pair
+// of first sizes with each of three second ones tell them, and a seventh must
+// agree. So must the sizes that the graph has itself. No size is in two of
+// them, nor an extent in the graph, so that a number in a sample is that of one
+// size alone; and what grows with a size's cube, or the first one's square,
+// does not fit the last of them.
 #pragma once
 
 #include <cstdint>
@@ -108,10 +108,15 @@ std::set<std::pair<std::string, std::size_t>> growing_arguments(
 /// there is none of those: an extent would be below zero.
 Result<Graph> graph_at(const Graph& graph, const Sizes& sizes);
 
-/// Primes above the sizes, in samples as above:
-/// what is printed for all of them alike holds by no chance (of a size that is
-/// a multiple of a vector, or another extent's).
+/// Samples to print code at: primes above the sizes, so that what is printed
+/// for all of them alike holds by no chance (of a size that is a multiple of a
+/// vector, or another extent's).
 std::vector<Sizes> sample_sizes(const Graph& graph);
+
+/// Samples to capture a model at, which may divide by its sizes: primes'
+/// squares are all 1 more than a multiple of 24, so that n² / 8 * 8 would be n²
+/// - 1 for all of them. Some of these are multiples of much, the last far off.
+std::vector<Sizes> sizes_to_capture(const Graph& graph);
 
 /// The graph at the size by which a code generator decides, whatever size it
 /// prints: no sample, so that what grows is told by it, but a prime as these
@@ -119,7 +124,8 @@ std::vector<Sizes> sample_sizes(const Graph& graph);
 Result<Graph> usual_graph(const Graph& graph);
 
 /// At which a kernel for any sizes is judged besides its own: 1 (of two
-/// symbols: both, and one of them), primes, and larger ones; no samples.
+/// symbols: both, and one of them), a prime, and larger ones that are multiples
+/// of 24; no samples.
 std::vector<Sizes> judged_sizes(const Sizes& sizes);
 
 /// Where a size is read from.

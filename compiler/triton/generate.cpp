@@ -118,6 +118,27 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   return plan;
 }
 
+/// How large the integers in it are that may grow: what grows is no smaller
+/// than the sizes that code is printed at (growth.hpp). No bounds of a type.
+std::set<std::int64_t> growing_integers(const Schedule& plan) {
+  constexpr std::int64_t kFixedMax = 31, kMost = std::int64_t{1} << 62;
+  std::set<std::int64_t> integers;
+  for (const Nest& nest : plan.nests) {
+    for (const Stage& stage : nest.stages) {
+      for (const ExprId id : plan.program.arena.reachable(roots_of(stage))) {
+        const Scalar& node = plan.program.arena[id];
+        const std::int64_t number =
+            node.integer < 0 ? -(node.integer + 1) : node.integer;
+        const bool may_grow = node.op == ScalarOp::constant &&
+                              node.dtype == DType::i64 && number > kFixedMax &&
+                              number < kMost && number != INT32_MAX;
+        if (may_grow) integers.insert(number);
+      }
+    }
+  }
+  return integers;
+}
+
 /// Of each variant, that graph's schedule.
 using Schedules = std::function<const Schedule&(const TritonVariant&)>;
 
@@ -145,6 +166,9 @@ TritonModule print_module(const Graph& graph, const Schedules& usual,
   for (const Nest& nest : plan.nests) {
     add_span(extent_of(nest.outer));
     for (const Stage& stage : nest.stages) add_span(extent_of(stage.inner));
+  }
+  if (graph.growth.grows()) {
+    for (const std::int64_t number : growing_integers(plan)) add_span(number);
   }
   for (const int result : plan.spilled) {
     const Buffer& buffer = plan.program.buffers[result];

@@ -159,7 +159,7 @@ TEST_CASE("two dimensions are captured at pairs of primes") {
   const auto request = one<CaptureRequest>(sent);
   CHECK(request.others.size() == 6);
   const std::string text = *extractor.blobs.get(request.problem);
-  CHECK(text.contains("\nWEFT_SIZES = [37, 53]\n"));
+  CHECK(text.contains("\nWEFT_SIZES = [37, 41]\n"));
   CHECK(text.contains("\nWEFT_PLACES = [(-1, 0), (-1, 1)]\n"));
 }
 

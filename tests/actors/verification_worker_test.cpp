@@ -138,7 +138,7 @@ TEST_CASE("a seed for any batch is checked at several, and rejected at one") {
     const auto result = one<SeedResult>(worker.say(address::verify, reply));
     CHECK(!result.timed);
     CHECK(!result.verdict.correct);
-    CHECK(result.verdict.reason == "at the size 131: output 0");
+    CHECK(result.verdict.reason == "at the size 144: output 0");
   }
 }
 

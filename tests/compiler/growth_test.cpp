@@ -121,6 +121,51 @@ TEST_CASE("samples are primes that are no extent, judged sizes others") {
   }
 }
 
+/// Whether a number that is had so of the sizes passes for one that grows.
+bool passes(const std::vector<Sizes>& sizes, const auto& of) {
+  std::vector<std::pair<Sizes, std::int64_t>> values;
+  for (const Sizes& one : sizes) values.emplace_back(one, of(one));
+  return multiple_of_sizes(values).has_value();
+}
+
+TEST_CASE("what a model divides by grows at captured sizes by no chance") {
+  Graph graph = growing();
+  const auto one = sizes_to_capture(graph);
+  CHECK(one == std::vector<Sizes>{{37}, {41}, {43}, {240}});
+  CHECK(sizes_to_capture(growing_twice()) == std::vector<Sizes>{{37, 41},
+                                                                {37, 43},
+                                                                {37, 72},
+                                                                {60, 41},
+                                                                {60, 43},
+                                                                {60, 72},
+                                                                {246, 240}});
+  graph.growth.sizes = {1537};
+  const std::vector<std::vector<Sizes>> all = {one, sizes_to_capture(graph)};
+  for (const auto& sizes : all) {
+    CHECK(passes(sizes, [](const Sizes& s) { return s[0] * s[0] - 1; }));
+    for (const std::int64_t k : {2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48}) {
+      CHECK_FALSE(
+          passes(sizes, [k](const Sizes& s) { return s[0] * s[0] / k * k; }));
+      CHECK_FALSE(passes(sizes, [k](const Sizes& s) { return s[0] / k * k; }));
+    }
+  }
+  for (const std::int64_t k : {2, 3, 4, 6, 8, 12, 24, 48}) {
+    for (const bool whose : {false, true}) {
+      const auto of = [&](const Sizes& s) {
+        return (whose ? s[0] * s[1] * s[1] : s[0] + s[1] * s[1]) / k * k;
+      };
+      CHECK_FALSE(passes(sizes_to_capture(growing_twice()), of));
+    }
+  }
+}
+
+TEST_CASE("a number that 64 bits do not hold has no graph") {
+  Graph graph = growing();
+  graph.growth.per["/nodes/0/values/0/shape/0"] = {.square = 1 << 20};
+  CHECK(graph_at(graph, {1'000}).has_value());
+  CHECK_FALSE(graph_at(graph, {std::int64_t{1} << 32}).has_value());
+}
+
 TEST_CASE("the size is read from a dimension that is it, or a multiple") {
   GraphBuilder b;
   b.input("w", dense({5, 8})).input("x", dense({32, 8}));

@@ -160,7 +160,7 @@ TEST_CASE("Of a graph that grows, the source is one for any size") {
   const std::string text = first(graph);
   CHECK(has(text, "@triton.jit(do_not_specialize=[\"batch\"])"));
   CHECK(has(text, "def kernel_function(in0, batch):"));
-  CHECK(has(text, "BATCHES = (4, 1, 13, 67)"));
+  CHECK(has(text, "BATCHES = (4, 1, 13, 72)"));
 }
 
 TEST_CASE("Tiles that no window leaves are read without masks") {

@@ -14,7 +14,10 @@ import unittest
 
 import captured_cases
 import cpu_kernels
+import torch
 from any_size_case import AnySize, pair_cases, refused_pair_cases
+from kernel_cases import numbers
+from sized_cases import growing
 
 
 class CpuAnySize(AnySize, unittest.TestCase):
@@ -61,6 +64,18 @@ class CpuAnyTwoSizes(CpuAnySize):
     SYMBOLS = 2
     CASES = staticmethod(pair_cases)
     REFUSED = staticmethod(refused_pair_cases)
+
+
+class PositionsThatGrow(unittest.TestCase):
+    def test_they_are_not_compared_in_32_bits(self):
+        """There are 2^31 of them from a size of 46,341 on."""
+        answer, = CpuAnySize.generate([graph for _, graph in growing(lambda n: [
+            ("positions", lambda x: torch.where(
+                torch.arange(n * n).view(n, n) > 5, x, 0.0).sum(1),
+             (numbers(n),))])])
+        text = answer["variants"][0]["text"].partition("kernel_function")[2]
+        self.assertIn("positions(", text)
+        self.assertNotIn("small_positions(", text)
 
 
 if __name__ == "__main__":

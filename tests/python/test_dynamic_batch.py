@@ -209,7 +209,8 @@ class TheSameText(unittest.TestCase):
             "v7)")
 
     def test_what_does_not_grow_evenly_is_refused(self):
-        for text in ("n // 2", "n * n * n", "'x' * n"):
+        for text in ("n // 2", "n * n * n", "'x' * n", "n * n // 8 * 8",
+                     "-(n * n) % 24", "n // 48 * 48"):
             texts = {(n,): str(eval(text, {"n": n}))
                      for (n,) in any_batch.SAMPLES[1]}
             with self.subTest(text), self.assertRaises(any_batch.Unsupported):

@@ -254,7 +254,7 @@ class Verdicts(RecheckCase):
         self.judged()
         self.assertEqual([line.partition(" ")[2] for line in self.evals()], [
             f"return get_inputs_at({batch})"
-            for batch in ("4", "1", "13", "2 * 4 + 3")])
+            for batch in ("4", "1", "13", "(4 // 12 + 1) * 24")])
 
 
 class OtherWeights(unittest.TestCase):

@@ -138,6 +138,13 @@ class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
     #: Few: an interpreter takes its time.
     SIZES = ((1,), (67,))
 
+    def test_a_number_that_grows_is_as_wide_as_it_needs(self):
+        """It may be larger than any tensor."""
+        answer, = self.generate([graph for _, graph in growing(lambda n: [
+            ("scaled", lambda x: x * (n * n), (numbers(n),))])])
+        self.assertRegex(answer["variants"][0]["text"],
+                         r"widest = max\(.*\(batch \* batch\)")
+
     def test_positions_of_64_bits_are_as_right(self):
         for name, function, inputs in cases(13):
             if name not in ("softmax", "pooled", "turned_batch", "windows",
@@ -230,7 +237,7 @@ class TritonAnyTwoSizes(Interpreted, AnySize, unittest.TestCase):
         self.assertIn("def inputs_at(batch, sequence):", text)
         self.assertIn("batch=batch, sequence=sequence, integer=integer", text)
         self.assertIn("\nBATCHES = ((8, 10), (1, 1), (1, 17), (13, 1), "
-                      "(13, 7), (19, 67))\n", text)
+                      "(13, 8), (24, 72))\n", text)
 
 
 class TritonProductsAnyTwoSizes(Interpreted, AnySize, unittest.TestCase):

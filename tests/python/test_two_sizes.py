@@ -291,7 +291,7 @@ class TheSameTextOfPairs(unittest.TestCase):
 
     def test_what_does_not_grow_evenly_is_refused(self):
         for text in ("n * n", "m * m * m", "n * m // 2", "n * n * m", "max(n, m)",
-                     "'x' * m"):
+                     "'x' * m", "m * m // 8 * 8", "n * (m * m % 24)"):
             with self.subTest(text), self.assertRaises(any_batch.Unsupported):
                 any_batch.common_text(self.texts(text))
 

@@ -24,12 +24,12 @@ from weft.backend.graph_call import _WeftSize
 from weft.backend.graph_source import Unsupported, source_of, view_chain
 from weft.backend.tracing import traced
 
-#: By the number of symbols, primes, so that no size of another kind is one of them
-#: by design. All but the last tell what grows; the last one, of two symbols one whose
-#: first is the larger, checks it.
-SAMPLES = {1: ((53,), (59,), (61,), (67,)),
-           2: ((53, 67), (53, 71), (53, 73), (59, 67), (59, 71), (59, 73),
-               (79, 61))}
+#: By the number of symbols. All but the last tell what grows; the last one, of two
+#: symbols one whose first is the larger, checks it. Primes alone would not do: their
+#: squares are all 1 more than a multiple of 24, so that n * n // 8 * 8 were n * n - 1.
+SAMPLES = {1: ((53,), (59,), (61,), (240,)),
+           2: ((53, 67), (53, 71), (53, 72), (60, 67), (60, 71), (60, 72),
+               (246, 240))}
 #: What numbers are multiples of: how often each symbol is a factor.
 TERMS = {1: ((1,), (2,)), 2: ((1, 0), (0, 1), (1, 1), (0, 2), (1, 2))}
 SYMBOLS_MAX = len(SAMPLES)
@@ -116,9 +116,9 @@ class Symbolic:
             return value
         return int(value.node.expr.subs(dict(zip(self.symbols, sizes))))
 
-    def samples(self):
+    def samples_and(self, own):
         return {sizes: self.at(sizes)
-                for sizes in SAMPLES[len(self.symbols)]}
+                for sizes in (*SAMPLES[len(self.symbols)], own)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,9 +130,9 @@ class Look:
 
 
 def source_for_any(graphs, sizes, arguments, state, symbolic=None):
-    """The Source of a graph at any sizes. `graphs` has for each of SAMPLES
-    (graph module, {argument: Look}); `sizes` are those of these arguments;
-    `symbolic`, if given, is the graph. Unsupported says why there is none."""
+    """The Source of a graph at any sizes. `graphs` has for each of SAMPLES, and for
+    `sizes`, those of these arguments, (graph module, {argument: Look}); `symbolic`,
+    if given, is the graph. Unsupported says why there is none."""
     made = {at: source_of(graph, arguments, state, looks)
             for at, (graph, looks) in graphs.items()}
     first = next(iter(made.values()))
@@ -150,7 +150,8 @@ def source_for_any(graphs, sizes, arguments, state, symbolic=None):
     places = [(first.inputs.index(i), dim) for i, dim in places]
     text = common_text({at: one.text for at, one in made.items()})
     text = _with_sizes(text, places, sizes)
-    key = json.dumps(["any batch", *(one.key for one in made.values())])
+    key = json.dumps(["any batch", *(
+        made[at].key for at in SAMPLES[len(sizes)])])
     return dataclasses.replace(
         first, text=text, sizes=tuple(sizes),
         any_size=",".join(f"{position}:{dim}" for position, dim in places),
@@ -187,7 +188,8 @@ def _with_sizes(text, places, sizes):
 
 
 def common_text(texts):
-    """What texts by sizes, those of SAMPLES, have in common, with NAMES in it."""
+    """What texts by sizes, those of SAMPLES and others, have in common, with NAMES
+    in it."""
     parts = {sizes: _NUMBERS.split(text) for sizes, text in texts.items()}
     numbers = [_NUMBERS.findall(text) for text in texts.values()]
     first, *others = parts.values()
@@ -205,12 +207,13 @@ def _expression(values):
     """What a number is whose values are these: a sum of so many of each of TERMS,
     and a number."""
     symbols = len(next(iter(values)))
-    *told, (last, checked) = values.items()
-    numbers = list(_solution(symbols) * sympy.Matrix([value for _, value in told]))
     terms = [*TERMS[symbols], (0,) * symbols]
-    if (not all(number.is_integer for number in numbers)
-            or sum(number * _of(term, last)
-                   for number, term in zip(numbers, terms)) != checked):
+    told = [values[sizes] for sizes in SAMPLES[symbols][:-1]]
+    numbers = list(_solution(symbols) * sympy.Matrix(told))
+    if not all(number.is_integer for number in numbers) or any(
+            value != sum(number * _of(term, sizes)
+                         for number, term in zip(numbers, terms))
+            for sizes, value in values.items()):
         raise Unsupported("a number in it is no number plus a multiple of a size")
     text = ""
     for term, number in zip(terms, map(int, numbers)):

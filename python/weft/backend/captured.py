@@ -182,7 +182,7 @@ def capture_sizes(module, args, kwargs, captured, places):
             f"{sized >> 20} MiB of the program's memory, and may take "
             f"{SAMPLE_BYTES_MAX >> 20}")
     graphs = {}
-    for sizes in samples:
+    for sizes in dict.fromkeys((*samples, old)):
         at = []
         for i, first in enumerate(captured.same):  # one stays one
             at.append(at[first] if first < i else resized(

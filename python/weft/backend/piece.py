@@ -294,10 +294,13 @@ class Piece:
             return source_of(
                 _at_these_sizes(self.graph_module, arguments, self._sizes),
                 arguments, self.state)
-        sizes, graphs = self._batches or (
-            self._symbolic.sizes_of(arguments), self._symbolic.samples())
-        if sizes is None:
-            raise Unsupported("no argument is a size that is a symbol")
+        if self._batches:
+            sizes, graphs = self._batches
+        else:
+            sizes = self._symbolic.sizes_of(arguments)
+            if sizes is None:
+                raise Unsupported("no argument is a size that is a symbol")
+            graphs = self._symbolic.samples_and(sizes)
         return any_batch.source_for_any(graphs, sizes, arguments, self.state,
                                         self._symbolic)
 

@@ -34,8 +34,9 @@ REFUSED = ("wrong", "crashed", "cheated")
 TRIES_MAX = 3
 #: Kernels for any sizes are judged at these besides, by the number of symbols, and
 #: at larger ones, as the search judges them (docs/dynamic-batch.md).
-SIZES = {1: ("1", "13", "2 * {0} + 3"),
-         2: ("1, 1", "1, 17", "13, 1", "13, 7", "2 * {0} + 3, 2 * {1} + 5")}
+SIZES = {1: ("1", "13", "({0} // 12 + 1) * 24"),
+         2: ("1, 1", "1, 17", "13, 1", "13, 8",
+             "({0} // 12 + 1) * 24, ({1} // 12 + 2) * 24")}
 
 WAITS = "its full verdict is under way"
 RIGHT = "right by a full verdict"
