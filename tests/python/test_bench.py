@@ -409,7 +409,7 @@ exit 1
         self.assert_ends(self.bench(), 2, "with other folder (None, not")
 
     def test_a_list_does_not_swallow_the_folder_behind_it(self):
-        self.problems(**{"1_broken": BROKEN})
+        self.problems(**{"1_broken": BROKEN, "2_broken": BROKEN})
         done = self.weft("bench", *FAST, "--seeds", "compiler", "--only",
                          "1_*,2_*", self.path("problems"), "--out",
                          self.path("out"), "--level", "0,3")

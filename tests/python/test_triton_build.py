@@ -238,7 +238,7 @@ class TritonBuild(unittest.TestCase):
         answer, = captured_cases.generate([graph], [cli, "4", "1"])
         package = self.build(answer["variants"][0]["text"])
         self.assertEqual(set(package), {"format", "arch", "modules", "batches"})
-        self.assertEqual(list(package["batches"]), ["8", "1", "13", "67"])
+        self.assertEqual(list(package["batches"]), ["8", "1", "13", "72"])
         self.assertEqual(len(package["modules"]), 1)
         for batch, told in package["batches"].items():
             launch, = told["launches"]
@@ -255,7 +255,7 @@ class TritonBuild(unittest.TestCase):
         answer, = captured_cases.generate([graph], [cli, "4", "1"])
         package = self.build(answer["variants"][0]["text"])
         self.assertEqual(list(package["batches"]), [
-            "8,10", "1,1", "1,17", "13,1", "13,7", "19,67"])
+            "8,10", "1,1", "1,17", "13,1", "13,8", "24,72"])
         self.assertEqual(len(package["modules"]), 1)
         for pair, told in package["batches"].items():
             batch, length = map(int, pair.split(","))
