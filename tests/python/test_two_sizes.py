@@ -106,11 +106,9 @@ class RunsForTwoSizes(WeftCase):
             print("no kernel was faster:", result["summary"], file=sys.stderr)
         return self.fail(result)
 
+    @weft_case.long
     def test_one_run_s_module_takes_every_pair(self):
         run = self.run_that_wins(problem_text())
-        self.assert_replays(run)
-        with open(run + "/report.html", encoding="utf-8") as file:
-            self.assertIn("--dynamic-batch --dynamic-dim 1", file.read())
         new = module_of(run + "/composed/model_new.py")
         torch.manual_seed(3)
         model = Chain()
@@ -123,7 +121,6 @@ class RunsForTwoSizes(WeftCase):
                 self.assertTrue(verdict, f"{pair}: {verdict}")
         with self.assertWarnsRegex(UserWarning, "no batch|no tensor|other shape"):
             ours(*inputs_at(0, 4))
-        self.judged_at(run)
 
     def test_written_attention_takes_every_batch_and_length(self):
         """Scores have the length's square in their shape."""
@@ -131,6 +128,10 @@ class RunsForTwoSizes(WeftCase):
         text = PROBLEM.format(model=text, batch=8, length=192).replace(
             ", torch.randn(1, 192, 128)", "")
         run = self.run_that_wins(text)
+        self.assert_replays(run)
+        self.judged_at(run)
+        with open(run + "/report.html", encoding="utf-8") as file:
+            self.assertIn("--dynamic-batch --dynamic-dim 1", file.read())
         new = module_of(run + "/composed/model_new.py")
         torch.manual_seed(3)
         model, ours = Attention(), new.ModelNew()
@@ -191,6 +192,7 @@ class CallsForTwoSizes(RealSearches):
         self.assertEqual(len(self.searches), 1, told)
         self.assertEqual(self.searches[0].count("--dynamic-dim"), 2)
 
+    @weft_case.long
     def test_optimize_searches_once_for_a_batch_and_a_sequence(self):
         module = Block().eval()
         ours = self.optimized(module, torch.randn(BATCH, LENGTH, 128),
