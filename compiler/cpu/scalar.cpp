@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "compiler/graph/growth.hpp"
 #include "compiler/loops/scalar_functions.hpp"
 
 namespace weft {
@@ -123,10 +124,9 @@ std::string cast_text(DType to, DType from, const std::string& value) {
 }
 
 /// Whether the number is as large at any size: one that grows is no smaller
-/// than the sizes that code is printed at (growth.hpp).
+/// than the samples that code is printed at.
 bool is_fixed(const PrintScope& scope, std::int64_t number) {
-  constexpr std::int64_t kFixedMax = 31;
-  return scope.plan->growing.empty() || std::abs(number) <= kFixedMax;
+  return scope.plan->growing.empty() || std::abs(number) < kSampleMin;
 }
 
 bool is_fixed(const PrintScope& scope, const Index& index) {

@@ -137,7 +137,7 @@ std::optional<Quadratic> quadratic_through(
   return found;
 }
 
-/// By the first size, the values by the last one (of one symbol the same).
+/// By the first size, the values by the last one.
 using Grid = std::map<std::int64_t, std::map<std::int64_t, std::int64_t>>;
 
 /// The last sizes that the values of two first ones have in common.
@@ -183,10 +183,8 @@ std::optional<Multiple> by_three(
     three.emplace_back(sizes[0], value);
   }
   const auto found = quadratic_through(three);
-  if (!found || !fits(found->rest) || !fits(found->rate)) return {};
-  return Multiple{{.first = static_cast<std::int64_t>(found->rate),
-                   .square = static_cast<std::int64_t>(found->square)},
-                  static_cast<std::int64_t>(found->rest)};
+  if (!found) return {};
+  return multiple_of({found->rest, 0, found->square}, {found->rate, 0, 0});
 }
 
 /// What two first sizes say, each with the same three last ones.
@@ -223,9 +221,6 @@ bool is_prime(std::int64_t n) {
   return true;
 }
 
-/// Longer than a vector: shorter loops are printed as what they are alone.
-constexpr std::int64_t kSizeMin = 31;
-
 /// Sizes that are no extent of the graph, each once.
 class NewSizes {
  public:
@@ -239,7 +234,7 @@ class NewSizes {
 
   /// The smallest above that size of which `holds` does.
   std::int64_t above(std::int64_t size, const auto& holds) {
-    std::int64_t n = std::max(size, kSizeMin) + 1;
+    std::int64_t n = std::max(size + 1, kSampleMin);
     while (!holds(n) || taken_.contains(n)) ++n;
     taken_.insert(n);
     return n;
@@ -410,7 +405,7 @@ std::vector<Sizes> sizes_to_capture(const Graph& graph) {
   const auto multiple_of = [](std::int64_t much) {
     return [much](std::int64_t n) { return n % much == 0; };
   };
-  const std::int64_t far = 2 * std::max(own.back(), kSizeMin);
+  const std::int64_t far = 2 * std::max(own.back(), kSampleMin);
   const std::int64_t p = sizes.above(own[0], is_prime);
   if (own.size() == 1) {
     const std::int64_t next = sizes.above(own[0], is_prime);
@@ -439,7 +434,7 @@ std::vector<Sizes> judged_sizes(const Sizes& sizes) {
   const std::int64_t prime = sizes[0] == 13 ? 11 : 13;
   // What a kernel leaves over of primes' squares is the same for all of them.
   const auto twice = [](std::int64_t size) { return (size / 12 + 1) * 24; };
-  const std::int64_t longer = twice(std::max(sizes.back(), kSizeMin));
+  const std::int64_t longer = twice(std::max(sizes.back(), kSampleMin));
   if (sizes.size() == 1) return {{1}, {prime}, {longer}};
   // None has a pair whose sizes could be each other's, but for both being 1.
   const std::int64_t more = twice(sizes[0]);

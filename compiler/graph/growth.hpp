@@ -108,6 +108,10 @@ std::set<std::pair<std::string, std::size_t>> growing_arguments(
 /// there is none of those: an extent would be below zero.
 Result<Graph> graph_at(const Graph& graph, const Sizes& sizes);
 
+/// No sample is smaller. Longer than a vector: shorter loops are printed as
+/// what they are alone.
+inline constexpr std::int64_t kSampleMin = 32;
+
 /// Samples to print code at: primes above the sizes, so that what is printed
 /// for all of them alike holds by no chance (of a size that is a multiple of a
 /// vector, or another extent's).

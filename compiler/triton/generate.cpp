@@ -6,6 +6,7 @@
 
 #include "compiler/compose/sized_sources.hpp"
 #include "compiler/fusion/lowerable.hpp"
+#include "compiler/graph/growth.hpp"
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/loops/growing.hpp"
 #include "compiler/loops/interior.hpp"
@@ -119,9 +120,9 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
 }
 
 /// How large the integers in it are that may grow: what grows is no smaller
-/// than the sizes that code is printed at (growth.hpp). No bounds of a type.
+/// than the samples that code is printed at. No bounds of a type.
 std::set<std::int64_t> growing_integers(const Schedule& plan) {
-  constexpr std::int64_t kFixedMax = 31, kMost = std::int64_t{1} << 62;
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::set<std::int64_t> integers;
   for (const Nest& nest : plan.nests) {
     for (const Stage& stage : nest.stages) {
@@ -129,9 +130,9 @@ std::set<std::int64_t> growing_integers(const Schedule& plan) {
         const Scalar& node = plan.program.arena[id];
         const std::int64_t number =
             node.integer < 0 ? -(node.integer + 1) : node.integer;
-        const bool may_grow = node.op == ScalarOp::constant &&
-                              node.dtype == DType::i64 && number > kFixedMax &&
-                              number < kMost && number != INT32_MAX;
+        const bool may_grow =
+            node.op == ScalarOp::constant && node.dtype == DType::i64 &&
+            number >= kSampleMin && number < kMost && number != INT32_MAX;
         if (may_grow) integers.insert(number);
       }
     }

@@ -131,7 +131,23 @@ class BackendCase(unittest.TestCase):
         torch.testing.assert_close(got, expected)
 
 
-class OptimizedCase(BackendCase):
+class OptimizingCase(BackendCase):
+    """Modules that a test has weft.optimize make, for one kind of inputs each."""
+
+    def optimized(self, module, *inputs, ready=True):
+        with torch.no_grad():
+            mine, report = weft.optimize(module, list(inputs), shapes_max=1,
+                                         budget_s=BUDGET_S)
+        self.assertEqual(report.ready, ready, str(report))
+        self.report = report
+        return mine
+
+    def calls(self, module):
+        """Calls that kernels computed so far."""
+        return module.__dict__["_weft"].calls
+
+
+class OptimizedCase(OptimizingCase):
     """A module that weft.optimize has made."""
 
     def setUp(self):
@@ -142,8 +158,7 @@ class OptimizedCase(BackendCase):
         self.assertTrue(self.report.ready, str(self.report))
 
     def calls(self, module=None):
-        """Calls that kernels computed so far."""
-        return (module or self.mine).__dict__["_weft"].calls
+        return super().calls(module or self.mine)
 
     def check(self, by_kernels, x=None, net=None, mine=None):
         net, mine = net or self.net, mine or self.mine

@@ -8,7 +8,7 @@ import unittest
 
 import numpy
 import torch
-from backend_case import BUDGET_S, BackendCase
+from backend_case import BUDGET_S, BackendCase, OptimizingCase
 from torch import nn
 
 import weft
@@ -128,18 +128,12 @@ class Made(nn.Module):
         return self.linear(x).tanh()
 
 
-class CapturedCalls(BackendCase):
-    def optimized(self, module, *inputs, ready=True):
-        with torch.no_grad():
-            mine, report = weft.optimize(module, list(inputs), shapes_max=1,
-                                         budget_s=BUDGET_S)
-        self.assertEqual(report.ready, ready, str(report))
-        self.report = report
-        return mine
+def first_written(x, y):
+    x.add_(1)
+    return x.tanh() + y.relu()
 
-    def calls(self, module):
-        return module.__dict__["_weft"].calls
 
+class CapturedCalls(OptimizingCase):
     @torch.no_grad()
     def test_one_tensor_twice_is_another_call(self):
         def difference(a, b):
@@ -159,11 +153,7 @@ class CapturedCalls(BackendCase):
 
     @torch.no_grad()
     def test_what_is_written_is_no_other_argument(self):
-        def written(x, y):
-            x.add_(1)
-            return x.tanh() + y.relu()
-
-        module = Of(written)
+        module = Of(first_written)
         mine = self.optimized(module, torch.randn(4, 8), torch.randn(4, 8))
         whole = torch.randn(6, 8)
         for make in (lambda w: (w[:4], w[2:]), lambda w: (w[:4], w[:4])):
@@ -174,11 +164,7 @@ class CapturedCalls(BackendCase):
 
     @torch.no_grad()
     def test_parts_of_one_allocation_are_two_arguments(self):
-        def written(x, y):
-            x.add_(1)
-            return x.tanh() + y.relu()
-
-        module = Of(written)
+        module = Of(first_written)
         mine = self.optimized(module, torch.randn(4, 8), torch.randn(4, 8))
         got = torch.randn(8, 8)
         want = got.clone()

@@ -17,7 +17,7 @@ import types
 
 import numpy
 import torch
-from backend_case import BUDGET_S, BackendCase
+from backend_case import BUDGET_S, OptimizingCase
 from torch import nn
 
 import weft
@@ -224,18 +224,7 @@ CHANGED = [
 ]
 
 
-class Surroundings(BackendCase):
-    def optimized(self, module, *inputs, ready=True):
-        with torch.no_grad():
-            mine, report = weft.optimize(module, list(inputs), shapes_max=1,
-                                         budget_s=BUDGET_S)
-        self.assertEqual(report.ready, ready, str(report))
-        self.report = report
-        return mine
-
-    def calls(self, module):
-        return module.__dict__["_weft"].calls
-
+class Surroundings(OptimizingCase):
     @torch.no_grad()
     def test_what_is_read_is_looked_at_each_time(self):
         module, x = Reads(), torch.randn(4, 8)

@@ -36,14 +36,20 @@ TEST_CASE("a head waits for nodes that do not hear its goodbye, but not long") {
   CHECK(!world.nodes["n2"].has_ended);
 }
 
-TEST_CASE("a node whose head never comes back gives up in the end") {
-  World world;
+/// A node that does without its head for a minute.
+World::Node& add_patient(World& world, bool once) {
   NodeProtocol::Options options;
   options.hello = hello_of("n1", "a");
-  options.once = true;
+  options.once = once;
   options.patience_ms = 60'000;
   World::Node& node = world.add("n1", "a");
   node.protocol = std::make_unique<NodeProtocol>(options);
+  return node;
+}
+
+TEST_CASE("a node whose head never comes back gives up in the end") {
+  World world;
+  World::Node& node = add_patient(world, true);
   world.run_until([&] { return !world.joined.empty(); });
   node.is_cut = true;
   const int before = node.said;
@@ -58,12 +64,7 @@ TEST_CASE("a node whose head never comes back gives up in the end") {
 TEST_CASE("a node that comes when all is over gives up, too") {
   for (const bool once : {true, false}) {
     World world;
-    NodeProtocol::Options options;
-    options.hello = hello_of("n1", "a");
-    options.once = once;
-    options.patience_ms = 60'000;
-    World::Node& node = world.add("n1", "a");
-    node.protocol = std::make_unique<NodeProtocol>(options);
+    World::Node& node = add_patient(world, once);
     node.is_cut = true;
     const std::int64_t began_ms = world.now;
     world.run_until(

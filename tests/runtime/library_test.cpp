@@ -50,6 +50,12 @@ std::string text_at(const Library& library, const KernelKey& key) {
   return *found ? (*found)->text : "";
 }
 
+void execute_in(const fs::path& file, const char* statement) {
+  auto other = Database::open(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  REQUIRE(other.has_value());
+  REQUIRE(other->execute(statement));
+}
+
 void keep(const Library& library, const KernelKey& key,
           const std::string& judged, const std::optional<StoredKernel>& best) {
   const auto kept = library.keep(key, judged, best);
@@ -203,12 +209,7 @@ TEST_CASE("a damaged file is an error that says what to do") {
 TEST_CASE("a library of another layout is left alone") {
   LibraryFolder folder;
   const fs::path file = folder.path / "library.db";
-  {
-    auto other =
-        Database::open(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-    REQUIRE(other.has_value());
-    REQUIRE(other->execute("PRAGMA user_version = 99"));
-  }
+  execute_in(file, "PRAGMA user_version = 99");
   const auto found = Library(file).find(key_of("s"));
   REQUIRE_FALSE(found.has_value());
   CHECK(found.error().message.contains("another weft"));
@@ -217,12 +218,7 @@ TEST_CASE("a library of another layout is left alone") {
 TEST_CASE("a database of somebody else's is left alone") {
   LibraryFolder folder;
   const fs::path file = folder.path / "notes.db";
-  {
-    auto other =
-        Database::open(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
-    REQUIRE(other.has_value());
-    REQUIRE(other->execute("CREATE TABLE note(text)"));
-  }
+  execute_in(file, "CREATE TABLE note(text)");
   const auto before = read_file(file);
   REQUIRE(before.has_value());
   const auto found = Library(file).find(key_of("s"));
@@ -249,12 +245,9 @@ TEST_CASE("a row that is too long for a message is no kernel") {
   LibraryFolder folder;
   const fs::path file = folder.path / "library.db";
   keep(Library(file), key_of("s"), "", kernel("text", 5));
-  {
-    auto other = Database::open(file, SQLITE_OPEN_READWRITE);
-    REQUIRE(other.has_value());
-    REQUIRE(other->execute(
-        "UPDATE kernel SET variant = hex(zeroblob(9000000)), median_us = 1"));
-  }
+  execute_in(
+      file,
+      "UPDATE kernel SET variant = hex(zeroblob(9000000)), median_us = 1");
   CHECK(Library(file).find(key_of("s")).value() == std::nullopt);
   CHECK(Library(file).entries().value().empty());
   keep(Library(file), key_of("s"), "", kernel("another", 5));
@@ -272,10 +265,6 @@ TEST_CASE("made bytes that are not those that were kept are not given") {
   LibraryFolder folder;
   const fs::path file = folder.path / "library.db";
   REQUIRE(Library(file).keep_made("a", "right"));
-  {
-    auto other = Database::open(file, SQLITE_OPEN_READWRITE);
-    REQUIRE(other.has_value());
-    REQUIRE(other->execute("UPDATE made SET content = 'wrong'"));
-  }
+  execute_in(file, "UPDATE made SET content = 'wrong'");
   CHECK(Library(file).find_made("a").value() == std::nullopt);
 }
