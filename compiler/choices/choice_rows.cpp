@@ -80,6 +80,14 @@ void visit_lowering(LoweringChoices& choices, const VisitChoice& visit) {
   visit({"lowering.window_operations_max", "operations an element", kAnySize,
          "rule: eight times what memory takes, 2026-11-28"},
         &choices.window_operations_max);
+  visit({"lowering.kept_trials_max", "values", kAnySize,
+         "rule: seconds of a search, 2026-11-29"},
+        &choices.kept_trials_max);
+  visit({"lowering.kept_gain_us",
+         "us",
+         {0, 1e6},
+         "rule: more than rounding, 2026-11-29"},
+        &choices.kept_gain_us);
 }
 
 void visit_loops(LoopChoices& choices, const VisitChoice& visit) {

@@ -31,6 +31,11 @@ struct LoweringChoices {
   /// 7 x 7 has some 1100: 2.4 ms of such kernels where eager took 1.2,
   /// 2026-11-28.)
   std::int64_t window_operations_max = 512;
+  /// Of so many values of a subgraph it is worked out whether they are better
+  /// computed once and kept: some 10 ms each in one of 300 calls (2026-11-29).
+  std::int64_t kept_trials_max = 200;
+  /// … and a value is kept that saves more than this, in microseconds.
+  double kept_gain_us = 0.5;
 };
 
 }  // namespace weft

@@ -9,6 +9,7 @@
 #include "compiler/cuda/prelude/prelude.hpp"
 #include "compiler/fusion/lowerable.hpp"
 #include "compiler/graph/operator_facts.hpp"
+#include "compiler/lowering/keep_values.hpp"
 #include "compiler/lowering/lower.hpp"
 
 namespace weft {
@@ -97,10 +98,12 @@ bool may_be_coarse(const Graph& graph) {
   });
 }
 
-CudaModule print_module(const Graph& graph, const CudaVariant& variant,
-                        const GpuFacts& facts, bool free_rounding) {
-  Result<Program> program =
-      lower(graph, lowering_options(variant, facts, free_rounding));
+Schedule schedule_of(const Graph& graph, const CudaVariant& variant,
+                     const GpuFacts& facts, bool free_rounding,
+                     const std::set<std::string>& keep) {
+  LoweringOptions options = lowering_options(variant, facts, free_rounding);
+  options.keep = keep;
+  Result<Program> program = lower(graph, options);
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
   schedule_facts.cores = facts.sms;
@@ -108,7 +111,13 @@ CudaModule print_module(const Graph& graph, const CudaVariant& variant,
   schedule_facts.on_gpu = true;
   schedule_facts.rates = facts.rates;
   schedule_facts.choices = facts.choices;
-  const Schedule plan = schedule(std::move(*program), schedule_facts);
+  return schedule(std::move(*program), schedule_facts);
+}
+
+CudaModule print_module(const Graph& graph, const CudaVariant& variant,
+                        const GpuFacts& facts, bool free_rounding,
+                        const std::set<std::string>& keep) {
+  const Schedule plan = schedule_of(graph, variant, facts, free_rounding, keep);
   CudaModule module;
   module.free_rounding = free_rounding;
   if (has_halves(graph)) module.sections.insert("halves");
@@ -142,10 +151,18 @@ Result<std::vector<KernelSource>> generate_cuda(
     const GenerateOptions& options) try {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const auto& [name, variant] : cuda_variants()) {
+  const auto variants = cuda_variants();
+  const auto keep = worth_keeping(
+      subgraph.graph,
+      [&](const std::set<std::string>& kept) {
+        return schedule_of(subgraph.graph, variants.front().variant, facts,
+                           options.free_rounding, kept);
+      },
+      facts.rates, facts.choices.lowering);
+  for (const auto& [name, variant] : variants) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
-    const CudaModule module =
-        print_module(subgraph.graph, variant, facts, options.free_rounding);
+    const CudaModule module = print_module(subgraph.graph, variant, facts,
+                                           options.free_rounding, keep);
     if (variant.streams && !module.streams) continue;
     if (!seen.insert(source_text(subgraph, "", module)).second) continue;
     sources.push_back({name, source_text(subgraph, name, module)});

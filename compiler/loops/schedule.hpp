@@ -48,6 +48,10 @@ struct Schedule {
 
 Schedule schedule(Program program, const LoopFacts& facts);
 
+/// What its kernels take to read and write all that they ask memory for, and to
+/// be launched; without what they compute.
+double moving_us(const Schedule& plan, const DeviceRates& rates);
+
 /// Whether it makes one of these buffers.
 bool makes_any(const Nest& nest, const std::set<int>& results);
 

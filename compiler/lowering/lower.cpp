@@ -521,7 +521,10 @@ Result<Program> Lowering::run(const Graph& graph) try {
       declare_input(node, inputs++);
       continue;
     }
-    values_[node.name] = call(node);
+    auto& values = values_[node.name] = call(node);
+    if (options_.keep.contains(node.name)) {
+      for (auto& value : values) value = kept(*value);
+    }
   }
   int outputs = 0;
   for (const std::string& name : graph.outputs) {

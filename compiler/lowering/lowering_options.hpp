@@ -2,6 +2,7 @@
 // header can name it.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "compiler/choices/lowering_choices.hpp"
@@ -39,6 +40,8 @@ struct LoweringOptions {
   /// The graph grows (compiler/graph/growth.hpp): nothing is decided by how
   /// long a row is, and how many elements were folded is kept as a count.
   bool for_sizes = false;
+  /// Calls whose value is computed once and kept (keep_values.hpp).
+  std::set<std::string> keep{};
 };
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "compiler/compose/sized_sources.hpp"
 #include "compiler/fusion/lowerable.hpp"
@@ -12,6 +13,7 @@
 #include "compiler/loops/interior.hpp"
 #include "compiler/loops/unroll_and_jam.hpp"
 #include "compiler/lowering/any_size.hpp"
+#include "compiler/lowering/keep_values.hpp"
 #include "compiler/lowering/lower.hpp"
 #include "compiler/triton/choice.hpp"
 #include "compiler/triton/dot.hpp"
@@ -95,11 +97,13 @@ bool is_product_of_halves(const Graph& graph, const Node& call,
 }
 
 Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
-                     const GpuFacts& facts, bool free_rounding) {
+                     const GpuFacts& facts, bool free_rounding,
+                     const std::set<std::string>& keep = {}) {
   const bool for_sizes = graph.growth.grows();
   LoweringOptions options = lowering_options(
       variant, facts.choices.lowering, free_rounding, has_contractions(graph));
   options.for_sizes = for_sizes;
+  options.keep = keep;
   Result<Program> program = lower(graph, options);
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
@@ -145,8 +149,9 @@ using Schedules = std::function<const Schedule&(const TritonVariant&)>;
 
 TritonModule print_module(const Graph& graph, const Schedules& usual,
                           const TritonVariant& variant, const GpuFacts& facts,
-                          bool free_rounding) {
-  Schedule plan = schedule_of(graph, variant, facts, free_rounding);
+                          bool free_rounding,
+                          const std::set<std::string>& keep) {
+  Schedule plan = schedule_of(graph, variant, facts, free_rounding, keep);
   TritonModule module;
   module.free_rounding = free_rounding;
   if (graph.growth.grows()) {
@@ -181,6 +186,20 @@ TritonModule print_module(const Graph& graph, const Schedules& usual,
   return module;
 }
 
+/// What the first variant keeps, and so all: of what is for any size nothing,
+/// since what pays may differ from size to size.
+std::set<std::string> kept_in(const Graph& graph, const GpuFacts& facts,
+                              bool free_rounding) {
+  if (graph.growth.grows()) return {};
+  const TritonVariant first = triton_variants().front();
+  return worth_keeping(
+      graph,
+      [&](const std::set<std::string>& keep) {
+        return schedule_of(graph, first, facts, free_rounding, keep);
+      },
+      facts.rates, facts.choices.lowering);
+}
+
 /// Of a graph that grows, at its size: what is common to those of several is
 /// the source for any.
 Result<std::vector<KernelSource>> generate_at(
@@ -189,11 +208,12 @@ Result<std::vector<KernelSource>> generate_at(
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
   const bool tf32 = is_tf32(subgraph.graph);
+  const auto keep = kept_in(subgraph.graph, facts, options.free_rounding);
   for (TritonVariant variant : triton_variants()) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     variant.exact = variant.exact || !tf32;
-    const TritonModule module = print_module(subgraph.graph, usual, variant,
-                                             facts, options.free_rounding);
+    const TritonModule module = print_module(
+        subgraph.graph, usual, variant, facts, options.free_rounding, keep);
     if (!seen.insert(triton_source(subgraph, "", module)).second) continue;
     const std::string name = variant_name(variant, tf32);
     sources.push_back({name, triton_source(subgraph, name, module)});

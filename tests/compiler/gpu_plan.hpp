@@ -11,12 +11,13 @@
 namespace weft::testing {
 
 inline Schedule planned_for_gpu(const Graph& graph,
-                                std::int64_t whole_row = 16384) {
+                                std::int64_t whole_row = 16384,
+                                const LoweringOptions& options = {}) {
   LoopFacts facts;
   facts.cores = 132;
   facts.whole_row = whole_row;
   facts.on_gpu = true;
-  auto program = lower(graph, {});
+  auto program = lower(graph, options);
   REQUIRE(program.has_value());
   return schedule(std::move(*program), facts);
 }

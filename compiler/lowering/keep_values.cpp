@@ -1,0 +1,62 @@
+#include "compiler/lowering/keep_values.hpp"
+
+#include <map>
+
+#include "compiler/graph/graph_check.hpp"
+#include "compiler/graph/operator_facts.hpp"
+#include "compiler/loops/scalar.hpp"
+
+namespace weft {
+namespace {
+
+/// Calls that compute one tensor of numbers, element by element or almost so.
+bool may_be_kept(const Node& node) {
+  const std::string& target = node.target;
+  return node.kind == NodeKind::call && target != "getitem" &&
+         node.values.size() == 1 && node.values[0] &&
+         is_float(node.values[0]->dtype) && !is_view(target) &&
+         !is_copy(target) && !is_fill(target) && !is_product(target);
+}
+
+/// How many calls, and results of the graph, read each value or a view of it;
+/// a call of several results walks more than once over what it reads.
+std::map<std::string, int> readers_of(const Graph& graph) {
+  std::map<std::string, int> readers;
+  for (const std::string& output : graph.outputs) ++readers[output];
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (node->kind != NodeKind::call) continue;
+    const bool passes_on = is_view(node->target) || node->target == "getitem";
+    const int reads = passes_on ? readers[node->name] : node->is_tuple ? 2 : 1;
+    for_each_ref(*node,
+                 [&](const std::string& name) { readers[name] += reads; });
+  }
+  return readers;
+}
+
+}  // namespace
+
+std::set<std::string> worth_keeping(const Graph& graph,
+                                    const ScheduleOfKept& schedule_of,
+                                    const DeviceRates& rates,
+                                    const LoweringChoices& choices) {
+  constexpr int kReadersMin = 2;
+  std::set<std::string> kept;
+  const Schedule as_written = schedule_of(kept);
+  if (as_written.nests.size() < 2) return kept;
+  double least_us = moving_us(as_written, rates);
+  auto readers = readers_of(graph);
+  int trials = 0;
+  for (const Node& node : graph.nodes) {
+    if (!may_be_kept(node) || readers[node.name] < kReadersMin) continue;
+    if (++trials > choices.kept_trials_max) break;
+    std::set<std::string> more = kept;
+    more.insert(node.name);
+    const double us = moving_us(schedule_of(more), rates);
+    if (us + choices.kept_gain_us >= least_us) continue;
+    least_us = us;
+    kept = std::move(more);
+  }
+  return kept;
+}
+
+}  // namespace weft
