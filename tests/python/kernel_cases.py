@@ -33,6 +33,20 @@ def doubled(tensor):
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
+def kept_cases():
+    """A sum of many that several kernels read, large enough that one computes it
+    for all: read as it is, shifted, and along other dimensions."""
+    many = [numbers(600, 700, seed=seed) for seed in range(6)]
+
+    def read_often(*parts):
+        total = sum(parts[1:], parts[0])
+        return (total.sum(1), total.mean(0), (total.roll(3, 0) - total.mean(0)),
+                torch.cat([total[1:], total[:1]]).amax(1))
+
+    return [("kept", read_often, tuple(many)),
+            ("kept_halves", read_often, tuple(one.half() for one in many))]
+
+
 def half_cases():
     """Tensors of 16 bits: alone, beside others, and where one is asked for."""
     f16, bf16 = torch.float16, torch.bfloat16

@@ -13,7 +13,7 @@ import captured_cases
 import cuda_cases
 import test_gathered_gradients as gathered
 from cuda_on_host import CudaVariant
-from kernel_cases import KernelCases, half_cases
+from kernel_cases import KernelCases, half_cases, kept_cases
 
 # Every case with the first source; what else there is for a part of them.
 # Multiprocessors and shared memory decide who shares a row, and how.
@@ -82,6 +82,17 @@ class CudaHalves(KernelCases, unittest.TestCase):
     variants = (CudaVariant("first", 0, 1, multiprocessors=132),
                 CudaVariant("few multiprocessors", 0, 6, multiprocessors=3))
     groups = [half_cases]
+
+
+class CudaKept(KernelCases, unittest.TestCase):
+    groups = (kept_cases,)
+    variants = (CudaVariant("first", 0, 1, multiprocessors=132),)
+
+    def test_one_kernel_reads_the_parts(self):
+        cli = captured_cases.program("cuda_codegen_cli", "WEFT_CUDA_CODEGEN")
+        graphs = captured_cases.graphs_of(kept_cases()[:1])
+        (answer,) = captured_cases.generate(graphs, [cli, "132", "1"])
+        self.assertEqual(answer["variants"][0]["text"].count("READ"), 1)
 
 
 class CudaGatheredGradients(KernelCases, unittest.TestCase):
