@@ -55,7 +55,9 @@ ExprId ScalarArena::constant(DType dtype, double number) {
 }
 
 ExprId ScalarArena::integer(DType dtype, std::int64_t number) {
-  if (is_float(dtype)) return constant(dtype, static_cast<double>(number));
+  if (dtype == DType::f64) return constant(dtype, static_cast<double>(number));
+  // At once: beyond 2^53 a double would round it a first time.
+  if (is_float(dtype)) return constant(dtype, static_cast<float>(number));
   Scalar node;
   node.dtype = dtype;
   node.integer = dtype == DType::boolean ? number != 0 : number;

@@ -65,6 +65,22 @@ std::string walks_size(const Program& small, const Program& large) {
   return "";
 }
 
+/// A tensor of more elements than 64 bits count, whose loops would be computed
+/// wrongly: the call that it comes from, or "".
+std::string beyond_64_bits(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    for (const auto& value : node.values) {
+      std::int64_t elements = 1;
+      for (const std::int64_t extent : value ? value->shape : Shape()) {
+        if (__builtin_mul_overflow(elements, extent, &elements)) {
+          return node.name;
+        }
+      }
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 bool walk_growing(const Graph& one, const Graph& other) {
@@ -91,6 +107,11 @@ Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
   for (const Sizes& sizes : all) {
     const auto at = graph_at(graph, sizes);
     if (!at) return std::unexpected(at.error());
+    if (const std::string name = beyond_64_bits(*at); !name.empty()) {
+      return fail(ErrorCode::wrong_input, name + " has more elements at " +
+                                              sizes_text(sizes) +
+                                              " than 64 bits count");
+    }
     auto program = lower(*at, options);
     if (!program) return std::unexpected(program.error());
     texts[sizes] = program_text(*program);

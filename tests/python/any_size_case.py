@@ -61,6 +61,7 @@ def cases(batch):
         ("largest_of_batch", lambda x: [x.amax(0), x.amin(0)], (rows,)),
         ("outer_sums", lambda x, y: (x[:, None] * y).sum((0, 1)),
          (numbers(batch), numbers(48))),
+        ("variance_of_batch", lambda x: x.var(0).nan_to_num() + 1, (rows,)),
         ("corrected", lambda x: [x.var(1, correction=2), x.std(0) + 1],
          (torch.cat([rows, rows + 1, rows - 1]),)),
         ("norm_of_batch", lambda x: F.layer_norm(x.t(), x.shape[:1]), (rows,)),
@@ -118,6 +119,8 @@ def pair_cases(batch, length):
         ("mean_of_what_counts", lambda x, m: (x * m).sum(1) / (m.sum(1) + 1),
          (deep, (other[..., :1] > 0).float())),
         ("mean_of_all", lambda x: x.relu().mean(), (deep,)),
+        ("mean_of_squares", lambda x: x.relu().mean() + 1,
+         (numbers(batch, length, length),)),
         ("mean_s_gradient", lambda x, g: g.expand_as(x) / x.numel() * x
          + (x.shape[1] + x.shape[0]), (deep, numbers(1)[0])),
         ("sum_of_batch", lambda x: x.sum(0) * 2, (deep,)),
@@ -134,6 +137,18 @@ def refused_pair_cases(batch, length):
         ("length_unknown", lambda x, y: x.view(batch, length, 24) + y,
          (numbers(batch * length, 24), numbers(batch, 1, 24))),
     ]
+
+
+def counting(batch):
+    """What divides by how many elements a large tensor has, which is not read."""
+    return [("counting", lambda x, y: y / x.numel(),
+             (numbers(1).expand(batch), numbers(33)))]
+
+
+#: Of these floats and doubles have no number of their own; some lie just above
+#: half of what is between two of them.
+COUNTS = (1, 2 ** 24 + 1, 2 ** 31 - 1, 2 ** 31 + 129, 2 ** 53 + 1,
+          2 ** 53 + 2 ** 29 + 1, 2 ** 62 - 1)
 
 
 class AnySize:
@@ -185,3 +200,22 @@ class AnySize:
                                    (24, 22)[:self.SYMBOLS]))
         for name, one, other in zip(self.graphs, low, high):
             yield name, one["variants"], other["variants"]
+
+
+class HugeCounts:
+    """The same of a target."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.graphs = dict(growing(counting))
+        cls.answers = dict(zip(cls.graphs, cls.generate(cls.graphs.values())))
+
+    def test_they_are_rounded_as_the_framework_rounds_them(self):
+        text = self.answers["counting"]["variants"][0]["text"]
+        kernel = self.built({"counting": text})["counting"]
+        for count in COUNTS:
+            with self.subTest(count=count):
+                (_, function, inputs), = counting(count)
+                graph = at_size(self.graphs["counting"], count)
+                got, = self.run_kernel(kernel, graph, inputs, (count,))
+                self.assertTrue(torch.equal(got, function(*inputs)))
