@@ -196,12 +196,19 @@ std::vector<ExprId> ScalarArena::reachable(
 }
 
 Index ScalarArena::main_read(ExprId value) const {
+  return main_read(value,
+                   [](const Index& index) { return elements_of(index); });
+}
+
+Index ScalarArena::main_read(
+    ExprId value,
+    const std::function<std::int64_t(const Index&)>& elements) const {
   Index best;
   std::int64_t most = -1;
   for (const ExprId id : reachable({value})) {
     const Scalar& node = nodes_[id];
     if (node.op != ScalarOp::load || node.index.size() != 1) continue;
-    const std::int64_t count = elements_of(node.index[0]);
+    const std::int64_t count = elements(node.index[0]);
     if (count <= most) continue;
     most = count;
     best = node.index[0];

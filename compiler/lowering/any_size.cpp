@@ -102,6 +102,9 @@ Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
   std::vector<Sizes> all = sample_sizes(graph);
   all.emplace_back(kSmall, kSmall + symbols);
   all.emplace_back(kLarge, kLarge + symbols);
+  const auto usual = usual_graph(graph);
+  if (!usual) return std::unexpected(usual.error());
+  all.push_back(usual->growth.sizes);
   std::map<Sizes, Program> programs;
   std::map<Sizes, std::string> texts;
   for (const Sizes& sizes : all) {

@@ -67,6 +67,8 @@ def cases(batch):
         ("norm_of_batch", lambda x: F.layer_norm(x.t(), x.shape[:1]), (rows,)),
         ("each_with_each", lambda x: (x[:, None] - x).abs().softmax(-1),
          (numbers(batch),)),
+        ("softmax_of_squares", lambda x: x.flatten(1).softmax(-1),
+         (numbers(4, batch, batch),)),
         ("masked_scores", lambda x: torch.where(
             torch.ones_like(x).tril() > 0, x, -1e9).softmax(-1),
          (numbers(batch, batch),)),
@@ -119,6 +121,10 @@ def pair_cases(batch, length):
         ("mean_of_what_counts", lambda x, m: (x * m).sum(1) / (m.sum(1) + 1),
          (deep, (other[..., :1] > 0).float())),
         ("mean_of_all", lambda x: x.relu().mean(), (deep,)),
+        ("softmax_of_squares", lambda x: x.flatten(1).softmax(-1),
+         (numbers(batch, length, length),)),
+        ("variance_of_squares", lambda x: x.var((1, 2), correction=0) + 1,
+         (numbers(batch, length, length),)),
         ("mean_of_squares", lambda x: x.relu().mean() + 1,
          (numbers(batch, length, length),)),
         ("mean_s_gradient", lambda x, g: g.expand_as(x) / x.numel() * x
