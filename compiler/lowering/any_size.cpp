@@ -51,13 +51,13 @@ std::string program_text(const Program& program) {
   return text;
 }
 
-/// A stage that walks what grows in order, or counts places in it, which are
+/// A stage that adds in place what grows, or counts places in it, which are
 /// kept in 32 bits: the call that it came from, or "".
-std::string walks_size(const Program& small, const Program& large) {
+std::string places_size(const Program& small, const Program& large) {
   for (std::size_t i = 0; i < small.stages.size(); ++i) {
     const Stage& one = small.stages[i];
-    const bool counts = one.scans || one.adds || one.position >= 0;
-    if (counts && i < large.stages.size() &&
+    const bool places = one.adds || one.position >= 0;
+    if (places && i < large.stages.size() &&
         one.inner != large.stages[i].inner) {
       return one.note;
     }
@@ -83,14 +83,14 @@ std::string beyond_64_bits(const Graph& graph) {
 
 }  // namespace
 
-bool walk_growing(const Graph& one, const Graph& other) {
+bool place_growing(const Graph& one, const Graph& other) {
   LoweringOptions options;
   options.contractions = true;
   options.halves = true;
   options.adds_in_place = true;
   options.for_sizes = true;
   const auto small = lower(one, options), large = lower(other, options);
-  return small && large && !walks_size(*small, *large).empty();
+  return small && large && !places_size(*small, *large).empty();
 }
 
 Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
@@ -120,13 +120,13 @@ Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
     texts[sizes] = program_text(*program);
     programs[sizes] = std::move(*program);
   }
-  const std::string walked =
-      walks_size(programs.begin()->second, programs.rbegin()->second);
-  if (!walked.empty()) {
+  const std::string placed =
+      places_size(programs.begin()->second, programs.rbegin()->second);
+  if (!placed.empty()) {
     return fail(ErrorCode::wrong_input,
-                walked +
-                    " scans the batch, or finds places in it, which code for "
-                    "any batch does not");
+                placed +
+                    " adds in place along the batch, or finds places in it, "
+                    "which code for any batch does not");
   }
   const auto common = common_text(texts, std::span(kSizeNames).first(symbols));
   if (!common) {

@@ -349,7 +349,7 @@ TEST_CASE("a model's plan for any size has pieces of a name of their own") {
   CHECK(read->subgraphs.front().graph.growth == piece.graph.growth);
 }
 
-TEST_CASE("what folds the size is part of a piece for any") {
+TEST_CASE("what folds the size, or scans it, is part of a piece for any") {
   std::map<Sizes, Graph> models;
   for (const std::int64_t n : {8, 37, 41, 43}) {
     GraphBuilder b;
@@ -364,7 +364,9 @@ TEST_CASE("what folds the size is part of a piece for any") {
     b.graph.nodes.back().args.push_back(Arg{Arg::List{Arg{std::int64_t{0}}}});
     b.graph.nodes.back().kwargs.emplace_back("keepdim", Arg{true});
     b.getitem("mean", "v", 1);
-    b.call("u", "add.Tensor", {"t", "mean"}, dense({n, 3}));
+    b.call("c", "cumsum", {"r"}, dense({n, 3}), {Arg{std::int64_t{0}}});
+    b.call("d", "mul.Tensor", {"t", "c"}, dense({n, 3}));
+    b.call("u", "add.Tensor", {"d", "mean"}, dense({n, 3}));
     models[{n}] = b.outputs({"u"}).graph;
   }
   const Target& cpu = *find_target("cpu");
@@ -375,7 +377,8 @@ TEST_CASE("what folds the size is part of a piece for any") {
   for (const Placement& placement : plan->placements) {
     ours.insert(placement.nodes.begin(), placement.nodes.end());
   }
-  CHECK(ours == std::set<std::string>{"r", "s", "m", "t", "v", "mean", "u"});
+  CHECK(ours ==
+        std::set<std::string>{"r", "s", "m", "t", "v", "mean", "c", "d", "u"});
 }
 
 Graph of_products(std::int64_t n) {

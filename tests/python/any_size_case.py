@@ -41,6 +41,9 @@ def cases(batch):
          (rows, numbers(3, 48))),
         ("largest_place", lambda x: x.argmax(1) * 2, (rows,)),
         ("running_sums", lambda x: x.cumsum(1), (rows,)),
+        ("decays", lambda x: torch.exp(x.cumsum(-1)[:, :, None]
+                                       - x.cumsum(-1)[:, None]).tril(),
+         (-numbers(3, batch).abs(),)),
         ("looked_up", lambda t, i: F.embedding(i, t) + 1, (table, places)),
         ("padded", lambda x: F.pad(x, (1, 2)).relu(), (rows,)),
         ("without_first", lambda x: (x[:, 1:] - x[:, :-1]).abs(), (rows,)),
@@ -72,6 +75,21 @@ def cases(batch):
         ("masked_scores", lambda x: torch.where(
             torch.ones_like(x).tril() > 0, x, -1e9).softmax(-1),
          (numbers(batch, batch),)),
+        *scans(batch),
+    ]
+
+
+def scans(batch):
+    """Along the batch."""
+    rows = numbers(batch, 48)
+    return [
+        ("running_sums_of_batch", lambda x: x.relu().cumsum(0) * 2, (rows,)),
+        ("running_sums_of_rows_of_batch", lambda x: x.t().cumsum(-1), (rows,)),
+        ("running_products_of_batch", lambda x: (x * 0.1 + 1).cumprod(0),
+         (rows,)),
+        ("running_counts", lambda x: (x > 0).long().cumsum(0), (rows,)),
+        ("sums_from_the_end", lambda x: x.flip(0).cumsum(0).flip(0), (rows,)),
+        ("sums_before", lambda x: x.cumsum(0) - x, (rows,)),
     ]
 
 
@@ -79,7 +97,6 @@ def refused_cases(batch):
     """What the batch may not be: the message says it."""
     rows = numbers(batch, 48)
     return [
-        ("scan_of_batch", lambda x: x.cumsum(0), (rows,)),
         ("place_in_batch", lambda x: x.argmax(0), (rows,)),
         ("rolled_batch", lambda x: x.roll(3, 0) + 1, (rows,)),
     ]
@@ -117,6 +134,12 @@ def pair_cases(batch, length):
          (numbers(batch * length, 24),)),
         ("of_the_length_alone", lambda x: x.relu() + 1, (numbers(length, 24),)),
         ("sum_of_sequence", lambda x: x.sum(1) * 2, (deep,)),
+        ("running_sums", lambda x: x.exp().cumsum(1) + 1, (deep,)),
+        ("running_means", lambda x: x.cumsum(1) / torch.arange(
+            1, x.shape[1] + 1)[:, None], (deep,)),
+        ("running_sums_of_both", lambda x: x.flatten(0, 1).cumsum(0), (deep,)),
+        ("running_sums_of_squares", lambda x: x.cumsum(1).cumsum(2),
+         (numbers(batch, length, length),)),
         ("softmax_of_sequence", lambda x: x.softmax(1), (deep,)),
         ("mean_of_what_counts", lambda x, m: (x * m).sum(1) / (m.sum(1) + 1),
          (deep, (other[..., :1] > 0).float())),
@@ -138,7 +161,6 @@ def pair_cases(batch, length):
 def refused_pair_cases(batch, length):
     deep = numbers(batch, length, 24)
     return [
-        ("scan_of_sequence", lambda x: x.cumsum(1), (deep,)),
         ("rolled_sequence", lambda x: x.roll(3, 1) + 1, (deep,)),
         ("length_unknown", lambda x, y: x.view(batch, length, 24) + y,
          (numbers(batch * length, 24), numbers(batch, 1, 24))),

@@ -151,10 +151,11 @@ class Loss(nn.Module):
 
     def __init__(self, width=12, classes=5):
         super().__init__()
-        self.linear = nn.Linear(width, classes)
+        self.linear = nn.Linear(width, classes, bias=False)
 
     def forward(self, x, labels):
         y = torch.tanh(self.linear(x).flatten(0, 1) / 5) * 5
+        y = (y.sigmoid() * y + y.exp().sqrt()) * torch.tanh(y * 2)
         return (nn.functional.cross_entropy(y, labels.flatten())
                 + y.sigmoid().mean())
 

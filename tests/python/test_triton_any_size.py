@@ -18,7 +18,7 @@ import triton.language as tl
 
 import captured_cases
 from any_size_case import (
-    AnySize, HugeCounts, cases, pair_cases, refused_pair_cases)
+    AnySize, HugeCounts, cases, pair_cases, refused_pair_cases, scans)
 from kernel_cases import numbers
 from sized_cases import at_size, growing
 
@@ -151,7 +151,8 @@ class TritonAnySize(InterpretedCases, unittest.TestCase):
     def test_positions_of_64_bits_are_as_right(self):
         for name, function, inputs in cases(13):
             if name not in ("softmax", "pooled", "turned_batch", "windows",
-                            "joined_batches", "flattened", "running_sums"):
+                            "joined_batches", "flattened", "running_sums",
+                            "running_sums_of_batch"):
                 continue
             with self.subTest(name):
                 got = self.run_kernel(self.kernel_of(name, wide=True),
@@ -179,6 +180,19 @@ class TritonAnySize(InterpretedCases, unittest.TestCase):
                                    (batch,))
             torch.testing.assert_close(got, function(*inputs), rtol=1e-5,
                                        atol=1e-5)
+
+    def test_a_scan_of_what_grows_carries_from_tile_to_tile(self):
+        for batch in (256, 2051):  # tiles of columns are short
+            for name, function, inputs in scans(batch):
+                if batch > 256 and name != "running_sums_of_rows_of_batch":
+                    continue
+                with self.subTest(name, batch=batch):
+                    got, = self.run_kernel(self.kernel_of(name),
+                                           at_size(self.graphs[name], batch),
+                                           inputs, (batch,))
+                    want = function(*(one.double() for one in inputs))
+                    torch.testing.assert_close(got.to(want.dtype), want,
+                                               rtol=1e-5, atol=2e-4)
 
     def test_positions_have_64_bits_where_32_may_not_do(self):
         function = self.kernel_of("wide_rows")
