@@ -79,7 +79,7 @@ bool has_any_size(const Plans& plans, const std::string& name) {
   }
   // A size's cube is no such number, nor the first one's square of two.
   return (elements.empty() || multiple_of_sizes(elements)) &&
-         !walk_growing(alone.front(), alone.back());
+         !place_growing(alone.front(), alone.back());
 }
 
 /// Whose calls are at every size: the framework's where ours would not be for

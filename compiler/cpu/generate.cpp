@@ -36,10 +36,10 @@ std::string title_text(const Subgraph& subgraph, const std::string& variant) {
   return text + "//\n";
 }
 
-bool writes_much(const Subgraph& subgraph, const LoopFacts& facts) {
+bool writes_much(const Graph& graph, const LoopFacts& facts) {
   std::int64_t bytes = 0;
-  for (const std::string& name : subgraph.graph.outputs) {
-    const Node* node = subgraph.graph.find(name);
+  for (const std::string& name : graph.outputs) {
+    const Node* node = graph.find(name);
     if (node == nullptr || node->values.empty() || !node->values[0]) continue;
     bytes +=
         element_count(*node->values[0]) * element_bytes(node->values[0]->dtype);
@@ -52,12 +52,11 @@ struct Named {
   CpuVariant variant;
 };
 
-std::vector<Named> variants_for(const Subgraph& subgraph,
-                                const LoopFacts& facts) {
+/// `large`: it writes more than caches hold.
+std::vector<Named> variants_for(bool large, const LoopFacts& facts) {
   const int lanes = std::max(4, facts.vector_bytes / 4);
   const std::string width = "vec" + std::to_string(lanes);
   std::vector<Named> list;
-  const bool large = writes_much(subgraph, facts);
   const auto add = [&](std::string name, int unroll, std::int64_t block,
                        bool stream) {
     list.push_back({width + name, {lanes, unroll, block, false, stream}});
@@ -73,19 +72,19 @@ std::vector<Named> variants_for(const Subgraph& subgraph,
 }
 
 /// `usual`: of a graph that grows, its schedule at the size by which loops are
-/// laid out.
+/// laid out. `large`: of a graph at that.
 Result<std::vector<KernelSource>> generate_at(const Subgraph& subgraph,
-                                              const Schedule* usual,
+                                              const Schedule* usual, bool large,
                                               const LoopFacts& facts,
                                               int variants_max,
                                               const LoweringOptions& options) {
   std::vector<KernelSource> sources;
   std::set<std::string> seen;
-  for (const auto& [name, variant] : variants_for(subgraph, facts)) {
+  for (const auto& [name, variant] : variants_for(large, facts)) {
     if (static_cast<int>(sources.size()) >= variants_max) break;
     Result<Program> program = lower(subgraph.graph, options);
     if (!program) return std::unexpected(program.error());
-    Schedule plan = schedule(std::move(*program), facts);
+    Schedule plan = schedule(std::move(*program), facts, usual);
     if (usual != nullptr) {
       auto growing = growing_variables(plan, *usual);
       if (!growing) {
@@ -122,7 +121,8 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
       facts.l2_bytes / facts.choices.cpu.two_pass_l2_divisor;
   options.for_sizes = subgraph.graph.growth.grows();
   if (!options.for_sizes) {
-    return generate_at(subgraph, nullptr, facts, variants_max, options);
+    return generate_at(subgraph, nullptr, writes_much(subgraph.graph, facts),
+                       facts, variants_max, options);
   }
   if (auto same = check_any_size(subgraph.graph, options); !same) {
     return std::unexpected(same.error());
@@ -133,7 +133,8 @@ Result<std::vector<KernelSource>> generate_cpu(const Subgraph& subgraph,
   if (!program) return std::unexpected(program.error());
   const Schedule usual = schedule(std::move(*program), facts);
   return sources_for_sizes(subgraph, [&](const Subgraph& at) {
-    return generate_at(at, &usual, facts, variants_max, options);
+    return generate_at(at, &usual, writes_much(*graph, facts), facts,
+                       variants_max, options);
   });
 }
 

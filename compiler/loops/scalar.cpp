@@ -55,7 +55,9 @@ ExprId ScalarArena::constant(DType dtype, double number) {
 }
 
 ExprId ScalarArena::integer(DType dtype, std::int64_t number) {
-  if (is_float(dtype)) return constant(dtype, static_cast<double>(number));
+  if (dtype == DType::f64) return constant(dtype, static_cast<double>(number));
+  // At once: beyond 2^53 a double would round it a first time.
+  if (is_float(dtype)) return constant(dtype, static_cast<float>(number));
   Scalar node;
   node.dtype = dtype;
   node.integer = dtype == DType::boolean ? number != 0 : number;
@@ -194,12 +196,19 @@ std::vector<ExprId> ScalarArena::reachable(
 }
 
 Index ScalarArena::main_read(ExprId value) const {
+  return main_read(value,
+                   [](const Index& index) { return elements_of(index); });
+}
+
+Index ScalarArena::main_read(
+    ExprId value,
+    const std::function<std::int64_t(const Index&)>& elements) const {
   Index best;
   std::int64_t most = -1;
   for (const ExprId id : reachable({value})) {
     const Scalar& node = nodes_[id];
     if (node.op != ScalarOp::load || node.index.size() != 1) continue;
-    const std::int64_t count = elements_of(node.index[0]);
+    const std::int64_t count = elements(node.index[0]);
     if (count <= most) continue;
     most = count;
     best = node.index[0];

@@ -2,6 +2,7 @@
 // arena, where equal expressions are one, so that common work is done once.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -75,6 +76,10 @@ class ScalarArena {
   std::vector<ExprId> reachable(const std::vector<ExprId>& roots) const;
   /// Where the value reads most elements of one tensor; constant if nowhere.
   Index main_read(ExprId value) const;
+  /// The same, with another word for how many an index reaches.
+  Index main_read(
+      ExprId value,
+      const std::function<std::int64_t(const Index&)>& elements) const;
 
  private:
   ExprId intern(Scalar node);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/loops/align.hpp"
+#include "compiler/loops/decisions.hpp"
 #include "compiler/loops/scratch.hpp"
 
 namespace weft {
@@ -57,25 +58,35 @@ bool stores_transposed(const Program& program, const Stage& stage,
 // with stages that consume their results in scan order. Additions in place are
 // done when their nest is. On a GPU a transposed store is never fused.
 bool try_fuse(Program& program, Nest& nest, Stage& stage, bool reads_results,
-              const LoopFacts& facts) {
+              const LoopFacts& facts, Decisions& decisions) {
   if (stage.scans || stage.adds || adds(nest)) return false;
   if (scans(nest)) return reads_results && align_to_scan(program, nest, stage);
   Nest tried = nest;
   Stage aligned = stage;
   const bool fits = reads_results ? align_to_results(program, tried, aligned)
                                   : align_to_loads(program, tried, aligned);
-  if (!fits || (facts.on_gpu &&
-                stores_transposed(program, aligned, facts.choices.loops)))
+  if (!fits) return false;
+  if (facts.on_gpu && decisions.by_size([&] {
+        return stores_transposed(program, aligned, facts.choices.loops);
+      }) != 0) {
     return false;
+  }
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
 }
 
+// Whether the target wants it alone.
+bool is_alone(const Program& program, const Stage& stage,
+              const LoopFacts& facts, Decisions& decisions) {
+  return facts.is_alone != nullptr &&
+         decisions.by_size([&] { return facts.is_alone(program, stage); }) != 0;
+}
+
 // A nest that the target wants alone takes only a scalar epilogue: a stage
 // without inner loops, after which the nest is still what the target wants.
 bool try_fuse_scalar_epilogue(Program& program, Nest& nest, Stage& stage,
-                              const LoopFacts& facts) {
+                              const LoopFacts& facts, Decisions& decisions) {
   Nest tried = nest;
   Stage aligned = stage;
   walk_whole_blocks(program, nest, aligned);
@@ -84,7 +95,7 @@ bool try_fuse_scalar_epilogue(Program& program, Nest& nest, Stage& stage,
   }
   Stage first = tried.stages.front();
   first.outer = tried.outer;
-  if (!facts.is_alone(program, first)) return false;
+  if (!is_alone(program, first, facts, decisions)) return false;
   nest = std::move(tried);
   stage = std::move(aligned);
   return true;
@@ -93,21 +104,21 @@ bool try_fuse_scalar_epilogue(Program& program, Nest& nest, Stage& stage,
 // Fuses a stage into the last nest whose results it reads, or into a later one
 // that shares its loads; or appends a nest of its own.
 void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
-                    const LoopFacts& facts) {
+                    const LoopFacts& facts, Decisions& decisions) {
   const std::set<int> read = results_read(program, stage);
   std::size_t first = 0;
   for (std::size_t i = 0; i < nests.size(); ++i) {
     if (makes_any(nests[i], read)) first = i;
   }
   const bool depends = !nests.empty() && makes_any(nests[first], read);
-  const bool alone =
-      facts.is_alone != nullptr && facts.is_alone(program, stage);
+  const bool alone = is_alone(program, stage, facts, decisions);
   for (std::size_t i = first; i < nests.size() && !alone; ++i) {
     const bool reads = depends && i == first;
     const bool fits =
         nests[i].alone
-            ? reads && try_fuse_scalar_epilogue(program, nests[i], stage, facts)
-            : try_fuse(program, nests[i], stage, reads, facts);
+            ? reads && try_fuse_scalar_epilogue(program, nests[i], stage, facts,
+                                                decisions)
+            : try_fuse(program, nests[i], stage, reads, facts, decisions);
     if (!fits) continue;
     if (!scans(nests[i])) share_inner(program, nests[i], stage);
     nests[i].stages.push_back(std::move(stage));
@@ -123,9 +134,12 @@ void fuse_or_append(Program& program, std::vector<Nest>& nests, Stage stage,
 }
 
 // The read (or write) that decides the order of loops.
-Index dominant(const Program& program, const Nest& nest) {
+Index dominant(const Program& program, const Nest& nest, Decisions& decisions) {
   const Stage& first = nest.stages.front();
-  return first.stores() ? first.offset : program.arena.main_read(first.value);
+  if (first.stores()) return first.offset;
+  return program.arena.main_read(first.value, [&](const Index& index) {
+    return decisions.by_size([&] { return elements_of(index); });
+  });
 }
 
 // The stride along the variable; its average, where the variable is inside a
@@ -146,10 +160,12 @@ std::int64_t stride_along(const Index& index, const LoopVar& variable) {
       1, reach / std::max<std::int64_t>(1, variable.extent - 1));
 }
 
-void sort_by_stride(Variables& variables, const Index& index) {
+void sort_by_stride(Variables& variables, const Index& index,
+                    Decisions& decisions) {
   std::map<int, std::int64_t> strides;
   for (const LoopVar& v : variables) {
-    const std::int64_t stride = stride_along(index, v);
+    const std::int64_t stride =
+        decisions.by_size([&] { return stride_along(index, v); });
     strides[v.id] = stride == 0 ? INT64_MAX : stride;
   }
   std::stable_sort(variables.begin(), variables.end(),
@@ -160,10 +176,11 @@ void sort_by_stride(Variables& variables, const Index& index) {
 
 bool finds_position(const Stage& stage) { return stage.position >= 0; }
 
-void order_loops(const Program& program, Nest& nest, const LoopFacts& facts) {
+void order_loops(const Program& program, Nest& nest, const LoopFacts& facts,
+                 Decisions& decisions) {
   if (adds(nest) || (nest.alone && facts.for_sizes)) return;
-  const Index main = dominant(program, nest);
-  sort_by_stride(nest.outer, main);
+  const Index main = dominant(program, nest, decisions);
+  sort_by_stride(nest.outer, main, decisions);
   const bool positions =
       std::any_of(nest.stages.begin(), nest.stages.end(), finds_position);
   for (Stage& stage : nest.stages) {
@@ -174,10 +191,10 @@ void order_loops(const Program& program, Nest& nest, const LoopFacts& facts) {
       if (!stage.stores() && !main.uses(v.id)) {
         Nest alone;
         alone.stages = {stage};
-        index = dominant(program, alone);
+        index = dominant(program, alone, decisions);
       }
     }
-    sort_by_stride(stage.inner, index);
+    sort_by_stride(stage.inner, index, decisions);
   }
 }
 
@@ -299,43 +316,39 @@ void split_inner_alike(Program& program, Nest& nest) {
   }
 }
 
-void choose_vectors(const Program& program, Nest& nest,
-                    const LoopChoices& choices) {
-  const bool folds = !nest.stages.front().stores();
-  if (nest.outer.empty()) {
-    nest.columns = false;
-    return;
-  }
+// Whether vectors run along the points.
+bool runs_along_columns(const Program& program, const Nest& nest,
+                        const LoopChoices& choices, Decisions& decisions) {
+  if (nest.outer.empty()) return false;
   if (adds(nest)) {
     // Vectors along what lies together in the result; else along the entries,
     // whose lanes are added one after the other.
     const auto& index = nest.stages.front().result_index;
-    nest.columns =
-        !index.empty() && index.back().coefficient(nest.outer.back().id) == 1;
-    return;
+    return !index.empty() &&
+           index.back().coefficient(nest.outer.back().id) == 1;
   }
-  if (!folds) {
-    nest.columns = nest.stages.front().inner.empty();
-    return;
-  }
-  const Index main = dominant(program, nest);
   const Variables& inner = nest.stages.front().inner;
+  if (nest.stages.front().stores()) return inner.empty();
+  const Index main = dominant(program, nest, decisions);
   const bool along_inner =
       !inner.empty() && std::abs(main.coefficient(inner.back().id)) == 1;
-  nest.columns =
-      (!along_inner &&
-       (inner.empty() || main.coefficient(nest.outer.back().id) == 1)) ||
-      is_window(nest, choices);
+  return (!along_inner &&
+          (inner.empty() || main.coefficient(nest.outer.back().id) == 1)) ||
+         decisions.by_size([&] { return is_window(nest, choices); }) != 0;
 }
 
 // Two variables of one where a read tells two dimensions apart: the longest
 // read, or any where that is not known.
 void split_as_decisive_reads(Program& program, Stage& stage,
-                             const LoopFacts& facts) {
-  const bool has_no_longest = facts.for_sizes && facts.is_alone != nullptr &&
-                              facts.is_alone(program, stage);
+                             const LoopFacts& facts, Decisions& decisions) {
+  const bool has_no_longest =
+      facts.for_sizes && is_alone(program, stage, facts, decisions);
   if (!has_no_longest) {
-    return split_as_read(program, stage, program.arena.main_read(stage.value));
+    const Index longest =
+        program.arena.main_read(stage.value, [&](const Index& index) {
+          return decisions.by_size([&] { return elements_of(index); });
+        });
+    return split_as_read(program, stage, longest);
   }
   const auto variables = [&] {
     return stage.outer.size() + stage.inner.size();
@@ -411,19 +424,23 @@ bool is_whole(const Program& program, const Nest& nest,
          !splits_rows(row_bytes(program, nest), rows, facts.rates);
 }
 
-// Split reduction: folds over much data with few points get a nest each, whose
-// inner loops are distributed over threads; stores get all variables outside.
-void split_reductions(const Program& program, std::vector<Nest>& nests,
-                      Nest nest, const LoopFacts& facts) {
-  const bool folds = nest.stages.front().folds;
+// Whether there is much data and few points.
+bool splits(const Program& program, const Nest& nest, const LoopFacts& facts) {
   // A multiprocessor hides latency with several points.
   const std::int64_t enough =
       facts.cores * (facts.on_gpu
                          ? facts.choices.loops.points_per_multiprocessor_min
                          : facts.choices.loops.points_per_core_min);
-  if (!folds || nest.alone || facts.cores == 1 ||
-      nest.work < facts.choices.loops.parallel_elements_min ||
-      is_whole(program, nest, facts) || parallel_points(nest) >= enough) {
+  return nest.work >= facts.choices.loops.parallel_elements_min &&
+         !is_whole(program, nest, facts) && parallel_points(nest) < enough;
+}
+
+// Split reduction: folds over much data with few points get a nest each, whose
+// inner loops are distributed over threads; stores get all variables outside.
+void split_reductions(const Program& program, std::vector<Nest>& nests,
+                      Nest nest, const LoopFacts& facts, Decisions& decisions) {
+  if (!nest.stages.front().folds || nest.alone || facts.cores == 1 ||
+      decisions.by_size([&] { return splits(program, nest, facts); }) == 0) {
     nests.push_back(std::move(nest));
     return;
   }
@@ -466,37 +483,43 @@ std::int64_t extent_of(const std::vector<LoopVar>& variables) {
   return count;
 }
 
-Schedule schedule(Program program, const LoopFacts& facts) {
+Schedule schedule(Program program, const LoopFacts& facts,
+                  const Schedule* usual) {
+  Decisions decisions(usual != nullptr ? &usual->decisions : nullptr);
   std::vector<Nest> placed;
   std::vector<Stage> stages = std::move(program.stages);
   program.stages.clear();
   for (Stage& stage : stages) {
     if (facts.on_gpu && !stage.scans) {
-      split_as_decisive_reads(program, stage, facts);
+      split_as_decisive_reads(program, stage, facts, decisions);
     }
-    fuse_or_append(program, placed, std::move(stage), facts);
+    fuse_or_append(program, placed, std::move(stage), facts, decisions);
   }
   for (Nest& nest : placed) {
-    order_loops(program, nest, facts);
-    choose_vectors(program, nest, facts.choices.loops);
+    order_loops(program, nest, facts, decisions);
+    nest.columns =
+        runs_along_columns(program, nest, facts.choices.loops, decisions);
     nest.work = work_of(nest);
   }
   Schedule plan;
   for (Nest& nest : placed) {
-    split_reductions(program, plan.nests, std::move(nest), facts);
+    split_reductions(program, plan.nests, std::move(nest), facts, decisions);
   }
   plan.program = std::move(program);
   place_results(plan, facts.on_gpu);
   for (Nest& nest : plan.nests) {
-    order_loops(plan.program, nest, facts);
+    order_loops(plan.program, nest, facts, decisions);
     while (merge_once(plan.program, nest)) {
     }
     if (facts.on_gpu) split_inner_alike(plan.program, nest);
-    choose_vectors(plan.program, nest, facts.choices.loops);
+    nest.columns =
+        runs_along_columns(plan.program, nest, facts.choices.loops, decisions);
     nest.work = work_of(nest);
-    nest.parallel = facts.cores > 1 &&
-                    nest.work >= facts.choices.loops.parallel_elements_min;
+    nest.parallel = facts.cores > 1 && decisions.by_size([&] {
+      return nest.work >= facts.choices.loops.parallel_elements_min;
+    }) != 0;
   }
+  plan.decisions = std::move(decisions).made();
   return plan;
 }
 

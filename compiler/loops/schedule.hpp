@@ -44,9 +44,13 @@ struct Schedule {
   /// Variables that are longer at other sizes (growing.hpp): to their extents
   /// at a size that is the same whatever this plan's, of the problem's order.
   std::map<int, std::int64_t> growing;
+  std::vector<std::int64_t> decisions;  ///< by size (decisions.hpp)
 };
 
-Schedule schedule(Program program, const LoopFacts& facts);
+/// `usual`: the same program's schedule at another size, which it follows in
+/// all that is decided by size; null: none.
+Schedule schedule(Program program, const LoopFacts& facts,
+                  const Schedule* usual = nullptr);
 
 /// What its kernels take to read and write all that they ask memory for, and to
 /// be launched; without what they compute.

@@ -51,13 +51,13 @@ std::string program_text(const Program& program) {
   return text;
 }
 
-/// A stage that walks what grows in order, or counts places in it, which are
+/// A stage that adds in place what grows, or counts places in it, which are
 /// kept in 32 bits: the call that it came from, or "".
-std::string walks_size(const Program& small, const Program& large) {
+std::string places_size(const Program& small, const Program& large) {
   for (std::size_t i = 0; i < small.stages.size(); ++i) {
     const Stage& one = small.stages[i];
-    const bool counts = one.scans || one.adds || one.position >= 0;
-    if (counts && i < large.stages.size() &&
+    const bool places = one.adds || one.position >= 0;
+    if (places && i < large.stages.size() &&
         one.inner != large.stages[i].inner) {
       return one.note;
     }
@@ -65,16 +65,32 @@ std::string walks_size(const Program& small, const Program& large) {
   return "";
 }
 
+/// A tensor of more elements than 64 bits count, whose loops would be computed
+/// wrongly: the call that it comes from, or "".
+std::string beyond_64_bits(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    for (const auto& value : node.values) {
+      std::int64_t elements = 1;
+      for (const std::int64_t extent : value ? value->shape : Shape()) {
+        if (__builtin_mul_overflow(elements, extent, &elements)) {
+          return node.name;
+        }
+      }
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
-bool walk_growing(const Graph& one, const Graph& other) {
+bool place_growing(const Graph& one, const Graph& other) {
   LoweringOptions options;
   options.contractions = true;
   options.halves = true;
   options.adds_in_place = true;
   options.for_sizes = true;
   const auto small = lower(one, options), large = lower(other, options);
-  return small && large && !walks_size(*small, *large).empty();
+  return small && large && !places_size(*small, *large).empty();
 }
 
 Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
@@ -86,23 +102,31 @@ Result<void> check_any_size(const Graph& graph, LoweringOptions options) {
   std::vector<Sizes> all = sample_sizes(graph);
   all.emplace_back(kSmall, kSmall + symbols);
   all.emplace_back(kLarge, kLarge + symbols);
+  const auto usual = usual_graph(graph);
+  if (!usual) return std::unexpected(usual.error());
+  all.push_back(usual->growth.sizes);
   std::map<Sizes, Program> programs;
   std::map<Sizes, std::string> texts;
   for (const Sizes& sizes : all) {
     const auto at = graph_at(graph, sizes);
     if (!at) return std::unexpected(at.error());
+    if (const std::string name = beyond_64_bits(*at); !name.empty()) {
+      return fail(ErrorCode::wrong_input, name + " has more elements at " +
+                                              sizes_text(sizes) +
+                                              " than 64 bits count");
+    }
     auto program = lower(*at, options);
     if (!program) return std::unexpected(program.error());
     texts[sizes] = program_text(*program);
     programs[sizes] = std::move(*program);
   }
-  const std::string walked =
-      walks_size(programs.begin()->second, programs.rbegin()->second);
-  if (!walked.empty()) {
+  const std::string placed =
+      places_size(programs.begin()->second, programs.rbegin()->second);
+  if (!placed.empty()) {
     return fail(ErrorCode::wrong_input,
-                walked +
-                    " scans the batch, or finds places in it, which code for "
-                    "any batch does not");
+                placed +
+                    " adds in place along the batch, or finds places in it, "
+                    "which code for any batch does not");
   }
   const auto common = common_text(texts, std::span(kSizeNames).first(symbols));
   if (!common) {

@@ -142,9 +142,9 @@ bool Lowering::grows(const Node& call, std::size_t argument) const {
   return options_.for_sizes && growing_.contains({call.name, argument});
 }
 
-Virtual Lowering::count(DType dtype, double elements) {
-  if (!options_.for_sizes) return number(dtype, elements);
-  const ExprId id = arena().count(dtype, static_cast<std::int64_t>(elements));
+Virtual Lowering::count(DType dtype, std::int64_t elements) {
+  const ExprId id = options_.for_sizes ? arena().count(dtype, elements)
+                                       : arena().integer(dtype, elements);
   return Virtual(dtype, {}, [id](const Position&) { return id; });
 }
 

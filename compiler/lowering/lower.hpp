@@ -54,6 +54,9 @@ class Virtual {
   std::shared_ptr<Memory> memory_;
 };
 
+/// How many elements the dims hold together. (A tensor's fit 64 bits.)
+std::int64_t elements_along(const Virtual& value, const Shape& dims);
+
 /// A truth value, or none: what is read for certain has no guard.
 using Guard = std::optional<ExprId>;
 
@@ -79,8 +82,9 @@ class Lowering {
   Virtual number(DType dtype, double value);
   /// Whether that argument of the call is a number that grows with a size.
   bool grows(const Node& call, std::size_t argument) const;
-  /// How many elements something has, or one fewer.
-  Virtual count(DType dtype, double elements);
+  /// How many elements something has, or one fewer, rounded to that type as
+  /// the framework rounds it.
+  Virtual count(DType dtype, std::int64_t elements);
   Virtual cast(const Virtual& value, DType dtype);
   /// A factor of a matrix product or convolution. Where this call's result is a
   /// half, so are its factors, as the framework's are. One that many reads make
@@ -151,7 +155,7 @@ class Lowering {
   struct Moments {
     Virtual mean;
     Virtual squares;
-    double count = 1;
+    std::int64_t count = 1;
   };
   Moments moments(const Virtual& value, const Shape& dims);
   /// Whether what the value is mostly made of has its second dimension

@@ -26,6 +26,12 @@ Virtual mean_of_first(Lowering& in, const Virtual& value, const Shape& dims) {
 
 }  // namespace
 
+std::int64_t elements_along(const Virtual& value, const Shape& dims) {
+  std::int64_t elements = 1;
+  for (const std::int64_t dim : dims) elements *= value.shape()[dim];
+  return elements;
+}
+
 // Two passes when a row stays in cache, or may be of any length. Otherwise one,
 // about a shift that is near the mean (that of the row's first elements), which
 // keeps the difference of squares from cancelling as it would about zero. Of
@@ -33,7 +39,7 @@ Virtual mean_of_first(Lowering& in, const Virtual& value, const Shape& dims) {
 Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   Moments result;
   const DType dtype = value.dtype();
-  for (const std::int64_t dim : dims) result.count *= value.shape()[dim];
+  result.count = elements_along(value, dims);
   const Virtual elements = count(dtype, result.count);
   const auto divide = [&](const Virtual& a, const Virtual& b) {
     return pointwise("div", dtype, {a, b});
@@ -43,9 +49,9 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
   const LoweringChoices& choices = options_.choices;
   const double rows =
       side_by_side ? static_cast<double>(choices.coalesced_rows) : 1;
-  const bool is_held =
-      options_.for_sizes ||
-      result.count * rows <= static_cast<double>(choices.single_pass_elements);
+  const bool is_held = options_.for_sizes ||
+                       static_cast<double>(result.count) * rows <=
+                           static_cast<double>(choices.single_pass_elements);
   Virtual shift = is_held ? divide(fold(Fold::sum, value, dims)[0], elements)
                           : mean_of_first(*this, value, dims);
   if (is_held && !options_.mended_means) {

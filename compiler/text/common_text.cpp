@@ -1,6 +1,7 @@
 #include "compiler/text/common_text.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <vector>
 
 #include "compiler/graph/characters.hpp"
@@ -22,7 +23,7 @@ struct Cursor {
 
   bool is_over() const { return at == text.size(); }
   char now() const { return text[at]; }
-  /// The digits that begin here; 18 at most are a number that fits.
+  /// The digits that begin here.
   std::string_view digits() const {
     std::size_t end = at;
     while (end < text.size() && is_digit(text[end])) ++end;
@@ -81,10 +82,11 @@ Result<std::string> number(std::vector<Cursor>& cursors, const Names& names) {
     const bool is_alone =
         (cursor.at == 0 || !joins(cursor.text[cursor.at - 1])) &&
         (end == cursor.text.size() || !joins(cursor.text[end]));
-    if (digits.empty() || digits.size() > 18 || !is_alone) {
-      return misfit(cursors);
-    }
-    values.emplace_back(cursor.sizes, std::stoll(std::string(digits)));
+    std::int64_t value = 0;
+    const auto read =
+        std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (read.ec != std::errc() || !is_alone) return misfit(cursors);
+    values.emplace_back(cursor.sizes, value);
   }
   const auto found = multiple_of_sizes(values);
   if (!found) return misfit(cursors);

@@ -520,7 +520,7 @@ std::optional<Contraction> contraction_of(
   }
   if (length(found.rows) < choices.rows_min ||
       length(found.columns) < choices.columns_min ||
-      extent_of(found.folded) < choices.folded_min) {
+      length(found.folded) < choices.folded_min) {
     return std::nullopt;
   }
   return found;

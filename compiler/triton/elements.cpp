@@ -91,21 +91,21 @@ void NestText::print_elements() {
 // A variable along which neighbours lie in a tensor whose elements are far
 // apart along the last one, which the others follow.
 std::optional<LoopVar> NestText::crossing() const {
+  const std::int64_t coalesced = facts_.choices.loops.coalesced_elements;
   if (nest_.outer.size() < 2 ||
-      nest_.outer.back().extent < facts_.choices.loops.coalesced_elements)
+      usual_extent(plan_, {nest_.outer.back()}) < coalesced)
     return {};
   for (const Index& index : positions(program(), nest_)) {
-    if (std::abs(index.coefficient(nest_.outer.back().id)) <
-        facts_.choices.loops.coalesced_elements)
+    if (std::abs(index.coefficient(nest_.outer.back().id)) < coalesced)
       continue;
-    std::int64_t elements = 1;
+    std::vector<LoopVar> used;
     std::optional<LoopVar> found;
     for (const LoopVar& variable : nest_.outer) {
-      if (index.uses(variable.id)) elements *= variable.extent;
+      if (index.uses(variable.id)) used.push_back(variable);
       if (index.coefficient(variable.id) == 1) found = variable;
     }
-    if (found && found->extent >= facts_.choices.loops.coalesced_elements &&
-        2 * elements > extent_of(nest_.outer)) {
+    if (found && usual_extent(plan_, {*found}) >= coalesced &&
+        2 * usual_extent(plan_, used) > usual_extent(plan_, nest_.outer)) {
       return found;
     }
   }

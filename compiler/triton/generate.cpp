@@ -98,7 +98,8 @@ bool is_product_of_halves(const Graph& graph, const Node& call,
 
 Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
                      const GpuFacts& facts, bool free_rounding,
-                     const std::set<std::string>& keep = {}) {
+                     const std::set<std::string>& keep = {},
+                     const Schedule* usual = nullptr) {
   const bool for_sizes = graph.growth.grows();
   LoweringOptions options = lowering_options(
       variant, facts.choices.lowering, free_rounding, has_contractions(graph));
@@ -116,7 +117,7 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
   schedule_facts.is_alone = [&facts](const Program& of, const Stage& stage) {
     return is_contraction(of, stage, facts.choices.triton.product);
   };
-  Schedule plan = schedule(std::move(*program), schedule_facts);
+  Schedule plan = schedule(std::move(*program), schedule_facts, usual);
   if (variant.jams) unroll_and_jam(plan, facts.choices.loops);
   // At another size, a bound may hold elsewhere.
   if (variant.windows && !for_sizes) find_interiors(plan);
@@ -151,12 +152,14 @@ TritonModule print_module(const Graph& graph, const Schedules& usual,
                           const TritonVariant& variant, const GpuFacts& facts,
                           bool free_rounding,
                           const std::set<std::string>& keep) {
-  Schedule plan = schedule_of(graph, variant, facts, free_rounding, keep);
+  const Schedule* of_usual = graph.growth.grows() ? &usual(variant) : nullptr;
+  Schedule plan =
+      schedule_of(graph, variant, facts, free_rounding, keep, of_usual);
   TritonModule module;
   module.free_rounding = free_rounding;
   if (graph.growth.grows()) {
     module.sizes = kernel_sizes(graph.growth.sizes.size());
-    auto growing = growing_variables(plan, usual(variant));
+    auto growing = growing_variables(plan, *of_usual);
     if (!growing) throw Unsupported{"its loops are others at another size"};
     plan.growing = std::move(*growing);
   }

@@ -67,7 +67,8 @@ void NestText::choose_width(TritonKernel& kernel, bool has_wide_lanes) const {
 // together, whatever its extent, so that they are read together.
 bool NestText::blocks_last() const {
   return nest_.columns && nest_.outer.size() > 1 &&
-         nest_.outer.back().extent >= choices().coalesced_points_min;
+         usual_extent(plan_, {nest_.outer.back()}) >=
+             choices().coalesced_points_min;
 }
 
 Count NestText::point_programs(std::int64_t height) const {

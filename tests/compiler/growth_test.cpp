@@ -7,6 +7,7 @@
 
 #include "compiler/compose/problem_at.hpp"
 #include "compiler/fusion/contraction_cost.hpp"
+#include "compiler/lowering/any_size.hpp"
 #include "compiler/targets.hpp"
 #include "compiler/text/common_text.hpp"
 #include "tests/compiler/graph_builder.hpp"
@@ -348,7 +349,7 @@ TEST_CASE("a model's plan for any size has pieces of a name of their own") {
   CHECK(read->subgraphs.front().graph.growth == piece.graph.growth);
 }
 
-TEST_CASE("what folds the size is part of a piece for any") {
+TEST_CASE("what folds the size, or scans it, is part of a piece for any") {
   std::map<Sizes, Graph> models;
   for (const std::int64_t n : {8, 37, 41, 43}) {
     GraphBuilder b;
@@ -363,7 +364,9 @@ TEST_CASE("what folds the size is part of a piece for any") {
     b.graph.nodes.back().args.push_back(Arg{Arg::List{Arg{std::int64_t{0}}}});
     b.graph.nodes.back().kwargs.emplace_back("keepdim", Arg{true});
     b.getitem("mean", "v", 1);
-    b.call("u", "add.Tensor", {"t", "mean"}, dense({n, 3}));
+    b.call("c", "cumsum", {"r"}, dense({n, 3}), {Arg{std::int64_t{0}}});
+    b.call("d", "mul.Tensor", {"t", "c"}, dense({n, 3}));
+    b.call("u", "add.Tensor", {"d", "mean"}, dense({n, 3}));
     models[{n}] = b.outputs({"u"}).graph;
   }
   const Target& cpu = *find_target("cpu");
@@ -374,7 +377,8 @@ TEST_CASE("what folds the size is part of a piece for any") {
   for (const Placement& placement : plan->placements) {
     ours.insert(placement.nodes.begin(), placement.nodes.end());
   }
-  CHECK(ours == std::set<std::string>{"r", "s", "m", "t", "v", "mean", "u"});
+  CHECK(ours ==
+        std::set<std::string>{"r", "s", "m", "t", "v", "mean", "c", "d", "u"});
 }
 
 Graph of_products(std::int64_t n) {
@@ -390,6 +394,35 @@ Graph of_products(std::int64_t n) {
   Graph graph = b.outputs({"e", "folded", "squared"}).graph;
   for (Node& node : graph.nodes) node.tf32 = node.target.contains(".mm.");
   return graph;
+}
+
+TEST_CASE("elements are counted up to what 64 bits hold") {
+  const auto checked = [](std::int64_t heads) {
+    std::map<Sizes, Graph> graphs;
+    for (const auto& [n, m] : {std::pair{8, 16},
+                               {37, 43},
+                               {37, 47},
+                               {37, 61},
+                               {41, 43},
+                               {41, 47},
+                               {41, 61},
+                               {53, 59}}) {
+      GraphBuilder b;
+      b.input("x", dense({n, heads, m, m}));
+      b.call("e", "mean.default", {"x"}, dense({}));
+      graphs[{n, m}] = b.outputs({"e"}).graph;
+    }
+    Graph graph = graphs.at({8, 16});
+    graph.growth = *growth_of(graphs, {8, 16});
+    return check_any_size(graph, {});
+  };
+  CHECK(checked(1).has_value());
+  CHECK(checked(900).has_value());
+  const auto more = checked(1'000);
+  REQUIRE_FALSE(more.has_value());
+  CHECK(more.error().message ==
+        "x has more elements at the sizes 1000003 and 100003 than 64 bits "
+        "count");
 }
 
 TEST_CASE("whose a product is goes by what it takes at the plan's own size") {

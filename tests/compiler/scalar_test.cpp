@@ -36,6 +36,15 @@ TEST_CASE("A fraction that was made whole is no count") {
   CHECK(arena[back].arguments[0] == whole);
 }
 
+TEST_CASE("A whole number is rounded to a float once") {
+  ScalarArena arena;
+  const std::int64_t above_half =
+      (std::int64_t{1} << 53) + (std::int64_t{1} << 29) + 1;
+  const ExprId given = arena.integer(DType::i64, above_half);
+  CHECK(arena[arena.cast(DType::f32, given)].number == 0x1p53 + 0x1p30);
+  CHECK(arena[arena.cast(DType::f64, given)].number == 0x1p53 + 0x1p29);
+}
+
 TEST_CASE("Guarding an expression guards every load under it") {
   ScalarArena arena;
   const ExprId a = arena.load(DType::f32, 0, {Index(kRow)});

@@ -11,12 +11,13 @@ using namespace weft::testing;
 
 namespace {
 
-Schedule planned(const Graph& graph, int cores = 1) {
+Schedule planned(const Graph& graph, int cores = 1,
+                 const Schedule* usual = nullptr) {
   LoopFacts facts;
   facts.cores = cores;
   auto program = lower(graph, {});
   REQUIRE(program.has_value());
-  return schedule(std::move(*program), facts);
+  return schedule(std::move(*program), facts, usual);
 }
 
 /// Channels innermost, as a convolution leaves an image.
@@ -112,6 +113,21 @@ TEST_CASE("A large fold with one result is shared among the threads") {
   REQUIRE(shared.nests.size() == 2);
   CHECK(shared.nests[0].split);
   CHECK_FALSE(planned(graph, 1).nests[0].split);
+}
+
+TEST_CASE("What goes by extents is as at the usual size, where there is one") {
+  const std::vector<std::int64_t> small = {4, 53}, large = {4, 1 << 20};
+  const Schedule few = planned(row_sums(small), 8);
+  const Schedule many = planned(row_sums(large), 8);
+  REQUIRE_FALSE(few.nests[0].split);
+  REQUIRE(many.nests[0].split);
+  const Schedule as_many = planned(row_sums(small), 8, &many);
+  CHECK(as_many.nests[0].split);
+  CHECK(as_many.nests[0].parallel);
+  CHECK(as_many.nests[0].stages[0].inner[0].extent == 53);
+  const Schedule as_few = planned(row_sums(large), 8, &few);
+  CHECK_FALSE(as_few.nests[0].split);
+  CHECK(as_few.decisions == few.decisions);
 }
 
 TEST_CASE("On a GPU so are few rows that are long, unless walked again") {

@@ -41,6 +41,9 @@ def cases(batch):
          (rows, numbers(3, 48))),
         ("largest_place", lambda x: x.argmax(1) * 2, (rows,)),
         ("running_sums", lambda x: x.cumsum(1), (rows,)),
+        ("decays", lambda x: torch.exp(x.cumsum(-1)[:, :, None]
+                                       - x.cumsum(-1)[:, None]).tril(),
+         (-numbers(3, batch).abs(),)),
         ("looked_up", lambda t, i: F.embedding(i, t) + 1, (table, places)),
         ("padded", lambda x: F.pad(x, (1, 2)).relu(), (rows,)),
         ("without_first", lambda x: (x[:, 1:] - x[:, :-1]).abs(), (rows,)),
@@ -61,14 +64,32 @@ def cases(batch):
         ("largest_of_batch", lambda x: [x.amax(0), x.amin(0)], (rows,)),
         ("outer_sums", lambda x, y: (x[:, None] * y).sum((0, 1)),
          (numbers(batch), numbers(48))),
+        ("variance_of_batch", lambda x: x.var(0).nan_to_num() + 1, (rows,)),
         ("corrected", lambda x: [x.var(1, correction=2), x.std(0) + 1],
          (torch.cat([rows, rows + 1, rows - 1]),)),
         ("norm_of_batch", lambda x: F.layer_norm(x.t(), x.shape[:1]), (rows,)),
         ("each_with_each", lambda x: (x[:, None] - x).abs().softmax(-1),
          (numbers(batch),)),
+        ("softmax_of_squares", lambda x: x.flatten(1).softmax(-1),
+         (numbers(4, batch, batch),)),
         ("masked_scores", lambda x: torch.where(
             torch.ones_like(x).tril() > 0, x, -1e9).softmax(-1),
          (numbers(batch, batch),)),
+        *scans(batch),
+    ]
+
+
+def scans(batch):
+    """Along the batch."""
+    rows = numbers(batch, 48)
+    return [
+        ("running_sums_of_batch", lambda x: x.relu().cumsum(0) * 2, (rows,)),
+        ("running_sums_of_rows_of_batch", lambda x: x.t().cumsum(-1), (rows,)),
+        ("running_products_of_batch", lambda x: (x * 0.1 + 1).cumprod(0),
+         (rows,)),
+        ("running_counts", lambda x: (x > 0).long().cumsum(0), (rows,)),
+        ("sums_from_the_end", lambda x: x.flip(0).cumsum(0).flip(0), (rows,)),
+        ("sums_before", lambda x: x.cumsum(0) - x, (rows,)),
     ]
 
 
@@ -76,7 +97,6 @@ def refused_cases(batch):
     """What the batch may not be: the message says it."""
     rows = numbers(batch, 48)
     return [
-        ("scan_of_batch", lambda x: x.cumsum(0), (rows,)),
         ("place_in_batch", lambda x: x.argmax(0), (rows,)),
         ("rolled_batch", lambda x: x.roll(3, 0) + 1, (rows,)),
     ]
@@ -114,10 +134,22 @@ def pair_cases(batch, length):
          (numbers(batch * length, 24),)),
         ("of_the_length_alone", lambda x: x.relu() + 1, (numbers(length, 24),)),
         ("sum_of_sequence", lambda x: x.sum(1) * 2, (deep,)),
+        ("running_sums", lambda x: x.exp().cumsum(1) + 1, (deep,)),
+        ("running_means", lambda x: x.cumsum(1) / torch.arange(
+            1, x.shape[1] + 1)[:, None], (deep,)),
+        ("running_sums_of_both", lambda x: x.flatten(0, 1).cumsum(0), (deep,)),
+        ("running_sums_of_squares", lambda x: x.cumsum(1).cumsum(2),
+         (numbers(batch, length, length),)),
         ("softmax_of_sequence", lambda x: x.softmax(1), (deep,)),
         ("mean_of_what_counts", lambda x, m: (x * m).sum(1) / (m.sum(1) + 1),
          (deep, (other[..., :1] > 0).float())),
         ("mean_of_all", lambda x: x.relu().mean(), (deep,)),
+        ("softmax_of_squares", lambda x: x.flatten(1).softmax(-1),
+         (numbers(batch, length, length),)),
+        ("variance_of_squares", lambda x: x.var((1, 2), correction=0) + 1,
+         (numbers(batch, length, length),)),
+        ("mean_of_squares", lambda x: x.relu().mean() + 1,
+         (numbers(batch, length, length),)),
         ("mean_s_gradient", lambda x, g: g.expand_as(x) / x.numel() * x
          + (x.shape[1] + x.shape[0]), (deep, numbers(1)[0])),
         ("sum_of_batch", lambda x: x.sum(0) * 2, (deep,)),
@@ -129,11 +161,22 @@ def pair_cases(batch, length):
 def refused_pair_cases(batch, length):
     deep = numbers(batch, length, 24)
     return [
-        ("scan_of_sequence", lambda x: x.cumsum(1), (deep,)),
         ("rolled_sequence", lambda x: x.roll(3, 1) + 1, (deep,)),
         ("length_unknown", lambda x, y: x.view(batch, length, 24) + y,
          (numbers(batch * length, 24), numbers(batch, 1, 24))),
     ]
+
+
+def counting(batch):
+    """What divides by how many elements a large tensor has, which is not read."""
+    return [("counting", lambda x, y: y / x.numel(),
+             (numbers(1).expand(batch), numbers(33)))]
+
+
+#: Of these floats and doubles have no number of their own; some lie just above
+#: half of what is between two of them.
+COUNTS = (1, 2 ** 24 + 1, 2 ** 31 - 1, 2 ** 31 + 129, 2 ** 53 + 1,
+          2 ** 53 + 2 ** 29 + 1, 2 ** 62 - 1)
 
 
 class AnySize:
@@ -185,3 +228,22 @@ class AnySize:
                                    (24, 22)[:self.SYMBOLS]))
         for name, one, other in zip(self.graphs, low, high):
             yield name, one["variants"], other["variants"]
+
+
+class HugeCounts:
+    """The same of a target."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.graphs = dict(growing(counting))
+        cls.answers = dict(zip(cls.graphs, cls.generate(cls.graphs.values())))
+
+    def test_they_are_rounded_as_the_framework_rounds_them(self):
+        text = self.answers["counting"]["variants"][0]["text"]
+        kernel = self.built({"counting": text})["counting"]
+        for count in COUNTS:
+            with self.subTest(count=count):
+                (_, function, inputs), = counting(count)
+                graph = at_size(self.graphs["counting"], count)
+                got, = self.run_kernel(kernel, graph, inputs, (count,))
+                self.assertTrue(torch.equal(got, function(*inputs)))

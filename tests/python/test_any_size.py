@@ -15,13 +15,13 @@ import unittest
 import captured_cases
 import cpu_kernels
 import torch
-from any_size_case import AnySize, pair_cases, refused_pair_cases
+from any_size_case import AnySize, HugeCounts, pair_cases, refused_pair_cases
 from kernel_cases import numbers
 from sized_cases import growing
 
 
-class CpuAnySize(AnySize, unittest.TestCase):
-    SIZES = ((1,), (2,), (3,), (7,), (8,), (13,), (64,), (129,), (1031,))
+class Compiled:
+    """For AnySize."""
 
     @staticmethod
     def generate(graphs):
@@ -32,7 +32,7 @@ class CpuAnySize(AnySize, unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         flags = ["-O1" if flag == "-O3" else flag
-                 for flag in self.answers["rows"]["flags"]]
+                 for flag in next(iter(self.answers.values()))["flags"]]
 
         def build(name):
             path = os.path.join(folder.name, name)
@@ -52,6 +52,10 @@ class CpuAnySize(AnySize, unittest.TestCase):
         return cpu_kernels.run(
             call, graph, getattr(kernel, "kernel_outside", None), inputs)
 
+
+class CpuAnySize(Compiled, AnySize, unittest.TestCase):
+    SIZES = ((1,), (2,), (3,), (7,), (8,), (13,), (64,), (129,), (1031,))
+
     def test_no_text_holds_the_size_that_it_was_captured_at(self):
         for name, one, other in self.sources_of_other_captures():
             with self.subTest(name):
@@ -66,10 +70,14 @@ class CpuAnyTwoSizes(CpuAnySize):
     REFUSED = staticmethod(refused_pair_cases)
 
 
+class CpuHugeCounts(Compiled, HugeCounts, unittest.TestCase):
+    pass
+
+
 class PositionsThatGrow(unittest.TestCase):
     def test_they_are_not_compared_in_32_bits(self):
         """There are 2^31 of them from a size of 46,341 on."""
-        answer, = CpuAnySize.generate([graph for _, graph in growing(lambda n: [
+        answer, = Compiled.generate([graph for _, graph in growing(lambda n: [
             ("positions", lambda x: torch.where(
                 torch.arange(n * n).view(n, n) > 5, x, 0.0).sum(1),
              (numbers(n),))])])

@@ -10,9 +10,11 @@ import torch
 import weft_case
 from backend_case import BackendCase, RealSearches
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import weft
-from weft.backend import composed_module
+from weft.backend import any_batch, composed_module
+from weft.backend.tracing import traced
 from weft.capture import any_batch as exporter
 from weft.problem.problem import ProblemError
 
@@ -143,6 +145,25 @@ class Tokens(nn.Module):
         return self.second(nn.functional.gelu(self.first(x)))
 
 
+class Loss(nn.Module):
+    """Over all tokens: what is kept for its backward pass joins batch and length,
+    and nothing has either alone."""
+
+    def __init__(self, width=12, classes=5):
+        super().__init__()
+        self.linear = nn.Linear(width, classes, bias=False)
+
+    def forward(self, x, labels):
+        y = torch.tanh(self.linear(x).flatten(0, 1) / 5) * 5
+        y = (y.sigmoid() * y + y.exp().sqrt()) * torch.tanh(y * 2)
+        return (nn.functional.cross_entropy(y, labels.flatten())
+                + y.sigmoid().mean())
+
+    def inputs(self, *sizes):
+        return (torch.randn(*sizes, self.linear.in_features),
+                torch.randint(self.linear.out_features, sizes))
+
+
 class Half(nn.Module):
     """It gives half of the batch: no multiple of it."""
 
@@ -154,20 +175,47 @@ class Half(nn.Module):
         return torch.tanh(self.linear(x)[:x.shape[0] // 2 + 1])
 
 
+class TrainingOfTokens(RealSearches):
+    @weft_case.long
+    def test_a_backward_graph_of_the_product_alone_has_kernels_for_any(self):
+        def pair():
+            torch.manual_seed(3)
+            model = Loss(16, 512)
+            other = copy.deepcopy(model)
+            trained = Trained(model, model), Trained(other, self.compiled(
+                other, dynamic=True, variants=1, target="cpu"))
+            for _ in range(2):
+                check(trained, (12, 160))
+            return trained
+
+        def check(trained, sizes):
+            inputs = Loss(16, 512).inputs(*sizes)
+            self.assert_same(*(one.step(*inputs) for one in trained))
+
+        trained = self.until_ours(
+            pair, ready=lambda _: self.states("backward") == ["ready"])
+        backward, = self.pieces("backward")
+        kernels = backward.kernels["any batch"]
+        before, pairs = kernels.calls, ((160, 12), (3, 7), (97, 2), (24, 24))
+        for sizes in pairs:
+            check(trained, sizes)
+        self.assertEqual(kernels.calls, before + len(pairs), weft.explain())
+
+
 class Handed(BackendCase):
     """What passes from the forward to the backward graph, with played kernels:
     the operators of the problem file for any size."""
 
-    def train(self, model, shapes):
+    def train(self, model, all_inputs):
         other = copy.deepcopy(model)
         eager = Trained(model, model)
         ours = Trained(other, self.compiled(other, dynamic=True))
-        for shape in shapes:
-            x = torch.randn(shape)
-            self.assert_same(ours.step(x), eager.step(x))
+        for inputs in all_inputs:
+            self.assert_same(ours.step(*inputs), eager.step(*inputs))
 
     def test_sizes_and_views_of_two_symbols(self):
-        self.train(Tokens(), [(5, 8, 12), (2, 3, 12), (13, 7, 12), (3, 31, 12)])
+        self.train(Tokens(), [(torch.randn(*sizes, 12),) for sizes in (
+            (5, 8), (2, 3), (13, 7), (3, 31))])
         self.assertEqual(self.states(), ["ready", "ready"], self.reasons())
         self.assertEqual([list(piece.kernels) for piece in self.pieces()],
                          [["any batch"]] * 2)
@@ -179,8 +227,37 @@ class Handed(BackendCase):
         self.assertIn("_WeftSize([(1, [(", repr(outputs))
         self.assertIn("view", [one[0] for one in outputs])
 
+    def test_a_backward_graph_of_the_product_alone_is_one_of_one_size(self):
+        model = Loss()
+        self.train(model, [model.inputs(*sizes) for sizes in (
+            (5, 8), (8, 5), (2, 3), (13, 7), (3, 31), (1, 1), (1, 1))])
+        self.assertEqual(self.states(), ["ready"] * 4, self.reasons())
+        backward, of_one = self.pieces("backward")
+        kernels = backward.kernels["any batch"]
+        self.assertEqual(kernels.calls, 4)
+        self.assertEqual([one.calls for one in of_one.kernels.values()], [1])
+        self.assertEqual(kernels.source.sizes, (40,))
+        self.assertEqual(kernels.source.any_size.count(":"), 1)
+        self.assertIn("weft_batch", kernels.source.text)
+        self.assertNotIn("weft_sequence", kernels.source.text)
+        self.assertEqual(self.runs(), 2)
+
+    def test_a_sum_of_each_sequence_is_none_of_the_product(self):
+        """The inputs tell the product, and what is computed goes by the length."""
+        def graph(batch, length):
+            with FakeTensorMode():
+                return traced(
+                    lambda x: x.view(batch, length, 4).sum(1).square().sum(0),
+                    [torch.empty(batch * length, 4)]), {
+                        0: any_batch.Look((batch * length, 4), (4, 1))}
+
+        graphs = {sizes: graph(*sizes)
+                  for sizes in (*any_batch.SAMPLES[2], (5, 8))}
+        with self.assertRaisesRegex(any_batch.Unsupported, "goes by a size"):
+            any_batch.source_for_any(graphs, (5, 8), [torch.rand(40, 4)], {})
+
     def test_what_is_no_multiple_of_a_size_has_kernels_for_each(self):
-        self.train(Half(), [(8, 12), (5, 12)])
+        self.train(Half(), [(torch.randn(n, 12),) for n in (8, 5)])
         told = str(weft.explain())
         self.assertIn("which is no number plus multiples of the symbols", told)
         self.assertEqual(self.runs(), 4, told)

@@ -17,7 +17,8 @@ import torch.nn.functional as F
 import triton.language as tl
 
 import captured_cases
-from any_size_case import AnySize, cases, pair_cases, refused_pair_cases
+from any_size_case import (
+    AnySize, HugeCounts, cases, pair_cases, refused_pair_cases, scans)
 from kernel_cases import numbers
 from sized_cases import at_size, growing
 
@@ -125,6 +126,8 @@ class Interpreted:
             text = text.replace("> 1 << 30", "> 30")
         return self.built({name: text})[name]
 
+
+class InterpretedCases(Interpreted, AnySize):
     def test_no_kernel_holds_the_size_that_it_was_captured_at(self):
         for name, one, other in self.sources_of_other_captures():
             with self.subTest(name):
@@ -134,7 +137,7 @@ class Interpreted:
                      for source in other])
 
 
-class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
+class TritonAnySize(InterpretedCases, unittest.TestCase):
     #: Few: an interpreter takes its time.
     SIZES = ((1,), (67,))
 
@@ -148,7 +151,8 @@ class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
     def test_positions_of_64_bits_are_as_right(self):
         for name, function, inputs in cases(13):
             if name not in ("softmax", "pooled", "turned_batch", "windows",
-                            "joined_batches", "flattened", "running_sums"):
+                            "joined_batches", "flattened", "running_sums",
+                            "running_sums_of_batch"):
                 continue
             with self.subTest(name):
                 got = self.run_kernel(self.kernel_of(name, wide=True),
@@ -177,6 +181,19 @@ class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
             torch.testing.assert_close(got, function(*inputs), rtol=1e-5,
                                        atol=1e-5)
 
+    def test_a_scan_of_what_grows_carries_from_tile_to_tile(self):
+        for batch in (256, 2051):  # tiles of columns are short
+            for name, function, inputs in scans(batch):
+                if batch > 256 and name != "running_sums_of_rows_of_batch":
+                    continue
+                with self.subTest(name, batch=batch):
+                    got, = self.run_kernel(self.kernel_of(name),
+                                           at_size(self.graphs[name], batch),
+                                           inputs, (batch,))
+                    want = function(*(one.double() for one in inputs))
+                    torch.testing.assert_close(got.to(want.dtype), want,
+                                               rtol=1e-5, atol=2e-4)
+
     def test_positions_have_64_bits_where_32_may_not_do(self):
         function = self.kernel_of("wide_rows")
         kernel = mock.MagicMock()
@@ -188,7 +205,11 @@ class TritonAnySize(Interpreted, AnySize, unittest.TestCase):
                 self.assertEqual(launched.kwargs["batch"], batch)
 
 
-class TritonProductsAnySize(Interpreted, AnySize, unittest.TestCase):
+class TritonHugeCounts(Interpreted, HugeCounts, unittest.TestCase):
+    pass
+
+
+class TritonProductsAnySize(InterpretedCases, unittest.TestCase):
     SIZES = ((1,), (13,), (67,))
     #: Of sums of some hundred terms, in another order than the framework's.
     TOLERANCE = {"rtol": 1e-4, "atol": 2e-4}
@@ -224,7 +245,7 @@ class TritonProductsAnySize(Interpreted, AnySize, unittest.TestCase):
                                            **self.TOLERANCE)
 
 
-class TritonAnyTwoSizes(Interpreted, AnySize, unittest.TestCase):
+class TritonAnyTwoSizes(InterpretedCases, unittest.TestCase):
     SIZES = ((1, 1), (5, 19), (19, 5))
     SYMBOLS = 2
     CASES = staticmethod(pair_cases)
@@ -240,7 +261,7 @@ class TritonAnyTwoSizes(Interpreted, AnySize, unittest.TestCase):
                       "(13, 8), (24, 72))\n", text)
 
 
-class TritonProductsAnyTwoSizes(Interpreted, AnySize, unittest.TestCase):
+class TritonProductsAnyTwoSizes(InterpretedCases, unittest.TestCase):
     SIZES = ((1, 1), (5, 19), (19, 5))
     TOLERANCE = {"rtol": 1e-4, "atol": 2e-4}
     SYMBOLS = 2

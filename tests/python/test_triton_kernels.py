@@ -157,7 +157,7 @@ class Kept(Interpreted, unittest.TestCase):
         cli = captured_cases.program("triton_codegen_cli", "WEFT_TRITON_CODEGEN")
         graphs = captured_cases.graphs_of(kept_cases()[:1])
         (answer,) = captured_cases.generate(graphs, [cli, "132", "1"])
-        self.assertEqual(answer["variants"][0]["text"].count("tl.load(in5 "), 1)
+        self.assertEqual(answer["variants"][0]["text"].count("tl.load(in7 "), 1)
 
 
 class GatheredGradients(Interpreted, unittest.TestCase):

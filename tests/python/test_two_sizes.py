@@ -291,6 +291,15 @@ class TheSameTextOfPairs(unittest.TestCase):
             "(weft_sequence - 1), (-1 * weft_sequence * weft_sequence + "
             "3 * weft_batch * weft_sequence * weft_sequence), 64)")
 
+    def test_what_goes_by_their_product_has_that_as_one_size(self):
+        self.assertEqual(any_batch.common_text(
+            self.texts("f'view({n * m}, {8 * n * m - 3}, 64)'"), is_product=True),
+            "view(weft_batch, (8 * weft_batch - 3), 64)")
+        for text in ("n", "f'{n * m}, {m}'", "n * m + m", "n * m * m"):
+            with self.subTest(text), self.assertRaisesRegex(
+                    any_batch.Unsupported, "goes by a size that no input says"):
+                any_batch.common_text(self.texts(text), is_product=True)
+
     def test_what_does_not_grow_evenly_is_refused(self):
         for text in ("n * n", "m * m * m", "n * m // 2", "n * n * m", "max(n, m)",
                      "'x' * m", "m * m // 8 * 8", "n * (m * m % 24)"):

@@ -19,7 +19,9 @@ struct Math {
     return in.pointwise(name, dtype, {a, b});
   }
   Virtual number(double value) const { return in.number(dtype, value); }
-  Virtual count(double elements) const { return in.count(dtype, elements); }
+  Virtual count(std::int64_t elements) const {
+    return in.count(dtype, elements);
+  }
   /// 1 / sqrt(variance + eps)
   Virtual inverse_deviation(const Virtual& variance, double eps) const {
     return (*this)("rsqrt", (*this)("add", variance, number(eps)));
@@ -79,18 +81,15 @@ Values rms_norm(const Call& call, bool with_inverse) {
   const std::size_t rank = value.shape().size();
   const std::size_t count = call.integers(1, "normalized_shape").size();
   Shape dims;
-  double elements = 1;
-  for (std::size_t i = rank - count; i < rank; ++i) {
-    dims.push_back(i);
-    elements *= value.shape()[i];
-  }
+  for (std::size_t i = rank - count; i < rank; ++i) dims.push_back(i);
   // The framework's default is the type's epsilon.
   const double eps =
       call.number(3, "eps", math.dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
   const Virtual sum =
       in.fold(Fold::sum, math("product", value, value), dims)[0];
   const Virtual inverse = in.restore(
-      math.inverse_deviation(math("div", sum, math.count(elements)), eps),
+      math.inverse_deviation(
+          math("div", sum, math.count(elements_along(value, dims))), eps),
       dims);
   Virtual result = math("product", value, inverse);
   if (call.given(2, "weight")) {
@@ -122,10 +121,10 @@ Lowering::Moments moments_by_channel(Lowering& in, const Math& math,
   const Virtual mean = in.reshape(each.mean, grouped);
   const Virtual squares = in.reshape(each.squares, grouped);
   Lowering::Moments all;
-  all.count = each.count * static_cast<double>(grouped[2]);
+  all.count = each.count * grouped[2];
   const auto mean_of = [&](const Virtual& each) {
     return math("div", in.fold(Fold::sum, each, {2})[0],
-                math.count(static_cast<double>(grouped[2])));
+                math.count(grouped[2]));
   };
   all.mean = mean_of(mean);
   Virtual off = math("sub", mean, in.restore(all.mean, {2}));

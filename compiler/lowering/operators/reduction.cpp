@@ -64,11 +64,22 @@ Values mean(const Call& call) {
   const bool all = call.node().target.ends_with("default");
   const Shape dims =
       call.dims(all ? 99 : 1, all ? "" : "dim", value.shape().size());
-  double count = 1;
-  for (const std::int64_t dim : dims) count *= value.shape()[dim];
   const Virtual sum = in.fold(Fold::sum, value, dims)[0];
-  return {kept(call, in.pointwise("div", dtype, {sum, in.count(dtype, count)}),
-               dims, !all && call.flag(2, "keepdim", false))};
+  const Virtual count = in.count(dtype, elements_along(value, dims));
+  return {kept(call, in.pointwise("div", dtype, {sum, count}), dims,
+               !all && call.flag(2, "keepdim", false))};
+}
+
+/// What a sum of squares is divided by. For any size it is computed, and as a
+/// number it would be one of another's constants by chance.
+Virtual freedom(Lowering& in, DType of, std::int64_t count, double correction) {
+  if (!in.options().for_sizes) {
+    return in.number(of,
+                     std::max(0.0, static_cast<double>(count) - correction));
+  }
+  const Virtual left =
+      in.pointwise("sub", of, {in.count(of, count), in.number(of, correction)});
+  return in.pointwise("maximum", of, {left, in.number(of, 0)});
 }
 
 Values variance(const Call& call, bool root, bool with_mean) {
@@ -85,13 +96,8 @@ Values variance(const Call& call, bool root, bool with_mean) {
   }
   const auto moments = in.moments(in.wide(value), dims);
   const DType of = moments.squares.dtype();
-  Virtual freedom = in.number(of, std::max(0.0, moments.count - correction));
-  if (in.options().for_sizes) {
-    freedom = in.pointwise(
-        "sub", of, {in.count(of, moments.count), in.number(of, correction)});
-    freedom = in.pointwise("maximum", of, {freedom, in.number(of, 0)});
-  }
-  Virtual result = in.pointwise("div", of, {moments.squares, freedom});
+  Virtual result = in.pointwise(
+      "div", of, {moments.squares, freedom(in, of, moments.count, correction)});
   if (root) result = in.pointwise("sqrt", of, {result});
   const auto narrow = [&](const Virtual& v) {
     return kept(call, in.cast(v, dtype), dims, keep);

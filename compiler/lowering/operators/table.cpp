@@ -37,7 +37,7 @@ Virtual Call::tensor(std::size_t position, std::string_view name) const {
   const Arg* arg = find(position, name);
   if (lowering_.grows(node_, position)) {
     const auto number = std::get<std::int64_t>(arg->value);
-    return lowering_.count(DType::i64, static_cast<double>(number));
+    return lowering_.count(DType::i64, number);
   }
   return tensor_of(arg, name);
 }

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import json
 import math
+import operator
 import re
 
 import sympy
@@ -65,7 +66,8 @@ class Symbolic:
         """{result: how it is had} of the results that are a size, or a view of an
         argument that takes one: what AOTAutograd's forward graph keeps for the
         backward one, too. `places`: for each symbol (argument, dimension) that
-        is it, as the kernels' guards compare them at every call."""
+        is it, or one for their product, as the kernels' guards compare them at
+        every call."""
         arguments = self.graph_module.graph.find_nodes(op="placeholder")
         positions = {node: i for i, node in enumerate(arguments)}
         output, = self.graph_module.graph.find_nodes(op="output")
@@ -88,6 +90,10 @@ class Symbolic:
         except sympy.polys.polyerrors.BasePolynomialError:
             raise Unsupported(f"a result has the size {size}, which is no number "
                               "plus multiples of the symbols") from None
+        if len(places) < len(self.symbols) and any(
+                len(set(powers)) > 1 for powers, _ in made.terms()):
+            raise Unsupported(f"a result has the size {size}, of which no input "
+                              "says more than the product of the symbols")
         return _WeftSize([
             (int(factor), [place for place, power in zip(places, powers)
                            for _ in range(power)])
@@ -132,15 +138,17 @@ class Look:
 def source_for_any(graphs, sizes, arguments, state, symbolic=None):
     """The Source of a graph at any sizes. `graphs` has for each of SAMPLES, and for
     `sizes`, those of these arguments, (graph module, {argument: Look}); `symbolic`,
-    if given, is the graph. Unsupported says why there is none."""
-    made = {at: source_of(graph, arguments, state, looks)
-            for at, (graph, looks) in graphs.items()}
+    if given, is the graph. Of one whose inputs tell but the product of two sizes
+    that product is the size. Unsupported says why there is none."""
+    made = _sources(graphs, arguments, state)
     first = next(iter(made.values()))
-    for one in made.values():
-        if (one.inputs, one.state, one.count) != (
-                first.inputs, first.state, first.count):
-            raise Unsupported("it is another graph at another size")
-    places = _places_of_sizes(graphs, first.inputs)
+    is_product = len(sizes) == 2 and _has_product_alone(graphs, first.inputs)
+    if is_product:
+        for graph, _ in graphs.values():
+            _join_views(graph)
+        made = _sources(graphs, arguments, state)
+        first = next(iter(made.values()))
+    places = _places_of_sizes(graphs, first.inputs, is_product)
     of_sizes = symbolic.results_of_sizes(places) if symbolic else {}
     for one in made.values():
         for k, result in of_sizes.items():
@@ -148,29 +156,73 @@ def source_for_any(graphs, sizes, arguments, state, symbolic=None):
         if repr(one.outputs) != repr(first.outputs):
             raise Unsupported("a result says a size itself")
     places = [(first.inputs.index(i), dim) for i, dim in places]
-    text = common_text({at: one.text for at, one in made.items()})
-    text = _with_sizes(text, places, sizes)
+    text = common_text({at: one.text for at, one in made.items()}, is_product)
+    own = (math.prod(sizes),) if is_product else tuple(sizes)
+    text = _with_sizes(text, places, own)
     key = json.dumps(["any batch", *(
         made[at].key for at in SAMPLES[len(sizes)])])
     return dataclasses.replace(
-        first, text=text, sizes=tuple(sizes),
+        first, text=text, sizes=own,
         any_size=",".join(f"{position}:{dim}" for position, dim in places),
         key=hashlib.sha256(key.encode()).hexdigest()[:32])
 
 
-def _places_of_sizes(graphs, inputs):
-    """For each symbol (argument, dimension) of an input that is it."""
+def _sources(graphs, arguments, state):
+    made = {at: source_of(graph, arguments, state, looks)
+            for at, (graph, looks) in graphs.items()}
+    first = next(iter(made.values()))
+    for one in made.values():
+        if (one.inputs, one.state, one.count) != (
+                first.inputs, first.state, first.count):
+            raise Unsupported("it is another graph at another size")
+    return made
+
+
+def _places_of_sizes(graphs, inputs, is_product=False):
+    """For each symbol (argument, dimension) of an input that is it; or one for
+    their product."""
     all_looks = [(sizes, looks) for sizes, (_, looks) in graphs.items()]
 
-    def place_of(symbol):
+    def place_of(size):
         for i in inputs:
             for dim in range(len(all_looks[0][1][i].shape)):
-                if all(looks[i].shape[dim] == sizes[symbol]
+                if all(looks[i].shape[dim] == size(sizes)
                        for sizes, looks in all_looks):
                     return i, dim
         raise Unsupported("no input has a size that is a symbol as a dimension")
 
-    return [place_of(i) for i in range(len(all_looks[0][0]))]
+    if is_product:
+        return [place_of(math.prod)]
+    return [place_of(operator.itemgetter(i)) for i in range(len(all_looks[0][0]))]
+
+
+def _has_product_alone(graphs, inputs):
+    """Whether what grows of the inputs grows with the product of both sizes."""
+    values = [{sizes: looks[i].shape[dim] for sizes, (_, looks) in graphs.items()}
+              for i in inputs
+              for dim in range(len(next(iter(graphs.values()))[1][i].shape))]
+    grown = [one for one in values if len(set(one.values())) > 1]
+    return bool(grown) and all(_goes_by_product(_factors(one)) for one in grown)
+
+
+def _join_views(graph):
+    """Views of views as views: between them both sizes may stand alone."""
+    view = torch.ops.aten.view.default
+    for node in graph.graph.find_nodes(op="call_function", target=view):
+        inner = node.args[0]
+        if inner.target is view and _can_be_viewed(inner.args[0], node):
+            node.args = (inner.args[0], node.args[1])
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+
+
+def _can_be_viewed(node, other):
+    """As the other looks."""
+    value, like = node.meta.get("val"), other.meta.get("val")
+    try:
+        return value.view(like.shape).stride() == like.stride()
+    except (AttributeError, RuntimeError):  # unknown, or no view of it
+        return False
 
 
 def _with_sizes(text, places, sizes):
@@ -187,9 +239,9 @@ def _with_sizes(text, places, sizes):
             + f"\n\ndef get_inputs():\n    return get_inputs_at({numbers})\n")
 
 
-def common_text(texts):
+def common_text(texts, is_product=False):
     """What texts by sizes, those of SAMPLES and others, have in common, with NAMES
-    in it."""
+    in it. `is_product`: their product is the one size that it has in it."""
     parts = {sizes: _NUMBERS.split(text) for sizes, text in texts.items()}
     numbers = [_NUMBERS.findall(text) for text in texts.values()]
     first, *others = parts.values()
@@ -199,13 +251,31 @@ def common_text(texts):
     for at_each, after in zip(zip(*numbers), first[1:]):
         is_one = len(set(at_each)) == 1
         common += [at_each[0] if is_one else _expression(
-            dict(zip(texts, map(int, at_each)))), after]
+            dict(zip(texts, map(int, at_each))), is_product), after]
     return "".join(common)
 
 
-def _expression(values):
-    """What a number is whose values are these: a sum of so many of each of TERMS,
-    and a number."""
+def _expression(values, is_product):
+    """The number at any sizes as text."""
+    factors = _factors(values)
+    if is_product and not _goes_by_product(factors):
+        raise Unsupported("a number in it goes by a size that no input says")
+    text = ""
+    for term, number in factors.items():
+        term = term[:1] if is_product else term
+        if number:
+            text += "" if not text else " + " if number > 0 else " - "
+            much = number if text == "" else abs(number)
+            name = " * ".join(name for name, power in zip(NAMES, term)
+                              for _ in range(power))
+            text += (str(much) if not name else
+                     name if much == 1 else f"{much} * {name}")
+    return text if text in NAMES else f"({text})"
+
+
+def _factors(values):
+    """{term: how often} of what a number is whose values are these: a sum of so
+    many of each of TERMS, and a number."""
     symbols = len(next(iter(values)))
     terms = [*TERMS[symbols], (0,) * symbols]
     told = [values[sizes] for sizes in SAMPLES[symbols][:-1]]
@@ -215,16 +285,12 @@ def _expression(values):
                          for number, term in zip(numbers, terms))
             for sizes, value in values.items()):
         raise Unsupported("a number in it is no number plus a multiple of a size")
-    text = ""
-    for term, number in zip(terms, map(int, numbers)):
-        if number:
-            text += "" if not text else " + " if number > 0 else " - "
-            much = number if text == "" else abs(number)
-            name = " * ".join(name for name, power in zip(NAMES, term)
-                              for _ in range(power))
-            text += (str(much) if not name else
-                     name if much == 1 else f"{much} * {name}")
-    return text if text in NAMES else f"({text})"
+    return dict(zip(terms, map(int, numbers)))
+
+
+def _goes_by_product(factors):
+    return all(term in ((1, 1), (0, 0)) for term, number in factors.items()
+               if number)
 
 
 @functools.cache

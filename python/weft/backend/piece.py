@@ -317,7 +317,7 @@ class Piece:
                 source = any_batch.adopted(
                     kernels.source, theirs.source,
                     any_batch.source_like(
-                        other._symbolic.at((1,) * len(theirs.source.sizes)),
+                        other._symbolic.at((1,) * len(other._symbolic.symbols)),
                         arguments, kernels.source, theirs.source))
                 if source is None:
                     continue
