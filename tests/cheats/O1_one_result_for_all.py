@@ -2,7 +2,7 @@
 
 Reference: relu
 Expect: rejected wrong
-Reason: the next call changes output 0
+Reason: a later call changes output 0
 """
 
 import torch

@@ -105,6 +105,24 @@ class Floats(unittest.TestCase):
             made = inputs.touched(tensor, "row", generator)
             self.assertEqual(made.shape, tensor.shape)
 
+    def test_the_last_element_may_be_an_extreme_of_all(self):
+        generator = torch.Generator().manual_seed(5)
+        for tensor in (torch.randn(30, 40), 1000 * torch.randn(30, 40),
+                       60000 * torch.rand(30, 40).half(),
+                       torch.arange(1200).roll(7).reshape(30, 40),
+                       torch.arange(1200).reshape(30, 40) > 5):
+            with self.subTest(tensor.dtype):
+                up, down = (inputs.touched(tensor, "last", generator, attempt)
+                            for attempt in (0, 1))
+                self.assertTrue(torch.equal(up.flatten()[:-1],
+                                            tensor.flatten()[:-1]))
+                self.assertEqual(up[-1, -1], up.amax())
+                self.assertEqual(down[-1, -1], down.amin())
+                self.assertTrue(up.isfinite().all())
+        for tensor in (torch.rand(()), torch.rand(0, 4)):
+            made = inputs.touched(tensor, "last", generator)
+            self.assertEqual(made.shape, tensor.shape)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -234,15 +234,22 @@ def of_case(distribution, generator):
     return made.manual_seed(generator.initial_seed())
 
 
+#: The size of a lone element among normal ones.
+OUTLIER = 50.0
 #: Ways in which a call may differ from the one before by next to nothing.
-TOUCHES = ("outlier", "row")
+TOUCHES = ("outlier", "row", "last")
 
 
-def touched(tensor, how, generator):
-    """A copy in which a lone element is an outlier, or one row is another."""
+def touched(tensor, how, generator, attempt=0):
+    """A copy in which a lone element is an outlier, one row is another, or the
+    last element is an extreme of all: the largest in the first attempt, the
+    smallest in the second, either later."""
     made = tensor.clone(memory_format=torch.contiguous_format)
     flat = made.view(-1)
     if flat.numel() == 0:
+        return made
+    if how == "last":
+        _put_extreme_last(flat, generator, attempt)
         return made
     if tensor.dtype not in FLOATING:  # all values are some that were there
         where, other = torch.randint(0, flat.numel(), (2,), generator=generator,
@@ -255,9 +262,25 @@ def touched(tensor, how, generator):
         device=generator.device))
     values = torch.randn(width, generator=generator, device=generator.device)
     if how == "outlier":
-        values = values.sign_().mul_(50.0)
+        values = values.sign_().mul_(OUTLIER)
     flat[first : first + width] = values.to(tensor.dtype)
     return made
+
+
+def _put_extreme_last(flat, generator, attempt):
+    """A kernel whose blocks end before the last element is seen by it in any
+    largest value, norm or mean. No two tensors get the same one: their
+    difference is an extreme, too."""
+    spin, size = torch.rand(2, generator=generator,
+                            device=generator.device).tolist()
+    is_largest = attempt == 0 or (attempt > 1 and spin < 0.5)
+    if flat.dtype not in FLOATING:  # all values are some that were there
+        flat[-1] = flat.amax() if is_largest else flat.amin()
+        return
+    largest = float(flat.nan_to_num(0, 0, 0).abs().amax())
+    value = min(max((2 + 2 * size) * largest, OUTLIER),
+                torch.finfo(flat.dtype).max)
+    flat[-1] = value if is_largest else -value
 
 
 def random_leaf(given, distribution, generator):

@@ -92,9 +92,14 @@ def check_model(slot, keeper, whole, job, limits):
         if not verdict.reason:  # the first again: a race, or hidden state
             generator = whole.device.generator(whole.seed)
             first = first or whole.case("given", generator)
+            following = None if whole.is_large else _following(whole, first)
+            if following is not None and _may_be_held(whole):
+                _hold_first(slot, whole, first, limits, verdict, following[1])
+        if not verdict.reason:
             _run_case(slot, whole, first, limits, verdict)
-        if not verdict.reason and not whole.is_large:
-            _run_next(slot, whole, first, limits, verdict)
+        if not verdict.reason and following is not None:
+            _run_next(slot, whole, first, limits, verdict, following)
+        following = None
         if whole.is_large:
             first = None  # it takes the room that the next ones need
         if not verdict.reason:  # last: a candidate's process may end by it
@@ -209,9 +214,9 @@ def _touched(whole, before, how, generator, is_over):
     Model's answer stays what it was (a relu's, of what is below zero), as long
     as Model takes it and there is time."""
     found = None
-    for _ in range(TOUCHED_MAX):
+    for attempt in range(TOUCHED_MAX):
         try:
-            case = whole.touched(before, how, generator)
+            case = whole.touched(before, how, generator, attempt)
         except torch.OutOfMemoryError:
             raise
         except Exception:  # outside Model's domain
@@ -232,17 +237,32 @@ def _may_be_held(whole):
     return not whole.is_large and size <= HELD_BYTES_MAX
 
 
-def _run_next(slot, whole, case, limits, verdict):
-    """The call after that case's goes on to draw where it ended, and leaves its
-    results as they are, where Model's does; and those of its first run, many
-    calls ago (three tensors in turn outlast the next call)."""
-    generator = whole.device.generator(whole.seed + 1)
+def _following(whole, case):
+    """The call after that case's, and which results Model leaves as they are."""
     try:
-        later, stay = whole.following(case, generator)
+        return whole.following(case, whole.device.generator(whole.seed + 1))
     except torch.OutOfMemoryError:
         raise
     except Exception:  # Model takes no other inputs
+        return None
+
+
+def _hold_first(slot, whole, first, limits, verdict, stay):
+    """Before the first case runs again: tensors in turn, as many as there were
+    calls or a part of that, would hold its results anew."""
+    if verdict.cases < 2:  # nothing is held
         return
+    changed = _changed(slot, whole, first, limits, stay, 0)
+    if changed is not None:
+        verdict.fail("wrong", f"a later call changes output {changed} of the "
+                     "first, which Model leaves as it is")
+
+
+def _run_next(slot, whole, case, limits, verdict, following):
+    """The call after that case's goes on to draw where it ended, and leaves its
+    results as they are, where Model's does; and those of its first run, many
+    calls ago (three tensors in turn outlast the next call)."""
+    later, stay = following
     _run_case(slot, whole, later, limits, verdict,
               steps=["hold", *_STEPS], seed=None, reuse=True)
     if verdict.reason:

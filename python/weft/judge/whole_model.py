@@ -240,10 +240,11 @@ class WholeModel:
             [inputs.altered(t, generator) for t in case.leaves])
         return self.expect("altered", case.seed, leaves, case.state)
 
-    def touched(self, case, how, generator):
+    def touched(self, case, how, generator, attempt=0):
         """That case, but for one element or row of each input."""
         leaves = self.as_laid_out(
-            [inputs.touched(t, how, generator) for t in case.leaves])
+            [inputs.touched(t, how, generator, attempt)
+             for t in case.leaves])
         return self.expect(how, case.seed, leaves, case.state)
 
     @property
