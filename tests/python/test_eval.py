@@ -117,6 +117,11 @@ def kernel_function(x):
         done = self.weft("eval", self.write("sets.py", text), HONEST)
         self.assert_ends(done, 2, "writes into its parameter loc")
 
+    def test_a_reference_with_complex_results_exits_2(self):
+        text = problem_with("return torch.fft.rfft(x)")
+        done = self.weft("eval", self.write("turns.py", text), HONEST)
+        self.assert_ends(done, 2, "result is complex64", "view_as_real")
+
     def test_what_is_constructed_must_be_the_same(self):
         makes = "self.{0}; self.register_buffer('m', torch.full((16,), {1}))"
         parameter = "w = nn.Parameter(torch.ones(16))"

@@ -36,7 +36,8 @@ from weft.problem.module_state import (
     widened,
     write,
 )
-from weft.problem.problem import build_model, load_problem, make_inputs
+from weft.problem.problem import (
+    build_model, load_problem, make_inputs, refuse_complex)
 from weft.expect.reference import TensorSpec
 from weft.problem.widen import FLOATING, WideCasts, wide_default, widen
 from weft.expect.summed_terms import UNTOLD, TermsTrace
@@ -150,6 +151,8 @@ class WholeModel:
 
     def _layout(self, first):
         """Where everything lies; outputs travel contiguous."""
+        for made in first.outputs:
+            refuse_complex(self.problem, made.framework)
         leaves = [_dense("input", t) for t in self.tensors]
         state = [_dense(name, t) for name, t in self.state]
         outputs = [_dense(m.name, m.framework) for m in first.outputs]
