@@ -37,6 +37,7 @@ void CudaNest::print_points(CudaKernel& kernel, const Pass& pass) {
     }
     return;
   }
+  kernel.out().open("");  // the next pass at these points has vectors, too
   declare_stores(kernel, stores);
   kernel.open_lanes();
   kernel.compute_lanes(roots);
@@ -44,6 +45,7 @@ void CudaNest::print_points(CudaKernel& kernel, const Pass& pass) {
   store_lanes(kernel, stores, if_leader());
   kernel.close_lanes();
   store_vectors(kernel, stores, if_leader());
+  kernel.out().close();
   kernel.set_names(names);
   for (const CudaFold& fold : folds) {
     fold.conclude(kernel, fold.lanes() + kernel.at_lane(), shape_.lanes > 1);

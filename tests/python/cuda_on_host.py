@@ -50,14 +50,15 @@ built_before = {}
 
 class CudaVariant:
     """The cases from `first` on, in steps of `step`: the sources from `which`
-    on, at most `most`, for a GPU with so many multiprocessors."""
+    on, at most `most`, for a GPU with so many multiprocessors, whose memory moves
+    so many bytes in a nanosecond."""
 
     def __init__(self, label, which, most, multiprocessors, first=0, step=1,
-                 shared=232448):
+                 shared=232448, memory=4300):
         self.label = label
         self.which = which
         self.most = most
-        self.facts = [str(multiprocessors), "16", str(shared)]
+        self.facts = [str(multiprocessors), "16", str(shared), str(memory)]
         self.cases = captured_cases.part(first, step)
 
     def generate(self, graphs, options):

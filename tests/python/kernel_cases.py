@@ -2,6 +2,7 @@
 and the check of each kernel against the framework in float64.
 """
 
+import random
 import tempfile
 
 import torch
@@ -44,6 +45,36 @@ def kept_cases():
 
     return [("kept", read_twice, tuple(many)),
             ("kept_halves", read_twice, tuple(one.half() for one in many))]
+
+
+def _block(chance, r, x):
+    """What is added to a residual: by rows, columns, or one by one."""
+    blocks = [lambda: F.layer_norm(r, r.shape[1:]), lambda: r.softmax(1),
+              lambda: r.softmax(0), lambda: r * x, lambda: r.roll(3, 0),
+              lambda: r.roll(1, 1), lambda: r - r.mean(0), lambda: F.gelu(r),
+              lambda: torch.cat([r[1:], r[:1]]),
+              lambda: r - r.mean(1, keepdim=True)]
+    return chance.choice(blocks)()
+
+
+def residual_cases(seeds=range(12)):
+    """Residuals that each block adds to, and several kernels read."""
+
+    def case(seed):
+        def add_blocks(x, y, z):
+            chance, results = random.Random(seed), []
+            r = x + y * 0.5 + z * 0.25
+            for _ in range(chance.choice([2, 3, 4])):
+                r = r + _block(chance, r, x) * 0.5 + y * 0.1
+                if chance.random() < 0.4:
+                    results.append(r.sum(chance.choice([0, 1])))
+            return (*results, r, r.amax(0))
+
+        shape = ((24, 40), (17, 33), (32, 64))[seed % 3]
+        inputs = tuple(numbers(*shape, seed=3 * seed + i) for i in range(3))
+        return (f"residual{seed}", add_blocks, inputs)
+
+    return [case(seed) for seed in seeds]
 
 
 def half_cases():

@@ -13,7 +13,8 @@ import captured_cases
 import cuda_cases
 import test_gathered_gradients as gathered
 from cuda_on_host import CudaVariant
-from kernel_cases import KernelCases, half_cases, kept_cases
+from kernel_cases import (
+    KernelCases, half_cases, kept_cases, residual_cases)
 
 # Every case with the first source; what else there is for a part of them.
 # Multiprocessors and shared memory decide who shares a row, and how.
@@ -93,6 +94,13 @@ class CudaKept(KernelCases, unittest.TestCase):
         graphs = captured_cases.graphs_of(kept_cases()[:1])
         (answer,) = captured_cases.generate(graphs, [cli, "132", "1"])
         self.assertEqual(answer["variants"][0]["text"].count("(in7 + "), 1)
+
+
+class CudaKeptWhereMemoryIsSlow(KernelCases, unittest.TestCase):
+    groups = (residual_cases,)
+    variants = (CudaVariant("slow memory", 0, 2, multiprocessors=132,
+                            memory=1e-4),)
+    rounding = 40  # a softmax of a norm of a sum, each in its own order
 
 
 class CudaGatheredGradients(KernelCases, unittest.TestCase):

@@ -28,6 +28,7 @@ from kernel_cases import (
     level_row_cases,
     long_row_cases,
     numbers,
+    residual_cases,
     special,
 )
 from test_contractions import convolution
@@ -158,6 +159,13 @@ class Kept(Interpreted, unittest.TestCase):
         graphs = captured_cases.graphs_of(kept_cases()[:1])
         (answer,) = captured_cases.generate(graphs, [cli, "132", "1"])
         self.assertEqual(answer["variants"][0]["text"].count("tl.load(in7 "), 1)
+
+
+class KeptWhereMemoryIsSlow(Interpreted, unittest.TestCase):
+    groups = (residual_cases,)
+    variants = (TritonVariant("slow memory", 0, 2, multiprocessors=132,
+                              memory=1e-4),)
+    rounding = 40  # a softmax of a norm of a sum, each in its own order
 
 
 class GatheredGradients(Interpreted, unittest.TestCase):

@@ -22,20 +22,20 @@ count = itertools.count()
 class TritonVariant:
     """The cases from `first` on, in steps of `step`: the sources from
     `which` on, at most `most` of them, for a GPU with so many
-    multiprocessors."""
+    multiprocessors, whose memory moves so many bytes in a nanosecond."""
 
-    def __init__(self, label, which, most, multiprocessors, first=0, step=1):
+    def __init__(self, label, which, most, multiprocessors, first=0, step=1,
+                 memory=4300):
         self.label = label
         self.which = which
         self.most = most
-        self.multiprocessors = multiprocessors
+        self.facts = [str(multiprocessors), "16", str(99 << 10), str(memory)]
         self.cases = captured_cases.part(first, step)
 
     def generate(self, graphs, options):
         cli = captured_cases.program("triton_codegen_cli",
                                      "WEFT_TRITON_CODEGEN")
-        return captured_cases.generate(
-            graphs, [cli, str(self.multiprocessors), "16", *options])
+        return captured_cases.generate(graphs, [cli, *self.facts, *options])
 
     def build(self, graphs, answers, folder):
         del graphs

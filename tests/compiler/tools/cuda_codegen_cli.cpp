@@ -1,7 +1,8 @@
 // Reads a graph (docs/graph.md) on stdin, one a line, and prints for each a
 // line of JSON: the variants' CUDA sources and the Python modules around them,
 // or why there are none. For tests that run generated kernels from Python.
-// Arguments: multiprocessors, most variants, bytes of shared memory.
+// Arguments: multiprocessors, most variants, bytes of shared memory, bytes that
+// memory moves in a nanosecond.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,6 +18,7 @@ int main(int count, char** arguments) {
   facts.sms = count > 1 ? std::stoi(arguments[1]) : 4;
   const int variants_max = count > 2 ? std::stoi(arguments[2]) : 16;
   if (count > 3) facts.shared_bytes = std::stoll(arguments[3]);
+  if (count > 4) facts.rates.memory_gbps = std::stod(arguments[4]);
   std::string line;
   while (std::getline(std::cin, line)) {
     nlohmann::json answer;
