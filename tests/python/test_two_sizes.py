@@ -46,19 +46,23 @@ class Chain(nn.Module):
 
 
 class Attention(nn.Module):
-    """Written out, with scores that are capped, and a causal mask."""
+    """Written out, with a causal mask, and weights that so much is done to that
+    one kernel for it all wins on any machine."""
 
-    def __init__(self, width=128):
+    def __init__(self, width=64):
         super().__init__()
         self.qkv = nn.Linear(width, 3 * width)
 
     def forward(self, x):
         batch, length, width = x.shape
-        q, k, v = self.qkv(x).view(batch, length, 3, 4, 32).permute(2, 0, 3, 1, 4)
-        scores = torch.tanh(q @ k.transpose(-1, -2) / 32 ** 0.5 / 5) * 5
+        q, k, v = self.qkv(x).view(batch, length, 3, 2, 32).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / 32 ** 0.5
         mask = torch.ones(length, length, dtype=torch.bool).tril()
         scores = scores.masked_fill(~mask, float("-inf"))
-        y = scores.softmax(-1) @ v
+        y = scores.softmax(-1)
+        y = torch.tanh(y * 3).sqrt() * 2 + torch.sigmoid(y) - 0.5
+        y = (y.square() + y * 0.1).clamp(0, 3) * (1 - y).exp()
+        y = (y + y.abs().log1p() * 0.5) @ v
         return y.transpose(1, 2).reshape(batch, length, width)
 
 
@@ -125,8 +129,8 @@ class RunsForTwoSizes(WeftCase):
     def test_written_attention_takes_every_batch_and_length(self):
         """Scores have the length's square in their shape."""
         text = inspect.getsource(Attention).replace("Attention", "Model")
-        text = PROBLEM.format(model=text, batch=8, length=192).replace(
-            ", torch.randn(1, 192, 128)", "")
+        text = PROBLEM.format(model=text, batch=8, length=96).replace(
+            ", torch.randn(1, 96, 128)", "").replace("128", "64")
         run = self.run_that_wins(text)
         self.assert_replays(run)
         self.judged_at(run)
@@ -139,7 +143,7 @@ class RunsForTwoSizes(WeftCase):
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("error")  # of a call that is passed on
             for pair in PAIRS[:-1]:
-                verdict = weft.verify(model, ours, [torch.randn(*pair, 128)])
+                verdict = weft.verify(model, ours, [torch.randn(*pair, 64)])
                 self.assertTrue(verdict, f"{pair}: {verdict}")
 
     def judged_at(self, run):
