@@ -47,6 +47,19 @@ def kept_cases():
             ("kept_halves", read_twice, tuple(one.half() for one in many))]
 
 
+class OneReader:
+    """Beside KernelCases: of the parts' readers one is left."""
+
+    groups = (kept_cases,)
+    reads_last = ""  # in a kernel's text
+
+    def test_one_kernel_reads_the_parts(self):
+        graphs = captured_cases.graphs_of(kept_cases()[:1])
+        (answer,) = self.variants[0].generate(graphs, self.options)
+        self.assertEqual(
+            answer["variants"][0]["text"].count(self.reads_last), 1)
+
+
 def _block(chance, r, x):
     """What is added to a residual: by rows, columns, or one by one."""
     blocks = [lambda: F.layer_norm(r, r.shape[1:]), lambda: r.softmax(1),

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-import captured_cases
 import test_contractions as contractions
 import test_cpu_kernels as operators
 import test_gathered_gradients as gathered
@@ -22,9 +21,9 @@ import test_pool_kernels as pools
 from kernel_cases import (
     INF,
     KernelCases,
+    OneReader,
     channels_last_cases,
     half_cases,
-    kept_cases,
     level_row_cases,
     long_row_cases,
     numbers,
@@ -150,15 +149,9 @@ class Windows(Interpreted, unittest.TestCase):
     variants = (TritonVariant("first", 0, 1, multiprocessors=4),)
 
 
-class Kept(Interpreted, unittest.TestCase):
-    groups = (kept_cases,)
+class Kept(OneReader, Interpreted, unittest.TestCase):
     variants = (TritonVariant("first", 0, 1, multiprocessors=132),)
-
-    def test_one_kernel_reads_the_parts(self):
-        cli = captured_cases.program("triton_codegen_cli", "WEFT_TRITON_CODEGEN")
-        graphs = captured_cases.graphs_of(kept_cases()[:1])
-        (answer,) = captured_cases.generate(graphs, [cli, "132", "1"])
-        self.assertEqual(answer["variants"][0]["text"].count("tl.load(in7 "), 1)
+    reads_last = "tl.load(in7 "
 
 
 class KeptWhereMemoryIsSlow(Interpreted, unittest.TestCase):

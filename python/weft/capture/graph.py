@@ -117,9 +117,8 @@ class Writer:
     def refuse_complex(self, node, what, value):
         dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
         if dtype in INNER_DTYPES:
-            raise self.unsupported(
-                node, f"{what} is {dtype}", "use torch.view_as_real, and "
-                "complex numbers only within forward()")
+            raise self.unsupported(node, f"{what} is {dtype}",
+                                   problems.COMPLEX_ADVICE)
 
     def constant(self, node, target):
         """A tensor that the module holds unregistered, or a literal."""

@@ -357,13 +357,17 @@ def make_inputs(problem, seed=SEED, device=None):
     return moved(list(inputs), device)
 
 
+COMPLEX_ADVICE = ("use torch.view_as_real, and complex numbers only within "
+                  "forward()")
+
+
 def refuse_complex(problem, result):
     """Of complex results nothing is known to say how near they are."""
     if result.is_complex():
         dtype = str(result.dtype).removeprefix("torch.")
         raise ProblemError(
-            "unsupported", f"Model's result is {dtype}: use torch.view_as_real, "
-            "and complex numbers only within forward()", file=problem.name)
+            "unsupported", f"Model's result is {dtype}: {COMPLEX_ADVICE}",
+            file=problem.name)
 
 
 def check_inputs_fit(problem, model, inputs):
