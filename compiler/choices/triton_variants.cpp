@@ -21,7 +21,7 @@ std::vector<TritonVariant> triton_variants() {
     return v;
   };
   auto* first = dot(add(1024, 16384, 8, true), 128, 128, 8, 3);
-  first->presplits = first->jams = true;
+  first->presplits = first->jams = first->fits = true;
   dot(add(4096, 32768, 16, false), 128, 128, 4, 3);
   auto* exact = dot(add(8192, 8192, 16, false), 64, 128, 4, 4);
   exact->presplits = exact->exact = true;

@@ -15,6 +15,7 @@ struct TritonVariant {
   std::int64_t dot_columns = 128;
   std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
   std::int64_t gathered = 32;    ///< the same, where loads are gathered
+  bool fits = false;             ///< … but of float32, as its size calls for
   int dot_warps = 8;
   int dot_stages = 3;      ///< software pipeline's stages, at most
   bool presplits = false;  ///< a kernel splits factors of exact products first

@@ -5,6 +5,7 @@
 #include "compiler/loops/growing.hpp"
 #include "compiler/loops/width.hpp"
 #include "compiler/triton/dot_text.hpp"
+#include "compiler/triton/product_tile.hpp"
 #include "compiler/triton/tiles.hpp"
 
 namespace weft {
@@ -31,6 +32,7 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
       module_(module) {
   choose_type(facts);
   sort_outer();
+  choose_tile(facts);
   choose_interleave();
   pad_rows();
   rows_ = extent_of(it_.rows);
@@ -40,12 +42,12 @@ DotText::DotText(const Schedule& plan, const Nest& nest,
                         const std::vector<LoopVar>& variables) {
     return std::clamp(usual_tile(plan_, variables), kTileMin, tile);
   };
-  tile_rows_ = clip(variant.dot_rows, it_.rows);
-  tile_columns_ = clip(variant.dot_columns, it_.columns);
+  tile_rows_ = clip(variant_.dot_rows, it_.rows);
+  tile_columns_ = clip(variant_.dot_columns, it_.columns);
   // Of halves, as many bytes at a time.
   tile_folded_ =
-      clip(gathers() ? variant.gathered
-                     : variant.dot_folded * 4 / element_bytes(dtype_),
+      clip(gathers() ? variant_.gathered
+                     : variant_.dot_folded * 4 / element_bytes(dtype_),
            it_.folded);
   down_ = tiles_of(plan_, it_.rows, tile_rows_);
   across_ = tiles_of(plan_, it_.columns, tile_columns_);
@@ -137,17 +139,37 @@ void DotText::sort_outer() {
   sort_by(place, it_.batch);
 }
 
+// Windows are gathered, which takes longer than the rest.
+void DotText::choose_tile(const GpuFacts& facts) {
+  const bool has_windows = convolves() && it_.folded.size() > 1;
+  if (!variant_.fits || precision() != "tf32x3" || has_windows) return;
+  ProductSize size;
+  size.batch = usual_extent(plan_, it_.batch);
+  size.rows = usual_extent(plan_, it_.rows);
+  size.columns = usual_extent(plan_, it_.columns);
+  size.folded = usual_extent(plan_, it_.folded);
+  size.is_along = lies_along(plan_.program.arena, it_.b, it_.folded);
+  size.may_share = !grows(plan_, it_.batch) && !grows(plan_, it_.rows) &&
+                   !grows(plan_, it_.columns) && !grows(plan_, it_.folded);
+  size.may_pack =
+      may_presplit() && !gathers() &&
+      std::min(size.rows, size.columns) >= choices_.presplit_extent_min &&
+      size.folded >= choices_.presplit_folded_min;
+  const ProductTile tile = fitting_tile(size, facts);
+  variant_.dot_rows = tile.rows;
+  variant_.dot_columns = tile.columns;
+  variant_.dot_warps = tile.warps;
+  variant_.dot_stages = tile.stages;
+  variant_.presplits = tile.packs;
+}
+
 // With too few tiles to go round, programs share the sums. How many those are
 // of what grows is not known, nor how long these.
 void DotText::choose_shares(const GpuFacts& facts) {
   const Count all = product(tiles(), tiles_of(plan_, it_.batch, 1));
   if (all.grows || grows(plan_, it_.folded)) return;
-  const std::int64_t programs = all.value;
   const std::int64_t steps = ceil_div(folded_, tile_folded_);
-  if (programs >= facts.sms || steps < choices_.split_steps_min) return;
-  const std::int64_t wanted =
-      std::min(choices_.split_programs_per_sm * facts.sms / programs,
-               steps / choices_.share_steps_min);
+  const std::int64_t wanted = sharing_programs(all.value, steps, facts);
   if (wanted < 2) return;
   share_ = ceil_div(steps, wanted) * tile_folded_;
   shares_ = ceil_div(folded_, share_);
@@ -431,104 +453,6 @@ void DotText::print_merge() {
   print_epilogue(kernel, shape);
   kernel.finish(ceil_div(elements, block),
                 warps_for(block, variant_.per_thread));
-}
-
-namespace {
-
-bool calls(const Scalar& node, std::string_view function) {
-  return node.op == ScalarOp::call && node.function == function;
-}
-
-bool is_zero(const Scalar& node) {
-  return node.op == ScalarOp::constant && node.integer == 0 && node.number == 0;
-}
-
-// What must hold for the factor not to be 0; nothing if nobody knows.
-std::optional<ExprId> guard_of(const ScalarArena& arena, ExprId factor) {
-  const Scalar& node = arena[factor];
-  if (node.op == ScalarOp::cast) return guard_of(arena, node.arguments[0]);
-  if (node.guarded) return node.guard();
-  if (calls(node, "select") && is_zero(arena[node.arguments[2]])) {
-    return node.arguments[0];
-  }
-  return std::nullopt;
-}
-
-bool implies(const ScalarArena& arena, ExprId condition, ExprId other) {
-  const Scalar& node = arena[condition];
-  return condition == other || (calls(node, "logical_and") &&
-                                (implies(arena, node.arguments[0], other) ||
-                                 implies(arena, node.arguments[1], other)));
-}
-
-// Whether one of the factors is 0 wherever that guard does not hold.
-bool is_zero_without(ExprId guard, const ScalarArena& arena, ExprId a,
-                     ExprId b) {
-  const auto asks = [&](ExprId factor) {
-    const auto own = guard_of(arena, factor);
-    return own && implies(arena, *own, guard);
-  };
-  if (asks(a) || asks(b)) return true;
-  const Scalar& node = arena[guard];
-  return calls(node, "logical_and") &&
-         is_zero_without(node.arguments[0], arena, a, b) &&
-         is_zero_without(node.arguments[1], arena, a, b);
-}
-
-}  // namespace
-
-std::optional<Contraction> contraction_of(
-    const Program& program, const Stage& stage,
-    const std::vector<LoopVar>& outer, const TritonProductChoices& choices,
-    const std::map<int, std::int64_t>& growing) {
-  Contraction found;
-  ExprId value = stage.value;
-  if (calls(program.arena[value], "select")) {
-    const std::vector<ExprId>& choice = program.arena[value].arguments;
-    if (!is_zero(program.arena[choice[2]])) return std::nullopt;
-    found.guard = choice[0];
-    value = choice[1];
-  }
-  const Scalar& product = program.arena[value];
-  if (!stage.folds || stage.fold != Fold::sum || stage.inner.empty() ||
-      !(calls(product, "product") || calls(product, "mul")) ||
-      product.dtype != DType::f32) {
-    return std::nullopt;
-  }
-  found.a = product.arguments[0];
-  found.b = product.arguments[1];
-  found.folded = stage.inner;
-  if (found.guard &&
-      !is_zero_without(*found.guard, program.arena, found.a, found.b)) {
-    return std::nullopt;
-  }
-  const std::set<int> of_a = all_variables(program.arena, found.a);
-  const std::set<int> of_b = all_variables(program.arena, found.b);
-  for (const LoopVar& v : outer) {
-    const bool a = of_a.contains(v.id);
-    const bool b = of_b.contains(v.id);
-    (a == b ? found.batch : a ? found.rows : found.columns).push_back(v);
-  }
-  const auto length = [&](const std::vector<LoopVar>& variables) {
-    const bool grows = std::ranges::any_of(
-        variables, [&](const LoopVar& v) { return growing.contains(v.id); });
-    return grows ? INT64_MAX : extent_of(variables);
-  };
-  if (length(found.rows) < length(found.columns)) {
-    std::swap(found.a, found.b);
-    std::swap(found.rows, found.columns);
-  }
-  if (length(found.rows) < choices.rows_min ||
-      length(found.columns) < choices.columns_min ||
-      length(found.folded) < choices.folded_min) {
-    return std::nullopt;
-  }
-  return found;
-}
-
-bool is_contraction(const Program& program, const Stage& stage,
-                    const TritonProductChoices& choices) {
-  return contraction_of(program, stage, stage.outer, choices).has_value();
 }
 
 void print_triton_dot(const Schedule& plan, const Nest& nest,

@@ -23,13 +23,19 @@ struct Contraction {
   std::vector<LoopVar> folded;
 };
 
-/// Nothing where the stage is no such fold, or too thin for matrix units. Its
+/// Nothing where the stage is no such fold, or too thin for matrix units. If in
+/// one factor alone neighbours of the sum lie side by side, that is `b`: units
+/// read float32 of the second factor so, of the first in any order. Else its
 /// rows are longer than its columns; of variables that are longer at another
 /// size (growing.hpp) it knows no extent but that they are longer than others.
 std::optional<Contraction> contraction_of(
     const Program& program, const Stage& stage,
     const std::vector<LoopVar>& outer, const TritonProductChoices& choices,
     const std::map<int, std::int64_t>& growing = {});
+
+/// Whether neighbours of the sum lie side by side in what the factor reads.
+bool lies_along(const ScalarArena& arena, ExprId factor,
+                const std::vector<LoopVar>& folded);
 
 /// Whether a stage, before it is scheduled, is one: then only what has no loop
 /// of its own may join its nest.

@@ -27,6 +27,8 @@ class DotText {
   Index place() const;
   /// Rows and columns in the order of what is written with them.
   void sort_outer();
+  /// What the product's own size calls for, where the variant leaves it that.
+  void choose_tile(const GpuFacts& facts);
   /// With too few tiles to go round, programs share the sums.
   void choose_shares(const GpuFacts& facts);
   void choose_stages(const GpuFacts& facts);
@@ -104,7 +106,7 @@ class DotText {
   const Schedule& plan_;
   const Nest& nest_;
   Contraction it_;
-  const TritonVariant& variant_;
+  TritonVariant variant_;
   const TritonProductChoices& choices_;
   TritonModule& module_;
   DType dtype_ = DType::f32;  ///< of the factors

@@ -41,6 +41,7 @@ std::string variant_name(const TritonVariant& v, bool tf32) {
       " each" + std::to_string(v.per_thread) + " dot" +
       std::to_string(v.dot_rows) + "x" + std::to_string(v.dot_columns) + "x" +
       std::to_string(v.dot_folded) + " warps" + std::to_string(v.dot_warps);
+  if (v.fits) name += " fit";
   if (v.presplits) name += " split";
   if (tf32) name += v.exact ? " exact" : " tf32";
   if (v.windows) name += " windows";

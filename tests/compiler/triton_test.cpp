@@ -146,10 +146,27 @@ TEST_CASE("A product whose rows grow has tiles of their order, and no shares") {
   for (const std::string& text : {few, many}) {
     CHECK(has(text, "tl.dot("));
     CHECK_FALSE(has(text, "share"));
-    CHECK(has(text, "mm = (m < batch)"));
+    CHECK(has(text, "nm = (n < batch)"));
   }
-  CHECK(has(few, "kernel0[((((batch + 31) // 32) * 4),)]"));
-  CHECK(has(many, "kernel0[((((batch + 127) // 128) * 4),)]"));
+  CHECK(has(few, "(batch + 31) // 32)"));
+  CHECK(has(many, "(batch + 63) // 64)"));
+}
+
+TEST_CASE("A product's second factor lies along the sum, if one of them does") {
+  const std::string second = first(product(4000, 300, 100));
+  CHECK(has(second, "(m < 100)"));
+  CHECK(has(second, "(n < 4000)"));
+  Graph both = product(4000, 300, 100);
+  both.nodes[1].values[0]->stride = {1, 300};
+  CHECK(has(first(both), "(m < 4000)"));
+  Graph thin = product(4000, 300, 12);  // rows are sixteen at least
+  CHECK(has(first(thin), "(m < 4000)"));
+}
+
+TEST_CASE("A product that fits its size differs from the variant's tile") {
+  const auto all = texts(product(900, 1600, 150), 2, {.sms = 132});
+  CHECK_FALSE(has(all[0], "tl.zeros((128, 128), tl.float32)"));
+  CHECK(has(all[1], "tl.zeros((128, 128), tl.float32)"));
 }
 
 TEST_CASE("Of a graph that grows, the source is one for any size") {

@@ -1,0 +1,94 @@
+#include "compiler/triton/product_tile.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "compiler/choices/cost.hpp"
+#include "compiler/loops/integers.hpp"
+
+namespace weft {
+namespace {
+
+/// What kernels with that tile reach of the matrix units' rate: as a whole, and
+/// with the second factor across. 0: not measured.
+struct TileShares {
+  ProductTile tile;
+  double along = 0;
+  double across = 0;
+};
+
+// Geometric means over 116 products of 64 to 32,768 rows, 48 to 6,144 columns
+// and as many folded, in batches of up to 120, on an H200, 2026-11-29
+// (docs/experiments/2026-11-29-product-tiles.md).
+constexpr std::array<TileShares, 6> kTiles = {{
+    {{128, 128, 8, 3, true}, 0.68, 0.68},
+    {{64, 64, 4, 3, true}, 0.58, 0.58},
+    {{128, 128, 8, 3, false}, 0.575, 0.354},
+    {{128, 64, 8, 4, false}, 0.575, 0.435},
+    {{64, 64, 4, 4, false}, 0.517, 0.33},
+    {{128, 32, 4, 4, false}, 0.469, 0.42},
+}};
+/// A tile's begin and end take as long as so many folded elements.
+constexpr double kEnds = 96;
+/// Folded elements of a step (TritonVariant::dot_folded).
+constexpr std::int64_t kStep = 32;
+/// Read once, written in two halves.
+constexpr double kPackedBytes = 12;
+
+/// Microseconds in which one multiprocessor folds an element of a tile.
+double element_us(const GpuFacts& facts) {
+  const double operations = 2 * facts.choices.contraction.exact_passes;
+  return operations * facts.sms / (facts.rates.tf32_tflops * 1e6);
+}
+
+double tile_us(const ProductSize& size, const TileShares& shares,
+               const GpuFacts& facts) {
+  const std::int64_t rows = std::min(shares.tile.rows, power_of_two(size.rows));
+  const std::int64_t columns =
+      std::min(shares.tile.columns, power_of_two(size.columns));
+  const std::int64_t tiles =
+      size.batch * ceil_div(size.rows, rows) * ceil_div(size.columns, columns);
+  const std::int64_t sharing =
+      size.may_share
+          ? sharing_programs(tiles, ceil_div(size.folded, kStep), facts)
+          : 1;
+  const auto elements = static_cast<double>(
+      ceil_div(tiles * sharing, facts.sms) * rows * columns);
+  const double folded =
+      static_cast<double>(size.folded) / static_cast<double>(sharing) + kEnds;
+  double us = elements * folded * element_us(facts) /
+              (size.is_along ? shares.along : shares.across);
+  if (shares.tile.packs) {
+    const auto factors = static_cast<double>(
+        size.batch * (size.rows + size.columns) * size.folded);
+    us += cost_us({.bytes = kPackedBytes * factors}, facts.rates);
+  }
+  return us;
+}
+
+}  // namespace
+
+ProductTile fitting_tile(const ProductSize& size, const GpuFacts& facts) {
+  const TileShares* best = nullptr;
+  double best_us = 0;
+  for (const TileShares& one : kTiles) {
+    if (one.tile.packs && !size.may_pack) continue;
+    const double us = tile_us(size, one, facts);
+    if (best == nullptr || us < best_us) {
+      best = &one;
+      best_us = us;
+    }
+  }
+  return best->tile;
+}
+
+std::int64_t sharing_programs(std::int64_t tiles, std::int64_t steps,
+                              const GpuFacts& facts) {
+  const TritonProductChoices& choices = facts.choices.triton.product;
+  if (tiles >= facts.sms || steps < choices.split_steps_min) return 1;
+  return std::max<std::int64_t>(
+      1, std::min(choices.split_programs_per_sm * facts.sms / tiles,
+                  steps / choices.share_steps_min));
+}
+
+}  // namespace weft
