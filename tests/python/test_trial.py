@@ -187,8 +187,8 @@ class InThePiece(BackendCase):
             expected = net(x)
             with mock.patch.object(
                     inductor_fallback, "compiled_graph",
-                    lambda *_: lambda arguments: [expected + 1]):
-                self.assert_same(mine(x), expected + 1)
+                    lambda *_: lambda arguments: [expected * 1.05]):
+                self.assert_same(mine(x), expected * 1.05)
             self.assert_same(mine(x), expected)
         self.assertEqual(self.states("inference"), ["ready"], self.reasons())
 
@@ -272,6 +272,38 @@ class Fallback(BackendCase):
             self.assert_same(
                 self.compiled(net, fallback="inductor")(x), net(x))
         self.assertEqual(self.fallback_reasons(), [""])
+
+    def test_one_that_comes_to_something_else_gives_way_to_eager(self):
+        """As PyTorch 2.11's does of T5 on an H200, where half of the numbers are
+        wrong, and others in every call."""
+        net, x = Net().eval(), torch.randn(5, 12)
+        for wrong in (torch.randn(5, 12), torch.full((5, 12), float("nan"))):
+            with torch.no_grad(), mock.patch.object(
+                    inductor_fallback, "compiled_graph",
+                    lambda *_, got=wrong: lambda arguments: [
+                        got[:, :1].expand_as(net(x)).contiguous()]):
+                mine = self.compiled(net, fallback="inductor")
+                for _ in range(2):
+                    self.assert_same(mine(x), net(x))
+            self.assertIn("comes to something else than eager",
+                          self.fallback_reasons()[-1])
+
+    def test_the_look_at_its_results_changes_nothing_twice(self):
+        class Counts(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("calls", torch.zeros(4))
+
+            def forward(self, x):
+                self.calls.add_(1)
+                return x * self.calls
+
+        net = Counts()
+        with torch.no_grad():
+            mine = self.compiled(net, fallback="inductor")
+            for number in (1, 2):
+                self.assert_same(mine(torch.ones(4)), torch.full((4,), float(number)))
+        self.assertEqual(set(self.fallback_reasons()), {""})
 
     def test_results_in_another_layout_are_refused(self):
         graph = torch.fx.experimental.proxy_tensor.make_fx(

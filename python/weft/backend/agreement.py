@@ -13,6 +13,9 @@ ELEMENTS_MAX = 1 << 18
 TOLERANCES = {2: 2e-2, 4: 1e-3, 8: 1e-5}
 #: Products in TF32 keep as many bits of their factors as float16 has.
 TF32_TOLERANCE = TOLERANCES[2]
+#: An error that no rounding explains: its root mean square over that of what is
+#: expected, and in all. (What is 0 but for rounding may err by as much as it is.)
+FAR, FAR_LEAST = 0.3, 1e-3
 
 
 @torch.no_grad()
@@ -27,6 +30,33 @@ def difference(expected, got, precision=""):
         if why:
             return f"result {number}: {why}"
     return ""
+
+
+@torch.no_grad()
+def distance(expected, got):
+    """"" where two compilers' results are the same but for rounding, which may be
+    much in a deep net of halves, else how far they are from each other."""
+    for number, (a, b) in enumerate(zip(expected, got, strict=True)):
+        if isinstance(a, torch.Tensor) and a.dtype.is_floating_point:
+            why = _distance(a, b)
+            if why:
+                return f"result {number}: {why}"
+    return ""
+
+
+def _distance(a, b):
+    squares, errors = 0.0, 0.0
+    for a_part, b_part in _parts(a, b):
+        finite = torch.isfinite(a_part)
+        a_part, b_part = a_part[finite].double(), b_part[finite].double()
+        if not torch.isfinite(b_part).all():
+            return "nan or infinity where eager has numbers"
+        squares += float(a_part.square().sum())
+        errors += float((a_part - b_part).square().sum())
+    error, scale = ((one / max(1, a.numel())) ** 0.5 for one in (errors, squares))
+    if error <= max(FAR_LEAST, FAR * scale):
+        return ""
+    return f"an error of {error:.2g} in numbers of {scale:.2g} (root mean squares)"
 
 
 def _difference(a, b, precision):

@@ -11,19 +11,21 @@ import weakref
 
 import torch
 
-from weft.backend.options import log
+from weft.backend import agreement, contest
+from weft.backend.options import log, told
 from weft.backend.tracing import traced, tracing
 
 
 class InductorFallback:
-    """Made at the first call. Where Inductor cannot
-    compile the graph, or its code fails, the graph is run as it is, and the
-    piece's `fallback_reason` says so."""
+    """Made at the first call. Where Inductor cannot compile the graph, its code
+    fails, or comes to something else than eager at that call, the graph is run as it
+    is, and the piece's `fallback_reason` says so."""
 
     def __init__(self, piece, eager):
         self._piece = weakref.ref(piece)
         self._eager = eager
         self._compiled = None
+        self._is_seen = False
 
     @property
     def compiled(self):
@@ -34,7 +36,8 @@ class InductorFallback:
         if self._compiled is None:
             self._compiled = self._compile(arguments)
         try:
-            return self._compiled(arguments)
+            results = self._compiled(arguments)
+            return results if self._is_seen else self._seen(results, arguments)
         except LaidOtherwise as error:
             log.info("Inductor did not take the graph as it is: %s", error)
             self._compiled = self._by_torch_compile(arguments)
@@ -42,13 +45,35 @@ class InductorFallback:
         except Exception as error:
             if self._compiled is self._eager:
                 raise
-            told = f"Inductor failed with {type(error).__name__}: {error}"[:1000]
-            log.info("%s", told)
-            piece = self._piece()
-            if piece is not None:
-                piece.fallback_reason = told
-            self._compiled = self._eager
+            self._give_up(f"Inductor failed with {type(error).__name__}: {error}")
         return self._eager(arguments)
+
+    def _give_up(self, reason):
+        log.info("%s", reason)
+        piece = self._piece()
+        if piece is not None:
+            piece.fallback_reason = reason[:1000]
+        self._compiled = self._eager
+
+    def _seen(self, results, arguments):
+        """The first call's results, or eager's, where these are something else. Of
+        gradients many are 0 but for rounding, so nothing is said of them."""
+        self._is_seen = True
+        piece = self._piece()
+        if (self._compiled is self._eager or piece is None or piece.draws
+                or piece.role == "backward" or contest.is_recording(arguments)):
+            return results
+        try:
+            expected = list(self._eager(arguments))
+            why = agreement.distance(expected, list(results))
+        except Exception as error:  # no room for both, say
+            log.info("Inductor's results were not compared: %s", told(error))
+            return results
+        if not why:
+            return results
+        self._give_up("Inductor's code comes to something else than eager, which "
+                      f"computes instead: {why}")
+        return expected
 
     def _compile(self, arguments):
         piece = self._piece()
