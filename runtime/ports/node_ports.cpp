@@ -61,6 +61,7 @@ NodePorts make_node_ports(const RunDirectory& folder, const Scratch& scratch,
     verify.scratch = scratch.folder() / name;
     verify.logs = folder.logs() / name;
     verify.slots = slots;
+    if (device == "cpu") verify.patience_ms = kOracleStartMs;
     verify.device = device;
     verify.interprets = !can_time(start.options, start.machine);
     verify.precision = start.options.precision;

@@ -20,10 +20,6 @@ LineCommand oracle_command(const Installation& installation,
   sandbox.environment = python_environment(installation);
   sandbox.environment.emplace_back("OMP_NUM_THREADS",
                                    std::to_string(options.threads));
-  // Threads that wait for each other spin for milliseconds, as a rule. Where
-  // two share a processor of a busy machine, the one that is waited for has to
-  // wait for that, in every call of its process's life. This is some 50 us.
-  sandbox.environment.emplace_back("GOMP_SPINCOUNT", "2000");
   sandbox.environment.insert(sandbox.environment.end(),
                              options.environment.begin(),
                              options.environment.end());

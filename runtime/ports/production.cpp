@@ -93,7 +93,11 @@ Production make_production(const RunDirectory& run, const Scratch& scratch,
     verify.scratch = scratch.folder();
     verify.logs = run.logs();
     verify.slots = std::min(machine.cores, kOracleSlotsMax);
-    if (!machine.gpus.empty()) verify.slots = kGpuUnits;
+    if (machine.gpus.empty()) {
+      verify.patience_ms = kOracleStartMs;
+    } else {
+      verify.slots = kGpuUnits;
+    }
     verify.device = device.name;
     verify.arch = device.gpu.arch;
     verify.slot_name = device.slot_name;

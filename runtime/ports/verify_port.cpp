@@ -1,6 +1,7 @@
 #include "runtime/ports/verify_port.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -17,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using namespace std::chrono_literals;
 
 constexpr std::int64_t kBuildWallMs = 180'000;
 
@@ -69,6 +71,7 @@ VerifyPort::~VerifyPort() {
       if (slot.oracle) slot.oracle->kill();
     }
   }
+  freed_.notify_all();
   queue_.reset();
 }
 
@@ -237,7 +240,7 @@ Result<KernelCache::Built> VerifyPort::built(const Subject& subject) {
 
 Result<json> VerifyPort::ask(json request, std::int64_t wall_ms,
                              const std::stop_token& cancelled) {
-  Slot& slot = take_slot();
+  Slot& slot = take_slot(cancelled);
   auto oracle = start_oracle(slot);
   if (!oracle) {
     give_back(slot, true);
@@ -264,16 +267,22 @@ Result<fs::path> VerifyPort::materialise(const std::string& blob,
 }
 
 /// There is one thread a slot, so one is free unless it is being emptied.
-VerifyPort::Slot& VerifyPort::take_slot() {
+VerifyPort::Slot& VerifyPort::take_slot(const std::stop_token& cancelled) {
   std::unique_lock lock(mutex_);
+  const auto is_warm = [](const Slot& slot) {
+    return !slot.busy && slot.oracle;
+  };
+  // A warm slot first: the other's oracle may never be needed. One that is at
+  // work has often answered before another would have loaded PyTorch.
+  freed_.wait_for(lock, cancelled, options_.patience_ms * 1ms, [&] {
+    return stopping_ || std::ranges::any_of(slots_, is_warm) ||
+           std::ranges::none_of(slots_, &Slot::busy);
+  });
   freed_.wait(lock,
               [this] { return !std::ranges::all_of(slots_, &Slot::busy); });
-  // A warm slot first: the other's oracle may never be needed.
-  Slot* chosen = nullptr;
-  for (Slot& slot : slots_) {
-    if (!slot.busy && (!chosen || (slot.oracle && !chosen->oracle))) {
-      chosen = &slot;
-    }
+  auto chosen = std::ranges::find_if(slots_, is_warm);
+  if (chosen == slots_.end()) {
+    chosen = std::ranges::find(slots_, false, &Slot::busy);
   }
   chosen->busy = true;
   return *chosen;
@@ -285,7 +294,7 @@ void VerifyPort::give_back(Slot& slot, bool is_broken) {
     slot.busy = false;
     if (is_broken) slot.oracle.reset();
   }
-  freed_.notify_one();
+  freed_.notify_all();  // some wait for a warm one only
 }
 
 void VerifyPort::empty_idle_slots() {

@@ -21,6 +21,10 @@
 
 namespace weft {
 
+/// Another oracle and its candidate's process load PyTorch: so long a processor
+/// works for them (3.7 s of 21 s of a run on two cores, 2026-11-29).
+constexpr std::int64_t kOracleStartMs = 4'000;
+
 class VerifyPort : public Port {
  public:
   struct Options {
@@ -28,6 +32,9 @@ class VerifyPort : public Port {
     std::filesystem::path scratch;  ///< slots get folders below it
     std::filesystem::path logs;     ///< the oracles' standard error
     int slots = 1;
+    /// A request waits so long for an oracle that is at work, before another
+    /// is started for it.
+    std::int64_t patience_ms = 0;
     int threads = 1;                                    ///< of one kernel
     std::int64_t memory_bytes = std::int64_t{8} << 30;  ///< of a candidate
     std::string device = "cpu";                         ///< or "cuda:0"
@@ -69,7 +76,7 @@ class VerifyPort : public Port {
   Result<KernelCache::Built> built(const Subject& subject);
   Result<std::filesystem::path> materialise(const std::string& blob,
                                             const std::string& suffix);
-  Slot& take_slot();
+  Slot& take_slot(const std::stop_token& cancelled);
   void give_back(Slot& slot, bool is_broken);
   Result<std::shared_ptr<LineProcess>> start_oracle(const Slot& slot);
   LineCommand command_for(const Slot& slot) const;
@@ -78,7 +85,7 @@ class VerifyPort : public Port {
   KernelCache& cache_;
   Options options_;
   std::mutex mutex_;  // guards the slots and stopping_
-  std::condition_variable freed_;
+  std::condition_variable_any freed_;
   std::vector<Slot> slots_;
   bool stopping_ = false;
   std::unique_ptr<WorkQueue> queue_;  // last: its threads use the rest

@@ -34,35 +34,36 @@ class CpuVariant:
                      *options])
 
     def build(self, graphs, answers, folder):
-        """Sources with one prelude share a library."""
         flags = [self.level if flag == "-O3" else flag
                  for flag in answers[0]["flags"]]
-        groups = {}
-        for i, answer in enumerate(answers):
-            variants = answer["variants"]
-            chosen = variants[min(self.which, len(variants) - 1)]
-            prelude = chosen["text"].split("#include", 1)[1].split(ENTRY)[0]
-            groups.setdefault((prelude, i % 2), []).append((i, chosen))
-        running = []
+        chosen = [answer["variants"][min(self.which, len(answer["variants"]) - 1)]
+                  for answer in answers]
         label = "".join(c for c in self.label if c.isalpha())
-        for number, members in enumerate(groups.values()):
-            texts = [one["text"] for _, one in members]
-            process, path = build(texts, flags, folder,
-                                  f"{label}_{number}")
-            running.append((process, path, members))
-        functions = {}
-        for process, path, members in running:
-            errors = process.communicate()[1]
-            if process.returncode != 0:
-                raise AssertionError(errors[:20000])
-            library = ctypes.CDLL(path)
-            for number, (i, one) in enumerate(members):
-                kernel = getattr(library, f"kernel_function_{number}")
-                functions[i] = {
-                    one["variant"]: functools.partial(
-                        run, kernel, graphs[i],
-                        getattr(library, "kernel_outside", None))}
-        return [functions[i] for i in range(len(answers))]
+        loaded = load([one["text"] for one in chosen], flags, folder, label)
+        return [{one["variant"]: functools.partial(
+                    run, kernel, graph, getattr(library, "kernel_outside", None))}
+                for one, graph, (kernel, library) in zip(chosen, graphs, loaded)]
+
+
+def load(texts, flags, folder, label):
+    """Of each text its kernel, and the library: texts with one prelude share
+    two."""
+    groups = {}
+    for i, text in enumerate(texts):
+        prelude = text.split("#include", 1)[1].split(ENTRY)[0]
+        groups.setdefault((prelude, i % 2), []).append(i)
+    running = [(build([texts[i] for i in group], flags, folder,
+                      f"{label}_{number}"), group)
+               for number, group in enumerate(groups.values())]
+    loaded = {}
+    for (process, path), group in running:
+        errors = process.communicate()[1]
+        if process.returncode != 0:
+            raise AssertionError(errors[:20000])
+        library = ctypes.CDLL(path)
+        for number, i in enumerate(group):
+            loaded[i] = getattr(library, f"kernel_function_{number}"), library
+    return [loaded[i] for i in range(len(texts))]
 
 
 def build(texts, flags, folder, name):

@@ -5,10 +5,7 @@ Needs the program cpu_codegen_cli (tests/compiler/tools): its path is in
 WEFT_CPU_CODEGEN, or it stands in build/.
 """
 
-import concurrent.futures
 import ctypes
-import os
-import subprocess
 import tempfile
 import unittest
 
@@ -33,24 +30,17 @@ class Compiled:
         self.addCleanup(folder.cleanup)
         flags = ["-O1" if flag == "-O3" else flag
                  for flag in next(iter(self.answers.values()))["flags"]]
-
-        def build(name):
-            path = os.path.join(folder.name, name)
-            with open(path + ".cpp", "w", encoding="utf-8") as file:
-                file.write(texts[name])
-            subprocess.run(["g++", *flags, path + ".cpp", "-o", path + ".so"],
-                           check=True)
-            return ctypes.CDLL(path + ".so")
-
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            return dict(zip(texts, pool.map(build, texts)))
+        loaded = cpu_kernels.load(list(texts.values()), flags, folder.name, "any")
+        return dict(zip(texts, loaded))
 
     def run_kernel(self, kernel, graph, inputs, sizes):
+        function, library = kernel
+
         def call(*addresses):
-            kernel.kernel_function(*addresses, *map(ctypes.c_int64, sizes))
+            function(*addresses, *map(ctypes.c_int64, sizes))
 
         return cpu_kernels.run(
-            call, graph, getattr(kernel, "kernel_outside", None), inputs)
+            call, graph, getattr(library, "kernel_outside", None), inputs)
 
 
 class CpuAnySize(Compiled, AnySize, unittest.TestCase):

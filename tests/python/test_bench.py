@@ -142,7 +142,7 @@ class BenchTest(WeftCase):
         self.assertEqual(len(self.rows()), 4)
 
     def test_a_bench_that_was_killed_goes_on(self):
-        self.problems(**{"1_good": GOOD, "2_more": GOOD, "3_last": GOOD})
+        self.problems(**{"1_good": GOOD, "2_more": GOOD, "3_last": BROKEN})
         killed = self.begin("--jobs", "1")
         self.addCleanup(killed.communicate)
         self.addCleanup(killed.kill)
@@ -155,11 +155,11 @@ class BenchTest(WeftCase):
         first = self.record("1_good")
         self.assertEqual(first["state"], "finished")
         done = self.bench("--jobs", "1")
-        self.assert_ends(done, 0)
+        self.assert_ends(done, 1)
         self.assertEqual(self.record("1_good"), first)
         self.assertEqual(len(self.record("2_more")["tries"]), 2)
-        self.assertEqual({row["verdict"] for row in self.rows().values()},
-                         {"verified"})
+        self.assertEqual([row["verdict"] for row in self.rows().values()],
+                         ["verified", "verified", "wrong input"])
 
     def test_ctrl_c_stops_all_runs_and_the_next_call_goes_on(self):
         self.problems(**{"1_good": GOOD, "2_hangs": HANGS})
@@ -392,9 +392,9 @@ exit 1
         self.assertIn("is a folder", rows["1_folder.py"]["reason"])
         self.assertIn("no regular file", rows["2_pipe.py"]["reason"])
         self.assertIn("there is no file", rows["3_link.py"]["reason"])
-        self.write("problems/nowhere.py", GOOD)
-        self.assert_ends(self.bench("--only", "3_*"), 0)
-        self.assertEqual(self.rows()["3_link.py"]["verdict"], "verified")
+        self.write("problems/nowhere.py", BROKEN)
+        self.assert_ends(self.bench("--only", "3_*"), 1)
+        self.assertNotIn("there is no file", self.rows()["3_link.py"]["reason"])
 
     def test_what_another_weft_has_written_is_no_traceback(self):
         self.problems(**{"1_broken": BROKEN, "2_broken": BROKEN})

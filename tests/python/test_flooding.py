@@ -1,13 +1,14 @@
 """A model or a candidate that prints without end: what is kept of it is
 bounded, and what it computes is judged as any other's."""
 
+import json
 import os
 import unittest
 
 from weft_case import QUICK, WeftCase, problem_with
 
 #: A call's, to standard error and standard output.
-FLOOD_BYTES = 24 << 20
+FLOOD_BYTES = 10 << 20
 PRINTS = ("import os\nos.set_blocking(2, True)\n\n\ndef flood():\n"
           f"    for _ in range({FLOOD_BYTES >> 16}):\n"
           "        os.write(2, b'e' * 65535 + b'\\n')\n"
@@ -59,19 +60,23 @@ class Flooding(WeftCase):
 
     def test_a_candidate_that_prints_is_judged_by_what_it_computes(self):
         reference = self.write("reference.py", problem_with())
-        for name, result, code in (("right", "torch.relu(x) * 2", 0),
-                                   ("wrong", "torch.relu(x) * 2.01", 1),
-                                   ("dead", "os._exit(3)", 1)):
-            with self.subTest(name):
-                candidate = self.write(f"{name}.py", problem_with(
-                    head=PRINTS, forward=f"flood()\n        return {result}",
-                ).replace("class Model(", "class ModelNew("))
-                done = self.weft("eval", reference, candidate,
-                                 "--no-compile-baseline", "--timing-ms", "20",
-                                 timeout=600)
-                self.assertEqual(done.returncode, code,
-                                 done.stdout[-2000:] + done.stderr[-2000:])
-                self.assertLess(len(done.stdout) + len(done.stderr), 1 << 16)
+        results = {"right": "torch.relu(x) * 2", "wrong": "torch.relu(x) * 2.01",
+                   "dead": "os._exit(3)"}
+        files = [self.write(f"{name}.py", problem_with(
+            head=PRINTS, forward=f"flood()\n        return {result}",
+        ).replace("class Model(", "class ModelNew("))
+            for name, result in results.items()]
+        done = self.weft("eval", reference, *files, "--json",
+                         "--no-compile-baseline", "--timing-ms", "20",
+                         timeout=600)
+        self.assertEqual(done.returncode, 1,
+                         done.stdout[-2000:] + done.stderr[-2000:])
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(
+            {os.path.basename(one["candidate"]): one["accepted"]
+             for one in told if "candidate" in one},
+            {"right.py": True, "wrong.py": False, "dead.py": False})
+        self.assertLess(len(done.stdout) + len(done.stderr), 1 << 16)
 
 
 if __name__ == "__main__":
