@@ -5,6 +5,7 @@ import collections
 import contextlib
 import copy
 import io
+import itertools
 import os
 import pickle
 import sys
@@ -472,6 +473,21 @@ class Others(BackendCase):
             self.assert_same(mine(pair, False, extra=extra),
                              net(pair, False, extra=extra))
             self.assertEqual(mine.__dict__["_weft"].calls, 3)
+
+    @torch.no_grad()
+    def test_keywords_come_in_any_order(self):
+        class Masked(nn.Module):
+            def forward(self, x, mask=None, factor=1.0, **more):
+                return (x * factor).masked_fill(mask, 0) - more["less"]
+
+        net, x = Masked(), torch.randn(4, 6)
+        given = {"less": x.cos(), "factor": 3.0, "mask": x > 0, "x": x}
+        mine, report = weft.optimize(net, [], kwargs=given)  # a tokeniser's, say
+        self.assertTrue(report.ready, str(report))
+        for names in itertools.permutations(given):
+            call = {name: given[name] for name in names}
+            self.assert_same(mine(**call), net(**call))
+        self.assertEqual(mine.__dict__["_weft"].calls, 24)
 
     def test_what_cannot_be_captured_stays_and_says_why(self):
         class Branch(nn.Module):

@@ -3,6 +3,7 @@ the graph's arguments are found, and what has to be as it was then."""
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
 import logging
@@ -98,8 +99,8 @@ def same_as(leaves):
 
 
 def capture(module, args, kwargs, its_parts):
-    """(Captured, the functional ATen graph) of a module of such parts;
-    Unsupported says why not."""
+    """(Captured, the functional ATen graph) of a module of such parts, whose
+    kwargs are in_order(); Unsupported says why not."""
     try:
         with torch.no_grad(), _quietly() as warned:
             program = torch.export.export(module, args, kwargs, strict=False)
@@ -114,10 +115,6 @@ def capture(module, args, kwargs, its_parts):
             raise Unsupported("the call changes the module itself: "
                               f"{_first_line(warning.message)}")
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    order = _order(module, args, kwargs)
-    if order != list(range(len(leaves))):
-        raise Unsupported("its arguments come in another order than forward() "
-                          "names them: pass them as forward() does")
     arguments = _arguments(program, leaves)
     return Captured(
         structure=structure,
@@ -276,25 +273,20 @@ def _quietly():
             logger.setLevel(level)
 
 
-def _order(module, args, kwargs):
-    """Leaves of the call in the order in which torch.export takes them."""
-    count = len(pytree.tree_leaves(args))
+def in_order(function, kwargs):
+    """The keyword arguments as torch.export takes them: in the order in which the
+    function names them, and then others as they come."""
+    named = {name: kwargs[name] for name in
+             _names(getattr(function, "__func__", function)) if name in kwargs}
+    return {**named, **kwargs}
+
+
+@functools.lru_cache(256)
+def _names(function):
     try:
-        names = list(inspect.signature(module.forward).bind(
-            *args, **kwargs).arguments)
-    except (TypeError, ValueError):
-        names = []
-    sizes = {name: len(pytree.tree_leaves(value))
-             for name, value in kwargs.items()}
-    starts, at = {}, count
-    for name in kwargs:
-        starts[name], at = at, at + sizes[name]
-    ordered = [name for name in names if name in kwargs]
-    ordered += [name for name in kwargs if name not in ordered]
-    order = list(range(count))
-    for name in ordered:
-        order += range(starts[name], starts[name] + sizes[name])
-    return order
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # of a built-in one they are not known
+        return ()
 
 
 def _arguments(program, leaves):

@@ -91,7 +91,7 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     if unfit := _unfit(module):
         return module, Report(False, "", unfit, 0.0, False, "")
     made = module if _dispatch_of(module) else _optimized(module)
-    kwargs = dict(kwargs or {})
+    kwargs = captures.in_order(module.forward, dict(kwargs or {}))
     places = any_batch.asked_places(dynamic_batch, dynamic_dim)
     return made, _learn(made, args, kwargs, options,
                         places or any_batch.marked_places(args, kwargs))
@@ -526,6 +526,8 @@ class _WithKernels:
     def forward(self, *args, **kwargs):
         dispatch = self.__dict__.get("_weft")
         if dispatch is not None:
+            if len(kwargs) > 1:
+                kwargs = captures.in_order(super().forward, kwargs)
             done, result, failed = dispatch.compute(self, args, kwargs)
             if done:
                 return result
