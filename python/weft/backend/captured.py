@@ -9,18 +9,27 @@ import itertools
 import logging
 import math
 import operator
+import os
 import re
+import traceback
 import warnings
+from unittest import mock
 
 import torch
+import torch.export._trace
 from torch.utils import _pytree as pytree
 
+import weft
 from weft.backend import aliases, any_batch, parts, surroundings
 from weft.backend.graph_source import Unsupported
+from weft.capture import export
 
 Part = parts.Part  # of modules that were saved when it was in this file
 #: Of the inputs at a batch that is captured besides the program's own.
 SAMPLE_BYTES_MAX = 1 << 30
+#: Where code lies that is no model's.
+_NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(one.__file__)) + os.sep
+                       for one in (torch, weft)) + ("<",)
 
 
 @dataclasses.dataclass
@@ -107,9 +116,8 @@ def capture(module, args, kwargs, its_parts):
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
     except Exception as error:
-        raise Unsupported("torch.export cannot capture it: "
-                          f"{type(error).__name__}: {_first_line(error)}"
-                          ) from None
+        raise Unsupported(
+            f"torch.export cannot capture it: {_explained(error)}") from None
     for warning in warned:
         if _assigned(str(warning.message)):
             raise Unsupported("the call changes the module itself: "
@@ -258,13 +266,25 @@ def _check_any_size(module, args, kwargs, leaves, owners):
                           ) from None
 
 
+def _explained(error):
+    """What the exporter raised, what to do about it, and the line of the model
+    that it came to."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not frame.filename.startswith(_NOT_THE_USERS)]
+    where = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    told = f"{type(error).__name__}: {_first_line(error)}"
+    _, advice = export.advice_on(error)
+    return (f"{advice} ({told})" if advice else told) + where
+
+
 @contextlib.contextmanager
 def _quietly():
-    """The exporter tells of its own internals; what matters is raised, or
-    stands in the warnings that there were."""
+    """The exporter tells of its own internals, and prints its graph before some
+    errors; what matters is raised, or stands in the warnings that there were."""
     logger = logging.getLogger("torch")
     level = logger.level
-    with warnings.catch_warnings(record=True) as warned:
+    with warnings.catch_warnings(record=True) as warned, mock.patch.object(
+            torch.export._trace, "print", lambda *_, **__: None, create=True):
         warnings.simplefilter("always")
         logger.setLevel(logging.CRITICAL)
         try:
