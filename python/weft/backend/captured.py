@@ -83,6 +83,8 @@ class Captured:
     #: Of each argument whether it wants a gradient, where forward() may ask that;
     #: then it may ask, too, whether gradients are made: there were none.
     wants: tuple | None = None
+    #: Why it is for these sizes alone, where any were asked for.
+    one_size: str = ""
 
     def __getstate__(self):
         """Structures as examples of them, whose classes pickle knows."""
