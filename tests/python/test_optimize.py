@@ -248,6 +248,20 @@ class Optimized(OptimizedCase):
         weft.save(nn.Sequential(self.mine), path)  # a part has kernels
         self.check(True, mine=weft.load(path)[0])
 
+    def test_a_file_of_something_else_is_none(self):
+        path = os.path.join(self.folder, "module")
+        weft.save(self.mine, path)
+        with open(path, "rb") as file:
+            whole = file.read()
+        for content in (whole[:len(whole) // 2], b"garbage", b""):
+            with open(path, "wb") as file:
+                file.write(content)
+            with self.assertRaisesRegex(ValueError, "written by weft.save"):
+                weft.load(path)
+        os.remove(path)
+        with self.assertRaises(FileNotFoundError):
+            weft.load(path)
+
     @torch.no_grad()
     def test_more_inputs_can_be_learned(self):
         x = torch.randn(7, 12)
@@ -537,6 +551,29 @@ class Verify(BackendCase):
     def test_an_input_that_is_written_is_seen(self):
         self.assertFalse(weft.verify(
             lambda x: x + 1, lambda x: x.add_(1), torch.ones(3)))
+
+    def test_what_differs_is_named(self):
+        x, pair = torch.ones(3), collections.namedtuple("Pair", "a b")
+        for mine, said in (
+                (lambda x: [x, x], "it returns [*, *] instead of (*, *)"),
+                (lambda x: pair(x, x),
+                 "it returns Pair(a=*, b=*) instead of (*, *)"),
+                (lambda x: {"a": x}, "it returns {'a': *} instead of (*, *)"),
+                (lambda x: (x.clone(), x.mul_(2)), "output argument 0 after the call[0]")):
+            with self.subTest(said):
+                self.assertIn(said, weft.verify(
+                    lambda x: (x.clone(), x * 2), mine, [x]).reason)
+        self.assertIn(
+            "its arguments are [[[*, *]], {}] after the call instead of [[[*]]",
+            weft.verify(lambda x: x[0] + 1, lambda x: x.append(x[0]) or x[0] + 1,
+                        [[x]]).reason)
+
+    def test_keywords_are_given_to_both(self):
+        x, far = torch.ones(3), {"kwargs": {"by": 3.0}}
+        self.assertTrue(weft.verify(lambda x, by: x * by,
+                                    lambda x, by: by * x, [x], **far))
+        self.assertFalse(weft.verify(lambda x, by: x * by,
+                                     lambda x, by: x * 2, [x], **far))
 
     def test_random_numbers_are_left_alone(self):
         state = torch.get_rng_state()
