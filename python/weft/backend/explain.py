@@ -8,6 +8,7 @@ from unittest import mock
 import torch
 from torch.utils._pytree import tree_leaves
 
+from weft import backend
 from weft.backend import captured, piece as pieces, program
 from weft.backend.options import is_disabled
 from weft.backend.recheck import rechecks
@@ -54,9 +55,9 @@ class Explanation:
     notes: list
 
     def __str__(self):
-        lines = [str(graph) for graph in self.graphs] or ["no graph yet"]
+        lines = [str(graph) for graph in self.graphs]
         lines += [f"graph break: {text}" for text in self.breaks]
-        return "\n".join(lines + self.notes)
+        return "\n".join([*lines, *self.notes] or ["no graph yet"])
 
 
 def explain(model=None, inputs=None):
@@ -70,6 +71,8 @@ def explain(model=None, inputs=None):
         program.find()
     except program.ProgramMissing as error:
         notes.append(str(error))
+    notes += [f"a graph of {count} operators is the framework's: {why}"
+              for count, why in list(backend.not_taken)]
     notes += _dispatch_notes(model)
     if model is not None and inputs is not None:
         breaks = _breaks(model, inputs)
