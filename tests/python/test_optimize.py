@@ -588,9 +588,10 @@ class Explain(BackendCase):
             print("a line that breaks the graph", file=io.StringIO())
             return y * 2
 
-        told = weft.explain(breaks, torch.ones(3))
-        self.assertEqual(len(told.breaks), 1, told)
-        self.assertIn("test_optimize.py", told.breaks[0])
+        for given in ({"inputs": torch.ones(3)}, {"kwargs": {"x": torch.ones(3)}}):
+            told = weft.explain(breaks, **given)
+            self.assertEqual(len(told.breaks), 1, told)
+            self.assertIn("test_optimize.py", told.breaks[0])
 
 
 if __name__ == "__main__":
