@@ -259,6 +259,18 @@ class Failures(BackendCase):
         self.assert_same(compiled(x), x * 2 + 1)
         self.assertIn("weft_tests.twice", self.reasons()[0])
 
+    def test_a_graph_that_cannot_be_made_functional(self):
+        def kept(x, place):
+            x = x + 1
+            x[:, place] = 2  # a tensor as a number: it hangs on its value
+            return x
+
+        x, place = torch.randn(3, 4), torch.tensor(1)
+        with self.assertLogs("weft", "WARNING"):
+            self.assert_same(self.compiled(kept)(x, place), kept(x, place))
+        self.assertRegex(str(weft.explain()), "a graph of 2 operators is the "
+                         "framework's: DataDependentOutputException: ")
+
     def test_an_unknown_option_is_named(self):
         with self.assertRaisesRegex(Exception, "no option 'budget'"):
             self.compiled(Net(), budget=3)(torch.randn(4, 12))

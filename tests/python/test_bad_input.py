@@ -62,6 +62,19 @@ class InputTest(WeftCase):
 
     def test_no_verb(self):
         self.assert_refused([], 2, "subcommand")
+        self.assert_refused(["-v"], 2, "subcommand")
+
+    def test_a_verb_that_there_is_none_of(self):
+        self.assert_refused(["rnu", "x.py", "--seed", "1"], 2, "weft: there is "
+                            "no verb 'rnu': 'weft --help' lists those there are")
+
+    def test_a_folder_that_is_gone(self):
+        script = 'mkdir "$1" && cd "$1" && rmdir "$1" && exec "$2" run "$3"'
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", self.path("gone"), WEFT,
+             self.write("problem.py", problem_with())],
+            capture_output=True, text=True, env=environment())
+        self.assert_ends(done, 2, "the folder that weft was started in is gone")
 
     def test_an_unknown_source_of_seeds(self):
         self.assert_refused(["run", "x.py", "--seeds", "oracle-of-delphi"], 2,

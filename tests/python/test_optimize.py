@@ -5,8 +5,10 @@ import collections
 import contextlib
 import copy
 import io
+import itertools
 import os
 import pickle
+import re
 import sys
 import time
 import unittest
@@ -246,6 +248,20 @@ class Optimized(OptimizedCase):
         weft.save(nn.Sequential(self.mine), path)  # a part has kernels
         self.check(True, mine=weft.load(path)[0])
 
+    def test_a_file_of_something_else_is_none(self):
+        path = os.path.join(self.folder, "module")
+        weft.save(self.mine, path)
+        with open(path, "rb") as file:
+            whole = file.read()
+        for content in (whole[:len(whole) // 2], b"garbage", b""):
+            with open(path, "wb") as file:
+                file.write(content)
+            with self.assertRaisesRegex(ValueError, "written by weft.save"):
+                weft.load(path)
+        os.remove(path)
+        with self.assertRaises(FileNotFoundError):
+            weft.load(path)
+
     @torch.no_grad()
     def test_more_inputs_can_be_learned(self):
         x = torch.randn(7, 12)
@@ -473,14 +489,35 @@ class Others(BackendCase):
                              net(pair, False, extra=extra))
             self.assertEqual(mine.__dict__["_weft"].calls, 3)
 
+    @torch.no_grad()
+    def test_keywords_come_in_any_order(self):
+        class Masked(nn.Module):
+            def forward(self, x, mask=None, factor=1.0, **more):
+                return (x * factor).masked_fill(mask, 0) - more["less"]
+
+        net, x = Masked(), torch.randn(4, 6)
+        given = {"less": x.cos(), "factor": 3.0, "mask": x > 0, "x": x}
+        mine, report = weft.optimize(net, [], kwargs=given)  # a tokeniser's, say
+        self.assertTrue(report.ready, str(report))
+        for names in itertools.permutations(given):
+            call = {name: given[name] for name in names}
+            self.assert_same(mine(**call), net(**call))
+        self.assertEqual(mine.__dict__["_weft"].calls, 24)
+
     def test_what_cannot_be_captured_stays_and_says_why(self):
         class Branch(nn.Module):
             def forward(self, x):
                 return x * 2 if x.sum() > 0 else x
 
-        mine, report = weft.optimize(Branch(), torch.ones(3))
+        said = io.StringIO()  # the exporter prints its graph
+        with contextlib.redirect_stderr(said):
+            mine, report = weft.optimize(Branch(), torch.ones(3))
         self.assertFalse(report.ready)
-        self.assertIn("torch.export cannot capture it", report.reason)
+        line = Branch.forward.__code__.co_firstlineno + 1
+        self.assertRegex(report.reason, "torch.export cannot capture it: what it "
+                         "does depends on the values of a tensor .*torch.where.*"
+                         rf"at {re.escape(__file__)}:{line}$")
+        self.assertEqual(said.getvalue(), "")
         self.assert_same(mine(-torch.ones(3)), -torch.ones(3))
 
     def test_only_modules_are_taken(self):
@@ -515,6 +552,29 @@ class Verify(BackendCase):
         self.assertFalse(weft.verify(
             lambda x: x + 1, lambda x: x.add_(1), torch.ones(3)))
 
+    def test_what_differs_is_named(self):
+        x, pair = torch.ones(3), collections.namedtuple("Pair", "a b")
+        for mine, said in (
+                (lambda x: [x, x], "it returns [*, *] instead of (*, *)"),
+                (lambda x: pair(x, x),
+                 "it returns Pair(a=*, b=*) instead of (*, *)"),
+                (lambda x: {"a": x}, "it returns {'a': *} instead of (*, *)"),
+                (lambda x: (x.clone(), x.mul_(2)), "output argument 0 after the call[0]")):
+            with self.subTest(said):
+                self.assertIn(said, weft.verify(
+                    lambda x: (x.clone(), x * 2), mine, [x]).reason)
+        self.assertIn(
+            "its arguments are [[[*, *]], {}] after the call instead of [[[*]]",
+            weft.verify(lambda x: x[0] + 1, lambda x: x.append(x[0]) or x[0] + 1,
+                        [[x]]).reason)
+
+    def test_keywords_are_given_to_both(self):
+        x, far = torch.ones(3), {"kwargs": {"by": 3.0}}
+        self.assertTrue(weft.verify(lambda x, by: x * by,
+                                    lambda x, by: by * x, [x], **far))
+        self.assertFalse(weft.verify(lambda x, by: x * by,
+                                     lambda x, by: x * 2, [x], **far))
+
     def test_random_numbers_are_left_alone(self):
         state = torch.get_rng_state()
         weft.verify(nn.Dropout(), nn.Dropout(), torch.ones(100))
@@ -528,9 +588,10 @@ class Explain(BackendCase):
             print("a line that breaks the graph", file=io.StringIO())
             return y * 2
 
-        told = weft.explain(breaks, torch.ones(3))
-        self.assertEqual(len(told.breaks), 1, told)
-        self.assertIn("test_optimize.py", told.breaks[0])
+        for given in ({"inputs": torch.ones(3)}, {"kwargs": {"x": torch.ones(3)}}):
+            told = weft.explain(breaks, **given)
+            self.assertEqual(len(told.breaks), 1, told)
+            self.assertIn("test_optimize.py", told.breaks[0])
 
 
 if __name__ == "__main__":

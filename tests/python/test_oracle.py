@@ -366,7 +366,8 @@ class WholeModels(unittest.TestCase):
 
     def test_a_further_buffer_is_wrong(self):
         change = ("self.drop =", "self.register_buffer('k', torch.ones(1)); self.drop =")
-        self.assertIn("where Model has", self.rejected(change))
+        self.assertIn("makes the buffer k, float32 [1], where Model has the "
+                      "buffer ", self.rejected(change))
 
     def test_running_statistics_left_alone_are_wrong(self):
         change = (

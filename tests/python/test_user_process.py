@@ -162,10 +162,10 @@ class Memory(BackendCase):
 
     @torch.no_grad()
     def test_inputs_at_other_batches_have_a_bound(self):
-        with mock.patch.object(captured, "SAMPLE_BYTES_MAX", 4 * 12 * 61 - 1), \
-                self.assertLogs("weft", "INFO") as told:
-            weft.optimize(Net(), torch.randn(4, 12), dynamic_batch=True)
-        self.assertIn("of the program's memory", "\n".join(told.output))
+        with mock.patch.object(captured, "SAMPLE_BYTES_MAX", 4 * 12 * 61 - 1):
+            _, report = weft.optimize(Net(), torch.randn(4, 12),
+                                      dynamic_batch=True)
+        self.assertIn("of the program's memory", report.one_size)
         self.assertNotIn("--dynamic-dim", self.words()[0])
 
     @torch.no_grad()
@@ -175,9 +175,9 @@ class Memory(BackendCase):
                 return x.relu() * 2 if x.shape[1] > 1000 else x.relu() + 1
 
         for dim in (1, -1, 7):
-            with self.assertLogs("weft", "INFO") as told:
-                weft.optimize(Branch(), torch.randn(4, 50), dynamic_dim=dim)
-            self.assertIn("kernels are for one size", "\n".join(told.output))
+            _, report = weft.optimize(Branch(), torch.randn(4, 50),
+                                      dynamic_dim=dim)
+            self.assertTrue(report.ready and report.one_size, str(report))
         self.assertNotIn("--dynamic-dim", str(self.words()))
         weft.optimize(Net(), [torch.randn(7, 12)], dynamic_dim=-2)
         self.assertIn("--dynamic-dim", self.words()[-1])

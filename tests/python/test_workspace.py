@@ -78,3 +78,11 @@ class Workspaces(BackendCase):
         workspace.sweep()
         self.assertEqual([os.path.isdir(path) for path in (old, new, run)],
                          [False, True, True])
+
+    def test_one_that_cannot_be_made_says_what_to_set(self):
+        for named in ("/dev/null/cache", "/proc/cache"):
+            self.set_environment(WEFT_CACHE_DIR=named)
+            with self.assertRaisesRegex(OSError, "set WEFT_CACHE_DIR to a folder "
+                                        f"that can be written: '{named}"), \
+                    workspace.made("run-"):
+                pass

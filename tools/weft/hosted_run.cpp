@@ -197,7 +197,7 @@ Result<RunStart> read_start(const Journal& journal) {
   Result<RunStart> start =
       fail(ErrorCode::wrong_input,
            "the journal is empty: the run died before its first event; "
-           "begin again with another --out");
+           "begin again with 'weft run', which may have this --out");
   const auto read = journal.read(1, [&](const Envelope& envelope) {
     const auto message = decode(envelope.type, envelope.body);
     if (message && std::holds_alternative<RunStart>(*message)) {

@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "tools/weft/bench_command.hpp"
@@ -16,6 +17,7 @@
 #include "tools/weft/settings_flags.hpp"
 #include "tools/weft/tune_command.hpp"
 #include "tools/weft/version.hpp"
+#include "tools/weft/wrong_usage.hpp"
 
 namespace {
 
@@ -523,21 +525,6 @@ void add_nodes(CLI::App& app, CommonFlags& common, int& code) {
   cluster->callback([&] { code = cluster_command(common, run); });
 }
 
-/// One that was given again and takes a single value; null: there is none.
-const CLI::Option* doubled_option(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    const int most = option->get_items_expected_max();
-    if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
-        most == 1 && option->count() > 1) {
-      return option;
-    }
-  }
-  for (const CLI::App* verb : app.get_subcommands()) {
-    if (const CLI::Option* option = doubled_option(*verb)) return option;
-  }
-  return nullptr;
-}
-
 /// The exit code, 3 where what was printed did not get to where it should: a
 /// table that is cut off looks like a whole one.
 int end(int code) {
@@ -572,15 +559,22 @@ int main(int argc, char** argv) {
   add_nodes(app, common, code);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ArgumentMismatch& error) {
-    const CLI::Option* doubled = doubled_option(app);
-    if (!doubled) return app.exit(error) == 0 ? 0 : 2;
-    std::fprintf(stderr, "weft: %s is given twice: give it once\n",
-                 doubled->get_name().c_str());
-    return 2;
   } catch (const CLI::ParseError& error) {
     // CLI11 has exit codes of its own; wrong usage is 2 here.
-    return end(app.exit(error) == 0 ? 0 : 2);
+    if (error.get_exit_code() == 0) return end(app.exit(error));  // --help
+    const auto wrong = wrong_usage(app);
+    if (!wrong) return end(app.exit(error) == 0 ? 0 : 2);
+    std::fprintf(stderr, "weft: %s\n", wrong->c_str());
+    return 2;
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::error_code ignored;
+    const bool is_gone = std::filesystem::current_path(ignored).empty();
+    std::fprintf(stderr, "weft: %s: %s%s\n", error.path1().c_str(),
+                 error.code().message().c_str(),
+                 is_gone ? ": the folder that weft was started in is gone: "
+                           "change to another"
+                         : "");
+    return is_gone ? 2 : 3;
   }
   return end(code);
 }

@@ -4,6 +4,11 @@ PyTorch finds it by the entry point `torch_dynamo_backends`, without an import
 of weft, and loads it when a model is first compiled.
 """
 
+import collections
+
+#: (operators, why) of the graphs that AOTAutograd did not take, the newest.
+not_taken = collections.deque(maxlen=256)
+
 
 def compile(graph_module, example_inputs, *, options=None, mode=None):
     """A Dynamo backend. ValueError for an option that it does not know;
@@ -22,4 +27,8 @@ def compile(graph_module, example_inputs, *, options=None, mode=None):
             raise  # Dynamo's own: it begins anew, and knows more then
         log.warning("%s: %s; the framework computes this graph",
                     type(error).__name__, error)
+        first, *_ = (*str(error).strip().splitlines(), "")
+        not_taken.append((
+            sum(node.op.startswith("call_") for node in graph_module.graph.nodes),
+            f"{type(error).__name__}: {first}"))
         return graph_module.forward

@@ -337,6 +337,9 @@ def asked_places(dynamic_batch, dynamic_dim):
     dims = dynamic_dim if isinstance(dynamic_dim, (tuple, list)) else (
         [] if dynamic_dim is None else [dynamic_dim])
     dims = [0] * bool(dynamic_batch) + list(dims)
+    if not all(type(dim) is int for dim in dims):
+        raise ValueError("weft.optimize: dynamic_dim is a number, or two in a "
+                         f"tuple, and not {dynamic_dim!r}")
     if len(set(dims)) < len(dims):
         raise ValueError("weft.optimize: a dimension is there twice in "
                          f"{dims}, and is a symbol once")

@@ -3,23 +3,33 @@ the graph's arguments are found, and what has to be as it was then."""
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import itertools
 import logging
 import math
 import operator
+import os
 import re
+import traceback
 import warnings
+from unittest import mock
 
 import torch
+import torch.export._trace
 from torch.utils import _pytree as pytree
 
+import weft
 from weft.backend import aliases, any_batch, parts, surroundings
 from weft.backend.graph_source import Unsupported
+from weft.capture import export
 
 Part = parts.Part  # of modules that were saved when it was in this file
 #: Of the inputs at a batch that is captured besides the program's own.
 SAMPLE_BYTES_MAX = 1 << 30
+#: Where code lies that is no model's.
+_NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(one.__file__)) + os.sep
+                       for one in (torch, weft)) + ("<",)
 
 
 @dataclasses.dataclass
@@ -73,6 +83,8 @@ class Captured:
     #: Of each argument whether it wants a gradient, where forward() may ask that;
     #: then it may ask, too, whether gradients are made: there were none.
     wants: tuple | None = None
+    #: Why it is for these sizes alone, where any were asked for.
+    one_size: str = ""
 
     def __getstate__(self):
         """Structures as examples of them, whose classes pickle knows."""
@@ -98,26 +110,21 @@ def same_as(leaves):
 
 
 def capture(module, args, kwargs, its_parts):
-    """(Captured, the functional ATen graph) of a module of such parts;
-    Unsupported says why not."""
+    """(Captured, the functional ATen graph) of a module of such parts, whose
+    kwargs are in_order(); Unsupported says why not."""
     try:
         with torch.no_grad(), _quietly() as warned:
             program = torch.export.export(module, args, kwargs, strict=False)
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
     except Exception as error:
-        raise Unsupported("torch.export cannot capture it: "
-                          f"{type(error).__name__}: {_first_line(error)}"
-                          ) from None
+        raise Unsupported(
+            f"torch.export cannot capture it: {_explained(error)}") from None
     for warning in warned:
         if _assigned(str(warning.message)):
             raise Unsupported("the call changes the module itself: "
                               f"{_first_line(warning.message)}")
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    order = _order(module, args, kwargs)
-    if order != list(range(len(leaves))):
-        raise Unsupported("its arguments come in another order than forward() "
-                          "names them: pass them as forward() does")
     arguments = _arguments(program, leaves)
     return Captured(
         structure=structure,
@@ -261,13 +268,25 @@ def _check_any_size(module, args, kwargs, leaves, owners):
                           ) from None
 
 
+def _explained(error):
+    """What the exporter raised, what to do about it, and the line of the model
+    that it came to."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not frame.filename.startswith(_NOT_THE_USERS)]
+    where = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    told = f"{type(error).__name__}: {_first_line(error)}"
+    _, advice = export.advice_on(error)
+    return (f"{advice} ({told})" if advice else told) + where
+
+
 @contextlib.contextmanager
 def _quietly():
-    """The exporter tells of its own internals; what matters is raised, or
-    stands in the warnings that there were."""
+    """The exporter tells of its own internals, and prints its graph before some
+    errors; what matters is raised, or stands in the warnings that there were."""
     logger = logging.getLogger("torch")
     level = logger.level
-    with warnings.catch_warnings(record=True) as warned:
+    with warnings.catch_warnings(record=True) as warned, mock.patch.object(
+            torch.export._trace, "print", lambda *_, **__: None, create=True):
         warnings.simplefilter("always")
         logger.setLevel(logging.CRITICAL)
         try:
@@ -276,25 +295,20 @@ def _quietly():
             logger.setLevel(level)
 
 
-def _order(module, args, kwargs):
-    """Leaves of the call in the order in which torch.export takes them."""
-    count = len(pytree.tree_leaves(args))
+def in_order(function, kwargs):
+    """The keyword arguments as torch.export takes them: in the order in which the
+    function names them, and then others as they come."""
+    named = {name: kwargs[name] for name in
+             _names(getattr(function, "__func__", function)) if name in kwargs}
+    return {**named, **kwargs}
+
+
+@functools.lru_cache(256)
+def _names(function):
     try:
-        names = list(inspect.signature(module.forward).bind(
-            *args, **kwargs).arguments)
-    except (TypeError, ValueError):
-        names = []
-    sizes = {name: len(pytree.tree_leaves(value))
-             for name, value in kwargs.items()}
-    starts, at = {}, count
-    for name in kwargs:
-        starts[name], at = at, at + sizes[name]
-    ordered = [name for name in names if name in kwargs]
-    ordered += [name for name in kwargs if name not in ordered]
-    order = list(range(count))
-    for name in ordered:
-        order += range(starts[name], starts[name] + sizes[name])
-    return order
+        return tuple(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # of a built-in one they are not known
+        return ()
 
 
 def _arguments(program, leaves):

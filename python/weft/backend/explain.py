@@ -8,6 +8,7 @@ from unittest import mock
 import torch
 from torch.utils._pytree import tree_leaves
 
+from weft import backend
 from weft.backend import captured, piece as pieces, program
 from weft.backend.options import is_disabled
 from weft.backend.recheck import rechecks
@@ -54,15 +55,16 @@ class Explanation:
     notes: list
 
     def __str__(self):
-        lines = [str(graph) for graph in self.graphs] or ["no graph yet"]
+        lines = [str(graph) for graph in self.graphs]
         lines += [f"graph break: {text}" for text in self.breaks]
-        return "\n".join(lines + self.notes)
+        return "\n".join([*lines, *self.notes] or ["no graph yet"])
 
 
-def explain(model=None, inputs=None):
+def explain(model=None, inputs=None, kwargs=None):
     """The Explanation of all graphs that were compiled in this process; with a
-    model and its inputs, of where Dynamo breaks its graph, too. For a module
-    that weft.optimize made, what became of its calls. Never raises."""
+    model and its inputs or keyword arguments, of where Dynamo breaks its graph,
+    too. For a module that weft.optimize made, what became of its calls. Never
+    raises."""
     breaks, notes = [], []
     if is_disabled():
         notes.append("WEFT_DISABLE is set: all is the framework's")
@@ -70,9 +72,12 @@ def explain(model=None, inputs=None):
         program.find()
     except program.ProgramMissing as error:
         notes.append(str(error))
+    notes += [f"a graph of {count} operators is the framework's: {why}"
+              for count, why in list(backend.not_taken)]
     notes += _dispatch_notes(model)
-    if model is not None and inputs is not None:
-        breaks = _breaks(model, inputs)
+    if model is not None and (inputs is not None or kwargs):
+        breaks = _breaks(model, () if inputs is None else inputs,
+                         dict(kwargs or {}))
     return Explanation(_graphs(), breaks, notes)
 
 
@@ -108,24 +113,25 @@ def _dispatch_notes(model):
     return notes
 
 
-def _breaks(model, inputs):
+def _breaks(model, inputs, kwargs):
     """Texts, one for each graph break: the reason and the user's line. Looked
     for once: each look takes one of the few places that Dynamo has for what it
     compiles of a function."""
     model = getattr(model, "_orig_mod", model)
     args = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
     try:
-        key = (getattr(model, "training", None), *[
-            captured.look_of(one) or repr(one) for one in tree_leaves(args)])
+        key = (getattr(model, "training", None), *kwargs, *[
+            captured.look_of(one) or repr(one)
+            for one in tree_leaves((args, kwargs))])
         known = _known_breaks.setdefault(model, {})
     except Exception:  # it cannot be remembered
-        return _breaks_of(model, args)
+        return _breaks_of(model, args, kwargs)
     if key not in known:
-        known[key] = _breaks_of(model, args)
+        known[key] = _breaks_of(model, args, kwargs)
     return known[key]
 
 
-def _breaks_of(model, args):
+def _breaks_of(model, args, kwargs):
     config = torch._dynamo.config
     limit = ("recompile_limit" if hasattr(config, "recompile_limit")
              else "cache_size_limit")  # as in 2.6
@@ -133,7 +139,7 @@ def _breaks_of(model, args):
         # Dynamo would forget all that the program has compiled with it.
         with (mock.patch.object(torch._dynamo, "reset", lambda: None),
               config.patch({limit: LOOKS_MAX})):
-            found = torch._dynamo.explain(model)(*args)
+            found = torch._dynamo.explain(model)(*args, **kwargs)
     except Exception as error:
         return [f"the model cannot be traced: {type(error).__name__}: {error}"]
     texts = [_break_text(one) for one in found.break_reasons]

@@ -21,6 +21,7 @@ from weft.backend import (
 from weft.backend.graph_source import Unsupported
 from weft.backend.options import is_disabled, log, options_from
 from weft.backend.piece import (
+    ANY,
     Piece,
     graph_draws,
     random_states,
@@ -46,11 +47,13 @@ class Report:
     seconds: float
     from_store: bool  # an earlier process had found them
     path: str  # of problem.py, model_new.py and report.md; "" if there are none
+    one_size: str = ""  # why they are not for any size, where that was asked for
 
     def __str__(self):
         state = "ready" if self.ready else "the framework's: " + self.reason
         where = f" ({self.path})" if self.path else ""
-        return f"{state}; {self.summary or 'no search'}{where}"
+        sizes = self.one_size and f"; for these sizes alone: {self.one_size}"
+        return f"{state}; {self.summary or 'no search'}{sizes}{where}"
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
@@ -72,7 +75,7 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     dynamic_dim=1 (a sequence, say), or where torch._dynamo.mark_dynamic(x, 1) was
     said of an input, it is another dimension; with dynamic_dim=(0, 1), or two
     that are marked, kernels are for any two sizes. Where that cannot be, they are
-    for these sizes (WEFT_LOG=info says why).
+    for these sizes, and the report says why.
 
     On a GPU, calls by kernels are one CUDA graph's, where that is faster and such
     graphs keep no more than replay_mb MiB of its memory.
@@ -91,7 +94,7 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     if unfit := _unfit(module):
         return module, Report(False, "", unfit, 0.0, False, "")
     made = module if _dispatch_of(module) else _optimized(module)
-    kwargs = dict(kwargs or {})
+    kwargs = captures.in_order(module.forward, dict(kwargs or {}))
     places = any_batch.asked_places(dynamic_batch, dynamic_dim)
     return made, _learn(made, args, kwargs, options,
                         places or any_batch.marked_places(args, kwargs))
@@ -139,7 +142,8 @@ def _report_of(entry, reason="", seconds=0.0):
         reason=entry.reason if entry else reason,
         seconds=round(seconds, 1),
         from_store=bool(entry and entry.from_store),
-        path=entry.path if entry else "")
+        path=entry.path if entry else "",
+        one_size=entry.captured.one_size if entry else "")
 
 
 def _search(module, args, kwargs, options, places):
@@ -202,8 +206,7 @@ def _captured(module, args, kwargs, places):
             sizes = captures.capture_sizes(plain, args, kwargs, captured, places)
             watched.check()
     except Unsupported as error:
-        log.info("kernels are for one size: %s", error)
-        sizes = None
+        captured.one_size = str(error)
     return captured, bound, arguments, graph, sizes
 
 
@@ -221,6 +224,8 @@ class _Pending:
         if kernels.source is None or not kernels.source.any_size:
             for one in self.captured.arguments:
                 one.grows = ()
+            if ANY in self.composed.kernels:
+                self.captured.one_size = self.composed.kernels[ANY].reason
         return _Entry(self.captured, kernels.source, kernels.composed,
                       kernels.summary, kernels.reason, kernels.from_store,
                       kernels.path)
@@ -526,6 +531,8 @@ class _WithKernels:
     def forward(self, *args, **kwargs):
         dispatch = self.__dict__.get("_weft")
         if dispatch is not None:
+            if len(kwargs) > 1:
+                kwargs = captures.in_order(super().forward, kwargs)
             done, result, failed = dispatch.compute(self, args, kwargs)
             if done:
                 return result

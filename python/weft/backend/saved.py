@@ -6,6 +6,9 @@ class is imported where it was; kernels are built again for the machine, but for
 those of such a GPU as they were built for.
 """
 
+import os
+import zipfile
+
 import torch
 
 from weft.backend.optimize import is_optimized
@@ -35,7 +38,12 @@ def _told(module):
 
 
 def load(path):
-    """The module; ValueError if the file is none of ours."""
+    """The module; ValueError if the file is none of ours, or not whole."""
+    if isinstance(path, (str, os.PathLike)):
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):  # the end is what tells
+                raise ValueError(f"{path} was not written by weft.save(), or is "
+                                 "not whole")
     kept = torch.load(path, weights_only=False)
     if not isinstance(kept, dict) or kept.get("weft") != FORMAT:
         raise ValueError(f"{path} was not written by weft.save()")

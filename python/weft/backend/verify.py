@@ -31,11 +31,12 @@ class Verdict:
         return self.accepted
 
 
-def verify(reference, candidate, inputs, seed=0):
-    """The Verdict on `candidate`, called with copies of the same inputs. Both
-    are afterwards what they were: buffers, attributes, random states. Gradients
-    are not looked at. Raises what the reference raises."""
+def verify(reference, candidate, inputs, seed=0, kwargs=None):
+    """The Verdict on `candidate`, called with copies of the same inputs and
+    keyword arguments. Both are afterwards what they were: buffers, attributes,
+    random states. Gradients are not looked at. Raises what the reference raises."""
     inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    inputs = inputs, dict(kwargs or {})
     framework = _results(reference, inputs, seed)
     try:
         got = _results(candidate, inputs, seed)
@@ -55,7 +56,7 @@ def _results(function, inputs, seed):
     with torch.random.fork_rng(devices=list(devices)), _put_back(function):
         torch.manual_seed(seed)
         leaves, structure = pytree.tree_flatten(
-            (_opened(function(*copies)), copies))
+            (_opened(function(*copies[0], **copies[1])), *copies))
         # A result may be a buffer, which is put back.
         leaves = [_copy(leaf) if isinstance(leaf, torch.Tensor) else leaf
                   for leaf in leaves]
@@ -144,17 +145,34 @@ def _wide_results(reference, inputs, seed, framework):
 
 def _judge(framework, wide, got):
     if framework[0] != got[0]:
-        return Verdict(False, f"it returns {got[0]} instead of {framework[0]}",
+        return Verdict(False, _other_structure(framework[0], got[0]),
                        float("inf"), 0.0, 0.0)
     worst = Verdict(True, "", 0.0, 0.0, 0.0)
+    count = len(pytree.tree_leaves(_shown(framework[0])[0]))
     for i, (a, b) in enumerate(zip(framework[1], got[1])):
-        one = _judge_one(f"result {i}", a, None if wide is None else wide[i], b)
+        name = (f"result {i}" if i < count
+                else f"argument {i - count} after the call")
+        one = _judge_one(name, a, None if wide is None else wide[i], b)
         one.framework_error = max(one.framework_error, worst.framework_error)
         if not one.accepted:
             return one
         if one.error >= worst.error:
             worst = one
     return worst
+
+
+def _shown(structure):
+    """The results, the arguments and the keyword arguments after the call, with
+    * for each leaf."""
+    return pytree.tree_unflatten(["*"] * structure.num_leaves, structure)
+
+
+def _other_structure(expected, got):
+    (result, *after), (other, *other_after) = map(_shown, (expected, got))
+    text = (f"it returns {other} instead of {result}"
+            if repr(other) != repr(result) else  # namedtuples equal tuples
+            f"its arguments are {other_after} after the call instead of {after}")
+    return text.replace("'*'", "*")
 
 
 def _judge_one(name, expected, wide, got):

@@ -38,7 +38,7 @@ def made(prefix, is_kept=False):
     """A new folder, which goes in the end, unless it is kept for a person."""
     sweep()
     if is_kept:
-        yield tempfile.mkdtemp(prefix=prefix, dir=place())
+        yield _new(prefix)
         return
     path, lock = _made(prefix)
     try:
@@ -48,9 +48,17 @@ def made(prefix, is_kept=False):
         os.close(lock)
 
 
+def _new(prefix):
+    try:
+        return tempfile.mkdtemp(prefix=prefix, dir=place())
+    except OSError as error:  # a home that nobody can write to, in a container
+        raise OSError(error.errno, f"{error.strerror}: set WEFT_CACHE_DIR to a "
+                      "folder that can be written", error.filename) from None
+
+
 def _made(prefix):
     while True:
-        path = tempfile.mkdtemp(prefix=prefix, dir=place())
+        path = _new(prefix)
         try:
             lock = os.open(os.path.join(path, LOCK),
                            os.O_WRONLY | os.O_CREAT, 0o600)

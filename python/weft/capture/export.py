@@ -148,19 +148,26 @@ def explained(problem, error):
             "out_of_memory", "capturing the model needs more memory than "
             f"there is: {first_sentence(error)}; make its sizes smaller",
             file=problem.name, line=line, details=details)
-    text = f"{type(error).__name__}: {error}"
-    for pattern, kind, advice in REASONS:
-        if re.search(pattern, text):
-            return ProblemError(
-                kind, f"Model.forward cannot be captured: {advice} "
-                f"({first_sentence(error)})", file=problem.name, line=line,
-                details=details)
+    kind, advice = advice_on(error)
+    if advice:
+        return ProblemError(
+            kind, f"Model.forward cannot be captured: {advice} "
+            f"({first_sentence(error)})", file=problem.name, line=line,
+            details=details)
     what = "that line" if line else "it"
     return ProblemError(
         "unsupported", "Model.forward cannot be captured by torch.export: "
         f"{type(error).__name__}: {first_sentence(error)}; write {what} in "
         "plain tensor operators", file=problem.name, line=line,
         details=details)
+
+
+def advice_on(error):
+    """(kind, what the user can do about it) of what the exporter raised; both are
+    "" where that is not known."""
+    text = f"{type(error).__name__}: {error}"
+    return next(((kind, advice) for pattern, kind, advice in REASONS
+                 if re.search(pattern, text)), ("", ""))
 
 
 def line_in_text(path, text):

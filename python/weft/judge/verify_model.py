@@ -154,9 +154,19 @@ def _state_difference(got, wanted):
         return "no list of parameters and buffers"
     for mine, theirs in zip(wanted, got):
         if mine != theirs:
-            theirs = str(theirs)[:200]
-            return f"constructor makes {theirs} where Model has {mine}"
+            return (f"constructor makes {_described(theirs)} where Model has "
+                    f"{_described(mine)}: names, types and order are Model's")
     return f"constructor makes {len(got)} parameters and buffers, Model {len(wanted)}"
+
+
+def _described(entry):
+    """A parameter or buffer, by the candidate's own account perhaps: anything."""
+    try:
+        kind = "the parameter" if entry["parameter"] else "the buffer"
+        text = f"{kind} {entry['name']}, {entry['dtype']} {entry['shape']},"
+    except (TypeError, KeyError):
+        text = str(entry)
+    return text[:200]
 
 
 def _same_values(a, b):
