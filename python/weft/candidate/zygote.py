@@ -73,6 +73,8 @@ class Zygote:
         self.job = 0
         self.inbox = b""
         self.next_watch = 0.0
+        #: What every child inherits.
+        self.manner = process.manner()
 
     def serve(self):
         self.say({"ready": True, "private": self.is_private})
@@ -275,6 +277,9 @@ class Zygote:
         if child is not None:
             report.update(self.kill_all())
             report["printed"] = child.tail.decode("utf-8", "replace")
+            # A process may set these of any other of its user's, and they cannot
+            # all be set back.
+            report["spoilt"] = process.manner() != self.manner
         self.is_running = self.is_resting = False
         if was_running or how == "ended":
             self.say(report)

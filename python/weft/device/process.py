@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import time
 
@@ -13,6 +14,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CPUCLOCK_SCHED = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+_LIMITS = [getattr(resource, name) for name in dir(resource)
+           if name.startswith("RLIMIT_")]
 
 #: Of mallopt(3).
 _M_TRIM_THRESHOLD = -1
@@ -68,6 +72,14 @@ def give_back_freed_memory():
     """All of it, also what lies below blocks that are in use."""
     if hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
+
+
+def manner():
+    """How this process is run, as what it forks will be: on which processors,
+    how willingly, and within which limits."""
+    return (os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0),
+            os.sched_getscheduler(0),
+            [resource.getrlimit(one) for one in _LIMITS])
 
 
 def pid_namespace():
