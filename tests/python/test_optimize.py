@@ -515,6 +515,25 @@ class Verify(BackendCase):
         self.assertFalse(weft.verify(
             lambda x: x + 1, lambda x: x.add_(1), torch.ones(3)))
 
+    def test_one_that_writes_nothing_finds_nothing(self):
+        for count in (4, 100, 300, 1000, 3000, 10000):
+            for _ in range(5):
+                self.assertFalse(weft.verify(
+                    torch.relu, torch.empty_like, torch.randn(count)))
+
+    def test_what_becomes_of_buffers_is_held(self):
+        norm, x = nn.BatchNorm1d(8), torch.randn(32, 8)
+        other = copy.deepcopy(norm)
+        self.assertTrue(weft.verify(norm, other, x))
+        self.assertTrue(weft.verify(norm, torch.compile(other, backend="eager"), x))
+        self.assertEqual(int(norm.num_batches_tracked), 0)
+        for one in (norm, other):
+            self.assertFalse(one.running_mean.any())
+        self.assertTrue(weft.verify(norm, lambda x: copy.deepcopy(other)(x), x))
+        other.forward = lambda x: nn.functional.batch_norm(
+            x, None, None, other.weight, other.bias, True)
+        self.assertIn("buffer running_mean", weft.verify(norm, other, x).reason)
+
     def test_random_numbers_are_left_alone(self):
         state = torch.get_rng_state()
         weft.verify(nn.Dropout(), nn.Dropout(), torch.ones(100))
