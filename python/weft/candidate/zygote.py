@@ -221,7 +221,8 @@ class Zygote:
 
     def wake(self, line):
         """Lets it go on, with that order, if it stood still until now."""
-        if self.is_frozen and self.take_change():
+        if self.is_frozen and (self.take_change()
+                               or self.child.work.went_on()):
             self.end("woken")
             return
         self.is_frozen = False

@@ -110,6 +110,18 @@ def _parent(pid):
         return 0
 
 
+def await_stop(pid, until):
+    """Returns when that process stands still or is gone, or it is that late."""
+    while time.monotonic() < until:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                if file.read().rpartition(b")")[2].split()[0] in b"TtZX":
+                    return
+        except OSError:
+            return
+        time.sleep(0.0001)
+
+
 def resident_bytes(pid):
     """Resident memory of that process that is not shared; 0 if it is gone."""
     try:

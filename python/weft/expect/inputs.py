@@ -316,8 +316,10 @@ def random_leaf(given, distribution, generator):
 
 
 def is_finite(distribution):
-    """Whether all values of a case of that name are."""
-    return {**dict(DISTRIBUTIONS), "nan": False}.get(distribution, True)
+    """Whether all values of a case of that name are, and of what is made of them
+    as many as in any other: where no flag is set all may be masked."""
+    return (distribution not in ("nan", *FLAGS)
+            and dict(DISTRIBUTIONS).get(distribution, True))
 
 
 def flagged(tensor, which):
