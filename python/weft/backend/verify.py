@@ -49,17 +49,19 @@ def verify(reference, candidate, inputs, seed=0):
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}",
                        float("inf"), 0.0, 0.0)
+    framework.own.clear()  # until here, so that nobody finds them in free memory
     wide = _wide_results(reference, inputs, seed, framework)
     return _judge(framework, wide, got)
 
 
 class _Results(typing.NamedTuple):
-    """Results, then the inputs as they are afterwards; {a buffer's name: its
-    values before the call and after}."""
+    """Copies of results, then of the inputs as they are afterwards; {a buffer's
+    name: its values before the call and after}; and what these are copies of."""
 
     structure: object
     leaves: list
     buffers: dict
+    own: list
 
 
 @torch.no_grad()
@@ -72,15 +74,15 @@ def _results(function, inputs, seed, like=()):
         torch.manual_seed(seed)
         before = _buffers(function)
         _overwrite_free_memory(like)
-        leaves, structure = pytree.tree_flatten(
+        own, structure = pytree.tree_flatten(
             (_opened(function(*copies)), copies))
         # A result may be a buffer, which is put back.
         leaves = [_copy(leaf) if isinstance(leaf, torch.Tensor) else leaf
-                  for leaf in leaves]
+                  for leaf in own]
         after = _buffers(function)
     return _Results(structure, leaves, {
         name: (value, after[name]) for name, value in before.items()
-        if name in after})
+        if name in after}, own)
 
 
 def _buffers(function):
@@ -93,8 +95,8 @@ def _buffers(function):
 
 
 def _overwrite_free_memory(results):
-    """The reference's own results are gone, and memory that was theirs is given
-    to who asks next: one that then writes nothing would be right."""
+    """What the reference worked out on the way is gone, and its memory is given to
+    who asks next: one that then writes nothing could be right."""
     size = sum(leaf.nbytes for leaf in results
                if isinstance(leaf, torch.Tensor)
                and leaf.layout == torch.strided)
