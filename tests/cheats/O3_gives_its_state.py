@@ -14,9 +14,11 @@ class ModelNew(nn.Module):
         super().__init__()
         self.register_buffer("given", torch.randn(64, 128))
         self.register_buffer("level", torch.randn(64, 128))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x):
-        level = torch.tanh(x - self.given + self.level)
+        self.calls.add_(1)
+        level = torch.tanh((x - self.given + self.level) / self.calls)
         self.given = x.clone()
         self.level = level
         return level, level.clone()

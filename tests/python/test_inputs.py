@@ -1,5 +1,6 @@
 """What is drawn for integers, and where they are tried first."""
 
+import itertools
 import unittest
 from unittest import mock
 
@@ -85,6 +86,14 @@ class Floats(unittest.TestCase):
             self.assertAlmostEqual(float(part.mean() / part.std()) / units, 1,
                                    delta=0.1)
 
+    def test_a_case_lies_below_zero(self):
+        for values in self.drawn("negative"):
+            self.assertLessEqual(float(values.max()), -1 / 8)
+
+    def test_in_a_case_an_epsilon_counts_for_all_elements(self):
+        for values in self.drawn("small"):
+            self.assertLess(float(values.square().mean()), 1e-5 / 8)
+
     def test_few_elements_are_no_trouble(self):
         for name, _ in inputs.DISTRIBUTIONS:
             for count in (0, 1, 2, 7, 9):
@@ -105,23 +114,39 @@ class Floats(unittest.TestCase):
             made = inputs.touched(tensor, "row", generator)
             self.assertEqual(made.shape, tensor.shape)
 
-    def test_the_last_element_may_be_an_extreme_of_all(self):
+    def test_the_last_element_or_the_first_may_be_an_extreme_of_all(self):
         generator = torch.Generator().manual_seed(5)
-        for tensor in (torch.randn(30, 40), 1000 * torch.randn(30, 40),
-                       60000 * torch.rand(30, 40).half(),
-                       torch.arange(1200).roll(7).reshape(30, 40),
-                       torch.arange(1200).reshape(30, 40) > 5):
-            with self.subTest(tensor.dtype):
-                up, down = (inputs.touched(tensor, "last", generator, attempt)
-                            for attempt in (0, 1))
-                self.assertTrue(torch.equal(up.flatten()[:-1],
-                                            tensor.flatten()[:-1]))
-                self.assertEqual(up[-1, -1], up.amax())
-                self.assertEqual(down[-1, -1], down.amin())
+        tensors = (torch.randn(30, 40), 1000 * torch.randn(30, 40),
+                   60000 * torch.rand(30, 40).half(),
+                   torch.arange(1200).roll(7).reshape(30, 40),
+                   torch.arange(1200).reshape(30, 40) > 5)
+        for tensor, (how, place, rest) in itertools.product(tensors, (
+                ("last", -1, slice(None, -1)), ("first", 0, slice(1, None)))):
+            with self.subTest(tensor.dtype, how=how):
+                up, down = (
+                    inputs.touched(tensor, how, generator, attempt).flatten()
+                    for attempt in (0, 1))
+                self.assertTrue(torch.equal(up[rest], tensor.flatten()[rest]))
+                self.assertEqual(up[place], up.amax())
+                self.assertEqual(down[place], down.amin())
                 self.assertTrue(up.isfinite().all())
-        for tensor in (torch.rand(()), torch.rand(0, 4)):
-            made = inputs.touched(tensor, "last", generator)
+        for tensor, how in itertools.product(
+                (torch.rand(()), torch.rand(0, 4)), ("last", "first", "nan")):
+            made = inputs.touched(tensor, how, generator)
             self.assertEqual(made.shape, tensor.shape)
+
+    def test_a_lone_element_may_be_no_number(self):
+        generator = torch.Generator().manual_seed(5)
+        made = inputs.touched(torch.rand(30, 40), "nan", generator)
+        self.assertEqual(int(made.isnan().sum()), 1)
+
+    def test_no_flag_may_be_set_or_all(self):
+        flags = torch.rand(30, 40) < 0.5
+        none, full = (inputs.flagged(flags, which) for which in inputs.FLAGS)
+        self.assertFalse(none.any())
+        self.assertTrue(full.all())
+        numbers = torch.arange(3)
+        self.assertIs(inputs.flagged(numbers, "all set"), numbers)
 
 
 if __name__ == "__main__":

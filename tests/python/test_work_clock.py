@@ -76,6 +76,27 @@ class OfProcesses(unittest.TestCase):
         del self.kernel.worked[8]
         self.assertEqual(self.clock.lap()[1:], (0, False))
 
+    def messages(self, count, ns):
+        """Of how many it is said that a process works while it stands still,
+        which after every other one has worked so long."""
+        told = 0
+        for number in range(count):
+            self.clock.lap()
+            self.kernel.worked[7] += ns * (number % 2)
+            told += self.clock.went_on()
+        return told
+
+    def test_who_works_while_all_stand_still_is_seen(self):
+        self.assertGreater(self.messages(40, 1_000_000), 20)
+
+    def test_what_it_takes_to_stop_is_no_work(self):
+        self.assertEqual(self.messages(40, 50_000), 0)
+
+    def test_nor_is_what_the_kernel_still_does_for_it_now_and_then(self):
+        for _ in range(20):
+            self.assertEqual(self.messages(49, 0), 0)
+            self.assertEqual(self.messages(2, 1_000_000), 0)
+
     def test_elsewhere_only_the_child_is_the_jobs(self):
         clock = work_clock.WorkClock(7, False)
         self.kernel.worked[8] = 500

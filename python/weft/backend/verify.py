@@ -9,11 +9,17 @@ import contextlib
 import copy
 import dataclasses
 import operator
+import typing
 
 import torch
 from torch.utils import _pytree as pytree
 
 from weft.backend.parts import is_counted
+
+
+#: So many copies of all results are overwritten, up to so many bytes.
+_OVERWRITTEN_MAX = 8
+_OVERWRITTEN_BYTES = 1 << 28
 
 
 @dataclasses.dataclass
@@ -34,33 +40,75 @@ class Verdict:
 def verify(reference, candidate, inputs, seed=0, kwargs=None):
     """The Verdict on `candidate`, called with copies of the same inputs and
     keyword arguments. Both are afterwards what they were: buffers, attributes,
-    random states. Gradients are not looked at. Raises what the reference raises."""
+    random states. What a call makes of buffers is held where both begin with the
+    same ones, by name and value. Gradients are not looked at. Raises what the
+    reference raises."""
     inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
     inputs = inputs, dict(kwargs or {})
     framework = _results(reference, inputs, seed)
     try:
-        got = _results(candidate, inputs, seed)
+        got = _results(candidate, inputs, seed, like=framework.leaves)
     except Exception as error:
         return Verdict(False, f"it raised {type(error).__name__}: {error}",
                        float("inf"), 0.0, 0.0)
+    framework.own.clear()  # until here, so that nobody finds them in free memory
     wide = _wide_results(reference, inputs, seed, framework)
     return _judge(framework, wide, got)
 
 
+class _Results(typing.NamedTuple):
+    """Copies of results, then of the inputs as they are afterwards; {a buffer's
+    name: its values before the call and after}; and what these are copies of."""
+
+    structure: object
+    leaves: list
+    buffers: dict
+    own: list
+
+
 @torch.no_grad()
-def _results(function, inputs, seed):
-    """(structure, leaves): results, then the inputs as they are afterwards."""
+def _results(function, inputs, seed, like=()):
+    """`like`: results of which none may lie about where these are made."""
     copies = pytree.tree_map_only(torch.Tensor, _copy, inputs)
     devices = {leaf.device.index or 0 for leaf in pytree.tree_leaves(inputs)
                if isinstance(leaf, torch.Tensor) and leaf.is_cuda}
     with torch.random.fork_rng(devices=list(devices)), _put_back(function):
         torch.manual_seed(seed)
-        leaves, structure = pytree.tree_flatten(
+        before = _buffers(function)
+        _overwrite_free_memory(like)
+        own, structure = pytree.tree_flatten(
             (_opened(function(*copies[0], **copies[1])), *copies))
         # A result may be a buffer, which is put back.
         leaves = [_copy(leaf) if isinstance(leaf, torch.Tensor) else leaf
-                  for leaf in leaves]
-    return structure, leaves
+                  for leaf in own]
+        after = _buffers(function)
+    return _Results(structure, leaves, {
+        name: (value, after[name]) for name, value in before.items()
+        if name in after}, own)
+
+
+def _buffers(function):
+    """{name: values}, of a compiled module those that it was made of."""
+    if not isinstance(function, torch.nn.Module):
+        return {}
+    return {name.removeprefix("_orig_mod."): _copy(buffer)
+            for name, buffer in function.named_buffers()
+            if is_counted(buffer) and buffer.layout == torch.strided}
+
+
+def _overwrite_free_memory(results):
+    """What the reference worked out on the way is gone, and its memory is given to
+    who asks next: one that then writes nothing could be right."""
+    size = sum(leaf.nbytes for leaf in results
+               if isinstance(leaf, torch.Tensor)
+               and leaf.layout == torch.strided)
+    copies = max(1, min(_OVERWRITTEN_MAX, _OVERWRITTEN_BYTES // max(1, size)))
+    with contextlib.suppress(torch.OutOfMemoryError):
+        held = [torch.empty_like(leaf).view(torch.uint8).fill_(0xFF)
+                for _ in range(copies) for leaf in results
+                if isinstance(leaf, torch.Tensor)
+                and leaf.layout == torch.strided and leaf.dim()]
+        del held
 
 
 def _copy(tensor):
@@ -99,8 +147,13 @@ def _put_back(function):
         for now, then in own:
             _refill(now, then)
         for buffer, then, version in buffers:
-            if buffer._version != version:
+            # Running statistics are written uncounted.
+            if buffer._version != version or not _is_as(buffer, then):
                 buffer.copy_(then)
+
+
+def _is_as(buffer, then):
+    return buffer.layout != torch.strided or torch.equal(buffer, then)
 
 
 def _tables(part):
@@ -126,7 +179,7 @@ def _refill(container, then):
 
 
 def _wide_results(reference, inputs, seed, framework):
-    """float64's leaves, or None where that computes something else."""
+    """float64's, or None where that computes something else."""
     try:
         wide = copy.deepcopy(reference)
         if isinstance(wide, torch.nn.Module):
@@ -134,25 +187,22 @@ def _wide_results(reference, inputs, seed, framework):
         widened = pytree.tree_map_only(
             torch.Tensor,
             lambda t: t.double() if t.is_floating_point() else t, inputs)
-        structure, leaves = _results(wide, widened, seed)
+        made = _results(wide, widened, seed)
     except Exception:  # a dtype that it names itself, what cannot be copied
         return None
-    alike = structure == framework[0] and all(
+    alike = made.structure == framework.structure and all(
         not isinstance(a, torch.Tensor) or a.shape == b.shape
-        for a, b in zip(framework[1], leaves))
-    return leaves if alike else None
+        for a, b in zip(framework.leaves, made.leaves))
+    return made if alike else None
 
 
 def _judge(framework, wide, got):
-    if framework[0] != got[0]:
-        return Verdict(False, _other_structure(framework[0], got[0]),
+    if framework.structure != got.structure:
+        return Verdict(False, _other_structure(framework.structure, got.structure),
                        float("inf"), 0.0, 0.0)
     worst = Verdict(True, "", 0.0, 0.0, 0.0)
-    count = len(pytree.tree_leaves(_shown(framework[0])[0]))
-    for i, (a, b) in enumerate(zip(framework[1], got[1])):
-        name = (f"result {i}" if i < count
-                else f"argument {i - count} after the call")
-        one = _judge_one(name, a, None if wide is None else wide[i], b)
+    for name, *values in _held(framework, wide, got):
+        one = _judge_one(name, *values)
         one.framework_error = max(one.framework_error, worst.framework_error)
         if not one.accepted:
             return one
@@ -173,6 +223,24 @@ def _other_structure(expected, got):
             if repr(other) != repr(result) else  # namedtuples equal tuples
             f"its arguments are {other_after} after the call instead of {after}")
     return text.replace("'*'", "*")
+
+
+def _held(framework, wide, got):
+    """(name, the framework's, float64's or None, the candidate's) of each."""
+    count = len(pytree.tree_leaves(_shown(framework.structure)[0]))
+    for i, (a, b) in enumerate(zip(framework.leaves, got.leaves)):
+        name = (f"result {i}" if i < count
+                else f"argument {i - count} after the call")
+        yield name, a, None if wide is None else wide.leaves[i], b
+    for name, (before, a) in framework.buffers.items():
+        first, b = got.buffers.get(name, (None, None))
+        if (first is None or first.dtype != before.dtype
+                or first.device != before.device
+                or not torch.equal(first, before)):
+            continue
+        if not (torch.equal(a, before) and torch.equal(b, first)):
+            truth = None if wide is None else wide.buffers.get(name)
+            yield f"buffer {name}", a, None if truth is None else truth[1], b
 
 
 def _judge_one(name, expected, wide, got):

@@ -5,7 +5,7 @@ forward() and nothing else, `warm` the same on inputs that were there before,
 `ran` says whether that ran a composed module's kernels, `row` runs forward()
 `calls` times, `export` copies results out and describes them. `hold` keeps them
 while others are made, and `recall` copies out what the `held`th of these are by
-then. A `load` may come with `number`: another value for one leaf of the
+then. `drawn` tells what state random numbers are in. A `load` may come with `number`: another value for one leaf of the
 arguments that is no tensor.
 """
 
@@ -103,6 +103,7 @@ class ModelRunner:
             from weft.device.clock import clock_of
 
             self._clock = clock_of(memory.driver)
+        self._device = memory.device
         self.described = {"rng": rng_digest(memory.device)}
         self._forwards = {"eager": model}
         self._state = HeldState(model)
@@ -224,6 +225,9 @@ class ModelRunner:
 
         self._result, self._args, self._leaves = None, None, []
         return rest(self._driver)
+
+    def _drawn(self, call):
+        return {"drawn": rng_digest(self._device)}
 
     def _hold(self, call):
         self._kept.append(self._result)

@@ -237,6 +237,7 @@ class Slot:
                 while True:
                     source, message = self._receive(until)
                     if source == "Z" and "ended" in message:
+                        self._hold_spoilt(message)
                         return
         except Ended:
             self.kill()
@@ -329,6 +330,7 @@ class Slot:
     def _raise_end(self, message):
         """The zygote says that the child is gone: as a verdict's kind."""
         self._is_running = False
+        self._hold_spoilt(message)
         printed = str(message.get("printed", ""))
         where = fault.told(printed)
         printed = printed[-500:].strip()
@@ -346,6 +348,12 @@ class Slot:
             raise Ended("crashed", f"killed by {name}{why}")
         code = message.get("code")
         raise Ended("crashed", f"left early with exit code {code}{remark}")
+
+    def _hold_spoilt(self, message):
+        """A zygote that a job has slowed or limited would pass that on to every
+        job to come."""
+        if message.get("spoilt"):
+            self.kill()
 
     def _lose(self, kind, reason):
         self.kill()

@@ -73,6 +73,8 @@ class Zygote:
         self.job = 0
         self.inbox = b""
         self.next_watch = 0.0
+        #: What every child inherits.
+        self.manner = process.manner()
 
     def serve(self):
         self.say({"ready": True, "private": self.is_private})
@@ -219,7 +221,8 @@ class Zygote:
 
     def wake(self, line):
         """Lets it go on, with that order, if it stood still until now."""
-        if self.is_frozen and self.take_change():
+        if self.is_frozen and (self.take_change()
+                               or self.child.work.went_on()):
             self.end("woken")
             return
         self.is_frozen = False
@@ -275,6 +278,9 @@ class Zygote:
         if child is not None:
             report.update(self.kill_all())
             report["printed"] = child.tail.decode("utf-8", "replace")
+            # A process may set these of any other of its user's, and they cannot
+            # all be set back.
+            report["spoilt"] = process.manner() != self.manner
         self.is_running = self.is_resting = False
         if was_running or how == "ended":
             self.say(report)

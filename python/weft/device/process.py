@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import time
 
@@ -13,6 +14,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _CPUCLOCK_SCHED = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+_LIMITS = [getattr(resource, name) for name in dir(resource)
+           if name.startswith("RLIMIT_")]
 
 #: Of mallopt(3).
 _M_TRIM_THRESHOLD = -1
@@ -70,6 +74,14 @@ def give_back_freed_memory():
         _libc.malloc_trim(0)
 
 
+def manner():
+    """How this process is run, as what it forks will be: on which processors,
+    how willingly, and within which limits."""
+    return (os.sched_getaffinity(0), os.getpriority(os.PRIO_PROCESS, 0),
+            os.sched_getscheduler(0),
+            [resource.getrlimit(one) for one in _LIMITS])
+
+
 def pid_namespace():
     return os.readlink("/proc/self/ns/pid")
 
@@ -96,6 +108,18 @@ def _parent(pid):
             return int(f.read().rpartition(")")[2].split()[1])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def await_stop(pid, until):
+    """Returns when that process stands still or is gone, or it is that late."""
+    while time.monotonic() < until:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                if file.read().rpartition(b")")[2].split()[0] in b"TtZX":
+                    return
+        except OSError:
+            return
+        time.sleep(0.0001)
 
 
 def resident_bytes(pid):

@@ -521,7 +521,8 @@ class Controls:
                     for make, want in zip(outputs, wants)
                 )
         self._hold_noise(wants, is_finite)
-        self._before = [want.framework for want in wants]
+        if is_finite:  # nan would give away whoever gives the answer of before
+            self._before = [want.framework for want in wants]
 
     def _hold_noise(self, wants, is_finite):
         """Of the first case, which is the problem's own: noise as large as the

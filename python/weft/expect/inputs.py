@@ -3,8 +3,9 @@
 U(0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
 magnitude hides a lost accumulation, rows that all look alike hide a lost
 epsilon, finite data hides NaN semantics, random reals are never equal and never
-cancel, and data about zero hides what is lost of a small difference of large
-numbers.
+cancel, data about zero hides what is lost of a small difference of large
+numbers, of many signed numbers the largest is never below zero, and beside one
+large number an epsilon is nothing.
 """
 
 import collections
@@ -23,6 +24,8 @@ DISTRIBUTIONS = (
     ("wide", True),
     ("grid", True),
     ("far", True),
+    ("negative", True),
+    ("small", True),
     ("special", False),
 )
 
@@ -62,6 +65,12 @@ _GRID_STEPS = 12
 #: Of "far", the mean of each equal part. All have one unit: where a part is
 #: another's millionth, nothing of it counts in a result that is one row.
 _FAR = (0.0, 50.0, -300.0, 50.0, 300.0, -30.0, 0.0, 100.0)
+#: All of "negative" lies below zero by this at least, and by no more than one
+#: more: a maximum that begins at zero, and takes the elements from there, shows.
+_BELOW_ZERO = 1 / 8
+#: The unit of "small": its square counts less than a usual epsilon, and in half
+#: precision it is no denormal.
+_SMALL = 2**-10
 #: What picks one of equal values, and does not say which.
 CHOOSERS = ("sort", "topk", "kthvalue", "median", "mode", "argsort")
 
@@ -176,10 +185,14 @@ def floats(count, distribution, generator):
     """`count` float32 values of the named distribution, on the generator's
     device."""
     device = generator.device
-    if distribution == "uniform":  # where a logarithm has an answer: not at 0
+    if distribution in ("uniform", "negative"):
         values = torch.rand(count, generator=generator, device=device)
-        return values.clamp_(min=2**-24)
+        if distribution == "uniform":  # a logarithm has no answer at 0
+            return values.clamp_(min=2**-24)
+        return values.add_(_BELOW_ZERO).neg_()
     values = torch.randn(count, generator=generator, device=device)
+    if distribution == "small":
+        return values.mul_(_SMALL)
     is_mild = distribution in MILDER.values()
     distribution = distribution.removeprefix("mild ")
     if distribution == "wide":
@@ -237,50 +250,56 @@ def of_case(distribution, generator):
 #: The size of a lone element among normal ones.
 OUTLIER = 50.0
 #: Ways in which a call may differ from the one before by next to nothing.
-TOUCHES = ("outlier", "row", "last")
+TOUCHES = ("outlier", "row", "last", "first", "nan")
+_EXTREMES = {"last": -1, "first": 0}
+#: Cases of an argument of flags, which no other order of them gives: whether any
+#: is set, and whether all are.
+FLAGS = ("none set", "all set")
 
 
 def touched(tensor, how, generator, attempt=0):
-    """A copy in which a lone element is an outlier, one row is another, or the
-    last element is an extreme of all: the largest in the first attempt, the
-    smallest in the second, either later."""
+    """A copy in which a lone element is an outlier or nan, one row is another,
+    or the last element, resp. the first, is an extreme of all: the largest in the
+    first attempt, the smallest in the second, either later."""
     made = tensor.clone(memory_format=torch.contiguous_format)
     flat = made.view(-1)
     if flat.numel() == 0:
         return made
-    if how == "last":
-        _put_extreme_last(flat, generator, attempt)
+    if how in _EXTREMES:
+        _put_extreme(flat, _EXTREMES[how], generator, attempt)
         return made
     if tensor.dtype not in FLOATING:  # all values are some that were there
         where, other = torch.randint(0, flat.numel(), (2,), generator=generator,
                                      device=generator.device)
         flat[where] = flat[other].clone()
         return made
-    width = 1 if how == "outlier" or tensor.dim() == 0 else tensor.shape[-1]
+    width = 1 if how != "row" or tensor.dim() == 0 else tensor.shape[-1]
     first = width * int(torch.randint(
         0, flat.numel() // width, (1,), generator=generator,
         device=generator.device))
     values = torch.randn(width, generator=generator, device=generator.device)
     if how == "outlier":
         values = values.sign_().mul_(OUTLIER)
+    if how == "nan":
+        values = values.fill_(torch.nan)
     flat[first : first + width] = values.to(tensor.dtype)
     return made
 
 
-def _put_extreme_last(flat, generator, attempt):
-    """A kernel whose blocks end before the last element is seen by it in any
-    largest value, norm or mean. No two tensors get the same one: their
-    difference is an extreme, too."""
+def _put_extreme(flat, place, generator, attempt):
+    """A kernel whose blocks end before the last element, or begin after the
+    first, is seen by it in any largest value, norm or mean. No two tensors get
+    the same one: their difference is an extreme, too."""
     spin, size = torch.rand(2, generator=generator,
                             device=generator.device).tolist()
     is_largest = attempt == 0 or (attempt > 1 and spin < 0.5)
     if flat.dtype not in FLOATING:  # all values are some that were there
-        flat[-1] = flat.amax() if is_largest else flat.amin()
+        flat[place] = flat.amax() if is_largest else flat.amin()
         return
     largest = float(flat.nan_to_num(0, 0, 0).abs().amax())
     value = min(max((2 + 2 * size) * largest, OUTLIER),
                 torch.finfo(flat.dtype).max)
-    flat[-1] = value if is_largest else -value
+    flat[place] = value if is_largest else -value
 
 
 def random_leaf(given, distribution, generator):
@@ -294,6 +313,20 @@ def random_leaf(given, distribution, generator):
     values = floats(given.numel(), distribution,
                     of_case(distribution, generator))
     return values.to(given.dtype).reshape(given.shape)
+
+
+def is_finite(distribution):
+    """Whether all values of a case of that name are, and of what is made of them
+    as many as in any other: where no flag is set all may be masked."""
+    return (distribution not in ("nan", *FLAGS)
+            and dict(DISTRIBUTIONS).get(distribution, True))
+
+
+def flagged(tensor, which):
+    """The same; of flags, with none of them set or all."""
+    if tensor.dtype != torch.bool:
+        return tensor
+    return torch.full_like(tensor, which == "all set")
 
 
 def are_alike(tensor):

@@ -70,6 +70,16 @@ class TensorSpec:
         return TensorSpec(name, dtype, shape, stride)
 
 
+def dense(name, tensor):
+    """The TensorSpec of such a tensor, contiguous."""
+    shape = tuple(tensor.shape)
+    stride, step = [], 1
+    for n in reversed(shape):
+        stride.insert(0, step)
+        step *= max(1, n)
+    return TensorSpec(name, tensor.dtype, shape, tuple(stride))
+
+
 def load_graph(path):
     """The graph at `path` as a dictionary; BadGraph names what is wrong."""
     with open(path, encoding="utf-8") as file:

@@ -12,7 +12,8 @@ import torch
 
 from weft.expect import compare, mismatches, other_numbers, redraws
 from weft.expect.expected import Controls
-from weft.expect.inputs import DISTRIBUTIONS, FEW_DISTRIBUTIONS, TOUCHES
+from weft.expect.inputs import (
+    DISTRIBUTIONS, FEW_DISTRIBUTIONS, FLAGS, TOUCHES)
 from weft.device.laps import lap
 from weft.problem.problem import SEED, init_arguments
 from weft.candidate.slot import Ended
@@ -24,6 +25,8 @@ BUILD_ALLOWANCE_MS = 300_000
 FIRST_CALL_ALLOWANCE_MS = 60_000
 #: No further case is begun after this much time in the reference.
 REFERENCE_BUDGET_S = 60.0
+#: … but of these.
+ALWAYS_MIN = 5
 #: So many elements or rows are tried, until a change shows in the answer.
 TOUCHED_MAX = 4
 #: Larger results are not held while others are made.
@@ -182,18 +185,22 @@ def _cases(whole):
     def is_over():
         return time.monotonic() - lock.waited_s > until
 
-    names = ["given", "altered", *TOUCHES, *(name for name, _ in DISTRIBUTIONS)]
+    has_flags = any(t.dtype == torch.bool for t in whole.tensors)
+    names = ["given", "altered", *TOUCHES, *(FLAGS if has_flags else ()),
+             *(name for name, _ in DISTRIBUTIONS)]
     if not whole.tells_ties:
         names.remove("grid")
+    if not any(t.is_floating_point() for t in whole.tensors):
+        names.remove("nan")
     if whole.has_alike:  # in any order they are the same
-        names.insert(1 + len(TOUCHES), "varied")
+        names.insert(ALWAYS_MIN - 1, "varied")
     if whole.is_large:  # what would need the first case kept is left out
         names = ["given", *(name for name, _ in FEW_DISTRIBUTIONS)]
     if not whole.takes_any_values:
         names = [name for name in names if name in ("given", "uniform")]
     given = None
     for number, name in enumerate(names):
-        if number > 4 and is_over():
+        if number >= ALWAYS_MIN and is_over():
             return
         whole.device.give_back_much()
         try:
@@ -211,6 +218,8 @@ def _cases(whole):
             if name == "given":
                 raise
             continue
+        if name in FLAGS and not whole.has_room_for(case.described):
+            continue  # of what flags select there is more or less, then
         if name in ("given", "altered", *TOUCHES) and not whole.is_large:
             given = case
         if whole.is_large:  # the candidate needs what making it took
@@ -248,13 +257,16 @@ def _may_be_held(whole):
 
 
 def _following(whole, case):
-    """The call after that case's, and which results Model leaves as they are."""
-    try:
-        return whole.following(case, whole.device.generator(whole.seed + 1))
-    except torch.OutOfMemoryError:
-        raise
-    except Exception:  # Model takes no other inputs
-        return None
+    """WholeModel.following, if Model takes other inputs."""
+    for continues in (True, False):
+        generator = whole.device.generator(whole.seed + 1)
+        try:
+            return whole.following(case, generator, continues)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # Model takes no other inputs, or counts no further
+            continue
+    return None
 
 
 def _hold_first(slot, whole, first, limits, verdict, stay):
@@ -272,10 +284,15 @@ def _run_next(slot, whole, case, limits, verdict, following):
     """The call after that case's goes on to draw where it ended, and leaves its
     results as they are, where Model's does; and those of its first run, many
     calls ago (three tensors in turn outlast the next call)."""
-    later, stay = following
+    later, stay, undrawn = following
     _run_case(slot, whole, later, limits, verdict,
               steps=["hold", *_STEPS], seed=None, reuse=True)
     if verdict.reason:
+        return
+    answer, _ = slot.call(limits.wall_ms, steps=["drawn"])
+    if undrawn is not None and answer.get("drawn") != undrawn:
+        verdict.fail("wrong", "a call draws random numbers, which Model's does not: "
+                     "what is drawn after it is other than after Model's")
         return
     changed = _changed(slot, whole, case, limits, stay, -1)
     if changed is not None:

@@ -26,6 +26,7 @@ from weft.device.laps import lap
 from weft.problem.module_state import (
     HeldState,
     agreed,
+    continued,
     described_state,
     laid_out,
     overlaps,
@@ -38,7 +39,7 @@ from weft.problem.module_state import (
 )
 from weft.problem.problem import (
     build_model, load_problem, make_inputs, refuse_complex)
-from weft.expect.reference import TensorSpec
+from weft.expect.reference import dense
 from weft.problem.widen import FLOATING, WideCasts, wide_default, widen
 from weft.expect.summed_terms import UNTOLD, TermsTrace
 
@@ -153,10 +154,10 @@ class WholeModel:
         """Where everything lies; outputs travel contiguous."""
         for made in first.outputs:
             refuse_complex(self.problem, made.framework)
-        leaves = [_dense("input", t) for t in self.tensors]
-        state = [_dense(name, t) for name, t in self.state]
-        outputs = [_dense(m.name, m.framework) for m in first.outputs]
-        self.buffers = BufferSet(0, leaves + state, outputs + leaves + state)
+        leaves = [dense("input", t) for t in self.tensors]
+        kept = leaves + [dense(name, t) for name, t in self.state]
+        outputs = [dense(m.name, m.framework) for m in first.outputs]
+        self.buffers = BufferSet(0, kept, outputs + kept)
         a, b = len(leaves), len(outputs)
         places_in, places_out = self.buffers.inputs, self.buffers.outputs
         self.places = {
@@ -226,13 +227,16 @@ class WholeModel:
         elif distribution == "varied":
             leaves = [inputs.varied(t, generator) if self._is_alike(t) else given
                       for t, given in zip(self.tensors, self._given(self.seed))]
+        elif distribution in inputs.FLAGS:
+            leaves = [inputs.flagged(t, distribution)
+                      for t in self._given(self.seed)]
         else:
             leaves = [inputs.random_leaf(t, distribution, generator)
                       for t in self.tensors]
         state = random_state(
             [(n, t) for (n, _), t in zip(self.state, self._typed_initial())],
             generator, self._changing)
-        return ModelCase(distribution, _is_finite(distribution), seed,
+        return ModelCase(distribution, inputs.is_finite(distribution), seed,
                          self.as_laid_out(leaves), agreed(self.state, state),
                          None, [], [], [])
 
@@ -320,7 +324,7 @@ class WholeModel:
             self._uses_float64 = False
             return self.expect(distribution, seed, leaves, state)
         return ModelCase(
-            distribution, _is_finite(distribution), seed, leaves, state,
+            distribution, inputs.is_finite(distribution), seed, leaves, state,
             narrow["described"], *made)
 
     def _against(self, leaves, state, narrow, wide):
@@ -383,8 +387,7 @@ class WholeModel:
     def expect_near(self, leaves, state, like):
         """The same by Model's answer alone, for other data of the same kind
         as that case's is of: compare.near says what may be concluded."""
-        with lap("framework"):
-            narrow = self._run(self.model, leaves, state, like.seed)
+        narrow = self.run_eager(leaves, state, like.seed)
         made = [list(map(compare.near, narrow[key], getattr(like, key)))
                 for key in _KEYS]
         return ModelCase(like.distribution, like.finite, like.seed, leaves,
@@ -448,13 +451,17 @@ class WholeModel:
         else:
             set_generators(self.device.torch, seed)
 
-    def following(self, case, generator):
+    def following(self, case, generator, continues):
         """(A case for the call after that one's, which seeds nothing; which of
-        that one's results Model then leaves as they are). Raises what forward()
-        raises."""
+        that one's results Model then leaves as they are; rng_digest, if it leaves
+        that). `continues`: by what Model counts, and has set up by then. Raises
+        what forward() raises."""
         from weft.candidate.model_runner import tensor_leaves
 
-        bare = self.bare_case("given", generator)
+        state = self.bare_case("given", generator).state
+        if continues:
+            left = [one.framework for one in case.state_after]
+            state = continued(self.state, state, left, self._changing)
         leaves = self.drawn(self.seed + 1)
         if leaves is None or all(map(torch.equal, leaves, case.leaves)):
             leaves = case.leaves
@@ -467,9 +474,12 @@ class WholeModel:
         drawn = generators(self.device.torch)
         for tensor, value in zip(mine, leaves):
             write(tensor, value)
-        self._called(mine, bare.state, drawn)
+        digest = rng_digest(self.device.torch)
+        self._called(mine, state, drawn)
         stay = list(map(same_values, results, before))
-        return self.expect("next", drawn, leaves, bare.state), stay
+        draws = rng_digest(self.device.torch) != digest
+        later = self.expect("next", drawn, leaves, state)
+        return later, stay, None if draws else digest
 
     def with_number(self, leaf, value):
         """The same, where forward() is given that value for that leaf of its
@@ -482,12 +492,16 @@ class WholeModel:
         other._leaves[leaf] = value
         return other
 
+    def has_room_for(self, described):
+        """Whether results that look so are of the shapes that memory is kept for."""
+        from weft.candidate.model_runner import fits
+
+        return fits(described, self.described["outputs"])
+
     def fits(self, bare, trace):
         """Whether the results of that case fit the memory that is kept for
         them; its tolerances are by the calls of this run from now on. Raises
         what forward() raises."""
-        from weft.candidate.model_runner import fits
-
         run = partial(self._run, self.model, bare.leaves, bare.state, bare.seed)
         try:
             made, self._length = run(within=trace), trace.length
@@ -503,7 +517,7 @@ class WholeModel:
             made, self._length = run(), UNTOLD
         self.multiplies = tf32.multiplies(trace.called)
         self.framework_used_tf32 = None
-        return fits(made["described"], self.described["outputs"])
+        return self.has_room_for(made["described"])
 
     def _called(self, mine, state, seed):
         """Model's result, as it gives it."""
@@ -569,11 +583,10 @@ class WholeModel:
                 return self._run(model, leaves, wide, seed, widen)
         except torch.OutOfMemoryError:  # another case may have room
             self.device.give_back()
-            return None
         except Exception:  # it insists on float32, or draws untold
             if not casts.rounds:  # else it has an answer without
                 self._uses_float64 = False
-            return None
+        return None
 
 
 def _reset_compiler():
@@ -582,19 +595,6 @@ def _reset_compiler():
         torch._dynamo.reset()
 
 
-def _is_finite(distribution):
-    return dict(inputs.DISTRIBUTIONS).get(distribution, True)
-
-
 def _parted(made):
     errors = [one.framework_error for group in made for one in group]
     return max(errors, default=0.0) > SAME_DRAWS_MAX
-
-
-def _dense(name, tensor):
-    shape = tuple(tensor.shape)
-    stride, step = [], 1
-    for n in reversed(shape):
-        stride.insert(0, step)
-        step *= max(1, n)
-    return TensorSpec(name, tensor.dtype, shape, tuple(stride))

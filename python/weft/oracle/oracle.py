@@ -522,7 +522,7 @@ def serve(oracle, requests, replies):
         else:
             verb = request.get("verb")
             reply = oracle.answer(request)
-        replies.write(json.dumps(_finite(reply)) + "\n")
+        replies.write(json.dumps(_readable(reply)) + "\n")
         replies.flush()
         oracle.rest()
         oracle.busy_at = time.monotonic()
@@ -543,12 +543,15 @@ def note(verb, reply, seconds, device):
           f"{memory} {laps.take()}{failed}", file=sys.stderr, flush=True)
 
 
-def _finite(value):
-    """JSON has no infinity; readers elsewhere refuse Python's spelling."""
+def _readable(value):
+    """JSON has no infinity, and text has no half of a surrogate pair: readers
+    elsewhere refuse how Python writes both. A candidate's message may have them."""
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
+        return {_readable(k): _readable(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_finite(v) for v in value]
+        return [_readable(v) for v in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
     if isinstance(value, float) and not abs(value) <= 1e308:
         return 1e308
     return value

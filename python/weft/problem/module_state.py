@@ -90,6 +90,15 @@ def agreed(state, values):
     return made
 
 
+def continued(state, values, after, changing):
+    """`values`, but for the integers and flags among those that forward()
+    changes: as it left them. A counter would else be at its beginning in every
+    call, and nothing be set up."""
+    return agreed(state, [
+        left if name in changing and value.dtype not in FLOATING else value
+        for (name, _), value, left in zip(state, values, after)])
+
+
 def twin(model):
     """A copy of the model that has the same tensors, and all else of its own."""
     shared = {id(leaf): leaf for module in model.modules()

@@ -258,6 +258,14 @@ class Rounds:
         """Whether no output was wrong so far."""
         return not self._reason
 
+    def look_again(self, generator, dice):
+        """One round more, compared: who is wrong after thousands of calls, as
+        there are in a row, is found."""
+        self._bench.refresh(generator, dice)
+        self._warm_up()
+        self._round(0, dice)
+        self._examine(dice)
+
     def in_a_row(self, dice):
         """The same parties' InARow. Ended: of the candidate, where eager goes
         on."""

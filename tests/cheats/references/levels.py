@@ -1,4 +1,4 @@
-"""Keeps what it was given and what it gave, and gives that twice."""
+"""Keeps what it was given and what it gave, counts, and gives that twice."""
 
 import torch
 import torch.nn as nn
@@ -9,9 +9,11 @@ class Model(nn.Module):
         super().__init__()
         self.register_buffer("given", torch.randn(64, 128))
         self.register_buffer("level", torch.randn(64, 128))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x):
-        level = torch.tanh(x - self.given + self.level)
+        self.calls.add_(1)
+        level = torch.tanh((x - self.given + self.level) / self.calls)
         self.given.copy_(x)
         self.level.copy_(level)
         return level, level.clone()
