@@ -3,6 +3,7 @@ printed text itself, whose threads are fibers. Proves indices, folds, meetings
 and what is awaited; nothing about the device's compiler or its memory.
 """
 
+import atexit
 import ctypes
 import functools
 import itertools
@@ -11,6 +12,7 @@ import os
 import platform
 import re
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -95,22 +97,34 @@ def on_host(source, told, name):
     return f"namespace {name} {{\n{source}\n}}\n{launches}{undone}"
 
 
+@functools.cache
+def host_folder():
+    """Where all sources of this process find the host's library and headers, which
+    are compiled once: CudaKernels' are read 60 times."""
+    made = tempfile.TemporaryDirectory(prefix="weft-host-")
+    atexit.register(made.cleanup)
+    texts = [os.path.join(FOLDER, name) for name in (
+        "host.cpp", f"switch_{platform.machine()}.S")]
+    subprocess.run(["g++", *FLAGS, *filter(os.path.exists, texts), "-o",
+                    os.path.join(made.name, "libhost.so"), "-pthread"], check=True)
+    header = os.path.join(made.name, "first.hpp")
+    with open(header, "w", encoding="utf-8") as file:
+        file.write('#include <cmath>\n#include "host.hpp"\nusing namespace std;\n')
+    subprocess.run(["g++", *FLAGS, "-I", FOLDER, "-x", "c++-header", header],
+                   check=True)
+    return made.name
+
+
 def load(sources, folder):
     """For each source, as {"text", "launches"}: (library, prefix of its
     kernels' names, launches)."""
-    base = os.path.join(folder, "libhost.so")
-    if not os.path.exists(base):
-        texts = [os.path.join(FOLDER, name) for name in (
-            "host.cpp", f"switch_{platform.machine()}.S")]
-        subprocess.run(["g++", *FLAGS, *filter(os.path.exists, texts), "-o",
-                        base, "-pthread"], check=True)
     new = list({key_of(one): one for one in sources
                 if key_of(one) not in built_before}.values())
     batches = [new[i:i + SOURCES_AT_ONCE]
                for i in range(0, len(new), SOURCES_AT_ONCE)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for batch, loaded in zip(batches, pool.map(
-                functools.partial(build, folder, base), batches)):
+                functools.partial(build, folder, host_folder()), batches)):
             built_before.update(zip(map(key_of, batch), loaded))
     return [(*built_before[key_of(one)], one["launches"]) for one in sources]
 
@@ -121,16 +135,16 @@ def key_of(source):
     return source["text"], tuple(one["function"] for one in launches)
 
 
-def build(folder, base, sources):
+def build(folder, host, sources):
     path = os.path.join(folder, f"batch{next(count)}")
     names = [f"source{next(count)}" for _ in sources]
     with open(path + ".cpp", "w", encoding="utf-8") as file:
-        file.write('#include <cmath>\n#include "host.hpp"\n'
-                   "using namespace std;\n")
+        file.write('#include "first.hpp"\n')
         file.writelines(on_host(one["text"], one["launches"], name)
                         for one, name in zip(sources, names))
-    subprocess.run(["g++", *FLAGS, "-I", FOLDER, path + ".cpp", base, "-o",
-                    path + ".so"], check=True)
+    subprocess.run(["g++", *FLAGS, "-I", host, "-I", FOLDER, path + ".cpp",
+                    os.path.join(host, "libhost.so"), "-o", path + ".so"],
+                   check=True)
     library = ctypes.CDLL(path + ".so")
     return [(library, name) for name in names]
 

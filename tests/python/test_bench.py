@@ -175,8 +175,10 @@ class BenchTest(WeftCase):
         self.assertIn("1 problem is left", errors)
         self.assertEqual(self.record("2_hangs")["state"], "stopped")
         self.assertFalse(processes_that_name(self.path("out")))
-        self.problems(**{"2_hangs": GOOD})
-        self.assert_ends(self.bench(), 0)
+        self.problems(**{"2_hangs": BROKEN})
+        self.assert_ends(self.bench(), 1)
+        self.assertEqual([row["verdict"] for row in self.rows().values()],
+                         ["verified", "wrong input"])
 
     def test_problems_that_hang_are_stopped_and_the_rest_goes_on(self):
         self.problems(**{"1_hangs": HANGS, "2_hangs": HANGS})
@@ -189,10 +191,10 @@ class BenchTest(WeftCase):
         self.assert_ends(self.bench(*words), 1)
         self.assertEqual(self.record("1_hangs"), before)
         # What it held is free.
-        self.problems(**{"2_hangs": GOOD})
-        self.assert_ends(self.bench("--only", "2_*"), 0)
+        self.problems(**{"2_hangs": BROKEN})
+        self.assert_ends(self.bench("--only", "2_*"), 1)
         self.assertEqual([row["verdict"] for row in self.rows().values()],
-                         ["timed out", "verified"])
+                         ["timed out", "wrong input"])
 
     def test_the_limit_of_the_whole_leaves_the_rest_for_the_next_call(self):
         self.problems(**{"1_hangs": HANGS, "2_good": GOOD})
