@@ -62,6 +62,17 @@ class WarmTorch(WeftCase):
         self.warm("end")
         self.ends_as_it_should(is_warm=False)
 
+    def test_what_a_suite_opens_stays_open(self):
+        """Whatever the process that it is forked of had open, and forgets."""
+        self.warm()
+        self.addCleanup(self.warm, "end")
+        others = [self.begun("time.sleep(600)") for _ in range(3)]
+        self.addCleanup(lambda: [(one.kill(), one.communicate()) for one in others])
+        time.sleep(1)
+        self.assertEqual(self.ended(
+            "import gc; opened = [os.pipe() for _ in range(9)]; gc.collect(); "
+            "[os.fstat(fd) for pair in opened for fd in pair]")[1].count("OK"), 1)
+
     def test_a_suite_ends_with_who_asked_for_it(self):
         self.warm()
         self.addCleanup(self.warm, "end")

@@ -59,35 +59,49 @@ class Server:
                     if suite is not None:
                         return suite
 
+    def close(self):
+        """All that it has open, by whom it belongs to: what is closed by its number
+        alone is closed once more when its owner goes, and is another's by then."""
+        for key in list(self.selector.get_map().values()):
+            if isinstance(key.fileobj, int):
+                os.close(key.fileobj)
+            else:
+                key.fileobj.close()
+        self.selector.close()
+
     def begin(self, listener):
         """Returns the suite's name in the process that is forked for it; an empty
         one, where it is told to end."""
         link, _ = listener.accept()
-        size, fds, _, _ = socket.recv_fds(link, len(SIZE % 0), 3)
-        if size == SIZE % 0:
-            return ""
-        told = link.recv(int(size or 0), socket.MSG_WAITALL)
-        if len(told) < int(size or 1):  # it is gone already
+        try:
+            size, fds, _, _ = socket.recv_fds(link, len(SIZE % 0), 3)
+            if size == SIZE % 0:
+                return ""
+            told = link.recv(int(size or 0), socket.MSG_WAITALL)
+        except OSError:
+            told = b""
+        if not told or len(told) < int(size):  # it is gone already
             link.close()
             return None
         pid = os.fork()
         if pid == 0:
-            for key in list(self.selector.get_map().values()):
-                os.close(key.fd)
+            self.close()
             link.close()
             return become(fds, *json.loads(told))
         with contextlib.suppress(PermissionError):  # it has done so itself
             os.setpgid(pid, pid)
         for fd in fds:
             os.close(fd)
-        link.sendall(b"begun ")
+        with contextlib.suppress(OSError):  # it is gone: its end is seen below
+            link.sendall(b"begun ")
         watch = os.pidfd_open(pid)
 
         def end(_):
             """It has ended, or nobody waits for it any more."""
             self.selector.unregister(link)
             self.selector.unregister(watch)
-            os.killpg(pid, signal.SIGKILL)
+            with contextlib.suppress(OSError):  # none is left
+                os.killpg(pid, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
             os.close(watch)
             with contextlib.suppress(OSError):
