@@ -25,7 +25,6 @@ DISTRIBUTIONS = (
     ("grid", True),
     ("far", True),
     ("negative", True),
-    ("small", True),
     ("special", False),
 )
 
@@ -68,9 +67,6 @@ _FAR = (0.0, 50.0, -300.0, 50.0, 300.0, -30.0, 0.0, 100.0)
 #: All of "negative" lies below zero by this at least, and by no more than one
 #: more: a maximum that begins at zero, and takes the elements from there, shows.
 _BELOW_ZERO = 1 / 8
-#: The unit of "small": its square counts less than a usual epsilon, and in half
-#: precision it is no denormal.
-_SMALL = 2**-10
 #: What picks one of equal values, and does not say which.
 CHOOSERS = ("sort", "topk", "kthvalue", "median", "mode", "argsort")
 
@@ -191,8 +187,6 @@ def floats(count, distribution, generator):
             return values.clamp_(min=2**-24)
         return values.add_(_BELOW_ZERO).neg_()
     values = torch.randn(count, generator=generator, device=device)
-    if distribution == "small":
-        return values.mul_(_SMALL)
     is_mild = distribution in MILDER.values()
     distribution = distribution.removeprefix("mild ")
     if distribution == "wide":
