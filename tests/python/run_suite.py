@@ -10,8 +10,6 @@ import sys
 import time
 import unittest
 
-import warm_torch
-
 # As OpenMP itself waits where it has more threads than processors. Suites run
 # beside each other: a thread that spins for milliseconds keeps the one that it
 # waits for from the processor, at every operator of small tensors.
@@ -19,7 +17,6 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 #: A shorter one is not worth a line.
 SHOWN_S = 1.0
-exit_code = None  # until a suite has come to its end
 
 
 class TimedResult(unittest.TextTestResult):
@@ -36,36 +33,24 @@ class TimedResult(unittest.TextTestResult):
         self.seconds[test.id()] += time.monotonic()
 
 
-def leave():
+def leave(codes):
     """At the end of all: to take PyTorch down again would take half a second."""
-    if exit_code is not None:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(exit_code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(codes[-1])
 
 
-atexit.register(leave)  # the first to be registered is the last to run
-
-
-def run(name):
-    global exit_code
+def main():
+    codes = [1]  # unless it comes to its end
+    atexit.register(leave, codes)  # the first to be registered is the last to run
     runner = unittest.TextTestRunner(resultclass=TimedResult, verbosity=2)
+    [name] = sys.argv[1:]
     result = runner.run(unittest.defaultTestLoader.loadTestsFromName(name))
     for test, seconds in sorted(result.seconds.items(), key=lambda one: -one[1]):
         if seconds >= SHOWN_S:
             print(f"{seconds:7.1f} s  {test.removeprefix(name + '.')}",
                   file=sys.stderr)
-    exit_code = int(not result.wasSuccessful())
-
-
-def main():
-    global exit_code
-    [name] = sys.argv[1:]
-    code = warm_torch.ask(os.environ.get("WEFT_WARM_TORCH"), name)
-    if code is None:
-        run(name)
-    else:
-        exit_code = code
+    codes.append(int(not result.wasSuccessful()))
 
 
 if __name__ == "__main__":
