@@ -152,9 +152,7 @@ void DotText::choose_tile(const GpuFacts& facts) {
   size.may_share = !grows(plan_, it_.batch) && !grows(plan_, it_.rows) &&
                    !grows(plan_, it_.columns) && !grows(plan_, it_.folded);
   size.may_pack =
-      may_presplit() && !gathers() &&
-      std::min(size.rows, size.columns) >= choices_.presplit_extent_min &&
-      size.folded >= choices_.presplit_folded_min;
+      !gathers() && pays_presplit(size.rows, size.columns, size.folded);
   const ProductTile tile = fitting_tile(size, facts);
   variant_.dot_rows = tile.rows;
   variant_.dot_columns = tile.columns;

@@ -94,6 +94,9 @@ class DotText {
 
   // Packed factors: presplit.cpp.
   bool may_presplit() const;
+  /// Whether each element of both factors is used so often that it pays.
+  bool pays_presplit(std::int64_t rows, std::int64_t columns,
+                     std::int64_t folded) const;
   bool wants_presplit() const;
   std::string split_factor(const char* name, const char* half) const;
   std::int64_t padded(std::int64_t extent, std::int64_t tile) const;

@@ -37,12 +37,15 @@ bool DotText::may_presplit() const {
   return variant_.presplits && precision() == "tf32x3" && !module_.for_sizes();
 }
 
+bool DotText::pays_presplit(std::int64_t rows, std::int64_t columns,
+                            std::int64_t folded) const {
+  return may_presplit() &&
+         std::min(rows, columns) >= choices_.presplit_extent_min &&
+         folded >= choices_.presplit_folded_min;
+}
+
 bool DotText::wants_presplit() const {
-  if (!may_presplit() || rows_ < choices_.presplit_extent_min ||
-      columns_ < choices_.presplit_extent_min ||
-      folded_ < choices_.presplit_folded_min) {
-    return false;
-  }
+  if (!pays_presplit(rows_, columns_, folded_)) return false;
   const std::int64_t most =
       extent_of(it_.batch) * padded_folded() *
       std::max(padded(rows_, tile_rows_), padded(columns_, tile_columns_));

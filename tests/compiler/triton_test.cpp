@@ -148,8 +148,8 @@ TEST_CASE("A product whose rows grow has tiles of their order, and no shares") {
     CHECK_FALSE(has(text, "share"));
     CHECK(has(text, "nm = (n < batch)"));
   }
-  CHECK(has(few, "(batch + 31) // 32)"));
-  CHECK(has(many, "(batch + 63) // 64)"));
+  CHECK(has(few, "kernel0[((8 * ((batch + 31) // 32)),)]"));
+  CHECK(has(many, "kernel0[((8 * ((batch + 63) // 64)),)]"));
 }
 
 TEST_CASE("A product's second factor lies along the sum, if one of them does") {

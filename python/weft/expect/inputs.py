@@ -4,8 +4,7 @@ U(0,1) makes relu the identity, zero-mean data makes sums vanish, data of one
 magnitude hides a lost accumulation, rows that all look alike hide a lost
 epsilon, finite data hides NaN semantics, random reals are never equal and never
 cancel, data about zero hides what is lost of a small difference of large
-numbers, of many signed numbers the largest is never below zero, and beside one
-large number an epsilon is nothing.
+numbers, and of many signed numbers the largest is never below zero.
 """
 
 import collections
