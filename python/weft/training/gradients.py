@@ -157,7 +157,7 @@ def _of_model(model, step, values):
             step.captured.structure)
         with WideCasts():
             result = torch.func.functional_call(
-                wide, state, args, kwargs, tie_weights=False)
+                wide, state, args, kwargs)
         return tuple(one for one in pytree.tree_leaves(result)
                      if isinstance(one, torch.Tensor) and one.requires_grad)
 
