@@ -135,13 +135,40 @@ def _joint(graph, arguments, wanted):
         with torch.no_grad():
             tangents = [torch.zeros_like(one) for one, has
                         in zip(graph(*arguments), differentiable) if has]
-        return make_fx(joint, tracing_mode="fake")(
-            arguments, tangents), differentiable, [
-                (tuple(one.shape), one.dtype) for one in tangents]
+        traced = make_fx(joint, tracing_mode="fake")(arguments, tangents)
+        if mutable_calls(traced):
+            traced = _functional(traced, arguments, tangents)
+        return traced, differentiable, [
+            (tuple(one.shape), one.dtype) for one in tangents]
     except Exception as error:
         raise Unsupported("its gradients cannot be captured: "
                           f"{type(error).__name__}: "
                           f"{str(error).strip()[:300]}") from None
+
+
+def _functional(
+        joint: torch.fx.GraphModule, arguments: list[torch.Tensor],
+        tangents: list[torch.Tensor]) -> torch.fx.GraphModule:
+    """The same graph of operators that write into nothing, as AOTAutograd has it:
+    formulas of derivatives may write into tensors that they made."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    # The partition knows the arguments of both passes by these names.
+    def functional(primals: list[torch.Tensor],
+                   tangents: list[torch.Tensor]) -> object:
+        return torch.func.functionalize(joint, remove="mutations")(
+            primals, tangents)
+
+    with torch.no_grad():
+        return make_fx(functional, tracing_mode="fake",
+                       _allow_non_fake_inputs=True)(arguments, tangents)
+
+
+def mutable_calls(graph: torch.fx.GraphModule) -> list[torch.fx.Node]:
+    """Calls of operators that write into an operand."""
+    return [node for node in graph.graph.nodes
+            if isinstance(node.target, torch._ops.OpOverload)
+            and node.target._schema.is_mutable]
 
 
 def _cut(joint, count):
@@ -153,10 +180,9 @@ def _cut(joint, count):
     for node in list(joint.graph.nodes):
         if node.target is torch.ops.aten.detach.default:
             node.replace_all_uses_with(node.args[0])
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and schema.is_mutable:
-            raise Unsupported("its gradients are computed by an operator that "
-                              f"writes into its operands ({node.target})")
+    if calls := mutable_calls(joint):
+        raise Unsupported("its gradients are computed by an operator that "
+                          f"writes into its operands ({calls[0].target})")
     joint.graph.eliminate_dead_code()
     joint.recompile()
     return min_cut_rematerialization_partition(
