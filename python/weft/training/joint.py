@@ -50,8 +50,7 @@ def capture(model, inputs):
     captured, graph = captures.capture(
         model, inputs, {}, parts.parts_of(model))
     check_results(captured, graph)
-    arguments = _apart([_argument(model, one, inputs)
-                        for one in captured.arguments])
+    arguments = [_argument(model, one, inputs) for one in captured.arguments]
     wanted = [i for i, one in enumerate(arguments) if one.requires_grad]
     if not wanted:
         raise Unsupported(
@@ -98,18 +97,6 @@ def _argument(model, one, inputs):
     if not isinstance(value, torch.Tensor):
         raise Unsupported(f"one of its inputs is {value!r}, no tensor")
     return value.detach().requires_grad_(value.requires_grad)
-
-
-def _apart(arguments):
-    """A parameter under two names (tied weights) as two leaves: each has its
-    share of the gradient, and autograd adds up what ModelNew gives for both."""
-    seen, apart = set(), []
-    for one in arguments:
-        if id(one) in seen:
-            one = one.detach().requires_grad_(one.requires_grad)
-        seen.add(id(one))
-        apart.append(one)
-    return apart
 
 
 def _joint(graph, arguments, wanted):
