@@ -45,7 +45,7 @@ class ModelBench:
         #: What was expected of the first compared call, less the tensors.
         self._like = None
         self.bytes_written = sum(
-            place.spec.storage_bytes for place in whole.places["outputs"])
+            place.spec.touched_bytes for place in whole.places["outputs"])
         self.bytes_floor = whole.bytes_floor
 
     def _must_draw(self, generator):

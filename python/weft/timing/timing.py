@@ -300,7 +300,7 @@ class SubgraphBench:
         self._base = self._maker.storages("normal", generator)
         self.calls = self._batch()
         specs = self.reference.inputs + self.reference.outputs
-        self.bytes_floor = sum(s.storage_bytes for s in specs)
+        self.bytes_floor = sum(s.touched_bytes for s in specs)
         self._order = list(range(self.calls))
         self._kept = {}
         #: What was expected of a check's data, or of the first compared call's,
@@ -308,7 +308,7 @@ class SubgraphBench:
         self._like = like or []
         #: Whatever the algorithm: an input may rightly be read in part.
         self.bytes_written = sum(
-            s.storage_bytes for s in self.reference.outputs)
+            s.touched_bytes for s in self.reference.outputs)
         size = BufferSet.bytes_needed(self.reference.inputs, self.reference.outputs)
         self.is_large = device.is_large(size)
         #: Of a call's message on a device, where caches are emptied.
