@@ -2,12 +2,10 @@
 operators in their place."""
 
 import dataclasses
-import operator
 import types
 import unittest
 
 import torch
-from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from weft.regions import attribution, insertion, roofline

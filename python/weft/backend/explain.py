@@ -55,7 +55,7 @@ class GraphReport:
     path: str = ""
     verdict: str = ""  # the full one on kernels that an earlier process found
     replay: str = ""  # whether its calls are a CUDA graph's, or why not
-    #: Of a graph that Inductor compiles whole, by what each may gain.
+    #: Regions of a graph that Inductor compiles whole, the largest hope first.
     regions: list[RegionReport] = dataclasses.field(default_factory=list)
     #: How many times as long the incumbent takes as what computes now.
     speedup: float = 1.0
@@ -125,7 +125,7 @@ def _graphs():
 
 
 def _whole(one: whole_program.WholeProgram) -> GraphReport:
-    """Of a graph that Inductor compiles whole."""
+    """The report on a graph that Inductor compiles whole."""
     regions = [RegionReport(
         candidate.group.first.operators(), candidate.group.first.kind.value,
         len(candidate.group.regions), candidate.time.seconds,

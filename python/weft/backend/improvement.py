@@ -27,7 +27,7 @@ from weft.regions import attribution, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
-#: Cores that one search keeps busy; so many searches run at once.
+#: Cores that one search keeps busy, and the most searches that run at once.
 CORES_PER_SEARCH, SEARCHES_MAX = 4, 4
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
@@ -38,7 +38,7 @@ class Stopped(Exception):
 
 
 class _SearchTurns:
-    """So many searches at once in this process, with no full verdict beside them."""
+    """Limits the searches at once in this process, and pauses full verdicts."""
 
     def __init__(self) -> None:
         self.at_once = max(1, min(
@@ -68,7 +68,7 @@ _turns = _SearchTurns()
 
 
 def adopt(request: Request, compiled: Any, options: Options) -> Compiled:
-    """What computes the calls of a graph that Inductor compiled."""
+    """The function that computes the calls of a graph that Inductor compiled."""
     kernels = labels.nodes_of_kernels(compiled)
     return WholeProgram(request, compiled.current_callable, options,
                         lambda program: _begin(program, kernels))
@@ -83,14 +83,14 @@ def _begin(program: WholeProgram, kernels: dict[str, list[int]]) -> threading.Ev
 
 @dataclasses.dataclass
 class Trial:
-    """What one variant came to on a call's data."""
+    """The result of one variant on a call's data."""
 
     why_not: str = ""
     comparison: Comparison | None = None
 
 
 class Improvement:
-    """Of one program; nothing here keeps the program alive."""
+    """The search for one program; it does not keep the program alive."""
 
     def __init__(self, program: WholeProgram, kernels: dict[str, list[int]]) -> None:
         self._program = weakref.ref(program)
@@ -135,7 +135,7 @@ class Improvement:
         self._search([one for one in candidates if one.source is not None])
         self._settle()
 
-    # What calls do.
+    # Work that calls do.
 
     def _observe(self, groups: Sequence[Any], given: list[Any]) -> None:
         """The profile of the incumbent, and the regions' problem files."""
@@ -190,7 +190,8 @@ class Improvement:
 
     def _try(self, variant: Compiled, candidates: Sequence[Candidate],
              given: list[Any]) -> Trial:
-        """Its results and its time beside the incumbent's and what computes now."""
+        """Compares its results and time with those of the incumbent and of the current
+        implementation."""
         arguments = Arguments(self._request, given)
         with self._same_numbers(given):
             expected = list(self._raw(arguments.fresh()))
@@ -237,7 +238,7 @@ class Improvement:
         finally:
             set_random_states(states)
 
-    # What the thread does.
+    # Work that the thread does.
 
     def _on_call(self, work: Any) -> None:
         """Blocks until a call has done it; raises what it raised."""
@@ -370,7 +371,7 @@ class Improvement:
                 and not self._request.written_inputs())
 
     def _use_current(self, given: list[Any]) -> None:
-        """What computes now, replayed as a CUDA graph where that is faster."""
+        """Uses the current variant, replayed as a CUDA graph if that is faster."""
         program, current = self._live(), self._current
         program.use(current, bool(self._accepted))
         if not contest.is_on_gpu(given):

@@ -32,7 +32,7 @@ PRODUCT_HOPE = 0.25
 
 @dataclasses.dataclass
 class Found:
-    """What the search of one region came to: an operator, or why there is none."""
+    """The result of one region's search: a kernel, or why there is none."""
 
     reason: str = ""
     summary: str = ""
@@ -110,7 +110,7 @@ class Candidate:
         return self.time.group
 
     def operators(self) -> list[tuple[Region, Extracted, torch._ops.OpOverload]]:
-        """What with_inserted() takes, of all of the group's regions."""
+        """The argument of with_inserted() for all regions of the group."""
         assert self.found and self.found.kernel and self.source
         target = insertion.operator_for(
             self.group.key, self.found.kernel.composed.text, self.found.kernel,
@@ -157,7 +157,7 @@ def write_source(candidate: Candidate, values: Sequence[Any],
 
 
 def _position(node: fx.Node) -> int:
-    """Of a graph's argument; -1 of another node."""
+    """The position of a graph's argument; -1 for another node."""
     if role_of(node) is not Role.INPUT or node.op != "placeholder":
         return -1
     return list(node.graph.find_nodes(op="placeholder")).index(node)
@@ -179,7 +179,7 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
     """Searches, or takes what an earlier search found. Blocks for about the budget;
     never raises."""
     assert candidate.source
-    # The incumbent is compared with in the program itself, not beside each region.
+    # The program itself compares with the incumbent, not the search of a region.
     asked = dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
                                 mode=None)
     try:

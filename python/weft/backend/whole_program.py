@@ -69,7 +69,7 @@ class WholeProgram:
         self.calls_with_kernels = 0
         #: The regions by what they may gain; empty until the first profile.
         self.candidates: list[Candidate] = []
-        #: Of one call in the first profile; 0 before.
+        #: Seconds of one call in the first profile; 0 before it.
         self.incumbent_s = 0.0
         #: How many times as long the incumbent takes as what computes now.
         self.speedup = 1.0

@@ -12,10 +12,10 @@ from weft.regions import roofline
 from weft.regions.regions import Region, RegionGroup
 
 RANGE = "weft::incumbent"
-#: Inductor's own range around a call, inside of ours.
+#: Inductor's own range around a call, within RANGE.
 CALL_PREFIX = "## Call CompiledFxGraph"
 CALLS = 3
-#: What a wrapper does besides launching kernels.
+#: Events of a wrapper that launch no kernel.
 _NO_KERNELS = ("aten::empty", "aten::as_strided", "aten::set_", "aten::resize_",
                "cuda", "cu", "Memcpy", "Memset", "[memory]", "## ", "inductor::_")
 
@@ -38,7 +38,7 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True)
 class RegionTime:
-    """What the incumbent spends on a group of equal regions, in all together."""
+    """The incumbent's time for all regions of a group of equal regions."""
 
     group: RegionGroup
     seconds: float
@@ -88,7 +88,7 @@ def profile_of(event: Any, kind: str) -> Profile:
 
 
 def _seconds(event: Any, kind: str) -> float:
-    """Of the device, or of the processor where that computes."""
+    """The device's time of an event; on a CPU the event's own."""
     if kind == "cuda":
         return float(event.device_time_total) / 1e6
     return float(event.cpu_time_total) / 1e6
@@ -157,7 +157,7 @@ def node_times(kernels: Mapping[str, Sequence[int]], times: Mapping[str, float],
 
 
 def node_weight(node: fx.Node) -> float:
-    """What a node costs relative to others: bytes, and operations at 100 a byte."""
+    """A node's cost relative to others: bytes, and operations at 100 a byte."""
     if node.op != "call_function":
         return 0.0
     return roofline.node_bytes(node) + roofline.node_flops(node) / 100
@@ -165,14 +165,14 @@ def node_weight(node: fx.Node) -> float:
 
 def kernel_weights(kernels: Mapping[str, Sequence[int]],
                    nodes: Sequence[fx.Node]) -> dict[str, float]:
-    """What each kernel costs relative to others, where no event tells."""
+    """Each kernel's cost relative to others, for kernels without an event."""
     return {kernel: sum(node_weight(nodes[i]) for i in positions if i < len(nodes))
             for kernel, positions in kernels.items()}
 
 
 def region_times(groups: Sequence[RegionGroup], times: Mapping[fx.Node, float],
                  roofline_of: Callable[[Region], float]) -> list[RegionTime]:
-    """Of each group of equal regions, the largest time above the roofline first."""
+    """The time of each group, the largest time above the roofline first."""
     from weft.regions.regions import region_nodes
 
     found = []

@@ -16,7 +16,7 @@ from weft.regions.extraction import Extracted
 from weft.regions.regions import Region, Role, region_nodes, role_of
 
 NAMESPACE = "weft_region"
-#: Of this file's way to insert; part of each operator's name.
+#: Version of the way to insert; part of each operator's name.
 MECHANISM = 1
 
 Kernel = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
@@ -73,7 +73,7 @@ def _register(library: torch.library.Library, name: str, layouts: list[Layout],
 
 
 def layouts_of(extracted: Extracted) -> list[Layout]:
-    """Of the results, as the graph records them."""
+    """Layouts of the results, as the graph records them."""
     return [(tuple(one.shape), tuple(one.stride()), one.dtype, one.device)
             for one in (node.meta["val"] for node in extracted.results)]
 

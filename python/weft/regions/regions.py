@@ -55,7 +55,7 @@ class Region:
 
     @property
     def name(self) -> str:
-        """Of its first node, for labels and reports."""
+        """The name of its first node, for reports."""
         return self.nodes[0].name
 
     def operators(self, count_max: int = 4) -> str:
@@ -284,11 +284,11 @@ class Partition:
                     ahead.append(other)
         return members
 
-    def _joins(self, node: fx.Node, members: set[fx.Node], beside: fx.Node) -> bool:
-        """Whether this reader of `beside` belongs to the product's epilogue."""
+    def _joins(self, node: fx.Node, members: set[fx.Node], before: fx.Node) -> bool:
+        """Whether this reader of `before` belongs to the product's epilogue."""
         return (node not in members and len(members) < OPERATORS_MAX
                 and self.is_member(node, Role.FUSIBLE) and _is_pointwise(node)
-                and tensors_of(node)[0].numel() == tensors_of(beside)[0].numel()
+                and tensors_of(node)[0].numel() == tensors_of(before)[0].numel()
                 and self.is_convex({*members, node}))
 
     def _region(self, members: set[fx.Node]) -> Region:

@@ -14,7 +14,7 @@ from torch.utils import flop_counter
 from weft.regions.regions import Region, region_inputs, region_nodes, region_results, \
     tensors_of
 
-#: Of the probe's tensors: beyond the caches of a GPU, and of most processors.
+#: Sizes of the probe's tensors: beyond the caches of a GPU, and of most processors.
 COPY_BYTES = {"cuda": 256 << 20, "cpu": 64 << 20}
 PRODUCT_SIZE = {"cuda": 4096, "cpu": 512}
 PROBES = 3
@@ -28,7 +28,7 @@ class Device:
     flops_per_s: float
 
     def roofline_s(self, nbytes: int, flops: int) -> float:
-        """The least time for so many bytes and operations."""
+        """The least time for this number of bytes and operations."""
         return max(nbytes / self.bytes_per_s, flops / self.flops_per_s)
 
 
@@ -79,7 +79,7 @@ def region_bytes(region: Region) -> int:
 
 
 def read_bytes(tensor: torch.Tensor) -> int:
-    """Of its distinct elements: an expanded dimension is read once."""
+    """Bytes of the distinct elements: an expanded dimension is read once."""
     count = 1
     for size, stride in zip(tensor.shape, tensor.stride()):
         count *= size if stride else min(size, 1)
