@@ -332,13 +332,12 @@ class Timing(unittest.TestCase):
         self.assertEqual(copied(torch.randn(4, 6).t()).stride(), (1, 6))
 
     def test_budgets(self):
-        self.assertEqual(region_search.budgets_s(0, 60, 2), [])
-        self.assertEqual(region_search.budgets_s(3, 60, 1), [20.0] * 3)
-        # Who would come too late has none.
-        self.assertEqual(region_search.budgets_s(12, 30, 1), [10.0] * 3)
-        self.assertEqual(region_search.budgets_s(12, 30, 2), [10.0] * 6)
-        self.assertEqual(region_search.budgets_s(1, 30, 4), [30.0])
-        self.assertEqual(region_search.budgets_s(2, 5, 1), [5.0])
+        for asked, expected in (
+                ((0, 60, 2), []), ((3, 60, 1), [20.0] * 3),
+                # Regions for which no time is left have none.
+                ((12, 30, 1), [10.0] * 3), ((12, 30, 2), [10.0] * 6),
+                ((1, 30, 4), [30.0]), ((2, 5, 1), [5.0])):
+            self.assertEqual(region_search.budgets_s(*asked, 10.0), expected)
 
 
 class Steps(unittest.TestCase):

@@ -28,7 +28,7 @@ from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
 #: Cores that one search keeps busy, and the most searches that run at once.
-CORES_PER_SEARCH, SEARCHES_MAX = 4, 4
+CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
 
@@ -103,6 +103,7 @@ class Improvement:
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
+        self._kind = "cpu"  # of the device; known from the first call's arguments
         self.ended = threading.Event()
 
     def run(self) -> None:
@@ -141,6 +142,7 @@ class Improvement:
         """The profile of the incumbent, and the regions' problem files."""
         program = self._live()
         arguments = Arguments(self._request, given)
+        self._kind = arguments.device().type
         nodes = list(self._request.module.graph.nodes)
         with self._same_numbers(given):
             profiles = self._profiles(arguments)
@@ -262,7 +264,8 @@ class Improvement:
 
     def _search(self, candidates: list[Candidate]) -> None:
         budgets = region_search.budgets_s(
-            len(candidates), self._options.budget_s, _turns.at_once)
+            len(candidates), self._options.budget_s, _turns.at_once,
+            region_search.BUDGET_MIN_S[self._kind])
         for one in candidates[len(budgets):]:
             one.state, one.reason = "none", "there is no time for it (budget_s)"
         with concurrent.futures.ThreadPoolExecutor(_turns.at_once) as pool:

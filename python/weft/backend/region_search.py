@@ -16,18 +16,19 @@ from weft.backend.options import Options, log, told
 from weft.backend.recheck import rechecks
 from weft.regions import insertion
 from weft.regions.attribution import RegionTime
-from weft.regions.extraction import Extracted, extracted
+from weft.regions.extraction import Extracted, extracted, has_few_rows
 from weft.regions.regions import Kind, Region, RegionGroup, Role, base_of, role_of
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
-#: The least budget of one region: the search starts processes, which load PyTorch.
-BUDGET_MIN_S = 10.0
-#: The gain that is hoped for: of a product in half precision the vendor's library is
-#: hard to beat (docs/performance.md), of other regions most of the excess may go.
-PRODUCT_HOPE = 0.25
+#: The least budget of one region in seconds: on an H200 with 16 cores, four searches at
+#: once began to build kernels after 10 to 14 s (2026-11-29).
+BUDGET_MIN_S = {"cuda": 25.0, "cpu": 10.0}
+#: Part of a region's excess that is hoped for if its products are in half precision,
+#: which only the vendor's library computes.
+PRODUCT_HOPE = 0.05
 
 
 @dataclasses.dataclass
@@ -135,14 +136,16 @@ def hoped_s(time: RegionTime) -> float:
     is_half = bool(dtypes & {torch.float16, torch.bfloat16})
     is_product = time.group.first.kind in (
         Kind.PRODUCT, Kind.CONVOLUTION, Kind.ATTENTION)
-    return time.excess_s * (PRODUCT_HOPE if is_product and is_half else 1.0)
+    is_summed = any(map(has_few_rows, time.group.first.nodes))
+    return time.excess_s * (
+        PRODUCT_HOPE if is_product and is_half and not is_summed else 1.0)
 
 
 def write_source(candidate: Candidate, values: Sequence[Any],
                  static: frozenset[int]) -> None:
     """Gives the candidate its problem file, of the values of the region's inputs; or
     the reason why it has none. `static`: positions of the graph's parameters."""
-    one = candidate.extracted[0]
+    one = extracted(candidate.group.first, is_summed=True)
     state = {i: "parameter" for i, node in enumerate(one.inputs)
              if _position(base_of(node)) in static}
     if len(state) == len(one.inputs):
@@ -163,12 +166,13 @@ def _position(node: fx.Node) -> int:
     return list(node.graph.find_nodes(op="placeholder")).index(node)
 
 
-def budgets_s(count: int, whole_s: float, at_once: int) -> list[float]:
-    """Of each of so many regions in the order of their searches: equal, but none
-    below what a search takes to begin; who comes too late for that has none."""
+def budgets_s(count: int, whole_s: float, at_once: int,
+              least_s: float) -> list[float]:
+    """The budgets of `count` regions, in the order of their searches. All are equal,
+    and at least `least_s`; regions for which no time is left have none."""
     if count == 0:
         return []
-    each = max(min(whole_s, BUDGET_MIN_S), whole_s * at_once / count)
+    each = max(min(whole_s, least_s), whole_s * at_once / count)
     each = min(each, whole_s)
     affordable = max(1, int(at_once * (whole_s // each)))
     return [each] * min(count, affordable)
