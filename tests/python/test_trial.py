@@ -179,7 +179,6 @@ class InThePiece(BackendCase):
         self.assertEqual(self.states(), ["ready"])
 
     def test_where_inductor_rounds_otherwise_eager_decides(self):
-        """A step where a value stands at the boundary of two."""
         net = Net().eval()
         x = torch.randn(5, 12)
         with torch.no_grad():
@@ -187,8 +186,8 @@ class InThePiece(BackendCase):
             expected = net(x)
             with mock.patch.object(
                     inductor_fallback, "compiled_graph",
-                    lambda *_: lambda arguments: [expected * 1.05]):
-                self.assert_same(mine(x), expected * 1.05)
+                    lambda *_: lambda arguments: [expected * 1.0003]):
+                self.assert_same(mine(x), expected * 1.0003)
             self.assert_same(mine(x), expected)
         self.assertEqual(self.states("inference"), ["ready"], self.reasons())
 
