@@ -1,5 +1,6 @@
 """The search for one graph's kernels, as a run of the weft program."""
 
+import contextlib
 import dataclasses
 import hashlib
 import importlib.util
@@ -8,10 +9,12 @@ import os
 import platform
 import shutil
 import time
+import typing
 
-from weft.backend import program, store, workspace
+from weft.backend import program, store, turns, workspace
 from weft.backend.graph_source import Source
 from weft.backend.options import Options, log
+from weft.backend.turns import Event
 
 #: Of the budget, for timing one kernel and the best one.
 TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
@@ -93,6 +96,32 @@ def _tries(about):
     return tries if isinstance(tries, int) else 1
 
 
+def found(source: Source, options: Options, ends: Event | None = None,
+          spent_s: float = 0.0, around: typing.Callable[
+              [], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+          ) -> Outcome:
+    """The Outcome of another process's search, or of this one's; SearchFailed,
+    OneBatch. One process on this machine searches for a graph, the others wait for its
+    end. `around` is entered for a search of this process's."""
+    def searched() -> Outcome:
+        with around():
+            return search(source, options, ends, spent_s)
+
+    outcome = known(source, options)
+    if outcome is not None:
+        return outcome
+    since, may_search = time.time(), turns.may_search(options)
+    if not options.cache:  # nothing of another process is taken
+        if not may_search:
+            raise SearchFailed(turns.WORKER)
+        return searched()
+    with turns.turn(key_of(source, options), not may_search, ends) as is_ours:
+        outcome = known(source, options, since)
+        if outcome is None and not is_ours:
+            raise SearchFailed(turns.WORKER)
+        return outcome or searched()
+
+
 def search(source, options, cancelled=None, spent_s: float = 0.0):
     """The Outcome of a run of weft on that source; SearchFailed says why there
     is none. Of the budget, `spent_s` seconds are gone already. Blocks until the
@@ -112,6 +141,11 @@ def precision_in(path):
     verdict = (_result(path) or {}).get("verdict")
     found = verdict.get("framework_precision") if isinstance(verdict, dict) else ""
     return found if isinstance(found, str) else ""
+
+
+def limit_s(options: Options) -> float:
+    """When a search is stopped that goes on beyond its budget."""
+    return options.budget_s + late_s(options)
 
 
 def late_s(options: Options) -> float:

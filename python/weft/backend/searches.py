@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 import typing
 import weakref
 
-from weft.backend import composed_module, program, search, turns
+from weft.backend import composed_module, program, search
 from weft.backend.options import Options, told
 from weft.backend.recheck import rechecks
 
@@ -60,8 +59,8 @@ class Searches:
     def _find(self, options: Options, kernels: Kernels) -> None:
         begun = self._calls()
         try:
-            outcome = (search.known(kernels.source, options)
-                       or self._outcome(options, kernels))
+            outcome = search.found(kernels.source, options, self._ends,
+                                   kernels.spent_s, rechecks.paused)
             kernels.summary = outcome.summary
             if not outcome.from_store:
                 kernels.summary += _told_of_calls(self._calls() - begun)
@@ -83,25 +82,6 @@ class Searches:
         except Exception as error:
             kernels.settle("framework", "the search failed with "
                            + told(error))
-
-    def _outcome(self, options: Options, kernels: Kernels) -> search.Outcome:
-        """Of a search: this process's, or another's that is under way."""
-        since, is_ours = time.time(), turns.may_search(options)
-        if not options.cache:  # nothing of another process is taken
-            if not is_ours:
-                raise search.SearchFailed(turns.WORKER)
-            return self._search(options, kernels)
-        with turns.turn(search.key_of(kernels.source, options), not is_ours,
-                        self._ends) as is_ours:
-            outcome = search.known(kernels.source, options, since)
-            if outcome is None and not is_ours:
-                raise search.SearchFailed(turns.WORKER)
-            return outcome or self._search(options, kernels)
-
-    def _search(self, options: Options, kernels: Kernels) -> search.Outcome:
-        with rechecks.paused():
-            return search.search(kernels.source, options, self._ends,
-                                 kernels.spent_s)
 
 
 def _told_of_calls(count: int) -> str:
