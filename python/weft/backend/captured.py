@@ -123,7 +123,7 @@ def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord
     records. Unsupported says why not. Runs forward(), on tensors without data."""
     recorder = _FlatCall(module, call)
     try:
-        with torch.no_grad(), _quietly() as warned:
+        with torch.no_grad(), _quietly() as warned, export.state_named_once():
             program = torch.export.export(recorder, recorder.tensors, strict=False)
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})
