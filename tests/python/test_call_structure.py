@@ -1,6 +1,7 @@
 """weft.optimize: arguments and results that hold objects, such as the key-value cache
 of a language model."""
 
+import collections
 import copy
 import dataclasses
 import os
@@ -16,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 import weft
 from weft.backend import call_structure
+from weft.backend.call_matcher import CallMatcher
 from weft.backend.graph_source import Unsupported
 
 #: As PEFT's forward() names the module `transformers`.
@@ -102,6 +104,30 @@ class Structures(unittest.TestCase):
         self.assertEqual(structure, flat.structure)
         cache.layers[0].more = 1
         self.assertNotEqual(call_structure.flatten(tree).structure, structure)
+
+    def test_calls_of_one_structure_are_taken_apart_alike(self):
+        Pair = collections.namedtuple("Pair", "a b")
+        cache, x = Cache(), torch.ones(2)
+        trees = [
+            ((x,), {}), ((x, 1), {}), ((1, x), {}), ((x,), {"a": 1}),
+            ((x,), {"a": 1, "b": 2}), ((x,), {"b": 2, "a": 1}), ([x], {}),
+            (([x],), {}), (((x,),), {}), (((),), {}), ((cache,), {}), ((Cache(3),), {}),
+            ((types.SimpleNamespace(a=x),), {}), ((types.SimpleNamespace(b=x),), {}),
+            ((Pair(x, 1),), {}), (((x, 1),), {}), ((Registered(),), {}),
+            ((collections.OrderedDict(a=1),), {}), ((None,), {}), ((Result(x, cache),), {})]
+        structures = [call_structure.flatten(tree).structure for tree in trees]
+        for tree in trees:
+            flat = call_structure.flatten(tree)
+            for structure in structures:
+                found = CallMatcher(structure).match(tree)
+                if structure == flat.structure:
+                    for got, expected in zip(found, (flat.leaves, flat.objects)):
+                        self.assertEqual([*map(id, got)], [*map(id, expected)])
+                else:
+                    self.assertIsNone(found, (tree, structure.spec))
+        two = CallMatcher(call_structure.flatten([Layer(), Layer()]).structure)
+        layer = Layer()
+        self.assertIsNone(two.match([layer, layer]))
 
     def test_known_objects_are_references(self):
         cache = Cache()

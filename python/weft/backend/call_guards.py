@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from weft.backend import aliases
+from weft.backend.call_matcher import CallMatcher
 from weft.backend.call_structure import is_same_value
 from weft.backend.captured import Argument, Captured, same_as
 from weft.backend.module_guards import ModuleGuards
@@ -23,6 +24,7 @@ class CallGuards:
 
     def __init__(self, captured: Captured, module: torch.nn.Module) -> None:
         self.captured = captured
+        self.matcher = CallMatcher(captured.structure)
         self.modules = dict(module.named_modules(remove_duplicate=False))
         self._guards: ModuleGuards | None = None  # None: the module has other parts
         if self.modules.keys() == {one.path for one in captured.modules}:

@@ -394,10 +394,10 @@ def _compute(guards: CallGuards, composed: Any, args: tuple[Any, ...],
             return False, None
         leaves = list(args)
     else:
-        call = call_structure.flatten((args, kwargs))
-        if call.structure != captured.structure:
+        found = guards.matcher.match((args, kwargs))
+        if found is None:
             return False, None
-        leaves, objects = call.leaves, call.objects
+        leaves, objects = found
     if not guards.leaves_fit(leaves) or not guards.modules_fit():
         return False, None
     arguments, wants_gradient = guards.arguments_of(leaves)
