@@ -19,7 +19,7 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net, OptimizedCase
 from torch import nn
 
 import weft
-from weft.backend import call_guards, composed_module, dispatch
+from weft.backend import call_guards, call_trial, composed_module, dispatch
 
 
 class Nested(nn.Module):
@@ -491,6 +491,30 @@ class Others(BackendCase):
                          rf"at {re.escape(__file__)}:{line}$")
         self.assertEqual(said.getvalue(), "")
         self.assert_same(mine(-torch.ones(3)), -torch.ones(3))
+
+    @torch.no_grad()
+    def test_without_a_gain_the_module_itself_is_given(self):
+        self.patch(call_trial.Trial, "speed",
+                   lambda *_: call_trial.CallSpeed(0.9, False))
+        net, x = Net(), torch.randn(4, 12)
+        mine, report = weft.optimize(net, x)
+        self.assertIs(mine, net)
+        self.assertFalse(report.ready)
+        self.assertRegex(str(report), "not worth compiling: .* 0.90 times the speed")
+
+    @torch.no_grad()
+    def test_other_inputs_without_a_gain_are_the_module_s_own(self):
+        net, x, other = Net(), torch.randn(4, 12), torch.randn(7, 12)
+        mine, _ = weft.optimize(net, x)
+        self.patch(call_trial.Trial, "speed",
+                   lambda *_: call_trial.CallSpeed(0.9, False))
+        same, report = weft.optimize(mine, other)
+        self.assertIs(same, mine)
+        self.assertIn("not worth compiling", report.reason)
+        of = mine.__dict__["_weft"]
+        for one, calls in ((x, 1), (other, 1), (x, 2)):
+            self.assert_same(mine(one), net(one))
+            self.assertEqual(of.calls, calls)
 
     def test_only_modules_are_taken(self):
         with self.assertRaises(TypeError):
