@@ -19,7 +19,13 @@ from backend_case import BUDGET_S, WAIT_S, BackendCase, Net, OptimizedCase
 from torch import nn
 
 import weft
-from weft.backend import call_guards, call_trial, composed_module, dispatch
+from weft.backend import (
+    call_guards,
+    call_trial,
+    composed_module,
+    dispatch,
+    inductor_fallback,
+)
 
 
 class Nested(nn.Module):
@@ -515,6 +521,33 @@ class Others(BackendCase):
         for one, calls in ((x, 1), (other, 1), (x, 2)):
             self.assert_same(mine(one), net(one))
             self.assertEqual(of.calls, calls)
+
+    @torch.no_grad()
+    def test_inductor_s_code_computes_where_no_kernel_does(self):
+        calls = []
+
+        def compiled(fallback, _):
+            module = fallback._piece().graph_module
+            return lambda arguments: calls.append(1) or module(*arguments)
+
+        self.patch(inductor_fallback.InductorFallback, "_by_torch_compile", compiled)
+        self.set_environment(FAKE_WEFT="fails")
+        net, x = Net(), torch.randn(4, 12)
+        mine, report = weft.optimize(net, x, fallback="inductor")
+        self.assertFalse(report.ready)
+        self.assertIn("Inductor's code computes calls; ", str(report))
+        calls.clear()
+        self.assert_same(mine(x), net(x))
+        self.assertEqual(calls, [1])
+        other = torch.randn(7, 12)
+        for _ in range(5):  # begins, is searched for, and is tried
+            self.assert_same(mine(other), net(other))
+            for pending in mine.__dict__["_weft"]._pending:
+                self.assertTrue(pending.kernels.settled.wait(WAIT_S))
+        self.assertEqual(len(mine.__dict__["_weft"].entries), 2)
+        again = pickle.loads(pickle.dumps(mine))  # whose code is not in a file
+        self.assert_same(again(x), net(x))
+        self.assertEqual(again.__dict__["_weft"].entries, [])
 
     def test_only_modules_are_taken(self):
         with self.assertRaises(TypeError):

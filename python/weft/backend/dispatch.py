@@ -20,6 +20,7 @@ from weft.backend.call_guards import CallGuards
 from weft.backend.call_structure import Flattened
 from weft.backend.captured import Captured
 from weft.backend.graph_source import Unsupported
+from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import Options, is_disabled, log, options_from, told
 from weft.backend.piece import (
     ANY,
@@ -57,8 +58,13 @@ class Report:
         where = f" ({self.path})" if self.path else ""
         sizes = self.one_size and f"; for these sizes alone: {self.one_size}"
         call = (f"; {self.call_ratio:.2f}× over eager for this call"
-                if self.ready and self.call_ratio else "")
+                if self.call_ratio else "")
         return f"{state}; {self.summary or 'no search'}{call}{sizes}{where}"
+
+
+def has_incumbent(piece: Piece) -> bool:
+    """True if Inductor's code computes the graph where no kernel does."""
+    return isinstance(piece.framework, InductorFallback)
 
 
 @dataclasses.dataclass
@@ -75,6 +81,14 @@ class Entry:
     #: It was loaded: what its kernels were judged with is not known here.
     needs_verdict: bool = False
     call_ratio: float = 0.0
+    #: False: Inductor's code computes, since no generated kernel was faster.
+    is_generated: bool = True
+
+    def use_incumbent(self, piece: Piece) -> None:
+        """Takes Inductor's code, if the piece has it, in the place of kernels."""
+        if has_incumbent(piece):
+            self.composed, self.is_generated = piece, False
+            self.reason = f"Inductor's code computes calls; {self.reason}"
 
     def settle(self, _: str, reason: str) -> None:
         """By a full verdict that withdraws its kernels."""
@@ -86,7 +100,7 @@ class Entry:
 
     def report(self, seconds: float = 0.0) -> Report:
         return Report(
-            ready=self.composed is not None, summary=self.summary,
+            ready=self.composed is not None and self.is_generated, summary=self.summary,
             reason=self.reason, seconds=round(seconds, 1), from_store=self.from_store,
             path=self.path, one_size=self.captured.one_size,
             call_ratio=round(self.call_ratio, 3))
@@ -129,6 +143,9 @@ class Pending:
         self.guards = guards
         self.composed = piece  # what is called when the search is over
         self.kernels = list(piece.kernels.values())[-1]
+
+    def has_incumbent(self) -> bool:
+        return has_incumbent(self.composed)
 
     def entry(self) -> Entry:
         kernels, captured = self.kernels, self.guards.captured
@@ -213,8 +230,9 @@ class Dispatch:
             self.entries = (self.entries + [entry])[-ENTRIES_MAX:]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"entries": self.entries, "reports": self.reports,
-                "options": self.options, "_seen": set(self._seen)}
+        # Inductor's code is not in a file.
+        return {"entries": [one for one in self.entries if one.is_generated],
+                "reports": self.reports, "options": self.options, "_seen": set(self._seen)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__()  # type: ignore[misc]
@@ -250,7 +268,7 @@ class Dispatch:
                 done = False
             if done:
                 self.calls += 1
-                if entry.needs_verdict:
+                if entry.needs_verdict and entry.is_generated:
                     entry.have_judged(self.options)
                 return True, result, failed
         self.declined += 1
@@ -277,15 +295,15 @@ class Dispatch:
         state = pending.kernels.state
         if state == "searching":
             return False, None
-        done, result = False, None
+        if state == "framework" and not pending.has_incumbent():
+            self._settle(module, pending, None)
+            return False, None
         call = call_structure.flatten((args, kwargs))  # forward() may change objects
         # The piece looks at the kernels' results beside its own, or begins a
         # search that was the parent process's.
-        if state in ("loaded", "forked"):
-            done, result = _compute(pending.guards, pending.composed, args, kwargs)
-            state = pending.kernels.state
-        if state in ("ready", "framework"):
-            self._settle(module, pending, call if done else None)
+        done, result = _compute(pending.guards, pending.composed, args, kwargs)
+        if done and pending.kernels.state in ("ready", "framework"):
+            self._settle(module, pending, call)
         return done, result
 
     def _settle(self, module: torch.nn.Module, pending: Pending,
@@ -296,7 +314,9 @@ class Dispatch:
             self._pending = tuple(
                 one for one in self._pending if one is not pending)
         entry = pending.entry()
-        if entry.composed is not None and call is not None:
+        if call is not None:
+            if entry.composed is None:
+                entry.use_incumbent(pending.composed)
             try_call(module, entry, pending, call, self.options)
         self.reports.append(entry.report())
         if entry.composed is not None:
@@ -447,6 +467,8 @@ def try_call(module: torch.nn.Module, entry: Entry, pending: Pending, call: Flat
              options: Options) -> None:
     """Refuses the entry if the user's call is not faster by it, or is another call
     than the module's own. Raises nothing."""
+    if entry.composed is None:
+        return
     try:
         own = plain_copy(module)
         probe = shallow_copy(module, type(module))

@@ -19,7 +19,7 @@ from weft.backend.piece import random_states, set_random_states
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
              variants=0, cache=True, shapes_max=4, dynamic_batch=False,
-             dynamic_dim=None, seeds="auto", replay_mb=0):
+             dynamic_dim=None, seeds="auto", replay_mb=0, fallback="auto"):
     """(module, Report). The module returned is of the class of `module`, and
     has the very same parameters, buffers and parts; its forward() takes the
     kernels for inputs of the shapes, strides, dtypes and devices of `inputs`
@@ -46,6 +46,10 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     On a GPU, calls by kernels are one CUDA graph's, where that is faster and such
     graphs keep no more than replay_mb MiB of its memory.
 
+    fallback="inductor", the default on a GPU: kernels also have to beat Inductor's
+    code for the graph, which computes calls where no kernel is faster and its calls
+    are faster than the module's own.
+
     Blocks until the search is over. Nothing that goes wrong here is raised but
     wrong arguments; the report says it."""
     module = getattr(module, "_orig_mod", module)
@@ -55,7 +59,8 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     options = options_from({"budget_s": budget_s, "target": target,
                             "variants": variants, "cache": cache,
                             "shapes_max": shapes_max, "seeds": seeds,
-                            "replay_mb": replay_mb, "wait": True})
+                            "replay_mb": replay_mb, "fallback": fallback,
+                            "wait": True})
     args = tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     if unfit := _unfit(module):
         return module, Report(False, "", unfit, 0.0, False, "")
@@ -118,8 +123,9 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
     if states:
         set_random_states(states)
     entry = pending.entry()
-    if entry.composed is not None:
-        dispatch.try_call(module, entry, pending, call, options)
+    if entry.composed is None:
+        entry.use_incumbent(piece)
+    dispatch.try_call(module, entry, pending, call, options)
     return entry
 
 
