@@ -12,7 +12,7 @@ from weft.backend.call_structure import is_same_value
 from weft.backend.captured import Argument, Captured, same_as
 from weft.backend.module_guards import ModuleGuards
 
-#: Of a module, by the kind of an argument.
+#: The table of a module that has the arguments of a kind.
 _TABLES = {"parameter": "_parameters", "buffer": "_buffers"}
 _TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 

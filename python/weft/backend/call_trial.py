@@ -22,7 +22,7 @@ from weft.backend.call_structure import Flattened
 #: RMS of a difference over the RMS of what is expected. A second call differs by the
 #: order of sums at most; a graph may round otherwise, which the last check judges.
 SECOND_CALL_MAX, GRAPH_MAX = 0.02, 0.3
-#: What is zero but for rounding may differ by as much as it is.
+#: A smaller RMS of a difference is rounding, whatever is expected.
 ERROR_LEAST = 1e-3
 #: Elements that are compared at once.
 ELEMENTS_MAX = 1 << 20
@@ -118,7 +118,7 @@ class Trial:
 
 
 def _are_alike(one: Flattened, other: Flattened, limit: float) -> bool:
-    """True if two results have the same structure and, but for rounding, numbers."""
+    """True if two results differ by rounding only."""
     return one.structure == other.structure and all(
         _is_alike(a, b, limit) for a, b in zip(one.leaves, other.leaves))
 

@@ -42,7 +42,7 @@ _is_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
 
 @dataclasses.dataclass
 class Report:
-    """What became of one call of optimize()."""
+    """The outcome of one call of optimize()."""
 
     ready: bool  # kernels compute this module's calls with such inputs
     summary: str  # of the search: what is generated, and how fast
@@ -248,8 +248,8 @@ class Dispatch:
     def compute(self, module: torch.nn.Module, args: tuple[Any, ...],
                 kwargs: dict[str, Any]) -> tuple[bool, Any, list[tuple[Entry, Exception]]]:
         """(whether an entry computed it, the result, [(entry, error) of each that
-        failed]). Nothing of weft's is raised: what goes wrong is told by explain(),
-        and the call is the module's own."""
+        failed]). Errors of weft are not raised: explain() reports them, and the call is
+        the module's own."""
         failed: list[tuple[Entry, Exception]] = []
         try:
             if is_special():
@@ -277,8 +277,8 @@ class Dispatch:
     def _compute_other(self, module: torch.nn.Module, args: tuple[Any, ...],
                        kwargs: dict[str, Any]) -> tuple[bool, Any]:
         """The same for inputs that no entry knows: those of a search that is
-        over are tried, and new ones begun. What goes wrong is told by
-        explain(), and the call is the module's own."""
+        over are tried, and new ones begun. Errors are not raised: explain() reports
+        them, and the call is the module's own."""
         try:
             for pending in self._pending:
                 done, result = self._compute_pending(module, pending, args, kwargs)
@@ -299,8 +299,8 @@ class Dispatch:
             self._settle(module, pending, None)
             return False, None
         call = call_structure.flatten((args, kwargs))  # forward() may change objects
-        # The piece looks at the kernels' results beside its own, or begins a
-        # search that was the parent process's.
+        # The piece compares the kernels' results with its own, or begins a search that
+        # the parent process had under way.
         done, result = _compute(pending.guards, pending.composed, args, kwargs)
         if done and pending.kernels.state in ("ready", "framework"):
             self._settle(module, pending, call)
@@ -397,7 +397,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def kind_of(call: Flattened) -> Any:
-    """What makes two calls' inputs of one kind."""
+    """A key that calls with inputs of one kind have in common."""
     return (call.structure.spec.num_leaves, captures.same_as(call.leaves), *(
         captures.look_of(leaf) if isinstance(leaf, torch.Tensor)
         else repr(leaf) for leaf in call.leaves))
@@ -488,7 +488,7 @@ def try_call(module: torch.nn.Module, entry: Entry, pending: Pending, call: Flat
 
 
 def plain_copy(module: torch.nn.Module) -> torch.nn.Module:
-    """A shallow copy with its own forward(), which nobody else calls."""
+    """A shallow copy with its own forward(), for the capture and the trial."""
     kind = type(module).__mro__[2] if dispatch_of(module) else type(module)
     made = shallow_copy(module, kind)
     made.__dict__.pop(OWN, None)

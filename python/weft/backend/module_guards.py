@@ -120,8 +120,8 @@ class ModuleGuards:
                      or self._has_no_hooks()))
 
     def _has_no_hooks(self) -> bool:
-        """A full look. Every hook that is registered has a number of its own, so none
-        came since as long as the next number is the same."""
+        """A full look. PyTorch numbers all hooks that are registered: while the next
+        number is the same, no hook was added."""
         number = RemovableHandle.next_id
         if has_global_hooks() or any(
                 next(_hooks_of(part, _BACKWARD_HOOKS + _FORWARD_HOOKS * bool(one.path)),
