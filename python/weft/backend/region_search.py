@@ -76,7 +76,8 @@ class RegionKernel:
             found.append("a result is memory of an argument's")
             return
         expected = list(self._reference(*arguments))
-        why = agreement.difference(expected, list(made))
+        why = agreement.Check(self._reference, arguments).why_not(
+            expected, list(made))
         if why:
             found.append("on the program's own data the kernels came to something "
                          f"else: {why}")
@@ -187,9 +188,7 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
     asked = dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
                                 mode=None)
     try:
-        outcome = search.known(candidate.source, asked)
-        if outcome is None:
-            outcome = search.search(candidate.source, asked, ends)
+        outcome = search.found(candidate.source, asked, ends)
         if not outcome.has_kernels:
             return Found(outcome.reason, outcome.summary, outcome.path)
         composed = ComposedModule(candidate.source, outcome.path)
