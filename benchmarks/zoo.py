@@ -3,7 +3,7 @@ pieces, verified or explained, timed against eager and torch.compile.
 
     PYTHONPATH=python python benchmarks/zoo.py [--only NAME,…] [--budget-s N]
         [--device cuda] [--large] [--batch N] [--dtype bfloat16] [--train]
-        [--fallback inductor] [--mode reduce-overhead] [--modes default,reduce-overhead]
+        [--fallback inductor] [--mode reduce-overhead] [--modes default,max-autotune]
         [--tables]
 
 Prints a table, a line a model; speedups are medians of rounds, with their quartiles. On a
@@ -136,6 +136,17 @@ def _settle(inputs):
         torch.cuda.synchronize()
 
 
+def modes_of(options):
+    """torch.compile's modes that weft is compared with."""
+    if options.device == "cpu":
+        return ["default"]
+    if options.modes:
+        return options.modes.split(",")
+    has_graphs = options.mode in ("reduce-overhead", "max-autotune")
+    return ["default", "reduce-overhead"] if has_graphs or options.replay_mb else [
+        "default"]
+
+
 def row_of(name, make, options):
     """(the columns of one model, its graphs' reports)"""
     import weft
@@ -161,7 +172,7 @@ def row_of(name, make, options):
     timed(mine)(*inputs)
     seconds = time.monotonic() - begin
     same = as_eager(model, mine, inputs, is_training)
-    modes = options.modes.split(",") if options.device != "cpu" else ["default"]
+    modes = modes_of(options)
     theirs = _those_that_run({
         mode: timed(torch.compile(model, mode=mode)) for mode in modes}, inputs)
     eager, ours, *others = in_turns(
@@ -206,8 +217,8 @@ def main():
                         choices=("auto", "eager", "inductor"))
     parser.add_argument("--mode", default="default",
                         help="weft's, one of torch.compile's")
-    parser.add_argument("--modes", default="default,reduce-overhead",
-                        help="torch.compile's on a GPU, with commas")
+    parser.add_argument("--modes", help="torch.compile's on a GPU, with commas; else "
+                        "those that allow as many CUDA graphs as --mode")
     parser.add_argument("--replay-mb", type=int, help="by the mode else")
     parser.add_argument("--tables", action="store_true", help="regions of each graph")
     parser.add_argument("--reason-chars", type=int, default=160)

@@ -11,7 +11,7 @@ from backend_case import WAIT_S, BackendCase, Net
 from torch import nn
 
 import weft
-from weft.backend import improvement, incumbent, region_search
+from weft.backend import improvement, incumbent, region_module, region_search
 from weft.backend.program_timing import Arguments, Comparison, copied, timed
 from weft.backend.whole_program import Step, WholeProgram
 
@@ -293,6 +293,83 @@ class Candidates(unittest.TestCase):
         self.assertEqual(found, ["b"])
         found, tried = self.inserted({"a": 0.1, "b": 0.1}, [{"a", "b"}])
         self.assertEqual((found, tried), (["a"], [["a"]]))
+
+
+COMPOSED = """
+import torch
+
+def _weft_sg_a(x):
+    return torch.tanh(x), x * 2
+
+def _weft_sg_b(x):
+    return torch.relu(x)
+
+class ModelNew:
+    def forward(self, region_0_0, region_1_0, region_1_1, region_2_0):
+        \"\"\"The captured computation.\"\"\"
+        if torch.compiler.is_compiling():
+            return self.forward_reference(region_0_0)
+        with torch.no_grad():
+            (_t_a, _t_b,) = _weft_sg_a(region_0_0)
+            _t_mm = torch.mm(region_1_0, region_1_1)
+            _t_relu = _weft_sg_b(_t_mm)
+            del _t_mm
+            _t_exp = torch.exp(region_2_0)
+            return (_t_b, _t_relu, _t_exp, _t_a,)
+"""
+
+
+class Parts(unittest.TestCase):
+    """Regions of one composed module."""
+
+    def sliced(self, arguments, results, text=COMPOSED):
+        names = {}
+        exec(text, names)
+        return region_module.sliced(names, text, arguments, results)
+
+    def test_each_has_its_statements(self):
+        x, w = torch.randn(3, 3), torch.randn(3, 3)
+        found = self.sliced(["region_0_0"], [3, 0])(x)
+        torch.testing.assert_close(found, (torch.tanh(x), x * 2))
+        found = self.sliced(["region_1_0", "region_1_1"], [1])(x, w)
+        torch.testing.assert_close(found, (torch.relu(x @ w),))
+
+    def test_one_without_a_kernel_is_said_so(self):
+        with self.assertRaises(region_module.NoKernel):
+            self.sliced(["region_2_0"], [2])
+
+    def test_other_forms_are_not_taken(self):
+        for text, words in (
+                (COMPOSED.replace("_t_a,)", "self._x,)"), "reads self"),
+                (COMPOSED.replace("return (_t_b, _t_relu, _t_exp, _t_a,)",
+                                  "return _t_b"), "no tuple"),
+                (COMPOSED.replace("_t_exp = torch", "print(torch").replace(
+                    "exp(region_2_0)", "exp(region_2_0))"), "stores nothing"),
+                (COMPOSED.replace("            _t_exp =",
+                                  "            if region_2_0:\n"
+                                  "                _t_exp ="), "has a If"),
+                (COMPOSED.replace("ModelNew", "Other"), "does not end")):
+            with self.assertRaisesRegex(region_module.NotSliced, words):
+                self.sliced(["region_0_0"], [3, 0], text)
+
+    def test_several_graphs_are_one_problem(self):
+        def f(x):
+            return (torch.tanh(x) * 2,)
+
+        def g(x, y):
+            return x + y, torch.relu(y)
+
+        inputs = [[torch.randn(4)], [torch.randn(2, 3), torch.randn(3)]]
+        graphs = [torch.fx.experimental.proxy_tensor.make_fx(
+            one, tracing_mode="fake")(*given) for one, given in zip((f, g), inputs)]
+        made = region_module.combined(graphs, inputs)
+        self.assertEqual(made.arguments, (("region_0_0",),
+                                          ("region_1_0", "region_1_1")))
+        self.assertEqual(made.results, ((0,), (1, 2)))
+        names = {}
+        exec(made.source.text, names)
+        found = names["Model"]()(*inputs[0], *inputs[1])
+        torch.testing.assert_close(found, (*f(*inputs[0]), *g(*inputs[1])))
 
 
 class Timing(unittest.TestCase):

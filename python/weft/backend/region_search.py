@@ -10,10 +10,18 @@ import torch
 from torch import fx
 
 from weft.backend import agreement, search
+from weft.backend import composed_module
 from weft.backend.composed_module import ComposedModule
 from weft.backend.graph_source import Source, Unsupported, source_of
 from weft.backend.options import Options, log, told
 from weft.backend.recheck import rechecks
+from weft.backend.region_module import (
+    Combined,
+    NoKernel,
+    NotSliced,
+    RegionModule,
+    combined,
+)
 from weft.regions import insertion
 from weft.regions.attribution import RegionTime
 from weft.regions.extraction import Extracted, extracted, has_few_rows
@@ -23,8 +31,8 @@ from weft.regions.regions import Kind, Region, RegionGroup, Role, base_of, role_
 REGIONS_MAX = 12
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
-#: The least budget of one region in seconds: on an H200 with 16 cores, four searches at
-#: once began to build kernels after 10 to 14 s (2026-11-29).
+#: The least budget of one region's own search, in seconds. On an H200 with 16 cores, four
+#: searches at once began to build kernels after 10 to 14 s (2026-11-29).
 BUDGET_MIN_S = {"cuda": 25.0, "cpu": 10.0}
 #: Part of a region's excess that is hoped for if its products are in half precision,
 #: which only the vendor's library computes.
@@ -45,7 +53,7 @@ class RegionKernel:
     """A region's generated module as a function of the region's inputs. If a call of
     the module fails, the region's own operators compute from then on."""
 
-    def __init__(self, source: Source, composed: ComposedModule,
+    def __init__(self, source: Source, composed: ComposedModule | RegionModule,
                  reference: fx.GraphModule,
                  on_failure: Callable[[str], None]) -> None:
         self.source = source
@@ -179,14 +187,62 @@ def budgets_s(count: int, whole_s: float, at_once: int,
     return [each] * min(count, affordable)
 
 
+def combined_of(candidates: Sequence[Candidate],
+                values: Sequence[Sequence[Any]]) -> Combined | None:
+    """One problem file for all of these; None if there is none."""
+    try:
+        return combined([extracted(one.group.first, is_summed=True).module
+                         for one in candidates], values)
+    except Exception as error:
+        log.info("regions are searched one by one: %s", told(error))
+        return None
+
+
+def search_together(candidates: Sequence[Candidate], problem: Combined,
+                    options: Options, ends: threading.Event,
+                    on_failure: Callable[[str], None]) -> list[Found | None]:
+    """One search for all of these regions, by the whole budget: processes start once.
+    None for a region whose statements cannot be taken out of the module that was found.
+    Raises what a search does."""
+    asked = _asked(options, options.budget_s)
+    outcome = search.found(problem.source, asked, ends)
+    if not outcome.has_kernels:
+        return [Found(outcome.reason, outcome.summary, outcome.path)] * len(candidates)
+    whole = ComposedModule(problem.source, outcome.path)
+    loaded = composed_module.loaded(outcome.path)
+    results: list[Found | None] = []
+    for one, arguments, places in zip(candidates, problem.arguments, problem.results):
+        try:
+            module = RegionModule(outcome.path, loaded, whole.text, arguments, places)
+        except NoKernel as error:
+            results.append(Found(str(error), outcome.summary, outcome.path))
+            continue
+        except NotSliced as error:
+            log.info("a region has no part of its own: %s", error)
+            results.append(None)
+            continue
+        kernel = RegionKernel(problem.source, module, one.extracted[0].module,
+                              on_failure)
+        if outcome.from_store:
+            rechecks.begin(kernel, module, options)
+        results.append(Found("", outcome.summary, outcome.path, kernel))
+    return results
+
+
+def _asked(options: Options, budget_s: float) -> Options:
+    """Options of a region's search. The program itself compares with the incumbent,
+    which is Inductor's code already."""
+    seeds = "library,compiler" if options.seeds == "auto" else options.seeds
+    return dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
+                               mode=None, seeds=seeds)
+
+
 def search_one(candidate: Candidate, options: Options, budget_s: float,
                ends: threading.Event, on_failure: Callable[[str], None]) -> Found:
     """Searches, or takes what an earlier search found. Blocks for about the budget;
     never raises."""
     assert candidate.source
-    # The program itself compares with the incumbent, not the search of a region.
-    asked = dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
-                                mode=None)
+    asked = _asked(options, budget_s)
     try:
         outcome = search.found(candidate.source, asked, ends)
         if not outcome.has_kernels:
