@@ -10,6 +10,7 @@ import shutil
 import time
 
 from weft.backend import program, store, workspace
+from weft.backend.graph_source import at_user_lines
 from weft.backend.options import log
 
 #: Of the budget, for timing one kernel and the best one.
@@ -118,6 +119,7 @@ def _search(source, options, cancelled, folder):
         ["run", problem, "--out", run, "--fast-sync", "-q",
          *_words(options, source.any_size)], limit_s(options), cancelled)
     seconds = time.monotonic() - begin
+    told = at_user_lines(told, source.text)
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
         raise SearchFailed(
@@ -128,7 +130,8 @@ def _search(source, options, cancelled, folder):
         raise OneBatch(told)
     if code != 0 or result is None:
         raise SearchFailed(told or f"weft run ended with the code {code}")
-    reason = _why_none(result) or _too_slow(result, options)
+    reason = at_user_lines(_why_none(result), source.text) or _too_slow(
+        result, options)
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
     summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
