@@ -14,6 +14,8 @@ import re
 
 import torch
 
+from weft.problem import tensor_kinds
+
 #: Operators of others cannot be loaded in the sandbox.
 NAMESPACES = ("aten", "prims")
 NODES_MAX = 20_000
@@ -286,6 +288,16 @@ class _Writer:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def refuse_nested(graph_module: torch.fx.GraphModule) -> None:
+    """Unsupported, if AOTAutograd made the graph of nested tensors: their length is
+    a symbol that has no value."""
+    for node in graph_module.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.is_nested_int():
+            raise Unsupported("it has nested tensors, and weft compiles dense tensors "
+                              "only")
+
+
 def view_chain(node, positions):
     """("view", argument, steps) of a result that is a view of an argument alone,
     whatever sizes it takes; None of others. `positions`: node → argument."""
@@ -369,12 +381,13 @@ def _sample(tensor):
 def _check_tensor(tensor, what):
     if not isinstance(tensor, torch.Tensor):
         raise Unsupported(f"its {what} is no tensor")
+    if kind := tensor_kinds.special_kind(tensor):
+        raise Unsupported(f"its {what} is {kind}, and weft compiles dense tensors "
+                          "only")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter,
                             torch.nn.Buffer):
         raise Unsupported(f"its {what} is a {type(tensor).__name__}, a tensor "
                           "of another class")
-    if tensor.layout is not torch.strided:
-        raise Unsupported(f"its {what} is not dense ({tensor.layout})")
     if tensor.dtype not in DTYPES:
         raise Unsupported(f"its {what} is of the dtype {tensor.dtype}")
     if tensor.device.type not in ("cpu", "cuda"):

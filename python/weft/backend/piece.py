@@ -21,13 +21,14 @@ from weft.backend import (
     program,
     search,
 )
-from weft.backend.graph_source import Unsupported, source_of
+from weft.backend.graph_source import Unsupported, refuse_nested, source_of
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
 from weft.backend.recheck import rechecks
 from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.replay import Replayed
 from weft.backend.tracing import traced, tracing
+from weft.problem.problem import internal_error
 
 #: Searches that may wait for their turn; further graphs stay the framework's.
 WAITING_MAX = 256
@@ -269,7 +270,8 @@ class Piece:
         except Unsupported as error:
             refuse(str(error))
         except Exception as error:
-            refuse("it could not be written down: " + told(error))
+            refuse(internal_error("the graph could not be written down "
+                                  f"({told(error)})"))
         else:
             if not self._adopt(kernels, arguments):
                 self._search(kernels)
@@ -294,6 +296,7 @@ class Piece:
             kernels.after_fork()
 
     def _source(self, key, arguments):
+        refuse_nested(self.graph_module)
         if key != ANY:
             return source_of(
                 _at_these_sizes(self.graph_module, arguments, self._sizes),

@@ -49,6 +49,8 @@ def _named(model: torch.nn.Module, arguments: Any) -> Iterator[tuple[str, Any]]:
         for path, leaf in pytree.tree_flatten_with_path(value)[0]:
             yield f"argument {name}{pytree.keystr(path)}", leaf
     for path, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):  # refused by its own name
+            continue
         dot = "." if path else ""
         for table, what in ((module._parameters, "parameter"),
                             (module._buffers, "buffer")):

@@ -12,6 +12,7 @@ import torch
 
 from weft.backend import captured as captures, parts
 from weft.backend.graph_source import Unsupported, is_view
+from weft.problem import sentences
 
 #: Tensors that forward() makes of numbers are written into ModelNew's file.
 CONSTANT_ELEMENTS_MAX = 4096
@@ -129,8 +130,7 @@ def _joint(graph, arguments, wanted):
             (tuple(one.shape), one.dtype) for one in tangents]
     except Exception as error:
         raise Unsupported("its gradients cannot be captured: "
-                          f"{type(error).__name__}: "
-                          f"{str(error).strip()[:300]}") from None
+                          f"{sentences.of_error(error)}") from None
 
 
 def _functional(
