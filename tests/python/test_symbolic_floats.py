@@ -87,10 +87,10 @@ class SymbolicFloats(BackendCase):
     def test_a_tensor_of_a_size_is_made_once(self) -> None:
         made = SizeTensors([(_WeftSize([(2, [(0, 1)]), (1, [])]), torch.float32)])
         for columns in (4, 5):
-            (one,) = made.beside([torch.empty(3, columns)])
+            (one,) = made.of([torch.empty(3, columns)])
             self.assertEqual((one.dtype, one.item()),
                              (torch.float32, 2 * columns + 1))
-            (again,) = made.beside([torch.empty(7, columns)])
+            (again,) = made.of([torch.empty(7, columns)])
             self.assertIs(one, again)
 
 

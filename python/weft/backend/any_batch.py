@@ -103,7 +103,7 @@ class Symbolic:
             for powers, factor in made.terms()])
 
     def numbers_at(self, sizes: tuple[int, ...]) -> list[torch.Tensor]:
-        """What the graph's last arguments are at these sizes."""
+        """The graph's last arguments at these sizes."""
         return [torch.tensor(self._number(node.meta["val"], sizes), dtype=dtype)
                 for node, dtype in self.numbers]
 

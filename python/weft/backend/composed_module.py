@@ -62,7 +62,7 @@ class ComposedModule:
         """The graph's results for its arguments, a list."""
         self.raise_if_withdrawn()
         given = [*self._numbers.on_device(arguments),
-                 *self._of_sizes.beside(arguments)]
+                 *self._of_sizes.of(arguments)]
         return self._call([*given, *self._constants.beside(given)])
 
     def raise_if_withdrawn(self):
@@ -145,8 +145,8 @@ class SizeTensors:
         self._made = made
         self._known: dict[tuple[object, ...], torch.Tensor] = {}
 
-    def beside(self, arguments: list[object]) -> list[torch.Tensor]:
-        """They, on the device of the arguments."""
+    def of(self, arguments: list[object]) -> list[torch.Tensor]:
+        """The tensors of that call, on the device of the arguments."""
         if not self._made:
             return []
         device = _device_of(arguments) or torch.device("cpu")

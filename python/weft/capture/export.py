@@ -237,7 +237,7 @@ def is_internal(error):
 
 
 def internal_error(error):
-    """What to report of that, as a sentence without its end."""
+    """The sentence for such an error, without its full stop."""
     return (f"internal error of torch.export ({sentences.of_error(error)}): report "
             f"it to PyTorch, with the model and the version {_version()}")
 

@@ -64,7 +64,7 @@ OFF_CLOCK_EAGER_SHARE = 1 / 3
 
 
 #: If other threads of the candidate are seen at work for this share of what may be
-#: untimed work, they are the reason why it cannot be told.
+#: untimed work, they are named as the reason for not_timed.
 OTHERS_SHARE = 0.5
 
 
@@ -77,8 +77,8 @@ class BaselineLost(Exception):
 
 
 def _why_hidden(found: OffClock) -> str:
-    """Why it cannot be told whether a candidate works outside of its timed calls:
-    its own threads, or other programs."""
+    """The reason for not_timed: the candidate's other threads, or other programs,
+    hide whether the candidate works outside of its timed calls."""
     hidden_s = max(found.median_s, found.most_s)
     if found.by_others_s >= OTHERS_SHARE * hidden_s:
         return ("other threads or processes of the candidate work outside of its "
