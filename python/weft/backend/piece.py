@@ -286,9 +286,14 @@ class Piece:
         self._search(kernels)
 
     def _search(self, kernels):
-        _searches.add(self, kernels)
-        if self.options.wait:
-            kernels.settled.wait(search.limit_s(self.options) + GRACE_S)
+        before = _searches.add(self, kernels)
+        if not self.options.wait:
+            return
+        if before:
+            log.warning("weft waits for %d searches of this process that began "
+                        "before: one runs at a time", before)
+        kernels.settled.wait((1 + before)
+                             * (search.limit_s(self.options) + GRACE_S))
 
     def after_fork(self):
         self._lock = threading.Lock()
@@ -442,6 +447,8 @@ class _Searches:
         self._ends = threading.Event()
 
     def add(self, piece, kernels):
+        """The number of searches that are before this one."""
+        before = self._queue.unfinished_tasks
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
@@ -452,6 +459,7 @@ class _Searches:
         except queue.Full:
             kernels.settle("framework", f"{WAITING_MAX} graphs wait for their "
                            "search already")
+        return before
 
     def end(self):
         self._ends.set()
@@ -464,6 +472,7 @@ class _Searches:
             if piece is not None:
                 self._find(piece.options, kernels)
             del piece, kernels
+            self._queue.task_done()
 
     def _find(self, options, kernels):
         begun = _calls_by_now()
