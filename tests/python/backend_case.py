@@ -187,9 +187,9 @@ class RealSearches(BackendCase):
         self.searches = []
         real = program.run
 
-        def counted(words, *rest):
+        def counted(words, *rest, **named):
             self.searches.append(words)
-            return real(words, *rest)
+            return real(words, *rest, **named)
 
         self.patch(program, "run", counted)
 

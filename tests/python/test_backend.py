@@ -52,11 +52,11 @@ class TakeOver(BackendCase):
     def test_a_call_that_waits_says_that_another_search_comes_first(self):
         self.set_environment(FAKE_WEFT="hangs")
         first, x = self.compiled(Net(), wait=False), torch.randn(4, 12)
-        second = self.compiled(lambda x: torch.tanh(x) * x)
+        second = self.compiled(lambda x: torch.tanh(x) * x, budget_s=1)
         with torch.no_grad():
             first(x)
-            self.patch(search, "limit_s", lambda _: 0.0)
-            self.patch(pieces, "GRACE_S", 0.0)
+            self.patch(search, "late_s", lambda _: 0.0)
+            self.patch(search, "END_S", 0.0)
             with self.assertLogs("weft", "WARNING") as said:
                 self.assert_same(second(x), torch.tanh(x) * x)
         self.assertIn("waits for 1 searches", said.output[0])

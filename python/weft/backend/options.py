@@ -51,6 +51,9 @@ class Options:
     replay_mb: int | None = None
     #: Whether composed modules of earlier processes are used, and kept.
     cache: bool = True
+    #: Whether a forked process, or one of multiprocessing, may start a search. None:
+    #: as WEFT_WORKER_SEARCHES says, else it may not.
+    worker_searches: bool | None = None
     mode: str | None = None
 
     def __post_init__(self):
@@ -59,6 +62,8 @@ class Options:
         _check("mode", self.mode, MODES)
         _check_flag("wait", self.wait)
         _check_flag("cache", self.cache)
+        if self.worker_searches is not None:
+            _check_flag("worker_searches", self.worker_searches)
         _check_seeds(self.seeds)
         _check_range("budget_s", self.budget_s, 1, BUDGET_S_MAX)
         _check_range("trial_s", self.trial_s, 0, 60)

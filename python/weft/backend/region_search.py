@@ -185,9 +185,7 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
     asked = dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
                                 mode=None)
     try:
-        outcome = search.known(candidate.source, asked)
-        if outcome is None:
-            outcome = search.search(candidate.source, asked, ends)
+        outcome = search.found(candidate.source, asked, ends)
         if not outcome.has_kernels:
             return Found(outcome.reason, outcome.summary, outcome.path)
         composed = ComposedModule(candidate.source, outcome.path)
