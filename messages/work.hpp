@@ -164,8 +164,7 @@ struct SubgraphDone {
   std::string subgraph;
   /// "won": a right kernel, faster than eager beyond noise. "lost": right, not
   /// faster. "proven": right, and nothing is timed here. "wrong": no right
-  /// one. "failed": nothing could be verified (none was built, or answered in
-  /// time).
+  /// one. "failed": nothing could be verified.
   std::string outcome;
   std::string reason;
   SeedResult best;  ///< when won, lost or proven

@@ -127,7 +127,7 @@ class UserLines(BackendCase):
 
     @torch.no_grad()
     def test_a_search_s_reason_has_it(self) -> None:
-        def failing(words, *_):
+        def failing(*_, **__):
             return 2, "problem.py:40: it cannot be captured"
 
         self.patch(search.program, "run", failing)

@@ -11,6 +11,7 @@ import weakref
 from weft.backend import composed_module, program, search
 from weft.backend.options import Options, told
 from weft.backend.recheck import rechecks
+from weft.problem.problem import internal_error
 
 if typing.TYPE_CHECKING:
     from weft.backend.piece import Kernels, Piece
@@ -84,8 +85,8 @@ class Searches:
                 composed_module.Withdrawn) as error:
             kernels.settle("framework", str(error))
         except Exception as error:
-            kernels.settle("framework", "the search failed with "
-                           + told(error))
+            kernels.settle("framework", internal_error(
+                f"the search failed with {told(error)}"))
 
 
 def _told_of_calls(count: int) -> str:
