@@ -29,6 +29,7 @@ from weft.backend.piece import (
     random_states,
     set_random_states,
 )
+from weft.backend.notebook import Shown
 from weft.backend.recheck import rechecks
 from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.shallow_copy import shallow_copy
@@ -41,7 +42,7 @@ _is_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
 
 
 @dataclasses.dataclass
-class Report:
+class Report(Shown):
     """The outcome of one call of optimize()."""
 
     ready: bool  # kernels compute this module's calls with such inputs
