@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from weft import backend
 from weft.backend import captured, piece as pieces, program, whole_program
+from weft.backend.notebook import Shown
 from weft.backend.options import is_disabled
 from weft.backend.recheck import rechecks
 
@@ -20,7 +21,7 @@ _known_breaks = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass
-class RegionReport:
+class RegionReport(Shown):
     """A region of a graph that Inductor compiles, with its repetitions."""
 
     operators: str
@@ -41,7 +42,7 @@ class RegionReport:
 
 
 @dataclasses.dataclass
-class GraphReport:
+class GraphReport(Shown):
     """One graph of this process, for one set of sizes."""
 
     role: str  # "inference", "forward", "backward", "optimize"
@@ -72,7 +73,7 @@ class GraphReport:
 
 
 @dataclasses.dataclass
-class Explanation:
+class Explanation(Shown):
     """`breaks`: where Dynamo leaves the model for Python, and why."""
 
     graphs: list
