@@ -147,6 +147,7 @@ def _of_model(model, step, values):
     def function(*varied):
         state, inputs = {}, {}
         arguments = step.captured.arguments
+        call = step.captured.structure.spec
         for one, value in zip(arguments, _filled(step, values, varied)):
             if one.kind == "input":
                 inputs[one.leaf] = value
@@ -154,8 +155,7 @@ def _of_model(model, step, values):
                 state[_name(one)] = (
                     value if one.kind == "parameter" else value.clone())
         args, kwargs = pytree.tree_unflatten(
-            [inputs.get(i) for i in range(step.captured.structure.num_leaves)],
-            step.captured.structure)
+            [inputs.get(i) for i in range(call.num_leaves)], call)
         with WideCasts():
             result = torch.func.functional_call(
                 wide, state, args, kwargs)
