@@ -1,8 +1,10 @@
 """Which kernels compute a call of a module that weft.optimize() made, if any."""
 
+import contextlib
 import dataclasses
 import os
 import threading
+import weakref
 from typing import Any
 
 import torch
@@ -35,6 +37,8 @@ from weft.backend.shallow_copy import shallow_copy
 from weft.backend.tracing import tracing
 
 ENTRIES_MAX = 16
+#: Of modules that were returned as they are.
+_reports: "weakref.WeakKeyDictionary[Any, list[Report]]" = weakref.WeakKeyDictionary()
 OWN = "_weft"
 _is_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
     lambda: torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"))
@@ -493,6 +497,23 @@ def plain_copy(module: torch.nn.Module) -> torch.nn.Module:
     made = shallow_copy(module, kind)
     made.__dict__.pop(OWN, None)
     return made
+
+
+def note_report(module: torch.nn.Module, report: Report) -> None:
+    """For explain(), of a module that was returned as it is."""
+    with contextlib.suppress(TypeError):  # it takes no weak reference
+        _reports.setdefault(module, []).append(report)
+
+
+def reports_of(module: object) -> list[Report]:
+    """The reports on a module, optimised or not."""
+    of = dispatch_of(module) if isinstance(module, torch.nn.Module) else None
+    if of is not None:
+        return of.reports
+    try:
+        return _reports.get(module, [])
+    except TypeError:
+        return []
 
 
 def dispatch_of(module: torch.nn.Module) -> Dispatch | None:

@@ -68,8 +68,10 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     kwargs = captures.in_order(module.forward, dict(kwargs or {}))
     places = any_batch.asked_places(dynamic_batch, dynamic_dim)
     report = _learn(made, args, kwargs, options, places)
-    # Without kernels a wrapper would cost time at each call.
-    return (made if dispatch_of(made).entries else module), report
+    if dispatch_of(made).entries:
+        return made, report
+    dispatch.note_report(module, report)
+    return module, report  # a wrapper would cost time at each call
 
 
 def _unfit(module):
