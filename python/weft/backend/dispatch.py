@@ -24,13 +24,9 @@ from weft.backend.captured import Captured
 from weft.backend.graph_source import Unsupported
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import Options, is_disabled, log, options_from, told
-from weft.backend.piece import (
-    ANY,
-    Piece,
-    graph_draws,
-    random_states,
-    set_random_states,
-)
+from weft.backend.piece import ANY, Piece, graph_draws
+from weft.backend.random_state import random_states, set_random_states
+from weft.backend.notebook import Shown
 from weft.backend.recheck import rechecks
 from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.shallow_copy import shallow_copy
@@ -45,7 +41,7 @@ _is_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
 
 
 @dataclasses.dataclass
-class Report:
+class Report(Shown):
     """The outcome of one call of optimize()."""
 
     ready: bool  # kernels compute this module's calls with such inputs

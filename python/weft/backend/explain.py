@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 from weft import backend
 from weft.backend import captured, piece as pieces, program, whole_program
 from weft.backend.dispatch import dispatch_of, reports_of
+from weft.backend.notebook import Shown
 from weft.backend.options import is_disabled
 from weft.backend.recheck import rechecks
 
@@ -21,7 +22,7 @@ _known_breaks = weakref.WeakKeyDictionary()
 
 
 @dataclasses.dataclass
-class RegionReport:
+class RegionReport(Shown):
     """A region of a graph that Inductor compiles, with its repetitions."""
 
     operators: str
@@ -42,7 +43,7 @@ class RegionReport:
 
 
 @dataclasses.dataclass
-class GraphReport:
+class GraphReport(Shown):
     """One graph of this process, for one set of sizes."""
 
     role: str  # "inference", "forward", "backward", "optimize"
@@ -73,7 +74,7 @@ class GraphReport:
 
 
 @dataclasses.dataclass
-class Explanation:
+class Explanation(Shown):
     """`breaks`: where Dynamo leaves the model for Python, and why."""
 
     graphs: list

@@ -14,7 +14,7 @@ from weft.backend.dispatch import Dispatch, Entry, Report, dispatch_of
 from weft.backend.graph_source import Unsupported
 from weft.backend.module_guards import has_global_hooks
 from weft.backend.options import Options, is_disabled, log, options_from, told
-from weft.backend.piece import random_states, set_random_states
+from weft.backend.random_state import kept
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
@@ -119,11 +119,8 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
     """The entry of a search that is over."""
     pending, arguments = dispatch.begin_search(module, call, options, places)
     piece = pending.composed
-    states = random_states(arguments) if piece.draws else None
-    with torch.no_grad():
+    with torch.no_grad(), kept(arguments, piece.draws):
         piece(arguments)  # its look at the kernels' results
-    if states:
-        set_random_states(states)
     entry = pending.entry()
     if entry.composed is None:
         entry.use_incumbent(piece)
