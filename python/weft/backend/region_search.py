@@ -22,6 +22,7 @@ from weft.backend.region_module import (
     RegionModule,
     combined,
 )
+from weft.problem.problem import internal_error
 from weft.regions import insertion
 from weft.regions.attribution import RegionTime
 from weft.regions.extraction import Extracted, extracted, has_few_rows
@@ -165,7 +166,8 @@ def write_source(candidate: Candidate, values: Sequence[Any],
         candidate.state, candidate.reason = "none", str(error)
     except Exception as error:
         candidate.state = "none"
-        candidate.reason = f"it could not be written down: {told(error)}"
+        candidate.reason = internal_error("the region could not be written down "
+                                          f"({told(error)})")
 
 
 def _position(node: fx.Node) -> int:
