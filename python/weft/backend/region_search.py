@@ -181,7 +181,7 @@ def budgets_s(count: int, whole_s: float, at_once: int,
               least_s: float) -> list[float]:
     """The budgets of `count` regions, in the order of their searches. All are equal,
     and at least `least_s`; regions for which no time is left have none."""
-    if count == 0:
+    if count == 0 or whole_s < 1:
         return []
     each = max(min(whole_s, least_s), whole_s * at_once / count)
     each = min(each, whole_s)
