@@ -210,12 +210,12 @@ def search_together(candidates: Sequence[Candidate], problem: Combined,
     outcome = search.found(problem.source, asked, ends)
     if not outcome.has_kernels:
         return [Found(outcome.reason, outcome.summary, outcome.path)] * len(candidates)
-    whole = ComposedModule(problem.source, outcome.path)
+    text = composed_module.text_of(outcome.path)
     loaded = composed_module.loaded(outcome.path)
     results: list[Found | None] = []
     for one, arguments, places in zip(candidates, problem.arguments, problem.results):
         try:
-            module = RegionModule(outcome.path, loaded, whole.text, arguments, places)
+            module = RegionModule(outcome.path, loaded, text, arguments, places)
         except NoKernel as error:
             results.append(Found(str(error), outcome.summary, outcome.path))
             continue
