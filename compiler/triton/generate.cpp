@@ -106,6 +106,7 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
       variant, facts.choices.lowering, free_rounding, has_contractions(graph));
   options.for_sizes = for_sizes;
   options.keep = keep;
+  options.eager_on_gpu = !facts.interpreted;
   Result<Program> program = lower(graph, options);
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
