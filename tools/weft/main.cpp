@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "runtime/host/crash_handler.hpp"
 #include "tools/weft/bench_command.hpp"
 #include "tools/weft/choices_command.hpp"
 #include "tools/weft/commands.hpp"
@@ -538,6 +539,7 @@ int end(int code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  install_crash_handler();
   CLI::App app{"weft turns a PyTorch model into verified, fast kernels"};
   app.set_version_flag("--version", std::string("weft ") + weft_version());
   app.require_subcommand(1);
