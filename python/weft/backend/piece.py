@@ -25,6 +25,7 @@ from weft.backend.graph_source import Unsupported, source_of
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
 from weft.backend.recheck import rechecks
+from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.replay import Replayed
 from weft.backend.tracing import traced, tracing
 
@@ -127,6 +128,7 @@ class Piece:
         self.fallback_reason = ""
         self._lock = threading.Lock()
         self._sizes = _symbolic_positions(graph_module)
+        self._other_sizes = RecurringSizes()
         self._batches = batches
         self.draws = graph_draws(graph_module)
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
@@ -251,6 +253,8 @@ class Piece:
                 return self.kernels[key]
             counted = [one for one in self.kernels.values()
                        if not one.is_refused]
+            if counted and not self._other_sizes.recurs(key):
+                return None  # a length that may never come again
             if len(counted) >= self.options.shapes_max:
                 self.fallback_reason = (
                     f"it was called with more than {self.options.shapes_max} "
