@@ -170,8 +170,12 @@ class GraphFuzzer(unittest.TestCase):
         for spec in reference.inputs:
             # All indices are 0: nothing has a second element.
             value = 0 if spec.dtype == torch.int64 else 0.75
-            inputs.append(torch.full(spec.shape, value).to(spec.dtype))
-        wanted = reference.function()(*[one.clone() for one in inputs])
+            storage = torch.full((spec.storage_elements,), value)
+            inputs.append(spec.view(storage.to(spec.dtype)))
+        try:
+            wanted = reference.function()(*inputs)
+        except (RuntimeError, IndexError):
+            return  # meta tensors take more than eager does
         for got, want in zip(function(inputs), wanted, strict=True):
             self.assertEqual((got.dtype, got.shape), (want.dtype, want.shape))
             torch.testing.assert_close(got, want, equal_nan=True)
