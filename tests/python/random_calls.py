@@ -320,6 +320,25 @@ def add_movement() -> None:
         return aten.full.default, [shape, g.number()], {
             "dtype": g.random.choice(DTYPES), "device": torch.device("meta")}
 
+    @maker("fill")
+    def _(g: RandomGraph) -> Any:
+        first = g.pick()
+        how = g.random.randrange(4)
+        if how == 0:
+            return aten.full_like.default, [first, g.number()]
+        if how == 1:
+            return aten.fill.Scalar, [first, g.number()]
+        if how == 2:
+            return aten.copy.default, [first, g.broadcast_input(first.tensor)]
+        return aten.scalar_tensor.default, [g.number()], {
+            "dtype": g.random.choice(DTYPES), "device": torch.device("meta")}
+
+    @maker("split_by_size")
+    def _(g: RandomGraph) -> Any:
+        first = g.of_rank(1)
+        return aten.split.Tensor, [first, g.random.randint(1, 5),
+                                   g.dim(first.tensor)]
+
     @maker("arange")
     def _(g: RandomGraph) -> Any:
         start, step = g.random.randint(-5, 5), g.random.choice((1, 2, -3))
@@ -478,18 +497,22 @@ def add_networks() -> None:
 
     @maker("pool_backward")
     def _(g: RandomGraph) -> Any:
-        first = g.floating(3)
-        taps = [g.random.choice((1, 2, 3)) for _ in range(2)]
-        steps = [g.random.choice((1, 2)) for _ in range(2)]
+        rank = g.random.choice((2, 2, 3))
+        first = g.floating(rank + 1)
+        taps = [g.random.choice((1, 2, 3)) for _ in range(rank)]
+        steps = [g.random.choice((1, 2)) for _ in range(rank)]
+        zeros, ones = [0] * rank, [1] * rank
         if g.flag():
-            out = aten.avg_pool2d.default(first.tensor, taps, steps, [0, 0])
-            return aten.avg_pool2d_backward.default, [
-                g.input_of(list(out.shape), out.dtype), first, taps, steps, [0, 0],
+            out = getattr(aten, f"avg_pool{rank}d").default(
+                first.tensor, taps, steps, zeros)
+            return getattr(aten, f"avg_pool{rank}d_backward").default, [
+                g.input_of(list(out.shape), out.dtype), first, taps, steps, zeros,
                 False, g.flag(), None]
-        out, _ = aten.max_pool2d_with_indices.default(first.tensor, taps, steps)
-        return aten.max_pool2d_with_indices_backward.default, [
-            g.input_of(list(out.shape), out.dtype), first, taps, steps, [0, 0],
-            [1, 1], False, g.index_input(list(out.shape))]
+        out, _ = getattr(aten, f"max_pool{rank}d_with_indices").default(
+            first.tensor, taps, steps)
+        return getattr(aten, f"max_pool{rank}d_with_indices_backward").default, [
+            g.input_of(list(out.shape), out.dtype), first, taps, steps, zeros,
+            ones, False, g.index_input(list(out.shape))]
 
     @maker("adaptive_pool")
     def _(g: RandomGraph) -> Any:
@@ -497,8 +520,13 @@ def add_networks() -> None:
         first = g.floating(rank + 1)
         counts = [g.random.randint(1, 5) for _ in range(rank)]
         if g.flag():
-            return getattr(aten, f"adaptive_max_pool{rank}d").default, [
-                first, counts]
+            call = getattr(aten, f"adaptive_max_pool{rank}d").default
+            if g.flag():
+                return call, [first, counts]
+            out, _ = call(first.tensor, counts)
+            return getattr(aten, f"adaptive_max_pool{rank}d_backward").default, [
+                g.input_of(list(out.shape), out.dtype), first,
+                g.index_input(list(out.shape))]
         if g.flag():
             out = getattr(aten, f"_adaptive_avg_pool{rank}d").default(
                 first.tensor, counts)
@@ -518,15 +546,18 @@ def add_networks() -> None:
 
     @maker("upsample_backward")
     def _(g: RandomGraph) -> Any:
-        first = g.pick(lambda t: t.is_floating_point() and t.dim() == 4)
-        out = [g.random.randint(1, 12) for _ in range(2)]
+        rank = g.random.choice((1, 2, 2, 3))
+        first = g.pick(lambda t: t.is_floating_point() and t.dim() == rank + 2)
+        out = [g.random.randint(1, 12) for _ in range(rank)]
         shape = list(first.tensor.shape)
         gradient = g.input_of([*shape[:2], *out], first.tensor.dtype)
-        if g.flag():
-            return aten.upsample_bilinear2d_backward.default, [
-                gradient, out, shape, g.flag(), None, None]
-        return aten.upsample_nearest2d_backward.default, [
-            gradient, out, shape, None, None]
+        linear = {1: "linear", 2: "bilinear", 3: "trilinear"}[rank]
+        kind = g.random.choice((linear, "nearest", "_nearest_exact"))
+        name = f"upsample_{kind}{rank}d_backward".replace(
+            "upsample__nearest", "_upsample_nearest")
+        align = [g.flag()] if kind == linear else []
+        return getattr(aten, name).default, [gradient, out, shape, *align,
+                                             *[None] * rank]
 
     @maker("nll_loss")
     def _(g: RandomGraph) -> Any:
@@ -554,6 +585,14 @@ def add_networks() -> None:
                 [first.tensor.shape[0], width, out], first.tensor.dtype)]
         return aten.matmul.default, [first, g.input_of(
             [width, out], first.tensor.dtype)]
+
+    @maker("linear")
+    def _(g: RandomGraph) -> Any:
+        first = g.floating(1)
+        width, out = first.tensor.shape[-1], g.random.choice((1, 3, 16, 65))
+        return aten.linear.default, [
+            first, g.input_of([out, width], first.tensor.dtype),
+            vector(g, first, out)]
 
     @maker("attention")
     def _(g: RandomGraph) -> Any:
