@@ -50,6 +50,7 @@ Result<std::unique_ptr<OpenRun>> open_with(Result<RunDirectory> directory,
   if (!journal) return std::unexpected(journal.error());
   auto scratch = Scratch::make(*directory);
   if (!scratch) return std::unexpected(scratch.error());
+  install_crash_handler();
   set_crash_run(directory->folder());
   return std::make_unique<OpenRun>(std::move(*directory), std::move(*journal),
                                    std::move(*scratch));
