@@ -23,6 +23,7 @@ from weft.backend.program_timing import Arguments, Comparison, compared
 from weft.backend.recheck import rechecks
 from weft.backend.region_search import Candidate
 from weft.backend.whole_program import Step, WholeProgram
+from weft.expect import tolerance
 from weft.regions import attribution, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
@@ -181,7 +182,8 @@ class Improvement:
         and what a backward graph expects of a forward graph is Inductor's alone."""
         if self._draws or self._request.role != "inference":
             return
-        why = agreement.distance(list(expected), list(self._raw(arguments.fresh())))
+        why = self._against_eager(
+            arguments, list(expected), list(self._raw(arguments.fresh())))
         if why:
             module = self._request.module
             self._live().use(lambda given: module(*given))
@@ -199,7 +201,7 @@ class Improvement:
             got = list(variant(arguments.fresh()))
         if failures:
             return Trial(failures[0])
-        why = self._difference(expected, got)
+        why = self._difference(arguments, expected, got)
         if why:
             return Trial(f"in the whole program: {why}")
         del expected, got
@@ -216,14 +218,26 @@ class Improvement:
         return not self._draws and (
             self._request.uses_cuda_graphs() or self._may_replay())
 
-    def _difference(self, expected: list[Any], got: list[Any]) -> str:
-        """Each region was held against its own operators; what is left is whether
-        the program around them is the same."""
+    def _difference(self, arguments: Arguments, expected: list[Any],
+                    got: list[Any]) -> str:
+        """"" if the program is the same around the regions, each of which has been
+        compared with its own operators."""
         why: str = agreement.difference(expected, got)
-        if why and any(isinstance(one, torch.Tensor) and one.itemsize == 2
-                       and one.is_floating_point() for one in expected):
-            why = agreement.distance(expected, got)
-        return why
+        if not why:
+            return ""
+        if self._draws:  # Inductor draws other numbers than eager
+            return agreement.distance(expected, got) if any(
+                isinstance(one, torch.Tensor) and one.itemsize == 2
+                and one.is_floating_point() for one in expected) else why
+        eager = list(self._request.module(*arguments.fresh()))
+        return self._against_eager(arguments, eager, got)
+
+    def _against_eager(self, arguments: Arguments, eager: list[Any],
+                       got: list[Any]) -> str:
+        """"" if a program that Inductor compiled is right, else what differs."""
+        return agreement.Check(
+            self._request.module, arguments.fresh(), "tf32", arguments.static,
+            factor=tolerance.INDUCTOR_FACTOR).why_not(eager, got)
 
     @contextlib.contextmanager
     def _same_numbers(self, given: list[Any]) -> Iterator[None]:

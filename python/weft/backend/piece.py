@@ -23,6 +23,7 @@ from weft.backend import (
 from weft.backend.graph_source import Unsupported, source_of
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
+from weft.backend.random_state import random_states, set_random_states
 from weft.backend.recheck import rechecks
 from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.replay import Replayed
@@ -355,6 +356,7 @@ class Piece:
                 return self.framework(arguments)
             kernels.state = "searching"  # no second thread tries
         composed = kernels.composed
+        random = random_states(arguments) if self.draws else None
         try:
             got = self._computed_without_draws(kernels, arguments)
         except composed_module.Withdrawn as error:
@@ -371,7 +373,7 @@ class Piece:
                            f"framework failed with {failure}")
             return self.framework(arguments)
         try:
-            why = self._why_not(kernels, arguments, list(expected), got)
+            why = self._why_not(kernels, arguments, list(expected), got, random)
         except Exception as error:
             why = told(error)
         if why:
@@ -382,16 +384,28 @@ class Piece:
                 rechecks.begin(kernels, composed, self.options)
         return expected
 
-    def _why_not(self, kernels, arguments, expected, got):
+    def _why_wrong(self, kernels, arguments, expected, got, random):
+        """"" if the kernels' results `got` pass the last check. `expected`: the
+        fallback's; `random`: what the generators were before."""
+        eager = expected
+        if self.options.fallback != "eager":
+            # Near to Inductor's own results, which have been checked, is enough.
+            why = agreement.difference(expected, got, kernels.precision)
+            if not why or self.draws:  # Inductor draws other numbers than eager
+                return why
+            eager = list(self.graph_module(*arguments))
+        return agreement.Check(
+            self.graph_module, arguments, kernels.precision, self.state,
+            random).why_not(eager, got)
+
+    def _why_not(self, kernels, arguments, expected, got, random):
         """"" where what the kernels came to is right, and as fast to have."""
-        why = agreement.difference(expected, got, kernels.precision)
-        if why and self.options.fallback != "eager" and not self.draws:
-            # Another compiler may round otherwise; what counts is eager.
-            why = agreement.difference(list(self.graph_module(*arguments)), got,
-                                       kernels.precision)
+        why = self._why_wrong(kernels, arguments, expected, got, random)
         if why:
-            return ("on the program's own data the kernels came to something "
-                    f"else: {why}")
+            why = ("internal disagreement: the search verified the kernels, but on "
+                   f"the program's own data they came to something else: {why}")
+            log.warning("%s; this graph stays with the fallback", why)
+            return why
         if self.draws:
             return ""
         try:
@@ -509,17 +523,3 @@ def _framework_of(piece):
     if piece.options.fallback != "inductor":
         return eager
     return InductorFallback(piece, eager)
-
-
-def random_states(arguments):
-    """Of the generators that a graph on these tensors may draw from."""
-    devices = {one.device for one in arguments
-               if isinstance(one, torch.Tensor) and one.device.type == "cuda"}
-    return torch.get_rng_state(), [
-        (device, torch.cuda.get_rng_state(device)) for device in devices]
-
-
-def set_random_states(states):
-    torch.set_rng_state(states[0])
-    for device, state in states[1]:
-        torch.cuda.set_rng_state(state, device)

@@ -75,7 +75,8 @@ class RegionKernel:
             found.append("a result is memory of an argument's")
             return
         expected = list(self._reference(*arguments))
-        why = agreement.difference(expected, list(made))
+        why = agreement.Check(self._reference, arguments).why_not(
+            expected, list(made))
         if why:
             found.append("on the program's own data the kernels came to something "
                          f"else: {why}")
