@@ -14,6 +14,7 @@ from weft.backend.composed_module import ComposedModule
 from weft.backend.graph_source import Source, Unsupported, source_of
 from weft.backend.options import Options, log, told
 from weft.backend.recheck import rechecks
+from weft.problem.problem import internal_error
 from weft.regions import insertion
 from weft.regions.attribution import RegionTime
 from weft.regions.extraction import Extracted, extracted
@@ -154,7 +155,8 @@ def write_source(candidate: Candidate, values: Sequence[Any],
         candidate.state, candidate.reason = "none", str(error)
     except Exception as error:
         candidate.state = "none"
-        candidate.reason = f"it could not be written down: {told(error)}"
+        candidate.reason = internal_error("the region could not be written down "
+                                          f"({told(error)})")
 
 
 def _position(node: fx.Node) -> int:
