@@ -31,6 +31,11 @@ def withdraw(digest, reason):
     _withdrawn[digest] = reason
 
 
+def why_withdrawn(digest: str) -> str:
+    """Why no call may take kernels of that text; "" if calls may."""
+    return _withdrawn.get(digest, "")
+
+
 def digest_of(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -54,7 +59,7 @@ class ComposedModule:
         self.raise_if_withdrawn()
         # The user's own code is a better reference than the graph in it.
         self._call = _WeftGraphCall(
-            _load(path).ModelNew, source.inputs, source.state,
+            loaded(path).ModelNew, source.inputs, source.state,
             source.parameters, source.outputs, reference=_decline)
         self._call.instance()
 
@@ -180,7 +185,8 @@ def _text_of(path):
         return file.read()
 
 
-def _load(path):
+def loaded(path):
+    """The Python module of an entry, executed anew."""
     name = f"weft_composed_{next(_count)}"
     spec = importlib.util.spec_from_file_location(
         name, os.path.join(path, "model_new.py"))
