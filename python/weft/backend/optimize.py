@@ -14,7 +14,7 @@ from weft.backend.dispatch import Dispatch, Entry, Report, dispatch_of
 from weft.backend.graph_source import Unsupported
 from weft.backend.module_guards import has_global_hooks
 from weft.backend.options import Options, is_disabled, log, options_from, told
-from weft.backend.piece import random_states, set_random_states
+from weft.backend.random_state import kept
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
@@ -68,8 +68,10 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     kwargs = captures.in_order(module.forward, dict(kwargs or {}))
     places = any_batch.asked_places(dynamic_batch, dynamic_dim)
     report = _learn(made, args, kwargs, options, places)
-    # Without kernels a wrapper would cost time at each call.
-    return (made if dispatch_of(made).entries else module), report
+    if dispatch_of(made).entries:
+        return made, report
+    dispatch.note_report(module, report)
+    return module, report  # a wrapper would cost time at each call
 
 
 def _unfit(module):
@@ -117,11 +119,8 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
     """The entry of a search that is over."""
     pending, arguments = dispatch.begin_search(module, call, options, places)
     piece = pending.composed
-    states = random_states(arguments) if piece.draws else None
-    with torch.no_grad():
+    with torch.no_grad(), kept(arguments, piece.draws):
         piece(arguments)  # its look at the kernels' results
-    if states:
-        set_random_states(states)
     entry = pending.entry()
     if entry.composed is None:
         entry.use_incumbent(piece)

@@ -135,6 +135,10 @@ class WholeProgram:
             self._step = None
             step.done.set()
 
+    def awaits_call(self) -> bool:
+        """Whether the search needs a call's arguments to go on."""
+        return self._step is not None
+
     def ask(self, step: Step) -> None:
         """Has the next call do it."""
         with self._changed:
