@@ -100,7 +100,8 @@ def cases_of(op, dtype, samples_max=3, specials=True, gradients=False):
     except Exception:  # it is PyTorch's own, and not of this build
         return cases
     for number, sample in samples:
-        case = case_of(f"{op.name}.{number}", op, sample)
+        case = case_of(f"{op.name}.{number}", op, sample,
+                       as_given=samples_max is None)
         if gradients:
             case = case and gradient_of(case)
             if case is not None:
@@ -129,12 +130,14 @@ def gradient_of(case):
     return made if is_fit(made) else None
 
 
-def case_of(name, op, sample):
+def case_of(name, op, sample, as_given=False):
+    """`as_given`: with the strides of the sample, and without elements, too."""
     leaves, tree = _pytree.tree_flatten(
         ((sample.input, *sample.args), sample.kwargs))
     places = [i for i, leaf in enumerate(leaves)
               if isinstance(leaf, torch.Tensor)]
-    inputs = tuple(leaves[i].detach() for i in places)
+    inputs = tuple(leaves[i].detach() if as_given else leaves[i].detach().clone()
+                   for i in places)
 
     def function(*tensors):
         now = list(leaves)
@@ -145,7 +148,7 @@ def case_of(name, op, sample):
                 if isinstance(t, torch.Tensor)]
 
     case = Case(name, function, inputs)
-    return case if is_fit(case) else None
+    return case if is_fit(case, as_given) else None
 
 
 def with_specials(case):
@@ -164,10 +167,12 @@ def with_specials(case):
     return made if is_fit(made) else None
 
 
-def is_fit(case):
-    """Not too many elements, and the same result twice."""
+def is_fit(case, takes_empty=False):
+    """Some elements, if not `takes_empty`, not too many, and the same result
+    twice."""
+    least = 0 if takes_empty else 1
     if not case.inputs or any(
-            t.numel() > ELEMENTS_MAX or t.is_complex()
+            t.numel() < least or t.numel() > ELEMENTS_MAX or t.is_complex()
             or t.layout != torch.strided for t in case.inputs):
         return False
     try:
@@ -176,7 +181,7 @@ def is_fit(case):
     except Exception:  # some of their samples are meant to fail
         return False
     return bool(first) and all(
-        t.layout == torch.strided and not t.is_complex()
+        t.numel() >= least and t.layout == torch.strided and not t.is_complex()
         and torch.equal(t.nan_to_num(), u.nan_to_num())
         for t, u in zip(first, again))
 
