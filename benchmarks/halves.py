@@ -5,9 +5,8 @@
     python3 benchmarks/halves.py --run FILE [--csv OUT] [--processes N] [--only PATTERN]
 
 --make needs a build (build/triton_codegen_cli); FILE is JSON. --run needs a GPU. A
-region is what a compiled program has between its matrix products: a norm, a
-softmax, an activation with its gate, a rotary embedding, a loss, or a gradient of
-these. Each implementation runs inside a CUDA graph, over copies of its tensors
+region is what a compiled program has between its matrix products. Examples are
+norms, softmax, gated activations, rotary embeddings, and their gradients. Each implementation runs inside a CUDA graph, over copies of its tensors
 that together exceed the L2 cache, so that each call reads from memory. All
 implementations of a region are timed in turns, in one process, alone on the
 device. Printed: microseconds of the best and of the first weft variant and of Inductor's

@@ -6,11 +6,10 @@ namespace weft {
 namespace {
 
 // Rows of halves: fewer threads with more elements each wait less for each
-// other. Of 56 reductions of bfloat16 rows (norms, softmax and gradients, 512
-// to 32768 elements) 32 elements a thread were the fastest in 34, and up to 1.6
-// times as fast as 8. Longer rows in registers were not faster throughout: a
-// layer norm of 32768 elements took 64 us instead of 38. H200, 2026-11-29
-// (benchmarks/halves.py).
+// other. benchmarks/halves.py timed 56 reductions of bfloat16 rows (512 to
+// 32768 elements) on an H200, 2026-11-29. With 32 elements a thread, 34 of them
+// were the fastest, up to 1.6 times as fast as with 8. Longer rows in registers
+// did not gain: a layer norm of 32768 elements took 64 us instead of 38.
 constexpr int kHalvesPerThread = 32;
 constexpr int kHalvesPerThreadMin = 16;
 

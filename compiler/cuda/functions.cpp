@@ -34,7 +34,8 @@ const std::map<std::string, Helper>& helpers_by_name() {
 }
 )cu"}},
       {"gelu_tanh",
-       {{}, R"cu(// x sigmoid(2 u), which is 0.5 x (1 + tanh(u)) and does not cancel.
+       {{},
+        R"cu(// x sigmoid(2 u), which is 0.5 x (1 + tanh(u)) and does not cancel.
 T gelu_tanh(T x) {
   return x / (1 + exp(T(-1.5957691216057308) *
                       (x + T(0.044715) * (x * x * x))));

@@ -32,8 +32,8 @@ std::int64_t elements_along(const Virtual& value, const Shape& dims) {
   return elements;
 }
 
-// Whether so many equal elements of the arguments' half type have an exact sum
-// in float32: then nothing is left of them beside their mean.
+// True if the sum of `count` equal elements, of the arguments' half type, is
+// exact in float32. Then their mean is exact, too, and needs no correction.
 bool Lowering::sums_exactly_alike(std::int64_t count) const {
   if (options_.free_rounding || options_.for_sizes) return false;
   const int bits = argument_type_ == DType::bf16  ? 8
