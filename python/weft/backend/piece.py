@@ -20,7 +20,7 @@ from weft.backend import (
     contest,
     search,
 )
-from weft.backend.graph_source import Unsupported, source_of
+from weft.backend.graph_source import Unsupported, refuse_nested, source_of
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
 from weft.backend.random_state import random_states, set_random_states
@@ -29,6 +29,7 @@ from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.replay import Replayed
 from weft.backend.searches import Searches
 from weft.backend.tracing import traced, tracing
+from weft.problem.problem import internal_error
 
 DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
@@ -270,7 +271,8 @@ class Piece:
         except Unsupported as error:
             refuse(str(error))
         except Exception as error:
-            refuse("it could not be written down: " + told(error))
+            refuse(internal_error("the graph could not be written down "
+                                  f"({told(error)})"))
         else:
             if not self._adopt(kernels, arguments):
                 self._search(kernels)
@@ -288,9 +290,12 @@ class Piece:
 
     def _search(self, kernels):
         kernels.spent_s = time.monotonic() - kernels.begun_s
-        _searches.add(self, kernels)
+        before = _searches.add(self, kernels)
         if not self.options.wait:
             return
+        if before:
+            log.warning("weft waits for %d searches of this process that began "
+                        "before: one runs at a time", before)
         budget_s = (self.options.budget_s + search.late_s(self.options)
                     + search.END_S)
         if not kernels.settled.wait(max(0.0, kernels.begun_s + budget_s
@@ -304,6 +309,7 @@ class Piece:
             kernels.after_fork()
 
     def _source(self, key, arguments):
+        refuse_nested(self.graph_module)
         if key != ANY:
             return source_of(
                 _at_these_sizes(self.graph_module, arguments, self._sizes),

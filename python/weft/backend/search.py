@@ -12,7 +12,7 @@ import time
 import typing
 
 from weft.backend import program, store, turns, workspace
-from weft.backend.graph_source import Source
+from weft.backend.graph_source import Source, at_user_lines
 from weft.backend.options import Options, log
 from weft.backend.turns import Event
 
@@ -165,6 +165,7 @@ def _search(source, options, cancelled, folder, spent_s):
         max(1.0, options.budget_s - spent_s) + late_s(options), cancelled,
         removed="" if _keeps_runs() else folder)
     seconds = time.monotonic() - begin
+    told = at_user_lines(told, source.text)
     log.info("search of %.1f s ended with %s %s", seconds, code, told)
     if code is None:
         raise SearchFailed(
@@ -178,8 +179,8 @@ def _search(source, options, cancelled, folder, spent_s):
             result["summary"], *(one.get("reason", "") for one in result["subgraphs"])))
     if result is None or code != 0 and not (code == 1 and is_cut_short):
         raise SearchFailed(told or f"weft run ended with the code {code}")
-    reason = (_why_none(result) or _too_slow(result, options) if code == 0
-              else result["summary"])
+    reason = (at_user_lines(_why_none(result), source.text)
+              or _too_slow(result, options) if code == 0 else result["summary"])
     shutil.copyfile(problem, os.path.join(run, "problem.py"))
     summary = result["summary"]
     about = {"has_kernels": not reason, "summary": summary, "reason": reason,
