@@ -175,6 +175,7 @@ class Lowering {
   void check_type(const Node& node) const;
   /// The value as that type would hold it, in float32.
   Virtual rounded(const Virtual& value, DType half);
+  bool sums_exactly_alike(std::int64_t count) const;
   /// Whether rounding the float32 to that type leaves it as it is.
   bool fits(ExprId value, DType half, int deep) const;
   void round_results(const Node& node,
