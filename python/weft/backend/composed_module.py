@@ -31,6 +31,11 @@ def withdraw(digest, reason):
     _withdrawn[digest] = reason
 
 
+def why_withdrawn(digest: str) -> str:
+    """Why no call may take kernels of that text; "" if calls may."""
+    return _withdrawn.get(digest, "")
+
+
 def digest_of(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -48,13 +53,13 @@ class ComposedModule:
         self._constants = Constants(source.constants, given_back)
         self._of_sizes = SizeTensors(source.numbers)
         self._numbers = Numbers([i for i in source.inputs if i not in given_back])
-        self.text = _text_of(path)
+        self.text = text_of(path)
         self._digest = digest_of(self.text)
         self.identity = path, self._digest
         self.raise_if_withdrawn()
         # The user's own code is a better reference than the graph in it.
         self._call = _WeftGraphCall(
-            _load(path).ModelNew, source.inputs, source.state,
+            loaded(path).ModelNew, source.inputs, source.state,
             source.parameters, source.outputs, reference=_decline)
         self._call.instance()
 
@@ -174,13 +179,14 @@ def _decline(*_, **__):
                    "arguments")
 
 
-def _text_of(path):
+def text_of(path):
     with open(os.path.join(path, "model_new.py"), encoding="utf-8",
               newline="") as file:
         return file.read()
 
 
-def _load(path):
+def loaded(path):
+    """The Python module of an entry, executed anew."""
     name = f"weft_composed_{next(_count)}"
     spec = importlib.util.spec_from_file_location(
         name, os.path.join(path, "model_new.py"))
