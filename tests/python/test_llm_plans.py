@@ -46,9 +46,9 @@ class LlmPlans(LlmCase):
 
         def answer(call):
             prompts.append(call.prompt)
-            if "You cut a PyTorch model" in call.prompt:
+            if "Partition a PyTorch model" in call.prompt:
                 return cuts.pop(0)
-            asked = call.prompt.split("The piece to replace")[1]
+            asked = call.prompt.split("The subgraph to replace")[1]
             if "aten.relu" in asked and "aten.mul" in asked:
                 return kernel(RELU + " * 2", TRITON)
             body = RELU if "aten.relu" in asked else "v * 2"
@@ -60,8 +60,11 @@ class LlmPlans(LlmCase):
                 "--llm-fuses"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("names 'nobody'", prompts[1])
+        self.assertIn('{"groups": [["relu", "nobody"]]}', prompts[1])
+        # Scalars of calls are shown.
+        self.assertIn("aten.mul.Tensor(relu, 2)", prompts[0])
         self.assertIn("2 subgraphs (2 distinct)", done.stdout + done.stderr)
-        self.assertIn("These 2 kernels do it now", prompts[-1])
+        self.assertIn("These 2 kernels do the work now", prompts[-1])
         self.assertEqual(len(prompts), 5)
         # One kernel is what is left, and the report tells of all calls.
         self.assertIn("1 of 1 distinct subgraphs ours", self.report())
@@ -78,7 +81,7 @@ class LlmPlans(LlmCase):
         prompts = []
 
         def answer(call):
-            if "You write the reference" in call.prompt:
+            if "Write the reference for a computation" in call.prompt:
                 prompts.append(call.prompt)
                 return texts.pop(0)
             return kernel(RIGHT)
