@@ -16,7 +16,7 @@ from torch import nn
 import weft
 import weft.backend
 import weft_case
-from weft.backend import piece as pieces, program, search, trial
+from weft.backend import piece as pieces, program, search, trial, whole_program
 from weft.backend.recheck import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
@@ -60,6 +60,8 @@ class BackendCase(unittest.TestCase):
         torch.manual_seed(1)
         self.alive = list(pieces.all_pieces())  # ids are not used twice
         self.before = {id(piece) for piece in self.alive}
+        self.programs_before = {
+            one.number for one in whole_program.all_programs()}
 
     def patch(self, where, name, value):
         patch = mock.patch.object(where, name, value)
@@ -80,6 +82,12 @@ class BackendCase(unittest.TestCase):
         return [piece for piece in pieces.all_pieces()
                 if id(piece) not in self.before
                 and (role is None or piece.role == role)]
+
+    def programs(self, role=None):
+        """Graphs that Inductor compiled whole in this test."""
+        return [one for one in whole_program.all_programs()
+                if one.number not in self.programs_before
+                and (role is None or one.role == role)]
 
     def states(self, role=None):
         return [kernels.state for piece in self.pieces(role)

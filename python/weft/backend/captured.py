@@ -113,7 +113,7 @@ def capture(module, args, kwargs, its_parts):
     """(Captured, the functional ATen graph) of a module of such parts, whose
     kwargs are in_order(); Unsupported says why not."""
     try:
-        with torch.no_grad(), _quietly() as warned:
+        with torch.no_grad(), _quietly() as warned, export.state_named_once():
             program = torch.export.export(module, args, kwargs, strict=False)
             is_written = aliases.is_result_written(program)
             program = program.run_decompositions({})

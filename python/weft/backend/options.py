@@ -1,11 +1,12 @@
 """What a user may ask of weft from their own code."""
 
 import dataclasses
+import importlib.util
 import logging
 import os
 import sys
 
-FALLBACKS = ("eager", "inductor")
+FALLBACKS = ("auto", "eager", "inductor")
 TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
 #: Who may be asked for kernels, as the program's roster has them.
 SEEDS = ("library", "compiler", "inductor", "llm")
@@ -26,7 +27,8 @@ class Options:
 
     #: Seconds that the search for one graph's kernels may take.
     budget_s: float = 60.0
-    #: Who computes until kernels are verified, and where none wins.
+    #: Who computes until kernels are verified, and where none wins; "auto" of
+    #: torch.compile's dict: Inductor on a GPU, else eager.
     fallback: str = "eager"
     #: Whether the first call waits for the search.
     wait: bool = False
@@ -73,13 +75,24 @@ class Options:
 
 def options_from(given, mode=None):
     """Options of torch.compile's dict; ValueError names what is not known."""
-    known = [field.name for field in dataclasses.fields(Options)
-             if field.name != "mode"]
+    known = [field.name for field in dataclasses.fields(Options)]
     for name in given or {}:
         if name not in known:
             raise ValueError(f"weft has no option '{name}': it knows "
                              + ", ".join(known))
-    return Options(**(given or {}), mode=mode)
+    options = Options(**{"fallback": "auto", "mode": mode, **(given or {})})
+    if options.fallback == "auto":
+        return dataclasses.replace(options, fallback=_default_fallback())
+    return options
+
+
+def _default_fallback():
+    """Inductor, where the program has a GPU and Triton. On a processor Inductor's code
+    takes seconds to build for each graph; there it is used if it is asked for."""
+    import torch
+
+    has_triton = importlib.util.find_spec("triton") is not None
+    return "inductor" if has_triton and torch.cuda.is_available() else "eager"
 
 
 def _check(name, value, known):

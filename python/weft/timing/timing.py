@@ -159,7 +159,10 @@ class Timer:
             # After a module's timing a run is over.
             self._slot.dismiss(keep=is_right, more=job["kind"] != "model")
         try:
-            return {**row.lower(rounds.report()), "built": built,
+            timing = rounds.report()
+            timing["rejected"] = timing["rejected"] or row.untimed_work(
+                timing, bench.bytes_written)
+            return {**row.lower(timing), "built": built,
                     "lacks_float64": bench.lacks_float64}
         except TooBusy as busy:
             raise NotTimed(str(busy)) from None
