@@ -422,7 +422,7 @@ void Dispatcher::keep_apart() {
     return;
   plan_.way = kFusedByModel;
   plan_.others = std::exchange(apart_.others, {});
-  // Of a chain that grew, the first cut and the last one.
+  // If a chain grew, the first and the last cut are kept.
   if (apart_.way == kFusedByModel) return;
   if (apart_.way.empty()) apart_.way = "neighbours apart";
   plan_.others.push_back(std::move(apart_));

@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-/// Smaller than so many times the last cache, memory is no bound.
+/// Memory bounds a kernel whose bytes exceed this multiple of the last cache.
 constexpr double kCachesBeyond = 2;
 
 std::string rounded_text(double value) {

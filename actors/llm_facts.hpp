@@ -1,5 +1,5 @@
-// What a language model is told of the place, the task and the rules before
-// anything is tried: device, tolerance, share and roofline, facts about eager.
+// The facts in a prompt that do not depend on earlier tries: device, tolerance,
+// share of the work, roofline, and what eager computes.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ std::string tolerance_text(const Graph& graph);
 /// The bytes that must move, and what inputs may be.
 std::string floor_text(const Graph& graph);
 
-/// What eager does where exactness depends on it; empty: nothing particular.
+/// Facts about eager that exactness depends on; empty: there are none.
 std::string eager_facts(const Graph& graph, bool on_gpu);
 
 /// Which sections of the template `idioms_…` fit a subgraph, by their titles.

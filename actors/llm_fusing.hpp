@@ -30,7 +30,7 @@ inline constexpr int kFusedKernelsMax = 4;
 /// Of a run: each pair is a search of its own, which costs money.
 inline constexpr std::size_t kFusedPairsMax = 32;
 
-/// What is particular about a cut with such a piece, where both are timed.
+/// The name of a cut with a fused piece, if both cuts are timed.
 inline constexpr const char* kFusedByModel = "neighbours fused";
 
 /// Neighbours of `plan` that each have a right kernel, in one pair at most

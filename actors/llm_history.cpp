@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-/// Of earlier tries, in lines: the last ones, and what each says.
+/// Limits of the history: lines, and bytes of a reason and of a note.
 constexpr std::size_t kHistoryMax = 8;
 constexpr std::size_t kReasonMax = 200;
 constexpr std::size_t kNoteMax = 240;
@@ -44,8 +44,8 @@ bool has_failed(const SeedResult& result, const SeedResult* parent) {
   return gain_over(result.timing, parent->timing) < 1 + LlmSearch::kGainStep;
 }
 
-/// The fastest right one that brought nothing, else the last wrong one. What is
-/// refined now is shown anyway.
+/// The fastest right one that brought nothing, else the last wrong one. The
+/// kernel that is refined now is shown anyway.
 const SeedResult* best_failed(const RefineRequest& request) {
   const SeedResult* best = nullptr;
   for (const SeedResult& one : request.history) {

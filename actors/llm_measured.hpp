@@ -16,7 +16,7 @@ std::string times_text(const Timing& timing);
 /// "12 % faster than", "3 % slower than", "as fast as".
 std::string gain_text(double gain);
 
-/// What a kernel computes, and where.
+/// The kind of work of a kernel, and its place.
 struct Situation {
   /// It has matrix products or convolutions, which moving bytes is no measure
   /// of.
@@ -32,8 +32,8 @@ struct Bottleneck {
   std::string method;  ///< to try against it
 };
 
-/// Of a right and timed kernel. The method is one that was not offered to
-/// `history`, while there is one.
+/// The bottleneck of a right and timed kernel. The method is one that was not
+/// offered to `history`, while there is one.
 Bottleneck bottleneck_of(const SeedResult& result, const Situation& situation,
                          const std::vector<SeedResult>& history);
 

@@ -19,9 +19,9 @@
 namespace weft {
 namespace {
 
-/// Of a compiler's output, in bytes.
+/// The limit of a compiler's output, in bytes.
 constexpr std::size_t kEvidenceMax = 3'000;
-/// Of the best kernel's time, that a better one should take.
+/// The share of the best kernel's time that a better one should take.
 constexpr double kTargetShare = 0.9;
 
 /// Of a compiler's errors the first, which the others follow from; with the
@@ -85,7 +85,7 @@ std::string evidence_of(const SeedResult& result, Blobs& blobs) {
 
 namespace {
 
-/// What a better kernel should reach.
+/// The speedup that a better kernel should reach.
 std::string target_text(const SeedResult& best) {
   if (best.seed.id.empty() || !best.timed) return "";
   const double ratio = best.timing.over_eager.ratio;
@@ -102,8 +102,8 @@ std::string target_text(const SeedResult& best) {
   return text.data();
 }
 
-/// What is measured: of the device, the subgraph and the kernel that is to be
-/// better. Fills in the method that is offered.
+/// The measurements of the device, the subgraph and the kernel to be improved.
+/// Sets the method that is offered.
 std::string measured_text(const RefineRequest& request, const Graph& graph,
                           std::string& method) {
   const OptimizeSubgraph& work = request.work;
@@ -132,7 +132,7 @@ std::string threads_text(const Machine& machine) {
          (machine.cores == 1 ? " thread." : " threads.");
 }
 
-/// What stands for the templates' words; `method` is filled in, too.
+/// The texts for the templates' words; sets `method`, too.
 Result<TemplateWords> seed_words(const RefineRequest& request,
                                  const Subgraph& subgraph, Blobs& blobs,
                                  std::string& method) {

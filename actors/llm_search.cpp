@@ -21,8 +21,9 @@ bool is_models(const SeedResult& result) {
   return result.seed.origin == kLlmSource;
 }
 
-/// What is compared of a timed kernel, less is better. A processor's times of
-/// different minutes are not: its ratio to eager of the same rounds is.
+/// The measure by which timed kernels are compared, less is better. A
+/// processor's times of different minutes are not: its ratio to eager of the
+/// same rounds is.
 double slowness(const Timing& timing, int edition) {
   const bool by_time =
       edition < 2 || timing.floor_us > 0 || timing.over_eager.ratio <= 0;

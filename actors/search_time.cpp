@@ -40,7 +40,7 @@ double cost_of(const Graph& graph) {
                   operations / kOperationsAByte);
 }
 
-/// Of a call that stays an operator: its result once, or its operations.
+/// The cost of a call that stays an operator: its tensors, or its operations.
 double call_cost(const Graph& graph, const Node& call) {
   const ProductCount products = count_product(graph, call);
   double bytes = 0;

@@ -128,7 +128,7 @@ std::string plain(std::string_view text) {
   }
 }
 
-/// What a definition defines; empty: that is not known.
+/// The name that a definition defines; empty: that is not known.
 std::string name_of(std::string_view definition) {
   const std::string text = plain(definition);
   if (text.find("extern") != std::string::npos &&

@@ -139,7 +139,7 @@ std::pair<int, int> major_minor(const std::string& version) {
   return {major, minor};
 }
 
-/// Of /proc/cpuinfo's flags, those that a kernel's writer asks about.
+/// The flags of /proc/cpuinfo that matter to the author of a kernel.
 constexpr std::array kInstructionSets = {
     "sse4_2",      "avx",         "avx2",     "fma",      "f16c",
     "avx512f",     "avx512bw",    "avx512dq", "avx512vl", "avx512_vnni",

@@ -30,7 +30,7 @@ std::map<std::string, double> known_gpu(const Installation& installation,
 void keep_gpu(const Installation& installation, const GpuList& gpus,
               std::size_t number, const nlohmann::json& machine);
 
-/// What PyTorch reaches on the processor with all cores: "copy_gbps",
+/// Rates that PyTorch reaches on the processor with all cores: "copy_gbps",
 /// "read_gbps", "fp32_gflops". Kept as the GPUs' numbers are, by processor,
 /// number of cores and PyTorch.
 Result<std::map<std::string, double>> measure_cpu(

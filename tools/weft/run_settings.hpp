@@ -15,7 +15,7 @@ namespace weft {
 void remember_settings(Journal& journal,
                        const std::optional<std::filesystem::path>& named);
 
-/// What was remembered of that run on this machine, if the file is still there.
+/// The remembered file of that run on this machine, if it still exists.
 std::optional<std::filesystem::path> remembered_settings(
     const Journal& journal);
 
