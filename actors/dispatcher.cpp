@@ -317,7 +317,8 @@ void Dispatcher::hand_over(Context& context) {
     compose.captured_us = captured_us_;
     compose.searched_us = context.now_us();
   }
-  for (const Subgraph& subgraph : plan_.subgraphs) {
+  // Those of the other cuts, too.
+  for (const Subgraph& subgraph : all_subgraphs(plan_)) {
     compose.results.push_back(done_.at(subgraph.id));
   }
   context.send(address::composer, compose);
@@ -425,6 +426,10 @@ void Dispatcher::keep_apart() {
   // If a chain grew, the first and the last cut are kept.
   if (apart_.way == kFusedByModel) return;
   if (apart_.way.empty()) apart_.way = "neighbours apart";
+  std::erase_if(apart_.subgraphs, [&](const Subgraph& subgraph) {
+    return std::ranges::find(apart_.placements, subgraph.id,
+                             &Placement::subgraph) == apart_.placements.end();
+  });
   plan_.others.push_back(std::move(apart_));
 }
 

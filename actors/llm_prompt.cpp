@@ -59,7 +59,10 @@ class PromptWriter {
  public:
   explicit PromptWriter(Blobs& blobs) : blobs_(blobs) {}
 
-  void add(LlmPart part, const std::string& text) {
+  /// Parts are sent as one text: an empty line keeps them apart.
+  void add(LlmPart part, std::string text) {
+    text.erase(text.find_last_not_of('\n') + 1);
+    text += "\n\n";
     part.blob = blobs_.put(text);
     parts_.push_back(std::move(part));
   }
@@ -127,6 +130,12 @@ std::string measured_text(const RefineRequest& request, const Graph& graph,
   return text.empty() ? "" : text + "\n";
 }
 
+/// The calls and the inputs; how a person draws some is left out.
+std::string reference_text(const Subgraph& subgraph) {
+  const std::string text = reference_source(subgraph);
+  return text.substr(0, text.find("\n\n\ndef get_inputs")) + "\n";
+}
+
 std::string threads_text(const Machine& machine) {
   return "Both may use " + std::to_string(machine.cores) +
          (machine.cores == 1 ? " thread." : " threads.");
@@ -141,7 +150,7 @@ Result<TemplateWords> seed_words(const RefineRequest& request,
   TemplateWords words;
   words["device"] = device_text(work);
   words["threads"] = threads_text(work.machine);
-  words["reference"] = reference_source(subgraph);
+  words["reference"] = reference_text(subgraph);
   words["floor"] = floor_text(graph);
   words["facts"] = eager_facts(graph, is_for_gpu(work.options));
   words["tolerance"] = tolerance_text(graph);

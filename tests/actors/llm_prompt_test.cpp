@@ -5,7 +5,9 @@
 #include "actors/llm_facts.hpp"
 #include "actors/llm_history.hpp"
 #include "actors/llm_templates.hpp"
+#include "compiler/graph/graph.hpp"
 #include "tests/actors/bench.hpp"
+#include "tests/compiler/graph_builder.hpp"
 
 namespace weft {
 namespace {
@@ -146,6 +148,106 @@ TEST_CASE("each section of the idioms can be chosen") {
                 .contains("\nFor " + std::string(title) + ":\n"));
     }
   }
+}
+
+/// A sum over rows, and what a run on a processor knows of it.
+RefineRequest row_sums(BenchBlobs& blobs) {
+  GraphBuilder builder;
+  builder.input("x0", dense({4096, 8192}))
+      .call("t0", "sum.dim_IntList", {"x0"}, dense({4096}), {});
+  builder.graph.outputs = {"t0"};
+  RefineRequest request;
+  request.work.subgraph = "sg_1";
+  request.work.graph = blobs.put(graph_to_json(builder.graph));
+  request.work.options.llm.edition = kLlmEdition;
+  request.work.share = 0.43;
+  Machine& machine = request.work.machine;
+  machine.name = "a processor";
+  machine.cores = 4;
+  machine.instruction_sets = {"avx2", "fma"};
+  machine.l3_bytes = 8 << 20;
+  machine.versions = {{"g++", "12.2.0"}};
+  machine.cpu_numbers = {{"copy_gbps", 20}, {"fp32_gflops", 100}};
+  return request;
+}
+
+std::string text_of(const SeedPrompt& prompt, BenchBlobs& blobs) {
+  std::string text;
+  for (const LlmPart& part : prompt.parts) text += *blobs.get(part.blob);
+  return text;
+}
+
+TEST_CASE("a first prompt has the facts of device, task and checks") {
+  BenchBlobs blobs;
+  const auto prompt = seed_prompt(row_sums(blobs), blobs);
+  REQUIRE(prompt);
+  const std::string text = text_of(*prompt, blobs);
+  for (const char* words :
+       {"a processor, 4 cores", "avx2, fma", "L3 8 MiB for all", "g++ 12.2.0",
+        "Both may use 4 threads.", "torch.ops.aten.sum.dim_IntList(x0)",
+        "The inputs have 134217728 bytes, the results 16384",
+        "PyTorch sums float32 in float32", "20 GB/s for a copy",
+        "about 43 % of the model's work",
+        "Roofline: 6712 us, by 134 MB at the rate of a copy.\n",
+        "- float32: at most max(8 * the error of eager PyTorch",
+        "For reduction:", "altered: the first inputs", "# idea:"}) {
+    CAPTURE(words);
+    CHECK(text.contains(words));
+  }
+  CHECK_FALSE(text.contains("{{"));
+  CHECK_FALSE(text.contains("For product:"));
+}
+
+TEST_CASE("measurements are no part of what an answer is kept by") {
+  BenchBlobs blobs;
+  RefineRequest request = row_sums(blobs);
+  request.seed.id = "llm-0";
+  request.seed.origin = "llm";
+  request.seed.target = "python";
+  request.seed.source = blobs.put("# a kernel\n");
+  request.round = 2;
+  request.result = tried("llm-0", 2);
+  request.result.seed = request.seed;
+  request.best = request.result;
+  const auto kept = [&](const SeedPrompt& prompt) {
+    std::string text;
+    for (const LlmPart& part : prompt.parts) {
+      if (!part.varies) text += *blobs.get(part.blob);
+    }
+    return text;
+  };
+  const auto first = seed_prompt(request, blobs);
+  REQUIRE(first);
+  CHECK(first->method.contains("once"));
+  CHECK(text_of(*first, blobs).contains("Target: 2.22x eager or more"));
+  CHECK(text_of(*first, blobs).contains("It is the kernel below."));
+  request.result.timing.candidate.median_us = 17;
+  request.work.machine.cpu_numbers["copy_gbps"] = 31;
+  const auto second = seed_prompt(request, blobs);
+  REQUIRE(second);
+  CHECK(kept(*first) == kept(*second));
+  CHECK(text_of(*first, blobs) != text_of(*second, blobs));
+}
+
+TEST_CASE("the compiler's kernel is shown in the form of an answer") {
+  BenchBlobs blobs;
+  RefineRequest request = row_sums(blobs);
+  request.best = tried("compiler-0", 2);
+  request.best.seed.origin = "compiler";
+  request.best.seed.target = "cpu";
+  request.best.seed.source = blobs.put(
+      "namespace {\ninline int unused(int a) { return a; }\n}\n"
+      "extern \"C\" void kernel_function(const float* x, float* y) {}\n");
+  const auto prompt = seed_prompt(request, blobs);
+  REQUIRE(prompt);
+  const std::string text = text_of(*prompt, blobs);
+  CHECK(text.contains("extern \"C\" void kernel_function"));
+  CHECK_FALSE(text.contains("unused"));
+  CHECK(text.contains(
+      "def kernel_function(x0):\n    y0 = torch.empty_strided((4096,), (1,), "
+      "dtype=torch.float32)\n    run(x0.data_ptr(), y0.data_ptr())\n    return "
+      "y0\n"));
+  CHECK(text.contains("function.argtypes = [ctypes.c_void_p] * 2"));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 /// Of the journal: a number that nobody can guess who has not seen the run.
 constexpr const char* kIdentityMeta = "identity";
 
-fs::path place_of(const std::string& identity) {
+fs::path kept_at(const std::string& identity) {
   const fs::path folder = cache_folder();
   if (folder.empty() || identity.empty()) return {};
   return folder / "run-settings" / content_hash(identity);
@@ -36,7 +36,7 @@ void remember_settings(Journal& journal, const std::optional<fs::path>& named) {
   std::error_code error;
   const fs::path file = fs::absolute(*named, error);
   const std::string identity = new_identity();
-  const fs::path place = place_of(identity);
+  const fs::path place = kept_at(identity);
   if (error || place.empty()) return;
   fs::create_directories(place.parent_path(), error);
   if (error || !journal.set_meta(kIdentityMeta, identity)) return;
@@ -44,7 +44,7 @@ void remember_settings(Journal& journal, const std::optional<fs::path>& named) {
 }
 
 std::optional<fs::path> remembered_settings(const Journal& journal) {
-  const fs::path place = place_of(journal.meta(kIdentityMeta).value_or(""));
+  const fs::path place = kept_at(journal.meta(kIdentityMeta).value_or(""));
   if (place.empty()) return std::nullopt;
   const auto kept = read_file(place);
   std::error_code error;
