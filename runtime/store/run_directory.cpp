@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/llm/utf8.hpp"
+#include "runtime/store/scratch_sweep.hpp"
 
 namespace weft {
 namespace {
@@ -135,6 +136,8 @@ Scratch::~Scratch() {
   fs::remove_all(folder_, ignored);
   close(lock_);
 }
+
+void sweep_scratch() { sweep(memory_folder); }
 
 fs::path default_run_folder(const fs::path& problem) {
   char stamp[32];

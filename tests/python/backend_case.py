@@ -16,7 +16,14 @@ from torch import nn
 import weft
 import weft.backend
 import weft_case
-from weft.backend import piece as pieces, program, search, trial, whole_program
+from weft.backend import (
+    call_trial,
+    piece as pieces,
+    program,
+    search,
+    trial,
+    whole_program,
+)
 from weft.backend.recheck import rechecks
 
 #: No test waits for it, but one that says so; a busy machine must not either.
@@ -55,6 +62,7 @@ class BackendCase(unittest.TestCase):
         # Played kernels are not faster; what comes of that is test_trial's.
         self.patch(trial, "choose", lambda framework, kernels, *_: (
             kernels or framework, 0.0))
+        self.patch(call_trial.Trial, "speed", lambda *_: call_trial.CallSpeed(2.0, True))
         self.addCleanup(self.judged)  # in this test's environment
         torch._dynamo.reset()
         torch.manual_seed(1)
@@ -152,7 +160,8 @@ class OptimizingCase(BackendCase):
 
     def calls(self, module):
         """Calls that kernels computed so far."""
-        return module.__dict__["_weft"].calls
+        made = module.__dict__.get("_weft")
+        return made.calls if made else 0
 
 
 class OptimizedCase(OptimizingCase):
@@ -187,9 +196,9 @@ class RealSearches(BackendCase):
         self.searches = []
         real = program.run
 
-        def counted(words, *rest):
+        def counted(words, *rest, **named):
             self.searches.append(words)
-            return real(words, *rest)
+            return real(words, *rest, **named)
 
         self.patch(program, "run", counted)
 

@@ -49,6 +49,19 @@ class TakeOver(BackendCase):
         self.assertEqual(self.states(), ["searching"])
         self.stop_search()
 
+    def test_a_call_that_waits_says_that_another_search_comes_first(self):
+        self.set_environment(FAKE_WEFT="hangs")
+        first, x = self.compiled(Net(), wait=False), torch.randn(4, 12)
+        second = self.compiled(lambda x: torch.tanh(x) * x, budget_s=1)
+        with torch.no_grad():
+            first(x)
+            self.patch(search, "late_s", lambda _: 0.0)
+            self.patch(search, "END_S", 0.0)
+            with self.assertLogs("weft", "WARNING") as said:
+                self.assert_same(second(x), torch.tanh(x) * x)
+        self.assertIn("waits for 1 searches", said.output[0])
+        self.stop_search()
+
     def stop_search(self):
         """Of the one thread: what hangs is ended, as at the process's end."""
         pieces._searches.end()

@@ -11,6 +11,7 @@ import warnings
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils import _pytree as pytree
 
 from opinfo_cases import Case, case_of
 from weft.backend.graph_source import Unsupported
@@ -48,12 +49,15 @@ class Model(torch.nn.Module):
 def differentiable(op: OpInfo) -> Case | None:
     """The first sample with real results that have a gradient."""
     torch.manual_seed(1)
-    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=False):
+    for sample in op.sample_inputs("cpu", torch.float32, requires_grad=True):
         case = case_of(op.name, op, sample)
         if case is None:
             continue
-        for one in case.inputs:
-            one.requires_grad_(one.is_floating_point())
+        given = [leaf for leaf in pytree.tree_leaves(
+            ((sample.input, *sample.args), sample.kwargs))
+            if isinstance(leaf, torch.Tensor)]
+        for one, like in zip(case.inputs, given, strict=True):
+            one.requires_grad_(like.requires_grad)
         results = case.function(*case.inputs)
         if any(one.requires_grad and one.numel() for one in results) and \
                 not any(one.is_complex() for one in results):

@@ -21,14 +21,16 @@ from weft.backend.options import Options, log, told
 from weft.backend.piece import graph_draws, random_states, set_random_states
 from weft.backend.program_timing import Arguments, Comparison, compared
 from weft.backend.recheck import rechecks
+from weft.backend.region_module import Combined
 from weft.backend.region_search import Candidate
 from weft.backend.whole_program import Step, WholeProgram
+from weft.expect import tolerance
 from weft.regions import attribution, insertion, labels
 from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
 #: Cores that one search keeps busy, and the most searches that run at once.
-CORES_PER_SEARCH, SEARCHES_MAX = 4, 4
+CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
 
@@ -103,6 +105,9 @@ class Improvement:
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
+        #: One problem file for all regions, if there is one.
+        self._combined: Combined | None = None
+        self._kind = "cpu"  # of the device; known from the first call's arguments
         self.ended = threading.Event()
 
     def run(self) -> None:
@@ -141,6 +146,7 @@ class Improvement:
         """The profile of the incumbent, and the regions' problem files."""
         program = self._live()
         arguments = Arguments(self._request, given)
+        self._kind = arguments.device().type
         nodes = list(self._request.module.graph.nodes)
         with self._same_numbers(given):
             profiles = self._profiles(arguments)
@@ -157,12 +163,17 @@ class Improvement:
         program.candidates = candidates
 
     def _profiles(self, arguments: Arguments) -> list[attribution.Profile]:
+        self._raw(arguments.fresh())
         try:
-            self._raw(arguments.fresh())
-            return attribution.profiled(arguments.fresh, self._raw, arguments.device())
+            found = attribution.profiled(arguments.fresh, self._raw,
+                                         arguments.device())
+            if any(one.seconds for one in found):
+                return found
         except Exception as error:  # the program has a profiler running, say
             log.info("the incumbent was not profiled: %s", told(error))
-            return []
+        # By the whole call alone: each kernel has its share of the bytes.
+        whole = compared([self._raw], arguments, 0.0, False)
+        return [attribution.Profile((), whole.median_s(0))]
 
     def _write_sources(self, candidates: list[Candidate],
                        arguments: Arguments) -> None:
@@ -170,10 +181,14 @@ class Improvement:
         values = _Values(self._request.module, wanted)
         expected = values.run(*arguments.fresh())
         self._check_incumbent(expected, arguments)
+        given = {id(one): [values.kept[node] for node in one.extracted[0].inputs]
+                 for one in candidates}
         for one in candidates:
-            region_search.write_source(
-                one, [values.kept[node] for node in one.extracted[0].inputs],
-                arguments.static)
+            region_search.write_source(one, given[id(one)], arguments.static)
+        together = [one for one in candidates if one.source is not None]
+        if len(together) > 1:
+            self._combined = region_search.combined_of(
+                together, [given[id(one)] for one in together])
 
     def _check_incumbent(self, expected: Sequence[Any], arguments: Arguments) -> None:
         """Where Inductor's code comes to something else than the operators do, these
@@ -181,7 +196,8 @@ class Improvement:
         and what a backward graph expects of a forward graph is Inductor's alone."""
         if self._draws or self._request.role != "inference":
             return
-        why = agreement.distance(list(expected), list(self._raw(arguments.fresh())))
+        why = self._against_eager(
+            arguments, list(expected), list(self._raw(arguments.fresh())))
         if why:
             module = self._request.module
             self._live().use(lambda given: module(*given))
@@ -199,7 +215,7 @@ class Improvement:
             got = list(variant(arguments.fresh()))
         if failures:
             return Trial(failures[0])
-        why = self._difference(expected, got)
+        why = self._difference(arguments, expected, got)
         if why:
             return Trial(f"in the whole program: {why}")
         del expected, got
@@ -216,14 +232,26 @@ class Improvement:
         return not self._draws and (
             self._request.uses_cuda_graphs() or self._may_replay())
 
-    def _difference(self, expected: list[Any], got: list[Any]) -> str:
-        """Each region was held against its own operators; what is left is whether
-        the program around them is the same."""
+    def _difference(self, arguments: Arguments, expected: list[Any],
+                    got: list[Any]) -> str:
+        """"" if the program is the same around the regions, each of which has been
+        compared with its own operators."""
         why: str = agreement.difference(expected, got)
-        if why and any(isinstance(one, torch.Tensor) and one.itemsize == 2
-                       and one.is_floating_point() for one in expected):
-            why = agreement.distance(expected, got)
-        return why
+        if not why:
+            return ""
+        if self._draws:  # Inductor draws other numbers than eager
+            return agreement.distance(expected, got) if any(
+                isinstance(one, torch.Tensor) and one.itemsize == 2
+                and one.is_floating_point() for one in expected) else why
+        eager = list(self._request.module(*arguments.fresh()))
+        return self._against_eager(arguments, eager, got)
+
+    def _against_eager(self, arguments: Arguments, eager: list[Any],
+                       got: list[Any]) -> str:
+        """"" if a program that Inductor compiled is right, else what differs."""
+        return agreement.Check(
+            self._request.module, arguments.fresh(), "tf32", arguments.static,
+            factor=tolerance.INDUCTOR_FACTOR).why_not(eager, got)
 
     @contextlib.contextmanager
     def _same_numbers(self, given: list[Any]) -> Iterator[None]:
@@ -256,8 +284,35 @@ class Improvement:
         return program
 
     def _search(self, candidates: list[Candidate]) -> None:
+        """One search for all; one for each that it could not give an answer for."""
+        if self._combined is not None:
+            candidates = self._search_together(candidates)
+        self._search_each(candidates)
+
+    def _search_together(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Those that are still without an answer."""
+        assert self._combined
+        with _turns.turn():
+            self._live()
+            for one in candidates:
+                one.state = "searching"
+            try:
+                found = region_search.search_together(
+                    candidates, self._combined, self._options, _ends, self._on_failure)
+            except Exception as error:
+                log.info("the search of all regions failed: %s", told(error))
+                return candidates
+        for one, its in zip(candidates, found, strict=True):
+            if its is not None:
+                one.found, one.reason = its, its.reason
+                one.state = "none" if its.reason else "verified"
+        self._insert([one for one in candidates if one.state == "verified"])
+        return [one for one, its in zip(candidates, found) if its is None]
+
+    def _search_each(self, candidates: list[Candidate]) -> None:
         budgets = region_search.budgets_s(
-            len(candidates), self._options.budget_s, _turns.at_once)
+            len(candidates), self._options.budget_s, _turns.at_once,
+            region_search.BUDGET_MIN_S[self._kind])
         for one in candidates[len(budgets):]:
             one.state, one.reason = "none", "there is no time for it (budget_s)"
         with concurrent.futures.ThreadPoolExecutor(_turns.at_once) as pool:

@@ -9,6 +9,10 @@ import torch
 
 from weft.backend import agreement, contest
 from weft.backend.options import log, told
+from weft.expect import tolerance
+
+#: Seconds that the reference of the first call's check may take.
+SECONDS_MAX = 5.0
 
 
 class InductorFallback:
@@ -56,7 +60,10 @@ class InductorFallback:
             return results
         try:
             expected = list(self._eager(arguments))
-            why = agreement.distance(expected, list(results))
+            why = agreement.Check(
+                piece.graph_module, arguments, "tf32", piece.state,
+                factor=tolerance.INDUCTOR_FACTOR,
+                seconds_max=SECONDS_MAX).why_not(expected, list(results))
         except Exception as error:  # no room for both, say
             log.info("Inductor's results were not compared: %s", told(error))
             return results

@@ -44,8 +44,8 @@ class Step:
 class WholeProgram:
     """Called with the list of a graph's arguments. Threads may share it.
 
-    states: "new", "searching", "forked" (the search was the parent process's; the
-    next call begins another), "ready" (kernels are in use), "framework" (Inductor's
+    states: "new", "searching", "forked" (the search is the parent process's; the
+    next call looks for its results), "ready" (kernels are in use), "framework" (Inductor's
     code computes; `reason` says why)."""
 
     def __init__(self, request: Request, incumbent: Compiled, options: Options,
@@ -135,6 +135,10 @@ class WholeProgram:
             self._step = None
             step.done.set()
 
+    def awaits_call(self) -> bool:
+        """Whether the search needs a call's arguments to go on."""
+        return self._step is not None
+
     def ask(self, step: Step) -> None:
         """Has the next call do it."""
         with self._changed:
@@ -163,7 +167,7 @@ class WholeProgram:
         if self.state == "searching":
             self.state = "forked"
             self.reason = "the process was forked while its parent searched: the " \
-                "next call begins a search here"
+                "next call looks for what the parent found"
 
 
 def _after_fork() -> None:
