@@ -275,6 +275,11 @@ Cause cause_of(const Timing& timing, const Situation& situation) {
   const double over_fastest = fastest > 0 ? us / fastest : 0;
   const bool has_floor = share > 0 && !situation.multiplies;
   const bool is_slow = has_floor ? share < kNearFloor : over_fastest >= kSlower;
+  // Code without a vector can be faster than eager, and is not done.
+  if (const Cause found = scalar(timing.built);
+      !is_slow && !found.text.empty() && share < kNearFloor) {
+    return found;
+  }
   if (is_slow) {
     Cause found = spilling(timing.built);
     if (found.text.empty()) found = scalar(timing.built);

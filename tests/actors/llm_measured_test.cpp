@@ -146,6 +146,16 @@ TEST_CASE("products get advice for products") {
   CHECK(near.text.contains("Memory traffic limits it."));
 }
 
+TEST_CASE("scalar code is named even if it is faster than eager") {
+  auto result = timed(20, {{"run",
+                            {{"vector_bits", 0},
+                             {"vector_instructions", 0},
+                             {"scalar_instructions", 8},
+                             {"vector_spills", 0}}}});
+  result.timing.floor_us = 0;
+  CHECK(bottleneck(result).contains("It is not vectorised"));
+}
+
 TEST_CASE("a gain is said in whole percents") {
   CHECK(gain_text(1.124) == "12 % faster than");
   CHECK(gain_text(0.8) == "25 % slower than");
