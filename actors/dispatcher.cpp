@@ -12,6 +12,13 @@
 #include "compiler/targets.hpp"
 
 namespace weft {
+namespace {
+
+bool asks_model(const RunOptions& options) {
+  return std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
+}
+
+}  // namespace
 
 void Dispatcher::receive(const Address&, const Message& message,
                          Context& context) {
@@ -205,9 +212,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
   const bool is_hurried = kernels_each_ > 0;
   if (is_whole || is_hurried) {
     // But a language model is told what torch.compile takes, before that.
-    const bool asks =
-        std::ranges::find(options.seeds, kLlmSource) != options.seeds.end();
-    options.compile_baseline = options.compile_baseline && asks;
+    options.compile_baseline = options.compile_baseline && asks_model(options);
   }
   if (is_hurried) options.variants_max = kernels_each_;
   // A device's events need no longer look: the module has it.
@@ -224,6 +229,7 @@ void Dispatcher::start_agent(const Subgraph& subgraph, Context& context) {
     }
   }
   ask_to_fuse(work);
+  if (asks_model(work.options)) work.share = work_share(plan_, subgraph);
   // What costs the most is judged first, where there may be no time for all.
   if (search_until_us_ > 0) work.worth = shares_.cost(subgraph.id);
   ++working_;
@@ -311,7 +317,8 @@ void Dispatcher::hand_over(Context& context) {
     compose.captured_us = captured_us_;
     compose.searched_us = context.now_us();
   }
-  for (const Subgraph& subgraph : plan_.subgraphs) {
+  // Those of the other cuts, too.
+  for (const Subgraph& subgraph : all_subgraphs(plan_)) {
     compose.results.push_back(done_.at(subgraph.id));
   }
   context.send(address::composer, compose);
@@ -343,10 +350,10 @@ bool Dispatcher::begin_fusing(Context& context) {
   const LlmOptions& options = dispatch_->run.options.llm;
   if (!options.fuse || options.name.empty()) return false;
   if (tried_to_fuse_.size() >= kFusedPairsMax) return false;
-  fusing_ =
-      fuse_neighbours(plan_, done_, fused_, [&](const std::string& piece) {
-        return !tried_to_fuse_.contains(piece);
-      });
+  fusing_ = fuse_neighbours(plan_, done_, fused_, options.edition,
+                            [&](const std::string& piece) {
+                              return !tried_to_fuse_.contains(piece);
+                            });
   if (fusing_.parts.empty()) return false;
   apart_ = plan_;
   std::size_t count = 0;
@@ -375,7 +382,8 @@ void Dispatcher::settle_fusing(Context& context) {
   std::set<std::string> kept;
   for (const auto& [id, parts] : fusing_.parts) {
     const SubgraphDone& fused = done_.at(id);
-    const bool is_kept = is_worth_fusing(fused, parts, done_);
+    const bool is_kept = is_worth_fusing(fused, parts, done_,
+                                         dispatch_->run.options.llm.edition);
     if (is_kept) kept.insert(id);
     // What was spent stays told, whichever pieces the report has.
     if (!is_kept) add_spent(done_.at(parts.front()).llm.spent, fused.llm.spent);
@@ -386,9 +394,10 @@ void Dispatcher::settle_fusing(Context& context) {
                               parts.back()});
   }
   Fusing final = fuse_neighbours(
-      apart_, done_, fused_,
+      apart_, done_, fused_, dispatch_->run.options.llm.edition,
       [&](const std::string& piece) { return kept.contains(piece); });
   plan_ = std::move(final.plan);
+  if (!final.parts.empty()) keep_apart();
   for (const auto& [id, parts] : final.parts) {
     fused_[id] = parts;
     for (const std::string& part : parts) {
@@ -404,6 +413,24 @@ void Dispatcher::settle_fusing(Context& context) {
   }
   fusing_ = {};
   dispatch_->plan = context.blobs().put(plan_to_json(plan_));
+}
+
+/// The module with the neighbours apart is timed, too: a fused kernel that wins
+/// alone may lose there.
+void Dispatcher::keep_apart() {
+  const RunStart& run = dispatch_->run;
+  if (run.options.llm.edition < 2 || !can_time(run.options, run.machine))
+    return;
+  plan_.way = kFusedByModel;
+  plan_.others = std::exchange(apart_.others, {});
+  // If a chain grew, the first and the last cut are kept.
+  if (apart_.way == kFusedByModel) return;
+  if (apart_.way.empty()) apart_.way = "neighbours apart";
+  std::erase_if(apart_.subgraphs, [&](const Subgraph& subgraph) {
+    return std::ranges::find(apart_.placements, subgraph.id,
+                             &Placement::subgraph) == apart_.placements.end();
+  });
+  plan_.others.push_back(std::move(apart_));
 }
 
 /// KernelAgent's summary of all subgraphs; false: there is none to write.

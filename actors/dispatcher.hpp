@@ -51,6 +51,7 @@ class Dispatcher : public Role {
   void hand_over(Context& context);
   void search_near_cut(const SearchNearCut& ask, Context& context);
   bool begin_fusing(Context& context);
+  void keep_apart();
   void settle_fusing(Context& context);
   bool write_summary(Context& context);
   void give_up(const Failure& failure, Context& context);

@@ -363,7 +363,7 @@ void Extractor::grouped(const LlmEnd& end, Context& context) {
     auto plan = groups ? regroup(cut_, *groups)
                        : Result<Plan>(std::unexpected(groups.error()));
     if (plan) {
-      cut_ = std::move(*plan);
+      take_proposal(std::move(*plan));
       context.send(address::user,
                    Progress{"", "extract",
                             cut_summary(cut_) + ", as the model cuts it"});
@@ -373,13 +373,32 @@ void Extractor::grouped(const LlmEnd& end, Context& context) {
     context.send(address::user,
                  Progress{"", "extract", "refused: " + failure.message});
     if (proposals_ < kProposalsMax) {
-      return ask_grouping(failure.message, context);
+      std::string fault = failure.message;
+      if (run_->options.llm.edition >= 2 && answer) {
+        fault += refused_proposal(*answer);
+      }
+      return ask_grouping(fault, context);
     }
   }
   context.send(
       address::user,
       Progress{"", "extract", "cut as the compiler does: " + failure.message});
   write_plan(context);
+}
+
+/// Both modules are timed, the compiler's cut and this one.
+void Extractor::take_proposal(Plan proposal) {
+  Plan compilers = std::exchange(cut_, std::move(proposal));
+  const bool is_timed =
+      run_->options.llm.edition >= 2 && can_time(run_->options, run_->machine);
+  const bool is_another = plan_to_json(compilers) != plan_to_json(cut_);
+  if (!is_timed || !is_another) return;
+  std::vector<Plan> others = std::exchange(compilers.others, {});
+  compilers.near_cut.clear();
+  if (compilers.way.empty()) compilers.way = "the compiler's cut";
+  cut_.way = "the language model's cut";
+  cut_.others = {std::move(compilers)};
+  cut_.others.insert(cut_.others.end(), others.begin(), others.end());
 }
 
 void Extractor::write_plan(Context& context) {

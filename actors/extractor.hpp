@@ -38,6 +38,7 @@ class Extractor : public Role {
            Context& context);
   void ask_grouping(const std::string& fault, Context& context);
   void grouped(const LlmEnd& end, Context& context);
+  void take_proposal(Plan proposal);
   void write_plan(Context& context);
   void written(const ErrandEnd& end, Context& context);
   void finish(const Failure& failure, Context& context);

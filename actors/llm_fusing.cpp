@@ -11,9 +11,27 @@ namespace {
 /// Less is noise (docs/experiments, lab notes).
 constexpr double kGainMin = 1.03;
 
-bool won(const Verdicts& done, const std::string& subgraph) {
+/// Whether its kernel may be part of a fused one. A kernel that is right and no
+/// faster than eager alone may save the memory traffic to its neighbour.
+bool may_fuse(const Verdicts& done, const std::string& subgraph, int edition) {
   const auto found = done.find(subgraph);
-  return found != done.end() && has_won(found->second);
+  if (found == done.end()) return false;
+  return has_won(found->second) ||
+         (edition >= 2 && found->second.outcome == "lost");
+}
+
+/// How many times faster than eager the parts are, one after the other.
+double speedup_apart(const std::vector<std::string>& parts,
+                     const Verdicts& done) {
+  double eager_us = 0;
+  double us = 0;
+  for (const std::string& part : parts) {
+    const Timing& timing = done.at(part).best.timing;
+    const double ratio = has_won(done.at(part)) ? timing.over_eager.ratio : 1.0;
+    eager_us += timing.eager.median_us;
+    us += timing.eager.median_us / std::max(ratio, 1e-9);
+  }
+  return us > 0 ? eager_us / us : 0;
 }
 
 bool feeds(const Placement& first, const Placement& second) {
@@ -52,7 +70,7 @@ std::string piece_of(const Plan& plan, const std::string& node) {
 }  // namespace
 
 Fusing fuse_neighbours(const Plan& plan, const Verdicts& done,
-                       const FusedParts& earlier,
+                       const FusedParts& earlier, int edition,
                        const std::function<bool(const std::string&)>& wants) {
   Fusing made{plan, {}};
   CallGroups groups;
@@ -62,7 +80,8 @@ Fusing fuse_neighbours(const Plan& plan, const Verdicts& done,
     for (std::size_t j = i + 1; j < places.size(); ++j) {
       if (groups.size() >= kFusedPairsMax || used.contains(i)) break;
       if (used.contains(j) || !feeds(places[i], places[j])) continue;
-      if (!won(done, places[i].subgraph) || !won(done, places[j].subgraph)) {
+      if (!may_fuse(done, places[i].subgraph, edition) ||
+          !may_fuse(done, places[j].subgraph, edition)) {
         continue;
       }
       if (kernels_in(places[i].subgraph, earlier) +
@@ -88,9 +107,18 @@ Fusing fuse_neighbours(const Plan& plan, const Verdicts& done,
 
 bool is_worth_fusing(const SubgraphDone& fused,
                      const std::vector<std::string>& parts,
-                     const Verdicts& done) {
+                     const Verdicts& done, int edition) {
   if (fused.outcome == "proven") return true;
   if (fused.outcome != "won") return false;
+  const Timing& timing = fused.best.timing;
+  const bool by_events =
+      timing.floor_us > 0 &&
+      std::ranges::all_of(parts, [&](const std::string& part) {
+        return has_won(done.at(part));
+      });
+  if (edition >= 2 && !by_events) {
+    return timing.over_eager.ratio > kGainMin * speedup_apart(parts, done);
+  }
   double apart_us = 0;
   for (const std::string& part : parts) {
     apart_us += done.at(part).best.timing.candidate.median_us;

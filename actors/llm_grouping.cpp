@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/llm_templates.hpp"
-#include "compiler/graph/graph_check.hpp"
+#include "compiler/text/python_text.hpp"
 
 namespace weft {
 namespace {
@@ -25,12 +25,9 @@ std::string type_text(const Node& node) {
 }
 
 std::string call_line(const Node& node, const std::string& piece) {
-  std::string uses;
-  for_each_ref(node, [&](const std::string& name) {
-    uses += (uses.empty() ? "" : ", ") + name;
-  });
-  return node.name + " = " + node.target + "(" + uses + ")  " +
-         type_text(node) + "  " + (piece.empty() ? "none" : piece) + "\n";
+  return node.name + " = " + node.target + "(" + python_arguments(node) +
+         ")  " + type_text(node) + "  " + (piece.empty() ? "none" : piece) +
+         "\n";
 }
 
 /// From the first brace to the last: what stands around it is talk.
@@ -72,6 +69,16 @@ Result<std::vector<LlmPart>> grouping_prompt(const Plan& plan,
   const auto text = template_text("group", options, blobs);
   if (!text) return std::unexpected(text.error());
   return std::vector<LlmPart>{{"user", blobs.put(filled(*text, words)), false}};
+}
+
+std::string refused_proposal(std::string_view answer) {
+  constexpr std::size_t kProposalMax = 4'000;
+  const std::string_view object = object_in(answer);
+  if (object.empty()) return "";
+  return ". It was:\n\n```json\n" +
+         std::string(object.substr(0, kProposalMax)) +
+         "\n```\n\nThe fault is "
+         "named above: change that part";
 }
 
 Result<CallGroups> groups_in(std::string_view answer) {

@@ -19,6 +19,10 @@ Result<std::vector<LlmPart>> grouping_prompt(const Plan& plan,
                                              const std::string& fault,
                                              Blobs& blobs);
 
+/// A refused answer, for the next prompt: the JSON object in it, cut to what is
+/// worth reading.
+std::string refused_proposal(std::string_view answer);
+
 /// wrong_input says what the answer lacks.
 Result<CallGroups> groups_in(std::string_view answer);
 

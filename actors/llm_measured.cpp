@@ -21,41 +21,49 @@ constexpr double kSlower = 1.05;
 constexpr std::int64_t kLowOccupancyPercent = 50;
 /// Of vector instructions, one stored on the stack in so many is in a loop.
 constexpr std::int64_t kInstructionsASpill = 8;
-/// Kernels that are told of.
+/// Kernels that are described, and figures of all of them: more hide the one
+/// that matters.
 constexpr std::size_t kKernelsMax = 4;
+constexpr std::size_t kFiguresMax = 10;
 
 using Figures = std::map<std::string, std::int64_t>;
 using Methods = std::span<const char* const>;
 
 constexpr std::array kMoving = {
-    "read and write each byte once: fuse what is computed in several passes",
-    "wider and aligned loads and stores, several in flight a thread",
-    "another split of the work over threads and blocks, so that all bandwidth "
-    "is used",
-    "keep what is read twice in registers or shared memory"};
+    "read and write each byte once: compute in one pass what now takes several",
+    "wider and aligned loads and stores, several in flight for each thread",
+    "another split of the work over threads, so that all bandwidth is used",
+    "keep data that is read twice in registers or in the nearest cache"};
 constexpr std::array kComputing = {
-    "fewer and cheaper instructions: hoist what does not change, replace "
+    "fewer and cheaper instructions: move invariant work out of loops; replace "
     "divisions and transcendental functions where the result stays exact",
     "tile for registers and cache", "fewer launches and no temporary memory",
     "another split of the work over threads and blocks"};
+constexpr std::array kProducts = {
+    "a larger tile of accumulators in registers, so that each loaded value is "
+    "used more often",
+    "pack or stage the operands so that the inner loop reads contiguous memory "
+    "from a near cache",
+    "another tile size and loop order, by the sizes of the caches",
+    "split the reduced dimension if there are too few tiles for all cores"};
 constexpr std::array kSpilling = {
     "fewer values alive in a thread: smaller tiles, less unrolling",
     "more threads for the same tile, so that each holds less of it",
-    "indices that are known when it is compiled, so that arrays stay in "
-    "registers"};
+    "indices that are known at compile time, so that arrays stay in registers"};
 constexpr std::array kByRegisters = {
-    "fewer registers a thread: smaller tiles, less unrolling, launch bounds",
+    "fewer registers for each thread: smaller tiles, less unrolling, launch "
+    "bounds",
     "more independent loads in flight in each thread, so that fewer warps are "
     "enough"};
 constexpr std::array kBySharedMemory = {
-    "less shared memory a block: smaller tiles, fewer stages",
-    "registers and warp shuffles in place of shared memory"};
+    "less shared memory for each block: smaller tiles, fewer stages",
+    "registers and warp shuffles instead of shared memory"};
 constexpr std::array kByThreads = {
     "another block size, so that blocks fill a multiprocessor",
     "more independent work in each thread, so that fewer warps are enough"};
 constexpr std::array kScalar = {
     "loops that the compiler vectorises: contiguous accesses, no calls and no "
-    "branches within, `#pragma omp simd`",
+    "branches in them, `#pragma omp simd`",
     "vector intrinsics, or the compiler's vector types"};
 constexpr std::array kVectorSpilling = {
     "fewer accumulators and less unrolling, so that vectors stay in registers",
@@ -89,7 +97,7 @@ std::string limited_by(const Figures& figures) {
   return "threads";
 }
 
-std::string figures_text(const std::string& kernel, const Figures& figures) {
+std::vector<std::string> figures_of(const Figures& figures) {
   std::vector<std::string> words;
   const auto add = [&](const char* name, const char* unit) {
     if (!figures.contains(name)) return;
@@ -108,23 +116,27 @@ std::string figures_text(const std::string& kernel, const Figures& figures) {
   add("vector_instructions", " floating-point instructions on vectors");
   add("scalar_instructions", " on single values");
   add("vector_spills", " vectors stored on the stack");
-  std::string text = "`" + kernel + "`:";
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    text += (i ? ", " : " ") + words[i];
-  }
-  return text;
+  return words;
 }
 
 std::string built_text(const BuiltCode& built) {
   if (built.empty()) return "";
-  std::string text = "What it was built into:\n";
-  std::size_t told = 0;
-  for (const auto& [kernel, figures] : built) {
-    if (told++ == kKernelsMax) {
-      return text + "- and " + std::to_string(built.size() - kKernelsMax) +
+  std::string text = "The built code:\n";
+  std::size_t kernels = 0;
+  std::size_t figures = 0;
+  for (const auto& [kernel, values] : built) {
+    const auto words = figures_of(values);
+    if (kernels == kKernelsMax || figures + words.size() > kFiguresMax) {
+      return text + "- and " + std::to_string(built.size() - kernels) +
              " more\n";
     }
-    text += "- " + figures_text(kernel, figures) + "\n";
+    ++kernels;
+    figures += words.size();
+    text += "- `" + kernel + "`:";
+    for (const std::string& word : words) {
+      text += (&word == &words.front() ? " " : ", ") + word;
+    }
+    text += "\n";
   }
   return text;
 }
@@ -229,43 +241,56 @@ double fastest_other_us(const Timing& timing) {
   return fastest;
 }
 
-/// What the times alone tell.
-Cause by_times(double share, double over_fastest) {
-  if (share >= kFarFromFloor) {
+/// What the times alone say.
+Cause by_times(double share, double over_fastest, const Situation& situation) {
+  const Methods far =
+      situation.multiplies ? Methods(kProducts) : Methods(kComputing);
+  if (share >= kFarFromFloor && !situation.multiplies) {
     return {"Memory traffic limits it.", kMoving};
   }
   if (share > 0) {
     return {
-        "It is far from what memory allows: instructions, latency or "
+        "It is far from what the device allows: instructions, latency or "
         "launches limit it.",
-        kComputing};
+        far};
   }
   if (over_fastest >= kSlower) {
     return {
-        "The framework moves the same bytes in less time: instructions, "
-        "latency or launches limit it, not memory.",
-        kComputing};
+        "PyTorch needs less time for the same work: instructions, latency or "
+        "launches limit it, not memory.",
+        far};
   }
-  return {"Whether memory traffic or instructions limit it was not measured.",
-          kMoving};
+  return {"It is not known whether memory traffic or instructions limit it.",
+          situation.multiplies ? Methods(kProducts) : Methods(kMoving)};
 }
 
-Cause cause_of(const Timing& timing, bool multiplies) {
+double floor_of(const Timing& timing, const Situation& situation) {
+  return timing.floor_us > 0 ? timing.floor_us : situation.floor_us;
+}
+
+Cause cause_of(const Timing& timing, const Situation& situation) {
   const double us = timing.candidate.median_us;
-  const double share = us > 0 ? timing.floor_us / us : 0;
+  const double share = us > 0 ? floor_of(timing, situation) / us : 0;
   const double fastest = fastest_other_us(timing);
   const double over_fastest = fastest > 0 ? us / fastest : 0;
-  const bool has_floor = share > 0 && !multiplies;
+  const bool has_floor = share > 0 && !situation.multiplies;
   const bool is_slow = has_floor ? share < kNearFloor : over_fastest >= kSlower;
+  // Code without a vector can be faster than eager, and is not done.
+  if (const Cause found = scalar(timing.built);
+      !is_slow && !found.text.empty() && share < kNearFloor) {
+    return found;
+  }
   if (is_slow) {
     Cause found = spilling(timing.built);
     if (found.text.empty()) found = scalar(timing.built);
     if (found.text.empty()) found = vectors_on_the_stack(timing.built);
     // Products are fast with few warps that each do much.
-    if (found.text.empty() && !multiplies) found = few_warps(timing.built);
+    if (found.text.empty() && !situation.multiplies) {
+      found = few_warps(timing.built);
+    }
     if (!found.text.empty()) return found;
   }
-  return by_times(share, over_fastest);
+  return by_times(share, over_fastest, situation);
 }
 
 std::string untried(Methods methods, const std::vector<SeedResult>& history) {
@@ -280,36 +305,53 @@ std::string untried(Methods methods, const std::vector<SeedResult>& history) {
 }  // namespace
 
 std::string times_text(const Timing& timing) {
-  std::string text = number(timing.candidate.median_us) + " us";
+  std::string text;
+  if (timing.over_eager.ratio > 0) {
+    text += number(timing.over_eager.ratio) + "x eager (95 % interval " +
+            number(timing.over_eager.low) + " to " +
+            number(timing.over_eager.high) + ")";
+  }
+  if (timing.over_compile.ratio > 0) {
+    text += (text.empty() ? "" : ", ") + number(timing.over_compile.ratio) +
+            "x torch.compile";
+  }
+  text +=
+      (text.empty() ? "" : "; ") + number(timing.candidate.median_us) + " us";
   if (timing.eager.runs > 0) {
-    text += ", eager " + number(timing.eager.median_us) + " us";
-  }
-  if (timing.compile.runs > 0) {
-    text += ", torch.compile " + number(timing.compile.median_us) + " us";
-  }
-  if (timing.floor_us > 0) {
-    text +=
-        ", moving the bytes that must move " + number(timing.floor_us) + " us";
+    text += " where eager took " + number(timing.eager.median_us) +
+            " us in the same rounds";
   }
   return text;
 }
 
-Bottleneck bottleneck_of(const SeedResult& result, bool multiplies,
+std::string gain_text(double gain) {
+  const double change = 100 * (gain - 1);
+  std::array<char, 48> text{};
+  if (change >= 0.5) {
+    std::snprintf(text.data(), text.size(), "%.0f %% faster than", change);
+  } else if (gain > 0 && 1 / gain >= 1.005) {
+    std::snprintf(text.data(), text.size(), "%.0f %% slower than",
+                  100 * (1 / gain - 1));
+  } else {
+    return "as fast as";
+  }
+  return text.data();
+}
+
+Bottleneck bottleneck_of(const SeedResult& result, const Situation& situation,
                          const std::vector<SeedResult>& history) {
   const Timing& timing = result.timing;
   const double us = timing.candidate.median_us;
-  std::string text = "It takes " + times_text(timing) + ".";
-  if (timing.bytes_floor > 0 && us > 0) {
-    text += " " + std::to_string(timing.bytes_floor) +
-            " bytes must move at least: that is " +
+  std::string text = "It runs at " + times_text(timing) + ".";
+  if (timing.bytes_floor > 0 && us > 0 && !situation.multiplies) {
+    text += " It moves " +
             number(static_cast<double>(timing.bytes_floor) / 1e3 / us) +
-            " GB/s";
-    if (timing.floor_us > 0) {
-      text += ", " + percent(timing.floor_us / us) + " of what a copy reaches";
-    }
+            " GB/s of the bytes that must move";
+    const double floor_us = floor_of(timing, situation);
+    if (floor_us > 0) text += ", " + percent(floor_us / us) + " of a copy";
     text += ".";
   }
-  const Cause cause = cause_of(timing, multiplies);
+  const Cause cause = cause_of(timing, situation);
   text += " " + cause.text + "\n" + built_text(timing.built);
   return {text, untried(cause.methods, history)};
 }

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
 #include "actors/device.hpp"
+#include "actors/llm_best.hpp"
+#include "actors/llm_facts.hpp"
+#include "actors/llm_history.hpp"
 #include "actors/llm_measured.hpp"
-#include "actors/llm_search.hpp"
 #include "actors/llm_templates.hpp"
 #include "actors/mismatch_text.hpp"
 #include "compiler/compose/reference_source.hpp"
@@ -16,94 +19,10 @@
 namespace weft {
 namespace {
 
-/// Of a compiler's output and of a kernel of somebody else's, in bytes.
+/// The limit of a compiler's output, in bytes.
 constexpr std::size_t kEvidenceMax = 3'000;
-constexpr std::size_t kBestSourceMax = 24'000;
-/// Of earlier tries, in lines: the last ones, and what each says.
-constexpr std::size_t kHistoryMax = 8;
-constexpr std::size_t kReasonMax = 200;
-
-std::string device_text(const Machine& machine) {
-  if (machine.gpus.empty()) {
-    return "- processor: " + machine.name + ", " +
-           std::to_string(machine.cores) +
-           " cores\n- vectors: " + std::to_string(8 * machine.vector_bytes) +
-           " bits\n- caches: L1 " + std::to_string(machine.l1_bytes >> 10) +
-           " KiB, L2 " + std::to_string(machine.l2_bytes >> 10) + " KiB\n";
-  }
-  const Gpu& gpu = machine.gpus.front();
-  return "- GPU: " + gpu.name + " (" + gpu.arch + "), " +
-         std::to_string(gpu.sms) + " multiprocessors\n- L2 " +
-         std::to_string(gpu.l2_bytes >> 20) +
-         " MiB, shared memory of a block " +
-         std::to_string(gpu.shared_bytes >> 10) + " KiB\n";
-}
-
-std::string best_text(const RefineRequest& request, Blobs& blobs) {
-  const SeedResult& best = request.best;
-  if (best.seed.id.empty() || !best.timed) return "";
-  std::string text = "The best kernel so far (" + best.seed.origin + ", " +
-                     best.seed.variant + ") takes " + times_text(best.timing) +
-                     ".";
-  if (best.seed.source == request.seed.source) return text + "\n\n";
-  const auto source = blobs.get(best.seed.source);
-  if (source && source->size() <= kBestSourceMax) {
-    text += " It is:\n\n```\n" + *source + "\n```";
-  }
-  return text + "\n\n";
-}
-
-/// The kernels that one is to do the work of.
-std::string parts_text(const OptimizeSubgraph& work, Blobs& blobs) {
-  if (work.parts.empty()) return "";
-  std::string text = "These " + std::to_string(work.parts.size()) +
-                     " kernels do it now, one after the other. Write one that "
-                     "does the work of all, without what goes through memory "
-                     "between them.\n\n";
-  for (const Seed& part : work.parts) {
-    const auto source = blobs.get(part.source);
-    if (!source || source->size() > kBestSourceMax) continue;
-    text += "By the " + part.origin + ", " + part.variant + ":\n\n```\n" +
-            *source + "\n```\n\n";
-  }
-  return text;
-}
-
-/// ", 4.2 us", and whether that is a gain, in steps that are no noise.
-std::string gain_text(const SeedResult& result, const SeedResult* parent) {
-  if (!result.timed) return "";
-  const double us = result.timing.candidate.median_us;
-  std::string text = ", " + times_text(result.timing);
-  if (!parent || !parent->timed) return text;
-  const double before_us = parent->timing.candidate.median_us;
-  if (us <= (1 - LlmSearch::kGainStep) * before_us) return text + ": a gain";
-  const bool is_loss = us >= (1 + LlmSearch::kGainStep) * before_us;
-  return text + (is_loss ? ": slower than before" : ": no gain");
-}
-
-const SeedResult* parent_of(const Seed& seed, const RefineRequest& request) {
-  if (seed.parent.empty()) return nullptr;
-  // A beam refines other sources' kernels, too, which are no part of it.
-  for (const SeedResult* known : {&request.result, &request.best}) {
-    if (known->seed.id == seed.parent) return known;
-  }
-  const auto found = std::ranges::find_if(
-      request.history,
-      [&](const SeedResult& one) { return one.seed.id == seed.parent; });
-  return found == request.history.end() ? nullptr : &*found;
-}
-
-std::string history_text(const RefineRequest& request) {
-  if (request.history.empty()) return "";
-  const std::size_t count = request.history.size();
-  const std::size_t from = count > kHistoryMax ? count - kHistoryMax : 0;
-  std::string text = "Tried before:\n";
-  for (std::size_t i = from; i < count; ++i) {
-    const SeedResult& one = request.history[i];
-    text += "- " + tried_line(one, parent_of(one.seed, request)) + "\n";
-  }
-  return text + "\n";
-}
+/// The share of the best kernel's time that a better one should take.
+constexpr double kTargetShare = 0.9;
 
 /// Of a compiler's errors the first, which the others follow from; with the
 /// line that says what failed. What is no compiler's stays whole.
@@ -140,8 +59,12 @@ class PromptWriter {
  public:
   explicit PromptWriter(Blobs& blobs) : blobs_(blobs) {}
 
-  void add(const char* role, const std::string& text, bool boundary) {
-    parts_.push_back({role, blobs_.put(text), boundary});
+  /// Parts are sent as one text: an empty line keeps them apart.
+  void add(LlmPart part, std::string text) {
+    text.erase(text.find_last_not_of('\n') + 1);
+    text += "\n\n";
+    part.blob = blobs_.put(text);
+    parts_.push_back(std::move(part));
   }
   std::vector<LlmPart> take() { return std::move(parts_); }
 
@@ -151,20 +74,6 @@ class PromptWriter {
 };
 
 }  // namespace
-
-std::string tried_line(const SeedResult& result, const SeedResult* parent) {
-  const Seed& seed = result.seed;
-  const std::string round = "round " + std::to_string(seed.round);
-  std::string line = seed.variant.starts_with(round + " ")
-                         ? seed.variant
-                         : round + ", " + seed.variant;
-  if (!seed.method.empty()) line += " (" + seed.method + ")";
-  line += ": ";
-  if (result.verdict.correct) return line + "right" + gain_text(result, parent);
-  const std::string& reason =
-      result.failure ? result.failure.message : result.verdict.reason;
-  return line + result.verdict.kind + ", " + reason.substr(0, kReasonMax);
-}
 
 std::string evidence_of(const SeedResult& result, Blobs& blobs) {
   std::string text =
@@ -179,73 +88,124 @@ std::string evidence_of(const SeedResult& result, Blobs& blobs) {
 
 namespace {
 
-/// Of memory: an expanded dimension is there once.
-std::int64_t stored_bytes(const TensorType& type) {
-  std::int64_t bytes = element_bytes(type.dtype);
-  for (std::size_t i = 0; i < type.shape.size(); ++i) {
-    if (type.stride[i] != 0) bytes *= type.shape[i];
+/// The speedup that a better kernel should reach.
+std::string target_text(const SeedResult& best) {
+  if (best.seed.id.empty() || !best.timed) return "";
+  const double ratio = best.timing.over_eager.ratio;
+  std::array<char, 96> text{};
+  if (ratio > 0) {
+    std::snprintf(text.data(), text.size(),
+                  "Target: %.3gx eager or more, which is %.2g of the best "
+                  "kernel's time.\n",
+                  ratio / kTargetShare, kTargetShare);
+  } else {
+    std::snprintf(text.data(), text.size(),
+                  "Target: %.2g of the best kernel's time.\n", kTargetShare);
   }
-  return bytes;
+  return text.data();
 }
 
-/// Each input is read once and each result written once.
-std::string floor_text(const Graph& graph) {
-  std::int64_t read = 0;
-  for (const Node& node : graph.nodes) {
-    if (node.kind == NodeKind::call || node.values.empty()) continue;
-    if (!node.values.front()) continue;
-    read += stored_bytes(*node.values.front());
-  }
-  std::int64_t written = 0;
-  for (const std::string& output : graph.outputs) {
-    written += stored_bytes(tensor_type(graph, output));
-  }
-  return "The inputs are " + std::to_string(read) + " bytes, the results " +
-         std::to_string(written) + ": that is what must move.";
-}
-
-/// What stands for the templates' words.
-Result<TemplateWords> seed_words(const RefineRequest& request,
-                                 const Subgraph& subgraph, Blobs& blobs) {
+/// The measurements of the device, the subgraph and the kernel to be improved.
+/// Sets the method that is offered.
+std::string measured_text(const RefineRequest& request, const Graph& graph,
+                          std::string& method) {
   const OptimizeSubgraph& work = request.work;
-  const bool is_first = request.seed.id.empty();
-  TemplateWords words;
-  words["device"] = device_text(work.machine);
-  if (!can_time(work.options, work.machine)) {
-    words["device"] =
-        "- Triton's interpreter, on the processor: tensors are "
-        "on the CPU, and nothing is timed. Write Triton.\n";
+  if (!can_time(work.options, work.machine)) return "";
+  const Roofline roofline = roofline_of(graph, work.machine);
+  std::string text = rates_text(work.machine) + share_text(work, roofline) +
+                     target_text(request.best);
+  if (!request.seed.id.empty() && request.result.verdict.correct &&
+      request.result.timed) {
+    const ProductCount products = count_products(graph);
+    const Situation situation{
+        products.matrix_operations + products.convolution_operations > 0,
+        is_for_gpu(work.options), roofline.binds ? roofline.us : 0};
+    const Bottleneck found =
+        bottleneck_of(request.result, situation, request.history);
+    method = found.method;
+    text += "\nThe kernel below: " + found.text +
+            "An idea that may help, if it fits the kernel: " + found.method +
+            ".\n";
   }
-  words["reference"] = reference_source(subgraph);
-  words["floor"] = floor_text(subgraph.graph);
+  return text.empty() ? "" : text + "\n";
+}
+
+/// The calls and the inputs; how a person draws some is left out.
+std::string reference_text(const Subgraph& subgraph) {
+  const std::string text = reference_source(subgraph);
+  return text.substr(0, text.find("\n\n\ndef get_inputs")) + "\n";
+}
+
+std::string threads_text(const Machine& machine) {
+  return "Both may use " + std::to_string(machine.cores) +
+         (machine.cores == 1 ? " thread." : " threads.");
+}
+
+/// The texts for the templates' words; sets `method`, too.
+Result<TemplateWords> seed_words(const RefineRequest& request,
+                                 const Subgraph& subgraph, Blobs& blobs,
+                                 std::string& method) {
+  const OptimizeSubgraph& work = request.work;
+  const Graph& graph = subgraph.graph;
+  TemplateWords words;
+  words["device"] = device_text(work);
+  words["threads"] = threads_text(work.machine);
+  words["reference"] = reference_text(subgraph);
+  words["floor"] = floor_text(graph);
+  words["facts"] = eager_facts(graph, is_for_gpu(work.options));
+  words["tolerance"] = tolerance_text(graph);
   words["round"] = std::to_string(request.round);
-  words["best"] = parts_text(work, blobs) + best_text(request, blobs);
-  words["history"] = history_text(request);
-  if (is_first) {
+  words["best"] = parts_text(work, blobs) + best_text(request, graph, blobs);
+  words["history"] = history_text(request, blobs);
+  words["measured"] = measured_text(request, graph, method);
+  if (request.seed.id.empty()) {
     if (request.result.failure) {
-      words["best"] += "Your last answer could not be used: " +
-                       request.result.failure.message + ".\n\n";
+      words["unusable"] = "Your last answer could not be used: " +
+                          request.result.failure.message + ".\n\n";
     }
+    words.try_emplace("unusable", "");
     return words;
   }
-  const auto source = blobs.get(request.seed.source);
+  const auto source = answer_form(request.seed, graph, work.options.llm, blobs);
   if (!source) return std::unexpected(source.error());
   words["source"] = *source;
-  words["whose"] = request.seed.origin == "llm"
-                       ? "Your file below"
-                       : "The kernel below is by the " + request.seed.origin +
-                             ", in a form of its own, which is no answer to "
-                             "this; what it computes";
+  const bool is_own = request.seed.origin == "llm";
+  words["whose"] =
+      is_own ? "Your file below"
+             : "The kernel below, by the " + request.seed.origin + ",";
   words["kind"] = request.result.verdict.kind;
   words["evidence"] = evidence_of(request.result, blobs);
-  const ProductCount products = count_products(subgraph.graph);
-  const bool multiplies =
-      products.matrix_operations + products.convolution_operations > 0;
-  const Bottleneck found =
-      bottleneck_of(request.result, multiplies, request.history);
-  words["bottleneck"] = found.text;
-  words["method"] = found.method;
   return words;
+}
+
+struct Piece {
+  LlmPart part;
+  std::string_view name;
+};
+
+/// In the order in which they are sent.
+std::vector<Piece> pieces_of(const RefineRequest& request) {
+  const bool on_gpu = is_for_gpu(request.work.options);
+  const bool is_timed = can_time(request.work.options, request.work.machine);
+  const bool is_first = request.seed.id.empty();
+  const bool is_right = request.result.verdict.correct;
+  std::vector<Piece> pieces = {
+      {{"system", "", false}, "rules"},
+      {{"system", "", false}, on_gpu ? "api_gpu" : "api_cpu"}};
+  if (is_timed) {
+    pieces.push_back(
+        {{"system", "", false}, on_gpu ? "timing_gpu" : "timing_cpu"});
+  }
+  pieces.push_back({{"system", "", true}, "device"});
+  pieces.push_back({{"user", "", false}, "task"});
+  pieces.push_back({{"user", "", false}, "checks"});
+  pieces.push_back({{"user", "", true}, on_gpu ? "idioms_gpu" : "idioms_cpu"});
+  pieces.push_back({{"user", "", false, true}, "measured"});
+  pieces.push_back({{"user", "", false},
+                    is_first   ? "first"
+                    : is_right ? "faster"
+                               : "wrong"});
+  return pieces;
 }
 
 }  // namespace
@@ -258,36 +218,19 @@ Result<SeedPrompt> seed_prompt(const RefineRequest& request, Blobs& blobs) {
   if (!graph) return std::unexpected(graph.error());
   const Subgraph subgraph{work.subgraph, work.signature, work.type,
                           std::move(*graph)};
-  const auto words = seed_words(request, subgraph, blobs);
+  std::string method;
+  const auto words = seed_words(request, subgraph, blobs, method);
   if (!words) return std::unexpected(words.error());
-
-  const bool is_first = request.seed.id.empty();
-  const bool is_right = request.result.verdict.correct;
-  struct Piece {
-    const char* role;
-    std::string_view name;
-    bool boundary;
-  };
-  const std::array<Piece, 5> pieces = {{
-      {"system", "rules", false},
-      {"system", is_for_gpu(work.options) ? "api_gpu" : "api_cpu", false},
-      {"system", "device", true},
-      {"user", "task", true},
-      {"user",
-       is_first   ? "first"
-       : is_right ? "faster"
-                  : "wrong",
-       false},
-  }};
   PromptWriter writer(blobs);
-  for (const Piece& piece : pieces) {
-    const auto text = template_text(piece.name, work.options.llm, blobs);
+  for (const Piece& piece : pieces_of(request)) {
+    auto text = template_text(piece.name, work.options.llm, blobs);
     if (!text) return std::unexpected(text.error());
-    writer.add(piece.role, filled(*text, *words), piece.boundary);
+    if (piece.name.starts_with("idioms")) {
+      *text = chosen_sections(*text, idioms_of(subgraph.graph));
+    }
+    writer.add(piece.part, filled(*text, *words));
   }
-  const bool asks_for_method = !is_first && is_right;
-  return SeedPrompt{writer.take(),
-                    asks_for_method ? words->at("method") : std::string()};
+  return SeedPrompt{writer.take(), method};
 }
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // The prompts of LLM seeds. Pieces go by how long they stay the same: rules and
-// target, device, the piece of the model, then what has been tried. Templates
-// are config/prompts/*.md, or what the user has put in their place.
+// target, device, the subgraph, then what was measured and what is asked. The
+// measured piece is no part of what an answer is kept by. Templates are
+// config/prompts/*.md, or what the user has put in their place.
 #pragma once
 
 #include <string>
@@ -10,14 +11,9 @@
 
 namespace weft {
 
-/// One time that a seed was tried, in a line, for the model's memory: what was
-/// asked for, and what it gave. `parent`: what it was to better; nullptr: none.
-std::string tried_line(const SeedResult& result,
-                       const SeedResult* parent = nullptr);
-
 struct SeedPrompt {
   std::vector<LlmPart> parts;
-  std::string method;  ///< that it asks to try; empty: none
+  std::string method;  ///< that it offers; empty: none
 };
 
 /// What asks for first kernels (round 0), or for a better one.

@@ -21,11 +21,20 @@ bool is_models(const SeedResult& result) {
   return result.seed.origin == kLlmSource;
 }
 
+/// The measure by which timed kernels are compared, less is better. A
+/// processor's times of different minutes are not: its ratio to eager of the
+/// same rounds is.
+double slowness(const Timing& timing, int edition) {
+  const bool by_time =
+      edition < 2 || timing.floor_us > 0 || timing.over_eager.ratio <= 0;
+  return by_time ? timing.candidate.median_us : 1 / timing.over_eager.ratio;
+}
+
 /// How far a kernel came; of those equally far, the better first.
-std::tuple<int, double, int> rank(const SeedResult& result) {
+std::tuple<int, double, int> rank(const SeedResult& result, int edition) {
   const bool right = result.verdict.correct;
   if (right && result.timed) {
-    return {0, result.timing.candidate.median_us, -result.seed.round};
+    return {0, slowness(result.timing, edition), -result.seed.round};
   }
   if (right) return {1, 0, -result.seed.round};
   const int stage = result.failure ? 4 : result.built ? 2 : 3;
@@ -95,17 +104,17 @@ void LlmSearch::end(const std::string& why) {
 }
 
 /// Whether the last round brought a step, or nothing is right yet.
-bool LlmSearch::judge_gain(const Results& results) {
-  double now_us = 0;
+bool LlmSearch::judge_gain(const Results& results, int edition) {
+  double now = 0;
   for (const auto& [id, result] : results) {
     if (!is_models(result) || !result.verdict.correct || !result.timed)
       continue;
-    const double us = result.timing.candidate.median_us;
-    if (now_us == 0 || us < now_us) now_us = us;
+    const double own = slowness(result.timing, edition);
+    if (now == 0 || own < now) now = own;
   }
-  if (now_us == 0) return true;
-  const bool gained = best_us_ == 0 || now_us <= (1 - kGainStep) * best_us_;
-  if (gained) best_us_ = now_us;
+  if (now == 0) return true;
+  const bool gained = slowness_ == 0 || now <= (1 - kGainStep) * slowness_;
+  if (gained) slowness_ = now;
   return gained;
 }
 
@@ -127,7 +136,7 @@ std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
         std::ranges::any_of(results, [](const auto& item) {
           return is_models(item.second) && item.second.verdict.correct;
         });
-    fruitless_ = judge_gain(results) ? 0 : fruitless_ + 1;
+    fruitless_ = judge_gain(results, options.edition) ? 0 : fruitless_ + 1;
     if (proven) {
       end("a right kernel, and none can be timed");
     } else if (story_.rounds > options.rounds) {
@@ -138,7 +147,7 @@ std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
     if (!wanted_) return {};
   }
   std::vector<RefineRequest> all;
-  for (const SeedResult* parent : parents(options.search, results)) {
+  for (const SeedResult* parent : parents(options, results)) {
     all.push_back(request(work, results, best, parent));
   }
   if (all.empty()) all.push_back(request(work, results, best, nullptr));
@@ -151,18 +160,20 @@ std::vector<RefineRequest> LlmSearch::next(const OptimizeSubgraph& work,
 /// something, nothing: it begins anew. A beam holds other sources' kernels,
 /// too.
 std::vector<const SeedResult*> LlmSearch::parents(
-    const std::string& search, const Results& results) const {
+    const LlmOptions& options, const Results& results) const {
   std::vector<const SeedResult*> best;
   if (story_.rounds == 0) return best;
-  const bool is_beam = search != "greedy";
+  const bool is_beam = options.search != "greedy";
   for (const auto& [id, result] : results) {
     const bool may_begin_from =
         is_beam && result.verdict.correct && !result.failure;
     if (is_models(result) || may_begin_from) best.push_back(&result);
   }
-  std::ranges::stable_sort(best, {},
-                           [](const SeedResult* one) { return rank(*one); });
-  const auto width = static_cast<std::size_t>(std::max(1, beam_width(search)));
+  std::ranges::stable_sort(best, {}, [&](const SeedResult* one) {
+    return rank(*one, options.edition);
+  });
+  const auto width =
+      static_cast<std::size_t>(std::max(1, beam_width(options.search)));
   best.resize(std::min(best.size(), width));
   return best;
 }

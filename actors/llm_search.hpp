@@ -51,14 +51,14 @@ class LlmSearch {
  private:
   RefineRequest request(const OptimizeSubgraph& work, const Results& results,
                         const SeedResult* best, const SeedResult* parent) const;
-  std::vector<const SeedResult*> parents(const std::string& search,
+  std::vector<const SeedResult*> parents(const LlmOptions& options,
                                          const Results& results) const;
-  bool judge_gain(const Results& results);
+  bool judge_gain(const Results& results, int edition);
 
   bool wanted_ = false;
   int open_ = 0;
-  int fruitless_ = 0;   ///< rounds in a row
-  double best_us_ = 0;  ///< of the model's own
+  int fruitless_ = 0;    ///< rounds in a row
+  double slowness_ = 0;  ///< of the model's own best kernel
   std::string complaint_;
   LlmStory story_;
 };

@@ -1,5 +1,6 @@
 #include "actors/llm_seeds.hpp"
 
+#include "actors/llm_history.hpp"
 #include "actors/llm_prompt.hpp"
 #include "actors/llm_text.hpp"
 #include "compiler/python/target.hpp"
@@ -104,6 +105,9 @@ void LlmSeeds::answered(const LlmEnd& end, Context& context) {
     seed.parent = asked.parent;
     seed.round = asked.round;
     seed.method = asked.method;
+    KernelNotes notes = notes_of(*file);
+    seed.idea = std::move(notes.idea);
+    seed.review = std::move(notes.review);
     reply.seeds.push_back(std::move(seed));
   }
   if (reply.seeds.empty() && !reply.failure) {

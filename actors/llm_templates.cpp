@@ -5,13 +5,20 @@
 
 #include "embedded/config/prompts/api_cpu.md"
 #include "embedded/config/prompts/api_gpu.md"
+#include "embedded/config/prompts/checks.md"
 #include "embedded/config/prompts/describe.md"
 #include "embedded/config/prompts/device.md"
 #include "embedded/config/prompts/faster.md"
 #include "embedded/config/prompts/first.md"
 #include "embedded/config/prompts/group.md"
+#include "embedded/config/prompts/idioms_cpu.md"
+#include "embedded/config/prompts/idioms_gpu.md"
+#include "embedded/config/prompts/kernel_cpu.md"
+#include "embedded/config/prompts/measured.md"
 #include "embedded/config/prompts/rules.md"
 #include "embedded/config/prompts/task.md"
+#include "embedded/config/prompts/timing_cpu.md"
+#include "embedded/config/prompts/timing_gpu.md"
 #include "embedded/config/prompts/wrong.md"
 
 namespace weft {
@@ -41,15 +48,25 @@ std::span<const LlmTemplate> llm_templates() {
       {"rules", embedded::config_prompts_rules, {}},
       {"api_cpu", embedded::config_prompts_api_cpu, {}},
       {"api_gpu", embedded::config_prompts_api_gpu, {}},
+      {"timing_cpu", embedded::config_prompts_timing_cpu, {"threads"}},
+      {"timing_gpu", embedded::config_prompts_timing_gpu, {}},
       {"device", embedded::config_prompts_device, {"device"}},
-      {"task", embedded::config_prompts_task, {"reference", "floor"}},
-      {"first", embedded::config_prompts_first, {"best"}},
+      {"task", embedded::config_prompts_task, {"reference", "floor", "facts"}},
+      {"checks", embedded::config_prompts_checks, {"tolerance"}},
+      {"idioms_cpu", embedded::config_prompts_idioms_cpu, {}},
+      {"idioms_gpu", embedded::config_prompts_idioms_gpu, {}},
+      {"measured",
+       embedded::config_prompts_measured,
+       {"measured", "best", "history"}},
+      {"first", embedded::config_prompts_first, {"unusable"}},
       {"wrong",
        embedded::config_prompts_wrong,
-       {"round", "kind", "evidence", "source", "history"}},
-      {"faster",
-       embedded::config_prompts_faster,
-       {"round", "whose", "bottleneck", "method", "source", "best", "history"}},
+       {"round", "kind", "evidence", "source"}},
+      {"faster", embedded::config_prompts_faster, {"round", "whose", "source"}},
+      {"kernel_cpu",
+       embedded::config_prompts_kernel_cpu,
+       {"source", "flags", "count", "inputs", "allocations", "pointers",
+        "results"}},
       {"describe", embedded::config_prompts_describe, {"description", "fault"}},
       {"group", embedded::config_prompts_group, {"calls", "fault"}},
   };

@@ -1,5 +1,7 @@
 #include "actors/outcome.hpp"
 
+#include <algorithm>
+
 namespace weft {
 namespace {
 
@@ -31,6 +33,17 @@ bool is_faster(const Timing& timing, const Timing& other) {
   const bool by_events = timing.floor_us > 0 && other.floor_us > 0;
   return by_events ? timing.candidate.median_us < other.candidate.median_us
                    : timing.over_eager.ratio > other.over_eager.ratio;
+}
+
+double gain_over(const Timing& timing, const Timing& other) {
+  const bool by_events = timing.floor_us > 0 && other.floor_us > 0;
+  const bool has_ratios =
+      timing.over_eager.ratio > 0 && other.over_eager.ratio > 0;
+  if (by_events || !has_ratios) {
+    return other.candidate.median_us /
+           std::max(timing.candidate.median_us, 1e-9);
+  }
+  return timing.over_eager.ratio / other.over_eager.ratio;
 }
 
 bool looks_longer(const RunOptions& options) {

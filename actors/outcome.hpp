@@ -35,6 +35,10 @@ bool has_won(const SubgraphDone& done);
 /// which launching is a part.
 bool is_faster(const Timing& timing, const Timing& other);
 
+/// How many times faster the one is than the other, by the same rule: 1.1 is
+/// 10 % faster. By absolute times where one has no speedup over eager.
+double gain_over(const Timing& timing, const Timing& other);
+
 /// Whether the best kernel is timed otherwise than each was.
 bool looks_longer(const RunOptions& options);
 

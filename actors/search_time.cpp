@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "actors/device.hpp"
 #include "actors/llm_seeds.hpp"
 #include "compiler/fusion/product_count.hpp"
+#include "compiler/graph/graph_check.hpp"
 
 namespace weft {
 namespace {
@@ -36,6 +38,26 @@ double cost_of(const Graph& graph) {
       products.matrix_operations + products.convolution_operations);
   return std::max(static_cast<double>(edge_bytes(graph)),
                   operations / kOperationsAByte);
+}
+
+/// The cost of a call that stays an operator: its tensors, or its operations.
+double call_cost(const Graph& graph, const Node& call) {
+  const ProductCount products = count_product(graph, call);
+  double bytes = 0;
+  const auto add = [&](const Node& node) {
+    for (const auto& type : node.values) {
+      if (!type) continue;
+      bytes += static_cast<double>(element_count(*type) *
+                                   element_bytes(type->dtype));
+    }
+  };
+  add(call);
+  for_each_ref(call, [&](const std::string& name) {
+    if (const Node* node = graph.find(name)) add(*node);
+  });
+  const double operations = static_cast<double>(
+      products.matrix_operations + products.convolution_operations);
+  return std::max(bytes, operations / kOperationsAByte);
 }
 
 }  // namespace
@@ -81,6 +103,35 @@ std::string time_spent(const Compose& compose, std::int64_t now_us) {
          seconds_text(compose.searched_us - compose.captured_us) +
          " to the search, " + seconds_text(now_us - compose.searched_us) +
          " to checking and timing the module";
+}
+
+double work_share(const Plan& plan, const Subgraph& subgraph) {
+  const auto count_in = [&](const Plan& cut) {
+    return std::ranges::count(cut.placements, subgraph.id,
+                              &Placement::subgraph);
+  };
+  std::vector<const Plan*> cuts = {&plan};
+  for (const Plan& other : plan.others) cuts.push_back(&other);
+  const auto cut = std::ranges::find_if(
+      cuts, [&](const Plan* one) { return count_in(*one) > 0; });
+  if (cut == cuts.end()) return 0;
+  std::map<std::string, double> costs;
+  for (const Subgraph& one : all_subgraphs(plan)) {
+    costs[one.id] = cost_of(one.graph);
+  }
+  std::set<std::string> inside;
+  double all = 0;
+  for (const Placement& placement : (*cut)->placements) {
+    inside.insert(placement.nodes.begin(), placement.nodes.end());
+    all += costs[placement.subgraph];
+  }
+  for (const Node& node : (*cut)->model.nodes) {
+    if (node.kind == NodeKind::call && !inside.contains(node.name)) {
+      all += call_cost((*cut)->model, node);
+    }
+  }
+  const double own = costs[subgraph.id] * static_cast<double>(count_in(**cut));
+  return all > 0 ? std::min(1.0, own / all) : 0;
 }
 
 SearchShares::SearchShares(const Plan& plan) {

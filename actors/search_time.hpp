@@ -42,6 +42,10 @@ int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
 /// What a run with a budget took for its parts, so far, for the report.
 std::string time_spent(const Compose& compose, std::int64_t now_us);
 
+/// Of the work of all calls of the model, by bytes and operations: the part
+/// that this subgraph does, in all places where it is. 0: it is in no cut.
+double work_share(const Plan& plan, const Subgraph& subgraph);
+
 /// The subgraphs of a plan, dearest first, and what is dealt out among them.
 class SearchShares {
  public:

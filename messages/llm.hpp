@@ -65,6 +65,9 @@ struct PromptOverride {
   bool operator==(const PromptOverride&) const = default;
 };
 
+/// LlmOptions::edition of new runs.
+inline constexpr int kLlmEdition = 2;
+
 /// What a user chooses of a run's language model. `name` empty: none is asked.
 struct LlmOptions {
   std::string name;                      ///< the provider asked first
@@ -80,9 +83,12 @@ struct LlmOptions {
   std::string prompts_folder{};  ///< where `prompts` were found; empty: nowhere
   bool group = false;  ///< the model proposes which calls are one subgraph
   bool fuse = false;   ///< it is asked for one kernel of neighbouring winners
+  /// By which rules a search decides. 1: by absolute times, as runs that were
+  /// begun before this field was. 2: by ratios of times of the same rounds.
+  int edition = 1;
   WEFT_FIELDS(name, providers, rounds, samples, budget_micro_usd, budget_tokens,
               subgraph_micro_usd, subgraph_tokens, search, prompts,
-              prompts_folder, group, fuse)
+              prompts_folder, group, fuse, edition)
   bool operator==(const LlmOptions&) const = default;
 };
 
@@ -93,7 +99,10 @@ struct LlmPart {
   /// Everything up to here is the same in other calls: a dialect that is told
   /// what to cache is told to cache it.
   bool cache_boundary = false;
-  WEFT_FIELDS(role, blob, cache_boundary)
+  /// Says what was measured, which is another in every run. It is no part of
+  /// what an answer is kept by: the same question finds its answer again.
+  bool varies = false;
+  WEFT_FIELDS(role, blob, cache_boundary, varies)
   bool operator==(const LlmPart&) const = default;
 };
 

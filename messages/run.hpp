@@ -40,8 +40,16 @@ struct Machine {
   /// (docs/worker-protocol.md): "copy_gbps", "clusters_of_8". Empty: nothing.
   /// An agent is told those of the device that its subgraph is judged on.
   std::map<std::string, double> gpu_numbers{};
+  std::int64_t l3_bytes = 0;  ///< all of it that the processor has; 0: not told
+  std::vector<std::string> instruction_sets{};  ///< "avx2", "fma", …
+  /// What a language model's code is built with: "g++", "PyTorch", "Triton", …
+  std::map<std::string, std::string> versions{};
+  /// What a probe measured on the processor: "copy_gbps", "read_gbps",
+  /// "fp32_gflops". Empty: nothing.
+  std::map<std::string, double> cpu_numbers{};
   WEFT_FIELDS(name, cores, vector_bytes, l1_bytes, l2_bytes, protections,
-              unprotected, gpus, gpu_numbers)
+              unprotected, gpus, gpu_numbers, l3_bytes, instruction_sets,
+              versions, cpu_numbers)
   bool operator==(const Machine&) const = default;
 };
 

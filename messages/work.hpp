@@ -21,8 +21,13 @@ struct Seed {
   std::string source;    ///< blob
   std::string parent{};  ///< id of the seed that it refines; empty: none
   int round = 0;         ///< of refinement; 0: a first proposal
-  std::string method{};  ///< that a language model was asked to try for it
-  WEFT_FIELDS(id, target, origin, variant, source, parent, round, method)
+  std::string method{};  ///< that a language model was offered for it
+  /// A language model's own line about its kernel, and what it says of the
+  /// advice and the result of the round before.
+  std::string idea{};
+  std::string review{};
+  WEFT_FIELDS(id, target, origin, variant, source, parent, round, method, idea,
+              review)
   bool operator==(const Seed&) const = default;
 };
 
@@ -54,8 +59,11 @@ struct OptimizeSubgraph {
   /// What there is to gain, beside other subgraphs' that wait for the same
   /// device; 0: each has its turn, as there is time for all.
   std::int64_t worth = 0;
+  /// Of the work of all calls of the model, by its bytes and operations: what
+  /// this subgraph takes, in all places where it is. 0: not told.
+  double share = 0;
   WEFT_FIELDS(subgraph, type, signature, graph, options, machine, places,
-              device_bytes, parts, worth)
+              device_bytes, parts, worth, share)
   bool operator==(const OptimizeSubgraph&) const = default;
 };
 

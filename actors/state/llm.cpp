@@ -83,7 +83,7 @@ json LlmCalls::describe() const {
 
 json LlmSearch::describe() const {
   return {{"is_wanted", wanted_},         {"replies_awaited", open_},
-          {"rounds_in_vain", fruitless_}, {"best_us", best_us_},
+          {"rounds_in_vain", fruitless_}, {"slowness", slowness_},
           {"complaint", complaint_},      {"story", to_state(story_)}};
 }
 

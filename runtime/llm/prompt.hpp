@@ -14,6 +14,7 @@ struct PromptText {
   std::string role;  ///< "system", "user" or "assistant"
   std::string text;
   bool cache_boundary = false;  ///< all up to here is the same in other calls
+  bool varies = false;          ///< LlmPart::varies
 };
 
 struct Prompt {

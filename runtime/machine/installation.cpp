@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -138,9 +139,17 @@ std::pair<int, int> major_minor(const std::string& version) {
   return {major, minor};
 }
 
+/// The flags of /proc/cpuinfo that matter to the author of a kernel.
+constexpr std::array kInstructionSets = {
+    "sse4_2",      "avx",         "avx2",     "fma",      "f16c",
+    "avx512f",     "avx512bw",    "avx512dq", "avx512vl", "avx512_vnni",
+    "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8", "asimd",
+    "sve",         "sve2",        "bf16"};
+
 std::int64_t cache_bytes(int level) {
   // sysconf knows the caches of this processor; 0 or -1 where it does not.
-  const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE};
+  const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
+                       _SC_LEVEL3_CACHE_SIZE};
   return sysconf(names[level - 1]);
 }
 
@@ -306,6 +315,22 @@ std::string compiler_command() {
 
 fs::path find_compiler() { return on_path(compiler_command()); }
 
+std::string compiler_version() {
+  constexpr std::int64_t wall_ms = 10'000;
+  const fs::path found = find_compiler();
+  if (found.empty()) return "";
+  // It waits for the line that `ask` sends: to a process that is gone already
+  // nothing can be sent.
+  auto process = LineProcess::start(
+      {{"/bin/sh", "-c", "read -r line; exec \"$0\" -dumpfullversion",
+        found.string()},
+       {},
+       {}});
+  if (!process) return "";
+  const auto line = process->ask("", wall_ms);
+  return line ? trimmed(*line) : "";
+}
+
 Machine describe_machine() {
   Machine machine;
   machine.name = trimmed(processor_line("model name"));
@@ -320,6 +345,12 @@ Machine describe_machine() {
                                                      : 16;
   if (const auto bytes = cache_bytes(1); bytes > 0) machine.l1_bytes = bytes;
   if (const auto bytes = cache_bytes(2); bytes > 0) machine.l2_bytes = bytes;
+  if (const auto bytes = cache_bytes(3); bytes > 0) machine.l3_bytes = bytes;
+  for (const char* set : kInstructionSets) {
+    if (flags.contains(" " + std::string(set) + " ")) {
+      machine.instruction_sets.emplace_back(set);
+    }
+  }
   for (const Protection& layer : probe_protections()) {
     (layer.on ? machine.protections : machine.unprotected)
         .push_back(layer.name);

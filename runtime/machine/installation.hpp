@@ -73,4 +73,7 @@ std::string compiler_command();
 /// That program's file; empty when it is not there.
 std::filesystem::path find_compiler();
 
+/// "12.2.0", as the C++ compiler says; empty: it does not.
+std::string compiler_version();
+
 }  // namespace weft

@@ -7,6 +7,7 @@
 #include "runtime/machine/files.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "runtime/store/library.hpp"
+#include "runtime/store/sha256.hpp"
 
 namespace weft {
 namespace {
@@ -18,18 +19,16 @@ constexpr std::int64_t kProbeWallMs = 120'000;
 /// Raised where the probe tells more than before: what was kept lacks that.
 constexpr int kProbe = 2;
 
-Result<json> ask_probe(const Installation& installation, std::size_t number) {
+Result<json> ask_probe(const Installation& installation, OracleOptions options,
+                       const json& request) {
   std::string folder = fs::temp_directory_path() / "weft-gpu-XXXXXX";
   if (!mkdtemp(folder.data())) {
     return fail(ErrorCode::failed, "no folder for temporary files can be made");
   }
-  OracleOptions options;
   options.scratch = folder;
-  options.device = "cuda:" + std::to_string(number);
   auto oracle = LineProcess::start(oracle_command(installation, options));
-  Result<json> reply =
-      oracle ? ask_oracle(*oracle, {{"verb", "probe"}}, kProbeWallMs).reply
-             : std::unexpected(oracle.error());
+  Result<json> reply = oracle ? ask_oracle(*oracle, request, kProbeWallMs).reply
+                              : std::unexpected(oracle.error());
   std::error_code ignored;
   fs::remove_all(folder, ignored);
   return reply;
@@ -77,12 +76,48 @@ void keep_gpu(const Installation& installation, const GpuList& gpus,
   [[maybe_unused]] const auto kept = write_file_whole(file, machine.dump());
 }
 
+Result<std::map<std::string, double>> measure_cpu(
+    const Installation& installation, const std::string& processor, int cores) {
+  const fs::path folder = cache_folder();
+  const fs::path file =
+      folder.empty()
+          ? fs::path()
+          : folder / ("cpu-" + content_hash(processor).substr(0, 16) + "-" +
+                      std::to_string(cores) + "-torch" +
+                      installation.torch_version + ".json");
+  const auto rates_in = [](const json& machine) {
+    std::map<std::string, double> rates;
+    for (const char* name : {"copy_gbps", "read_gbps", "fp32_gflops"}) {
+      const auto found = machine.find(name);
+      if (found == machine.end() || !found->is_number()) continue;
+      rates[name] = found->get<double>();
+    }
+    return rates;
+  };
+  const auto kept = file.empty() ? Result<std::string>("") : read_file(file);
+  const json known = json::parse(kept.value_or(""), nullptr, false);
+  if (known.is_object()) return rates_in(known);
+  OracleOptions options;
+  options.threads = cores;
+  const auto told =
+      ask_probe(installation, options, {{"verb", "probe"}, {"rates", true}});
+  if (!told) return std::unexpected(told.error());
+  const json machine = told->value("machine", json::object());
+  if (!file.empty()) {
+    [[maybe_unused]] const auto written =
+        write_file_whole(file, machine.dump());
+  }
+  return rates_in(machine);
+}
+
 Result<std::map<std::string, double>> measure_gpu(
     const Installation& installation, const GpuList& gpus, std::size_t number) {
   if (auto known = known_gpu(installation, gpus, number); !known.empty()) {
     return known;
   }
-  const auto told = ask_probe(installation, number);
+  OracleOptions options;
+  options.device = "cuda:" + std::to_string(number);
+  const auto told = ask_probe(installation, options, {{"verb", "probe"}});
   if (!told) return std::unexpected(told.error());
   const json machine = told->value("machine", json::object());
   keep_gpu(installation, gpus, number, machine);

@@ -1,5 +1,6 @@
-// What was measured on a GPU: how fast a copy is, how fast products are. The
-// oracle measures it once a device; it is kept in the user's cache.
+// What was measured on a GPU, or the processor: how fast a copy is, how fast
+// products are. The oracle measures it once a device; it is kept in the user's
+// cache.
 #pragma once
 
 #include <map>
@@ -28,6 +29,12 @@ std::map<std::string, double> known_gpu(const Installation& installation,
 /// measured again: no reason to stop.
 void keep_gpu(const Installation& installation, const GpuList& gpus,
               std::size_t number, const nlohmann::json& machine);
+
+/// Rates that PyTorch reaches on the processor with all cores: "copy_gbps",
+/// "read_gbps", "fp32_gflops". Kept as the GPUs' numbers are, by processor,
+/// number of cores and PyTorch.
+Result<std::map<std::string, double>> measure_cpu(
+    const Installation& installation, const std::string& processor, int cores);
 
 /// Those that are known, else measured, some seconds long, and kept.
 Result<std::map<std::string, double>> measure_gpu(

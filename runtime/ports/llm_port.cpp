@@ -48,6 +48,7 @@ std::string prompt_key(const LlmEndpoint& endpoint, const Prompt& prompt) {
   append_text(text, std::to_string(prompt.max_tokens));
   append_text(text, std::to_string(prompt.samples));
   for (const PromptText& part : prompt.texts) {
+    if (part.varies) continue;
     append_text(text, part.role);
     append_text(text, part.text);
   }
@@ -102,7 +103,8 @@ Result<Prompt> LlmPort::read_prompt(const LlmRequest& request) {
   for (const LlmPart& part : request.parts) {
     auto text = blobs_.get(part.blob);
     if (!text) return std::unexpected(text.error());
-    prompt.texts.push_back({part.role, std::move(*text), part.cache_boundary});
+    prompt.texts.push_back(
+        {part.role, std::move(*text), part.cache_boundary, part.varies});
   }
   return prompt;
 }

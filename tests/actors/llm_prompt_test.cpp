@@ -2,8 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/llm_facts.hpp"
+#include "actors/llm_history.hpp"
 #include "actors/llm_templates.hpp"
+#include "compiler/graph/graph.hpp"
 #include "tests/actors/bench.hpp"
+#include "tests/compiler/graph_builder.hpp"
 
 namespace weft {
 namespace {
@@ -37,36 +41,79 @@ TEST_CASE("of a wrong result the first elements are told, too") {
         "- at[] is nan, expected 7\n");
 }
 
-SeedResult tried(const std::string& id, double us) {
+SeedResult tried(const std::string& id, double ratio) {
   SeedResult result;
   result.seed.id = id;
   result.seed.round = 1;
-  result.seed.variant = "round 1 of llm-0";
-  result.seed.method = "wider loads";
+  result.seed.parent = "llm-0";
+  result.seed.idea = "wider loads";
   result.verdict.correct = true;
   result.timed = true;
+  const double us = 100 / ratio;
   result.timing.candidate = {us, us, us, 9};
+  result.timing.over_eager = {ratio, ratio, ratio};
   return result;
 }
 
-TEST_CASE("a memory's line has the method and what it gave, in steps of 5 %") {
-  const SeedResult before = tried("llm-0", 100);
-  CHECK(tried_line(tried("llm-1", 94), &before) ==
-        "round 1 of llm-0 (wider loads): right, 94 us: a gain");
-  CHECK(tried_line(tried("llm-1", 97), &before).ends_with("97 us: no gain"));
-  CHECK(tried_line(tried("llm-1", 130), &before)
-            .ends_with("130 us: slower than before"));
-  CHECK(tried_line(tried("llm-1", 97)).ends_with("right, 97 us"));
+TEST_CASE("a memory's line has the idea and the gain over the parent") {
+  const SeedResult before = tried("llm-0", 2);
+  CHECK(tried_line(tried("llm-1", 2.5), &before) ==
+        "round 1, llm-1 from llm-0 (wider loads): correct, 2.5x eager (95 % "
+        "interval 2.5 to 2.5); 40 us: 25 % faster than llm-0");
+  CHECK(tried_line(tried("llm-1", 1.6), &before)
+            .ends_with("25 % slower than llm-0"));
+  CHECK(tried_line(tried("llm-1", 2), &before).ends_with("as fast as llm-0"));
+  CHECK(tried_line(tried("llm-1", 2)).ends_with("; 50 us"));
+  SeedResult wrong = tried("llm-2", 1);
+  wrong.verdict.correct = false;
+  wrong.verdict.kind = "wrong";
+  wrong.verdict.reason = "case 2 (uniform): y[0] is 1";
+  wrong.seed.review = "the tail was the fault";
+  CHECK(
+      tried_line(wrong, &before) ==
+      "round 1, llm-2 from llm-0 (wider loads): wrong, case 2 (uniform): y[0] "
+      "is 1. Your review then: the tail was the fault");
+}
+
+TEST_CASE("a kernel's notes are the comments at its top") {
+  const auto notes = notes_of(
+      "\n# idea:  one pass \n# expect: 2x\n# review: it was memory\n"
+      "import torch\n# idea: another\n");
+  CHECK(notes.idea == "one pass");
+  CHECK(notes.review == "it was memory");
+  CHECK(notes_of("import torch\n# idea: late\n").idea.empty());
+}
+
+TEST_CASE("the best idea that failed is shown as a difference") {
+  BenchBlobs blobs;
+  const auto with_source = [&](SeedResult result, const std::string& text) {
+    result.seed.source = blobs.put(text);
+    result.seed.target = "python";
+    return result;
+  };
+  RefineRequest request;
+  auto first = with_source(tried("llm-0", 2), "a\nb\nc\n");
+  first.seed.parent.clear();
+  const auto slower = with_source(tried("llm-1", 1.9), "a\nx\nc\n");
+  auto wrong = with_source(tried("llm-2", 1), "a\nb\nz\n");
+  wrong.verdict.correct = wrong.timed = false;
+  request.history = {first, slower, wrong};
+  request.seed = first.seed;
+  request.result = first;
+  const std::string text = history_text(request, blobs);
+  CHECK(text.contains("The change from llm-0 to llm-1, which did not help:"));
+  CHECK(text.contains("- b\n+ x\n"));
+  CHECK_FALSE(text.contains("+ z"));
 }
 
 TEST_CASE("the user's template goes before the built-in one") {
   BenchBlobs blobs;
   LlmOptions options;
-  CHECK(template_text("first", options, blobs)->contains("{{best}}"));
-  options.prompts = {{"first", blobs.put("mine: {{best}}")}};
+  CHECK(template_text("first", options, blobs)->contains("{{unusable}}"));
+  options.prompts = {{"first", blobs.put("mine: {{unusable}}")}};
   const auto text = template_text("first", options, blobs);
   REQUIRE(text);
-  CHECK(filled(*text, {{"best", "b"}}) == "mine: b");
+  CHECK(filled(*text, {{"unusable", "b"}}) == "mine: b");
   CHECK_FALSE(template_text("none", options, blobs));
 }
 
@@ -80,6 +127,127 @@ TEST_CASE("each built-in template has the words that it says, and no other") {
   }
   CHECK(unknown_words(llm_templates().front(), "{{a}}") ==
         std::vector<std::string>{"a"});
+}
+
+TEST_CASE("a template's sections are chosen by their titles") {
+  const std::string text = "all\n## one\n1\n## two\n2\n";
+  CHECK(chosen_sections(text, {"two"}) == "all\n\nFor two:\n2\n");
+  CHECK(chosen_sections(text, {}) == "all");
+  CHECK(chosen_sections("no section\n", {"one"}) == "no section\n");
+}
+
+TEST_CASE("each section of the idioms can be chosen") {
+  BenchBlobs blobs;
+  for (const char* name : {"idioms_cpu", "idioms_gpu"}) {
+    const auto text = template_text(name, {}, blobs);
+    REQUIRE(text);
+    for (const char* title : {"exponential", "reduction", "scan", "gather",
+                              "product", "pool", "pointwise"}) {
+      CAPTURE(title);
+      CHECK(chosen_sections(*text, {title})
+                .contains("\nFor " + std::string(title) + ":\n"));
+    }
+  }
+}
+
+/// A sum over rows, and what a run on a processor knows of it.
+RefineRequest row_sums(BenchBlobs& blobs) {
+  GraphBuilder builder;
+  builder.input("x0", dense({4096, 8192}))
+      .call("t0", "sum.dim_IntList", {"x0"}, dense({4096}), {});
+  builder.graph.outputs = {"t0"};
+  RefineRequest request;
+  request.work.subgraph = "sg_1";
+  request.work.graph = blobs.put(graph_to_json(builder.graph));
+  request.work.options.llm.edition = kLlmEdition;
+  request.work.share = 0.43;
+  Machine& machine = request.work.machine;
+  machine.name = "a processor";
+  machine.cores = 4;
+  machine.instruction_sets = {"avx2", "fma"};
+  machine.l3_bytes = 8 << 20;
+  machine.versions = {{"g++", "12.2.0"}};
+  machine.cpu_numbers = {{"copy_gbps", 20}, {"fp32_gflops", 100}};
+  return request;
+}
+
+std::string text_of(const SeedPrompt& prompt, BenchBlobs& blobs) {
+  std::string text;
+  for (const LlmPart& part : prompt.parts) text += *blobs.get(part.blob);
+  return text;
+}
+
+TEST_CASE("a first prompt has the facts of device, task and checks") {
+  BenchBlobs blobs;
+  const auto prompt = seed_prompt(row_sums(blobs), blobs);
+  REQUIRE(prompt);
+  const std::string text = text_of(*prompt, blobs);
+  for (const char* words :
+       {"a processor, 4 cores", "avx2, fma", "L3 8 MiB for all", "g++ 12.2.0",
+        "Both may use 4 threads.", "torch.ops.aten.sum.dim_IntList(x0)",
+        "The inputs have 134217728 bytes, the results 16384",
+        "PyTorch sums float32 in float32", "20 GB/s for a copy",
+        "about 43 % of the model's work",
+        "Roofline: 6712 us, by 134 MB at the rate of a copy.\n",
+        "- float32: at most max(8 * the error of eager PyTorch",
+        "For reduction:", "altered: the first inputs", "# idea:"}) {
+    CAPTURE(words);
+    CHECK(text.contains(words));
+  }
+  CHECK_FALSE(text.contains("{{"));
+  CHECK_FALSE(text.contains("For product:"));
+}
+
+TEST_CASE("measurements are no part of what an answer is kept by") {
+  BenchBlobs blobs;
+  RefineRequest request = row_sums(blobs);
+  request.seed.id = "llm-0";
+  request.seed.origin = "llm";
+  request.seed.target = "python";
+  request.seed.source = blobs.put("# a kernel\n");
+  request.round = 2;
+  request.result = tried("llm-0", 2);
+  request.result.seed = request.seed;
+  request.best = request.result;
+  const auto kept = [&](const SeedPrompt& prompt) {
+    std::string text;
+    for (const LlmPart& part : prompt.parts) {
+      if (!part.varies) text += *blobs.get(part.blob);
+    }
+    return text;
+  };
+  const auto first = seed_prompt(request, blobs);
+  REQUIRE(first);
+  CHECK(first->method.contains("once"));
+  CHECK(text_of(*first, blobs).contains("Target: 2.22x eager or more"));
+  CHECK(text_of(*first, blobs).contains("It is the kernel below."));
+  request.result.timing.candidate.median_us = 17;
+  request.work.machine.cpu_numbers["copy_gbps"] = 31;
+  const auto second = seed_prompt(request, blobs);
+  REQUIRE(second);
+  CHECK(kept(*first) == kept(*second));
+  CHECK(text_of(*first, blobs) != text_of(*second, blobs));
+}
+
+TEST_CASE("the compiler's kernel is shown in the form of an answer") {
+  BenchBlobs blobs;
+  RefineRequest request = row_sums(blobs);
+  request.best = tried("compiler-0", 2);
+  request.best.seed.origin = "compiler";
+  request.best.seed.target = "cpu";
+  request.best.seed.source = blobs.put(
+      "namespace {\ninline int unused(int a) { return a; }\n}\n"
+      "extern \"C\" void kernel_function(const float* x, float* y) {}\n");
+  const auto prompt = seed_prompt(request, blobs);
+  REQUIRE(prompt);
+  const std::string text = text_of(*prompt, blobs);
+  CHECK(text.contains("extern \"C\" void kernel_function"));
+  CHECK_FALSE(text.contains("unused"));
+  CHECK(text.contains(
+      "def kernel_function(x0):\n    y0 = torch.empty_strided((4096,), (1,), "
+      "dtype=torch.float32)\n    run(x0.data_ptr(), y0.data_ptr())\n    return "
+      "y0\n"));
+  CHECK(text.contains("function.argtypes = [ctypes.c_void_p] * 2"));
 }
 
 }  // namespace

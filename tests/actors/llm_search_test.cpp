@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/llm_prompt.hpp"
+#include "actors/llm_history.hpp"
 #include "actors/llm_seeds.hpp"
 
 namespace weft {
@@ -120,6 +120,31 @@ TEST_CASE("an answer that is no kernel is told beside what is refined") {
   CHECK(tried_line(asked[0].history[1]) ==
         "round 1, your last answer: not used, the same kernel was proposed "
         "before");
+}
+
+/// The same kernel of a slow minute: twice the time, the same ratio.
+SeedResult in_a_slow_minute(SeedResult result, double ratio) {
+  result.timing.over_eager = {ratio, ratio, ratio};
+  result.timing.candidate.median_us *= 2;
+  return result;
+}
+
+TEST_CASE("ratios of the same rounds decide, not times of other minutes") {
+  auto old = timed("llm-0", 100);
+  old.timing.over_eager = {2, 2, 2};
+  const auto better = in_a_slow_minute(timed("llm-1", 80), 2.5);
+  Search search(work("greedy"));
+  search.asked.options.llm.edition = 2;
+  search.next({timed("compiler-0", 50)});
+  CHECK(search.next({old}) == Ids{"llm-0"});
+  CHECK(search.next({old, better}) == Ids{"llm-1"});
+  // It is a gain: two fruitless rounds would have to follow.
+  CHECK(search.next({old, better}) == Ids{"llm-1"});
+  CHECK(search.next({old, better}).empty());
+  // A run that was begun by an older weft decides as it did.
+  Search older(work("greedy"));
+  older.next({timed("compiler-0", 50)});
+  CHECK(older.next({old, better}) == Ids{"llm-0"});
 }
 
 TEST_CASE("a round says which kernels it is about, and how far they are") {

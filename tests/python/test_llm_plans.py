@@ -60,8 +60,11 @@ class LlmPlans(LlmCase):
                 "--llm-fuses"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("names 'nobody'", prompts[1])
+        self.assertIn('{"groups": [["relu", "nobody"]]}', prompts[1])
+        # Scalars of calls are shown.
+        self.assertIn("aten.mul.Tensor(relu, 2)", prompts[0])
         self.assertIn("2 subgraphs (2 distinct)", done.stdout + done.stderr)
-        self.assertIn("These 2 kernels do it now", prompts[-1])
+        self.assertIn("These 2 kernels do the work now", prompts[-1])
         self.assertEqual(len(prompts), 5)
         # One kernel is what is left, and the report tells of all calls.
         self.assertIn("1 of 1 distinct subgraphs ours", self.report())

@@ -85,7 +85,7 @@ class LlmRuns(LlmCase):
             self.assertIn(evidence, prompt)
         # A right one is asked for more, unless it is at the floor already.
         if len(prompts) > len(script):
-            self.assertIn("is right. Make it faster", prompts[len(script)])
+            self.assertIn("is correct. Make it faster", prompts[len(script)])
         self.assertIn("kernel_function", self.only_file(
             "kernels/*/kernel.py"))
         self.it_replays()
@@ -111,7 +111,7 @@ class LlmRuns(LlmCase):
                              if one["verdict"]["correct"]))
         if len(prompts) > first_right and shutil.which("objdump"):
             self.assertRegex(prompts[first_right],
-                             r"What it was built into:\n- `run`: ")
+                             r"The built code:\n- `run`: ")
 
     def calls_are_told(self, calls):
         with open(os.path.join(self.folder, "run", "results.csv"),
@@ -209,8 +209,8 @@ class LlmRuns(LlmCase):
             words = self.words(server, "--rounds", "0", "--prompts", prompts)
             done = self.run_weft(words)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-            self.assertIn("{{bset}}: it has {{best}}", done.stderr)
-            self.write("prompts/first.md", "Begin.\n{{best}}\n")
+            self.assertIn("{{bset}}: it has {{unusable}}", done.stderr)
+            self.write("prompts/first.md", "Begin.\n{{unusable}}\n")
             self.write("prompts/hints.md", "x\n")
             done = self.run_weft(words)
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
@@ -265,9 +265,8 @@ class LlmRuns(LlmCase):
             self.assertEqual(first.returncode, -signal.SIGKILL)
             answered = server.finished
             self.what_is_known_of_it_is_told(run)
-            done = self.run_weft([WEFT, "resume", run, "--config",
-                                  os.path.join(self.folder, "settings.toml"),
-                                  "--no-llm-cache"])
+            # It finds the file of settings that the run was begun with.
+            done = self.run_weft([WEFT, "resume", run, "--no-llm-cache"])
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             calls = [call.prompt for call in server.calls]
         # What was answered and read is never asked again: only the call that

@@ -6,6 +6,7 @@
 #include "tools/weft/hosted_run.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/run_place.hpp"
+#include "tools/weft/run_settings.hpp"
 
 namespace weft {
 namespace {
@@ -43,8 +44,6 @@ Result<void> check_model(const Journal& journal, const RunOptions& options,
 
 int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   const Interrupt interrupt;
-  auto loaded = load_settings(common.config);
-  if (!loaded) return report_error(common, loaded.error());
   const auto folder = RunDirectory::open(flags.run);
   if (!folder) return report_error(common, folder.error());
   const auto installation = ready_installation(common);
@@ -52,6 +51,9 @@ int resume_command(const CommonFlags& common, const ResumeFlags& flags) {
   const auto run = reopen_run(flags.run);
   if (!run) return report_error(common, run.error());
   OpenRun& open = **run;
+  auto loaded = load_settings(
+      common.config ? common.config : remembered_settings(open.journal));
+  if (!loaded) return report_error(common, loaded.error());
   const auto start = read_start(open.journal);
   if (!start) return report_error(common, start.error());
   if (const auto tools = check_tools(start->options, *installation); !tools) {

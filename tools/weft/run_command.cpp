@@ -14,6 +14,7 @@
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/open_bus.hpp"
 #include "tools/weft/run_place.hpp"
+#include "tools/weft/run_settings.hpp"
 
 namespace weft {
 namespace {
@@ -94,6 +95,7 @@ Result<void> settle_llm(RunOptions& options,
   auto providers = providers_of(endpoints, options.llm.name);
   if (!providers) return std::unexpected(providers.error());
   options.llm.providers = std::move(*providers);
+  options.llm.edition = kLlmEdition;
   if (!is_asked) return {};
   const auto key = check_llm_key(endpoints, options.llm.name);
   if (!key) return key;
@@ -148,7 +150,17 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
 }
 
 /// A run goes on without what the probe would have said.
-void probe(const CommonFlags& common, Ready& ready) {
+void probe(const CommonFlags& common, const RunFlags& flags, Ready& ready) {
+  if (asks_models(flags.options)) {
+    const auto told =
+        add_model_facts(ready.machine, flags.options, ready.installation);
+    if (!told && !common.quiet) {
+      std::fprintf(stderr,
+                   "weft: the processor could not be measured: %s; the "
+                   "language model is not told its rates\n",
+                   told.error().message.c_str());
+    }
+  }
   const auto probed = add_gpu_numbers(ready.machine, ready.installation);
   if (probed || common.quiet) return;
   std::fprintf(stderr,
@@ -174,6 +186,7 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       checkout_of(flags.problem)
           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   if (!kept) return report_error(common, kept.error());
+  remember_settings(open.journal, common.config);
   RunStart start =
       make_start(flags.options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
@@ -197,7 +210,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
   RunFlags flags = given;
   auto ready = make_ready(common, flags);
   if (!ready) return report_error(common, ready.error());
-  probe(common, *ready);
+  probe(common, flags, *ready);
   if (!flags.describe.empty()) {
     const auto file =
         write_problem({common, ready->installation, ready->machine, ready->llm,

@@ -78,6 +78,23 @@ Result<void> add_gpu_numbers(Machine& machine,
   return {};
 }
 
+Result<void> add_model_facts(Machine& machine, const RunOptions& options,
+                             const Installation& installation) {
+  machine.versions["PyTorch"] = installation.torch_version;
+  if (is_for_gpu(options)) {
+    machine.versions["Triton"] = installation.triton_version;
+  } else {
+    machine.versions[compiler_command()] = compiler_version();
+  }
+  std::erase_if(machine.versions,
+                [](const auto& item) { return item.second.empty(); });
+  if (is_for_gpu(options)) return {};
+  auto rates = measure_cpu(installation, machine.name, machine.cores);
+  if (!rates) return std::unexpected(rates.error());
+  machine.cpu_numbers = std::move(*rates);
+  return {};
+}
+
 Result<void> check_tools(const RunOptions& options,
                          const Installation& installation) {
   if (!is_for_gpu(options)) return check_compiler();

@@ -18,6 +18,11 @@ Result<Machine> place_run(RunOptions& options,
 Result<void> add_gpu_numbers(Machine& machine,
                              const Installation& installation);
 
+/// Adds what a language model is told of the place: the versions of what builds
+/// its code and, where kernels run on the processor, what that reaches.
+Result<void> add_model_facts(Machine& machine, const RunOptions& options,
+                             const Installation& installation);
+
 /// missing: a compiler that the target's kernels are built with.
 Result<void> check_tools(const RunOptions& options,
                          const Installation& installation);

@@ -434,6 +434,8 @@ class Oracle:
             "threads": self.threads,
             "copy_gbps": copy_gbps(),
         }
+        if request.get("rates"):
+            machine.update(processor_rates())
         if self.device.is_cuda and request.get("gpu", True):
             with self.lock.exclusive():
                 machine["gpu"] = gpu_facts.probe(self.device)
@@ -464,12 +466,29 @@ def copy_gbps(size_bytes=1 << 28, repeats=5):
     source = torch.zeros(size_bytes, dtype=torch.uint8)
     target = torch.empty_like(source)
     target.copy_(source)
+    return 2 * size_bytes / best_s(lambda: target.copy_(source), repeats) / 1e9
+
+
+def processor_rates(size=1024, repeats=5):
+    """What else PyTorch reaches on this processor: 10^9 bytes read each second by a
+    sum, and 10^9 operations each second of a float32 matrix product."""
+    many = torch.zeros(1 << 26)
+    factor = torch.rand(size, size)
+    product = torch.empty_like(factor)
+    torch.mm(factor, factor, out=product)  # starts its threads
+    return {"read_gbps": many.nbytes / best_s(many.sum, repeats) / 1e9,
+            "fp32_gflops": 2 * size**3 / best_s(
+                lambda: torch.mm(factor, factor, out=product), repeats) / 1e9}
+
+
+def best_s(call, repeats):
+    """Least seconds of several calls."""
     best = float("inf")
     for _ in range(repeats):
         start = time.perf_counter()
-        target.copy_(source)
+        call()
         best = min(best, time.perf_counter() - start)
-    return 2 * size_bytes / best / 1e9
+    return best
 
 
 def explain(error):
