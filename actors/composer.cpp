@@ -59,6 +59,7 @@ void Composer::begin(const Compose& compose, Context& context) {
   const RunOptions& options = compose.run.options;
   if (!plan->near_cut.empty()) near_cut_ = std::move(plan->near_cut.front());
   plan->near_cut.clear();
+  report_.unsupported_dtype = unsupported_dtype(plan->model, options);
   trials_.begin(std::move(*plan), can_time(options, compose.run.machine));
   choose_kernels();
   if (chosen_.empty() && !has_stand_ins() && go_on(context)) return;

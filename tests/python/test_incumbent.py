@@ -11,7 +11,13 @@ from backend_case import WAIT_S, BackendCase, Net
 from torch import nn
 
 import weft
-from weft.backend import improvement, incumbent, region_module, region_search
+from weft.backend import (
+    improvement,
+    incumbent,
+    program_timing,
+    region_module,
+    region_search,
+)
 from weft.backend.program_timing import Arguments, Comparison, copied, timed
 from weft.backend.whole_program import Step, WholeProgram
 
@@ -401,6 +407,50 @@ class Timing(unittest.TestCase):
             arguments.fresh(), given)], [True, False, True])
         self.assertEqual([one is other for one, other in zip(
             arguments.moved(), given)], [True, False, False])
+
+    def compared_on_a_gpu(self, recorded):
+        """By played recordings and a played device."""
+        launched, arguments = [], mock.Mock()
+        arguments.device.return_value = torch.device("cuda")
+        arguments.fresh.side_effect = lambda: [1]
+        with (mock.patch.object(program_timing, "recorded", recorded),
+              mock.patch.object(torch.cuda, "synchronize", lambda _: None)):
+            found = program_timing.compared(
+                [lambda _: launched.append("a"), lambda _: launched.append("b")],
+                arguments, 0.0, True)
+        self.assertEqual(len(found.seconds), 2)
+        return launched
+
+    def test_calls_of_a_gpu_are_timed_as_cuda_graphs(self):
+        replays = []
+        launched = self.compared_on_a_gpu(
+            lambda function, *_: lambda: replays.append(function))
+        self.assertEqual(launched, [])
+        self.assertEqual(len(set(replays)), 2)
+
+    def test_calls_that_cannot_be_recorded_are_launched(self):
+        def fails(*_):
+            raise RuntimeError("no memory")
+
+        self.assertEqual(set(self.compared_on_a_gpu(fails)), {"a", "b"})
+
+    def test_an_accepted_variant_has_inductor_s_cuda_graphs(self):
+        request = mock.Mock(role="inference")
+        request.uses_cuda_graphs.return_value = True
+        program = WholeProgram(request, lambda given: given,
+                               weft.backend.options.Options(), mock.Mock())
+        with mock.patch.object(improvement, "graph_draws", lambda _: False):
+            search = improvement.Improvement(program, {})
+        search._made, candidate = mock.Mock(), mock.Mock()
+        with mock.patch.object(search, "_variant"):
+            search._accept([candidate], improvement.Trial(
+                "", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8))))
+        self.assertEqual(request.compiled.call_args.args[1:], (True,))
+        self.assertIs(program.function, request.compiled.return_value)
+        self.assertIs(search._current, search._made)
+        self.assertTrue(program.has_kernels)
+        self.assertAlmostEqual(program.speedup, 1.2)
+        self.assertEqual(candidate.state, "generated")
 
     def test_copies_lie_as_what_they_are_of(self):
         for tensor in (torch.randn(4, 6)[:, ::2], torch.randn(4, 6).t(),

@@ -14,6 +14,7 @@ from backend_case import BackendCase
 from capture_case import CaptureTest, simple
 from torch.testing._internal.two_tensor import TwoTensor
 
+import weft
 from weft.backend.options import told
 from weft.capture import capture, export
 from weft.problem import sentences
@@ -118,6 +119,26 @@ class InTheBackend(BackendCase):
         for reason in self.reasons():
             self.assertIn("nested tensors", reason)
             self.assertNotRegex(reason, OF_PYTHON)
+
+
+class InOptimize(BackendCase):
+    def reason(self, model: torch.nn.Module, *inputs: torch.Tensor) -> str:
+        return weft.optimize(model, list(inputs), budget_s=3)[1].reason
+
+    def test_an_argument_is_named(self) -> None:
+        for text, kind in SPECIAL.items():
+            with self.subTest(text=text):
+                reason = self.reason(torch.nn.Tanh(), value_of(text))
+                self.assertIn("its argument 0 is", reason)
+                self.assertIn(kind, reason)
+                self.assertNotRegex(reason, OF_PYTHON)
+
+    def test_so_are_packed_weights(self) -> None:
+        model = torch.ao.quantization.quantize_dynamic(
+            torch.nn.Sequential(torch.nn.Linear(8, 8)), {torch.nn.Linear},
+            dtype=torch.qint8)
+        self.assertIn("packed weights of a quantised layer",
+                      self.reason(model, torch.randn(2, 8)))
 
 
 class Sentences(unittest.TestCase):

@@ -53,7 +53,7 @@ class ComposedModule:
         self._constants = Constants(source.constants, given_back)
         self._of_sizes = SizeTensors(source.numbers)
         self._numbers = Numbers([i for i in source.inputs if i not in given_back])
-        self.text = _text_of(path)
+        self.text = text_of(path)
         self._digest = digest_of(self.text)
         self.identity = path, self._digest
         self.raise_if_withdrawn()
@@ -179,7 +179,7 @@ def _decline(*_, **__):
                    "arguments")
 
 
-def _text_of(path):
+def text_of(path):
     with open(os.path.join(path, "model_new.py"), encoding="utf-8",
               newline="") as file:
         return file.read()

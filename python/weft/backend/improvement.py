@@ -2,10 +2,10 @@
 own; what needs a call's arguments is done by calls (whole_program.py)."""
 
 import atexit
-import concurrent.futures
 import contextlib
 import dataclasses
 import os
+import queue
 import threading
 import time
 import weakref
@@ -107,6 +107,7 @@ class Improvement:
         self._current: Compiled = program.incumbent
         #: One problem file for all regions, if there is one.
         self._combined: Combined | None = None
+        self._until = 0.0  # when the search's time is over
         self._kind = "cpu"  # of the device; known from the first call's arguments
         self.ended = threading.Event()
 
@@ -284,7 +285,9 @@ class Improvement:
         return program
 
     def _search(self, candidates: list[Candidate]) -> None:
-        """One search for all; one for each that it could not give an answer for."""
+        """One search for all; one for each that it could not give an answer for, if
+        time is left."""
+        self._until = time.monotonic() + self._options.budget_s
         if self._combined is not None:
             candidates = self._search_together(candidates)
         self._search_each(candidates)
@@ -310,25 +313,37 @@ class Improvement:
         return [one for one, its in zip(candidates, found) if its is None]
 
     def _search_each(self, candidates: list[Candidate]) -> None:
+        """In threads that end with the process, as an executor's would not."""
         budgets = region_search.budgets_s(
-            len(candidates), self._options.budget_s, _turns.at_once,
+            len(candidates), max(0.0, self._until - time.monotonic()), _turns.at_once,
             region_search.BUDGET_MIN_S[self._kind])
         for one in candidates[len(budgets):]:
             one.state, one.reason = "none", "there is no time for it (budget_s)"
-        with concurrent.futures.ThreadPoolExecutor(_turns.at_once) as pool:
-            searches = {pool.submit(self._search_one, one, budget): one
-                        for one, budget in zip(candidates, budgets)}
-            try:
-                while searches:
-                    done, _ = concurrent.futures.wait(
-                        searches, 0.5, concurrent.futures.FIRST_COMPLETED)
-                    self._live()
-                    ready = [one for future in done
-                             if (one := searches.pop(future)).state == "verified"]
-                    self._insert(ready)
-            finally:
-                for future in searches:
-                    future.cancel()
+        waiting = queue.SimpleQueue[tuple[Candidate, float]]()
+        done = queue.SimpleQueue[Candidate]()
+        for pair in zip(candidates, budgets):
+            waiting.put(pair)
+
+        def work() -> None:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    one, budget_s = waiting.get_nowait()
+                    try:
+                        self._search_one(one, budget_s)
+                    finally:
+                        done.put(one)
+
+        for _ in range(min(_turns.at_once, len(budgets))):
+            threading.Thread(target=work, name="weft-region", daemon=True).start()
+        left = len(budgets)
+        while left:
+            with contextlib.suppress(queue.Empty):
+                ready = [done.get(timeout=0.5)]
+                while not done.empty():
+                    ready.append(done.get_nowait())
+                left -= len(ready)
+                self._insert([one for one in ready if one.state == "verified"])
+            self._live()
 
     def _search_one(self, candidate: Candidate, budget_s: float) -> None:
         with _turns.turn():

@@ -15,6 +15,8 @@ from weft.backend.graph_source import Unsupported
 from weft.backend.module_guards import has_global_hooks
 from weft.backend.options import Options, is_disabled, log, options_from, told
 from weft.backend.random_state import kept
+from weft.problem import tensor_kinds
+from weft.problem.problem import internal_error
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
@@ -90,6 +92,9 @@ def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     begin, entry, reason = time.monotonic(), None, ""
     dispatched = dispatch_of(module)
     try:
+        if special := tensor_kinds.first_special(module, {
+                **{str(i): one for i, one in enumerate(args)}, **kwargs}):
+            raise Unsupported(f"{special}, and weft compiles dense tensors only")
         call = call_structure.flatten((args, kwargs))
         dispatched.begin(dispatch.kind_of(call))
         if is_disabled():
@@ -102,7 +107,7 @@ def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
-        reason = told(error)
+        reason = internal_error(f"weft.optimize failed with {told(error)}")
     dispatched.options = dataclasses.replace(options, wait=False)
     if entry is not None and entry.composed is not None:
         dispatched.add(entry)

@@ -181,7 +181,7 @@ def budgets_s(count: int, whole_s: float, at_once: int,
               least_s: float) -> list[float]:
     """The budgets of `count` regions, in the order of their searches. All are equal,
     and at least `least_s`; regions for which no time is left have none."""
-    if count == 0:
+    if count == 0 or whole_s < 1:
         return []
     each = max(min(whole_s, least_s), whole_s * at_once / count)
     each = min(each, whole_s)
@@ -210,12 +210,12 @@ def search_together(candidates: Sequence[Candidate], problem: Combined,
     outcome = search.found(problem.source, asked, ends)
     if not outcome.has_kernels:
         return [Found(outcome.reason, outcome.summary, outcome.path)] * len(candidates)
-    whole = ComposedModule(problem.source, outcome.path)
+    text = composed_module.text_of(outcome.path)
     loaded = composed_module.loaded(outcome.path)
     results: list[Found | None] = []
     for one, arguments, places in zip(candidates, problem.arguments, problem.results):
         try:
-            module = RegionModule(outcome.path, loaded, whole.text, arguments, places)
+            module = RegionModule(outcome.path, loaded, text, arguments, places)
         except NoKernel as error:
             results.append(Found(str(error), outcome.summary, outcome.path))
             continue
