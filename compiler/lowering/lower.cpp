@@ -462,12 +462,27 @@ void Lowering::check_type(const Node& node) const {
   }
 }
 
+// The half that all floating-point tensors among the arguments are, if any.
+DType Lowering::type_of_arguments(const Node& node) const {
+  std::set<DType> types;
+  const auto look = [&](const Arg& arg) {
+    const auto* ref = std::get_if<NodeRef>(&arg.value);
+    const TensorType* type =
+        ref == nullptr ? nullptr : captured_type(ref->name);
+    if (type != nullptr && is_float(type->dtype)) types.insert(type->dtype);
+  };
+  for (const Arg& arg : node.args) look(arg);
+  for (const auto& [name, arg] : node.kwargs) look(arg);
+  return types.size() == 1 ? *types.begin() : DType::f32;
+}
+
 // Rules know no halves: all that they see is in float32.
 std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
   const Rule* rule = find_rule(node.target);
   if (rule == nullptr) throw Unsupported{node.target + ": no rule"};
   note_ = node.target + " " + node.name;
   result_type_ = DType::f32;
+  argument_type_ = type_of_arguments(node);
   Node wide = node;
   for (auto& value : wide.values) {
     if (!value) continue;

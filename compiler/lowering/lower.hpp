@@ -173,6 +173,7 @@ class Lowering {
  private:
   std::vector<std::optional<Virtual>> call(const Node& node);
   void check_type(const Node& node) const;
+  DType type_of_arguments(const Node& node) const;
   /// The value as that type would hold it, in float32.
   Virtual rounded(const Virtual& value, DType half);
   bool sums_exactly_alike(std::int64_t count) const;
@@ -196,6 +197,7 @@ class Lowering {
   std::map<std::string, TensorType> captured_;  ///< values' types, by name
   std::string note_;                            ///< of the call under way
   DType result_type_ = DType::f32;              ///< and what it results in
+  DType argument_type_ = DType::f32;            ///< and what it is given
   /// Arguments that grow, by their call's name.
   std::set<std::pair<std::string, std::size_t>> growing_;
 };
