@@ -322,6 +322,11 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
     cut_ = partition_in_ways(*graph, *target, options);
     if (!has_time(cut_)) cut_ = partition_in_brief(*graph, *target, options);
   }
+  if (has_ways && wants_inductor_cut()) {
+    Plan with = cut_;
+    add_inductor_cut(*graph, *target, options, with);
+    if (has_time(with)) cut_ = std::move(with);
+  }
   // Who cuts otherwise afterwards has no use for it.
   const bool seeks_products = run_->seeks_products && model.name.empty();
   const bool wants_near =
@@ -331,6 +336,17 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
   context.send(address::user, Progress{"", "extract", cut_summary(cut_) + how});
   if (model.group) return ask_grouping("", context);
   write_plan(context);
+}
+
+/// Whether Inductor's fusion of the whole graph is a candidate beside the cuts
+/// along weft's kernels. A language model is not paid for it.
+bool Extractor::wants_inductor_cut() const {
+  const std::vector<std::string>& seeds = run_->options.seeds;
+  const auto has = [&](const std::string& source) {
+    return std::ranges::find(seeds, source) != seeds.end();
+  };
+  return run_->delivers_best && sizes_.empty() &&
+         run_->options.llm.name.empty() && has("compiler") && has("inductor");
 }
 
 void Extractor::ask_grouping(const std::string& fault, Context& context) {

@@ -42,6 +42,11 @@ bool slower_than_eager(const Timing& timing) {
   return timing.over_eager.high < 1 && timing.over_eager.ratio < kModuleLossMin;
 }
 
+bool seems_slower(const Timing& timing) {
+  return timing.over_eager.ratio > 0 &&
+         timing.over_eager.ratio < kModuleLossMin;
+}
+
 bool holds(const Timing& timing, const KnownKernel& known) {
   const bool is_slower =
       timing.candidate.p10_us > known.candidate.p90_us &&

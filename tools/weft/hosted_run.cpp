@@ -190,6 +190,7 @@ RunStart make_start(const RunOptions& options, const Machine& machine,
   start.vocabulary = vocabulary_version;
   start.decisions = decisions_version();
   start.seeks_products = true;
+  start.delivers_best = true;
   return start;
 }
 

@@ -153,7 +153,8 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
     }
     apply_settings(*run, "run", common.config);
   });
-  run->callback([&, passed] {
+  run->callback([&, run, passed] {
+    flags.has_seeds = run->count("--seeds") > 0;
     flags.words = words_of(passed);
     code = run_as_asked(common, flags);
   });
