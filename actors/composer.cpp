@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/best_known.hpp"
 #include "actors/device.hpp"
 #include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
@@ -341,7 +342,7 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     report_.verdict.reason = reply.rejected;
     return drop_some(reply.rejected, context);
   }
-  if (is_slower(reply.timing) && !keeps_forward_) {
+  if (is_loss(compose_->run, reply.timing, was_slower_) && !keeps_forward_) {
     const bool again = !std::exchange(was_slower_, true) && !is_late(context);
     return again ? time(context) : drop_all(context);
   }
@@ -353,13 +354,6 @@ void Composer::timed(const TimeReply& reply, Context& context) {
   trials_.finished(
       {trials_.cut(), chosen_, source_, report_.verdict, report_.timing});
   go_on(context);
-}
-
-/// Whether the timing speaks against the module that is timed. The second one
-/// confirms the first, whatever its noise.
-bool Composer::is_slower(const Timing& timing) const {
-  return compose_->run.delivers_best && was_slower_ ? seems_slower(timing)
-                                                    : slower_than_eager(timing);
 }
 
 void Composer::drop_all(Context& context) {

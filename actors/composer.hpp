@@ -87,7 +87,6 @@ class Composer : public Role {
   void time(Context& context);
   void timed(const TimeReply& reply, Context& context);
   void timed_near(const TimeReply& reply, Context& context);
-  bool is_slower(const Timing& timing) const;
   void drop_all(Context& context);
   void take_all();
   void take_near();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/best_known.hpp"
 #include "actors/composer.hpp"
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
@@ -133,12 +134,12 @@ void Composer::checked_near(const Verdict& verdict, Context& context) {
 }
 
 void Composer::timed_near(const TimeReply& reply, Context& context) {
-  const bool is_loss = is_slower(reply.timing);
-  if (!keeps_forward_ && is_loss && !was_slower_ && !is_late(context)) {
+  const bool is_slower = is_loss(compose_->run, reply.timing, was_slower_);
+  if (!keeps_forward_ && is_slower && !was_slower_ && !is_late(context)) {
     was_slower_ = true;
     return time(context);
   }
-  if (!keeps_forward_ && (is_loss || !reply.rejected.empty())) {
+  if (!keeps_forward_ && (is_slower || !reply.rejected.empty())) {
     return drop_all(context);
   }
   near_module_.timing = reply.timing;

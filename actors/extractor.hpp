@@ -36,7 +36,6 @@ class Extractor : public Role {
                               Context& context);
   void cut(const std::string& graph_blob, const std::string& how,
            Context& context);
-  bool wants_inductor_cut() const;
   void ask_grouping(const std::string& fault, Context& context);
   void grouped(const LlmEnd& end, Context& context);
   void write_plan(Context& context);

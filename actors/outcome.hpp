@@ -41,9 +41,6 @@ bool looks_longer(const RunOptions& options);
 /// Beyond noise, and by more than 2 %.
 bool slower_than_eager(const Timing& timing);
 
-/// By more than 2 %, beyond noise or not.
-bool seems_slower(const Timing& timing);
-
 /// Whether a kernel keeps what is remembered of it. Both its time and its
 /// speedup over eager must have got worse, beyond noise and by more than 5 %:
 /// times drift with the machine's moments, speedups with the framework.

@@ -145,12 +145,6 @@ bool are_alike(const Plan& a, const Plan& b) {
   return plan_to_json(a) == plan_to_json(b);
 }
 
-/// Whether two cuts ask for the same kernels in the same order.
-bool are_same_pieces(const Plan& a, const Plan& b) {
-  return std::ranges::equal(a.placements, b.placements, {},
-                            &Placement::subgraph, &Placement::subgraph);
-}
-
 /// Attention as one call, in a cut each: with contested contractions in either
 /// way, then with its masks given where a causal one was told.
 void add_attention(const Graph& model, const Target& target, CutOptions cut,
@@ -276,23 +270,6 @@ void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
   if (plan.others.empty() && are_alike(near, plan)) return;
   near.way = "the framework's own products";
   plan.near_cut = {std::move(near)};
-}
-
-void add_inductor_cut(const Graph& model, const Target& target, CutOptions cut,
-                      Plan& plan) {
-  if (cut.no_extern) return;
-  cut.others = CutOptions::Others::fused;
-  cut.relays = false;
-  Plan whole = partition(model, target, cut);
-  const bool is_known =
-      are_same_pieces(whole, plan) ||
-      std::ranges::any_of(plan.others, [&](const Plan& other) {
-        return are_same_pieces(whole, other);
-      });
-  if (whole.placements.empty() || is_known) return;
-  whole.way = kInductorsFusion;
-  if (plan.way.empty()) plan.way = kOurFusion;
-  plan.others.push_back(std::move(whole));
 }
 
 std::vector<Subgraph> all_subgraphs(const Plan& plan) {

@@ -155,12 +155,8 @@ struct RunStart {
   /// The cut around the framework's own products is searched, too, where a
   /// kernel with one is not right, or lost.
   bool seeks_products = false;
-  /// The best known module is delivered: Inductor's fusion of the whole graph
-  /// is a cut like others, and no module that was twice slower than eager is
-  /// kept.
-  bool delivers_best = false;
   WEFT_FIELDS(problem_name, problem, options, machine, weft_version, graph,
-              vocabulary, decisions, description, seeks_products, delivers_best)
+              vocabulary, decisions, description, seeks_products)
   bool operator==(const RunStart&) const = default;
 };
 

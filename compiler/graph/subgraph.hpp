@@ -49,10 +49,6 @@ struct Plan {
   std::vector<Plan> near_cut{};
 };
 
-/// The cut along nothing but what Inductor cannot compile, and the others
-/// beside it.
-inline constexpr const char* kInductorsFusion = "Inductor's fusion";
-inline constexpr const char* kOurFusion = "weft's fusion";
 /// What is particular about two cuts that only timing can tell apart.
 inline constexpr const char* kOurContractions = "contractions of ours";
 inline constexpr const char* kLibrarysContractions =
@@ -114,12 +110,6 @@ Plan partition_in_brief(const Graph& model, const Target& target,
 /// and is no plan's only cut.
 void add_near_cut(const Graph& model, const Target& target, CutOptions cut,
                   Plan& plan);
-
-/// Adds the cut along nothing but what Inductor cannot compile, unless the plan
-/// has those pieces. Its module is Inductor's code for as much as can be in one
-/// piece.
-void add_inductor_cut(const Graph& model, const Target& target, CutOptions cut,
-                      Plan& plan);
 
 /// A plan in which the model's growth, and that of each piece, is known: of the
 /// same model captured at several sizes, which must be cut alike. `sizes` are

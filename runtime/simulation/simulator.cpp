@@ -113,7 +113,6 @@ RunStart Simulator::made_up_start() {
   static const char* const rules[] = {"weft", "near-eager", "both"};
   start.options.accept = rules[pick(random_, 3)];
   start.seeks_products = true;
-  start.delivers_best = true;
   start.options.target = options_.target;
   start.options.jobs = static_cast<int>(1 + pick(random_, 3));
   start.options.variants_max = static_cast<int>(1 + pick(random_, 4));

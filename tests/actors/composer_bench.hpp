@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/best_known.hpp"
 #include "actors/composer.hpp"
 #include "compiler/targets.hpp"
 #include "tests/actors/run_bench.hpp"
@@ -59,7 +60,7 @@ struct ComposerBench : ComposingBench {
     compose.run.options.target = target;
     compose.run.options.accept = accept;
     compose.ends_us = ends_us;
-    compose.run.delivers_best = delivers_best;
+    if (delivers_best) compose.run.vocabulary = kBestKnownVocabulary;
     double error = 1e-7;
     for (const Subgraph& subgraph : plan.subgraphs) {
       compose.results.push_back(done(subgraph.id, outcome));

@@ -1,5 +1,7 @@
 #include "actors/extractor.hpp"
 
+#include "actors/best_known.hpp"
+#include "compiler/inductor_cut.hpp"
 #include "tests/actors/run_bench.hpp"
 
 using namespace weft;
@@ -39,7 +41,7 @@ TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
     for (const bool is_old : {true, false}) {
       ExtractorBench extractor;
       RunStart start = small_run(extractor.blobs);
-      start.delivers_best = !is_old;
+      if (!is_old) start.vocabulary = kBestKnownVocabulary;
       start.options.seeds = {"compiler"};
       if (is_asked) start.options.seeds.emplace_back("inductor");
       const Plan plan = plan_of(extractor, start, two_piece_graph());
@@ -56,7 +58,7 @@ TEST_CASE("Inductor's fusion of the whole is a cut where Inductor is asked") {
 TEST_CASE("one piece for weft's kernels and for Inductor is one cut") {
   ExtractorBench extractor;
   RunStart start = small_run(extractor.blobs);
-  start.delivers_best = true;
+  start.vocabulary = kBestKnownVocabulary;
   start.options.seeds = {"compiler", "inductor"};
   GraphBuilder builder;
   builder.input("x", dense({8, 3}))

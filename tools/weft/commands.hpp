@@ -42,7 +42,6 @@ struct RunFlags {
   std::string describe;    ///< the problem in plain words, instead of a file
   bool yes = false;        ///< nobody is asked whether that is what was meant
   bool train = false;      ///< the backward pass, too
-  bool has_seeds = false;  ///< the sources of seeds were named
   std::vector<std::string> words;  ///< those flags that each pass's run gets
 };
 

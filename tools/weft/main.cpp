@@ -153,8 +153,7 @@ void add_run(CLI::App& app, CommonFlags& common, RunFlags& flags, int& code) {
     }
     apply_settings(*run, "run", common.config);
   });
-  run->callback([&, run, passed] {
-    flags.has_seeds = run->count("--seeds") > 0;
+  run->callback([&, passed] {
     flags.words = words_of(passed);
     code = run_as_asked(common, flags);
   });

@@ -70,9 +70,10 @@ Result<void> settle_library(RunOptions& options) {
 void settle_seeds(RunFlags& flags, const Machine& machine) {
   RunOptions& options = flags.options;
   const Target* target = find_target(options.target);
-  if (flags.has_seeds || !target || !target->on_gpu ||
-      !can_time(options, machine) || options.no_extern ||
-      options.dynamic_batch) {
+  const bool is_named =
+      std::ranges::find(flags.words, "--seeds") != flags.words.end();
+  if (is_named || !target || !target->on_gpu || !can_time(options, machine) ||
+      options.no_extern || options.dynamic_batch) {
     return;
   }
   options.seeds.emplace_back(kInductorTarget);
