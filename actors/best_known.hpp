@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include "messages/effects.hpp"
 #include "messages/run.hpp"
 
 namespace weft {
