@@ -60,7 +60,7 @@ class Doctor(WeftCase):
                          *("--variants", "1", "--no-compile-baseline", "--timing-ms",
                            "50", "--final-timing-ms", "100"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("without a sandbox (--sandbox none)", done.stdout)
+        self.assertIn("everything (--sandbox none)", done.stdout + done.stderr)
         with open(f"{run}/report.md", encoding="utf-8") as file:
             self.assertIn("everything (--sandbox none)", file.read())
         self.assert_replays(run)
