@@ -7,6 +7,7 @@
 #include "actors/composer.hpp"
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
+#include "actors/search_time.hpp"
 #include "compiler/graph/operator_facts.hpp"
 
 namespace weft {
@@ -216,7 +217,8 @@ bool Composer::lacks_product() const {
 bool Composer::may_search_near_cut(const Context& context) const {
   return compose_->run.seeks_products &&
          compose_->run.options.llm.name.empty() && near_cut_ && !is_near_cut_ &&
-         report_.verdict.correct && !is_late(context) && lacks_product();
+         report_.verdict.correct && left_ms(context) >= 2 * kLeastShareMs &&
+         lacks_product();
 }
 
 /// Its module has kernels around the framework's own products. Kernels that
@@ -253,7 +255,7 @@ void Composer::ask_for_near_cut(Context& context) {
 
 void Composer::near_cut_searched(const NearCutSearched& searched,
                                  Context& context) {
-  if (!is_near_cut_ || !near_results_.empty()) return;
+  if (!is_near_cut_ || !near_results_.empty() || files_ > 0) return;
   near_results_ = searched.results;
   report_.subgraphs.insert(report_.subgraphs.end(), near_results_.begin(),
                            near_results_.end());

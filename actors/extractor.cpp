@@ -110,11 +110,15 @@ void Extractor::receive(const Address&, const Message& message,
     if (!run_) begin(*start, context);
     return;
   }
+  const auto* fired = std::get_if<TimerFired>(&message);
+  if (fired && deadline_ > 0 && fired->effect == deadline_) {
+    return out_of_time(context);
+  }
   if (const auto call = calls_.receive(message, context)) {
     return grouped(*call, context);
   }
   const auto end = errands_.receive(message, context);
-  if (!end) return;
+  if (!end || is_over_) return;
   if (end->id == capture_) {
     captured(*end, context);
   } else if (end->id == capture_of_samples_) {
@@ -126,7 +130,10 @@ void Extractor::receive(const Address&, const Message& message,
 
 void Extractor::begin(const RunStart& start, Context& context) {
   run_ = start;
-  if (start.options.budget_ms > 0) begun_us_ = context.now_us();
+  if (start.options.budget_ms > 0) {
+    begun_us_ = context.now_us();
+    deadline_ = errands_.timer(start.options.budget_ms, context);
+  }
   tell_capacities(context);
   if (!start.options.llm.name.empty()) {
     context.send(address::broker, LlmAllowance{start.options.llm});
@@ -409,10 +416,22 @@ void Extractor::write_plan(Context& context) {
 
 void Extractor::written(const ErrandEnd& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
+  is_over_ = true;
   context.send(address::dispatcher, Dispatch{plan_, *run_, begun_us_});
 }
 
+/// A run without a graph has nothing to deliver.
+void Extractor::out_of_time(Context& context) {
+  if (is_over_) return;
+  finish({"failed", "the budget of " +
+                        seconds_text(run_->options.budget_ms * 1'000) +
+                        " was over before " + run_->problem_name +
+                        " was captured; give it more with --budget-s"},
+         context);
+}
+
 void Extractor::finish(const Failure& failure, Context& context) {
+  is_over_ = true;
   context.send(address::user,
                RunFinished{exit_code_of(failure), failure.message});
 }

@@ -409,8 +409,11 @@ void SubgraphAgent::decide(Context& context) {
     finish("failed", complaint_.empty() ? "no seeds" : complaint_, context);
     return;
   }
+  // Nothing is known of the results of a kernel that did not answer.
   bool judged = false;
-  for (const auto& [id, result] : results_) judged |= !result.failure;
+  for (const auto& [id, result] : results_) {
+    judged |= !result.failure && result.verdict.kind != "timed_out";
+  }
   finish(judged ? "wrong" : "failed", first_reason(results_), context);
 }
 

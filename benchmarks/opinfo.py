@@ -1,9 +1,9 @@
-"""PyTorch's own operator tests as the judge of ours: each operator's samples,
-some with special numbers, as pieces of a model; a table of what a target
+"""PyTorch's own operator tests as the judge of ours: each operator's samples in
+several layouts, some with special numbers, as pieces of a model; a table of what a target
 lowers, leaves to the framework, or computes otherwise.
 
     benchmarks/opinfo.py [--target cpu] [--dtypes float32,int64] [--out FILE]
-        [--processes N] [OPERATOR ...]
+        [--samples N] [--gradients] [--processes N] [OPERATOR ...]
 
 Targets: cpu (built here), triton (in Triton's interpreter), cuda (the kernels'
 text, run on the host), gpu and gpu-cuda (Triton's and CUDA's kernels on this
@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tests", "python"),
                 os.path.join(ROOT, "python")]
 
-OUTCOMES = ("lowered", "framework", "differs", "refused")
+OUTCOMES = ("lowered", "framework", "differs", "refused", "crashed")
 TARGETS = ("cpu", "triton", "cuda", "gpu", "gpu-cuda")
 #: Of a process: what one of them leaves broken spoils no others.
 OPERATORS_AT_ONCE = 12
@@ -35,8 +35,11 @@ def arguments():
                         help="only these (all)")
     parser.add_argument("--target", choices=TARGETS, default="cpu")
     parser.add_argument("--dtypes", default="float32,float16,bfloat16,int64")
-    parser.add_argument("--samples", type=int, default=3,
-                        help="of an operator, at most")
+    parser.add_argument("--samples", type=int,
+                        help="of an operator, at most (all, and each again with "
+                        "gaps between its elements and with its channels last)")
+    parser.add_argument("--gradients", action="store_true",
+                        help="the operators' derivatives instead")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", help="the table, as Markdown")
     return parser.parse_args()
@@ -48,11 +51,11 @@ def table(dtype, found):
     lines = [f"## {dtype}", "",
              "| " + " | ".join(OUTCOMES) + " |", "|---" * len(OUTCOMES) + "|",
              "| " + " | ".join(str(counts[o]) for o in OUTCOMES) + " |", ""]
-    for outcome in ("differs", "framework"):
+    for outcome in ("differs", "crashed", "refused", "framework"):
         names = collections.defaultdict(set)
         for name, got, reason in found:
             if got == outcome:
-                names[name if outcome == "differs"
+                names[name if outcome in ("differs", "crashed")
                       else name.rsplit(".", 1)[0]].add(reason)
         if names:
             lines += [f"### {outcome}", "", "| operator | why |", "|---|---|"]
@@ -61,7 +64,7 @@ def table(dtype, found):
     return "\n".join(lines)
 
 
-def outcomes_of(target, name, operators, samples, threads):
+def outcomes_of(target, name, operators, samples, threads, gradients):
     """(case, outcome, reason) of those operators' samples of one type."""
     import torch
 
@@ -70,7 +73,8 @@ def outcomes_of(target, name, operators, samples, threads):
     torch.set_num_threads(threads)
     dtype = getattr(torch, name)
     cases = [case for op in opinfo_cases.operators(dtype, set(operators))
-             for case in opinfo_cases.cases_of(op, dtype, samples)]
+             for case in opinfo_cases.cases_of(op, dtype, samples,
+                                               gradients=gradients)]
     return opinfo_cases.outcomes(opinfo_cases.variant_of(target), cases)
 
 
@@ -102,14 +106,16 @@ def main():
             parts = [names[i:i + OPERATORS_AT_ONCE]
                      for i in range(0, len(names), OPERATORS_AT_ONCE)]
             parts = [pool.apply_async(outcomes_of, (
-                options.target, name, part, options.samples, threads))
+                options.target, name, part, options.samples, threads,
+                options.gradients))
                 for part in parts]
             found = []
             for number, part in enumerate(parts, 1):
                 found += part.get()
                 print(f"{name}: {number} of {len(parts)} parts",
                       file=sys.stderr, flush=True)
-            differing += sum(outcome == "differs" for _, outcome, _ in found)
+            differing += sum(outcome in ("differs", "crashed")
+                             for _, outcome, _ in found)
             text.append(table(name, found))
             print(text[-1], flush=True)
     if options.out:

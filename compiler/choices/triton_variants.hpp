@@ -10,7 +10,8 @@ namespace weft {
 struct TritonVariant {
   std::int64_t tile = 2048;      ///< elements that a program takes at a time
   std::int64_t row_max = 16384;  ///< longer rows are read again in each pass
-  int per_thread = 16;           ///< elements of a tile for each thread
+  int per_thread = 16;           ///< elements of a tile for each thread,
+  int row_per_thread = 16;       ///< and of a row that a program keeps
   std::int64_t dot_rows = 128;   ///< of a product: its tile,
   std::int64_t dot_columns = 128;
   std::int64_t dot_folded = 32;  ///< and how much of the sum at a time
@@ -24,7 +25,8 @@ struct TritonVariant {
   bool jams = false;       ///< … and those of overlapping windows together
 };
 
-/// The one expected to be fastest first.
-std::vector<TritonVariant> triton_variants();
+/// The one expected to be fastest first. `of_halves`: for a graph whose large
+/// tensors all are float16 or bfloat16.
+std::vector<TritonVariant> triton_variants(bool of_halves);
 
 }  // namespace weft

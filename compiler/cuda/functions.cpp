@@ -33,9 +33,12 @@ const std::map<std::string, Helper>& helpers_by_name() {
   return T(0.5) * x * (1 + erf(x * T(0.7071067811865476)));
 }
 )cu"}},
-      {"gelu_tanh", {{}, R"cu(T gelu_tanh(T x) {
-  const T inner = T(0.7978845608028654) * (x + T(0.044715) * (x * x * x));
-  return T(0.5) * x * (1 + tanh(inner));
+      {"gelu_tanh",
+       {{},
+        R"cu(// x sigmoid(2 u), which is 0.5 x (1 + tanh(u)) and does not cancel.
+T gelu_tanh(T x) {
+  return x / (1 + exp(T(-1.5957691216057308) *
+                      (x + T(0.044715) * (x * x * x))));
 }
 )cu"}},
       {"softplus", {{}, R"cu(T softplus(T x, T beta, T threshold) {

@@ -38,6 +38,7 @@ LoweringOptions lowering_options(const CudaVariant& variant,
   options.choices.single_pass_elements = cuda_row_max(variant, facts);
   options.depthwise = true;
   options.halves = true;
+  options.eager_on_gpu = !facts.interpreted;
   options.free_rounding = free_rounding;
   return options;
 }

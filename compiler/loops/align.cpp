@@ -315,6 +315,25 @@ bool adopt_in_order(Program& program, Stage& stage, const Stage& other) {
   return false;
 }
 
+// The stage at `member` of the nest reads what the new one reads.
+bool align_to_loads_of(Program& program, Nest& nest, std::size_t member,
+                       Stage& stage) {
+  for (int round = 0; round < kSplitsMax; ++round) {
+    const auto common = common_load(program, stage, nest.stages[member]);
+    if (!common) return false;
+    const auto pairing = pair_load(program, common->first, common->second);
+    if (!pairing) return false;
+    if (pairing->split_stage) {
+      substitute(program, stage, *pairing->split_stage);
+    } else if (pairing->split_nest) {
+      substitute_nest(program, nest, *pairing->split_nest);
+    } else {
+      return adopt(program, nest, stage, pairing->pairs);
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 void substitute(Program& program, Stage& stage, const IndexMap& map) {
@@ -391,19 +410,15 @@ bool align_to_scan(Program& program, Nest& nest, Stage& stage) {
   return false;
 }
 
+// A gradient's second sum of a row may read none of what the first one reads.
 bool align_to_loads(Program& program, Nest& nest, Stage& stage) {
-  for (int round = 0; round < kSplitsMax; ++round) {
-    const auto common = common_load(program, stage, nest.stages.front());
-    if (!common) return false;
-    const auto pairing = pair_load(program, common->first, common->second);
-    if (!pairing) return false;
-    if (pairing->split_stage) {
-      substitute(program, stage, *pairing->split_stage);
-    } else if (pairing->split_nest) {
-      substitute_nest(program, nest, *pairing->split_nest);
-    } else {
-      return adopt(program, nest, stage, pairing->pairs);
-    }
+  for (std::size_t member = 0; member < nest.stages.size(); ++member) {
+    Nest tried = nest;
+    Stage aligned = stage;
+    if (!align_to_loads_of(program, tried, member, aligned)) continue;
+    nest = std::move(tried);
+    stage = std::move(aligned);
+    return true;
   }
   return false;
 }

@@ -61,6 +61,9 @@ const std::vector<Row>& rows() {
       // where the framework divides as IEEE 754 wants it (div.rn.f32).
       {"div", Types::float32, "", "tl.div_rn({0}, {1})", ""},
       {"reciprocal", Types::float32, "", "tl.div_rn(1.0, {0})", ""},
+      // Triton's sqrt_rn takes float32 only, and of float64 sqrt rounds correctly.
+      {"sqrt", Types::float32, "", "tl.sqrt_rn({0})", ""},
+      {"rsqrt", Types::float32, "", "1.0 / tl.sqrt_rn({0})", ""},
       // Of floating-point numbers, right in float64 too.
       {"div", Types::floats, "", "{0} / {1}", ""},
       {"reciprocal", Types::floats, "", "1.0 / {0}", "1 / {0}"},
@@ -74,8 +77,8 @@ const std::vector<Row>& rows() {
       // Triton's floor, ceil and sin take subnormal numbers for zeros.
       {"floor", Types::floats, "", "tl.where(tl.floor({0}) > {0}, -1.0, tl.floor({0}))", "floor({0})"},
       {"ceil", Types::floats, "", "tl.where(tl.ceil({0}) < {0}, 1.0, tl.ceil({0}))", "ceil({0})"},
-      {"sqrt", Types::floats, "", "tl.sqrt_rn({0})", "sqrt({0})"},
-      {"rsqrt", Types::floats, "", "1.0 / tl.sqrt_rn({0})", "1 / sqrt({0})"},
+      {"sqrt", Types::floats, "", "tl.sqrt({0})", "sqrt({0})"},
+      {"rsqrt", Types::floats, "", "1.0 / tl.sqrt({0})", "1 / sqrt({0})"},
       {"sin", Types::floats, "", "tl.where(tl.abs({0}) < 1e-19, {0}, tl.sin({0}))", "sin({0})"},
       {"cos", Types::floats, "", "tl.cos({0})", "cos({0})"},
       {"isnan", Types::floats, "", "{0} != {0}", "{0} != {0}"},

@@ -8,6 +8,7 @@
 
 #include "compiler/graph/operator_facts.hpp"
 #include "compiler/lowering/operators/table.hpp"
+#include "compiler/lowering/promotion.hpp"
 
 namespace weft {
 
@@ -171,10 +172,12 @@ Virtual Lowering::wide(const Virtual& value) {
   return wants ? cast(value, DType::f64) : value;
 }
 
-Virtual Lowering::as_argument(const Virtual& value) {
-  const bool is_beside = is_half(argument_type_) && is_float(value.dtype());
-  if (!is_beside || options_.free_rounding) return value;
-  return rounded(cast(value, DType::f32), argument_type_);
+Virtual Lowering::converted(const Virtual& value, DType from, DType to,
+                            bool keeps_digits) {
+  const Virtual wide = cast(value, computed_in(to));
+  const bool is_half_already =
+      !is_half(to) || from == to || fits_halves(from) || keeps_digits;
+  return is_half_already || options_.free_rounding ? wide : rounded(wide, to);
 }
 
 // What chooses among halves, or turns their signs, gives halves.
@@ -204,6 +207,9 @@ bool Lowering::fits(ExprId value, DType half, int deep) const {
 
 Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {
   if (value.shape() == shape) return value;
+  if (shape.size() < value.shape().size()) {
+    throw Unsupported{"a broadcast to fewer dimensions"};
+  }
   const std::size_t skip = shape.size() - value.shape().size();
   return Virtual(value.dtype(), shape, [=](const Position& at) {
     Position inner(at.begin() + skip, at.end());
@@ -216,6 +222,9 @@ Virtual Lowering::broadcast(const Virtual& value, const Shape& shape) {
 
 Virtual Lowering::reshape(const Virtual& value, const Shape& shape) {
   if (value.shape() == shape) return value;
+  if (elements_of(value.shape()) != elements_of(shape)) {
+    throw Unsupported{"a view of another number of elements"};
+  }
   return Virtual(value.dtype(), shape, [=](const Position& at) {
     const Index flat = flat_place(at, shape);
     Position inner(value.shape().size());
@@ -349,6 +358,11 @@ const std::vector<std::optional<Virtual>>* Lowering::find(
   return found == values_.end() ? nullptr : &found->second;
 }
 
+const TensorType* Lowering::captured_type(const std::string& name) const {
+  const auto found = captured_.find(name);
+  return found == captured_.end() ? nullptr : &found->second;
+}
+
 void Lowering::declare_input(const Node& node, int position) {
   if (node.values.size() != 1 || !node.values[0]) return;
   const TensorType type = *node.values[0];
@@ -448,31 +462,17 @@ void Lowering::check_type(const Node& node) const {
   }
 }
 
-// The half that all tensors with dimensions are, of those that hold floating
-// point numbers: Python's numbers beside them have that type.
+// The half that all floating-point tensors among the arguments are, if any.
 DType Lowering::type_of_arguments(const Node& node) const {
   std::set<DType> types;
-  const auto look = [&](const Arg& arg, const auto& again) -> void {
-    if (const auto* list = std::get_if<Arg::List>(&arg.value)) {
-      for (const Arg& item : *list) again(item, again);
-    }
+  const auto look = [&](const Arg& arg) {
     const auto* ref = std::get_if<NodeRef>(&arg.value);
-    if (ref == nullptr) return;
-    const auto found = halves_.find(ref->name);
-    if (found != halves_.end()) {
-      types.insert(found->second);
-      return;
-    }
-    const auto* values = find(ref->name);
-    for (std::size_t i = 0; values != nullptr && i < values->size(); ++i) {
-      const auto& value = (*values)[i];
-      if (value && is_float(value->dtype()) && !value->shape().empty()) {
-        types.insert(value->dtype());
-      }
-    }
+    const TensorType* type =
+        ref == nullptr ? nullptr : captured_type(ref->name);
+    if (type != nullptr && is_float(type->dtype)) types.insert(type->dtype);
   };
-  for (const Arg& arg : node.args) look(arg, look);
-  for (const auto& [name, arg] : node.kwargs) look(arg, look);
+  for (const Arg& arg : node.args) look(arg);
+  for (const auto& [name, arg] : node.kwargs) look(arg);
   return types.size() == 1 ? *types.begin() : DType::f32;
 }
 
@@ -489,7 +489,7 @@ std::vector<std::optional<Virtual>> Lowering::call(const Node& node) {
     if (is_half(value->dtype)) result_type_ = value->dtype;
     value->dtype = computed_in(value->dtype);
   }
-  auto values = (*rule)(Call(wide, *this));
+  auto values = (*rule)(Call(wide, node, *this));
   round_results(node, values);
   return values;
 }
@@ -513,9 +513,8 @@ Result<Program> Lowering::run(const Graph& graph) try {
   int inputs = 0;
   for (const Node& node : graph.nodes) {
     check_type(node);
-    if (node.values.size() == 1 && node.values[0] &&
-        is_half(node.values[0]->dtype)) {
-      halves_[node.name] = node.values[0]->dtype;
+    if (node.values.size() == 1 && node.values[0]) {
+      captured_[node.name] = *node.values[0];
     }
     if (node.kind != NodeKind::call) {
       declare_input(node, inputs++);

@@ -92,8 +92,11 @@ class Lowering {
   Virtual factor(const Virtual& value);
   /// What moments of the value are taken of.
   Virtual wide(const Virtual& value);
-  /// A number as the tensors beside it are: rounded where these are halves.
-  Virtual as_argument(const Virtual& value);
+  /// An operand of that captured type as PyTorch converts it before it computes
+  /// in type `to`: a half's values are in float32, rounded to the half unless
+  /// `keeps_digits`.
+  Virtual converted(const Virtual& value, DType from, DType to,
+                    bool keeps_digits);
   /// A call of the prelude's function, broadcasting the arguments.
   Virtual pointwise(const std::string& function, DType dtype,
                     const std::vector<Virtual>& arguments);
@@ -164,15 +167,18 @@ class Lowering {
 
   const std::vector<std::optional<Virtual>>* find(
       const std::string& name) const;
+  /// The type of that node's only value as captured, or nullptr.
+  const TensorType* captured_type(const std::string& name) const;
 
  private:
   std::vector<std::optional<Virtual>> call(const Node& node);
   void check_type(const Node& node) const;
+  DType type_of_arguments(const Node& node) const;
   /// The value as that type would hold it, in float32.
   Virtual rounded(const Virtual& value, DType half);
+  bool sums_exactly_alike(std::int64_t count) const;
   /// Whether rounding the float32 to that type leaves it as it is.
   bool fits(ExprId value, DType half, int deep) const;
-  DType type_of_arguments(const Node& node) const;
   void round_results(const Node& node,
                      std::vector<std::optional<Virtual>>& values);
   ExprId read_inside(const Virtual& value, const Position& at);
@@ -188,10 +194,10 @@ class Lowering {
   LoweringOptions options_;
   Program program_;
   std::map<std::string, std::vector<std::optional<Virtual>>> values_;
-  std::string note_;                     ///< of the call under way
-  DType result_type_ = DType::f32;       ///< and what it results in
-  DType argument_type_ = DType::f32;     ///< and what it is given
-  std::map<std::string, DType> halves_;  ///< values that are such, by name
+  std::map<std::string, TensorType> captured_;  ///< values' types, by name
+  std::string note_;                            ///< of the call under way
+  DType result_type_ = DType::f32;              ///< and what it results in
+  DType argument_type_ = DType::f32;            ///< and what it is given
   /// Arguments that grow, by their call's name.
   std::set<std::pair<std::string, std::size_t>> growing_;
 };

@@ -37,6 +37,9 @@ struct LoweringOptions {
   /// products may be fused into sums across them: faster, and not what the
   /// framework computes. Else each operator's result is rounded.
   bool free_rounding = false;
+  /// Eager's results, with which kernels are compared, are a GPU's: it rounds
+  /// other scalars than on a processor (promotion.hpp).
+  bool eager_on_gpu = false;
   /// The graph grows (compiler/graph/growth.hpp): nothing is decided by how
   /// long a row is, and how many elements were folded is kept as a count.
   bool for_sizes = false;

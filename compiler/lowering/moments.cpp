@@ -32,6 +32,16 @@ std::int64_t elements_along(const Virtual& value, const Shape& dims) {
   return elements;
 }
 
+// True if the sum of `count` equal elements, of the arguments' half type, is
+// exact in float32. Then their mean is exact, too, and needs no correction.
+bool Lowering::sums_exactly_alike(std::int64_t count) const {
+  if (options_.free_rounding || options_.for_sizes) return false;
+  const int bits = argument_type_ == DType::bf16  ? 8
+                   : argument_type_ == DType::f16 ? 11
+                                                  : 24;
+  return count <= std::int64_t{1} << (24 - bits);
+}
+
 // Two passes when a row stays in cache, or may be of any length. Otherwise one,
 // about a shift that is near the mean (that of the row's first elements), which
 // keeps the difference of squares from cancelling as it would about zero. Of
@@ -54,7 +64,7 @@ Lowering::Moments Lowering::moments(const Virtual& value, const Shape& dims) {
                            static_cast<double>(choices.single_pass_elements);
   Virtual shift = is_held ? divide(fold(Fold::sum, value, dims)[0], elements)
                           : mean_of_first(*this, value, dims);
-  if (is_held && !options_.mended_means) {
+  if (is_held && (!options_.mended_means || sums_exactly_alike(result.count))) {
     const Virtual centred =
         pointwise("sub", dtype, {value, restore(shift, dims)});
     result.mean = shift;

@@ -44,9 +44,10 @@ const std::map<std::string, Helper>& helpers_of_float32() {
       {"gelu", {{}, R"py(def _gelu(x):
     return 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
 )py"}},
-      {"gelu_tanh", {{"tanh"}, R"py(def _gelu_tanh(x):
-    return 0.5 * x * (
-        1.0 + _tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))
+      {"gelu_tanh", {{}, R"py(def _gelu_tanh(x):
+    """x sigmoid(2 u), which is 0.5 x (1 + tanh(u)) and does not cancel."""
+    return x / (1.0 + tl.exp(
+        -1.5957691216057308 * (x + 0.044715 * (x * x * x))))
 )py"}},
       {"softplus", {{"log1p"}, R"py(def _softplus(x, beta, threshold):
     scaled = x * beta

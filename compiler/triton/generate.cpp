@@ -61,6 +61,32 @@ bool has_any_size(const Node& call) {
   return is_product(call.target) && operator_name(call.target) != "convolution";
 }
 
+/// Whether its large tensors are halves: those that have most elements.
+bool is_of_halves(const Graph& graph) {
+  std::int64_t most = 0;
+  for (const Node& node : graph.nodes) {
+    for (const auto& value : node.values) {
+      if (value) most = std::max(most, element_count(*value));
+    }
+  }
+  const auto is_large_and_wide = [&](const Node& node) {
+    return std::ranges::any_of(node.values, [&](const auto& value) {
+      return value && 2 * element_count(*value) >= most &&
+             !is_half(value->dtype);
+    });
+  };
+  return std::ranges::none_of(graph.nodes, [&](const Node& node) {
+    const bool is_in_memory =
+        node.kind == NodeKind::input ||
+        std::ranges::find(graph.outputs, node.name) != graph.outputs.end();
+    return is_in_memory && is_large_and_wide(node);
+  });
+}
+
+std::vector<TritonVariant> variants_of(const Graph& graph) {
+  return triton_variants(is_of_halves(graph));
+}
+
 /// Whether the graph's sums of products have code.
 bool has_contractions(const Graph& graph) {
   return !graph.growth.grows() ||
@@ -106,6 +132,7 @@ Schedule schedule_of(const Graph& graph, const TritonVariant& variant,
       variant, facts.choices.lowering, free_rounding, has_contractions(graph));
   options.for_sizes = for_sizes;
   options.keep = keep;
+  options.eager_on_gpu = !facts.interpreted;
   Result<Program> program = lower(graph, options);
   if (!program) throw Unsupported{program.error().message};
   LoopFacts schedule_facts;
@@ -195,7 +222,7 @@ TritonModule print_module(const Graph& graph, const Schedules& usual,
 std::set<std::string> kept_in(const Graph& graph, const GpuFacts& facts,
                               bool free_rounding) {
   if (graph.growth.grows()) return {};
-  const TritonVariant first = triton_variants().front();
+  const TritonVariant first = variants_of(graph).front();
   return worth_keeping(
       graph,
       [&](const std::set<std::string>& keep) {
@@ -213,7 +240,7 @@ Result<std::vector<KernelSource>> generate_at(
   std::set<std::string> seen;
   const bool tf32 = is_tf32(subgraph.graph);
   const auto keep = kept_in(subgraph.graph, facts, options.free_rounding);
-  for (TritonVariant variant : triton_variants()) {
+  for (TritonVariant variant : variants_of(subgraph.graph)) {
     if (static_cast<int>(sources.size()) >= options.variants_max) break;
     variant.exact = variant.exact || !tf32;
     const TritonModule module = print_module(
@@ -246,7 +273,7 @@ Result<std::vector<KernelSource>> generate_triton(
   if (!graph.growth.grows()) {
     return generate_at(subgraph, {}, facts, options);
   }
-  for (const TritonVariant& variant : triton_variants()) {
+  for (const TritonVariant& variant : variants_of(graph)) {
     const auto same =
         check_any_size(graph, lowering_options(variant, facts.choices.lowering,
                                                options.free_rounding,

@@ -103,7 +103,8 @@ void NestText::print_rows() {
     print_passes(kernel, tile, way, of_points);
   }
   const std::int64_t elements = tile.height * tile.width;
-  int per_thread = variant_.per_thread;
+  const bool keeps_row = way == Way::persistent && !nest_.columns;
+  int per_thread = keeps_row ? variant_.row_per_thread : variant_.per_thread;
   if (way == Way::window) per_thread = std::min(window_points(), per_thread);
   // Of rows that lie side by side each thread folds a piece: long ones.
   if (way == Way::persistent && nest_.columns) {

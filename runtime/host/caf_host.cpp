@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/host/caf_compat.hpp"
+#include "runtime/host/crash_handler.hpp"
 #include "runtime/host/speaks_against.hpp"
 #include "runtime/host/spine.hpp"
 #include "runtime/host/watched_blobs.hpp"
@@ -135,6 +136,7 @@ class CafHost {
 
   /// A role's turn: on one of CAF's threads.
   void handle(RoleState& state, const Envelope& envelope) {
+    const CrashScope scope(envelope);
     try {
       const auto message = decode(envelope.type, envelope.body);
       if (!message) return broken(message.error());
@@ -230,6 +232,7 @@ class CafHost {
   void deliver(const SharedGroup& group) {
     for (std::uint32_t i = 0; i < group->size(); ++i) {
       const Envelope& envelope = (*group)[i];
+      const CrashScope scope(envelope);
       if (options_.on_event) options_.on_event(envelope);
       const bool to_role = envelope.dst != address::user &&
                            !is_port(envelope.dst) &&

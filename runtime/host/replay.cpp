@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/host/crash_handler.hpp"
 #include "runtime/host/effect_ledger.hpp"
 #include "runtime/host/port.hpp"
 #include "runtime/host/watched_blobs.hpp"
@@ -59,6 +60,7 @@ Replay::Replay(Blobs& blobs, MakeRole make_role, Past past)
     : blobs_(blobs), make_role_(std::move(make_role)), past_(past) {}
 
 bool Replay::feed(const Envelope& envelope) {
+  const CrashScope scope(envelope);
   if (roles_.contains(envelope.src) && !said_before(envelope)) return false;
   if (is_request(envelope)) open_.emplace(envelope.seq, envelope);
   if (envelope.type == CancelEffect::name) cancels_.push_back(envelope);

@@ -175,6 +175,19 @@ TEST_CASE("where nothing can be timed, one right seed is enough") {
   CHECK(one<SubgraphDone>(last).outcome == "proven");
 }
 
+TEST_CASE("a seed without an answer in time is no wrong one") {
+  SeedResult late = wrong("a");
+  late.verdict.kind = "timed_out";
+  late.verdict.reason = "no answer within 60 s";
+  AgentBench alone({"a"});
+  const auto done = one<SubgraphDone>(alone.result(late));
+  CHECK(done.outcome == "failed");
+  CHECK(done.reason.contains("no answer within 60 s"));
+  AgentBench both({"a", "b"});
+  CHECK(both.result(late).empty());
+  CHECK(one<SubgraphDone>(both.result(wrong("b"))).outcome == "wrong");
+}
+
 TEST_CASE("where nothing can be timed, a wrong seed is still wrong") {
   AgentBench agent({"a"}, "triton");
   CHECK(one<SubgraphDone>(agent.result(wrong("a"))).outcome == "wrong");

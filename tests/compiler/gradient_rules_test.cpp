@@ -81,3 +81,13 @@ TEST_CASE("Outputs that float arithmetic puts elsewhere stay the framework's") {
   CHECK(lowers(nearest(10, 15, Arg{1.5})));
   CHECK_FALSE(lowers(nearest(10, 19, Arg{1.5})));
 }
+
+TEST_CASE("PadGradient_RefusesAGradientOfAnotherRank") {
+  // Found by the fuzzer: the margins' dimension was written past the shape.
+  GraphBuilder graph;
+  graph.input("g", dense({1, 4, 4}))
+      .input("x", dense({4, 5, 5, 1}))
+      .call("y", "replication_pad1d_backward", {"g", "x"}, dense({4, 5, 5, 1}),
+            {list({0, -1})});
+  CHECK_FALSE(lowers(graph.graph));
+}

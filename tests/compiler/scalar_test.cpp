@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "compiler/loops/scalar_functions.hpp"
+
 using namespace weft;
 
 namespace {
@@ -117,4 +119,14 @@ TEST_CASE("What was a half before it was widened is that half again") {
   CHECK(wide != half);
   CHECK(arena.cast(DType::f16, wide) == half);
   CHECK(arena.cast(DType::bf16, wide) != half);
+}
+
+TEST_CASE("ScalarFunctions_SquareRootsOfFloat64HaveTritonCode") {
+  // Found by the fuzzer: Triton's sqrt_rn takes float32 only.
+  const auto root = [](const char* function, DType dtype) {
+    return spelled(Language::triton, function, dtype, {"x"}).value_or("");
+  };
+  CHECK(root("sqrt", DType::f32) == "tl.sqrt_rn(x)");
+  CHECK(root("sqrt", DType::f64) == "tl.sqrt(x)");
+  CHECK(root("rsqrt", DType::f64) == "1.0 / tl.sqrt(x)");
 }

@@ -562,3 +562,54 @@ TEST_CASE("what 7 by 7 windows read is made once where that is dear") {
   CHECK(has(few.substr(few.find("for step")), "_tanh("));
   CHECK_FALSE(has(many.substr(many.find("for step")), "_tanh("));
 }
+
+TEST_CASE("A variance of halves needs no correction of its mean") {
+  const auto sums = [](DType dtype, std::int64_t columns) {
+    Graph graph;
+    add_input(graph, "x", dense({64, columns}));
+    add_call(graph, "v", "aten.var.correction", {ref("x"), list({1})},
+             dense({64}));
+    graph.outputs = {"v"};
+    return count(first(of_halves(graph, dtype)), "= tl.sum(");
+  };
+  CHECK(sums(DType::f32, 512) == 3);
+  CHECK(sums(DType::bf16, 512) == 2);
+  CHECK(sums(DType::f16, 8192) == 2);
+  // So many equal numbers of 11 bits have no exact sum in float32.
+  CHECK(sums(DType::f16, 16384) == 3);
+}
+
+TEST_CASE("A row of halves has fewer threads than one of float32") {
+  Graph graph;
+  add_input(graph, "x", dense({64, 4096}));
+  add_call(graph, "y", "aten._softmax.default",
+           {ref("x"), integer(1), truth(false)}, dense({64, 4096}));
+  graph.outputs = {"y"};
+  CHECK(has(first(graph), "num_warps=16"));
+  CHECK(has(first(of_halves(graph, DType::bf16)), "num_warps=4"));
+}
+
+TEST_CASE("A sum joins the kernel whose later sum reads the same rows") {
+  const TensorType rows = dense({4096, 512});
+  const TensorType column = dense({4096, 1});
+  const auto sum = [&](Graph& graph, const char* name, const char* of) {
+    add_call(graph, name, "aten.sum.dim_IntList",
+             {ref(of), list({1}), truth(true)}, column);
+  };
+  const auto both = [&](Graph& graph, const char* name, const char* target,
+                        const char* a, const char* b) {
+    add_call(graph, name, target, {ref(a), ref(b)}, rows);
+  };
+  Graph graph;
+  add_input(graph, "x", rows);
+  add_input(graph, "g", rows);
+  sum(graph, "a", "x");
+  both(graph, "moved", "aten.sub.Tensor", "x", "a");
+  both(graph, "c", "aten.mul.Tensor", "moved", "g");
+  sum(graph, "d", "c");
+  sum(graph, "e", "g");  // reads nothing that the first sum reads
+  both(graph, "f", "aten.mul.Tensor", "moved", "d");
+  both(graph, "y", "aten.add.Tensor", "f", "e");
+  graph.outputs = {"y"};
+  CHECK_FALSE(has(first(graph), "def kernel1("));
+}

@@ -8,11 +8,13 @@ generator whole. What becomes of it:
     framework  the target has no code for it: weft leaves it to the framework
     differs    there is code, and it does not
     refused    the exporter does not take it
+    crashed    the code generator ended without an answer
 """
 
 import collections
 import importlib.util
 import os
+import subprocess
 import tempfile
 import traceback
 import warnings
@@ -21,6 +23,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree
 
+import backward_cases
 import captured_cases
 
 #: What draws numbers, depends on the memory that it is given, or is no model's.
@@ -54,17 +57,56 @@ def operators(dtype, wanted=None):
             yield op
 
 
-def cases_of(op, dtype, samples_max=3, specials=True):
-    """Some of the operator's samples, as functions of their tensors."""
+def samples_of(op, dtype, samples_max):
+    """(label, sample) of so many, evenly chosen; None: of all, and each again with
+    gaps between its elements, and with its channels last."""
+    samples = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    if samples_max is not None:
+        step = max(1, len(samples) // samples_max)
+        return list(enumerate(samples[::step][:samples_max]))
+    found = list(enumerate(samples))
+    for number, sample in enumerate(samples):
+        found.append((f"{number}+gaps", sample.noncontiguous()))
+        last = sample.transform(channels_last)
+        if not same_layouts(last, sample):
+            found.append((f"{number}+last", last))
+    return found
+
+
+def channels_last(leaf):
+    """A tensor of images or volumes with its channels innermost; else the same."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if not isinstance(leaf, torch.Tensor) or leaf.dim() not in formats:
+        return leaf
+    return leaf.contiguous(memory_format=formats[leaf.dim()])
+
+
+def same_layouts(one, other):
+    strides = [[leaf.stride() for leaf in _pytree.tree_leaves(
+        (sample.input, sample.args, sample.kwargs))
+        if isinstance(leaf, torch.Tensor)] for sample in (one, other)]
+    return strides[0] == strides[1]
+
+
+def cases_of(op, dtype, samples_max=3, specials=True, gradients=False):
+    """Some of the operator's samples (samples_of), as functions of their tensors;
+    with `gradients`, their derivatives instead."""
     torch.manual_seed(1)
     cases = []
+    if gradients and not (op.supports_autograd and dtype.is_floating_point):
+        return cases
     try:
-        samples = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+        samples = samples_of(op, dtype, samples_max)
     except Exception:  # it is PyTorch's own, and not of this build
         return cases
-    step = max(1, len(samples) // samples_max)
-    for number, sample in enumerate(samples[::step][:samples_max]):
-        case = case_of(f"{op.name}.{number}", op, sample)
+    for number, sample in samples:
+        case = case_of(f"{op.name}.{number}", op, sample,
+                       as_given=samples_max is None)
+        if gradients:
+            case = case and gradient_of(case)
+            if case is not None:
+                cases.append(case)
+            continue
         if case is None:
             continue
         cases.append(case)
@@ -75,12 +117,27 @@ def cases_of(op, dtype, samples_max=3, specials=True):
     return cases
 
 
-def case_of(name, op, sample):
+def gradient_of(case):
+    """The case's derivatives by its tensors, or None where it has none."""
+    if any(t.numel() == 0 for t in case.inputs):
+        return None
+    try:
+        made = Case(*backward_cases.backward_case(
+            case.name + "+gradient", lambda *tensors: case.function(*tensors)[0],
+            *case.inputs))
+    except Exception:  # it has no derivative, or AOTAutograd takes none of it
+        return None
+    return made if is_fit(made) else None
+
+
+def case_of(name, op, sample, as_given=False):
+    """`as_given`: with the strides of the sample, and without elements, too."""
     leaves, tree = _pytree.tree_flatten(
         ((sample.input, *sample.args), sample.kwargs))
     places = [i for i, leaf in enumerate(leaves)
               if isinstance(leaf, torch.Tensor)]
-    inputs = tuple(leaves[i].detach().clone() for i in places)
+    inputs = tuple(leaves[i].detach() if as_given else leaves[i].detach().clone()
+                   for i in places)
 
     def function(*tensors):
         now = list(leaves)
@@ -91,7 +148,7 @@ def case_of(name, op, sample):
                 if isinstance(t, torch.Tensor)]
 
     case = Case(name, function, inputs)
-    return case if is_fit(case) else None
+    return case if is_fit(case, as_given) else None
 
 
 def with_specials(case):
@@ -110,10 +167,12 @@ def with_specials(case):
     return made if is_fit(made) else None
 
 
-def is_fit(case):
-    """Some elements, not too many, and the same result twice."""
+def is_fit(case, takes_empty=False):
+    """Some elements, if not `takes_empty`, not too many, and the same result
+    twice."""
+    least = 0 if takes_empty else 1
     if not case.inputs or any(
-            t.numel() == 0 or t.numel() > ELEMENTS_MAX or t.is_complex()
+            t.numel() < least or t.numel() > ELEMENTS_MAX or t.is_complex()
             or t.layout != torch.strided for t in case.inputs):
         return False
     try:
@@ -122,20 +181,21 @@ def is_fit(case):
     except Exception:  # some of their samples are meant to fail
         return False
     return bool(first) and all(
-        t.numel() > 0 and t.layout == torch.strided and not t.is_complex()
+        t.numel() >= least and t.layout == torch.strided and not t.is_complex()
         and torch.equal(t.nan_to_num(), u.nan_to_num())
         for t, u in zip(first, again))
 
 
 def graphs_of(cases):
-    """A graph or None for each; one by one where they fail together."""
+    """For each its graph, or why there is none; one by one where they fail
+    together."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return captured_cases.graphs_of(cases)
-    except Exception:
+    except Exception as error:
         if len(cases) == 1:
-            return [None]
+            return [traceback.format_exception_only(error)[0].strip()]
         half = len(cases) // 2
         return graphs_of(cases[:half]) + graphs_of(cases[half:])
 
@@ -191,13 +251,16 @@ def outcomes(variant, cases, batch=6):
     for start in range(0, len(cases), batch):
         part = cases[start:start + batch]
         captured += list(zip(part, graphs_of(part)))
-    found = [(case.name, "refused", "export") for case, graph in captured
-             if graph is None]
-    captured = [(case, graph) for case, graph in captured if graph is not None]
-    answers = variant.generate([graph for _, graph in captured], ())
+    found = [(case.name, "refused", graph) for case, graph in captured
+             if isinstance(graph, str)]
+    captured = [(case, graph) for case, graph in captured
+                if not isinstance(graph, str)]
+    answers = answers_of(variant, [graph for _, graph in captured])
     good = []
     for (case, graph), answer in zip(captured, answers):
-        if "error" in answer:
+        if "crash" in answer:
+            found.append((case.name, "crashed", answer["crash"]))
+        elif "error" in answer:
             found.append((case.name, "framework", answer["error"]))
         else:
             good.append((case, graph, answer))
@@ -210,6 +273,18 @@ def outcomes(variant, cases, batch=6):
             found.append((case.name, *outcome(
                 case, functions, getattr(variant, "device", "cpu"))))
     return found
+
+
+def answers_of(variant, graphs):
+    """What the code generator says of each; {"crash": how} where it ends."""
+    try:
+        return variant.generate(graphs, ()) if graphs else []
+    except subprocess.CalledProcessError as error:
+        if len(graphs) == 1:
+            return [{"crash": f"ends with {error.returncode}"}]
+        half = len(graphs) // 2
+        return answers_of(variant, graphs[:half]) + answers_of(
+            variant, graphs[half:])
 
 
 def outcome(case, functions, device="cpu"):

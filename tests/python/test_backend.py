@@ -16,7 +16,7 @@ from torch import library, nn
 from weft_case import ROOT
 
 import weft
-from weft.backend import piece as pieces, search
+from weft.backend import piece as pieces, search, turns
 from weft.backend.options import SEEDS, options_from
 
 
@@ -49,6 +49,19 @@ class TakeOver(BackendCase):
         self.assertEqual(self.states(), ["searching"])
         self.stop_search()
 
+    def test_a_call_that_waits_says_that_another_search_comes_first(self):
+        self.set_environment(FAKE_WEFT="hangs")
+        first, x = self.compiled(Net(), wait=False), torch.randn(4, 12)
+        second = self.compiled(lambda x: torch.tanh(x) * x, budget_s=1)
+        with torch.no_grad():
+            first(x)
+            self.patch(search, "late_s", lambda _: 0.0)
+            self.patch(search, "END_S", 0.0)
+            with self.assertLogs("weft", "WARNING") as said:
+                self.assert_same(second(x), torch.tanh(x) * x)
+        self.assertIn("waits for 1 searches", said.output[0])
+        self.stop_search()
+
     def stop_search(self):
         """Of the one thread: what hangs is ended, as at the process's end."""
         pieces._searches.end()
@@ -60,13 +73,36 @@ class TakeOver(BackendCase):
         net, x = Net(), torch.randn(4, 12)
         with torch.no_grad(), mock.patch.object(search, "LATE_S", 0.0):
             self.assert_same(self.compiled(net, budget_s=1)(x), net(x))
+        self.assertIn("budget_s", self.reasons()[0])
+        [kernels] = self.pieces()[-1].kernels.values()
+        self.assertTrue(kernels.settled.wait(WAIT_S))
         self.assertEqual(self.states(), ["framework"])
         self.assertIn("budget_s", self.reasons()[0])
+
+    def test_a_call_waits_no_longer_than_its_budget(self):
+        """Here for another process's search. What is found later is taken by a later
+        call."""
+        net, x = Net(), torch.randn(4, 12)
+        compiled = self.compiled(net, budget_s=1)
+        self.patch(search, "key_of", lambda *_: "abc")
+        with torch.no_grad():
+            with turns.turn("abc", False, None):
+                self.assert_same(compiled(x), net(x))
+                [kernels] = self.pieces()[-1].kernels.values()
+                waited_s = time.monotonic() - kernels.begun_s
+                self.assertEqual(self.states(), ["searching"])
+                self.assertIn("the search has not ended", self.reasons()[0])
+            self.assertTrue(kernels.settled.wait(WAIT_S))
+            self.assert_same(compiled(x), net(x))
+        self.assertEqual(self.states(), ["ready"])
+        self.assertLess(waited_s, 1 + 5)
 
     def test_the_program_is_told_the_budget(self):
         with torch.no_grad():
             self.compiled(Net(), budget_s=77)(torch.randn(4, 12))
-        self.assertIn("--budget-s 77 ", self.words()[0])
+        words = self.words()[0].split()
+        # A part is for writing the graph down, and for building what was found.
+        self.assertTrue(60 < float(words[words.index("--budget-s") + 1]) < 77, words)
 
     def test_no_kernels_of_a_search_without_inductor_is_asked_again(self):
         options = mock.Mock(cache=True, seeds="auto", target="cpu", budget_s=300)

@@ -211,6 +211,24 @@ class Caches(OptimizingCase):
                                  torch.Size([2, 1, 8]))
             self.assertEqual(self.calls(mine), before)
 
+    @torch.no_grad()
+    def test_a_cache_of_any_length_has_one_search(self):
+        """If its tensors are marked, as those of an argument."""
+        module, marked = Decoder(), self.filled(5)
+        for layer in marked.layers:
+            torch._dynamo.mark_dynamic(layer.keys, 1)
+        mine = self.optimized(module, torch.randn(2, 1, 8), marked)
+        self.assertEqual(self.report.one_size, "")
+        cache, other = self.filled(7), self.filled(7)
+        for step in range(3):  # as a decoder calls it
+            x = torch.randn(2, 1, 8)
+            got, expected = mine(x, cache), module(x, other)
+            self.assert_same(got.y, expected.y)
+            self.assertIs(got.cache, cache)
+            self.assert_same(keys_of(cache), keys_of(other))
+            self.assertEqual(self.calls(mine), step + 1)
+        self.assertEqual(self.runs(), 1)
+
     def test_a_registered_cache(self):
         module = Decoder(Registered)
         mine = self.optimized(module, torch.randn(2, 3, 8))
@@ -283,15 +301,28 @@ class Installed(OptimizingCase):
             mine, report = weft.optimize(mine, [], kwargs={
                 **given, "past_key_values": copy.deepcopy(expected.past_key_values)})
             self.assertTrue(report.ready, str(report))
+            marked = copy.deepcopy(expected.past_key_values)
             results = [one(**given, past_key_values=copy.deepcopy(
                 expected.past_key_values)) for one in (mine, model)]
             self.assertEqual(self.calls(mine), 2)
             self.assert_same(*[one.logits for one in results])
             self.assert_same(*[
                 [layer.keys for layer in one.past_key_values.layers] for one in results])
-            self.assert_same(
-                mine.generate(ids, max_new_tokens=4, do_sample=False),
-                model.generate(ids, max_new_tokens=4, do_sample=False))
+            for layer in marked.layers:
+                for tensor in (layer.keys, layer.values):
+                    torch._dynamo.mark_dynamic(tensor, 2)
+            mine, report = weft.optimize(model, [], kwargs={
+                **given, "past_key_values": marked})
+            self.assertEqual((report.ready, report.one_size), (True, ""), str(report))
+            caches = [copy.deepcopy(expected.past_key_values) for _ in range(2)]
+            for step in range(3):  # the caches grow
+                results = [one(**given, past_key_values=cache)
+                           for one, cache in zip((mine, model), caches)]
+                self.assert_same(*[one.logits for one in results])
+                self.assertEqual(self.calls(mine), step + 1)
+                self.assertEqual(caches[0].get_seq_length(), 9 + step)
+            self.assert_same(mine.generate(ids, max_new_tokens=4, do_sample=False),
+                             model.generate(ids, max_new_tokens=4, do_sample=False))
 
     def test_a_model_with_an_adapter(self):
         try:

@@ -120,7 +120,7 @@ class Program:
         assert report.ready, report
         os.environ["FAKE_WEFT"] = "waits"
         x = self.x[:2]
-        mine(x)
+        mine(x), mine(x)  # begins when it comes again
         self.until_it_runs()
 
         def work():

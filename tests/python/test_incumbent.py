@@ -11,7 +11,13 @@ from backend_case import WAIT_S, BackendCase, Net
 from torch import nn
 
 import weft
-from weft.backend import improvement, incumbent, region_search
+from weft.backend import (
+    improvement,
+    incumbent,
+    program_timing,
+    region_module,
+    region_search,
+)
 from weft.backend.program_timing import Arguments, Comparison, copied, timed
 from weft.backend.whole_program import Step, WholeProgram
 
@@ -295,6 +301,83 @@ class Candidates(unittest.TestCase):
         self.assertEqual((found, tried), (["a"], [["a"]]))
 
 
+COMPOSED = """
+import torch
+
+def _weft_sg_a(x):
+    return torch.tanh(x), x * 2
+
+def _weft_sg_b(x):
+    return torch.relu(x)
+
+class ModelNew:
+    def forward(self, region_0_0, region_1_0, region_1_1, region_2_0):
+        \"\"\"The captured computation.\"\"\"
+        if torch.compiler.is_compiling():
+            return self.forward_reference(region_0_0)
+        with torch.no_grad():
+            (_t_a, _t_b,) = _weft_sg_a(region_0_0)
+            _t_mm = torch.mm(region_1_0, region_1_1)
+            _t_relu = _weft_sg_b(_t_mm)
+            del _t_mm
+            _t_exp = torch.exp(region_2_0)
+            return (_t_b, _t_relu, _t_exp, _t_a,)
+"""
+
+
+class Parts(unittest.TestCase):
+    """Regions of one composed module."""
+
+    def sliced(self, arguments, results, text=COMPOSED):
+        names = {}
+        exec(text, names)
+        return region_module.sliced(names, text, arguments, results)
+
+    def test_each_has_its_statements(self):
+        x, w = torch.randn(3, 3), torch.randn(3, 3)
+        found = self.sliced(["region_0_0"], [3, 0])(x)
+        torch.testing.assert_close(found, (torch.tanh(x), x * 2))
+        found = self.sliced(["region_1_0", "region_1_1"], [1])(x, w)
+        torch.testing.assert_close(found, (torch.relu(x @ w),))
+
+    def test_one_without_a_kernel_is_said_so(self):
+        with self.assertRaises(region_module.NoKernel):
+            self.sliced(["region_2_0"], [2])
+
+    def test_other_forms_are_not_taken(self):
+        for text, words in (
+                (COMPOSED.replace("_t_a,)", "self._x,)"), "reads self"),
+                (COMPOSED.replace("return (_t_b, _t_relu, _t_exp, _t_a,)",
+                                  "return _t_b"), "no tuple"),
+                (COMPOSED.replace("_t_exp = torch", "print(torch").replace(
+                    "exp(region_2_0)", "exp(region_2_0))"), "stores nothing"),
+                (COMPOSED.replace("            _t_exp =",
+                                  "            if region_2_0:\n"
+                                  "                _t_exp ="), "has a If"),
+                (COMPOSED.replace("ModelNew", "Other"), "does not end")):
+            with self.assertRaisesRegex(region_module.NotSliced, words):
+                self.sliced(["region_0_0"], [3, 0], text)
+
+    def test_several_graphs_are_one_problem(self):
+        def f(x):
+            return (torch.tanh(x) * 2,)
+
+        def g(x, y):
+            return x + y, torch.relu(y)
+
+        inputs = [[torch.randn(4)], [torch.randn(2, 3), torch.randn(3)]]
+        graphs = [torch.fx.experimental.proxy_tensor.make_fx(
+            one, tracing_mode="fake")(*given) for one, given in zip((f, g), inputs)]
+        made = region_module.combined(graphs, inputs)
+        self.assertEqual(made.arguments, (("region_0_0",),
+                                          ("region_1_0", "region_1_1")))
+        self.assertEqual(made.results, ((0,), (1, 2)))
+        names = {}
+        exec(made.source.text, names)
+        found = names["Model"]()(*inputs[0], *inputs[1])
+        torch.testing.assert_close(found, (*f(*inputs[0]), *g(*inputs[1])))
+
+
 class Timing(unittest.TestCase):
     def test_beyond_noise(self):
         noise = Comparison(((1.0, 1.1, 0.9, 1.2, 1.0, 0.8), (1.0,) * 6))
@@ -325,6 +408,50 @@ class Timing(unittest.TestCase):
         self.assertEqual([one is other for one, other in zip(
             arguments.moved(), given)], [True, False, False])
 
+    def compared_on_a_gpu(self, recorded):
+        """By played recordings and a played device."""
+        launched, arguments = [], mock.Mock()
+        arguments.device.return_value = torch.device("cuda")
+        arguments.fresh.side_effect = lambda: [1]
+        with (mock.patch.object(program_timing, "recorded", recorded),
+              mock.patch.object(torch.cuda, "synchronize", lambda _: None)):
+            found = program_timing.compared(
+                [lambda _: launched.append("a"), lambda _: launched.append("b")],
+                arguments, 0.0, True)
+        self.assertEqual(len(found.seconds), 2)
+        return launched
+
+    def test_calls_of_a_gpu_are_timed_as_cuda_graphs(self):
+        replays = []
+        launched = self.compared_on_a_gpu(
+            lambda function, *_: lambda: replays.append(function))
+        self.assertEqual(launched, [])
+        self.assertEqual(len(set(replays)), 2)
+
+    def test_calls_that_cannot_be_recorded_are_launched(self):
+        def fails(*_):
+            raise RuntimeError("no memory")
+
+        self.assertEqual(set(self.compared_on_a_gpu(fails)), {"a", "b"})
+
+    def test_an_accepted_variant_has_inductor_s_cuda_graphs(self):
+        request = mock.Mock(role="inference")
+        request.uses_cuda_graphs.return_value = True
+        program = WholeProgram(request, lambda given: given,
+                               weft.backend.options.Options(), mock.Mock())
+        with mock.patch.object(improvement, "graph_draws", lambda _: False):
+            search = improvement.Improvement(program, {})
+        search._made, candidate = mock.Mock(), mock.Mock()
+        with mock.patch.object(search, "_variant"):
+            search._accept([candidate], improvement.Trial(
+                "", Comparison(((1.2,) * 8, (1.2,) * 8, (1.0,) * 8))))
+        self.assertEqual(request.compiled.call_args.args[1:], (True,))
+        self.assertIs(program.function, request.compiled.return_value)
+        self.assertIs(search._current, search._made)
+        self.assertTrue(program.has_kernels)
+        self.assertAlmostEqual(program.speedup, 1.2)
+        self.assertEqual(candidate.state, "generated")
+
     def test_copies_lie_as_what_they_are_of(self):
         for tensor in (torch.randn(4, 6)[:, ::2], torch.randn(4, 6).t(),
                        torch.randn(6).expand(4, 6), torch.randn(())):
@@ -332,13 +459,12 @@ class Timing(unittest.TestCase):
         self.assertEqual(copied(torch.randn(4, 6).t()).stride(), (1, 6))
 
     def test_budgets(self):
-        self.assertEqual(region_search.budgets_s(0, 60, 2), [])
-        self.assertEqual(region_search.budgets_s(3, 60, 1), [20.0] * 3)
-        # Who would come too late has none.
-        self.assertEqual(region_search.budgets_s(12, 30, 1), [10.0] * 3)
-        self.assertEqual(region_search.budgets_s(12, 30, 2), [10.0] * 6)
-        self.assertEqual(region_search.budgets_s(1, 30, 4), [30.0])
-        self.assertEqual(region_search.budgets_s(2, 5, 1), [5.0])
+        for asked, expected in (
+                ((0, 60, 2), []), ((3, 60, 1), [20.0] * 3),
+                # Regions for which no time is left have none.
+                ((12, 30, 1), [10.0] * 3), ((12, 30, 2), [10.0] * 6),
+                ((1, 30, 4), [30.0]), ((2, 5, 1), [5.0])):
+            self.assertEqual(region_search.budgets_s(*asked, 10.0), expected)
 
 
 class Steps(unittest.TestCase):

@@ -46,9 +46,9 @@ class LlmPlans(LlmCase):
 
         def answer(call):
             prompts.append(call.prompt)
-            if "You cut a PyTorch model" in call.prompt:
+            if "Partition a PyTorch model" in call.prompt:
                 return cuts.pop(0)
-            asked = call.prompt.split("The piece to replace")[1]
+            asked = call.prompt.split("The subgraph to replace")[1]
             if "aten.relu" in asked and "aten.mul" in asked:
                 return kernel(RELU + " * 2", TRITON)
             body = RELU if "aten.relu" in asked else "v * 2"
@@ -78,7 +78,7 @@ class LlmPlans(LlmCase):
         prompts = []
 
         def answer(call):
-            if "You write the reference" in call.prompt:
+            if "Write the reference for a computation" in call.prompt:
                 prompts.append(call.prompt)
                 return texts.pop(0)
             return kernel(RIGHT)

@@ -506,7 +506,9 @@ class Others(BackendCase):
         mine, report = weft.optimize(net, x)
         self.assertIs(mine, net)
         self.assertFalse(report.ready)
-        self.assertRegex(str(report), "not worth compiling: .* 0.90 times the speed")
+        said = "not worth compiling: .* 0.90 times the speed"
+        self.assertRegex(str(report), said)
+        self.assertRegex(str(weft.explain(net)), said)
 
     @torch.no_grad()
     def test_other_inputs_without_a_gain_are_the_module_s_own(self):

@@ -26,8 +26,11 @@ def graph_of(function, *inputs):
     """The graph as Inductor gets it: decomposed, with fake values."""
     from torch._inductor.decomposition import select_decomp_table
 
-    return make_fx(function, decomposition_table=select_decomp_table(),
-                   tracing_mode="fake")(*inputs)
+    module = make_fx(function, decomposition_table=select_decomp_table(),
+                     tracing_mode="fake")(*inputs)
+    module.graph.eliminate_dead_code()
+    module.recompile()
+    return module
 
 
 def names(nodes):
@@ -228,6 +231,36 @@ class Insertion(unittest.TestCase):
         self.assertEqual(len(found), 2)
 
 
+class Sums(unittest.TestCase):
+    """Products of few rows as sums."""
+
+    def check(self, function, *inputs, is_summed=True):
+        module = graph_of(function, *inputs)
+        region = max(regions_of(module.graph), key=lambda one: len(one.nodes))
+        own = extracted(region, is_summed=True)
+        targets = {str(node.target) for node in own.module.graph.nodes}
+        self.assertEqual("aten.sum.dim_IntList" in targets, is_summed, targets)
+        given = {node.name: one for node, one in zip(
+            module.graph.find_nodes(op="placeholder"), inputs)}
+        # Views of arguments lie outside of the region.
+        values = [given[node.name] if node.op == "placeholder"
+                  else given[node.args[0].name].t() for node in own.inputs]
+        made, = own.module(*values)
+        self.assertEqual(made.dtype, inputs[0].dtype)
+        torch.testing.assert_close(made, function(*inputs))
+
+    def test_a_product_and_its_epilogue(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            x, w, b = (torch.randn(shape, dtype=dtype)
+                       for shape in ((1, 16), (8, 16), (8,)))
+            self.check(lambda x, w: torch.relu(torch.mm(x, w.t())), x, w)
+            self.check(lambda b, x, w: torch.addmm(b, x, w.t()) * 2, b, x, w)
+
+    def test_many_rows_stay_a_product(self):
+        self.check(lambda x, w: torch.relu(torch.mm(x, w)), torch.randn(9, 4),
+                   torch.randn(4, 4), is_summed=False)
+
+
 class Rooflines(unittest.TestCase):
     def test_bytes_are_counted_once(self):
         module = graph_of(lambda x, y: (torch.tanh(x) + y, torch.tanh(x)),
@@ -239,6 +272,23 @@ class Rooflines(unittest.TestCase):
         module = graph_of(torch.mm, torch.randn(4, 8), torch.randn(8, 16))
         region, = regions_of(module.graph)
         self.assertEqual(roofline.region_flops(region), 2 * 4 * 8 * 16)
+
+    def test_of_a_table_only_the_selected_rows_are_read(self):
+        module = graph_of(lambda table, at: torch.embedding(table, at) + 1,
+                          torch.randn(1000, 8), torch.tensor([3, 4]))
+        region, = regions_of(module.graph)
+        self.assertEqual(roofline.region_bytes(region), 2 * 8 + 2 * 2 * 8 * 4)
+
+    def test_the_speed_is_that_of_the_product_s_dtype(self):
+        def f(x, w):
+            return torch.mm((x.float() * 2).to(torch.bfloat16), w)
+
+        module = graph_of(f, torch.randn(16, 8, dtype=torch.bfloat16),
+                          torch.randn(8, 8, dtype=torch.bfloat16))
+        region, = [one for one in regions_of(module.graph)
+                   if one.kind is Kind.PRODUCT]
+        self.assertGreater(len(region.nodes), 1)
+        self.assertEqual(roofline.region_dtype(region), torch.bfloat16)
 
     def test_the_larger_bound_counts(self):
         device = roofline.Device(1e9, 1e12)

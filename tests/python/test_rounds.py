@@ -352,7 +352,7 @@ class Recorded(unittest.TestCase):
 
     def test_a_pool_that_spins_is_no_cheat(self):
         """42 ms, by the low end, and work of its threads."""
-        with self.assertRaisesRegex(rounds.TooBusy, "too busy"):
+        with self.assertRaisesRegex(rounds.TooBusy, "other threads or processes"):
             self.told("honest_with_a_pool_that_spins")
 
     def test_work_when_read_is_cheating(self):

@@ -15,6 +15,7 @@ from weft_case import ROOT
 sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 
 import zoo_models  # noqa: E402
+import zoo_programs  # noqa: E402
 
 
 class Zoo(BackendCase):
@@ -44,6 +45,13 @@ class Zoo(BackendCase):
             with self.subTest(name):
                 self.setUp()
                 self.check(name)
+
+    @torch.no_grad()
+    def test_every_program_computes(self):
+        for name, make in zoo_programs.programs(large=False).items():
+            with self.subTest(name):
+                model, inputs = make()
+                self.assertTrue(model(*inputs).isfinite().all())
 
     @torch.no_grad()
     def test_a_scan_in_chunks_is_the_scan_step_by_step(self):

@@ -7,6 +7,7 @@
 #include "actors/best_known.hpp"
 #include "actors/roster.hpp"
 #include "config/llm_settings.hpp"
+#include "runtime/host/crash_handler.hpp"
 #include "runtime/host/decisions_version.hpp"
 #include "runtime/llm/key.hpp"
 #include "runtime/ports/node_ports.hpp"
@@ -51,6 +52,8 @@ Result<std::unique_ptr<OpenRun>> open_with(Result<RunDirectory> directory,
   if (!journal) return std::unexpected(journal.error());
   auto scratch = Scratch::make(*directory);
   if (!scratch) return std::unexpected(scratch.error());
+  install_crash_handler();
+  set_crash_run(directory->folder());
   return std::make_unique<OpenRun>(std::move(*directory), std::move(*journal),
                                    std::move(*scratch));
 }

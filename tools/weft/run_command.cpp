@@ -9,6 +9,7 @@
 #include "runtime/export/checkout.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
+#include "runtime/machine/stopwatch.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
 #include "tools/weft/finished_run.hpp"
@@ -175,7 +176,7 @@ void probe(const CommonFlags& common, Ready& ready) {
 }
 
 int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
-          const Interrupt& interrupt) {
+          const Interrupt& interrupt, const Stopwatch& watch) {
   const auto problem = read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
   const auto folder = flags.out.value_or(default_run_folder(flags.problem));
@@ -191,8 +192,13 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
       checkout_of(flags.problem)
           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   if (!kept) return report_error(common, kept.error());
+  RunOptions options = flags.options;
+  if (options.budget_ms > 0) {  // the roles' time begins now
+    options.budget_ms =
+        std::max<std::int64_t>(1, options.budget_ms - watch.elapsed_ms());
+  }
   RunStart start =
-      make_start(flags.options, ready.machine, ready.prompts, open.blobs);
+      make_start(options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
   Display display(common);
@@ -210,6 +216,7 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
 }  // namespace
 
 int run_command(const CommonFlags& common, const RunFlags& given) {
+  const Stopwatch watch;
   const Interrupt interrupt;
   RunFlags flags = given;
   auto ready = make_ready(common, flags);
@@ -223,7 +230,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
     if (!file) return file.error();
     flags.problem = *file;
   }
-  return begin(common, flags, *ready, interrupt);
+  return begin(common, flags, *ready, interrupt, watch);
 }
 
 }  // namespace weft

@@ -14,11 +14,11 @@ INLINE V gelu(V x) {
   return half * (number<V>(1) + erf(x * number<V>(0.70710678118654752440)));
 }
 template <class V>
-INLINE V gelu_tanh(V x) {
+INLINE V gelu_tanh(V x) {  // x sigmoid(2 u): 0.5 x (1 + tanh(u)) cancels
   const V cube = x * x * x;
   const V inner =
-      number<V>(0.79788456080286535588) * (x + number<V>(0.044715) * cube);
-  return number<V>(0.5) * x * (number<V>(1) + tanh(inner));
+      number<V>(-1.5957691216057308) * (x + number<V>(0.044715) * cube);
+  return x / (number<V>(1) + exp(inner));
 }
 template <class V>
 INLINE V softplus(V x, V beta, V threshold) {

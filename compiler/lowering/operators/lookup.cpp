@@ -86,13 +86,10 @@ Values index_select(const Call& call) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "self");
   const Virtual index = index_values(call, call.tensor(2, "index"));
-  if (value.shape().empty()) throw Unsupported{"index_select of a number"};
-  const std::size_t dim = wrap(call.integer(1, "dim", 0), value.shape().size());
-  const bool one = index.shape().empty();
+  const std::size_t dim = call.dim(1, "dim", 0, value.shape().size());
   return {
       Virtual(value.dtype(), call.result().shape, [=, &in](const Position& at) {
-        const Position of_index = one ? Position{} : Position{at[dim]};
-        return looked_up(in, value, at, dim, index.at(of_index));
+        return looked_up(in, value, at, dim, index.at({at[dim]}));
       })};
 }
 
@@ -100,8 +97,7 @@ Values gather(const Call& call) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "self");
   const Virtual index = index_values(call, call.tensor(2, "index"));
-  if (value.shape().empty()) throw Unsupported{"gather of a number"};
-  const std::size_t dim = wrap(call.integer(1, "dim", 0), value.shape().size());
+  const std::size_t dim = call.dim(1, "dim", 0, value.shape().size());
   return {
       Virtual(value.dtype(), call.result().shape, [=, &in](const Position& at) {
         return looked_up(in, value, at, dim, index.at(at));
@@ -115,8 +111,7 @@ Values scatter(const Call& call) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "self");
   const Virtual index = index_values(call, call.tensor(2, "index"));
-  if (value.shape().empty()) throw Unsupported{"scatter of a number"};
-  const std::size_t dim = wrap(call.integer(1, "dim", 0), value.shape().size());
+  const std::size_t dim = call.dim(1, "dim", 0, value.shape().size());
   Shape rows = value.shape();
   rows[dim] = 1;
   if (index.shape() != rows) throw Unsupported{"scatter of several places"};
@@ -172,9 +167,9 @@ Values index(const Call& call) {
 
 void add_lookup_rules(RuleTable& table) {
   table["embedding"] = embedding;
-  table["index_select"] = index_select;
-  table["gather"] = gather;
-  table["scatter.value"] = table["scatter.src"] = scatter;
+  table["index_select"] = along_a_dim(index_select);
+  table["gather"] = along_a_dim(gather);
+  table["scatter.value"] = table["scatter.src"] = along_a_dim(scatter);
   table["index"] = index;
 }
 

@@ -39,14 +39,14 @@ Values cat(const Call& call) {
     if (piece.shape().size() != type.shape.size()) throw Unsupported{"cat"};
     pieces.push_back(in.cast(piece, type.dtype));
   }
-  const std::int64_t dim = wrap(call.integer(1, "dim", 0), type.shape.size());
+  const std::int64_t dim = call.dim(1, "dim", 0, type.shape.size());
   return {concatenated(in, pieces, dim, type.shape)};
 }
 
 Values stack(const Call& call) {
   Lowering& in = call.in();
   const TensorType& type = call.result();
-  const std::int64_t dim = wrap(call.integer(1, "dim", 0), type.shape.size());
+  const std::int64_t dim = call.dim(1, "dim", 0, type.shape.size());
   std::vector<Virtual> pieces;
   for (const Virtual& piece : call.tensors(0, "tensors")) {
     pieces.push_back(in.restore(in.cast(piece, type.dtype), {dim}));
@@ -64,6 +64,8 @@ Values constant_pad(const Call& call) {
   const Shape margins = call.integers(1, "pad");
   const Virtual filler = in.number(value.dtype(), call.number(2, "value", 0));
   const std::size_t rank = value.shape().size();
+  if (margins.size() > 2 * rank)
+    throw Unsupported{"margins of such dimensions"};
   return {
       Virtual(value.dtype(), call.result().shape, [=, &in](const Position& at) {
         Position inner = at;
@@ -88,8 +90,9 @@ Values roll(const Call& call) {
     value = in.reshape(value, {elements_of(whole)});
     dims = {0};
   }
+  if (dims.size() != shifts.size()) throw Unsupported{"roll by such shifts"};
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    const std::size_t dim = wrap(dims[i], value.shape().size());
+    const std::size_t dim = wrap_dim(dims[i], value.shape().size());
     const std::int64_t extent = value.shape()[dim];
     const std::int64_t shift = (shifts[i] % extent + extent) % extent;
     const Virtual before = value;
@@ -112,6 +115,7 @@ Rule triangle(bool lower) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const Virtual value = call.tensor(0, "self");
+    if (value.shape().size() < 2) throw Unsupported{"a triangle of a vector"};
     const std::int64_t diagonal = call.integer(1, "diagonal", 0);
     return {Virtual(value.dtype(), value.shape(), [=, &in](const Position& at) {
       const Index row = at[at.size() - 2] + diagonal;
@@ -130,7 +134,7 @@ Values slice_scatter(const Call& call) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "self");
   const Virtual source = in.cast(call.tensor(1, "src"), value.dtype());
-  const std::size_t dim = wrap(call.integer(2, "dim", 0), value.shape().size());
+  const std::size_t dim = call.dim(2, "dim", 0, value.shape().size());
   const std::int64_t size = value.shape()[dim];
   std::int64_t start = call.integer(3, "start", 0);
   start = std::clamp<std::int64_t>(start < 0 ? start + size : start, 0, size);
@@ -152,12 +156,11 @@ Values slice_scatter(const Call& call) {
 Values select_scatter(const Call& call) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "self");
-  const std::int64_t dim =
-      wrap(call.integer(2, "dim", 0), value.shape().size());
+  const std::int64_t dim = call.dim(2, "dim", 0, value.shape().size());
   const Virtual source =
       in.restore(in.cast(call.tensor(1, "src"), value.dtype()), {dim});
   const std::int64_t index =
-      wrap(call.integer(3, "index", 0), value.shape()[dim]);
+      wrap_index(call.integer(3, "index", 0), value.shape()[dim]);
   return {Virtual(value.dtype(), value.shape(), [=, &in](const Position& at) {
     Position inner = at;
     inner[dim] = at[dim] - index;
@@ -168,11 +171,16 @@ Values select_scatter(const Call& call) {
 // Windows along a dimension; what is in one is the new last dimension.
 Values unfold(const Call& call) {
   const Virtual value = call.tensor(0, "self");
-  const std::size_t dim =
-      wrap(call.integer(1, "dimension", 0), value.shape().size());
+  const std::size_t dim = call.dim(1, "dimension", 0, value.shape().size());
   const std::int64_t step = call.integer(3, "step", 1);
-  if (value.shape().empty()) throw Unsupported{"unfold of a number"};
-  return {Virtual(value.dtype(), call.result().shape, [=](const Position& at) {
+  const std::int64_t size = call.integer(2, "size", 1);
+  Shape shape = value.shape();
+  if (size < 1 || size > shape[dim] || step < 1) {
+    throw Unsupported{"unfold by such a size"};
+  }
+  shape[dim] = (shape[dim] - size) / step + 1;
+  shape.push_back(size);
+  return {Virtual(value.dtype(), shape, [=](const Position& at) {
     Position inner(at.begin(), at.end() - 1);
     inner[dim] = at[dim] * step + at.back();
     return value.at(inner);
@@ -183,8 +191,8 @@ Values diagonal(const Call& call) {
   const Virtual value = call.tensor(0, "self");
   const std::size_t rank = value.shape().size();
   const std::int64_t offset = call.integer(1, "offset", 0);
-  const std::size_t row = wrap(call.integer(2, "dim1", 0), rank);
-  const std::size_t column = wrap(call.integer(3, "dim2", 1), rank);
+  const std::size_t row = call.dim(2, "dim1", 0, rank);
+  const std::size_t column = call.dim(3, "dim2", 1, rank);
   return {Virtual(value.dtype(), call.result().shape, [=](const Position& at) {
     Position inner;
     std::size_t next = 0;
@@ -207,12 +215,12 @@ void add_movement_rules(RuleTable& table) {
   table["cat"] = cat;
   table["stack"] = stack;
   table["constant_pad_nd"] = constant_pad;
-  table["roll"] = roll;
+  table["roll"] = along_a_dim(roll);
   table["tril"] = triangle(true);
   table["triu"] = triangle(false);
   table["slice_scatter"] = slice_scatter;
   table["select_scatter"] = select_scatter;
-  table["unfold"] = unfold;
+  table["unfold"] = along_a_dim(unfold);
   table["diagonal"] = diagonal;
 }
 

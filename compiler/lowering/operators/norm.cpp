@@ -32,6 +32,7 @@ struct Math {
 Virtual along(Lowering& in, const Virtual& vector, std::size_t dim,
               std::size_t rank) {
   Shape shape(rank, 1);
+  if (dim >= rank) throw Unsupported{"normalisation of such dimensions"};
   if (vector.shape().size() == 1) shape[dim] = vector.shape()[0];
   return in.reshape(vector, shape);
 }
@@ -54,10 +55,8 @@ Values layer_norm(const Call& call) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "input");
   const Math math{in, call.result().dtype};
-  const std::size_t rank = value.shape().size();
-  const std::size_t count = call.integers(1, "normalized_shape").size();
-  Shape dims;
-  for (std::size_t i = rank - count; i < rank; ++i) dims.push_back(i);
+  const Shape dims =
+      last_dims(value, call.integers(1, "normalized_shape").size());
   const auto moments = in.moments(value, dims);
   const Virtual mean = in.restore(moments.mean, dims);
   const Virtual variance =
@@ -78,10 +77,8 @@ Values rms_norm(const Call& call, bool with_inverse) {
   Lowering& in = call.in();
   const Virtual value = call.tensor(0, "input");
   const Math math{in, call.result().dtype};
-  const std::size_t rank = value.shape().size();
-  const std::size_t count = call.integers(1, "normalized_shape").size();
-  Shape dims;
-  for (std::size_t i = rank - count; i < rank; ++i) dims.push_back(i);
+  const Shape dims =
+      last_dims(value, call.integers(1, "normalized_shape").size());
   // The framework's default is the type's epsilon.
   const double eps =
       call.number(3, "eps", math.dtype == DType::f64 ? 0x1p-52 : 0x1p-23);

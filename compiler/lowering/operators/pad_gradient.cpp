@@ -129,6 +129,10 @@ Rule pad_gradient(Turned turned) {
     const Shape& source = call.result().shape;
     Virtual value = in.cast(call.tensor(0, "grad_output"), call.result().dtype);
     const Shape margins = call.integers(2, "padding");
+    if (value.shape().size() != source.size() ||
+        margins.size() > 2 * source.size()) {
+      throw Unsupported{"gradients of margins of such dimensions"};
+    }
     for (std::size_t i = 0; i < margins.size() / 2; ++i) {
       const std::size_t dim = source.size() - 1 - i;
       value = turned(in, value,

@@ -9,45 +9,19 @@ namespace {
 
 using Values = std::vector<std::optional<Virtual>>;
 
-// The type that comparing a and b is done in: a tensor with dimensions
-// outweighs one without, and that a number, unless it is of a lower kind.
-int kind(DType dtype) {
-  if (is_float(dtype)) return 2;
-  return dtype == DType::boolean ? 0 : 1;
+const std::vector<Parameter> kOperands = {
+    {0, "self"}, {1, "other"}, {2, "third"}};
+
+std::vector<Parameter> first_operands(int count) {
+  return {kOperands.begin(), kOperands.begin() + count};
 }
 
-DType wider(DType a, DType b) {
-  if (kind(a) != kind(b)) return kind(a) > kind(b) ? a : b;
-  return element_bytes(a) >= element_bytes(b) ? a : b;
-}
-
-DType promoted(const Call& call, const Virtual& a, const Virtual& b) {
-  const auto rank = [&](std::size_t i, const Virtual& v, const char* name) {
-    if (!call.is_tensor(i, name)) return 0;
-    return v.shape().empty() ? 1 : 2;
-  };
-  const int of_a = rank(0, a, "self");
-  const int of_b = rank(1, b, "other");
-  if (of_a == of_b) return wider(a.dtype(), b.dtype());
-  const Virtual& high = of_a > of_b ? a : b;
-  const Virtual& low = of_a > of_b ? b : a;
-  if (kind(low.dtype()) <= kind(high.dtype())) return high.dtype();
-  const bool number = std::min(of_a, of_b) == 0;
-  return number && is_float(low.dtype()) ? DType::f32 : low.dtype();
-}
-
-// Arguments cast to the result's type; `is_exact`: where that is a half,
-// numbers have it, too, and not a longer one's digits.
-Rule same_type(std::string function, int arity, bool is_exact = false) {
+// Operands in the result's type.
+Rule same_type(std::string function, int arity,
+               ScalarOperands scalars = ScalarOperands::converted) {
   return [=](const Call& call) -> Values {
-    static const char* const names[] = {"self", "other", "third"};
-    const DType dtype = call.result().dtype;
-    std::vector<Virtual> arguments;
-    for (int i = 0; i < arity; ++i) {
-      arguments.push_back(call.in().cast(call.tensor(i, names[i]), dtype));
-      if (is_exact) arguments.back() = call.in().as_argument(arguments.back());
-    }
-    return {call.in().pointwise(function, dtype, arguments)};
+    return {call.in().pointwise(function, call.result().dtype,
+                                call.operands(first_operands(arity), scalars))};
   };
 }
 
@@ -62,25 +36,20 @@ Rule float_only(std::string function, int arity) {
 
 Rule comparison(std::string function) {
   return [=](const Call& call) -> Values {
-    const Virtual a = call.in().as_argument(call.tensor(0, "self"));
-    const Virtual b = call.in().as_argument(call.tensor(1, "other"));
-    DType dtype = promoted(call, a, b);
+    const auto operands = first_operands(2);
+    DType dtype = call.common_type(operands);
     // A lane that is true is -1: in truth values, the order would be reversed.
     if (dtype == DType::boolean) dtype = DType::i32;
-    return {call.in().pointwise(
-        function, DType::boolean,
-        {call.in().cast(a, dtype), call.in().cast(b, dtype)})};
+    return {call.in().pointwise(function, DType::boolean,
+                                call.operands_as(dtype, operands))};
   };
 }
 
 Rule logical(std::string function, int arity) {
   return [=](const Call& call) -> Values {
-    std::vector<Virtual> arguments;
-    for (int i = 0; i < arity; ++i) {
-      arguments.push_back(call.in().cast(
-          call.tensor(i, i == 0 ? "self" : "other"), DType::boolean));
-    }
-    return {call.in().pointwise(function, DType::boolean, arguments)};
+    return {call.in().pointwise(
+        function, DType::boolean,
+        call.operands_as(DType::boolean, first_operands(arity)))};
   };
 }
 
@@ -89,14 +58,14 @@ Rule scaled(std::string function, bool swapped) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const DType dtype = call.result().dtype;
-    Virtual a = in.cast(call.tensor(0, "self"), dtype);
-    Virtual b = in.cast(call.tensor(1, "other"), dtype);
-    if (swapped) std::swap(a, b);
-    const double alpha = call.number(2, "alpha", 1);
-    if (alpha != 1) {
-      b = in.pointwise("product", dtype, {b, in.number(dtype, alpha)});
+    auto operands = call.operands(first_operands(2), ScalarOperands::added);
+    if (swapped) std::swap(operands[0], operands[1]);
+    if (call.number(2, "alpha", 1) != 1) {
+      const Virtual alpha =
+          call.operands({{2, "alpha"}}, ScalarOperands::added)[0];
+      operands[1] = in.pointwise("product", dtype, {operands[1], alpha});
     }
-    return {in.pointwise(function, dtype, {a, b})};
+    return {in.pointwise(function, dtype, operands)};
   };
 }
 
@@ -112,7 +81,7 @@ void check_divisor(const Call& call) {
 }
 
 Rule remainder(std::string function) {
-  return [=, rule = same_type(function, 2, true)](const Call& call) -> Values {
+  return [=, rule = same_type(function, 2)](const Call& call) -> Values {
     check_divisor(call);
     return rule(call);
   };
@@ -121,19 +90,28 @@ Rule remainder(std::string function) {
 Values divide(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  const Virtual a = in.cast(call.tensor(0, "self"), dtype);
-  const Virtual b = in.cast(call.tensor(1, "other"), dtype);
+  const auto operands =
+      call.operands(first_operands(2), ScalarOperands::multiplied);
   const std::string mode = call.text(2, "rounding_mode");
-  if (mode.empty()) return {in.pointwise("div", dtype, {a, b})};
+  if (mode.empty()) return {in.pointwise("div", dtype, operands)};
   check_divisor(call);
-  return {
-      in.pointwise(mode == "floor" ? "div_floor" : "div_trunc", dtype, {a, b})};
+  // On a processor, eager divides by a scalar in float32.
+  const bool has_divisors =
+      call.is_tensor(1, "other") &&
+      (!operands[1].shape().empty() || in.options().eager_on_gpu);
+  if (mode == "trunc" && is_float(dtype) && has_divisors) {
+    // What eager truncates is the quotient rounded to the type.
+    const Virtual quotient = in.pointwise("div", dtype, operands);
+    return {in.pointwise("trunc", dtype, {call.as_result(quotient)})};
+  }
+  return {in.pointwise(mode == "floor" ? "div_floor" : "div_trunc", dtype,
+                       operands)};
 }
 
 Values power(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  const Virtual base = in.cast(call.tensor(0, "self"), dtype);
+  const Virtual base = call.operands({{0, "self"}})[0];
   const auto unary = [&](const char* name) -> Values {
     return {in.pointwise(name, dtype, {base})};
   };
@@ -150,22 +128,22 @@ Values power(const Call& call) {
     if (is_float(dtype) && exponent == -1) return unary("reciprocal");
   }
   if (!is_float(dtype)) throw Unsupported{"pow of integers"};
-  const Virtual exponent = in.cast(call.tensor(1, "exponent"), dtype);
+  const Virtual exponent = call.operands({{1, "exponent"}})[0];
   return {in.pointwise("pow", dtype, {base, exponent})};
 }
 
 Values clamp(const Call& call, bool low, bool high) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  Virtual value = call.operands({{0, "self"}})[0];
   const std::size_t at_high = low ? 2 : 1;
   if (low && call.given(1, "min")) {
-    value = in.pointwise("maximum", dtype,
-                         {value, in.cast(call.tensor(1, "min"), dtype)});
+    value =
+        in.pointwise("maximum", dtype, {value, call.operands({{1, "min"}})[0]});
   }
   if (high && call.given(at_high, "max")) {
     value = in.pointwise("minimum", dtype,
-                         {value, in.cast(call.tensor(at_high, "max"), dtype)});
+                         {value, call.operands({{at_high, "max"}})[0]});
   }
   return {value};
 }
@@ -173,50 +151,50 @@ Values clamp(const Call& call, bool low, bool high) {
 Values hardtanh(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  const Virtual low = in.number(dtype, call.number(1, "min_val", -1));
-  const Virtual high = in.number(dtype, call.number(2, "max_val", 1));
-  const Virtual raised = in.pointwise(
-      "maximum", dtype, {in.cast(call.tensor(0, "self"), dtype), low});
+  const Virtual low =
+      call.constant(1, "min_val", -1, ScalarOperands::converted);
+  const Virtual high =
+      call.constant(2, "max_val", 1, ScalarOperands::converted);
+  const Virtual raised =
+      in.pointwise("maximum", dtype, {call.operands({{0, "self"}})[0], low});
   return {in.pointwise("minimum", dtype, {raised, high})};
 }
 
+Virtual condition(const Call& call, std::size_t position, const char* name) {
+  return call.operands_as(DType::boolean, {{position, name}})[0];
+}
+
 Values where(const Call& call) {
-  Lowering& in = call.in();
-  const DType dtype = call.result().dtype;
-  return {in.pointwise("select", dtype,
-                       {in.cast(call.tensor(0, "condition"), DType::boolean),
-                        in.cast(call.tensor(1, "self"), dtype),
-                        in.cast(call.tensor(2, "other"), dtype)})};
+  const auto choices = call.operands({{1, "self"}, {2, "other"}});
+  return {call.in().pointwise(
+      "select", call.result().dtype,
+      {condition(call, 0, "condition"), choices[0], choices[1]})};
 }
 
 Values masked_fill(const Call& call) {
-  Lowering& in = call.in();
-  const DType dtype = call.result().dtype;
-  return {in.pointwise("select", dtype,
-                       {in.cast(call.tensor(1, "mask"), DType::boolean),
-                        in.cast(call.tensor(2, "value"), dtype),
-                        in.cast(call.tensor(0, "self"), dtype)})};
+  const auto choices = call.operands({{2, "value"}, {0, "self"}});
+  return {call.in().pointwise(
+      "select", call.result().dtype,
+      {condition(call, 1, "mask"), choices[0], choices[1]})};
 }
 
 // An activation with numbers behind its tensor.
-struct Parameter {
+struct Constant {
   const char* name;
   double otherwise;
-  bool compared = false;  ///< with the elements, in their type
+  ScalarOperands scalars = ScalarOperands::parameter;
 };
 
-Rule activation(std::string function, std::vector<Parameter> parameters) {
+Rule activation(std::string function, std::vector<Constant> constants) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const DType dtype = call.result().dtype;
     if (!is_float(dtype)) throw Unsupported{call.node().target};
-    std::vector<Virtual> arguments = {call.tensor(0, "self")};
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const Virtual number = in.number(
-          dtype,
-          call.number(i + 1, parameters[i].name, parameters[i].otherwise));
-      arguments.push_back(parameters[i].compared ? in.as_argument(number)
-                                                 : number);
+    std::vector<Virtual> arguments = call.operands({{0, "self"}});
+    for (std::size_t i = 0; i < constants.size(); ++i) {
+      const Constant& one = constants[i];
+      arguments.push_back(
+          call.constant(i + 1, one.name, one.otherwise, one.scalars));
     }
     return {in.pointwise(function, dtype, arguments)};
   };
@@ -229,20 +207,21 @@ Values gelu(const Call& call) {
                               {call.tensor(0, "self")})};
 }
 
-// addcmul, addcdiv: self + value · (first op second).
+// addcmul, addcdiv: self + (value · first) op second, in that order.
 Rule add_scaled(std::string function) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
     const DType dtype = call.result().dtype;
-    Virtual term = in.pointwise(function, dtype,
-                                {in.cast(call.tensor(1, "tensor1"), dtype),
-                                 in.cast(call.tensor(2, "tensor2"), dtype)});
+    auto operands =
+        call.operands({{0, "self"}, {1, "tensor1"}, {2, "tensor2"}});
     const double value = call.number(3, "value", 1);
     if (value != 1) {
-      term = in.pointwise("product", dtype, {in.number(dtype, value), term});
+      operands[1] = in.pointwise("product", dtype,
+                                 {in.number(dtype, value), operands[1]});
     }
-    return {in.pointwise("add", dtype,
-                         {in.cast(call.tensor(0, "self"), dtype), term})};
+    const Virtual term =
+        in.pointwise(function, dtype, {operands[1], operands[2]});
+    return {in.pointwise("add", dtype, {operands[0], term})};
   };
 }
 
@@ -250,7 +229,7 @@ void add_arithmetic(RuleTable& table) {
   table["add"] = scaled("add", false);
   table["sub"] = scaled("sub", false);
   table["rsub"] = scaled("sub", true);
-  table["mul"] = same_type("mul", 2);
+  table["mul"] = same_type("mul", 2, ScalarOperands::multiplied);
   table["div"] = divide;
   table["pow"] = power;
   table["minimum"] = same_type("minimum", 2);
@@ -290,10 +269,12 @@ void add_functions(RuleTable& table) {
   table["elu"] =
       activation("elu", {{"alpha", 1}, {"scale", 1}, {"input_scale", 1}});
   table["softplus"] = activation("softplus", {{"beta", 1}, {"threshold", 20}});
-  table["threshold"] =
-      activation("threshold", {{"threshold", 0, true}, {"value", 0}});
-  table["softshrink"] = activation("softshrink", {{"lambd", 0.5, true}});
-  table["hardshrink"] = activation("hardshrink", {{"lambd", 0.5, true}});
+  table["threshold"] = activation(
+      "threshold", {{"threshold", 0, ScalarOperands::converted}, {"value", 0}});
+  table["softshrink"] =
+      activation("softshrink", {{"lambd", 0.5, ScalarOperands::threshold}});
+  table["hardshrink"] =
+      activation("hardshrink", {{"lambd", 0.5, ScalarOperands::converted}});
   table["xlogy"] = float_only("xlogy", 2);
 }
 

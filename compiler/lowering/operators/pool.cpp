@@ -10,6 +10,7 @@
 namespace weft {
 
 Shape last_dims(const Virtual& value, std::size_t rank) {
+  if (value.shape().size() < rank) throw Unsupported{"such dimensions"};
   Shape dims;
   for (std::size_t i = 0; i < rank; ++i) {
     dims.push_back(static_cast<std::int64_t>(value.shape().size() - rank + i));

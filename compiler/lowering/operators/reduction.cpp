@@ -34,33 +34,36 @@ Virtual kept(const Call& call, const Virtual& value, const Shape& dims,
   return keep ? call.in().restore(value, dims) : value;
 }
 
-Values total(const Call& call, Fold fold, std::size_t at, DType dtype) {
+Virtual self(const Call& call) { return call.operands({{0, "self"}})[0]; }
+
+Virtual truth_of_self(const Call& call) {
+  return call.operands_as(DType::boolean, {{0, "self"}})[0];
+}
+
+Values total(const Call& call, Fold fold, const Virtual& value) {
   Lowering& in = call.in();
-  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
-  const Shape dims = call.dims(at, "dim", value.shape().size());
+  const Shape dims = call.dims(1, "dim", value.shape().size());
   return {kept(call, in.fold(fold, value, dims)[0], dims,
-               call.flag(at + 1, "keepdim", false))};
+               call.flag(2, "keepdim", false))};
 }
 
 // The overloads without dimensions have other arguments in those places.
 Rule of_all(Fold fold) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
-    const Virtual value = in.cast(call.tensor(0, "self"), call.result().dtype);
+    const Virtual value = self(call);
     return {in.fold(fold, value, call.dims(99, "", value.shape().size()))[0]};
   };
 }
 
 Rule over_dims(Fold fold) {
-  return [=](const Call& call) {
-    return total(call, fold, 1, call.result().dtype);
-  };
+  return [=](const Call& call) { return total(call, fold, self(call)); };
 }
 
 Values mean(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const Virtual value = self(call);
   const bool all = call.node().target.ends_with("default");
   const Shape dims =
       call.dims(all ? 99 : 1, all ? "" : "dim", value.shape().size());
@@ -133,17 +136,17 @@ Rule truth(Fold fold) {
   return [=](const Call& call) -> Values {
     if (call.node().target.ends_with("default")) {
       Lowering& in = call.in();
-      const Virtual value = in.cast(call.tensor(0, "self"), DType::boolean);
+      const Virtual value = truth_of_self(call);
       return {in.fold(fold, value, call.dims(99, "", value.shape().size()))[0]};
     }
-    return total(call, fold, 1, DType::boolean);
+    return total(call, fold, truth_of_self(call));
   };
 }
 
 Values vector_norm(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const Virtual value = self(call);
   const double order = call.number(1, "ord", 2);
   const Shape dims = call.dims(2, "dim", value.shape().size());
   const auto apply = [&](const char* name, const Virtual& v) {
@@ -180,7 +183,7 @@ Values vector_norm(const Call& call) {
 Values logsumexp(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const Virtual value = self(call);
   const Shape dims = call.dims(1, "dim", value.shape().size());
   const Virtual most = in.pointwise("finite_or_zero_keep_nan", dtype,
                                     {in.fold(Fold::max, value, dims)[0]});
@@ -196,10 +199,10 @@ Values logsumexp(const Call& call) {
 Values softmax(const Call& call, bool log) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
-  const Virtual value = in.cast(call.tensor(0, "self"), dtype);
+  const Virtual value = self(call);
   const std::size_t rank = value.shape().size();
   Shape dims;
-  if (rank > 0) dims.push_back(wrap(call.integer(1, "dim", -1), rank));
+  if (rank > 0) dims.push_back(call.dim(1, "dim", -1, rank));
   const Virtual most = in.restore(in.fold(Fold::max, value, dims)[0], dims);
   const Virtual moved = in.pointwise("sub", dtype, {value, most});
   const Virtual power = in.pointwise("exp", dtype, {moved});
@@ -212,10 +215,8 @@ Values softmax(const Call& call, bool log) {
 Rule running(Fold fold) {
   return [=](const Call& call) -> Values {
     Lowering& in = call.in();
-    const DType dtype = call.result().dtype;
-    const Virtual value = in.cast(call.tensor(0, "self"), dtype);
-    const std::int64_t dim =
-        wrap(call.integer(1, "dim", 0), value.shape().size());
+    const Virtual value = self(call);
+    const std::int64_t dim = call.dim(1, "dim", 0, value.shape().size());
     return {in.scan(fold, value, dim)};
   };
 }
@@ -242,8 +243,8 @@ void add_reduction_rules(RuleTable& table) {
   table["std"] = [](const Call& c) { return variance(c, true, false); };
   table["var_mean"] = [](const Call& c) { return variance(c, false, true); };
   table["std_mean"] = [](const Call& c) { return variance(c, true, true); };
-  table["cumsum"] = running(Fold::sum);
-  table["cumprod"] = running(Fold::prod);
+  table["cumsum"] = along_a_dim(running(Fold::sum));
+  table["cumprod"] = along_a_dim(running(Fold::prod));
   table["linalg_vector_norm"] = vector_norm;
   table["logsumexp"] = logsumexp;
   table["_softmax"] = [](const Call& c) { return softmax(c, false); };

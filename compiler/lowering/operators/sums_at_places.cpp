@@ -229,14 +229,9 @@ Values index_add(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
   const Shape& shape = call.result().shape;
-  if (shape.empty()) throw Unsupported{"index_add to a number"};
-  const std::int64_t dim = wrap(call.integer(1, "dim", 0), shape.size());
+  const std::int64_t dim = call.dim(1, "dim", 0, shape.size());
   const Virtual index = index_values(call, call.tensor(2, "index"));
-  const bool is_one = index.shape().empty();
   Virtual values = in.cast(call.tensor(3, "source"), dtype);
-  if (values.shape().size() != shape.size()) {
-    throw Unsupported{"index_add of a number"};
-  }
   if (call.given(4, "alpha")) {
     values = in.pointwise("mul", dtype,
                           {values, in.cast(call.tensor(4, "alpha"), dtype)});
@@ -248,7 +243,7 @@ Values index_add(const Call& call) {
                   {values.shape()[dim]}};
   return {summed(
       call, sums, [=, &in](const Position& point, const Position& entry) {
-        const ExprId place = index.at(is_one ? Position{} : entry);
+        const ExprId place = index.at(entry);
         Position source = point;
         source[dim] = entry[0];
         return Entry{in.in_bounds(place, 0, shape[dim]), {place}, source};
@@ -260,14 +255,9 @@ Values scatter_add(const Call& call) {
   Lowering& in = call.in();
   const DType dtype = call.result().dtype;
   const Shape& shape = call.result().shape;
-  if (shape.empty()) throw Unsupported{"scatter_add to a number"};
-  const std::int64_t dim = wrap(call.integer(1, "dim", 0), shape.size());
+  const std::int64_t dim = call.dim(1, "dim", 0, shape.size());
   const Virtual index = index_values(call, call.tensor(2, "index"));
   const Virtual values = in.cast(call.tensor(3, "src"), dtype);
-  if (index.shape().size() != shape.size() ||
-      values.shape().size() != shape.size()) {
-    throw Unsupported{"scatter_add of a number"};
-  }
   const Sums sums{in.cast(call.tensor(0, "self"), dtype),
                   values,
                   {dim},
@@ -292,8 +282,8 @@ Values scatter_add(const Call& call) {
 void add_sum_rules(RuleTable& table) {
   table["embedding_dense_backward"] = embedding;
   table["index_put"] = table["_unsafe_index_put"] = index_put;
-  table["index_add"] = index_add;
-  table["scatter_add"] = scatter_add;
+  table["index_add"] = along_a_dim(index_add);
+  table["scatter_add"] = along_a_dim(scatter_add);
 }
 
 }  // namespace weft

@@ -1,11 +1,37 @@
 #include "compiler/lowering/operators/table.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace weft {
 
-std::int64_t wrap(std::int64_t dim, std::size_t rank) {
-  return dim < 0 ? dim + static_cast<std::int64_t>(rank) : dim;
+std::int64_t wrap_index(std::int64_t index, std::int64_t size) {
+  if (index < -size || index >= size) {
+    throw Unsupported{"index " + std::to_string(index) + " of " +
+                      std::to_string(size)};
+  }
+  return index < 0 ? index + size : index;
+}
+
+std::int64_t wrap_dim(std::int64_t dim, std::size_t rank) {
+  return wrap_index(dim, static_cast<std::int64_t>(rank));
+}
+
+Rule along_a_dim(Rule rule) {
+  return [rule = std::move(rule)](const Call& call) {
+    if (!call.has_scalar_tensor()) return rule(call);
+    Node node = call.node();
+    for (auto& value : node.values) {
+      if (value && value->shape.empty()) *value = row_major(value->dtype, {1});
+    }
+    auto values = rule(call.with_one_dim(node));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i]) {
+        values[i] = call.in().reshape(*values[i], call.result(i).shape);
+      }
+    }
+    return values;
+  };
 }
 
 const TensorType& Call::result(std::size_t i) const {
@@ -42,6 +68,82 @@ Virtual Call::tensor(std::size_t position, std::string_view name) const {
   return tensor_of(arg, name);
 }
 
+bool Call::has_scalar_tensor() const {
+  return std::ranges::any_of(node_.args, [&](const Arg& arg) {
+    const auto* ref = std::get_if<NodeRef>(&arg.value);
+    const TensorType* type =
+        ref == nullptr ? nullptr : lowering_.captured_type(ref->name);
+    return type != nullptr && type->shape.empty();
+  });
+}
+
+Call Call::with_one_dim(const Node& node) const {
+  Call call(node, captured_, lowering_);
+  call.has_one_dim_ = true;
+  return call;
+}
+
+OperandType Call::type_of(const Parameter& parameter) const {
+  const Arg* arg = find(parameter.position, parameter.name);
+  if (arg != nullptr) {
+    if (const auto* ref = std::get_if<NodeRef>(&arg->value)) {
+      const TensorType* type = lowering_.captured_type(ref->name);
+      if (type != nullptr) {
+        return {type->dtype, type->shape.empty() ? OperandKind::scalar_tensor
+                                                 : OperandKind::tensor};
+      }
+    }
+    if (std::holds_alternative<bool>(arg->value)) {
+      return {DType::boolean, OperandKind::number};
+    }
+    if (std::holds_alternative<std::int64_t>(arg->value)) {
+      return {DType::i64, OperandKind::number};
+    }
+  }
+  return {DType::f64, OperandKind::number};
+}
+
+DType Call::common_type(const std::vector<Parameter>& which) const {
+  std::vector<OperandType> types;
+  for (const Parameter& parameter : which) types.push_back(type_of(parameter));
+  return promoted_type(types);
+}
+
+std::vector<Virtual> Call::operands_as(DType to,
+                                       const std::vector<Parameter>& which,
+                                       ScalarOperands scalars) const {
+  std::vector<Virtual> values;
+  for (const Parameter& parameter : which) {
+    const OperandType type = type_of(parameter);
+    values.push_back(lowering_.converted(
+        tensor(parameter.position, parameter.name), type.dtype, to,
+        keeps_digits(scalars, type.kind, parameter.position,
+                     lowering_.options().eager_on_gpu)));
+  }
+  return values;
+}
+
+std::vector<Virtual> Call::operands(const std::vector<Parameter>& which,
+                                    ScalarOperands scalars) const {
+  result();  // throws if none is recorded
+  return operands_as(captured_.values[0]->dtype, which, scalars);
+}
+
+Virtual Call::as_result(const Virtual& value) const {
+  return lowering_.converted(value, value.dtype(), captured_.values[0]->dtype,
+                             false);
+}
+
+Virtual Call::constant(std::size_t position, const char* name, double otherwise,
+                       ScalarOperands scalars) const {
+  const double value = number(position, name, otherwise);
+  return lowering_.converted(
+      lowering_.number(result().dtype, value), DType::f64,
+      captured_.values[0]->dtype,
+      keeps_digits(scalars, OperandKind::number, position,
+                   lowering_.options().eager_on_gpu));
+}
+
 std::vector<Virtual> Call::tensors(std::size_t position,
                                    std::string_view name) const {
   std::vector<Virtual> values;
@@ -74,7 +176,10 @@ Virtual Call::tensor_of(const Arg* arg, std::string_view name) const {
     if (const auto* ref = std::get_if<NodeRef>(&arg->value)) {
       const auto* value = lowering_.find(ref->name);
       if (value != nullptr && value->size() == 1 && value->front()) {
-        return *value->front();
+        const bool is_scalar = value->front()->shape().empty();
+        return has_one_dim_ && is_scalar
+                   ? lowering_.reshape(*value->front(), {1})
+                   : *value->front();
       }
     } else if (const auto* number = std::get_if<std::int64_t>(&arg->value)) {
       const ExprId id = lowering_.arena().integer(DType::i64, *number);
@@ -150,6 +255,11 @@ std::string Call::text(std::size_t position, std::string_view name) const {
   return *value;
 }
 
+std::int64_t Call::dim(std::size_t position, std::string_view name,
+                       std::int64_t otherwise, std::size_t rank) const {
+  return wrap_dim(integer(position, name, otherwise), rank);
+}
+
 Shape Call::dims(std::size_t position, std::string_view name,
                  std::size_t rank) const {
   Shape dims = integers(position, name);
@@ -157,9 +267,9 @@ Shape Call::dims(std::size_t position, std::string_view name,
     dims.resize(rank);
     std::iota(dims.begin(), dims.end(), 0);
   }
-  for (auto& dim : dims) dim = wrap(dim, rank);
   // A tensor without dimensions takes dim 0 and -1, and has nothing to fold.
-  if (rank == 0) dims.clear();
+  if (rank == 0) return {};
+  for (auto& dim : dims) dim = wrap_dim(dim, rank);
   return dims;
 }
 

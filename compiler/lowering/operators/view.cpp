@@ -39,7 +39,7 @@ Values permute(const Call& call) {
   const Virtual value = call.tensor(0, "self");
   const std::size_t rank = value.shape().size();
   Shape order = call.integers(1, "dims");
-  for (auto& dim : order) dim = wrap(dim, rank);
+  for (auto& dim : order) dim = wrap_dim(dim, rank);
   return {permuted(value, order)};
 }
 
@@ -49,8 +49,8 @@ Values transpose(const Call& call) {
   Shape order;
   for (std::size_t i = 0; i < rank; ++i) order.push_back(i);
   if (rank > 1) {
-    std::swap(order[wrap(call.integer(1, "dim0", 0), rank)],
-              order[wrap(call.integer(2, "dim1", 1), rank)]);
+    std::swap(order[call.dim(1, "dim0", 0, rank)],
+              order[call.dim(2, "dim1", 1, rank)]);
   }
   return {permuted(value, order)};
 }
@@ -73,8 +73,7 @@ Virtual sliced(const Virtual& value, std::int64_t dim, std::int64_t start,
 
 Values slice(const Call& call) {
   const Virtual value = call.tensor(0, "self");
-  const std::int64_t dim =
-      wrap(call.integer(1, "dim", 0), value.shape().size());
+  const std::int64_t dim = call.dim(1, "dim", 0, value.shape().size());
   const std::int64_t size = value.shape()[dim];
   std::int64_t start = call.integer(2, "start", 0);
   if (start < 0) start += size;
@@ -85,18 +84,16 @@ Values slice(const Call& call) {
 
 Values select(const Call& call) {
   const Virtual value = call.tensor(0, "self");
-  const std::int64_t dim =
-      wrap(call.integer(1, "dim", 0), value.shape().size());
+  const std::int64_t dim = call.dim(1, "dim", 0, value.shape().size());
   const std::int64_t index =
-      wrap(call.integer(2, "index", 0), value.shape()[dim]);
+      wrap_index(call.integer(2, "index", 0), value.shape()[dim]);
   const Virtual one = sliced(value, dim, index, 1, 1);
   return {call.in().reshape(one, call.result().shape)};
 }
 
 Values split(const Call& call) {
   const Virtual value = call.tensor(0, "self");
-  const std::int64_t dim =
-      wrap(call.integer(2, "dim", 0), value.shape().size());
+  const std::int64_t dim = call.dim(2, "dim", 0, value.shape().size());
   Values pieces;
   std::int64_t start = 0;
   for (std::size_t i = 0; i < call.node().values.size(); ++i) {
@@ -110,7 +107,7 @@ Values split(const Call& call) {
 Values flip(const Call& call) {
   const Virtual value = call.tensor(0, "self");
   Shape dims = call.integers(1, "dims");
-  for (auto& dim : dims) dim = wrap(dim, value.shape().size());
+  for (auto& dim : dims) dim = wrap_dim(dim, value.shape().size());
   return {Virtual(value.dtype(), value.shape(), [=](const Position& at) {
     Position inner = at;
     for (const std::int64_t dim : dims) {
@@ -198,7 +195,7 @@ void add_view_rules(RuleTable& table) {
   table["select"] = select;
   table["split_with_sizes"] = split;
   table["split"] = split;
-  table["flip"] = flip;
+  table["flip"] = along_a_dim(flip);
   table["repeat"] = repeat;
   // What nobody has written may be anything; nobody reads it.
   for (const char* name :

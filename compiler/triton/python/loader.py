@@ -1,3 +1,21 @@
+def _weft_correct_interpreter(source):
+    """Lets Triton's interpreter round to bfloat16 as a GPU does, which takes the
+    package weft, or warns that it truncates."""
+    try:
+        from weft.build import triton_interpreter
+    except ImportError:
+        import warnings
+
+        if "bfloat16" in source:
+            warnings.warn(
+                "TRITON_INTERPRET=1: Triton's interpreter truncates to bfloat16 "
+                "where a GPU rounds, so results differ in the last digit; install "
+                "the package weft, which corrects this, or run on a GPU",
+                stacklevel=2)
+    else:
+        triton_interpreter.mend()
+
+
 # Triton reads a kernel's text from the file that it was defined in.
 def _weft_open_triton(source, _folder=[]):
     """kernel_function of that Triton text."""
@@ -14,6 +32,7 @@ def _weft_open_triton(source, _folder=[]):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if _weft_interpreted:
+        _weft_correct_interpreter(source)
         return module.kernel_function
     built = _WeftBuilt(source)
     for called in module.kernel_function.__code__.co_names:

@@ -8,6 +8,7 @@ compiler/text/common_text.hpp do the same with kernels). Below, sizes are a tupl
 for each symbol.
 """
 
+import copy
 import dataclasses
 import functools
 import hashlib
@@ -41,7 +42,9 @@ class Symbolic:
     """A graph of AOTAutograd's of which one size is a symbol, or two, at any."""
 
     def __init__(self, graph_module):
-        self.graph_module = graph_module
+        #: Its last arguments are `numbers`, (node of the size, dtype of the tensor).
+        self.graph_module, self.numbers = _with_numbers(graph_module)
+        graph_module = self.graph_module
         self.values = [node.meta.get("val") for node in
                        graph_module.graph.find_nodes(op="placeholder")]
         sizes = [value for value in self.values
@@ -98,6 +101,17 @@ class Symbolic:
                            for _ in range(power)])
             for powers, factor in made.terms()])
 
+    def numbers_at(self, sizes: tuple[int, ...]) -> list[torch.Tensor]:
+        """The graph's last arguments at these sizes."""
+        return [torch.tensor(self._number(node.meta["val"], sizes), dtype=dtype)
+                for node, dtype in self.numbers]
+
+    def sizes_of_numbers(self, places: list[tuple[int, int]],
+                         ) -> tuple[tuple[_WeftSize, torch.dtype], ...]:
+        """The same, as a call computes them; `places` as in results_of_sizes()."""
+        return tuple((self._size(node, places), dtype)
+                     for node, dtype in self.numbers)
+
     def at(self, sizes):
         """(graph module, {argument: Look}) at these sizes."""
         looks, given = {}, []
@@ -126,6 +140,30 @@ class Symbolic:
                 for sizes in (*SAMPLES[len(self.symbols)], own)}
 
 
+def _with_numbers(
+        graph_module: torch.fx.GraphModule,
+        ) -> tuple[torch.fx.GraphModule, list[tuple[torch.fx.Node, torch.dtype]]]:
+    """The same graph, in which each tensor that is made of a size is an argument.
+    (A kernel has sizes in its loops; as a value it takes them as an operand.)"""
+    graph = copy.deepcopy(graph_module.graph)
+    made = [node for node in graph.find_nodes(
+        op="call_function", target=torch.ops.aten.scalar_tensor.default)
+        if isinstance(node.args[0], torch.fx.Node)
+        and isinstance(node.args[0].meta.get("val"), torch.SymInt)]
+    if not made:
+        return graph_module, []
+    numbers = []
+    last = graph.find_nodes(op="placeholder")[-1]
+    for node in made:
+        with graph.inserting_after(last):
+            last = graph.placeholder(f"number_{len(numbers)}")
+        last.meta = dict(node.meta)
+        node.replace_all_uses_with(last)
+        numbers.append((node.args[0], node.meta["val"].dtype))
+        graph.erase_node(node)
+    return torch.fx.GraphModule(graph_module, graph), numbers
+
+
 @dataclasses.dataclass(frozen=True)
 class Look:
     """Of an argument at some sizes."""
@@ -139,6 +177,8 @@ def source_for_any(graphs, sizes, arguments, state, symbolic=None):
     `sizes`, those of these arguments, (graph module, {argument: Look}); `symbolic`,
     if given, is the graph. Of one whose inputs tell but the product of two sizes
     that product is the size. Unsupported says why there is none."""
+    if symbolic:
+        arguments = [*arguments, *symbolic.numbers_at(sizes)]
     made = _sources(graphs, arguments, state)
     first = next(iter(made.values()))
     is_product = len(sizes) == 2 and _has_product_alone(graphs, first.inputs)
@@ -149,6 +189,7 @@ def source_for_any(graphs, sizes, arguments, state, symbolic=None):
         first = next(iter(made.values()))
     places = _places_of_sizes(graphs, first.inputs, is_product)
     of_sizes = symbolic.results_of_sizes(places) if symbolic else {}
+    numbers = symbolic.sizes_of_numbers(places) if symbolic else ()
     for one in made.values():
         for k, result in of_sizes.items():
             one.outputs[k] = result
@@ -161,7 +202,7 @@ def source_for_any(graphs, sizes, arguments, state, symbolic=None):
     key = json.dumps(["any batch", *(
         made[at].key for at in SAMPLES[len(sizes)])])
     return dataclasses.replace(
-        first, text=text, sizes=own,
+        first, text=text, sizes=own, numbers=numbers,
         any_size=",".join(f"{position}:{dim}" for position, dim in places),
         key=hashlib.sha256(key.encode()).hexdigest()[:32])
 

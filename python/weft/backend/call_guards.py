@@ -124,8 +124,8 @@ class CallGuards:
                    for j in self._written for i, other in tensors)
 
     def _tensors_fit(self, found: list[Any]) -> bool:
-        return all(_fits(argument, value)
-                   for argument, value in zip(self.captured.arguments, found))
+        # Inputs come last, and differ most often.
+        return all(map(_fits, reversed(self.captured.arguments), reversed(found)))
 
 
 def _fits(argument: Argument, value: Any) -> bool:

@@ -18,6 +18,7 @@ import torch
 
 from weft.backend import call_structure, trial
 from weft.backend.call_structure import Flattened
+from weft.backend.random_state import kept
 
 #: RMS of a difference over the RMS of what is expected. A second call differs by the
 #: order of sums at most; a graph may round otherwise, which the last check judges.
@@ -103,18 +104,13 @@ class Trial:
 
     @contextlib.contextmanager
     def _kept(self) -> Iterator[None]:
-        from weft.backend.piece import random_states, set_random_states
-
-        states = random_states(self._tensors) if self._draws else None
-        with torch.no_grad():
+        with torch.no_grad(), kept(self._tensors, self._draws):
             before = [one.clone() for one in self._written]
             try:
                 yield
             finally:
                 for one, value in zip(self._written, before):
                     one.copy_(value)
-                if states:
-                    set_random_states(states)
 
 
 def _are_alike(one: Flattened, other: Flattened, limit: float) -> bool:

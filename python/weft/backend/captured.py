@@ -14,12 +14,14 @@ import logging
 import math
 import os
 import re
+import sysconfig
 import traceback
 import types
 import warnings
 from typing import Any
 from unittest import mock
 
+import sympy
 import torch
 import torch.export._trace
 
@@ -29,12 +31,14 @@ from weft.backend.call_structure import Flattened, Structure, is_same_value
 from weft.backend.graph_source import Unsupported
 from weft.backend.module_guards import ModuleRecord
 from weft.capture import export
+from weft.problem import sentences
 
 #: Of the inputs at a batch that is captured besides the program's own.
 SAMPLE_BYTES_MAX = 1 << 30
 #: Where code lies that is no model's.
 _NOT_THE_USERS = tuple(os.path.dirname(os.path.abspath(one.__file__)) + os.sep
-                       for one in (torch, weft)) + ("<",)
+                       for one in (torch, weft, sympy)) + ("<",)
+_PYTHON = sysconfig.get_path("stdlib") + os.sep
 _TABLES = ("_parameters", "_buffers")
 #: Of names of parameters and buffers, as torch.export has them.
 STATE_PREFIX = "module."
@@ -133,7 +137,7 @@ def capture(module: torch.nn.Module, call: Flattened, records: list[ModuleRecord
     for warning in warned:
         if _assigned(str(warning.message)):
             raise Unsupported("the call changes the module itself: "
-                              f"{_first_line(warning.message)}")
+                              f"{sentences.first_sentence(warning.message)}")
     leaves = call.leaves
     arguments = _arguments(program, leaves)
     return Captured(
@@ -357,19 +361,28 @@ def _check_any_size(module, call, owners):
                 dynamic_shapes=shapes.dynamic_shapes(recorder, recorder.tensors))
     except Exception as error:
         raise Unsupported("torch.export cannot give it a size that is a symbol: "
-                          f"{type(error).__name__}: {_first_line(error)}"
-                          ) from None
+                          f"{type(error).__name__}: "
+                          f"{sentences.first_sentence(error)}") from None
 
 
 def _explained(error):
     """What the exporter raised, what to do about it, and the line of the model
     that it came to."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__)
-              if not frame.filename.startswith(_NOT_THE_USERS)]
+              if _is_the_users(frame.filename)]
     where = f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    told = f"{type(error).__name__}: {_first_line(error)}"
+    told = f"{type(error).__name__}: {sentences.first_sentence(error)}"
     _, advice = export.advice_on(error)
+    if not advice and export.is_internal(error):
+        return export.internal_error(error) + where
     return (f"{advice} ({told})" if advice else told) + where
+
+
+def _is_the_users(filename: str) -> bool:
+    """Whether a file is neither PyTorch's, weft's, sympy's nor Python's own."""
+    if filename.startswith(_NOT_THE_USERS):
+        return False
+    return not filename.startswith(_PYTHON) or "site-packages" in filename
 
 
 @contextlib.contextmanager
@@ -475,8 +488,3 @@ def look_of(value):
     if not isinstance(value, torch.Tensor):
         return ()
     return (value.shape, value.stride(), value.dtype, value.device)
-
-
-def _first_line(error):
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else ""

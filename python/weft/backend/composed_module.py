@@ -6,10 +6,11 @@ import importlib.util
 import itertools
 import os
 import sys
+from collections.abc import Sequence
 
 import torch
 
-from weft.backend.graph_call import _WeftGraphCall
+from weft.backend.graph_call import _WeftGraphCall, _WeftSize
 
 _count = itertools.count()
 #: Digests of modules that no call may take any more, and why.
@@ -30,6 +31,11 @@ def withdraw(digest, reason):
     _withdrawn[digest] = reason
 
 
+def why_withdrawn(digest: str) -> str:
+    """Why no call may take kernels of that text; "" if calls may."""
+    return _withdrawn.get(digest, "")
+
+
 def digest_of(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -42,22 +48,27 @@ class ComposedModule:
         """Builds its kernels, which takes a compiler's time. Raises what the
         file does."""
         self.source = source
-        self._constants = Constants(source.constants, {
-            one[1] for one in source.outputs if one[0] in ("argument", "view")})
-        self.text = _text_of(path)
+        given_back = {
+            one[1] for one in source.outputs if one[0] in ("argument", "view")}
+        self._constants = Constants(source.constants, given_back)
+        self._of_sizes = SizeTensors(source.numbers)
+        self._numbers = Numbers([i for i in source.inputs if i not in given_back])
+        self.text = text_of(path)
         self._digest = digest_of(self.text)
         self.identity = path, self._digest
         self.raise_if_withdrawn()
         # The user's own code is a better reference than the graph in it.
         self._call = _WeftGraphCall(
-            _load(path).ModelNew, source.inputs, source.state,
+            loaded(path).ModelNew, source.inputs, source.state,
             source.parameters, source.outputs, reference=_decline)
         self._call.instance()
 
     def __call__(self, arguments):
         """The graph's results for its arguments, a list."""
         self.raise_if_withdrawn()
-        return self._call([*arguments, *self._constants.beside(arguments)])
+        given = [*self._numbers.on_device(arguments),
+                 *self._of_sizes.of(arguments)]
+        return self._call([*given, *self._constants.beside(given)])
 
     def raise_if_withdrawn(self):
         if self._digest in _withdrawn:
@@ -90,9 +101,7 @@ class Constants:
 
     def _at(self, arguments):
         # A graph is of tensors on the devices that it was captured with.
-        device = next((one.device for one in arguments
-                       if isinstance(one, torch.Tensor)
-                       and one.device.type != "cpu"), None)
+        device = _device_of(arguments)
         if device is None:
             self._numbers = []  # nothing is ever moved
             return self._given
@@ -101,18 +110,83 @@ class Constants:
                 for i, one in enumerate(self._given)]
 
 
+class Numbers:
+    """Arguments of a graph on a GPU that are numbers on the host: Dynamo passes a
+    Python float that changes so. The kernels were verified with these numbers on
+    the GPU. `positions`: of the arguments that may be moved."""
+
+    def __init__(self, positions: list[int]) -> None:
+        self._positions = positions
+        #: Those that are numbers on the host; None: no call was seen.
+        self._moved: list[int] | None = None
+
+    def on_device(self, arguments: list[object]) -> list[object]:
+        """The arguments, with these numbers where the others are."""
+        if self._moved is None:
+            self._moved = self._found(arguments)
+        if not self._moved:
+            return arguments
+        device = _device_of(arguments)
+        moved = list(arguments)
+        for i in self._moved:
+            moved[i] = moved[i].to(device)
+        return moved
+
+    def _found(self, arguments: list[object]) -> list[int]:
+        if _device_of(arguments) is None:
+            return []
+        return [i for i in self._positions
+                if isinstance(one := arguments[i], torch.Tensor)
+                and one.dim() == 0 and one.device.type == "cpu"]
+
+
+class SizeTensors:
+    """Tensors that a call makes of its sizes: (_WeftSize, dtype) of each."""
+
+    #: Calls of other sizes make them anew.
+    KNOWN_MAX = 64
+
+    def __init__(self, made: Sequence[tuple[_WeftSize, torch.dtype]]) -> None:
+        self._made = made
+        self._known: dict[tuple[object, ...], torch.Tensor] = {}
+
+    def of(self, arguments: list[object]) -> list[torch.Tensor]:
+        """The tensors of that call, on the device of the arguments."""
+        if not self._made:
+            return []
+        device = _device_of(arguments) or torch.device("cpu")
+        return [self._tensor(size.of(arguments), dtype, device)
+                for size, dtype in self._made]
+
+    def _tensor(self, value: int, dtype: torch.dtype,
+                device: torch.device) -> torch.Tensor:
+        key = value, dtype, device
+        if key not in self._known:
+            if len(self._known) >= self.KNOWN_MAX:
+                self._known = {}
+            self._known[key] = torch.tensor(value, dtype=dtype, device=device)
+        return self._known[key]
+
+
+def _device_of(arguments: list[object]) -> torch.device | None:
+    """The first device of the arguments that is not the host; None: no such."""
+    return next((one.device for one in arguments if isinstance(one, torch.Tensor)
+                 and one.device.type != "cpu"), None)
+
+
 def _decline(*_, **__):
     raise Declined("the guards of the composed module do not know these "
                    "arguments")
 
 
-def _text_of(path):
+def text_of(path):
     with open(os.path.join(path, "model_new.py"), encoding="utf-8",
               newline="") as file:
         return file.read()
 
 
-def _load(path):
+def loaded(path):
+    """The Python module of an entry, executed anew."""
     name = f"weft_composed_{next(_count)}"
     spec = importlib.util.spec_from_file_location(
         name, os.path.join(path, "model_new.py"))

@@ -1,8 +1,11 @@
 """Which kernels compute a call of a module that weft.optimize() made, if any."""
 
+import contextlib
 import dataclasses
 import os
 import threading
+import time
+import weakref
 from typing import Any
 
 import torch
@@ -22,13 +25,8 @@ from weft.backend.captured import Captured
 from weft.backend.graph_source import Unsupported
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import Options, is_disabled, log, options_from, told
-from weft.backend.piece import (
-    ANY,
-    Piece,
-    graph_draws,
-    random_states,
-    set_random_states,
-)
+from weft.backend.piece import ANY, Piece, graph_draws
+from weft.backend.random_state import random_states, set_random_states
 from weft.backend.notebook import Shown
 from weft.backend.recheck import rechecks
 from weft.backend.recurring_sizes import RecurringSizes
@@ -36,6 +34,8 @@ from weft.backend.shallow_copy import shallow_copy
 from weft.backend.tracing import tracing
 
 ENTRIES_MAX = 16
+#: Of modules that were returned as they are.
+_reports: "weakref.WeakKeyDictionary[Any, list[Report]]" = weakref.WeakKeyDictionary()
 OWN = "_weft"
 _is_any_autocast = getattr(torch._C, "_is_any_autocast_enabled", None) or (
     lambda: torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"))
@@ -164,6 +164,7 @@ def begin_search(module: torch.nn.Module, call: Flattened, options: Options,
                  places: list[Any]) -> tuple[Pending, list[Any]]:
     """(what was captured, whose search is under way; the graph's arguments of this
     call). Unsupported says why there is none."""
+    begun_s = time.monotonic()  # the capture counts
     tensors = [one for one in call.leaves if isinstance(one, torch.Tensor)]
     states = random_states(tensors)
     with tracing:
@@ -174,6 +175,7 @@ def begin_search(module: torch.nn.Module, call: Flattened, options: Options,
              for i, one in enumerate(guards.captured.arguments)
              if one.kind in ("parameter", "buffer")}
     piece = Piece(graph, options, "optimize", state, sizes)
+    piece.begun_s = begun_s
     arguments = [one.detach() if isinstance(one, torch.Tensor) else one
                  for one in arguments]
     piece.begin(arguments)
@@ -494,6 +496,23 @@ def plain_copy(module: torch.nn.Module) -> torch.nn.Module:
     made = shallow_copy(module, kind)
     made.__dict__.pop(OWN, None)
     return made
+
+
+def note_report(module: torch.nn.Module, report: Report) -> None:
+    """For explain(), of a module that was returned as it is."""
+    with contextlib.suppress(TypeError):  # it takes no weak reference
+        _reports.setdefault(module, []).append(report)
+
+
+def reports_of(module: object) -> list[Report]:
+    """The reports on a module, optimised or not."""
+    of = dispatch_of(module) if isinstance(module, torch.nn.Module) else None
+    if of is not None:
+        return of.reports
+    try:
+        return _reports.get(module, [])
+    except TypeError:
+        return []
 
 
 def dispatch_of(module: torch.nn.Module) -> Dispatch | None:

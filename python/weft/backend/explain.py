@@ -10,6 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from weft import backend
 from weft.backend import captured, piece as pieces, program, whole_program
+from weft.backend.dispatch import dispatch_of, reports_of
 from weft.backend.notebook import Shown
 from weft.backend.options import is_disabled
 from weft.backend.recheck import rechecks
@@ -145,16 +146,16 @@ def _whole(one: whole_program.WholeProgram) -> GraphReport:
 
 
 def _dispatch_notes(model):
-    dispatch = getattr(model, "__dict__", {}).get("_weft")
-    if dispatch is None or not hasattr(dispatch, "reports"):
-        return []
-    notes = [f"optimised: {report}" for report in dispatch.reports]
-    notes.append(f"{dispatch.calls} calls by kernels, {dispatch.declined} by "
+    notes = [f"optimised: {report}" for report in reports_of(model)]
+    of = dispatch_of(model) if isinstance(model, torch.nn.Module) else None
+    if of is None:
+        return notes
+    notes.append(f"{of.calls} calls by kernels, {of.declined} by "
                  "the module's own forward()")
-    notes += [told for entry in dispatch.entries
+    notes += [told for entry in of.entries
               if (told := rechecks.told(entry.composed))]
-    if dispatch.reason:
-        notes.append(dispatch.reason)
+    if of.reason:
+        notes.append(of.reason)
     return notes
 
 

@@ -9,9 +9,12 @@ import hashlib
 import json
 import math
 import operator
+import os
 import re
 
 import torch
+
+from weft.problem import tensor_kinds
 
 #: Operators of others cannot be loaded in the sandbox.
 NAMESPACES = ("aten", "prims")
@@ -55,8 +58,37 @@ def _tensor(shape, stride, dtype, device, kind, *numbers):
 '''
 
 
+#: Before the user's file and line in a problem file's line.
+_USER_LINE = "  # from "
+#: Frames of these files are not the user's.
+_TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+
+
 class Unsupported(Exception):
     """Why a graph stays the framework's."""
+
+
+def user_line(node):
+    """"model.py:23" of the user's line that made that node; "" if unknown."""
+    frames = re.findall(r'File "([^"\n]+)", line (\d+)',
+                        node.meta.get("stack_trace") or "")
+    return next((f"{os.path.basename(file)}:{line}"
+                 for file, line in reversed(frames)
+                 if not file.startswith((_TORCH, "<"))), "")
+
+
+def at_user_lines(reason, text):
+    """`reason`, in which lines of the problem file `text` are replaced by the
+    user's lines that they come from, or left out."""
+    lines = text.splitlines()
+
+    def replaced(found):
+        number = int(found[1])
+        line = lines[number - 1] if 0 < number <= len(lines) else ""
+        _, _, user = line.partition(_USER_LINE)
+        return f"{user}: " if user else ""
+
+    return re.sub(r"\bproblem\.py:(\d+): ?", replaced, reason)
 
 
 @dataclasses.dataclass
@@ -87,6 +119,9 @@ class Source:
     any_size: str = ""
     #: What these were where the file was written.
     sizes: tuple = ()
+    #: Arguments after the graph's own: (_WeftSize, dtype) of each tensor that a
+    #: call makes of its sizes.
+    numbers: tuple = ()
 
     def __setstate__(self, state):
         """Also that of a module that was saved when one size could be a symbol."""
@@ -128,11 +163,12 @@ class _Writer:
             _check_tensor(self.arguments[i], f"argument {i}")
         if not inputs:
             raise Unsupported("it takes no input but the model's own state")
-        body = self.forward(inputs, names, calls, computed)
+        commented = self.forward(inputs, names, calls, computed)
+        body = re.sub(_USER_LINE + ".*", "", commented)
         draws = {i: draw_of(self.arguments[i], self.looks.get(i))
                  for i in used}
         text = (_HEAD.format(count=len(calls)) + "class Model(nn.Module):\n"
-                + self.constructor(names, draws) + body
+                + self.constructor(names, draws) + commented
                 + "\n\ndef get_inputs():\n    return [\n"
                 + "".join(f"        _tensor({draws[i]}),\n" for i in inputs)
                 + "    ]\n\n\ndef get_init_inputs():\n    return []\n")
@@ -225,7 +261,9 @@ class _Writer:
         for i, name in names.items():
             lines.append(f"        {spelled[at[i]]} = self.{name}")
         for node in calls:
-            lines.append(f"        {spelled[node]} = {_call_text(node)}")
+            line = user_line(node)
+            lines.append(f"        {spelled[node]} = {_call_text(node)}"
+                         + (_USER_LINE + line if line else ""))
         results = ", ".join(spelled[node] for node in computed)
         lines.append(f"        return ({results},)")
         return "\n".join(lines) + "\n"
@@ -248,6 +286,16 @@ class _Writer:
                  for i in [*inputs, *names]]
         text = json.dumps([body, looks, torch.__version__])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def refuse_nested(graph_module: torch.fx.GraphModule) -> None:
+    """Unsupported, if AOTAutograd made the graph of nested tensors: their length is
+    a symbol that has no value."""
+    for node in graph_module.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt) and value.node.is_nested_int():
+            raise Unsupported("it has nested tensors, and weft compiles dense tensors "
+                              "only")
 
 
 def view_chain(node, positions):
@@ -284,12 +332,14 @@ def check_call(node):
     target = node.target
     if target is operator.getitem:
         return
+    line = user_line(node)
+    where = f" ({line})" if line else ""
     if isinstance(target, torch._ops.OpOverload):
         if target.namespace in NAMESPACES:
             return
-        raise Unsupported(f"the operator {target} is not PyTorch's own")
+        raise Unsupported(f"the operator {target} is not PyTorch's own{where}")
     raise Unsupported(f"it calls {getattr(target, '__name__', target)}, which "
-                      "is no operator on tensors")
+                      f"is no operator on tensors{where}")
 
 
 def draw_of(tensor, look=None):
@@ -331,12 +381,13 @@ def _sample(tensor):
 def _check_tensor(tensor, what):
     if not isinstance(tensor, torch.Tensor):
         raise Unsupported(f"its {what} is no tensor")
+    if kind := tensor_kinds.special_kind(tensor):
+        raise Unsupported(f"its {what} is {kind}, and weft compiles dense tensors "
+                          "only")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter,
                             torch.nn.Buffer):
         raise Unsupported(f"its {what} is a {type(tensor).__name__}, a tensor "
                           "of another class")
-    if tensor.layout is not torch.strided:
-        raise Unsupported(f"its {what} is not dense ({tensor.layout})")
     if tensor.dtype not in DTYPES:
         raise Unsupported(f"its {what} is of the dtype {tensor.dtype}")
     if tensor.device.type not in ("cpu", "cuda"):

@@ -2,10 +2,10 @@
 own; what needs a call's arguments is done by calls (whole_program.py)."""
 
 import atexit
-import concurrent.futures
 import contextlib
 import dataclasses
 import os
+import queue
 import threading
 import time
 import weakref
@@ -21,6 +21,7 @@ from weft.backend.options import Options, log, told
 from weft.backend.piece import graph_draws, random_states, set_random_states
 from weft.backend.program_timing import Arguments, Comparison, compared
 from weft.backend.recheck import rechecks
+from weft.backend.region_module import Combined
 from weft.backend.region_search import Candidate
 from weft.backend.whole_program import Step, WholeProgram
 from weft.expect import tolerance
@@ -29,7 +30,7 @@ from weft.regions.regions import groups_of, regions_of
 from weft.regions.roofline import roofline_s
 
 #: Cores that one search keeps busy, and the most searches that run at once.
-CORES_PER_SEARCH, SEARCHES_MAX = 4, 4
+CORES_PER_SEARCH, SEARCHES_MAX = 2, 6
 _ends = threading.Event()
 _SLOWER = "the program is not faster with it"
 
@@ -104,6 +105,10 @@ class Improvement:
         #: The incumbent and what computes now, launched: those that are timed.
         self._raw: Compiled = program.incumbent
         self._current: Compiled = program.incumbent
+        #: One problem file for all regions, if there is one.
+        self._combined: Combined | None = None
+        self._until = 0.0  # when the search's time is over
+        self._kind = "cpu"  # of the device; known from the first call's arguments
         self.ended = threading.Event()
 
     def run(self) -> None:
@@ -142,6 +147,7 @@ class Improvement:
         """The profile of the incumbent, and the regions' problem files."""
         program = self._live()
         arguments = Arguments(self._request, given)
+        self._kind = arguments.device().type
         nodes = list(self._request.module.graph.nodes)
         with self._same_numbers(given):
             profiles = self._profiles(arguments)
@@ -158,12 +164,17 @@ class Improvement:
         program.candidates = candidates
 
     def _profiles(self, arguments: Arguments) -> list[attribution.Profile]:
+        self._raw(arguments.fresh())
         try:
-            self._raw(arguments.fresh())
-            return attribution.profiled(arguments.fresh, self._raw, arguments.device())
+            found = attribution.profiled(arguments.fresh, self._raw,
+                                         arguments.device())
+            if any(one.seconds for one in found):
+                return found
         except Exception as error:  # the program has a profiler running, say
             log.info("the incumbent was not profiled: %s", told(error))
-            return []
+        # By the whole call alone: each kernel has its share of the bytes.
+        whole = compared([self._raw], arguments, 0.0, False)
+        return [attribution.Profile((), whole.median_s(0))]
 
     def _write_sources(self, candidates: list[Candidate],
                        arguments: Arguments) -> None:
@@ -171,10 +182,14 @@ class Improvement:
         values = _Values(self._request.module, wanted)
         expected = values.run(*arguments.fresh())
         self._check_incumbent(expected, arguments)
+        given = {id(one): [values.kept[node] for node in one.extracted[0].inputs]
+                 for one in candidates}
         for one in candidates:
-            region_search.write_source(
-                one, [values.kept[node] for node in one.extracted[0].inputs],
-                arguments.static)
+            region_search.write_source(one, given[id(one)], arguments.static)
+        together = [one for one in candidates if one.source is not None]
+        if len(together) > 1:
+            self._combined = region_search.combined_of(
+                together, [given[id(one)] for one in together])
 
     def _check_incumbent(self, expected: Sequence[Any], arguments: Arguments) -> None:
         """Where Inductor's code comes to something else than the operators do, these
@@ -270,24 +285,65 @@ class Improvement:
         return program
 
     def _search(self, candidates: list[Candidate]) -> None:
+        """One search for all; one for each that it could not give an answer for, if
+        time is left."""
+        self._until = time.monotonic() + self._options.budget_s
+        if self._combined is not None:
+            candidates = self._search_together(candidates)
+        self._search_each(candidates)
+
+    def _search_together(self, candidates: list[Candidate]) -> list[Candidate]:
+        """Those that are still without an answer."""
+        assert self._combined
+        with _turns.turn():
+            self._live()
+            for one in candidates:
+                one.state = "searching"
+            try:
+                found = region_search.search_together(
+                    candidates, self._combined, self._options, _ends, self._on_failure)
+            except Exception as error:
+                log.info("the search of all regions failed: %s", told(error))
+                return candidates
+        for one, its in zip(candidates, found, strict=True):
+            if its is not None:
+                one.found, one.reason = its, its.reason
+                one.state = "none" if its.reason else "verified"
+        self._insert([one for one in candidates if one.state == "verified"])
+        return [one for one, its in zip(candidates, found) if its is None]
+
+    def _search_each(self, candidates: list[Candidate]) -> None:
+        """In threads that end with the process, as an executor's would not."""
         budgets = region_search.budgets_s(
-            len(candidates), self._options.budget_s, _turns.at_once)
+            len(candidates), max(0.0, self._until - time.monotonic()), _turns.at_once,
+            region_search.BUDGET_MIN_S[self._kind])
         for one in candidates[len(budgets):]:
             one.state, one.reason = "none", "there is no time for it (budget_s)"
-        with concurrent.futures.ThreadPoolExecutor(_turns.at_once) as pool:
-            searches = {pool.submit(self._search_one, one, budget): one
-                        for one, budget in zip(candidates, budgets)}
-            try:
-                while searches:
-                    done, _ = concurrent.futures.wait(
-                        searches, 0.5, concurrent.futures.FIRST_COMPLETED)
-                    self._live()
-                    ready = [one for future in done
-                             if (one := searches.pop(future)).state == "verified"]
-                    self._insert(ready)
-            finally:
-                for future in searches:
-                    future.cancel()
+        waiting = queue.SimpleQueue[tuple[Candidate, float]]()
+        done = queue.SimpleQueue[Candidate]()
+        for pair in zip(candidates, budgets):
+            waiting.put(pair)
+
+        def work() -> None:
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    one, budget_s = waiting.get_nowait()
+                    try:
+                        self._search_one(one, budget_s)
+                    finally:
+                        done.put(one)
+
+        for _ in range(min(_turns.at_once, len(budgets))):
+            threading.Thread(target=work, name="weft-region", daemon=True).start()
+        left = len(budgets)
+        while left:
+            with contextlib.suppress(queue.Empty):
+                ready = [done.get(timeout=0.5)]
+                while not done.empty():
+                    ready.append(done.get_nowait())
+                left -= len(ready)
+                self._insert([one for one in ready if one.state == "verified"])
+            self._live()
 
     def _search_one(self, candidate: Candidate, budget_s: float) -> None:
         with _turns.turn():

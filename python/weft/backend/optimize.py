@@ -14,7 +14,9 @@ from weft.backend.dispatch import Dispatch, Entry, Report, dispatch_of
 from weft.backend.graph_source import Unsupported
 from weft.backend.module_guards import has_global_hooks
 from weft.backend.options import Options, is_disabled, log, options_from, told
-from weft.backend.piece import random_states, set_random_states
+from weft.backend.random_state import kept
+from weft.problem import tensor_kinds
+from weft.problem.problem import internal_error
 
 
 def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
@@ -68,8 +70,10 @@ def optimize(module, inputs, target="auto", budget_s=300.0, *, kwargs=None,
     kwargs = captures.in_order(module.forward, dict(kwargs or {}))
     places = any_batch.asked_places(dynamic_batch, dynamic_dim)
     report = _learn(made, args, kwargs, options, places)
-    # Without kernels a wrapper would cost time at each call.
-    return (made if dispatch_of(made).entries else module), report
+    if dispatch_of(made).entries:
+        return made, report
+    dispatch.note_report(module, report)
+    return module, report  # a wrapper would cost time at each call
 
 
 def _unfit(module):
@@ -88,6 +92,9 @@ def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     begin, entry, reason = time.monotonic(), None, ""
     dispatched = dispatch_of(module)
     try:
+        if special := tensor_kinds.first_special(module, {
+                **{str(i): one for i, one in enumerate(args)}, **kwargs}):
+            raise Unsupported(f"{special}, and weft compiles dense tensors only")
         call = call_structure.flatten((args, kwargs))
         dispatched.begin(dispatch.kind_of(call))
         if is_disabled():
@@ -100,7 +107,7 @@ def _learn(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any
     except Unsupported as error:
         reason = str(error)
     except Exception as error:
-        reason = told(error)
+        reason = internal_error(f"weft.optimize failed with {told(error)}")
     dispatched.options = dataclasses.replace(options, wait=False)
     if entry is not None and entry.composed is not None:
         dispatched.add(entry)
@@ -117,11 +124,8 @@ def _search(module: torch.nn.Module, call: Flattened, options: Options,
     """The entry of a search that is over."""
     pending, arguments = dispatch.begin_search(module, call, options, places)
     piece = pending.composed
-    states = random_states(arguments) if piece.draws else None
-    with torch.no_grad():
+    with torch.no_grad(), kept(arguments, piece.draws):
         piece(arguments)  # its look at the kernels' results
-    if states:
-        set_random_states(states)
     entry = pending.entry()
     if entry.composed is None:
         entry.use_incumbent(piece)

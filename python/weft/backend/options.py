@@ -6,6 +6,8 @@ import logging
 import os
 import sys
 
+from weft.problem import sentences
+
 FALLBACKS = ("auto", "eager", "inductor")
 TARGETS = ("auto", "cpu", "gpu", "cuda", "triton")
 #: Who may be asked for kernels, as the program's roster has them.
@@ -190,4 +192,4 @@ log = _logger()
 
 def told(error):
     """Of an exception, for people."""
-    return f"{type(error).__name__}: {str(error).strip()[:1000]}"
+    return sentences.of_error(error)

@@ -20,7 +20,7 @@ from weft.backend import (
     contest,
     search,
 )
-from weft.backend.graph_source import Unsupported, source_of
+from weft.backend.graph_source import Unsupported, refuse_nested, source_of
 from weft.backend.inductor_fallback import InductorFallback
 from weft.backend.options import CUDA_GRAPHS, is_disabled, log, told
 from weft.backend.random_state import random_states, set_random_states
@@ -29,6 +29,7 @@ from weft.backend.recurring_sizes import RecurringSizes
 from weft.backend.replay import Replayed
 from weft.backend.searches import Searches
 from weft.backend.tracing import traced, tracing
+from weft.problem.problem import internal_error
 
 DECLINED_MAX = 16
 #: In the place of sizes: kernels for every batch.
@@ -132,6 +133,9 @@ class Piece:
         self._other_sizes = RecurringSizes()
         self._batches = batches
         self.draws = graph_draws(graph_module)
+        #: time.monotonic() when the budget of the first search began, if not with the
+        #: first call: what captured the graph says so.
+        self.begun_s: float | None = None
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
                           else None)
         self.framework = _framework_of(self)
@@ -262,6 +266,8 @@ class Piece:
                     "sizes: raise the option shapes_max")
                 return None
             kernels = self.kernels[key] = Kernels()
+            kernels.begun_s = self.begun_s or kernels.begun_s
+            self.begun_s = None
         refuse = (kernels.refuse if key == ANY else
                   lambda reason: kernels.settle("framework", reason))
         try:
@@ -270,7 +276,8 @@ class Piece:
         except Unsupported as error:
             refuse(str(error))
         except Exception as error:
-            refuse("it could not be written down: " + told(error))
+            refuse(internal_error("the graph could not be written down "
+                                  f"({told(error)})"))
         else:
             if not self._adopt(kernels, arguments):
                 self._search(kernels)
@@ -288,9 +295,12 @@ class Piece:
 
     def _search(self, kernels):
         kernels.spent_s = time.monotonic() - kernels.begun_s
-        _searches.add(self, kernels)
+        before = _searches.add(self, kernels)
         if not self.options.wait:
             return
+        if before:
+            log.warning("weft waits for %d searches of this process that began "
+                        "before: one runs at a time", before)
         budget_s = (self.options.budget_s + search.late_s(self.options)
                     + search.END_S)
         if not kernels.settled.wait(max(0.0, kernels.begun_s + budget_s
@@ -304,6 +314,7 @@ class Piece:
             kernels.after_fork()
 
     def _source(self, key, arguments):
+        refuse_nested(self.graph_module)
         if key != ANY:
             return source_of(
                 _at_these_sizes(self.graph_module, arguments, self._sizes),

@@ -11,6 +11,7 @@ import torch
 
 from weft.backend import replay
 from weft.backend.incumbent import Compiled, Request
+from weft.backend.options import log, told
 
 #: Rounds beyond these are not needed; fewer than ROUNDS_MIN say nothing.
 ROUNDS_MIN, ROUNDS_MAX = 5, 40
@@ -84,8 +85,11 @@ def compared(functions: Sequence[Compiled], arguments: Arguments, seconds: float
     device = arguments.device()
     calls: list[Callable[[], object]]
     if cuda_graphs and device.type == "cuda":
-        calls = [recorded(one, arguments, device) for one in functions]
-        return timed(calls, seconds, lambda: torch.cuda.synchronize(device))
+        try:
+            calls = [recorded(one, arguments, device) for one in functions]
+            return timed(calls, seconds, lambda: torch.cuda.synchronize(device))
+        except Exception as error:  # no memory for copies, say
+            log.info("calls are timed launched, not as CUDA graphs: %s", told(error))
     settle = (lambda: torch.cuda.synchronize(device)) if device.type == "cuda" \
         else (lambda: None)
     return timed([_launched(one, arguments, settle) for one in functions], seconds,

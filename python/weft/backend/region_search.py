@@ -10,24 +10,34 @@ import torch
 from torch import fx
 
 from weft.backend import agreement, search
+from weft.backend import composed_module
 from weft.backend.composed_module import ComposedModule
 from weft.backend.graph_source import Source, Unsupported, source_of
 from weft.backend.options import Options, log, told
 from weft.backend.recheck import rechecks
+from weft.backend.region_module import (
+    Combined,
+    NoKernel,
+    NotSliced,
+    RegionModule,
+    combined,
+)
+from weft.problem.problem import internal_error
 from weft.regions import insertion
 from weft.regions.attribution import RegionTime
-from weft.regions.extraction import Extracted, extracted
+from weft.regions.extraction import Extracted, extracted, has_few_rows
 from weft.regions.regions import Kind, Region, RegionGroup, Role, base_of, role_of
 
 #: Regions of one program that are searched, at most.
 REGIONS_MAX = 12
 #: A region that takes a smaller part of the program's time is not worth a search.
 SHARE_MIN = 0.01
-#: The least budget of one region: the search starts processes, which load PyTorch.
-BUDGET_MIN_S = 10.0
-#: The gain that is hoped for: of a product in half precision the vendor's library is
-#: hard to beat (docs/performance.md), of other regions most of the excess may go.
-PRODUCT_HOPE = 0.25
+#: The least budget of one region's own search, in seconds. On an H200 with 16 cores, four
+#: searches at once began to build kernels after 10 to 14 s (2026-11-29).
+BUDGET_MIN_S = {"cuda": 25.0, "cpu": 10.0}
+#: Part of a region's excess that is hoped for if its products are in half precision,
+#: which only the vendor's library computes.
+PRODUCT_HOPE = 0.05
 
 
 @dataclasses.dataclass
@@ -44,7 +54,7 @@ class RegionKernel:
     """A region's generated module as a function of the region's inputs. If a call of
     the module fails, the region's own operators compute from then on."""
 
-    def __init__(self, source: Source, composed: ComposedModule,
+    def __init__(self, source: Source, composed: ComposedModule | RegionModule,
                  reference: fx.GraphModule,
                  on_failure: Callable[[str], None]) -> None:
         self.source = source
@@ -136,14 +146,16 @@ def hoped_s(time: RegionTime) -> float:
     is_half = bool(dtypes & {torch.float16, torch.bfloat16})
     is_product = time.group.first.kind in (
         Kind.PRODUCT, Kind.CONVOLUTION, Kind.ATTENTION)
-    return time.excess_s * (PRODUCT_HOPE if is_product and is_half else 1.0)
+    is_summed = any(map(has_few_rows, time.group.first.nodes))
+    return time.excess_s * (
+        PRODUCT_HOPE if is_product and is_half and not is_summed else 1.0)
 
 
 def write_source(candidate: Candidate, values: Sequence[Any],
                  static: frozenset[int]) -> None:
     """Gives the candidate its problem file, of the values of the region's inputs; or
     the reason why it has none. `static`: positions of the graph's parameters."""
-    one = candidate.extracted[0]
+    one = extracted(candidate.group.first, is_summed=True)
     state = {i: "parameter" for i, node in enumerate(one.inputs)
              if _position(base_of(node)) in static}
     if len(state) == len(one.inputs):
@@ -154,7 +166,8 @@ def write_source(candidate: Candidate, values: Sequence[Any],
         candidate.state, candidate.reason = "none", str(error)
     except Exception as error:
         candidate.state = "none"
-        candidate.reason = f"it could not be written down: {told(error)}"
+        candidate.reason = internal_error("the region could not be written down "
+                                          f"({told(error)})")
 
 
 def _position(node: fx.Node) -> int:
@@ -164,15 +177,66 @@ def _position(node: fx.Node) -> int:
     return list(node.graph.find_nodes(op="placeholder")).index(node)
 
 
-def budgets_s(count: int, whole_s: float, at_once: int) -> list[float]:
-    """Of each of so many regions in the order of their searches: equal, but none
-    below what a search takes to begin; who comes too late for that has none."""
-    if count == 0:
+def budgets_s(count: int, whole_s: float, at_once: int,
+              least_s: float) -> list[float]:
+    """The budgets of `count` regions, in the order of their searches. All are equal,
+    and at least `least_s`; regions for which no time is left have none."""
+    if count == 0 or whole_s < 1:
         return []
-    each = max(min(whole_s, BUDGET_MIN_S), whole_s * at_once / count)
+    each = max(min(whole_s, least_s), whole_s * at_once / count)
     each = min(each, whole_s)
     affordable = max(1, int(at_once * (whole_s // each)))
     return [each] * min(count, affordable)
+
+
+def combined_of(candidates: Sequence[Candidate],
+                values: Sequence[Sequence[Any]]) -> Combined | None:
+    """One problem file for all of these; None if there is none."""
+    try:
+        return combined([extracted(one.group.first, is_summed=True).module
+                         for one in candidates], values)
+    except Exception as error:
+        log.info("regions are searched one by one: %s", told(error))
+        return None
+
+
+def search_together(candidates: Sequence[Candidate], problem: Combined,
+                    options: Options, ends: threading.Event,
+                    on_failure: Callable[[str], None]) -> list[Found | None]:
+    """One search for all of these regions, by the whole budget: processes start once.
+    None for a region whose statements cannot be taken out of the module that was found.
+    Raises what a search does."""
+    asked = _asked(options, options.budget_s)
+    outcome = search.found(problem.source, asked, ends)
+    if not outcome.has_kernels:
+        return [Found(outcome.reason, outcome.summary, outcome.path)] * len(candidates)
+    text = composed_module.text_of(outcome.path)
+    loaded = composed_module.loaded(outcome.path)
+    results: list[Found | None] = []
+    for one, arguments, places in zip(candidates, problem.arguments, problem.results):
+        try:
+            module = RegionModule(outcome.path, loaded, text, arguments, places)
+        except NoKernel as error:
+            results.append(Found(str(error), outcome.summary, outcome.path))
+            continue
+        except NotSliced as error:
+            log.info("a region has no part of its own: %s", error)
+            results.append(None)
+            continue
+        kernel = RegionKernel(problem.source, module, one.extracted[0].module,
+                              on_failure)
+        if outcome.from_store:
+            rechecks.begin(kernel, module, options)
+        results.append(Found("", outcome.summary, outcome.path, kernel))
+    return results
+
+
+def _asked(options: Options, budget_s: float) -> Options:
+    """Options of a region's search. The program itself compares with the incumbent,
+    which is Inductor's code already."""
+    seeds = "library,compiler" if options.seeds == "auto" else options.seeds
+    return dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
+                               mode=None, seeds=seeds)
 
 
 def search_one(candidate: Candidate, options: Options, budget_s: float,
@@ -180,9 +244,7 @@ def search_one(candidate: Candidate, options: Options, budget_s: float,
     """Searches, or takes what an earlier search found. Blocks for about the budget;
     never raises."""
     assert candidate.source
-    # The program itself compares with the incumbent, not the search of a region.
-    asked = dataclasses.replace(options, budget_s=max(1.0, budget_s), fallback="eager",
-                                mode=None)
+    asked = _asked(options, budget_s)
     try:
         outcome = search.found(candidate.source, asked, ends)
         if not outcome.has_kernels:

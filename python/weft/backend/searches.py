@@ -11,6 +11,7 @@ import weakref
 from weft.backend import composed_module, program, search
 from weft.backend.options import Options, told
 from weft.backend.recheck import rechecks
+from weft.problem.problem import internal_error
 
 if typing.TYPE_CHECKING:
     from weft.backend.piece import Kernels, Piece
@@ -32,7 +33,9 @@ class Searches:
         self._lock = threading.Lock()
         self._ends = threading.Event()
 
-    def add(self, piece: Piece, kernels: Kernels) -> None:
+    def add(self, piece: Piece, kernels: Kernels) -> int:
+        """The number of searches that are before this one."""
+        before = self._queue.unfinished_tasks
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
@@ -43,6 +46,7 @@ class Searches:
         except queue.Full:
             kernels.settle("framework", f"{WAITING_MAX} graphs wait for their "
                            "search already")
+        return before
 
     def end(self) -> None:
         self._ends.set()
@@ -55,6 +59,7 @@ class Searches:
             if piece is not None:
                 self._find(piece.options, kernels)
             del piece, reference, kernels
+            self._queue.task_done()
 
     def _find(self, options: Options, kernels: Kernels) -> None:
         begun = self._calls()
@@ -80,8 +85,8 @@ class Searches:
                 composed_module.Withdrawn) as error:
             kernels.settle("framework", str(error))
         except Exception as error:
-            kernels.settle("framework", "the search failed with "
-                           + told(error))
+            kernels.settle("framework", internal_error(
+                f"the search failed with {told(error)}"))
 
 
 def _told_of_calls(count: int) -> str:

@@ -34,10 +34,15 @@ tracing = _Tracing()
 
 
 def traced(function, arguments, **options):
-    """The graph of make_fx, of these arguments."""
+    """The graph of make_fx, of these arguments. If `function` is a graph, its nodes'
+    lines in the user's files are kept."""
+    from torch.fx import GraphModule, Interpreter
     from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.traceback import preserve_node_meta
 
-    with tracing, _told_apart():
+    if isinstance(function, GraphModule):
+        function = Interpreter(function).run
+    with tracing, _told_apart(), preserve_node_meta():
         return make_fx(function, **options)(*arguments)
 
 

@@ -1,6 +1,7 @@
 """What Triton's interpreter does otherwise than a GPU: it cuts bfloat16 off where
-it should round, reads small numbers as zero, knows no assertions, and with
-NumPy 2.4 counts in no loop to a number that is an argument."""
+it should round, reads small numbers as zero, knows no assertions, makes numbers of
+a comparison of scalars, and with NumPy 2.4 counts in no loop to a number that is an
+argument."""
 
 import contextlib
 import functools
@@ -25,6 +26,8 @@ def mend():
         builder = interpreter.InterpreterBuilder
         builder.create_assert = lambda _, condition, message: _assert(
             condition, message)
+        builder.binary_op = functools.partialmethod(
+            _operation, builder.binary_op)
         interpreter.interpreter_builder.options = \
             interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
 
@@ -54,6 +57,19 @@ def _assert(condition, message):
 
     if not np.all(getattr(condition, "data", condition)):
         raise IndexError(message)
+
+
+def _operation(builder, operation, lhs, rhs, function):
+    """Triton's own gives the truth of a comparison its operands' type, in which a
+    scalar then fills a tile."""
+    import numpy as np
+    import triton.language as tl
+    from triton.runtime import interpreter
+
+    if function in (np.less, np.less_equal, np.greater, np.greater_equal, np.equal,
+                    np.not_equal):
+        return interpreter.TensorHandle(function(lhs.data, rhs.data), tl.int1)
+    return operation(builder, lhs, rhs, function)
 
 
 def _converted(convert, values, source, target, rounding):

@@ -312,7 +312,7 @@ class Slot:
         except Ended as ended:
             if ended.kind == "timed_out":
                 self.settle()
-                text = f"no answer within {wall_ms} ms"
+                text = f"no answer within {wall_ms / 1000:g} s"
                 raise Ended("timed_out", text) from None
             self._lose(ended.kind, ended.reason)
         if source == "Z":

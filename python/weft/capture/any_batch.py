@@ -12,6 +12,7 @@ import re
 
 from weft.capture import decompositions, export
 from weft.problem.problem import ProblemError
+from weft.problem.sentences import first_sentence
 
 
 #: What the exporter calls the symbols, in their order.
@@ -39,7 +40,8 @@ def check(problem, model, inputs):
         with torch.no_grad(), contextlib.redirect_stdout(quiet), \
                 contextlib.redirect_stderr(quiet), \
                 decompositions.shapes_of_lstm(), export.data_as_detach(), \
-                export.buffers_written_once(), export.without_value_checks():
+                export.buffers_written_once(), export.without_value_checks(), \
+                export.state_named_once():
             torch.export.export(model, tuple(inputs), strict=False,
                                 dynamic_shapes=shapes)
     except (KeyboardInterrupt, ProblemError):
@@ -97,5 +99,5 @@ def _why(error):
     for line in lines:
         if re.search(r"(batch|sequence).*(satisf|specializ|constant)|"
                      "Not all values", line):
-            return line[:300]
-    return export.first_sentence(error)
+            return line
+    return first_sentence(error)

@@ -24,7 +24,7 @@ import traceback
 import warnings
 
 from weft.capture import imports
-from weft.problem import problem as problems
+from weft.problem import problem as problems, sentences
 from weft.problem.problem import ProblemError
 
 #: Inputs of more are large: beside them lie results, twice.
@@ -139,10 +139,11 @@ def reply_of(problem_path, out, device="cpu", mode="as-is", is_first=True):
         return {"ok": False, "error": error.to_json()}
     except Exception as error:
         kind = "out_of_memory" if problems.is_out_of_memory(error) else "bug"
+        what = f"capture failed with {sentences.of_error(error)}"
         return {"ok": False, "error": ProblemError(
-            kind, f"capture failed with {type(error).__name__}: "
-            f"{problems.short(error)}; see the details", code="failed",
-            details=traceback.format_exc()).to_json()}
+            kind, f"{what}; make the problem's sizes smaller"
+            if kind == "out_of_memory" else problems.internal_error(what),
+            code="failed", details=traceback.format_exc()).to_json()}
 
 
 @contextlib.contextmanager
@@ -295,6 +296,7 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is",
         with watch.step("inputs"):
             inputs = problems.make_inputs(problem, device=place)
             problems.check_inputs_fit(problem, model, inputs)
+            refuse_special(problem, model, inputs)
         state = State(problem, model, inputs, place)
         with watch.step("eager"):
             expected = state.eager_run()
@@ -304,6 +306,18 @@ def capture_steps(problem_path, watch, place, lock, mode="as-is",
         if is_first and any_batch.sizes_of(problem) is not None:
             any_batch.check(problem, model, state.inputs)
     return matching.matching_graph(state, program, expected, watch, on_device)
+
+
+def refuse_special(problem, model, inputs):
+    """ProblemError for an input or state that is no dense tensor."""
+    from weft.problem import tensor_kinds
+
+    bound = inspect.signature(model.forward).bind(*inputs)
+    if found := tensor_kinds.first_special(model, bound.arguments):
+        raise ProblemError(
+            "unsupported", f"Model.forward cannot be captured: {found}, and weft "
+            "compiles dense tensors only", file=problem.name,
+            line=problems.first_line(model.forward, problem.path))
 
 
 def settle(place):

@@ -86,6 +86,7 @@ def decomposition_table():
             table.pop(getattr(packet, overload), None)
     table.update(spread_with_correction())
     table[torch.ops.aten.unbind.int] = unbind
+    table[torch.ops.prims.convert_element_type.default] = convert
     for operator in (torch.ops.aten._softmax.default,
                      torch.ops.aten._log_softmax.default):
         table[operator] = converted_before(operator)
@@ -103,6 +104,14 @@ def converted_before(softmax):
         return softmax(x.to(torch.float32), dim, False)
 
     return in_float32
+
+
+def convert(x, dtype):
+    """As an ATen call. Dynamo's graphs have this operator where a Python float is
+    a symbol."""
+    import torch
+
+    return torch.ops.aten._to_copy.default(x, dtype=dtype)
 
 
 def unbind(x, dim=0):

@@ -9,8 +9,9 @@ import types
 from unittest import mock
 
 from weft.capture import decompositions
-from weft.problem import problem as problems
+from weft.problem import problem as problems, sentences
 from weft.problem.problem import ProblemError
+from weft.problem.sentences import first_sentence
 
 DATA_IS_SET = "x.data = y gives a tensor other memory"
 #: What the exporter says of tensors that share memory, one of which is written.
@@ -38,6 +39,12 @@ REASONS = (
      "unsupported",
      "it reaches a tensor in a way that cannot be followed"),
 )
+
+
+#: No exporter means to raise these; RecursionError and NotImplementedError are
+#: RuntimeErrors.
+INTERNAL_ERRORS = (AssertionError, AttributeError, LookupError, NameError,
+                   TypeError, UnboundLocalError, RecursionError)
 
 
 def export(problem, model, inputs):
@@ -196,6 +203,11 @@ def explained(problem, error):
             kind, f"Model.forward cannot be captured: {advice} "
             f"({first_sentence(error)})", file=problem.name, line=line,
             details=details)
+    if is_internal(error):
+        return ProblemError(
+            "unsupported", f"Model.forward cannot be captured: "
+            f"{internal_error(error)}", file=problem.name, line=line,
+            details=details)
     what = "that line" if line else "it"
     return ProblemError(
         "unsupported", "Model.forward cannot be captured by torch.export: "
@@ -218,9 +230,19 @@ def line_in_text(path, text):
     return int(found[-1]) if found else 0
 
 
-def first_sentence(error):
-    """The first line that says something; the exporter's run to pages."""
-    for line in str(error).splitlines():
-        if line.strip():
-            return line.strip()[:300]
-    return type(error).__name__
+def is_internal(error):
+    """Whether the exporter failed with an error of Python's own, which says nothing
+    about the model."""
+    return isinstance(error, INTERNAL_ERRORS)
+
+
+def internal_error(error):
+    """The sentence for such an error, without its full stop."""
+    return (f"internal error of torch.export ({sentences.of_error(error)}): report "
+            f"it to PyTorch, with the model and the version {_version()}")
+
+
+def _version():
+    import torch
+
+    return torch.__version__

@@ -13,7 +13,7 @@ import os
 import sys
 import traceback
 
-from weft.problem import network
+from weft.problem import network, sentences
 
 SEED = 42
 MODULE_NAME = "weft_problem"
@@ -113,10 +113,8 @@ def torch_version(text):
 
 def short(error):
     """The exception as one paragraph without its type's module."""
-    text = str(error).strip() or type(error).__name__
-    if len(text) > MESSAGE_LENGTH_MAX:
-        text = text[:MESSAGE_LENGTH_MAX] + " …"
-    return text
+    return (sentences.whole_sentences(str(error), MESSAGE_LENGTH_MAX)
+            or type(error).__name__)
 
 
 def internal_error(what):

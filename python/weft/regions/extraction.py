@@ -4,6 +4,7 @@ import dataclasses
 
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
 
 from weft.regions.regions import (
     Region,
@@ -12,6 +13,13 @@ from weft.regions.regions import (
     region_nodes,
     region_results,
 )
+
+
+#: A product with so few rows reads its factor once, as a sum of products does, which
+#: reductions' kernels compute.
+SUMMED_ROWS_MAX = 8
+#: Elements of the products that the sum is of, where PyTorch computes them.
+SUMMED_ELEMENTS_MAX = 1 << 28
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +32,9 @@ class Extracted:
     results: tuple[fx.Node, ...]
 
 
-def extracted(region: Region) -> Extracted:
-    """The region's own graph."""
+def extracted(region: Region, is_summed: bool = False) -> Extracted:
+    """The region's own graph. `is_summed`: with products of few rows as sums of
+    products in float32, rounded once."""
     nodes = region_nodes(region)
     inputs, results = region_inputs(region, nodes), region_results(region, nodes)
     graph = fx.Graph()
@@ -34,7 +43,10 @@ def extracted(region: Region) -> Extracted:
         known[node] = graph.placeholder(f"input_{number}")
         known[node].meta["val"] = node.meta["val"]
     for node in nodes:
-        known[node] = _copied(graph, node, known)
+        if is_summed and has_few_rows(node):
+            known[node] = _as_sum(graph, node, known)
+        else:
+            known[node] = _copied(graph, node, known)
         known[node].meta["val"] = node.meta["val"]
     graph.output(tuple(known[node] for node in results))
     graph.lint()
@@ -50,3 +62,46 @@ def _copied(graph: fx.Graph, node: fx.Node,
         return graph.call_function(torch.ops.aten._to_copy.default,
                                    (known[node.args[0]],), {"dtype": node.args[1]})
     return graph.node_copy(node, known.__getitem__)
+
+
+def has_few_rows(node: fx.Node) -> bool:
+    """Whether it is a product that may be written as a sum: mm or addmm of at most
+    SUMMED_ROWS_MAX rows."""
+    if node.target not in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default) \
+            or node.kwargs:
+        return False
+    (rows, terms), columns = (node.args[-2].meta["val"].shape,
+                              node.args[-1].meta["val"].shape[1])
+    is_floating: bool = node.meta["val"].dtype.is_floating_point
+    return (is_floating and rows <= SUMMED_ROWS_MAX
+            and rows * terms * columns <= SUMMED_ELEMENTS_MAX)
+
+
+def _as_sum(graph: fx.Graph, node: fx.Node,
+            known: dict[fx.Node, fx.Node]) -> fx.Node:
+    """mm(x, w) = sum over k of x[m, k, 1] * w[1, k, n]; addmm adds its first
+    argument, which may be broadcast, before the result is rounded."""
+    aten = torch.ops.aten
+    dtype = node.meta["val"].dtype
+    is_half = dtype.itemsize < 4
+
+    def call(target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
+        made = graph.call_function(target, args, dict(kwargs))
+        values = fx.node.map_arg((args, kwargs), lambda one: one.meta["val"])
+        mode = detect_fake_mode([node.meta["val"]])
+        assert mode is not None
+        with mode:
+            made.meta["val"] = target(*values[0], **values[1])
+        return made
+
+    def wide(given: fx.Node) -> fx.Node:
+        one = known[given]
+        return call(aten._to_copy.default, one, dtype=torch.float32) if is_half else one
+
+    x, w = (wide(given) for given in node.args[-2:])
+    terms = call(aten.mul.Tensor, call(aten.unsqueeze.default, x, 2),
+                 call(aten.unsqueeze.default, w, 0))
+    found = call(aten.sum.dim_IntList, terms, [1])
+    if len(node.args) == 3:
+        found = call(aten.add.Tensor, found, wide(node.args[0]))
+    return call(aten._to_copy.default, found, dtype=dtype) if is_half else found

@@ -8,7 +8,11 @@ import re
 from typing import Any
 
 from torch import fx
-from torch._inductor.custom_graph_pass import CustomGraphPass
+
+try:
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+except ImportError:  # an older PyTorch, which does not take labels either
+    CustomGraphPass = object  # type: ignore[assignment,misc]
 
 PREFIX = "weft:"
 _LABEL = re.compile(re.escape(PREFIX) + r"(\d+)\b")

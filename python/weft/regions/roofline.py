@@ -11,13 +11,21 @@ import torch
 from torch import fx
 from torch.utils import flop_counter
 
-from weft.regions.regions import Region, region_inputs, region_nodes, region_results, \
-    tensors_of
+from weft.regions.regions import (
+    Region,
+    operator_name,
+    region_inputs,
+    region_nodes,
+    region_results,
+    tensors_of,
+)
 
 #: Sizes of the probe's tensors: beyond the caches of a GPU, and of most processors.
 COPY_BYTES = {"cuda": 256 << 20, "cpu": 64 << 20}
 PRODUCT_SIZE = {"cuda": 4096, "cpu": 512}
 PROBES = 3
+#: Operators that read only what an index selects of their first argument.
+SELECTING = ("embedding", "index", "gather", "index_select")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,10 +80,21 @@ def _settle(device: torch.device) -> None:
 def region_bytes(region: Region) -> int:
     """Bytes that it must read and write, each element once."""
     nodes = region_nodes(region)
-    read = sum(read_bytes(one) for node in region_inputs(region, nodes)
-               for one in tensors_of(node))
+    inside = set(nodes)
+    read = sum(_bytes_read(node, [one for one in node.users if one in inside])
+               for node in region_inputs(region, nodes))
     return read + sum(one.nbytes for node in region_results(region, nodes)
                       for one in tensors_of(node))
+
+
+def _bytes_read(node: fx.Node, readers: list[fx.Node]) -> int:
+    """Bytes that these readers need of a node: rows that an index selects are as many
+    as the results have."""
+    nbytes = sum(map(read_bytes, tensors_of(node)))
+    if all(operator_name(one) in SELECTING and one.args[0] is node for one in readers):
+        made = sum(one.nbytes for reader in readers for one in tensors_of(reader))
+        return min(nbytes, made)
+    return nbytes
 
 
 def read_bytes(tensor: torch.Tensor) -> int:
@@ -114,8 +133,9 @@ def node_bytes(node: fx.Node) -> int:
 
 
 def region_dtype(region: Region) -> torch.dtype:
-    """In which its products are computed: the dtype of its first floating result."""
-    for node in region.nodes:
+    """The dtype of its first product's result; without one, of its first floating
+    result."""
+    for node in sorted(region.nodes, key=lambda one: node_flops(one) == 0):
         for one in tensors_of(node):
             if one.dtype.is_floating_point:
                 return one.dtype

@@ -38,6 +38,9 @@ class OffClock(typing.NamedTuple):
     quiet_s: float = 0.0
     #: The median, held against the framework's quietest: it is no more.
     most_s: float = 0.0
+    #: How much of the median, or of that, threads and processes of the candidate
+    #: were seen to work which do not answer.
+    by_others_s: float = 0.0
 
 
 class Message(typing.NamedTuple):
@@ -74,14 +77,18 @@ def off_clock(timed, loads, exports, usual_loads, usual_exports):
     surely, seen, passed = (
         off_clock_by(kind, *messages)
         for kind in ("answering_s", "by_all_s", "seconds"))
+    by_others_s = max(
+        min(likely, passed.most_s) - sure for sure, likely in (
+            (surely.median_s, seen.median_s), (surely.most_s, seen.most_s)))
     untimed = [*loads, *exports.values()]
     unseen = sum(not one.is_all for one in untimed)
     if unseen > UNSEEN_SHARE * len(untimed):  # it may be all that has passed
         seen = OffClock(*map(max, seen, passed))
     median_s, _, _, quiet_s, most_s = (
         max(sure, min(likely, passed.most_s))
-        for sure, likely in zip(surely, seen))
-    return surely._replace(median_s=median_s, quiet_s=quiet_s, most_s=most_s)
+        for sure, likely in zip(surely[:5], seen))
+    return surely._replace(median_s=median_s, quiet_s=quiet_s, most_s=most_s,
+                           by_others_s=max(0.0, by_others_s))
 
 
 def off_clock_by(kind, timed, loads, exports, usual_loads, usual_exports):

@@ -11,7 +11,7 @@ import time
 from weft.device.laps import lap
 from weft.candidate.slot import Ended
 from weft.timing import in_a_row
-from weft.timing.off_clock import QUIET_SHARE, Message
+from weft.timing.off_clock import QUIET_SHARE, Message, OffClock
 from weft.timing.quantiles import median_bounds, quantile
 
 ROUNDS_MIN = 3
@@ -63,12 +63,31 @@ OFF_CLOCK_SHARE = 0.5
 OFF_CLOCK_EAGER_SHARE = 1 / 3
 
 
+#: If other threads of the candidate are seen at work for this share of what may be
+#: untimed work, they are named as the reason for not_timed.
+OTHERS_SHARE = 0.5
+
+
 class TooBusy(Exception):
     """Nothing can be said of times here and now."""
 
 
 class BaselineLost(Exception):
     """The trusted side of the comparison died."""
+
+
+def _why_hidden(found: OffClock) -> str:
+    """The reason for not_timed: the candidate's other threads, or other programs,
+    hide whether the candidate works outside of its timed calls."""
+    hidden_s = max(found.median_s, found.most_s)
+    if found.by_others_s >= OTHERS_SHARE * hidden_s:
+        return ("other threads or processes of the candidate work outside of its "
+                f"timed calls ({found.by_others_s * 1e3:.1f} ms of processor time a "
+                "call), and whether that is work of these calls cannot be told; let "
+                "them sleep while they wait, or end them")
+    return (f"the machine is too busy: {hidden_s * 1e3:.1f} ms a call seem to lie "
+            "outside of the time that is taken, and whether that is noise cannot be "
+            "told; try again when less runs here")
 
 
 def ask_baseline(baseline, **fields):
@@ -288,11 +307,7 @@ class Rounds:
         rejected = self._reason
         hidden = self._off_clock()
         if not rejected and self._is_hidden_by_noise():
-            raise TooBusy(
-                "the machine is too busy: "
-                f"{max(hidden.median_s, hidden.most_s) * 1e3:.1f} ms a call seem "
-                "to lie beside the time that is taken, and whether that is noise "
-                "cannot be told; try again when less runs here")
+            raise TooBusy(_why_hidden(hidden))
         if not rejected and self._has_false_clock():
             rejected = "cheated: its own clock hides most of our time"
         if not rejected and self._may_have_false_clock():

@@ -15,6 +15,7 @@ from torch.autograd.gradcheck import GradcheckError
 from torch.utils import _pytree as pytree
 
 from weft.backend.graph_source import Unsupported
+from weft.problem import sentences
 from weft.problem.module_state import widened
 from weft.problem.widen import WideCasts, wide_default, widen
 
@@ -79,7 +80,7 @@ def check(model, step):
                 _of_model(model, step, values), varied, is_small)
     except Exception as error:  # an operator that has no float64
         return {**told, "reason": "it does not run in float64: "
-                f"{type(error).__name__}: {str(error)[:300]}"}
+                f"{sentences.of_error(error)}"}
     if theirs and not own:
         raise Unsupported("the gradients that were captured are not the "
                           f"derivatives of its results: {theirs}")
@@ -120,7 +121,7 @@ def _differs(function, varied, is_small):
                 function, varied, fast_mode=not is_small, nondet_tol=1e-8,
                 check_undefined_grad=False)
     except GradcheckError as error:
-        return str(error).strip().splitlines()[0][:300]
+        return sentences.first_sentence(error)
     return ""
 
 
@@ -146,6 +147,7 @@ def _of_model(model, step, values):
     def function(*varied):
         state, inputs = {}, {}
         arguments = step.captured.arguments
+        call = step.captured.structure.spec
         for one, value in zip(arguments, _filled(step, values, varied)):
             if one.kind == "input":
                 inputs[one.leaf] = value
@@ -153,8 +155,7 @@ def _of_model(model, step, values):
                 state[_name(one)] = (
                     value if one.kind == "parameter" else value.clone())
         args, kwargs = pytree.tree_unflatten(
-            [inputs.get(i) for i in range(step.captured.structure.num_leaves)],
-            step.captured.structure)
+            [inputs.get(i) for i in range(call.num_leaves)], call)
         with WideCasts():
             result = torch.func.functional_call(
                 wide, state, args, kwargs)

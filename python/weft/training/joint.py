@@ -10,11 +10,15 @@ import dataclasses
 
 import torch
 
-from weft.backend import captured as captures, parts
+from weft.backend import call_structure, captured as captures, module_guards
 from weft.backend.graph_source import Unsupported, is_view
+from weft.problem import sentences
 
 #: Tensors that forward() makes of numbers are written into ModelNew's file.
 CONSTANT_ELEMENTS_MAX = 4096
+_LITERALS = (bool, int, float, str, type(None))
+#: Attributes of every module.
+_OF_MODULES = frozenset(vars(torch.nn.Module()))
 
 
 @dataclasses.dataclass
@@ -32,6 +36,9 @@ class Step:
     wanted: list  # arguments whose gradients `backward` gives, in order
     leaves: list  # of the model's inputs, those that want a gradient
     draws: bool
+    #: By module path: attributes that are plain values, which ModelNew compares at
+    #: each call.
+    settings: dict[str, dict[str, object]]
     #: Names of what has a gradient that is not held against its own size, and
     #: whose it is held against (gradients.lost).
     lost: list = dataclasses.field(default_factory=list)
@@ -47,8 +54,9 @@ def capture(model, inputs):
     """The Step of model(*inputs), in the mode that the model is in;
     Unsupported says why there is none."""
     inputs = tuple(inputs)
+    call = call_structure.flatten((inputs, {}))
     captured, graph = captures.capture(
-        model, inputs, {}, parts.parts_of(model))
+        model, call, module_guards.records_of(model, type(model)))
     check_results(captured, graph)
     arguments = [_argument(model, one, inputs) for one in captured.arguments]
     wanted = [i for i, one in enumerate(arguments) if one.requires_grad]
@@ -62,10 +70,27 @@ def capture(model, inputs):
     leaves = [i for i, one in enumerate(torch.utils._pytree.tree_leaves(inputs))
               if isinstance(one, torch.Tensor) and one.requires_grad]
     return Step(captured, forward, backward, arguments, differentiable,
-                tangents, wanted, leaves, _draws(joint))
+                tangents, wanted, leaves, _draws(joint), _settings_of(model))
+
+
+def _settings_of(model: torch.nn.Module) -> dict[str, dict[str, object]]:
+    return {path: {name: value for name, value in vars(part).items()
+                   if name not in _OF_MODULES and _is_literal(value)}
+            for path, part in model.named_modules(remove_duplicate=False)}
+
+
+def _is_literal(value: object) -> bool:
+    """Whether Python's text of it is the value, and equal to itself."""
+    if isinstance(value, tuple):
+        return all(map(_is_literal, value))
+    return isinstance(value, _LITERALS) and value == value
 
 
 def check_results(captured, graph):
+    if captured.structure.objects or captured.result.objects:
+        raise Unsupported("its inputs or results have a plain Python object")
+    for value in captured.result_constants.values():
+        raise Unsupported(f"one of its results is {value!r}, no tensor")
     (output,) = graph.graph.find_nodes(op="output")
     for (kind, _), node in zip(captured.results, output.args[0]):
         if kind == "input":
@@ -129,8 +154,7 @@ def _joint(graph, arguments, wanted):
             (tuple(one.shape), one.dtype) for one in tangents]
     except Exception as error:
         raise Unsupported("its gradients cannot be captured: "
-                          f"{type(error).__name__}: "
-                          f"{str(error).strip()[:300]}") from None
+                          f"{sentences.of_error(error)}") from None
 
 
 def _functional(

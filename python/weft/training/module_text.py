@@ -14,7 +14,6 @@ from weft.runs import read_text
 
 _PART = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                      "model_part.py")
-_LITERALS = (bool, int, float, str, type(None))
 
 
 @dataclasses.dataclass
@@ -60,8 +59,11 @@ def write(problem_text, step, forward, backward):
 
 def plan_of(step, forward, backward):
     captured = step.captured
-    inputs = pytree.tree_unflatten(range(captured.structure.num_leaves),
-                                   captured.structure)
+    call = captured.structure.spec
+    inputs = pytree.tree_unflatten(range(call.num_leaves), call)
+    # Captured.result is of the result and of changed objects, of which none are here.
+    result = pytree.tree_unflatten(range(captured.result.spec.num_leaves),
+                                   captured.result.spec)[0]
     written = {place for kind, place in captured.results if kind == "buffer"}
     buffers = {i for i, one in enumerate(captured.arguments)
                if (one.owner, one.name) in written}
@@ -70,14 +72,14 @@ def plan_of(step, forward, backward):
         "arguments": [_argument(one, value) for one, value in zip(
             captured.arguments, step.arguments)],
         "structure": pytree.treespec_dumps(pytree.tree_structure(inputs)),
-        "result": pytree.treespec_dumps(captured.result),
+        "result": pytree.treespec_dumps(pytree.tree_structure(result)),
         "results": captured.results,
         "differentiable": step.differentiable,
         "wanted": step.wanted,
         "copied": [i for i, one in enumerate(kept)
                    if one[0] in ("argument", "view") and one[1] in buffers],
-        "parts": {part.path: (part.training, _settings(part))
-                  for part in captured.parts},
+        "parts": {one.path: (one.training, step.settings[one.path])
+                  for one in captured.modules},
         "forward": forward.plan(),
         "backward": backward.plan(),
     }
@@ -88,18 +90,6 @@ def _argument(one, value):
     return (one.kind, one.owner, one.name, one.leaf, constant,
             (tuple(value.shape), tuple(value.stride()), value.dtype,
              value.device.type, value.requires_grad))
-
-
-def _settings(part):
-    """Those that can be written down, and are compared at every call."""
-    return {name: value for name, (how, value) in part.settings.items()
-            if how == "equal" and all(map(
-                _is_literal, value if isinstance(value, tuple) else [value]))}
-
-
-def _is_literal(value):
-    return isinstance(value, _LITERALS) and not (
-        isinstance(value, float) and value - value != 0)
 
 
 def tensor_text(value):
