@@ -12,6 +12,7 @@
 #include "embedded/runtime/machine/ask_python.py"
 #include "runtime/sandbox/line_process.hpp"
 #include "runtime/sandbox/sandbox.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
 
 namespace weft {
 namespace {
@@ -320,6 +321,10 @@ Machine describe_machine() {
                                                      : 16;
   if (const auto bytes = cache_bytes(1); bytes > 0) machine.l1_bytes = bytes;
   if (const auto bytes = cache_bytes(2); bytes > 0) machine.l2_bytes = bytes;
+  if (is_sandbox_off()) {
+    machine.unprotected.emplace_back(kNoSandbox);
+    return machine;
+  }
   for (const Protection& layer : probe_protections()) {
     (layer.on ? machine.protections : machine.unprotected)
         .push_back(layer.name);
