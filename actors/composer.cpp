@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/best_known.hpp"
 #include "actors/device.hpp"
 #include "actors/llm_report.hpp"
 #include "actors/outcome.hpp"
@@ -25,14 +26,24 @@ constexpr std::int64_t kLeaseSlackMs = 30'000;
 constexpr std::int64_t kTimingWallMsMin = 20'000;
 /// … and what is left where max-autotune is timed, too.
 constexpr std::int64_t kAutotuneLeftMs = 300'000;
+/// If less is left, the machine's bandwidth is not measured.
+constexpr std::int64_t kProbeLeftMs = 5'000;
+/// What is under way when the run's time is over is dropped so much later: a
+/// check that is about to end is worth more than that. To write the files and
+/// to end all processes takes about a second more, and a run may be late by 5
+/// s.
+constexpr std::int64_t kLateMsMax = 2'000;
 
 }  // namespace
 
 void Composer::receive(const Address&, const Message& message,
                        Context& context) {
   if (over_) return;
+  const auto* fired = std::get_if<TimerFired>(&message);
   if (const auto* compose = std::get_if<Compose>(&message)) {
     if (!compose_) begin(*compose, context);
+  } else if (fired && deadline_ > 0 && fired->effect == deadline_) {
+    deliver_what_there_is(context);
   } else if (const auto end = errands_.receive(message, context)) {
     ended(*end, context);
   } else if (const auto* searched = std::get_if<NearCutSearched>(&message)) {
@@ -59,6 +70,10 @@ void Composer::begin(const Compose& compose, Context& context) {
   const RunOptions& options = compose.run.options;
   if (!plan->near_cut.empty()) near_cut_ = std::move(plan->near_cut.front());
   plan->near_cut.clear();
+  if (compose.ends_us > 0) {
+    deadline_ = errands_.timer(
+        std::max<std::int64_t>(0, left_ms(context)) + kLateMsMax, context);
+  }
   report_.unsupported_dtype = unsupported_dtype(plan->model, options);
   trials_.begin(std::move(*plan), can_time(options, compose.run.machine));
   choose_kernels();
@@ -114,6 +129,7 @@ bool Composer::go_on(Context& context) {
 
 /// The whole is right, and timed if it can be.
 void Composer::settle(Context& context) {
+  is_settled_ = true;
   take_all();
   if (is_late(context)) return probed(nullptr, context);
   const bool has_far = wants_near(report_.verdict);
@@ -156,6 +172,7 @@ void Composer::attempt(Context& context) {
   if (!text && is_near_cut_) return near_settled(context);
   if (!text) return give_up({"failed", text.error().message}, context);
   was_slower_ = false;
+  if (stage_ == Stage::whole) is_checked_ = false;
   const std::string source = context.blobs().put(*text);
   (stage_ == Stage::whole ? source_ : near_source_) = source;
   judged_.clear();
@@ -227,6 +244,7 @@ std::uint64_t Composer::start(const Address& port, const Message& request,
 }
 
 void Composer::ended(const ErrandEnd& end, Context& context) {
+  if (files_ > 0 && end.id != files_) return;  // it was dropped
   if (end.id == probe_) {
     // A report without the machine's bandwidth is still a report.
     return probed(end.failure ? nullptr : &std::get<ProbeReply>(*end.reply),
@@ -283,6 +301,7 @@ void Composer::ended(const ErrandEnd& end, Context& context) {
 void Composer::checked(const Verdict& verdict, Context& context) {
   report_.verdict = verdict;
   if (!verdict.correct) return drop_some(verdict.reason, context);
+  is_checked_ = true;
   const bool gives_way =
       compose_->run.options.accept == rule::near_eager && wants_near(verdict);
   if (gives_way && trials_.is_open()) {
@@ -305,7 +324,8 @@ void Composer::finish(Context& context) {
 
 /// All is composed: the machine is asked about.
 void Composer::probe_at_last(Context& context) {
-  if (!can_time(compose_->run.options, compose_->run.machine)) {
+  if (!can_time(compose_->run.options, compose_->run.machine) ||
+      left_ms(context) < kProbeLeftMs) {
     return probed(nullptr, context);
   }
   probe_ = start(address::verify, ProbeRequest{0, kProbeWallMs}, kAllUnits,
@@ -342,7 +362,7 @@ void Composer::timed(const TimeReply& reply, Context& context) {
     report_.verdict.reason = reply.rejected;
     return drop_some(reply.rejected, context);
   }
-  if (slower_than_eager(reply.timing) && !keeps_forward_) {
+  if (is_loss(compose_->run, reply.timing, was_slower_) && !keeps_forward_) {
     const bool again = !std::exchange(was_slower_, true) && !is_late(context);
     return again ? time(context) : drop_all(context);
   }
@@ -410,6 +430,38 @@ void Composer::drop_some(const std::string& why, Context& context) {
   attempt(context);
 }
 
+/// The run's time is over, and what is under way would take longer. The best
+/// module that is verified as a whole is taken, if there is one.
+void Composer::deliver_what_there_is(Context& context) {
+  if (files_ > 0) return;
+  errands_.cancel("the run's time is over", context);
+  if (near_cut_ && !near_results_.empty()) leave_near_cut(false);
+  if (stage_ != Stage::whole || is_settled_) return probed(nullptr, context);
+  std::optional<CutTrial> best =
+      trials_.is_open() ? trials_.choose() : std::nullopt;
+  if (best) {
+    report_.notes.push_back(trials_.summary());
+    plan_ = trials_.plan();
+    keeps_forward_ = false;
+    chosen_ = std::move(best->chosen);
+    source_ = std::move(best->source);
+    report_.verdict = std::move(best->verdict);
+    report_.timing = std::move(best->timing);
+  } else if (is_checked_) {
+    report_.notes.push_back(kOutOfTime);
+  } else {
+    report_.verdict = {};
+    report_.verdict.reason =
+        "the budget of " +
+        seconds_text(compose_->run.options.budget_ms * 1'000) +
+        " was over before a module was checked as a whole; give the run more "
+        "with --budget-s";
+    return probed(nullptr, context);
+  }
+  take_all();
+  probed(nullptr, context);
+}
+
 void Composer::probed(const ProbeReply* reply, Context& context) {
   if (reply) report_.machine = *reply;
   if (compose_->run.options.accept == rule::near_eager) take_near();
@@ -429,8 +481,8 @@ void Composer::probed(const ProbeReply* reply, Context& context) {
   if (report_.near.made) {
     files.files.push_back({kNearModulePath, report_.near.source});
   }
-  errands_.start(address::files, files, {"disk", 1, "", 60'000}, context,
-                 kTries);
+  files_ = errands_.start(address::files, files, {"disk", 1, "", 60'000},
+                          context, kTries);
 }
 
 void Composer::give_up(const Failure& failure, Context& context) {

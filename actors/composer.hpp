@@ -93,6 +93,7 @@ class Composer : public Role {
   void drop_some(const std::string& why, Context& context);
   void probed(const ProbeReply* reply, Context& context);
   void give_up(const Failure& failure, Context& context);
+  void deliver_what_there_is(Context& context);
 
   std::optional<Compose> compose_;
   Plan plan_;  ///< the cut at hand
@@ -121,10 +122,14 @@ class Composer : public Role {
   std::vector<SubgraphDone> near_results_;  ///< of what only that has
   std::string source_;                      ///< blob: model_new.py
   Report report_;
-  bool was_slower_ = false;   ///< than eager, the first time it was timed
-  std::uint64_t timing_ = 0;  ///< the errand that times the whole
-  std::uint64_t making_ = 0;  ///< the one that checks or times a module
-  std::uint64_t probe_ = 0;   ///< the errand that asks about the machine
+  bool is_checked_ = false;     ///< what source_ has is right
+  bool is_settled_ = false;     ///< and is the whole, whatever else is tried
+  std::uint64_t deadline_ = 0;  ///< the timer of the run's end
+  std::uint64_t files_ = 0;     ///< the errand that writes them: all is decided
+  bool was_slower_ = false;     ///< than eager, the first time it was timed
+  std::uint64_t timing_ = 0;    ///< the errand that times the whole
+  std::uint64_t making_ = 0;    ///< the one that checks or times a module
+  std::uint64_t probe_ = 0;     ///< the errand that asks about the machine
   /// Of a module for any sizes: those that it is still to be checked at, and
   /// those that it is; empty: the problem's.
   std::vector<Sizes> judged_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/best_known.hpp"
 #include "actors/composer.hpp"
 #include "actors/device.hpp"
 #include "actors/outcome.hpp"
+#include "actors/search_time.hpp"
 #include "compiler/graph/operator_facts.hpp"
 
 namespace weft {
@@ -133,7 +135,7 @@ void Composer::checked_near(const Verdict& verdict, Context& context) {
 }
 
 void Composer::timed_near(const TimeReply& reply, Context& context) {
-  const bool is_slower = slower_than_eager(reply.timing);
+  const bool is_slower = is_loss(compose_->run, reply.timing, was_slower_);
   if (!keeps_forward_ && is_slower && !was_slower_ && !is_late(context)) {
     was_slower_ = true;
     return time(context);
@@ -215,7 +217,8 @@ bool Composer::lacks_product() const {
 bool Composer::may_search_near_cut(const Context& context) const {
   return compose_->run.seeks_products &&
          compose_->run.options.llm.name.empty() && near_cut_ && !is_near_cut_ &&
-         report_.verdict.correct && !is_late(context) && lacks_product();
+         report_.verdict.correct && left_ms(context) >= 2 * kLeastShareMs &&
+         lacks_product();
 }
 
 /// Its module has kernels around the framework's own products. Kernels that
@@ -252,7 +255,7 @@ void Composer::ask_for_near_cut(Context& context) {
 
 void Composer::near_cut_searched(const NearCutSearched& searched,
                                  Context& context) {
-  if (!is_near_cut_ || !near_results_.empty()) return;
+  if (!is_near_cut_ || !near_results_.empty() || files_ > 0) return;
   near_results_ = searched.results;
   report_.subgraphs.insert(report_.subgraphs.end(), near_results_.begin(),
                            near_results_.end());

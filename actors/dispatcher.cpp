@@ -98,6 +98,7 @@ void Dispatcher::limit_time(Context& context) {
   shares_ = SearchShares(plan_);
   order_ = shares_.order();
   limit_kernels(order_.size(), context);
+  agents_limit_ = subgraphs_at_once(left_ms(context), agents_max());
 }
 
 /// Those of each of so many subgraphs, which are all that are to be searched
@@ -136,7 +137,9 @@ std::size_t Dispatcher::agents_max() const {
   const auto devices = std::ranges::count_if(offers_, [](const auto& offer) {
     return !device_of(offer.first).empty();
   });
-  return jobs * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, devices));
+  const auto agents =
+      jobs * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, devices));
+  return agents_limit_ > 0 ? std::min(agents, agents_limit_) : agents;
 }
 
 /// Where kernels can be called, and the device that is there.

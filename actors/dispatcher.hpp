@@ -64,6 +64,7 @@ class Dispatcher : public Role {
   std::size_t working_ = 0;           ///< agents without a verdict yet
   std::int64_t search_until_us_ = 0;  ///< 0: there is no limit
   std::int64_t captured_us_ = 0;      ///< where there is one
+  std::size_t agents_limit_ = 0;      ///< with little time; 0: there is none
   int kernels_each_ = 0;  ///< with little time; 0: as many as are asked for
   SearchShares shares_;
   std::map<std::uint64_t, std::string> alarms_;  ///< whose share is over then

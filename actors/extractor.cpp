@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "actors/best_known.hpp"
 #include "actors/device.hpp"
 #include "actors/kernel_key.hpp"
 #include "actors/llm_grouping.hpp"
@@ -12,6 +13,7 @@
 #include "compiler/compose/problem_at.hpp"
 #include "compiler/graph/graph.hpp"
 #include "compiler/graph/subgraph.hpp"
+#include "compiler/inductor_cut.hpp"
 #include "compiler/targets.hpp"
 
 namespace weft {
@@ -47,6 +49,17 @@ CutOptions::Others others_of(const std::vector<std::string>& seeds) {
   }
   return has("llm") || has("inductor") ? CutOptions::Others::fused
                                        : CutOptions::Others::none;
+}
+
+/// Whether Inductor's fusion of the whole graph is a candidate beside the cuts
+/// along weft's kernels. A language model is not paid for it.
+bool wants_inductor_cut(const RunStart& run) {
+  const std::vector<std::string>& seeds = run.options.seeds;
+  const auto has = [&](const std::string& source) {
+    return std::ranges::find(seeds, source) != seeds.end();
+  };
+  return delivers_best(run) && run.options.llm.name.empty() &&
+         has("compiler") && has("inductor");
 }
 
 /// The dimension of that place: (position of its input, size). A size of 0:
@@ -97,11 +110,15 @@ void Extractor::receive(const Address&, const Message& message,
     if (!run_) begin(*start, context);
     return;
   }
+  const auto* fired = std::get_if<TimerFired>(&message);
+  if (fired && deadline_ > 0 && fired->effect == deadline_) {
+    return out_of_time(context);
+  }
   if (const auto call = calls_.receive(message, context)) {
     return grouped(*call, context);
   }
   const auto end = errands_.receive(message, context);
-  if (!end) return;
+  if (!end || is_over_) return;
   if (end->id == capture_) {
     captured(*end, context);
   } else if (end->id == capture_of_samples_) {
@@ -113,7 +130,10 @@ void Extractor::receive(const Address&, const Message& message,
 
 void Extractor::begin(const RunStart& start, Context& context) {
   run_ = start;
-  if (start.options.budget_ms > 0) begun_us_ = context.now_us();
+  if (start.options.budget_ms > 0) {
+    begun_us_ = context.now_us();
+    deadline_ = errands_.timer(start.options.budget_ms, context);
+  }
   tell_capacities(context);
   if (!start.options.llm.name.empty()) {
     context.send(address::broker, LlmAllowance{start.options.llm});
@@ -322,6 +342,11 @@ void Extractor::cut(const std::string& graph_blob, const std::string& how,
     cut_ = partition_in_ways(*graph, *target, options);
     if (!has_time(cut_)) cut_ = partition_in_brief(*graph, *target, options);
   }
+  if (has_ways && sizes_.empty() && wants_inductor_cut(*run_)) {
+    Plan with = cut_;
+    add_inductor_cut(*graph, *target, options, with);
+    if (has_time(with)) cut_ = std::move(with);
+  }
   // Who cuts otherwise afterwards has no use for it.
   const bool seeks_products = run_->seeks_products && model.name.empty();
   const bool wants_near =
@@ -410,10 +435,22 @@ void Extractor::write_plan(Context& context) {
 
 void Extractor::written(const ErrandEnd& end, Context& context) {
   if (end.failure) return finish(end.failure, context);
+  is_over_ = true;
   context.send(address::dispatcher, Dispatch{plan_, *run_, begun_us_});
 }
 
+/// A run without a graph has nothing to deliver.
+void Extractor::out_of_time(Context& context) {
+  if (is_over_) return;
+  finish({"failed", "the budget of " +
+                        seconds_text(run_->options.budget_ms * 1'000) +
+                        " was over before " + run_->problem_name +
+                        " was captured; give it more with --budget-s"},
+         context);
+}
+
 void Extractor::finish(const Failure& failure, Context& context) {
+  is_over_ = true;
   context.send(address::user,
                RunFinished{exit_code_of(failure), failure.message});
 }

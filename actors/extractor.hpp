@@ -41,6 +41,7 @@ class Extractor : public Role {
   void take_proposal(Plan proposal);
   void write_plan(Context& context);
   void written(const ErrandEnd& end, Context& context);
+  void out_of_time(Context& context);
   void finish(const Failure& failure, Context& context);
 
   std::optional<RunStart> run_;
@@ -53,8 +54,10 @@ class Extractor : public Role {
   std::uint64_t capture_of_samples_ = 0;
   std::map<Sizes, std::string> graphs_;
   Plan cut_;
-  std::string plan_;           ///< blob
-  std::int64_t begun_us_ = 0;  ///< 0: the run's time has no limit
+  std::string plan_;            ///< blob
+  std::int64_t begun_us_ = 0;   ///< 0: the run's time has no limit
+  std::uint64_t deadline_ = 0;  ///< the timer of its end
+  bool is_over_ = false;        ///< the plan was handed on, or the run ended
   LlmCalls calls_{LlmCalls::kBesideErrands};
   int proposals_ = 0;  ///< asked for
 };

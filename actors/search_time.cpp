@@ -16,6 +16,10 @@ namespace {
 /// the model some times more often; but it is no use to have searched for less
 /// than half of the time.
 constexpr std::int64_t kCapturesACheck = 2;
+/// With less than this, most of a capture is the start of its processes. The
+/// search starts those that the check needs, so the check takes no longer than
+/// a capture.
+constexpr std::int64_t kShortBudgetMs = 40'000;
 constexpr std::int64_t kLeastKept = 4;  ///< a quarter
 constexpr std::int64_t kMostKept = 2;   ///< half
 /// A kernel that is built, checked and timed with all that is asked beside it,
@@ -25,9 +29,6 @@ constexpr std::int64_t kKernelMs = 5'000;
 /// beside three other runs.
 constexpr std::int64_t kBriefKernelMs = 2'000;
 constexpr std::int64_t kKernelsMin = 2;
-/// Less is not enough to build, check and time a single kernel for each that is
-/// searched for at once.
-constexpr std::int64_t kLeastShareMs = 10'000;
 /// Operations for which a processor takes as long as for moving a byte: from 8
 /// (a core with AVX2) to 14 (an H200, float32). Datasheets.
 constexpr double kOperationsAByte = 10;
@@ -67,8 +68,10 @@ std::int64_t search_ms(const RunOptions& options, std::int64_t gone_ms) {
   // A minute or two have no room for torch.compile, whatever is kept.
   const bool compiles =
       options.compile_baseline && budget_ms / kMostKept >= kCompileLeftMs;
+  const std::int64_t captures =
+      budget_ms < kShortBudgetMs ? 1 : kCapturesACheck;
   const std::int64_t kept =
-      std::clamp(kCapturesACheck * gone_ms + (compiles ? kCompileLeftMs : 0),
+      std::clamp(captures * gone_ms + (compiles ? kCompileLeftMs : 0),
                  budget_ms / kLeastKept, budget_ms / kMostKept);
   return std::max<std::int64_t>(0, budget_ms - gone_ms - kept);
 }
@@ -87,7 +90,14 @@ int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
   const std::int64_t nearest =
       (left_ms + one_each / 2) / std::max<std::int64_t>(1, one_each);
   const std::int64_t most = std::max(1, options.variants_max);
+  if (left_ms < kLeastShareMs) return 1;
   return static_cast<int>(std::min(std::max(nearest, kKernelsMin), most));
+}
+
+std::size_t subgraphs_at_once(std::int64_t left_ms, std::size_t jobs) {
+  const auto fitting = static_cast<std::size_t>(
+      std::max<std::int64_t>(1, left_ms / kLeastShareMs));
+  return std::min(jobs, fitting);
 }
 
 std::string seconds_text(std::int64_t us) {

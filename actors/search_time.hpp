@@ -19,6 +19,10 @@ namespace weft {
 /// only if so much is left. It compiles beside the search.
 inline constexpr std::int64_t kCompileLeftMs = 60'000;
 
+/// Less is not enough to build, check and time a single kernel for each
+/// subgraph that is searched for at once.
+inline constexpr std::int64_t kLeastShareMs = 10'000;
+
 /// Of the run's budget, of which so much is gone (for capturing the model); the
 /// rest is for checking and timing what was composed. 0: nothing is left to
 /// search in.
@@ -35,9 +39,13 @@ std::string seconds_text(std::int64_t us);
 
 /// How many kernels of a source each of so many subgraphs has time for, the
 /// same number for all: two at least, of which one may not build, and no more
-/// than are asked for.
+/// than are asked for. One, where the time is short.
 int kernels_each(std::int64_t left_ms, std::size_t subgraphs,
                  const RunOptions& options);
+
+/// How many subgraphs to search for at a time, of `jobs` that there could be:
+/// in a short time the most expensive one gets all of it.
+std::size_t subgraphs_at_once(std::int64_t left_ms, std::size_t jobs);
 
 /// What a run with a budget took for its parts, so far, for the report.
 std::string time_spent(const Compose& compose, std::int64_t now_us);

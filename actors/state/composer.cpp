@@ -86,10 +86,14 @@ nlohmann::json Composer::describe() const {
             {"machine", to_state(report_.machine)},
             {"notes", report_.notes},
             {"rejected", report_.rejected}}},
+          {"is_checked", is_checked_},
+          {"is_settled", is_settled_},
           {"was_slower", was_slower_},
           {"errand_timing", timing_},
           {"errand_making", making_},
           {"errand_probe", probe_},
+          {"errand_files", files_},
+          {"timer_deadline", deadline_},
           {"errands", errands_.describe()},
           {"is_over", over_}};
 }

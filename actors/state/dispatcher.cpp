@@ -25,6 +25,7 @@ nlohmann::json Dispatcher::describe() const {
       {"search_until_us", search_until_us_},
       {"captured_us", captured_us_},
       {"kernels_each", kernels_each_},
+      {"agents_limit", agents_limit_},
       {"shares", shares_.describe()},
       {"alarms", std::move(alarms)},
       {"outcomes", std::move(outcomes)},

@@ -9,6 +9,8 @@ namespace weft {
 nlohmann::json Extractor::describe() const {
   return {{"run", run_ ? to_state(*run_) : nlohmann::json()},
           {"begun_us", begun_us_},
+          {"timer_deadline", deadline_},
+          {"is_over", is_over_},
           {"errand_capture", capture_},
           {"sizes", sizes_},
           {"other_sizes", samples_},

@@ -13,6 +13,7 @@
 #include "embedded/runtime/machine/ask_python.py"
 #include "runtime/sandbox/line_process.hpp"
 #include "runtime/sandbox/sandbox.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
 
 namespace weft {
 namespace {
@@ -350,6 +351,10 @@ Machine describe_machine() {
     if (flags.contains(" " + std::string(set) + " ")) {
       machine.instruction_sets.emplace_back(set);
     }
+  }
+  if (is_sandbox_off()) {
+    machine.unprotected.emplace_back(kNoSandbox);
+    return machine;
   }
   for (const Protection& layer : probe_protections()) {
     (layer.on ? machine.protections : machine.unprotected)

@@ -81,6 +81,7 @@ std::vector<std::string> words_of(const SandboxOrder& order) {
   if (order.step == SandboxOrder::Step::self_test) {
     words.push_back("--self-test");
   }
+  if (!order.is_boxed) words.push_back("--unboxed");
   if (request.gpu) words.push_back("--gpu");
   if (!request.scratch.empty()) say("--scratch", request.scratch);
   for (const auto& path : request.readable) say("--read", path);
@@ -111,6 +112,8 @@ Result<SandboxOrder> read_order(std::span<char* const> words) {
       order.step = SandboxOrder::Step::inside;
     } else if (flag == "--self-test") {
       order.step = SandboxOrder::Step::self_test;
+    } else if (flag == "--unboxed") {
+      order.is_boxed = false;
     } else if (flag == "--gpu") {
       order.request.gpu = true;
     } else if (at + 1 == words.size() ||

@@ -21,6 +21,7 @@ struct SandboxOrder {
     self_test,  ///< already in the box: try what must not work
   };
   Step step = Step::supervise;
+  bool is_boxed = true;  ///< false: limits alone, nothing is hidden
   SandboxRequest request;
   int status_fd = -1;     ///< where to tell how it ended; -1: exit code only
   std::int64_t uid = -1;  ///< to become, inside; -1: stay who we are

@@ -6,6 +6,7 @@
 
 #include "runtime/sandbox/launcher.hpp"
 #include "runtime/sandbox/sandbox.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
 
 namespace weft {
 namespace {
@@ -82,6 +83,7 @@ Protection probe_memory(const fs::path& scratch) {
 }  // namespace
 
 std::vector<Protection> probe_protections() {
+  if (is_sandbox_off()) return all_off("switched off by --sandbox none");
   const Scratch scratch;
   if (scratch.path.empty()) {
     return all_off("no folder for temporary files can be made");

@@ -2,9 +2,12 @@
 
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 #include "runtime/sandbox/launcher.hpp"
 #include "runtime/sandbox/order.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
 
 namespace weft {
 namespace {
@@ -59,12 +62,18 @@ Result<SandboxReport> read_status(const std::string& status) {
 
 }  // namespace
 
+bool is_sandbox_off() {
+  const char* mode = std::getenv(kSandboxModeVariable);
+  return mode != nullptr && std::string_view(mode) == "none";
+}
+
 Result<SandboxReport> run_sandboxed(const SandboxRequest& request) {
   if (auto good = check(request); !good) return std::unexpected(good.error());
   const auto launcher = find_sandbox_launcher();
   if (!launcher) return std::unexpected(launcher.error());
   const auto start = std::chrono::steady_clock::now();
-  auto run = run_launcher(*launcher, {.request = request});
+  auto run = run_launcher(*launcher,
+                          {.is_boxed = !is_sandbox_off(), .request = request});
   if (!run) return std::unexpected(run.error());
   const auto wall = std::chrono::steady_clock::now() - start;
   auto report = read_status(run->status);
@@ -77,7 +86,7 @@ Result<SandboxReport> run_sandboxed(const SandboxRequest& request) {
 }
 
 std::vector<std::string> sandbox_prefix(const SandboxRequest& request) {
-  SandboxOrder order{.request = request};
+  SandboxOrder order{.is_boxed = !is_sandbox_off(), .request = request};
   order.request.command.clear();
   order.request.limits.wall_ms = 0;
   auto words = words_of(order);

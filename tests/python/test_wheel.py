@@ -79,7 +79,8 @@ class Wheel(WeftCase):
     def test_the_console_script_is_the_program(self):
         self.assertEqual(self.project["project"]["scripts"],
                          {"weft": "weft.backend.program:main"})
-        doctor = self.python("-m", "weft.backend.program", "doctor")
+        doctor = self.python("-m", "weft.backend.program", "doctor",
+                             "--no-run")
         self.assertEqual(doctor.returncode, 0, doctor.stdout + doctor.stderr)
         self.assertIn(self.site, doctor.stdout)
         self.assertIn(sys.executable, doctor.stdout)

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <vector>
 
 #include "bubblewrap.hpp"
@@ -70,6 +71,39 @@ struct Bubblewrap {
   _exit(errno == ENOENT || errno == ENOTDIR ? 127 : 126);
 }
 
+/// In the child. The environment is a box's, but for folders that only a box
+/// has.
+[[noreturn]] void become_command(const SandboxOrder& order, const Pipe& ready,
+                                 const Pipe& info, const Pipe& complaint,
+                                 pid_t launcher) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != launcher) _exit(125);  // it died before we asked
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int own_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
+  dprintf(info.writer, "\"child-pid\": %d", getpid());
+  dup2(ready.writer, kReadyFd);
+  dup2(own_stderr, kStderrFd);
+  dup2(complaint.writer, STDERR_FILENO);
+  // Neither is for the command.
+  fcntl(kReadyFd, F_SETFD, FD_CLOEXEC);
+  fcntl(kStderrFd, F_SETFD, FD_CLOEXEC);
+  setpgid(0, 0);
+  const std::string path = std::getenv("PATH") ? std::getenv("PATH") : "";
+  clearenv();
+  const std::string scratch = order.request.scratch;
+  setenv("PATH", path.empty() ? "/usr/local/bin:/usr/bin:/bin" : path.c_str(),
+         1);
+  setenv("HOME", scratch.c_str(), 1);
+  setenv("TMPDIR", scratch.c_str(), 1);
+  setenv("LANG", "C.UTF-8", 1);
+  for (const auto& [name, value] : order.request.environment) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  _exit(run_inside(order));
+}
+
 bool is_program(const std::string& file) {
   return access(file.c_str(), X_OK) == 0;
 }
@@ -95,6 +129,31 @@ Bubblewrap find_bubblewrap() {
   return {};
 }
 
+/// A child that becomes what the box runs.
+Result<Box> start(
+    const std::function<void(const Pipe& ready, const Pipe& info,
+                             const Pipe& complaint, pid_t launcher)>& become) {
+  const auto ready = make_pipe();
+  const auto info = make_pipe();
+  const auto complaint = make_pipe();
+  if (!ready) return std::unexpected(ready.error());
+  if (!info) return std::unexpected(info.error());
+  if (!complaint) return std::unexpected(complaint.error());
+  const pid_t launcher = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    become(*ready, *info, *complaint, launcher);
+    _exit(125);
+  }
+  for (const auto& pipe : {ready, info, complaint}) close(pipe->writer);
+  if (pid < 0) {
+    return fail(ErrorCode::failed,
+                std::string("cannot fork: ") + std::strerror(errno));
+  }
+  return Box{pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0)),
+             ready->reader, info->reader, complaint->reader};
+}
+
 void kill_children() {
   const std::string self = std::to_string(getpid());
   std::ifstream list("/proc/self/task/" + self + "/children");
@@ -111,30 +170,23 @@ Result<Box> build_box(const SandboxOrder& order) {
                 "bubblewrap is not installed: untrusted code does not run "
                 "without it; install it with 'apt-get install bubblewrap'");
   }
-  const auto ready = make_pipe();
-  const auto info = make_pipe();
-  const auto complaint = make_pipe();
-  if (!ready) return std::unexpected(ready.error());
-  if (!info) return std::unexpected(info.error());
-  if (!complaint) return std::unexpected(complaint.error());
   const auto text = bubblewrap_words(order, kInfoFd);
   std::vector<char*> words;
   for (const auto& word : text)
     words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
-  const pid_t launcher = getpid();
-  const pid_t pid = fork();
-  if (pid == 0) {
-    become_bubblewrap(bubblewrap, words.data(), *ready, *info, *complaint,
+  return start([&](const Pipe& ready, const Pipe& info, const Pipe& complaint,
+                   pid_t launcher) {
+    become_bubblewrap(bubblewrap, words.data(), ready, info, complaint,
                       launcher);
-  }
-  for (const auto& pipe : {ready, info, complaint}) close(pipe->writer);
-  if (pid < 0) {
-    return fail(ErrorCode::failed,
-                std::string("cannot fork: ") + std::strerror(errno));
-  }
-  return Box{pid, static_cast<int>(syscall(SYS_pidfd_open, pid, 0)),
-             ready->reader, info->reader, complaint->reader};
+  });
+}
+
+Result<Box> build_no_box(const SandboxOrder& order) {
+  return start([&](const Pipe& ready, const Pipe& info, const Pipe& complaint,
+                   pid_t launcher) {
+    become_command(order, ready, info, complaint, launcher);
+  });
 }
 
 void end_box(const Box& box) {
@@ -142,9 +194,10 @@ void end_box(const Box& box) {
   while (waitpid(box.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   // bubblewrap's own child dies with it, unless it had not yet asked to.
-  kill_children();
-  while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
-  }
+  // Without a box, each that dies may leave us its own children.
+  do {
+    kill_children();
+  } while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR);
 }
 
 pid_t first_process(const Box& box) {

@@ -21,6 +21,11 @@ struct Box {
 /// missing: bubblewrap is not installed.
 Result<Box> build_box(const SandboxOrder& order);
 
+/// The command as a process of ours that sees all that we see, where weft was
+/// told
+/// `--sandbox none`: it has limits, and all that it starts ends with it.
+Result<Box> build_no_box(const SandboxOrder& order);
+
 /// Kills all that lives in the box and returns when it is gone, which is when
 /// the last of our children is: those who lose their parent become ours.
 void end_box(const Box& box);

@@ -87,6 +87,7 @@ Result<void> give_up_rights(const SandboxOrder& order) {
   if (niceness == -1 && errno != 0) return refused("be nicer");
   if (niceness > 0) be_nice_as_a_session(niceness);
   if (auto done = set_limits(order.request); !done) return done;
+  if (!order.is_boxed) return {};
   if (order.uid >= 0) {
     if (auto done = become(order.uid); !done) return done;
   }

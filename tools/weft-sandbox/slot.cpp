@@ -29,6 +29,17 @@ bool is_mapped(std::int64_t uid) {
   return false;
 }
 
+/// Whether our user 0 may be that of the machine: of a namespace within another
+/// one it is not known.
+bool is_machine_root() {
+  std::ifstream map("/proc/self/uid_map");
+  std::int64_t first = 0, outside = 0, count = 0;
+  while (map >> first >> outside >> count) {
+    if (first == 0 && outside != 0) return false;
+  }
+  return true;
+}
+
 constexpr std::int64_t kEntriesMax = 200'000;
 
 // nftw has no room for a context of ours; the launcher has one thread.
@@ -57,7 +68,12 @@ constexpr int kFoldersOpen = 16;
 std::int64_t slot_uid() {
   if (geteuid() != 0) return -1;
   const std::int64_t uid = kFirstUid + getpid();
-  return is_mapped(uid) ? uid : kFirstSmallUid + getpid() % kSmallUids;
+  if (is_mapped(uid)) return uid;
+  const std::int64_t small = kFirstSmallUid + getpid() % kSmallUids;
+  // A rootless container may have one user id, which it calls root. If that is
+  // an ordinary user of the machine, the box gets a user namespace, as theirs
+  // do.
+  return is_mapped(small) || is_machine_root() ? small : -1;
 }
 
 Result<void> give_folder(const std::filesystem::path& folder,

@@ -98,8 +98,6 @@ struct ShowFlags {
 };
 int show_command(const CommonFlags& common, const ShowFlags& flags);
 
-int doctor_command(const CommonFlags& common);
-
 struct SimulateFlags {
   std::string seeds = "0..1000";
   /// Run directory to keep the one seed's journal in; nullopt: none is kept.

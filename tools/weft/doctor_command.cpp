@@ -1,3 +1,5 @@
+#include "tools/weft/doctor_command.hpp"
+
 #include <cstdio>
 #include <string>
 
@@ -5,7 +7,10 @@
 #include "runtime/machine/installation.hpp"
 #include "runtime/ports/gpu_probe.hpp"
 #include "runtime/sandbox/sandbox.hpp"
-#include "tools/weft/commands.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
+#include "tools/weft/sandbox_advice.hpp"
+#include "tools/weft/story.hpp"
+#include "tools/weft/tiny_run.hpp"
 #include "tools/weft/version.hpp"
 
 namespace weft {
@@ -93,9 +98,33 @@ bool python_lines(Result<Installation>& installation) {
   return torch.has_value();
 }
 
+/// Whether anything can run in one: a layer of it may lack all the same.
+bool sandbox_lines() {
+  std::printf("sandbox\n");
+  bool is_any_on = false;
+  for (const Protection& layer : probe_protections()) {
+    line(layer.on, layer.name, layer.remark);
+    is_any_on = is_any_on || layer.on;
+  }
+  if (is_sandbox_off()) {
+    std::printf("  --sandbox none: kernels run with all rights of yours\n");
+  }
+  return is_any_on;
+}
+
+/// Whether a run works here.
+bool tiny_run_line(const Installation& installation) {
+  std::printf("run\n");
+  std::fflush(stdout);
+  const auto told = run_tiny_problem(installation);
+  line(told.has_value(), "a tiny problem",
+       for_terminal(told ? *told : told.error().message));
+  return told.has_value();
+}
+
 }  // namespace
 
-int doctor_command(const CommonFlags& common) {
+int doctor_command(const CommonFlags& common, const DoctorFlags& flags) {
   const Machine machine = describe_machine();
   std::printf("weft %s\nmachine\n", weft_version());
   line(true, machine.name,
@@ -111,9 +140,15 @@ int doctor_command(const CommonFlags& common) {
        compiler ? compiler_command() : compiler.error().message);
   ready = ready && compiler.has_value();
   gpu_lines(installation);
-  std::printf("sandbox\n");
-  for (const Protection& layer : probe_protections()) {
-    line(layer.on, layer.name, layer.remark);
+  const bool has_box = sandbox_lines();
+  if (ready && !has_box && !is_sandbox_off()) {
+    std::printf("to change, for a sandbox\n");
+    for (const std::string& advice : sandbox_advice()) {
+      std::printf("  %s\n", advice.c_str());
+    }
+    ready = false;
+  } else if (ready && !flags.is_brief) {
+    ready = tiny_run_line(*installation);
   }
   std::printf("%s\n", ready ? "ready for: weft run PROBLEM.py"
                             : "not ready: see the lines that say no");

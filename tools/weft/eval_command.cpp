@@ -12,6 +12,7 @@
 #include "compiler/targets.hpp"
 #include "runtime/machine/device_choice.hpp"
 #include "runtime/ports/oracle_process.hpp"
+#include "runtime/sandbox/sandbox_mode.hpp"
 #include "tools/weft/eval_report.hpp"
 #include "tools/weft/interrupt.hpp"
 #include "tools/weft/temporary_folder.hpp"
@@ -142,7 +143,9 @@ class Evaluator {
       oracle_.reset();
     }
     if (!answer.reply) return std::unexpected(answer.reply.error());
-    return answer.reply->value("evaluation", json::object());
+    json evaluation = answer.reply->value("evaluation", json::object());
+    if (is_sandbox_off()) evaluation["sandbox"] = "none";
+    return evaluation;
   }
 
   /// Ends the evaluation under way, and all after it. Any thread.

@@ -149,6 +149,9 @@ void show(const std::string& name, const json& evaluation) {
     line("operators", "of the framework, by the candidate's own account: " +
                           operators(evaluation["operators"]));
   }
+  if (evaluation.value("sandbox", "") == "none") {
+    line("sandbox", "none: the candidate ran with all rights of yours");
+  }
   const std::string remark = evaluation.value("remark", "");
   if (!remark.empty()) line("remark", remark);
 }

@@ -1,13 +1,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
+#include "runtime/sandbox/sandbox_mode.hpp"
 #include "tools/weft/attached_command.hpp"
 #include "tools/weft/bench_command.hpp"
 #include "tools/weft/choices_command.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/config_command.hpp"
+#include "tools/weft/doctor_command.hpp"
 #include "tools/weft/driven_run.hpp"
 #include "tools/weft/eval_command.hpp"
 #include "tools/weft/export_command.hpp"
@@ -32,6 +35,15 @@ void add_common(CLI::App& app, CommonFlags& common) {
   app.add_option(
       "--config", common.config,
       "A file of settings, stronger than those that are read anyway");
+  app.add_option_function<std::string>(
+         "--sandbox",
+         [](const std::string& mode) {
+           // Child processes inherit it.
+           setenv(kSandboxModeVariable, mode.c_str(), 1);
+         },
+         "none: kernels run with all rights of yours, for those who trust each "
+         "of them (default: box)")
+      ->check(CLI::IsMember({"box", "none"}));
   auto* verbose = app.add_flag("-v,--verbose", common.verbose, "Tell more");
   auto* quiet = app.add_flag("-q,--quiet", common.quiet, "Errors only");
   app.add_flag("--json", common.json, "One JSON object a line")
@@ -407,7 +419,10 @@ void add_others(CLI::App& app, CommonFlags& common, int& code) {
   auto* doctor = app.add_subcommand(
       "doctor", "Say what this machine has and what it lacks");
   add_common(*doctor, common);
-  doctor->callback([&] { code = doctor_command(common); });
+  static DoctorFlags doctor_flags;
+  doctor->add_flag("--no-run", doctor_flags.is_brief,
+                   "Do not run a tiny problem, which takes half a minute");
+  doctor->callback([&] { code = doctor_command(common, doctor_flags); });
 
   static SimulateFlags simulate_flags;
   auto* simulate = app.add_subcommand(

@@ -4,9 +4,12 @@
 
 #include "actors/device.hpp"
 #include "actors/llm_seeds.hpp"
+#include "compiler/python/inductor.hpp"
+#include "compiler/targets.hpp"
 #include "runtime/export/checkout.hpp"
 #include "runtime/llm/utf8.hpp"
 #include "runtime/machine/files.hpp"
+#include "runtime/machine/stopwatch.hpp"
 #include "tools/weft/commands.hpp"
 #include "tools/weft/describe.hpp"
 #include "tools/weft/finished_run.hpp"
@@ -62,6 +65,20 @@ Result<void> settle_library(RunOptions& options) {
   return fail(ErrorCode::wrong_input,
               "without a kernel library no source of seeds is left: name "
               "one with --library, or add another with --seeds");
+}
+
+/// On a GPU, Inductor is among the seed generators unless others are named: the
+/// best known module may be its code.
+void settle_seeds(RunFlags& flags, const Machine& machine) {
+  RunOptions& options = flags.options;
+  const Target* target = find_target(options.target);
+  const bool is_named =
+      std::ranges::find(flags.words, "--seeds") != flags.words.end();
+  if (is_named || !target || !target->on_gpu || !can_time(options, machine) ||
+      options.no_extern || options.dynamic_batch) {
+    return;
+  }
+  options.seeds.emplace_back(kInductorTarget);
 }
 
 /// No limit on money holds where nobody says what a call costs.
@@ -144,6 +161,7 @@ Result<Ready> make_ready(const CommonFlags& common, RunFlags& flags) {
   auto machine = place_run(flags.options, ready.installation);
   if (!machine) return std::unexpected(machine.error());
   ready.machine = std::move(*machine);
+  settle_seeds(flags, ready.machine);
   const auto tools = check_tools(flags.options, ready.installation);
   if (!tools) return std::unexpected(tools.error());
   return ready;
@@ -170,7 +188,7 @@ void probe(const CommonFlags& common, const RunFlags& flags, Ready& ready) {
 }
 
 int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
-          const Interrupt& interrupt) {
+          const Interrupt& interrupt, const Stopwatch& watch) {
   const auto problem = read_file(flags.problem);
   if (!problem) return report_error(common, problem.error());
   const auto folder = flags.out.value_or(default_run_folder(flags.problem));
@@ -187,8 +205,13 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
           .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   if (!kept) return report_error(common, kept.error());
   remember_settings(open.journal, common.config);
+  RunOptions options = flags.options;
+  if (options.budget_ms > 0) {  // the roles' time begins now
+    options.budget_ms =
+        std::max<std::int64_t>(1, options.budget_ms - watch.elapsed_ms());
+  }
   RunStart start =
-      make_start(flags.options, ready.machine, ready.prompts, open.blobs);
+      make_start(options, ready.machine, ready.prompts, open.blobs);
   start.problem_name = flags.problem.filename().string();
   start.problem = open.blobs.put(*problem);
   Display display(common);
@@ -206,6 +229,7 @@ int begin(const CommonFlags& common, const RunFlags& flags, const Ready& ready,
 }  // namespace
 
 int run_command(const CommonFlags& common, const RunFlags& given) {
+  const Stopwatch watch;
   const Interrupt interrupt;
   RunFlags flags = given;
   auto ready = make_ready(common, flags);
@@ -219,7 +243,7 @@ int run_command(const CommonFlags& common, const RunFlags& given) {
     if (!file) return file.error();
     flags.problem = *file;
   }
-  return begin(common, flags, *ready, interrupt);
+  return begin(common, flags, *ready, interrupt, watch);
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -163,6 +164,7 @@ def begin_search(module: torch.nn.Module, call: Flattened, options: Options,
                  places: list[Any]) -> tuple[Pending, list[Any]]:
     """(what was captured, whose search is under way; the graph's arguments of this
     call). Unsupported says why there is none."""
+    begun_s = time.monotonic()  # the capture counts
     tensors = [one for one in call.leaves if isinstance(one, torch.Tensor)]
     states = random_states(tensors)
     with tracing:
@@ -173,6 +175,7 @@ def begin_search(module: torch.nn.Module, call: Flattened, options: Options,
              for i, one in enumerate(guards.captured.arguments)
              if one.kind in ("parameter", "buffer")}
     piece = Piece(graph, options, "optimize", state, sizes)
+    piece.begun_s = begun_s
     arguments = [one.detach() if isinstance(one, torch.Tensor) else one
                  for one in arguments]
     piece.begin(arguments)

@@ -133,6 +133,9 @@ class Piece:
         self._other_sizes = RecurringSizes()
         self._batches = batches
         self.draws = graph_draws(graph_module)
+        #: time.monotonic() when the budget of the first search began, if not with the
+        #: first call: what captured the graph says so.
+        self.begun_s: float | None = None
         self._symbolic = (any_batch.Symbolic(graph_module) if self._sizes
                           else None)
         self.framework = _framework_of(self)
@@ -263,6 +266,8 @@ class Piece:
                     "sizes: raise the option shapes_max")
                 return None
             kernels = self.kernels[key] = Kernels()
+            kernels.begun_s = self.begun_s or kernels.begun_s
+            self.begun_s = None
         refuse = (kernels.refuse if key == ANY else
                   lambda reason: kernels.settle("framework", reason))
         try:

@@ -19,11 +19,13 @@ from weft.backend.turns import Event
 #: Of the budget, for timing one kernel and the best one.
 TIMING_SHARE, FINAL_SHARE = 0.01, 0.03
 TIMING_MS, FINAL_MS = (50, 1500), (100, 4000)
-#: A run ends by itself when its budget is over, with the best so far; but its
-#: last check of a large module may take longer. So much later it is stopped.
-LATE_SHARE, LATE_S = 1.0, 60.0
-#: To end a search that was stopped, and to build what was found.
-END_S = 120.0
+#: Parts of the budget that are reserved for building the composed module here.
+LOAD_SHARE, LOAD_S = 0.05, 0.5
+#: A run ends when its budget is over, with the best so far. So much later it is
+#: stopped: a user is promised 10 % or 5 s, of which a call's own work takes a part.
+LATE_SHARE, LATE_S = 0.08, 4.0
+#: To end a search that was stopped.
+END_S = 0.7
 #: Kernels tried for a subgraph, by the seconds that there are.
 VARIANTS = ((60, 2), (180, 4), (float("inf"), 6))
 #: A run takes Inductor's code for each subgraph besides, where its budget times
@@ -124,8 +126,11 @@ def found(source: Source, options: Options, ends: Event | None = None,
 
 def search(source, options, cancelled=None, spent_s: float = 0.0):
     """The Outcome of a run of weft on that source; SearchFailed says why there
-    is none. Of the budget, `spent_s` seconds are gone already. Blocks until the
+    is none. `spent_s` seconds of the budget are gone already. Blocks until the
     budget is over, or as much longer as late_s() says."""
+    if spent_s >= options.budget_s:
+        raise SearchFailed(f"its budget_s of {options.budget_s:g} was over before the "
+                           "graph was written down")
     with workspace.made("run-", _keeps_runs()) as folder:
         return _search(source, options, cancelled, folder, spent_s)
 
@@ -150,7 +155,14 @@ def limit_s(options: Options) -> float:
 
 def late_s(options: Options) -> float:
     """So much later than its budget a search is stopped, and waited for."""
-    return options.budget_s * LATE_SHARE + LATE_S
+    return max(options.budget_s * LATE_SHARE, LATE_S)
+
+
+def run_budget_s(options: Options, spent_s: float) -> float:
+    """What a run is given, which takes as long as it is told, and a second or two
+    to end: the rest is for what comes before and after it."""
+    load_s = options.budget_s * LOAD_SHARE + LOAD_S
+    return max(1.0, options.budget_s - spent_s - load_s)
 
 
 def _search(source, options, cancelled, folder, spent_s):
@@ -161,7 +173,7 @@ def _search(source, options, cancelled, folder, spent_s):
     begin = time.monotonic()
     code, told = program.run(
         ["run", problem, "--out", run, "--fast-sync", "-q",
-         *_words(options, source.any_size)],
+         *_words(options, source.any_size, run_budget_s(options, spent_s))],
         max(1.0, options.budget_s - spent_s) + late_s(options), cancelled,
         removed="" if _keeps_runs() else folder)
     seconds = time.monotonic() - begin
@@ -194,7 +206,7 @@ def _search(source, options, cancelled, folder, spent_s):
     return Outcome(path, about["has_kernels"], summary, reason)
 
 
-def _words(options, any_size):
+def _words(options, any_size, budget_s):
     """The run's flags, by what the user's budget allows."""
     def share(part, limits):
         return str(int(min(max(options.budget_s * 1000 * part, limits[0]),
@@ -203,12 +215,10 @@ def _words(options, any_size):
     variants = options.variants or next(
         count for seconds, count in VARIANTS if options.budget_s < seconds)
     words = ["--target", options.target, "--variants", str(int(variants)),
-             "--budget-s", f"{options.budget_s:g}",
+             "--budget-s", f"{budget_s:.1f}",
              "--timing-ms", share(TIMING_SHARE, TIMING_MS),
              "--final-timing-ms", share(FINAL_SHARE, FINAL_MS)]
-    seeds = _seeds(options, any_size)
-    if seeds:
-        words += ["--seeds", ",".join(seeds)]
+    words += ["--seeds", ",".join(_seeds(options, any_size))]
     for place in filter(None, any_size.split(",")):
         words += ["--dynamic-dim", place]
     # Whoever has Inductor already wants what is faster than that.
@@ -218,13 +228,13 @@ def _words(options, any_size):
 
 
 def _seeds(options, any_size=""):
-    """The sources that a run is told; none: its own default."""
+    """The sources that a run is told."""
     if options.seeds != "auto":
         return options.seeds.split(",")
     if (not any_size and _has_inductor(options.target)
             and options.budget_s * _cores() >= INDUCTOR_CORE_S_MIN):
         return ["library", "compiler", "inductor"]
-    return []
+    return ["library", "compiler"]
 
 
 def _cores():

@@ -21,8 +21,6 @@ from weft.backend.incumbent import Compiled, Request
 from weft.backend.options import Options, is_disabled, log, told
 from weft.backend.region_search import Candidate
 
-#: Beyond the search, for compiling and timing what was found.
-GRACE_S = 120.0
 _programs: "weakref.WeakSet[WholeProgram]" = weakref.WeakSet()
 _number = 0
 
@@ -116,7 +114,7 @@ class WholeProgram:
 
     def _wait(self, ended: threading.Event, arguments: list[Any]) -> None:
         """Does the steps as they come, until the search is over."""
-        until = time.monotonic() + search.limit_s(self.options) + GRACE_S
+        until = time.monotonic() + search.limit_s(self.options) + search.END_S
         while not ended.is_set() and time.monotonic() < until:
             with self._changed:
                 if self._step is None and not ended.is_set():
