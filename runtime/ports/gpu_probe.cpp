@@ -2,9 +2,9 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "runtime/machine/files.hpp"
+#include "runtime/machine/untrusted_files.hpp"
 #include "runtime/ports/oracle_process.hpp"
 #include "runtime/store/library.hpp"
 
@@ -30,8 +30,7 @@ Result<json> ask_probe(const Installation& installation, std::size_t number) {
   Result<json> reply =
       oracle ? ask_oracle(*oracle, {{"verb", "probe"}}, kProbeWallMs).reply
              : std::unexpected(oracle.error());
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
+  (void)remove_tree(folder);
   return reply;
 }
 
