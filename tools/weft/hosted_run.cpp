@@ -5,6 +5,8 @@
 
 #include "actors/roster.hpp"
 #include "config/llm_settings.hpp"
+#include "messages/shown_text.hpp"
+#include "messages/untrusted.hpp"
 #include "runtime/host/decisions_version.hpp"
 #include "runtime/llm/key.hpp"
 #include "runtime/ports/node_ports.hpp"
@@ -115,7 +117,7 @@ void write_page(Display& display, const RunDirectory& run) {
   const auto file = report_path(run);
   if (const auto written = write_report(run, file); !written) {
     std::fprintf(stderr, "weft: no report.html: %s\n",
-                 written.error().message.c_str());
+                 terminal_paragraph(written.error().message).c_str());
     return;
   }
   display.say("to look at: " + file.string());
@@ -138,7 +140,7 @@ int conclude(const CommonFlags& common, Display& display,
   }
   if (end.finished.exit_code >= 1 && !common.json) {
     std::fprintf(stderr, "weft: %s\n",
-                 for_terminal(end.finished.summary).c_str());
+                 terminal_paragraph(end.finished.summary).c_str());
   } else {
     display.say(end.finished.summary);
   }
@@ -156,7 +158,7 @@ int report_error(const CommonFlags& common, const Error& error) {
                                  {"exit_code", exit_code_of(error)}};
     print_line(line);
   }
-  std::fprintf(stderr, "weft: %s\n", for_terminal(error.message).c_str());
+  std::fprintf(stderr, "weft: %s\n", terminal_paragraph(error.message).c_str());
   return exit_code_of(error);
 }
 
@@ -206,6 +208,12 @@ Result<RunStart> read_start(const Journal& journal) {
     return false;
   });
   if (!read) return std::unexpected(read.error());
+  if (!start) return start;
+  if (const auto sound = check_start(*start); !sound) {
+    return fail(ErrorCode::wrong_input,
+                "the journal's RunStart is not one that weft writes: " +
+                    sound.error().message);
+  }
   return start;
 }
 

@@ -1,9 +1,0 @@
-"""What candidates and problems say, in a Markdown table."""
-
-LENGTH_MAX = 400
-
-
-def table_cell(text):
-    """One line that ends no cell, and no mark-up."""
-    text = " ".join((text or "").split())[:LENGTH_MAX]
-    return "".join("\\" + one if one in "\\`<|" else one for one in text)
